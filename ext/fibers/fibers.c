@@ -541,12 +541,15 @@ static end_cause cause_of(const fermata_fiber *fiber, uint64_t *due_ms, uint64_t
 {
 	*due_ms = FERMATA_NEVER;
 	*begun_at = 0;
-	for (const fermata_scope *scope = fiber->scope; scope; scope = scope->outer) {
+	bool is_shielded = false;
+	for (const fermata_scope *scope = fiber->scope; scope && !is_shielded; scope = scope->outer) {
 		if (UNEXPECTED(!is_around(scope, fiber))) {
 			continue;
 		}
 		if (scope->is_shield) {
-			return CAUSE_NONE;
+			/* From what is outside of it: a timeout() within ends its own waits. */
+			is_shielded = true;
+			continue;
 		}
 		if (scope->cancellation) {
 			if (fermata_cancellation_is_cancelled(scope->cancellation)) {
@@ -562,6 +565,9 @@ static end_cause cause_of(const fermata_fiber *fiber, uint64_t *due_ms, uint64_t
 		return CAUSE_TIMEOUT;
 	}
 	*begun_at = 0;
+	if (is_shielded) {
+		return CAUSE_NONE;
+	}
 	if (fiber->future && fermata_future_is_cancelled(fiber->future)) {
 		return CAUSE_TASK;
 	}

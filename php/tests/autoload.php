@@ -2,16 +2,18 @@
 
 declare(strict_types=1);
 
-// Finds the library, its tests, and Revolt in the checkout that FERMATA_REVOLT names. Frameworks are Debian's packages, in
-// PHP's include path.
+// Finds the library, its tests, Revolt in the checkout that FERMATA_REVOLT names, and Laravel Octane in that of
+// FERMATA_OCTANE. Frameworks are Debian's packages, in PHP's include path.
 spl_autoload_register(static function (string $class): void {
     $revolt = getenv('FERMATA_REVOLT') ?: '';
+    $octane = getenv('FERMATA_OCTANE') ?: '';
     $folders = [
         'Fermata\\Tests\\' => __DIR__ . '/',
         'Fermata\\' => dirname(__DIR__) . '/src/',
         'Psr\\Http\\Server\\' => __DIR__ . '/stubs/Psr/Http/Server/',
         'Revolt\\EventLoop\\Driver\\DriverTest' => "$revolt/test/Driver/DriverTest",
         'Revolt\\' => "$revolt/src/",
+        'Laravel\\Octane\\' => "$octane/src/",
     ];
     foreach ($folders as $prefix => $folder) {
         if (str_starts_with($class, $prefix)) {

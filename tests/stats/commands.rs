@@ -1,8 +1,10 @@
 //! What people and programs see: `fermata stats`, `fermata top --once`, `GET /metrics`.
 
 use std::collections::HashMap;
+use std::process::Command;
 
 use fermata_testkit::sse::Stream;
+use fermata_testkit::{command_path, wait_until};
 use fermata_tests::{fixture, publish};
 
 use crate::{ask, fermata, figure, stats};
@@ -124,4 +126,28 @@ fn watching_does_not_move_the_figures_watched() {
     for path in ["total/requests", "total/accepted", "total/bytes_sent"] {
         assert_eq!(figure(&first, path), figure(&last, path), "{path}");
     }
+}
+
+/// Other tests run servers at the same time, so the one that is looked for may be one of several; and on a busy machine it
+/// may not answer in time.
+#[test]
+fn a_command_without_an_address_finds_the_servers_that_run_here() {
+    let server = fixture("http").control().start();
+    let pid = u64::from(server.pid());
+    wait_until("the server is found", || {
+        let output = Command::new(command_path())
+            .args(["stats", "--json"])
+            .env_remove("FERMATA_CONTROL")
+            .output()
+            .expect("the command is built");
+        let said = String::from_utf8_lossy(&output.stderr);
+        if output.status.success() {
+            let json: serde_json::Value =
+                serde_json::from_slice(&output.stdout).expect("it prints JSON");
+            return (json["pid"] == pid).then_some(());
+        }
+        assert!(said.contains("server"), "{said}");
+        let is_named = said.contains(&server.control());
+        (is_named && said.contains("several servers")).then_some(())
+    });
 }

@@ -32,16 +32,11 @@ pub struct Arguments {
 /// # Errors
 /// One sentence for the user.
 pub fn run(arguments: &Arguments) -> Result<(), String> {
-    let mut snapshot = arguments
-        .control
-        .snapshot()
-        .map_err(|error| error.to_string())?;
+    let server = arguments.control.server()?;
+    let mut snapshot = server.snapshot().map_err(|error| error.to_string())?;
     if arguments.sample {
         thread::sleep(SAMPLE);
-        snapshot = arguments
-            .control
-            .snapshot()
-            .map_err(|error| error.to_string())?;
+        snapshot = server.snapshot().map_err(|error| error.to_string())?;
     }
     let text = if arguments.json {
         let json = serde_json::to_string_pretty(&snapshot).map_err(|error| error.to_string())?;

@@ -37,13 +37,24 @@ final class Sandbox
     /** What the application had before the request. */
     private ?Request $idle = null;
 
-    public function __construct(private readonly Application $base)
+    private ?Request $request = null;
+
+    /** @param Application|null $copy one that was made already, by laravel/octane */
+    public function __construct(private readonly Application $base, ?Application $copy = null)
     {
-        $this->copy = clone $base;
+        $this->copy = $copy ?? clone $base;
     }
 
     public function handle(Request $request): Response
     {
+        $this->prepare($request);
+        return $this->copy->make(Kernel::class)->handle($request);
+    }
+
+    /** Makes it the copy of this request. */
+    public function prepare(Request $request): void
+    {
+        $this->request = $request;
         self::makeCurrent($this->copy);
         $this->copy->instance('config', clone $this->copy['config']);
         if ($this->copy->resolved('view')) {
@@ -62,7 +73,6 @@ final class Sandbox
         }
         $request->enableHttpMethodParameterOverride();
         $this->giveRequest($request);
-        return $kernel->handle($request);
     }
 
     /** After the answer. */
@@ -128,8 +138,8 @@ final class Sandbox
     /** Routes live as long as the worker, and keep the controller that they have made. */
     private function forgetRoute(): void
     {
-        $router = $this->copy->make('router');
-        $routes = [$router->current(), $this->copy->bound('request') ? $this->copy->make('request')->route() : null];
+        $router = $this->base->make('router');
+        $routes = [$router->current(), $this->request?->route()];
         foreach ($routes as $route) {
             if ($route instanceof Route && method_exists($route, 'flushController')) {
                 $route->flushController();
@@ -143,15 +153,17 @@ final class Sandbox
     /** A transaction that the request has left open would keep its locks, and take in the next request. */
     private function rollBack(): void
     {
-        if (!$this->copy->resolved('db')) {
+        // What only the copy has resolved is gone when octane has emptied it.
+        $application = $this->copy->resolved('db') ? $this->copy : $this->base;
+        if (!$application->resolved('db')) {
             return;
         }
-        foreach ($this->copy->make('db')->getConnections() as $connection) {
+        foreach ($application->make('db')->getConnections() as $connection) {
             try {
                 $connection->rollBack(0);
             } catch (\Throwable $error) {
                 $connection->disconnect();
-                $this->copy->make(ExceptionHandler::class)->report($error);
+                $this->base->make(ExceptionHandler::class)->report($error);
             }
         }
     }

@@ -21,6 +21,9 @@ final class Server
 {
     private readonly Application $application;
 
+    /** Octane's worker, where laravel/octane is installed. */
+    private readonly ?Octane\Worker $octane;
+
     /** @var list<\Closure(\Fermata\Server): void> */
     private array $routes = [];
 
@@ -28,6 +31,7 @@ final class Server
      * @param string $basePath the application's folder, with bootstrap/app.php
      * @param string|list<string>|null $listen
      * @param int $requestsMax after so many requests a worker is replaced; 0 = never
+     * @param int $taskWorkers with laravel/octane: processes that Octane::concurrently() runs its tasks in; 0 = the worker itself
      * @throws \RuntimeException when there is no application
      */
     public function __construct(
@@ -36,8 +40,13 @@ final class Server
         private readonly ?int $workers = null,
         private readonly ?int $bodyBytes = null,
         private readonly int $requestsMax = 0,
+        private readonly int $taskWorkers = 0,
     ) {
-        $this->application = $this->boot();
+        // It serves, although PHP runs on a command line.
+        $_ENV['APP_RUNNING_IN_CONSOLE'] = $_SERVER['APP_RUNNING_IN_CONSOLE'] = 'false';
+        $this->octane = class_exists(\Laravel\Octane\Worker::class) ? new Octane\Worker($basePath) : null;
+        $this->application = $this->octane?->application() ?? $this->boot();
+        $this->disconnect();
     }
 
     /**
@@ -54,18 +63,20 @@ final class Server
     public function run(): void
     {
         $server = FrontController::server($this->listen, $this->workers);
+        $this->octane?->addTasks($server, $this->taskWorkers);
         foreach ($this->routes as $routes) {
             $routes($server);
         }
         $public = $this->basePath . '/public';
         $front = new FrontController(
-            $this->handle(...),
+            $this->octane === null ? $this->handle(...) : $this->octane->handle(...),
             is_dir($public) ? $public : null,
             bodyBytes: $this->bodyBytes,
             requestsMax: $this->requestsMax,
             linked: array_values($this->links()),
         );
         $front->register($server);
+        $this->octane?->announceStop();
         $server->run();
     }
 
@@ -78,8 +89,6 @@ final class Server
 
     private function boot(): Application
     {
-        // It serves, although PHP runs on a command line.
-        $_ENV['APP_RUNNING_IN_CONSOLE'] = $_SERVER['APP_RUNNING_IN_CONSOLE'] = 'false';
         $file = $this->basePath . '/bootstrap/app.php';
         $application = is_file($file) ? require $file : null;
         if (!$application instanceof Application) {
@@ -93,6 +102,20 @@ final class Server
         $application->bootstrapWith($bootstrappers);
         $application->loadDeferredProviders();
         return $application;
+    }
+
+    /** What providers have opened while they booted would be one connection, shared by all workers. */
+    private function disconnect(): void
+    {
+        if ($this->application->resolved('db')) {
+            foreach ($this->application->make('db')->getConnections() as $connection) {
+                $connection->disconnect();
+            }
+        }
+        if ($this->application->resolved('redis')) {
+            $redis = $this->application->make('redis');
+            array_map($redis->purge(...), array_keys($redis->connections() ?? []));
+        }
     }
 
     private function handle(Request $native): Response|Hold

@@ -5,29 +5,69 @@ declare(strict_types=1);
 namespace Fermata\Laravel;
 
 use Illuminate\Console\Command;
+use Symfony\Component\Process\ExecutableFinder;
 
-/** Serves the application: php artisan fermata:start */
+/** Serves the application: php artisan fermata:start, with the options of octane:start */
 final class StartCommand extends Command
 {
     protected $signature = 'fermata:start
         {--host=127.0.0.1 : The address to listen on}
         {--port=8000 : The port}
         {--workers=auto : How many worker processes}
-        {--max-requests=0 : Requests after which a worker is replaced; 0 = never}';
+        {--task-workers=auto : With Octane: how many processes for its tasks; 0 = they run in the worker that asks}
+        {--max-requests=0 : Requests after which a worker is replaced; 0 = never}
+        {--watch : Start anew when files of the application change, by `fermata dev`}
+        {--poll : Look at the files again and again while watching, for mounted folders}
+        {--log-level= : Log from this level on: debug, info, warning, error}';
 
     protected $description = 'Serve the application with Fermata';
 
     public function handle(): int
     {
-        $workers = $this->option('workers');
+        $level = $this->option('log-level');
+        if ($level !== null) {
+            putenv("FERMATA_LOG_LEVEL=$level");
+        }
+        $listen = getenv('FERMATA_LISTEN') ?: "http://{$this->option('host')}:{$this->option('port')}";
+        if ($this->option('watch')) {
+            return $this->watch($listen);
+        }
         // An application of its own: that of the console runs in the console.
         $server = new Server(
             $this->laravel->basePath(),
-            getenv('FERMATA_LISTEN') ?: "http://{$this->option('host')}:{$this->option('port')}",
-            $workers === 'auto' ? null : (int) $workers,
+            $listen,
+            $this->count('workers'),
             requestsMax: (int) $this->option('max-requests'),
+            taskWorkers: $this->count('task-workers') ?? 1,
         );
         $server->run();
         return 0;
+    }
+
+    /** Null: auto. */
+    private function count(string $option): ?int
+    {
+        $count = (string) $this->option($option);
+        if ($count !== 'auto' && !ctype_digit($count)) {
+            throw new \InvalidArgumentException("--$option is a number or auto, not $count");
+        }
+        return $count === 'auto' ? null : (int) $count;
+    }
+
+    /** Becomes `fermata dev`, which runs this command without --watch. */
+    private function watch(string $listen): int
+    {
+        $command = (new ExecutableFinder())->find('fermata');
+        if ($command === null || !function_exists('pcntl_exec')) {
+            $this->error($command === null ? 'There is no command fermata in PATH, which watches' : 'PHP has no pcntl, which --watch needs');
+            return 1;
+        }
+        $workers = $this->count('workers');
+        pcntl_exec($command, [
+            'dev', '--php', PHP_BINARY, '--listen', $listen, '--watch', $this->laravel->basePath(), ...($this->option('poll') ? ['--poll'] : []), ...($workers === null ? [] : ['--workers', (string) $workers]),
+            $this->laravel->basePath('artisan'), '--', 'fermata:start', "--task-workers={$this->option('task-workers')}", "--max-requests={$this->option('max-requests')}",
+        ]);
+        $this->error("$command cannot be run");
+        return 1;
     }
 }

@@ -44,13 +44,16 @@ final class IsolationTest extends TestCase
         yield 'PSR-15' => ['Psr15', 'PHPSESSID', true];
         yield 'Symfony' => ['Symfony', 'PHPSESSID', true];
         yield 'Laravel' => ['Laravel', 'laravel_session', false];
+        if (getenv('FERMATA_OCTANE')) {
+            yield 'Octane' => ['Laravel', 'laravel_session', false, getenv('FERMATA_OCTANE')];
+        }
     }
 
     /** @dataProvider applications */
-    public function testUsersSeeOnlyTheirOwn(string $application, string $cookie, bool $isLocked): void
+    public function testUsersSeeOnlyTheirOwn(string $application, string $cookie, bool $isLocked, string $octane = ''): void
     {
         $server = new TestServer(__DIR__ . "/$application/app.php", [
-            'TEST_FOLDER' => $this->folder, 'TEST_PSR7' => 'nyholm', 'APP_ENV' => 'prod', 'APP_DEBUG' => '0', 'FERMATA_WORKERS' => '2',
+            'TEST_FOLDER' => $this->folder, 'TEST_PSR7' => 'nyholm', 'APP_ENV' => 'prod', 'APP_DEBUG' => '0', 'FERMATA_WORKERS' => '2', 'FERMATA_OCTANE' => $octane,
             'APP_SERVICES_CACHE' => "$this->folder/cache/services.php", 'APP_PACKAGES_CACHE' => "$this->folder/cache/packages.php",
         ], options: ['-dinclude_path=.:/usr/share/php', '-derror_reporting=' . (E_ALL & ~E_DEPRECATED & ~E_USER_DEPRECATED)]);
         $requests = intdiv((int) (getenv('FERMATA_ISOLATION_REQUESTS') ?: 900), self::CLIENTS);

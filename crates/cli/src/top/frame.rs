@@ -28,21 +28,30 @@ pub struct Line {
     pub style: Style,
 }
 
-/// The workers' columns and their widths: 80 together.
-const WORKER_COLUMNS: [(&str, usize); 12] = [
-    ("W", 2),
-    ("PID", 8),
-    ("CPU", 5),
-    ("HTTP", 6),
-    ("EVENTS", 7),
-    ("WS", 6),
-    ("REQ/S", 7),
-    ("DELIV/S", 8),
-    ("OUT/S", 8),
-    ("LAG", 8),
-    ("TURN", 7),
-    ("MEMORY", 8),
+/// The workers' columns, their widths, and whether a narrow screen has them: 80 together, and 56.
+const WORKER_COLUMNS: [(&str, usize, bool); 12] = [
+    ("W", 2, true),
+    ("PID", 8, true),
+    ("CPU", 5, true),
+    ("HTTP", 6, true),
+    ("EVENTS", 7, true),
+    ("WS", 6, true),
+    ("REQ/S", 7, true),
+    ("DELIV/S", 8, false),
+    ("OUT/S", 8, false),
+    ("LAG", 8, false),
+    ("TURN", 7, true),
+    ("MEMORY", 8, true),
 ];
+
+/// Stands behind the title where it fits.
+const HELP: &str = "  q quits";
+
+/// From here on a screen has all of them.
+const WIDE_COLUMNS: usize = 80;
+
+/// What the head's lines begin with, and so the indent of what does not fit into them.
+const LABEL_COLUMNS: usize = 10;
 
 /// Blank line and title of a section.
 const SECTION_ROWS: usize = 2;
@@ -60,13 +69,13 @@ pub fn draw(
     failure: Option<&str>,
     size: Size,
 ) -> Vec<Line> {
-    let mut lines = head(before, now);
+    let mut lines = head(before, now, size.columns);
     if let Some(failure) = failure {
         let text = format!("no answer: {}", harmless(failure));
         lines.push(line(Style::Reverse, text));
     }
     let sections = [
-        workers(before, now),
+        workers(before, now, size.columns >= WIDE_COLUMNS),
         Section {
             title: format!(
                 "{:>11}{:>9}{:>11}  BUSIEST CHANNELS",
@@ -98,7 +107,7 @@ pub fn draw(
     lines
 }
 
-fn head(before: Option<&Snapshot>, now: &Snapshot) -> Vec<Line> {
+fn head(before: Option<&Snapshot>, now: &Snapshot, columns: usize) -> Vec<Line> {
     let rates = Rates {
         before: before.map(|before| &before.total),
         now: &now.total,
@@ -108,7 +117,7 @@ fn head(before: Option<&Snapshot>, now: &Snapshot) -> Vec<Line> {
     let http = now.total.gauge(Gauge::HttpActive) + now.total.gauge(Gauge::HttpIdle);
     let up_ms = now.unix_ms.saturating_sub(now.started_unix_ms);
     let title = format!(
-        "fermata {}  pid {}  up {}  workers {} ({} starts, {} failed) q quits",
+        "fermata {}  pid {}  up {}  workers {} ({} starts, {} failed)",
         now.version,
         now.pid,
         duration(up_ms),
@@ -157,27 +166,63 @@ fn head(before: Option<&Snapshot>, now: &Snapshot) -> Vec<Line> {
             bytes(now.total.gauge(Gauge::RssBytes)),
         ),
     ];
-    let mut lines = vec![line(Style::Bold, title)];
-    lines.extend(texts.map(|text| line(Style::Plain, text)));
+    let mut titles = wrapped(&title, columns);
+    if let Some(last) = titles.last_mut()
+        && last.chars().count() + HELP.len() <= columns
+    {
+        last.push_str(HELP);
+    }
+    let titles = titles.into_iter().map(|text| line(Style::Bold, text));
+    let texts = texts.iter().flat_map(|text| wrapped(text, columns));
+    titles
+        .chain(texts.map(|text| line(Style::Plain, text)))
+        .collect()
+}
+
+/// A line of the head, broken between two of its figures where it is too long.
+fn wrapped(text: &str, columns: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut rest = text.to_owned();
+    while rest.chars().count() > columns {
+        let fits = rest
+            .match_indices("  ")
+            .map(|(at, _)| at)
+            .filter(|&at| at >= LABEL_COLUMNS && at <= columns)
+            .last();
+        let Some(at) = fits else { break };
+        let more = format!("{:LABEL_COLUMNS$}{}", "", rest[at..].trim_start());
+        // Nothing is gained when the label alone was cut off.
+        if more.len() >= rest.len() {
+            break;
+        }
+        rest.truncate(at);
+        lines.push(std::mem::replace(&mut rest, more));
+    }
+    lines.push(rest);
     lines
 }
 
-fn workers(before: Option<&Snapshot>, now: &Snapshot) -> Section {
+fn workers(before: Option<&Snapshot>, now: &Snapshot, is_wide: bool) -> Section {
     let elapsed_ms = elapsed_ms(before, now);
     let rows = now.workers.iter().map(|worker| {
         let before = before.and_then(|before| {
             let same = |other: &&WorkerFigures| other.worker == worker.worker;
             before.workers.iter().find(same)
         });
-        worker_row(before, worker, elapsed_ms)
+        worker_row(before, worker, elapsed_ms, is_wide)
     });
     Section {
-        title: columns(WORKER_COLUMNS.map(|(title, _)| title.to_owned())),
+        title: columns(WORKER_COLUMNS.map(|(title, ..)| title.to_owned()), is_wide),
         rows: rows.collect(),
     }
 }
 
-fn worker_row(before: Option<&WorkerFigures>, now: &WorkerFigures, elapsed_ms: u64) -> String {
+fn worker_row(
+    before: Option<&WorkerFigures>,
+    now: &WorkerFigures,
+    elapsed_ms: u64,
+    is_wide: bool,
+) -> String {
     if now.pid == 0 {
         return format!("{:>2}  is being replaced", now.worker);
     }
@@ -193,7 +238,7 @@ fn worker_row(before: Option<&WorkerFigures>, now: &WorkerFigures, elapsed_ms: u
         .map(|before| before.figures.gauge(Gauge::CpuMs));
     let cpu = per_second(cpu_before, gauge(Gauge::CpuMs), elapsed_ms);
     let turn_ms = gauge(Gauge::LongestTurnMs);
-    columns([
+    let cells = [
         now.worker.to_string(),
         now.pid.to_string(),
         cpu.map_or_else(unknown, |ms| format!("{}%", ms / 10)),
@@ -210,7 +255,8 @@ fn worker_row(before: Option<&WorkerFigures>, now: &WorkerFigures, elapsed_ms: u
             format!("{}.{} s", turn_ms / 1000, turn_ms / 100 % 10)
         },
         bytes(gauge(Gauge::RssBytes)),
-    ])
+    ];
+    columns(cells, is_wide)
 }
 
 fn channel_row(busy: &BusyChannel) -> String {
@@ -233,10 +279,12 @@ fn client_row(slow: &SlowClient) -> String {
     )
 }
 
-fn columns(cells: [String; WORKER_COLUMNS.len()]) -> String {
+fn columns(cells: [String; WORKER_COLUMNS.len()], is_wide: bool) -> String {
     let mut text = String::new();
-    for (cell, (_, width)) in cells.iter().zip(WORKER_COLUMNS) {
-        text += &format!("{cell:>width$}");
+    for (cell, (_, width, is_always)) in cells.iter().zip(WORKER_COLUMNS) {
+        if is_wide || is_always {
+            text += &format!("{cell:>width$}");
+        }
     }
     text
 }
@@ -408,6 +456,27 @@ mod tests {
                 assert!(lines.iter().all(is_narrow), "{size:?}");
             }
         }
+    }
+
+    #[test]
+    fn sixty_columns_lose_nothing_in_the_middle_of_a_figure() {
+        let (before, now) = (snapshot(1_000, 2, 100), snapshot(3_000, 2, 20_100));
+        let size = Size {
+            columns: 60,
+            rows: 40,
+        };
+        let frame = text(&draw(Some(&before), &now, None, size));
+        for part in [
+            "WS  REQ/S   TURN  MEMORY\n",
+            "20.0k  10.0k  9.9 s  999 MB\n",
+            "\n          publishes refused 0/s\n",
+            "out 0 B/s",
+            "memory 0 B\n",
+            "q quits\n",
+        ] {
+            assert!(frame.contains(part), "no {part:?} in:\n{frame}");
+        }
+        assert!(wrapped("a line that cannot be broken", 3).len() == 1);
     }
 
     #[test]

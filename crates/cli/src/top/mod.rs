@@ -40,12 +40,8 @@ pub struct Arguments {
 /// # Errors
 /// One sentence for the user.
 pub fn run(arguments: &Arguments) -> Result<(), String> {
-    let snapshot = || {
-        arguments
-            .control
-            .snapshot()
-            .map_err(|error| error.to_string())
-    };
+    let server = arguments.control.server()?;
+    let snapshot = || server.snapshot().map_err(|error| error.to_string());
     let first = snapshot()?;
     if arguments.once {
         // What is sampled becomes known with the second look.

@@ -8,10 +8,13 @@ use Fermata\Testing\{Answer, TestServer};
 use PHPUnit\Framework\TestCase;
 
 /** A whole Laravel application, of Debian's packages, over a real server. */
-final class ServerTest extends TestCase
+class ServerTest extends TestCase
 {
-    private static string $folder;
-    private static TestServer $server;
+    protected static string $folder;
+    protected static TestServer $server;
+
+    /** What the server's environment has besides. */
+    protected const ENVIRONMENT = ['FERMATA_OCTANE' => ''];
 
     public static function setUpBeforeClass(): void
     {
@@ -21,7 +24,13 @@ final class ServerTest extends TestCase
         }
         touch(self::$folder . '/database.sqlite');
         file_put_contents(self::$folder . '/large.bin', random_bytes(700_000));
-        self::$server = new TestServer(__DIR__ . '/app.php', [
+        self::$server = self::start();
+    }
+
+    private static function start(): TestServer
+    {
+        return new TestServer(__DIR__ . '/app.php', [
+            ...static::ENVIRONMENT,
             'TEST_FOLDER' => self::$folder,
             'APP_SERVICES_CACHE' => self::$folder . '/cache/services.php',
             'APP_PACKAGES_CACHE' => self::$folder . '/cache/packages.php',
@@ -133,6 +142,11 @@ final class ServerTest extends TestCase
         } catch (\PDOException) {
             return false;
         }
+    }
+
+    public function testConnectionsOfTheStartAreNotShared(): void
+    {
+        self::assertSame('by nobody', self::start()->get('/opened')->body);
     }
 
     public function testExitAndExceptions(): void

@@ -6,8 +6,8 @@ declare(strict_types=1);
 
 namespace Fermata\Tests\Frameworks\Laravel;
 
-use Fermata\Hold;
 use Fermata\Laravel\Server;
+use Fermata\{Hold, Poll};
 use Fermata\Symfony\NativeResponse;
 use Illuminate\Auth\GenericUser;
 use Illuminate\Contracts\Auth\{Authenticatable, UserProvider};
@@ -19,10 +19,19 @@ use Illuminate\Routing\Middleware\SubstituteBindings;
 use Illuminate\Session\Middleware\StartSession;
 use Illuminate\Support\Facades\{App, Auth, Broadcast, Cache, Config, Cookie, DB, Redirect, Route, URL, View};
 use Illuminate\Support\ServiceProvider;
+use Laravel\Octane\Facades\Octane;
 use Symfony\Component\HttpKernel\Exception\NotFoundHttpException;
+
+use function Fermata\delay;
 
 require_once dirname(__DIR__, 2) . '/autoload.php';
 require_once 'Illuminate/autoload.php';
+
+/** In a handler others go on. */
+function pause(float $seconds): void
+{
+    Poll::inHandler() ? delay($seconds) : usleep((int) ($seconds * 1e6));
+}
 
 final class Kernel extends \Illuminate\Foundation\Http\Kernel
 {
@@ -87,6 +96,10 @@ final class RouteProvider extends ServiceProvider
         $this->app->make(ExceptionHandler::class)->renderable(static fn(NotFoundHttpException $error, Request $request) => $request->is('missing')
             ? response()->json([Route::current()?->uri(), Route::getCurrentRequest()?->path()], 404) : null);
         View::share('shared', 'by all');
+        DB::connection()->getPdo();
+        if (class_exists(Octane::class) && (getenv('TEST_TASK_WORKERS') ?: '0') !== '0') {
+            Octane::tick('test', static fn() => file_put_contents(getenv('TEST_FOLDER') . '/ticks', '.', FILE_APPEND));
+        }
         Route::middleware('web')->group(static function (): void {
             Route::get('/', static fn(Request $request): string => 'Hello ' . $request->query('name', 'nobody'));
             Route::any('/all', static fn(Request $request): array => [
@@ -159,6 +172,28 @@ final class RouteProvider extends ServiceProvider
                     ? response()->stream(static function () use ($seen): void { echo json_encode($seen), str_repeat(' ', 500_000); })
                     : response()->json($seen);
             });
+            Route::get('/opened', static fn(): string => DB::connection()->getRawPdo() instanceof \PDO ? 'before the start' : 'by nobody');
+            Route::get('/concurrently', static function (Request $request): array {
+                $wait = (float) $request->query('wait', '0');
+                return Octane::concurrently([
+                    'a' => static function (): string { pause(0.01); return 'first ' . getmypid(); },
+                    'b' => static fn(): string => 'second ' . getmypid(),
+                    'late' => static function () use ($wait): string { pause($wait); return 'late'; },
+                ], (int) $request->query('ms', '30000')) + ['own' => getmypid()];
+            });
+            Route::get('/concurrently/throw', static function (): string {
+                try {
+                    Octane::concurrently([static fn() => throw new \DomainException('no such thing')]);
+                } catch (\Laravel\Octane\Exceptions\TaskException $error) {
+                    return $error->getClass() . ': ' . $error->getMessage();
+                }
+            });
+            Route::get('/dispatch', static function (): string {
+                $file = getenv('TEST_FOLDER') . '/dispatched';
+                app(\Laravel\Octane\Contracts\DispatchesTasks::class)->dispatch([static fn() => file_put_contents($file, 'done')]);
+                return $file;
+            });
+            Route::get('/ticks', static fn(): string => (string) @file_get_contents(getenv('TEST_FOLDER') . '/ticks'));
             Route::get('/throw', static fn() => throw new \RuntimeException('a detail'));
             Route::get('/file', static fn() => response()->file(getenv('TEST_FOLDER') . '/large.bin'));
             Route::get('/download', static fn() => response()->streamDownload(static function (): void { echo str_repeat('d', 100_000); }, 'd.txt'));
@@ -171,4 +206,4 @@ final class RouteProvider extends ServiceProvider
     }
 }
 
-(new Server(__DIR__ . '/project'))->run();
+(new Server(__DIR__ . '/project', taskWorkers: (int) getenv('TEST_TASK_WORKERS')))->run();

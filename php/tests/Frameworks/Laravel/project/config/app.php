@@ -31,6 +31,7 @@ return [
         Illuminate\View\ViewServiceProvider::class,
         Carbon\Laravel\ServiceProvider::class,
         Fermata\Laravel\ServiceProvider::class,
+        ...(class_exists(Laravel\Octane\OctaneServiceProvider::class) ? [Laravel\Octane\OctaneServiceProvider::class] : []),
         Fermata\Tests\Frameworks\Laravel\RouteProvider::class,
     ],
     'aliases' => [],

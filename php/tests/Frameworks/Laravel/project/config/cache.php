@@ -1,3 +1,3 @@
 <?php
 
-return ['default' => 'array', 'stores' => ['array' => ['driver' => 'array', 'serialize' => false]], 'prefix' => ''];
+return ['default' => 'array', 'stores' => ['array' => ['driver' => 'array', 'serialize' => false], 'octane' => ['driver' => 'octane']], 'prefix' => ''];

@@ -1,0 +1,43 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Fermata\Laravel\Octane;
+
+use Fermata\{Jobs, Server};
+use Laravel\Octane\Contracts\DispatchesTasks;
+use Laravel\SerializableClosure\SerializableClosure;
+
+/**
+ * Octane::concurrently() in processes of their own, each task with a copy of the application, as Octane's task workers have it.
+ *
+ * @internal
+ */
+final class ProcessTasks implements DispatchesTasks
+{
+    public function __construct(private readonly Jobs $jobs, private readonly Server $server) {}
+
+    /**
+     * @param array<array-key, callable> $tasks
+     * @return array<array-key, mixed>
+     */
+    public function resolve(array $tasks, int $waitMilliseconds = 3000): array
+    {
+        return Results::of($tasks, $waitMilliseconds, fn(callable $task): mixed => $this->jobs->run('task', self::portable($task)));
+    }
+
+    /** @param array<array-key, callable> $tasks */
+    public function dispatch(array $tasks): void
+    {
+        $jobs = $this->jobs;
+        foreach ($tasks as $task) {
+            $task = self::portable($task);
+            $this->server->defer(static fn() => $jobs->run('task', $task));
+        }
+    }
+
+    private static function portable(callable $task): callable
+    {
+        return $task instanceof \Closure ? new SerializableClosure($task) : $task;
+    }
+}

@@ -1,0 +1,23 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Fermata\Tests\Frameworks\Laravel;
+
+/** Octane's tasks in processes of their own. */
+final class OctaneTasksTest extends OctaneTest
+{
+    protected const ENVIRONMENT = ['TEST_TASK_WORKERS' => '3'];
+
+    protected function assertRunsIn(int $worker, string $process): void
+    {
+        self::assertNotSame((string) $worker, $process);
+    }
+
+    public function testTicksComeInOneProcess(): void
+    {
+        for ($deadline = microtime(true) + 60; self::$server->get('/ticks')->body === '' && microtime(true) < $deadline; usleep(50_000)) {
+        }
+        self::assertStringStartsWith('.', self::$server->get('/ticks')->body);
+    }
+}
