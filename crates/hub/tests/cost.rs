@@ -2,13 +2,13 @@
 
 #![cfg(not(loom))]
 
-use std::process::Command;
 use std::sync::atomic::AtomicU64;
 
 use fermata_hub::{
     Config, Encode, Kind, Layout, Local, LocalConfig, Message, Owner, PayloadSpan, Record, Ring,
     SubId,
 };
+use fermata_testkit::instructions;
 
 /// Tells a run of this program under callgrind what to do: idle channels, idle clients over all of them, publishes.
 const AMOUNTS: &str = "FERMATA_PUBLISH_AMOUNTS";
@@ -84,29 +84,14 @@ fn publishes_arrive_among_idle_clients() {
     assert_eq!(delivered, publishes);
 }
 
-/// Instructions of one run.
-fn instructions(channels: u32, clients: u32, publishes: u32) -> u64 {
-    let run = Command::new("valgrind")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-        .arg(std::env::current_exe().expect("the path of this test"))
-        .args(["--exact", "publishes_arrive_among_idle_clients"])
-        .env(AMOUNTS, format!("{channels} {clients} {publishes}"))
-        .output()
-        .expect("valgrind starts; `make setup` installs it");
-    let text = String::from_utf8_lossy(&run.stderr);
-    assert!(run.status.success(), "{text}");
-    let line = text
-        .lines()
-        .find_map(|line| line.split_once("Collected : "));
-    let count = line.and_then(|(_, count)| count.trim().parse().ok());
-    count.unwrap_or_else(|| panic!("callgrind tells how many instructions: {text}"))
-}
-
 /// Instructions of one publish with its delivery: start and end cancel out.
 fn per_publish(channels: u32, clients: u32) -> f64 {
     const MORE: u32 = 2_000;
-    let few = instructions(channels, clients, 1_000);
-    let many = instructions(channels, clients, 1_000 + MORE);
+    let run = |publishes| {
+        let amounts = format!("{channels} {clients} {publishes}");
+        instructions("publishes_arrive_among_idle_clients", AMOUNTS, &amounts)
+    };
+    let (few, many) = (run(1_000), run(1_000 + MORE));
     (many - few) as f64 / f64::from(MORE)
 }
 

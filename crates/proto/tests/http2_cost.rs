@@ -1,10 +1,9 @@
 //! What HTTP/2 costs, counted in instructions, which a busy machine does not change:
 //! `cargo test --release -p fermata-proto --test http2_cost -- --nocapture` prints them.
 
-use std::process::Command;
-
 use fermata_proto::http2::frame::{self, Kind, PREFACE, flag};
 use fermata_proto::http2::{Connection, Event, Limits, Message, Priority, Rest, StreamId};
+use fermata_testkit::instructions;
 
 /// Tells a run of this program under callgrind how many rounds of a hundred to make.
 const ROUNDS: &str = "FERMATA_HTTP2_ROUNDS";
@@ -131,27 +130,10 @@ fn events_to_a_hundred_streams() {
     }
 }
 
-/// Instructions of one run.
-fn instructions(test: &str, rounds: u32) -> u64 {
-    let run = Command::new("valgrind")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-        .arg(std::env::current_exe().expect("the path of this test"))
-        .args(["--exact", test])
-        .env(ROUNDS, rounds.to_string())
-        .output()
-        .expect("valgrind starts; `make setup` installs it");
-    let text = String::from_utf8_lossy(&run.stderr);
-    assert!(run.status.success(), "{text}");
-    let line = text
-        .lines()
-        .find_map(|line| line.split_once("Collected : "));
-    let count = line.and_then(|(_, count)| count.trim().parse().ok());
-    count.unwrap_or_else(|| panic!("callgrind tells how many instructions: {text}"))
-}
-
 /// Instructions per stream: start and end cancel out.
 fn per_stream(test: &str) -> u64 {
-    (instructions(test, 110) - instructions(test, 10)) / u64::from(100 * STREAMS)
+    let rounds = |count| instructions(test, ROUNDS, count);
+    (rounds("110") - rounds("10")) / u64::from(100 * STREAMS)
 }
 
 /// Far above what it is, and far below what a table per answer or a copy per event would make of it.

@@ -16,6 +16,7 @@
 
 #![forbid(unsafe_code)]
 
+mod callgrind;
 mod client;
 mod directory;
 pub mod install;
@@ -29,6 +30,7 @@ pub mod sse;
 mod wait;
 pub mod websocket;
 
+pub use callgrind::instructions;
 pub use client::{Connection, End, ReadError, Target, reset_on_close};
 pub use directory::Directory;
 pub use log::{Line, Log};

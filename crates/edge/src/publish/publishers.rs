@@ -69,22 +69,18 @@ fn one(text: &str) -> Result<Publisher, StartError> {
 mod tests {
     use super::*;
 
-    fn settings(pairs: &[(&str, &str)]) -> Settings {
-        let mut settings = Settings::default();
-        for (name, value) in pairs {
-            let outcome = settings.set("test", name, &[(*value).to_owned()]);
-            outcome.expect("a setting");
-        }
-        settings
-    }
-
     #[test]
     fn only_with_the_switch_it_is_connected() {
-        let uri = ("zmq_sub", "tcp://127.0.0.1:1");
-        assert_eq!(read(&settings(&[uri])).map(|it| it.len()).ok(), Some(0));
-        let on = ("zmq_sub_connect", "true");
-        assert_eq!(read(&settings(&[uri, on])).map(|it| it.len()).ok(), Some(1));
-        let wrong = read(&settings(&[("zmq_sub", "http://x"), on])).expect_err("no endpoint");
+        let read_with = |uri: &str, zmq_sub_connect| {
+            read(&Settings {
+                zmq_sub: vec![uri.to_owned()],
+                zmq_sub_connect,
+                ..Settings::default()
+            })
+        };
+        let count = |is_on| read_with("tcp://127.0.0.1:1", is_on).map(|it| it.len());
+        assert_eq!((count(false).ok(), count(true).ok()), (Some(0), Some(1)));
+        let wrong = read_with("http://x", true).expect_err("no endpoint");
         assert!(wrong.to_string().starts_with("zmq_sub: "), "{wrong}");
     }
 }

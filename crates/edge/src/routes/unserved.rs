@@ -38,22 +38,18 @@ pub(crate) fn routes(routes: &Routes, parts: Parts) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn given(pairs: &[(&str, &str)]) -> Settings {
-        let mut settings = Settings::default();
-        for (name, value) in pairs {
-            let outcome = settings.set("test", name, &[(*value).to_owned()]);
-            outcome.expect("a setting");
-        }
-        settings
-    }
-
     #[test]
     fn routes_say_what_they_ask_for_in_vain() {
         let text = "*,session,sockjs=/s a:1\nb,log_level=3 a:2";
         let (rules, problems) = Routes::read(text, |_| Ok(()));
         assert_eq!(problems, []);
-        let count = |pairs: &[(&str, &str)]| routes(&rules, Parts::new(&given(pairs))).len();
-        assert_eq!(count(&[]), 2);
-        assert_eq!(count(&[("zmq_state", "ipc:///x"), ("sockjs_url", "x")]), 0);
+        let count = |settings: &Settings| routes(&rules, Parts::new(settings)).len();
+        assert_eq!(count(&Settings::default()), 2);
+        let served = Settings {
+            zmq_state: "ipc:///x".to_owned(),
+            sockjs_url: "x".to_owned(),
+            ..Settings::default()
+        };
+        assert_eq!(count(&served), 0);
     }
 }
