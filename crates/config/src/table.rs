@@ -166,6 +166,16 @@ settings! {
          Empty means that clients are not asked for a certificate.";
     tls_client_required: String = "on", Kind::Choice(&["on", "off"]), Some("Tls clientRequired"),
         "Whether a client without a certificate is turned away when tls_client_ca is set.";
+    http2: String = "off", Kind::Choice(&["on", "off"]), None,
+        "Whether clients may speak HTTP/2: over TLS by ALPN, in the clear when they know beforehand (h2c).\n\
+         HTTP/1.1 is spoken on the same addresses.";
+    streams_per_connection_max: u16 = "100", Kind::Count { min: 1, max: 10_000, unit: "streams" }, None,
+        "Requests at a time on one connection of HTTP/2; each held client is one.\n\
+         One that was cancelled counts until its handler has come to its end. Beyond it streams are refused, and the client tries again.";
+    stream_window_bytes: usize = "65535", Kind::Bytes { min: 1024, max: 16 * MIB }, None,
+        "Bytes of a request's body over HTTP/2 that a client may send before the server has taken them.";
+    connection_window_bytes: usize = "1048576", Kind::Bytes { min: 64 * KIB, max: 256 * MIB }, None,
+        "The same for all requests of a connection together.";
     tls_ticket_period_ms: u64 = "21600000", Kind::Milliseconds { min: 60 * SECOND, max: 7 * 24 * HOUR }, None,
         "Time after which the keys of session tickets change.\n\
          A client that comes back within it skips the costly part of the handshake.";

@@ -130,7 +130,7 @@ impl<D: Driver> Worker<D> {
         }
         // What was published behind a crowd waits in the ring (`gather`), and streams without ids cannot ask for it later.
         self.catch_up_by(until_ms);
-        let message = format!("draining {} connections", self.net.connections.len());
+        let message = format!("draining {} connections", self.net.sockets_len());
         self.log(LogLevel::Info, &message);
         for index in self.net.connections.indexes() {
             self.drain_connection(index);
@@ -163,6 +163,10 @@ impl<D: Driver> Worker<D> {
                 self.flush(index);
             }
             Stage::Socket(_) => self.drain_socket(index.exchange()),
+            Stage::Http2(carrier) => {
+                let carrier = *carrier;
+                self.drain_carrier(index, carrier);
+            }
             Stage::Head if connection.inbox.is_empty() && exchange.has_output(connection) => {
                 connection.writing = Writing::Close;
             }
@@ -207,10 +211,10 @@ impl<D: Driver> Worker<D> {
         }
         let message = format!(
             "drain_timeout_ms is over; closing {} connections that have not finished",
-            self.net.connections.len()
+            self.net.sockets_len()
         );
         self.log(LogLevel::Warning, &message);
-        let unfinished = self.net.connections.len() as u64;
+        let unfinished = self.net.sockets_len() as u64;
         self.net.counts.add(Counter::DroppedDrain, unfinished);
         for index in self.net.connections.indexes() {
             self.close(index);

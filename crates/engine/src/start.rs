@@ -105,6 +105,7 @@ impl<D: Driver> Worker<D> {
         net.control = parts.control;
         net.metrics = parts.metrics;
         net.tls = parts.tls;
+        net.http2.configure(&settings);
         let mut worker = Worker {
             index,
             slot,

@@ -229,6 +229,7 @@ impl<D: Driver> Worker<D> {
             || !self.net.again.is_empty()
             || !self.http.uploads.postponed.is_empty()
             || !self.net.dirty.is_empty()
+            || self.net.http2.is_dirty()
             || !self.channels.resuming.is_empty()
             || !self.waiting.news.is_empty()
             || self.http.streams.is_busy()

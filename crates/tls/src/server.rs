@@ -12,8 +12,9 @@ use crate::certificate::{self, FileError};
 use crate::names::Names;
 use crate::ticket::{Secret, Tickets};
 
-/// Application protocols we speak (ALPN).
-const PROTOCOLS: [&[u8]; 1] = [b"http/1.1"];
+/// Application protocols (ALPN), the one that is preferred first.
+const HTTP2: &[u8] = b"h2";
+const HTTP1: &[u8] = b"http/1.1";
 
 /// Whether clients have to prove who they are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub struct Options {
     pub is_tls13_only: bool,
     /// Seconds after which the keys of session tickets change.
     pub ticket_period_s: u32,
+    /// Whether HTTP/2 is offered beside HTTP/1.1.
+    pub has_http2: bool,
 }
 
 /// Why TLS cannot be served. The sentence names the setting, the cause and the fix.
@@ -145,7 +148,10 @@ impl Certificates {
             }
         };
         let mut config = builder.with_cert_resolver(Arc::new(Names::new(all)));
-        config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
+        if self.options.has_http2 {
+            config.alpn_protocols.push(HTTP2.to_vec());
+        }
+        config.alpn_protocols.push(HTTP1.to_vec());
         let period_s = self.options.ticket_period_s;
         config.ticketer = Arc::new(Tickets::new(&self.secret, period_s, &context));
         // Sessions are resumed by ticket alone, so that any worker can and none remembers them.

@@ -9,6 +9,7 @@ use std::io::IoSlice;
 use fermata_config::{LogLevel, Settings};
 use fermata_hub::{Backlog, IdRef, Seq};
 use fermata_io::Driver;
+use fermata_proto::http2::Rest;
 use fermata_proto::sse;
 
 use crate::admin::stats::Counter;
@@ -21,6 +22,7 @@ use crate::http::exchange::{Exchange, Held, Stage};
 use crate::http::protocol::BodyLength;
 use crate::net::connection::{Phase, Writing};
 use crate::net::index::ExchangeIndex;
+use crate::net::line::Carries;
 use crate::websocket::Socket;
 use crate::worker::{Running, Worker};
 
@@ -276,10 +278,10 @@ impl<D: Driver> Worker<D> {
             };
             (connection, exchange) = again;
         }
-        let (chain, is_raw, fd) = (
+        let (chain, is_raw, line) = (
             exchange.chain,
-            !exchange.protocol.marks_end(),
-            connection.fd,
+            !exchange.protocol.is_chunked(),
+            connection.line,
         );
         self.channels.local.skip_excepts(chain);
         if exchange.socket().is_some_and(Socket::refers_back) {
@@ -288,8 +290,11 @@ impl<D: Driver> Worker<D> {
         }
         // At least what one pump adds, or the log would overtake a client that takes everything.
         let bytes_max = SEND_BYTES_MAX.max(self.settings.channel_log_bytes_max);
-        let (wanted, sent) = match self.channels.local.contiguous(chain, bytes_max) {
-            Some(events) if !is_raw => {
+        let (wanted, sent) = match (
+            self.channels.local.contiguous(chain, bytes_max),
+            line.socket(),
+        ) {
+            (Some(events), Some(fd)) if !is_raw => {
                 if events.is_empty() {
                     return;
                 }
@@ -308,12 +313,21 @@ impl<D: Driver> Worker<D> {
                 if gathered.bytes == 0 {
                     return;
                 }
-                let slices: Vec<IoSlice<'_>> = slices.into_iter().map(IoSlice::new).collect();
-                (gathered.bytes, self.net.driver.send(fd, &slices))
+                let sent = match line.carries() {
+                    Carries::Socket(fd) => {
+                        let slices: Vec<IoSlice<'_>> =
+                            slices.into_iter().map(IoSlice::new).collect();
+                        self.net.driver.send(fd, &slices)
+                    }
+                    Carries::Stream(place) => self.net.http2.send(place, &slices, Rest::Open),
+                };
+                (gathered.bytes, sent)
             }
         };
         if let Ok(Some(sent)) = sent {
-            self.net.counts.add(Counter::BytesSent, sent as u64);
+            if !line.is_stream() {
+                self.net.counts.add(Counter::BytesSent, sent as u64);
+            }
             self.trace.on_sent(index, sent);
         }
         match sent {

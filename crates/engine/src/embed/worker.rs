@@ -102,6 +102,6 @@ impl<D: Driver> Worker<D> {
 
     /// Number of connections, for tests and statistics.
     pub fn connections_len(&self) -> usize {
-        self.net.connections.len()
+        self.net.sockets_len()
     }
 }

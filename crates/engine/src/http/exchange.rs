@@ -1,6 +1,6 @@
 //! An exchange: one request and what it is answered with, be that a response, a stream, a hold or a WebSocket.
 //!
-//! A connection of HTTP/1 has one at a time. What belongs to the connection (bytes that come and go, deadlines, the end) is
+//! A connection of HTTP/1 has one at a time, and a stream of HTTP/2 has one. What belongs to the connection (bytes that come and go, deadlines, the end) is
 //! in `net`, and how an exchange's answer lies on its connection is up to [`Protocol`].
 
 use std::rc::Rc;
@@ -14,6 +14,7 @@ use crate::http::body::{Early, Partial};
 use crate::http::protocol::Protocol;
 use crate::http::respond::outgoing::Outgoing;
 use crate::net::connection::Connection;
+use crate::net::http2::CarrierPlace;
 use crate::net::index::ExchangeIndex;
 use crate::websocket::Socket;
 
@@ -29,6 +30,8 @@ pub(crate) enum Stage {
     Held(Held),
     /// It has become a WebSocket.
     Socket(Socket),
+    /// There is none: the connection carries others as streams.
+    Http2(CarrierPlace),
 }
 
 /// A held client: what it gets, and how its silence is broken. An interval of 0 = never.
@@ -150,6 +153,12 @@ impl Exchange {
     #[inline]
     pub fn awaits_head(&self) -> bool {
         matches!(self.stage, Stage::Head)
+    }
+
+    /// Whether its connection is at rest but for what it has still to send.
+    #[inline]
+    pub fn awaits_request(&self) -> bool {
+        matches!(self.stage, Stage::Head | Stage::Http2(_))
     }
 
     #[inline]

@@ -274,9 +274,7 @@ impl<D: Driver> Worker<D> {
     pub fn own_address(&self, handle: u64) -> Option<SocketAddr> {
         net::own_addr(
             self.net
-                .connections
-                .at(ExchangeIndex::of_request(handle).connection())?
-                .fd,
+                .socket_of(ExchangeIndex::of_request(handle).connection())?,
         )
     }
 
@@ -338,27 +336,19 @@ impl<D: Driver> Worker<D> {
 
     /// Whether the connection of the current request is encrypted.
     pub fn is_secure(&self) -> bool {
-        let connection = self
-            .net
-            .connections
-            .at(self.http.request.index().connection());
-        connection.is_some_and(|connection| {
-            let handle = self.net.tls.as_ref().map(|tls| &tls.handle);
-            handle.is_some_and(|handle| handle.is_secure(connection.fd))
+        let handle = self.net.tls.as_ref().map(|tls| &tls.handle);
+        handle.is_some_and(|handle| {
+            let index = self.http.request.index().connection();
+            let socket = self.net.socket_of(index);
+            socket.is_some_and(|fd| handle.is_secure(fd))
         })
     }
 
     /// The certificate that the client of the current request has shown.
     pub fn client_certificate(&self) -> Option<Rc<ClientCertificate>> {
-        let connection = self
-            .net
-            .connections
-            .at(self.http.request.index().connection())?;
-        self.net
-            .tls
-            .as_ref()?
-            .handle
-            .client_certificate(connection.fd)
+        let tls = self.net.tls.as_ref()?;
+        let index = self.http.request.index().connection();
+        tls.handle.client_certificate(self.net.socket_of(index)?)
     }
 }
 

@@ -4,7 +4,8 @@ use fermata_io::Driver;
 use fermata_proto::http1::{Body, Parse};
 use fermata_proto::{chunked, http1};
 
-use crate::http::body::BodyRest;
+use crate::http::body::{BodyRest, HeadAt};
+use crate::http::protocol::Protocol;
 use crate::http::request::Place;
 use crate::net::index::ExchangeIndex;
 use crate::net::input::Step;
@@ -26,6 +27,7 @@ impl<D: Driver> Worker<D> {
             &mut self.http.request.head,
         ) {
             Parse::Partial => Step::Starved,
+            Parse::Refused(_) if self.begin_http2(current) => Step::Again,
             Parse::Refused(refusal) => {
                 let message = format!("{refusal}.\n");
                 self.refuse_head(index.exchange(), refusal.status(), &message);
@@ -45,8 +47,9 @@ impl<D: Driver> Worker<D> {
         {
             let bytes = &self.input[at..body_start];
             let head = &self.http.request.head;
+            let (origin, protocol) = (connection.origin, Protocol::of(head));
             self.trace
-                .on_request(index.exchange(), connection.origin, head, bytes);
+                .on_request(index.exchange(), origin, protocol, head, bytes);
         }
         let is_draining = self.running != Running::Serving;
         let head = &self.http.request.head;
@@ -73,7 +76,7 @@ impl<D: Driver> Worker<D> {
             self.advance(body_start);
             return Step::Request;
         }
-        let Some(plan) = self.plan_body(index.exchange(), &(at..body_start)) else {
+        let Some(plan) = self.plan_body(index.exchange(), &HeadAt::Input(at..body_start)) else {
             return Step::Again;
         };
         let head = &self.http.request.head;

@@ -1,8 +1,9 @@
-//! How an exchange's answer lies on its connection: the one place that differs between versions of HTTP.
+//! How an exchange's answer lies on its connection: the place that differs between versions of HTTP.
 
 use fermata_proto::http1::Head;
+use fermata_proto::http2::{self, hpack};
 use fermata_proto::response::{Connection as KeepAlive, Framing};
-use fermata_proto::{chunk, response};
+use fermata_proto::{chunk, number, response};
 
 use crate::embed::relayed::ResponseHead;
 
@@ -11,6 +12,8 @@ use crate::embed::relayed::ResponseHead;
 pub(crate) enum Protocol {
     Http10,
     Http11,
+    /// Heads are header blocks, and the end of a body is that of its stream.
+    Http2,
 }
 
 /// What a head says of the body behind it.
@@ -35,6 +38,12 @@ impl Protocol {
     /// Whether a body of unknown length has an end of its own; otherwise it ends with the connection.
     #[inline]
     pub fn marks_end(self) -> bool {
+        self != Protocol::Http10
+    }
+
+    /// Whether a body of unknown length goes in chunks.
+    #[inline]
+    pub fn is_chunked(self) -> bool {
         self == Protocol::Http11
     }
 
@@ -49,6 +58,10 @@ impl Protocol {
         length: BodyLength,
         keeps_alive: bool,
     ) {
+        if self == Protocol::Http2 {
+            write_block(out, (status, date), content_type, headers, length);
+            return;
+        }
         let (framing, keep_alive) = (self.framing(length), self.keep_alive(keeps_alive));
         response::write_head(
             out,
@@ -70,6 +83,16 @@ impl Protocol {
         length: BodyLength,
         keeps_alive: bool,
     ) {
+        if self == Protocol::Http2 {
+            let headers = head.headers.iter().copied();
+            let has_date = |(name, _): &(&[u8], &[u8])| name.eq_ignore_ascii_case(b"date");
+            if head.headers.iter().any(has_date) {
+                write_block_of(out, head.status, headers, length);
+            } else {
+                write_block(out, (head.status, date), None, headers, length);
+            }
+            return;
+        }
         response::write_passed_head(
             out,
             head.status,
@@ -84,7 +107,7 @@ impl Protocol {
     /// Appends bytes of a body of unknown length.
     pub fn write_piece(self, out: &mut Vec<u8>, bytes: &[u8]) {
         match self {
-            Protocol::Http10 => out.extend_from_slice(bytes),
+            Protocol::Http10 | Protocol::Http2 => out.extend_from_slice(bytes),
             Protocol::Http11 => chunk::wrap(out, bytes),
         }
     }
@@ -92,16 +115,16 @@ impl Protocol {
     /// Appends what `write` appends, likewise.
     pub fn write_piece_with(self, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
         match self {
-            Protocol::Http10 => write(out),
+            Protocol::Http10 | Protocol::Http2 => write(out),
             Protocol::Http11 => {
                 chunk::wrap_with(out, write);
             }
         }
     }
 
-    /// Appends the end of a body of unknown length.
+    /// Appends the end of a body of unknown length, where it is among its bytes.
     pub fn end(self, out: &mut Vec<u8>) {
-        if self.marks_end() {
+        if self.is_chunked() {
             out.extend_from_slice(chunk::LAST_CHUNK);
         }
     }
@@ -112,7 +135,8 @@ impl Protocol {
             (BodyLength::None, _) => Framing::None,
             (BodyLength::Known(length), _) => Framing::Length(length),
             (BodyLength::Unknown, Protocol::Http10) => Framing::UntilClose,
-            (BodyLength::Unknown, Protocol::Http11) => Framing::Chunked,
+            // Header blocks say nothing about framing.
+            (BodyLength::Unknown, Protocol::Http11 | Protocol::Http2) => Framing::Chunked,
         }
     }
 
@@ -121,7 +145,53 @@ impl Protocol {
         match (keeps_alive, self) {
             (false, _) => KeepAlive::Close,
             (true, Protocol::Http10) => KeepAlive::KeepAliveExplicit,
-            (true, Protocol::Http11) => KeepAlive::KeepAlive,
+            (true, Protocol::Http11 | Protocol::Http2) => KeepAlive::KeepAlive,
+        }
+    }
+}
+
+/// Appends the head of an answer as a header block, in the order of HTTP/1.
+fn write_block<'h>(
+    out: &mut Vec<u8>,
+    (status, date): (u16, &[u8; 29]),
+    content_type: Option<&[u8]>,
+    headers: impl Iterator<Item = (&'h [u8], &'h [u8])>,
+    length: BodyLength,
+) {
+    hpack::encode_status(out, status);
+    if let Some(content_type) = content_type {
+        hpack::encode(out, b"content-type", content_type);
+    }
+    write_length(out, length);
+    hpack::encode(out, b"date", date);
+    write_fields(out, headers);
+}
+
+/// The same with a date among the headers.
+fn write_block_of<'h>(
+    out: &mut Vec<u8>,
+    status: u16,
+    headers: impl Iterator<Item = (&'h [u8], &'h [u8])>,
+    length: BodyLength,
+) {
+    hpack::encode_status(out, status);
+    write_length(out, length);
+    write_fields(out, headers);
+}
+
+fn write_length(out: &mut Vec<u8>, length: BodyLength) {
+    if let BodyLength::Known(length) = length {
+        let mut digits = Vec::with_capacity(20);
+        number::decimal(&mut digits, length);
+        hpack::encode(out, b"content-length", &digits);
+    }
+}
+
+/// What means a connection of HTTP/1 has no place here.
+fn write_fields<'h>(out: &mut Vec<u8>, headers: impl Iterator<Item = (&'h [u8], &'h [u8])>) {
+    for (name, value) in headers {
+        if !http2::is_of_connection(name) {
+            hpack::encode(out, name, value);
         }
     }
 }

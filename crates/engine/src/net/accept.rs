@@ -8,6 +8,7 @@ use crate::http::respond::refuse::asks_for_head;
 use crate::net::READ_BYTES;
 use crate::net::connection::{Connection, Origin, Phase};
 use crate::net::index::ConnectionIndex;
+use crate::net::line::Line;
 use crate::net::token::{TOKEN_CONTROL, TOKEN_LISTENER, TOKEN_METRICS};
 use crate::worker::Worker;
 
@@ -83,7 +84,10 @@ impl<D: Driver> Worker<D> {
             Origin::Control | Origin::Metrics | Origin::Own => self.net.gauges.control += 1,
         }
         let deadline_ms = self.net.driver.now_ms() + self.settings.header_timeout_ms;
-        let index = self.insert(Connection::new(fd, peer, origin), deadline_ms);
+        let index = self.insert(
+            Connection::new(Line::of_socket(fd), peer, origin),
+            deadline_ms,
+        );
         if origin == Origin::Own {
             self.wires.opened(index.exchange());
         }
@@ -145,8 +149,10 @@ impl<D: Driver> Worker<D> {
             if std::mem::replace(&mut connection.is_watched, true) {
                 continue;
             }
-            let (fd, peer) = (connection.fd, connection.peer);
-            if let Err(error) = self.net.driver.add_stream(fd, key.to_u64()) {
+            let (line, peer) = (connection.line, connection.peer);
+            if let Some(fd) = line.socket()
+                && let Err(error) = self.net.driver.add_stream(fd, key.to_u64())
+            {
                 let message = format!("watching a connection from {peer} failed: {error}");
                 let unix_ms = self.net.driver.unix_ms();
                 self.log.write_limited(LogLevel::Error, unix_ms, &message);
@@ -159,7 +165,7 @@ impl<D: Driver> Worker<D> {
 
     /// Which limit a new connection would break.
     pub(crate) fn refuses(&self, peer: &Peer) -> Option<Refused> {
-        if self.net.connections.len() >= self.settings.connections_max {
+        if self.net.sockets_len() >= self.settings.connections_max {
             return Some(Refused {
                 status: 503,
                 counter: Counter::RefusedConnections,

@@ -19,6 +19,7 @@ use crate::admin::stats::Counter;
 use crate::http::exchange::Exchange;
 use crate::net::connection::{Awaited, Connection, Origin, Phase};
 use crate::net::index::ConnectionIndex;
+use crate::net::line::Line;
 use crate::worker::{Running, Worker};
 
 /// A worker may have this part more than the one with the fewest: exact balance among many would
@@ -66,6 +67,7 @@ impl<D: Driver> Worker<D> {
     /// Counts a connection that stays, if it is not counted yet.
     pub(crate) fn mark_settled(&mut self, index: ConnectionIndex) {
         if let Some(connection) = self.net.connections.at_mut(index)
+            && !connection.line.is_stream()
             && !std::mem::replace(&mut connection.is_settled, true)
         {
             self.reporter.shared.add_settled(self.slot);
@@ -119,7 +121,10 @@ impl<D: Driver> Worker<D> {
         let Some(connection) = self.net.connections.at(index) else {
             return false;
         };
-        let (fd, peer, is_watched) = (connection.fd, connection.peer, connection.is_watched);
+        let (peer, is_watched) = (connection.peer, connection.is_watched);
+        let Some(fd) = connection.line.socket() else {
+            return false;
+        };
         let Some(inbox) = self.inboxes.get(usize::from(slot)) else {
             return false;
         };
@@ -181,13 +186,13 @@ impl<D: Driver> Worker<D> {
     }
 
     fn open_moved(&mut self, fd: Fd, peer: Peer) {
-        if self.net.connections.len() >= self.settings.connections_max {
+        if self.net.sockets_len() >= self.settings.connections_max {
             // Between two requests a server may close without a word; the client comes again.
             self.reporter.shared.remove_settled(self.slot);
             self.net.driver.close(fd);
             return;
         }
-        let mut connection = Connection::new(fd, peer, Origin::Public);
+        let mut connection = Connection::new(Line::of_socket(fd), peer, Origin::Public);
         connection.is_settled = true;
         // It has had its first request: from now on the time between two counts.
         connection.awaited = Awaited::Next;

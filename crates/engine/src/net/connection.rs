@@ -1,12 +1,14 @@
-//! What the engine remembers of the socket of one client; what is asked and answered over it is its `Exchange`.
+//! What the engine remembers of the socket of one client, or of a stream in its place (`http2`); what is asked and answered
+//! over it is its `Exchange`.
 //!
 //! An idle connection is these two and nothing else: no buffer, no heap block. `inbox` and `out` hold memory only while
 //! bytes are in flight.
 
+use fermata_io::Peer;
 use fermata_io::buffer::{Buffer, Pool};
-use fermata_io::{Fd, Peer};
 
 use crate::net::deadline::Armed;
+use crate::net::line::Line;
 
 /// Sent bytes at the front of `out` that are not worth removing.
 const COMPACT_BYTES_MIN: usize = 16 * 1024;
@@ -60,7 +62,7 @@ pub(crate) enum Writing {
 
 /// The bytes of one client, and what is due for it.
 pub(crate) struct Connection {
-    pub fd: Fd,
+    pub line: Line,
     pub peer: Peer,
     pub origin: Origin,
     pub phase: Phase,
@@ -103,9 +105,9 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub fn new(fd: Fd, peer: Peer, origin: Origin) -> Connection {
+    pub fn new(line: Line, peer: Peer, origin: Origin) -> Connection {
         Connection {
-            fd,
+            line,
             peer,
             origin,
             phase: Phase::Open,

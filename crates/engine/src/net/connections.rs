@@ -1,4 +1,4 @@
-//! The connections of a worker, each with the exchange that it has.
+//! The connections of a worker, each with the exchange that it has: those with sockets, and streams of HTTP/2.
 
 use super::connection::Connection;
 use super::index::{ConnectionIndex, ExchangeIndex};
@@ -9,7 +9,7 @@ use crate::http::exchange::Exchange;
 #[cfg(test)]
 const IDLE_BYTES_MAX: usize = 128;
 
-/// Connections and exchanges by number. With HTTP/1 a connection has one exchange at a time, which has its number.
+/// Connections and exchanges by number. A connection has one exchange at a time, which has its number.
 pub(crate) struct Connections {
     slab: Slab<Entry>,
 }
@@ -38,7 +38,11 @@ impl Connections {
 
     /// A connection that waits for its first request.
     pub fn insert(&mut self, connection: Connection) -> Key {
-        let exchange = Exchange::new();
+        self.insert_pair(connection, Exchange::new())
+    }
+
+    /// A connection with what it is there for.
+    pub fn insert_pair(&mut self, connection: Connection, exchange: Exchange) -> Key {
         self.slab.insert(Entry {
             connection,
             exchange,

@@ -1,4 +1,5 @@
-//! Places of connections and of exchanges, which are two things although they are equal with HTTP/1.
+//! Places of connections and of exchanges, which are two things although they are equal: a stream of HTTP/2 has a
+//! connection of its own.
 
 use super::slab::Key;
 
@@ -11,7 +12,7 @@ pub(crate) struct ConnectionIndex(pub u32);
 pub(crate) struct ExchangeIndex(pub u32);
 
 impl ConnectionIndex {
-    /// Its exchange: HTTP/1 has one at a time.
+    /// Its exchange: it has one at a time.
     #[inline]
     pub fn exchange(self) -> ExchangeIndex {
         ExchangeIndex(self.0)

@@ -16,6 +16,7 @@ use crate::http::exchange::Stage;
 use crate::net::READ_BYTES;
 use crate::net::connection::{Awaited, Origin, Phase, Writing};
 use crate::net::index::ConnectionIndex;
+use crate::net::line::Carries;
 use crate::websocket::FRAMES_MAX;
 use crate::worker::{Current, Running, Worker};
 
@@ -61,7 +62,14 @@ impl<D: Driver> Worker<D> {
                 }
                 return false;
             }
-            Stage::Head | Stage::Body(_) | Stage::Socket(_) => {}
+            Stage::Http2(_) if self.http.uploads.turn_bytes >= SPOOL_TURN_BYTES => {
+                connection.has_unread = true;
+                if !std::mem::replace(&mut connection.is_again, true) {
+                    self.http.uploads.postponed.push(index);
+                }
+                return false;
+            }
+            Stage::Head | Stage::Body(_) | Stage::Socket(_) | Stage::Http2(_) => {}
         }
         if connection.is_paused || exchange.is_deferred || connection.writing != Writing::Open {
             connection.has_unread = true;
@@ -78,6 +86,9 @@ impl<D: Driver> Worker<D> {
             return false;
         };
         debug_assert!(self.current.is_none());
+        let Some(fd) = connection.line.socket() else {
+            return self.load_stream(index);
+        };
         let mut filled = 0;
         if !connection.inbox.is_empty() {
             let inbox = std::mem::take(&mut connection.inbox);
@@ -90,7 +101,6 @@ impl<D: Driver> Worker<D> {
         if is_enough || connection.has_ended {
             connection.has_unread = true;
         } else {
-            let fd = connection.fd;
             let space = &mut self.input[filled..filled + READ_BYTES];
             match self.net.driver.recv(fd, space) {
                 Ok(Some(0)) => {
@@ -184,6 +194,10 @@ impl<D: Driver> Worker<D> {
                 }
                 Stage::Body(_) => self.step_body(current),
                 Stage::Socket(_) => self.step_socket(current),
+                Stage::Http2(carrier) => {
+                    let carrier = *carrier;
+                    self.step_http2(current, carrier)
+                }
                 Stage::Handling(_) | Stage::Held(_) => {
                     self.stash();
                     return None;
@@ -285,8 +299,12 @@ impl<D: Driver> Worker<D> {
         };
         // A held client has nothing to say any more.
         if at < filled && !exchange.is_held() {
-            connection.inbox = self.net.pool.take();
+            // Only of a stream more may have been there than was taken.
+            let rest = std::mem::replace(&mut connection.inbox, self.net.pool.take());
             connection.inbox.extend_from_slice(&self.input[at..filled]);
+            if !rest.is_empty() {
+                connection.inbox.extend_from_slice(&rest);
+            }
         }
         if at < filled || exchange.is_handling() {
             self.net.gauges.begin_active(connection, exchange);
@@ -329,6 +347,11 @@ impl<D: Driver> Worker<D> {
             self.on_socket_end(index.exchange());
             return;
         }
+        // Its end was not announced, so what it was to be sent has nobody who reads it.
+        if matches!(exchange.stage, Stage::Http2(_)) {
+            self.close(index);
+            return;
+        }
         // A head or a body that ends early is not a request (RFC 9112, 8). What was asked for before
         // is still sent: the peer may read on (a half-closed connection).
         if exchange.has_output(connection) {
@@ -344,7 +367,14 @@ impl<D: Driver> Worker<D> {
         let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
             return;
         };
-        let fd = connection.fd;
+        let fd = match connection.line.carries() {
+            Carries::Socket(fd) => fd,
+            Carries::Stream(place) => {
+                let inbox = std::mem::take(&mut connection.inbox);
+                self.net.http2.consumed(place, inbox.len());
+                return;
+            }
+        };
         let hung_up = connection.has_hung_up;
         let has_more = match self.net.driver.recv(fd, &mut self.input[..READ_BYTES]) {
             Ok(Some(0)) => {

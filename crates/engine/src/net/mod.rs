@@ -8,8 +8,10 @@ pub(crate) mod connections;
 pub(crate) mod deadline;
 mod events;
 pub(crate) mod gauges;
+pub(crate) mod http2;
 pub(crate) mod index;
 pub(crate) mod input;
+pub(crate) mod line;
 pub(crate) mod listeners;
 pub(crate) mod output;
 pub(crate) mod preface;
@@ -29,7 +31,11 @@ use crate::admin::stats::Counts;
 use crate::net::index::ConnectionIndex;
 use connections::Connections;
 use deadline::{ARMED_AHEAD_MS_MAX, Armed};
+use fermata_proto::http2::{ErrorCode, hpack};
+use fermata_proto::response;
 use gauges::Gauges;
+use http2::Http2;
+use line::{Carries, Line};
 use tls::ServerTls;
 
 /// Bytes read from one socket at once. Larger reads save calls for large bodies, but make the
@@ -45,6 +51,7 @@ const POOL_BUFFER_BYTES_MAX: usize = 64 * 1024;
 pub(crate) struct Net<D> {
     pub driver: D,
     pub connections: Connections,
+    pub http2: Http2,
     /// Connections of each address, where there is a limit for them.
     pub addresses: HashMap<IpAddr, u32>,
     pub wheel: Wheel,
@@ -78,6 +85,7 @@ impl<D: Driver> Net<D> {
     pub fn new(driver: D) -> Net<D> {
         Net {
             connections: Connections::new(),
+            http2: Http2::new(),
             addresses: HashMap::new(),
             wheel: Wheel::new(driver.now_ms()),
             fired: Vec::new(),
@@ -96,6 +104,47 @@ impl<D: Driver> Net<D> {
             dirty: Vec::new(),
             again: Vec::new(),
             driver,
+        }
+    }
+
+    /// Connections with sockets: streams are not counted.
+    pub fn sockets_len(&self) -> usize {
+        self.connections.len() - self.http2.streams_len()
+    }
+
+    /// The socket of a connection, or that of the one that carries it.
+    pub fn socket_of(&self, index: ConnectionIndex) -> Option<Fd> {
+        match self.connections.at(index)?.line.carries() {
+            Carries::Socket(fd) => Some(fd),
+            Carries::Stream(place) => {
+                let carrier = self.http2.carrier_of(place)?;
+                self.connections.at(carrier)?.line.socket()
+            }
+        }
+    }
+
+    /// Tells a client that waits for it to send its body.
+    pub fn send_continue(&mut self, index: ConnectionIndex) {
+        let Some(connection) = self.connections.at_mut(index) else {
+            return;
+        };
+        match connection.line.stream() {
+            None => {
+                connection.out.extend_from_slice(response::CONTINUE);
+                self.mark_dirty(index);
+            }
+            Some(place) => {
+                let write = |block: &mut Vec<u8>| hpack::encode_status(block, 100);
+                self.http2.send_head(place, 100, false, write);
+            }
+        }
+    }
+
+    /// Has the end of a connection, which comes next, tell its client that something is missing.
+    pub fn reset_on_close(&mut self, line: Line) {
+        match line.carries() {
+            Carries::Socket(fd) => self.driver.reset_on_close(fd),
+            Carries::Stream(place) => self.http2.reset(place, ErrorCode::INTERNAL_ERROR),
         }
     }
 

@@ -4,6 +4,7 @@ use std::io;
 
 use fermata_hub::SubId;
 use fermata_io::Driver;
+use fermata_proto::http2::Rest;
 use fermata_proto::ws::close::CloseCode;
 
 use crate::admin::stats::Counter;
@@ -12,6 +13,7 @@ use crate::http::respond::outgoing::Outgoing;
 use crate::http::respond::sending::Advance;
 use crate::net::connection::{Connection, Origin, Phase, Writing};
 use crate::net::index::ConnectionIndex;
+use crate::net::line::Carries;
 use crate::websocket::Socket;
 use crate::worker::Worker;
 
@@ -40,6 +42,9 @@ impl<D: Driver> Worker<D> {
         // Flushing may have listed connections again (a held one with more in its log).
         dirty.append(&mut self.net.dirty);
         self.net.dirty = dirty;
+        if self.net.http2.is_dirty() {
+            self.flush_carriers();
+        }
     }
 
     /// What `flush` does for a client that `rests_when_sent`.
@@ -50,8 +55,12 @@ impl<D: Driver> Worker<D> {
         };
         let unsent = &connection.out[connection.out_sent as usize..];
         let length = unsent.len();
+        // Streams are flushed by `flush`: none of them is settled.
+        let Some(fd) = connection.line.socket() else {
+            return;
+        };
         if length > 0 {
-            match self.net.driver.send_one(connection.fd, unsent) {
+            match self.net.driver.send_one(fd, unsent) {
                 Ok(Some(sent)) if sent == length => {}
                 Ok(sent) => {
                     self.on_refused(index, sent);
@@ -84,7 +93,7 @@ impl<D: Driver> Worker<D> {
             && let Some(sent) = sent
         {
             exchange.drop_sent(connection, sent);
-            if connection.origin == Origin::Public {
+            if connection.origin == Origin::Public && !connection.line.is_stream() {
                 self.net.counts.add(Counter::BytesSent, sent as u64);
             }
             self.trace.on_sent(index.exchange(), sent);
@@ -115,7 +124,9 @@ impl<D: Driver> Worker<D> {
     }
 
     fn write_out(&mut self, index: ConnectionIndex) {
-        if self.write_all(index) {
+        if let Some(carrier) = self.carrier_at(index) {
+            self.write_carrier(index, carrier);
+        } else if self.write_all(index) {
             self.on_flushed(index);
         }
     }
@@ -129,13 +140,22 @@ impl<D: Driver> Worker<D> {
             else {
                 return false;
             };
-            if connection.unsent() > 0 {
-                let fd = connection.fd;
+            let is_stream = connection.line.is_stream();
+            if connection.unsent() > 0 || is_stream {
                 let unsent = &connection.out[connection.out_sent as usize..];
                 let length = unsent.len();
-                match self.net.driver.send_one(fd, unsent) {
+                let outcome = match connection.line.carries() {
+                    Carries::Socket(fd) => self.net.driver.send_one(fd, unsent),
+                    Carries::Stream(place) => {
+                        let is_last =
+                            connection.writing != Writing::Open && exchange.body.is_none();
+                        let rest = if is_last { Rest::End } else { Rest::Open };
+                        self.net.http2.send(place, &[unsent], rest)
+                    }
+                };
+                match outcome {
                     Ok(Some(sent)) if sent == length => {
-                        if connection.origin == Origin::Public {
+                        if connection.origin == Origin::Public && !is_stream {
                             self.net.counts.add(Counter::BytesSent, sent as u64);
                         }
                         self.trace.on_sent(index.exchange(), sent);
@@ -182,13 +202,13 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Everything has been taken by the kernel.
-    fn on_flushed(&mut self, index: ConnectionIndex) {
+    pub(crate) fn on_flushed(&mut self, index: ConnectionIndex) {
         self.trace.on_flushed(index.exchange(), &mut self.net);
         let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
             return;
         };
         let was_blocked = self.net.gauges.end_blocked(connection);
-        if connection.is_active && exchange.awaits_head() && connection.inbox.is_empty() {
+        if connection.is_active && exchange.awaits_request() && connection.inbox.is_empty() {
             self.net.gauges.end_active(connection);
         }
         match connection.writing {
@@ -196,11 +216,17 @@ impl<D: Driver> Worker<D> {
                 self.close(index);
                 return;
             }
+            // Its end was sent with its last byte.
+            Writing::Close | Writing::Linger if connection.line.is_stream() => {
+                self.close(index);
+                return;
+            }
             Writing::Close | Writing::Linger => {
                 if connection.phase != Phase::Lingering {
                     connection.phase = Phase::Lingering;
-                    let fd = connection.fd;
-                    if !exchange.socket().is_some_and(Socket::awaits_answer) {
+                    let fd = connection.line.socket();
+                    let awaits_answer = exchange.socket().is_some_and(Socket::awaits_answer);
+                    if let Some(fd) = fd.filter(|_| !awaits_answer) {
                         self.net.driver.shutdown_write(fd);
                     }
                     let now_ms = self.net.driver.refresh_now();
@@ -217,7 +243,8 @@ impl<D: Driver> Worker<D> {
             _ => false,
         };
         let was_paused = std::mem::take(&mut connection.is_paused);
-        if !connection.is_settled && self.settle(index) {
+        let is_stream = connection.line.is_stream();
+        if !connection.is_settled && !is_stream && self.settle(index) {
             return;
         }
         let Some(connection) = self.net.connections.at_mut(index) else {
@@ -246,7 +273,12 @@ impl<D: Driver> Worker<D> {
             // It has taken nothing since: the time-out runs on.
             return;
         }
-        let due_ms = self.net.driver.refresh_now() + self.settings.write_timeout_ms;
+        let is_stream = |connection: &Connection| connection.line.is_stream();
+        let due_ms = match self.net.connections.at(index).is_some_and(is_stream) {
+            // It may wait for its turn, which is nobody's fault; for windows its carrier knows the time.
+            true => u64::MAX,
+            false => self.net.driver.refresh_now() + self.settings.write_timeout_ms,
+        };
         self.net.set_deadline(index, due_ms);
         if let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) {
             connection.is_blocked = true;
@@ -284,18 +316,28 @@ impl<D: Driver> Worker<D> {
         if !self.sockets.clients.is_empty() {
             self.sockets.clients.remove(&index.exchange());
         }
-        self.net.driver.close(connection.fd);
+        match connection.line.carries() {
+            Carries::Socket(fd) => self.net.driver.close(fd),
+            Carries::Stream(place) => self.net.http2.release(place),
+        }
         self.channels.local.unsubscribe(exchange.chain);
         if let Some(presence) = exchange.presence {
             self.leave(*presence);
         }
-        if let Stage::Socket(mut socket) = exchange.stage {
-            for presence in socket.take_presences() {
-                self.leave(presence);
-            }
-        }
         if let Some(body) = &exchange.body {
             self.drop_body(body);
+        }
+        match exchange.stage {
+            Stage::Socket(mut socket) => {
+                for presence in socket.take_presences() {
+                    self.leave(presence);
+                }
+            }
+            Stage::Http2(carrier) => {
+                self.close_streams(carrier);
+                self.drop_carrier(carrier);
+            }
+            Stage::Head | Stage::Body(_) | Stage::Handling(_) | Stage::Held(_) => {}
         }
         if connection.out.capacity() > 0 {
             self.net.pool.give(connection.out);
@@ -305,6 +347,7 @@ impl<D: Driver> Worker<D> {
         }
         if self.settings.connections_per_address_max > 0
             && connection.phase != Phase::Preface
+            && !connection.line.is_stream()
             && let Some(address) = connection.peer.ip()
             && let Some(count) = self.net.addresses.get_mut(&address)
         {

@@ -13,6 +13,7 @@ use fermata_proto::proxy::{self, Source, Step};
 use crate::admin::stats::Counter;
 use crate::net::connection::{Connection, Origin, Phase};
 use crate::net::index::ConnectionIndex;
+use crate::net::line::Line;
 use crate::worker::{Running, Worker};
 
 /// The other end of a connection that a proxy has passed on without telling whose it is: port 0, which no client has. What
@@ -42,7 +43,7 @@ impl<D: Driver> Worker<D> {
             self.log_for_client(LogLevel::Warning, &message);
             return;
         }
-        if self.net.connections.len() >= self.settings.connections_max {
+        if self.net.sockets_len() >= self.settings.connections_max {
             // An answer would need to know what is spoken behind the header.
             self.net.counts.add(Counter::RefusedConnections, 1);
             self.net.driver.close(fd);
@@ -50,7 +51,7 @@ impl<D: Driver> Worker<D> {
         }
         self.net.counts.add(Counter::Accepted, 1);
         let deadline_ms = self.net.driver.now_ms() + self.settings.header_timeout_ms;
-        let mut connection = Connection::new(fd, peer, Origin::Public);
+        let mut connection = Connection::new(Line::of_socket(fd), peer, Origin::Public);
         connection.phase = Phase::Preface;
         self.insert(connection, deadline_ms);
     }
@@ -69,7 +70,10 @@ impl<D: Driver> Worker<D> {
                     return false;
                 }
             };
-            match self.net.driver.recv(connection.fd, &mut self.input[..more]) {
+            let Some(fd) = connection.line.socket() else {
+                return false;
+            };
+            match self.net.driver.recv(fd, &mut self.input[..more]) {
                 Ok(Some(0)) | Err(_) => {
                     self.close(index);
                     return false;
@@ -102,7 +106,7 @@ impl<D: Driver> Worker<D> {
             }
             Source::Proxy => connection.peer = unnamed(connection.peer),
         }
-        let (fd, peer) = (connection.fd, connection.peer);
+        let (line, peer) = (connection.line, connection.peer);
         if self.is_crowded(peer) {
             self.net.counts.add(Counter::RefusedPerAddress, 1);
             self.close(index);
@@ -111,7 +115,9 @@ impl<D: Driver> Worker<D> {
             self.log_for_client(LogLevel::Warning, &message);
             return false;
         }
-        if let Err(error) = self.net.driver.begin(fd) {
+        if let Some(fd) = line.socket()
+            && let Err(error) = self.net.driver.begin(fd)
+        {
             self.close(index);
             let message = format!("connection from {peer} closed: {error}");
             self.log_for_client(LogLevel::Error, &message);

@@ -72,6 +72,11 @@ impl<D: Driver> Worker<D> {
                 place.after_sending_ms(now_ms, connection.deadline_ms)
             }
             Stage::Handling(Some(_)) => self.body_due_ms(index.exchange()),
+            Stage::Http2(carrier) => {
+                let carrier = *carrier;
+                self.pace_carrier(index, carrier);
+                return;
+            }
             Stage::Held(_) | Stage::Handling(None) => u64::MAX,
         };
         self.net.set_deadline(index, due_ms);
@@ -88,8 +93,8 @@ impl<D: Driver> Worker<D> {
                 return;
             };
             // Else the kernel would keep megabytes for each client that takes nothing.
-            let fd = connection.fd;
-            self.net.driver.reset_on_close(fd);
+            let line = connection.line;
+            self.net.reset_on_close(line);
             self.close(index);
             return;
         }
@@ -124,6 +129,10 @@ impl<D: Driver> Worker<D> {
                 self.refuse(index.exchange(), 408, message);
             }
             Stage::Handling(_) => self.on_body_deadline(index.exchange()),
+            Stage::Http2(carrier) => {
+                let carrier = *carrier;
+                self.on_carrier_deadline(index, carrier);
+            }
         }
     }
 

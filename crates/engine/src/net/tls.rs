@@ -61,6 +61,7 @@ impl ServerTls {
             is_tls13_only: settings.tls_version_min == "1.3",
             ticket_period_s: u32::try_from(settings.tls_ticket_period_ms / 1000)
                 .unwrap_or(u32::MAX),
+            has_http2: settings.http2 == "on",
         })?;
         let tls = ServerTls {
             handle: Handle::new(None),

@@ -287,7 +287,7 @@ fn presence_is_left_on_every_way_out() {
                             .net
                             .connections
                             .at(index)
-                            .is_some_and(|it| it.fd == fd)
+                            .is_some_and(|it| it.line.socket() == Some(fd))
                     });
                 rig.worker.close(index.expect("it is open"));
             }

@@ -11,6 +11,7 @@ mod fair;
 mod fanout;
 mod handover;
 mod holds;
+mod http2;
 mod preface;
 mod requests;
 mod resume;
@@ -162,6 +163,7 @@ impl Rig {
                 && self.told.len() == told
                 && self.worker.net.events.is_empty()
                 && self.worker.net.dirty.is_empty()
+                && !self.worker.net.http2.is_dirty()
                 && self.worker.channels.resuming.is_empty();
             idle = if is_idle { idle + 1 } else { 0 };
         }

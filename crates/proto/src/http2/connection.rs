@@ -376,6 +376,12 @@ impl Connection {
         leaves && self.streams.len() == 0
     }
 
+    /// Whether [`Connection::tick`] has something to wait for beside output without a window.
+    #[must_use]
+    pub fn awaits_answer(&self) -> bool {
+        self.settings_sent_ms.is_some() || matches!(self.drain, Drain::Announced { .. })
+    }
+
     /// Whether the input has ended between frames and outside of a header block.
     #[must_use]
     pub fn is_between_frames(&self) -> bool {

@@ -74,7 +74,7 @@ pub use flood::{Flood, Rate};
 pub use limits::Limits;
 pub use message::Message;
 pub use priority::Priority;
-pub use send::{DataFrame, OpenError, Opening, Ready, Rest, TURN_BYTES};
+pub use send::{DataFrame, OpenError, Opening, Ready, Rest, TURN_BYTES, is_of_connection};
 
 /// Which end of the connection this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -277,7 +277,8 @@ fn encode_fields<'f>(fields: impl Iterator<Item = (&'f [u8], &'f [u8])>, out: &m
 
 /// Whether `name`, in any case, means the connection and must not be sent (RFC 9113, 8.2.2).
 #[inline]
-fn is_of_connection(name: &[u8]) -> bool {
+#[must_use]
+pub fn is_of_connection(name: &[u8]) -> bool {
     match name.len() {
         7 => name.eq_ignore_ascii_case(b"upgrade"),
         10 => name.eq_ignore_ascii_case(b"connection") || name.eq_ignore_ascii_case(b"keep-alive"),

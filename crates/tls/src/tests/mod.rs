@@ -53,6 +53,7 @@ fn options() -> Options {
         clients: None,
         is_tls13_only: false,
         ticket_period_s: 3600,
+        has_http2: false,
     }
 }
 

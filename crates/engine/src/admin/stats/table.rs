@@ -102,6 +102,15 @@ figures! {
         DroppedWriteTimeout("reason" "write_timeout"),
         DroppedDrain("reason" "drain_timeout"),
     }
+    "http2_connections" "http2_connections_total" Plain Sum
+    "Connections that have begun to speak HTTP/2." { Http2Connections }
+    "http2_streams" "http2_streams_total" Plain Sum
+    "Requests begun on connections of HTTP/2." { Http2Streams }
+    "http2_closed" "http2_closed_total" Plain Sum
+    "Connections of HTTP/2 closed because their clients broke the protocol, or sent too much of what costs the server more than them." {
+        Http2Violations("reason" "violation"),
+        Http2Floods("reason" "flood"),
+    }
     "proxy_headers_ignored" "proxy_headers_ignored_total" Plain Sum
     "Requests of trusted proxies with Forwarded and X-Forwarded headers that proxy_headers does not name: no header was believed." {
         ProxyHeadersIgnored
@@ -423,7 +432,7 @@ mod tests {
                 assert_eq!(figure.metric.ends_with("_total"), is_counter, "{figure:?}");
                 let is_seconds = figure.metric.contains("seconds");
                 assert_eq!(is_seconds, figure.unit == Unit::Milliseconds, "{figure:?}");
-                let is_word = |c: char| c.is_ascii_lowercase() || c == '_';
+                let is_word = |c: char| matches!(c, 'a'..='z' | '0'..='9' | '_');
                 assert!(figure.metric.chars().all(is_word), "{figure:?}");
             }
         }

@@ -12,6 +12,8 @@ use fermata_proto::date;
 use fermata_proto::http1::{Head, Span};
 use fermata_proto::number::decimal;
 
+use crate::http::protocol::Protocol;
+
 /// Bytes of a target or header that are written; what is longer is cut.
 const FIELD_BYTES_MAX: usize = 2048;
 
@@ -85,8 +87,8 @@ pub(super) struct Line<'a> {
 pub(super) fn write_request(
     out: &mut Vec<u8>,
     format: Format,
-    parsed: &Head,
-    head: &[u8],
+    protocol: Protocol,
+    (parsed, head): (&Head, &[u8]),
     has_query: bool,
 ) {
     let method = parsed.method_span.of(head);
@@ -105,18 +107,18 @@ pub(super) fn write_request(
         }
     });
     let agent = header(b"user-agent");
-    let minor = if parsed.minor_version == 0 {
-        b'0'
-    } else {
-        b'1'
+    let version: &[u8] = match protocol {
+        Protocol::Http10 => b"HTTP/1.0",
+        Protocol::Http11 => b"HTTP/1.1",
+        Protocol::Http2 => b"HTTP/2.0",
     };
     if format == Format::Json {
         out.extend_from_slice(b",\"method\":\"");
         escape_json(out, method);
         out.extend_from_slice(b"\",\"target\":\"");
         escape_json(out, target);
-        out.extend_from_slice(b"\",\"protocol\":\"HTTP/1.");
-        out.push(minor);
+        out.extend_from_slice(b"\",\"protocol\":\"");
+        out.extend_from_slice(version);
         out.push(b'"');
         for (name, value) in [("referer", referer), ("user_agent", agent)] {
             if let Some(value) = value {
@@ -132,8 +134,8 @@ pub(super) fn write_request(
     escape(out, method);
     out.push(b' ');
     escape(out, target);
-    out.extend_from_slice(b" HTTP/1.");
-    out.push(minor);
+    out.push(b' ');
+    out.extend_from_slice(version);
     out.push(0);
     if format == Format::Combined {
         for value in [referer, agent] {
@@ -292,7 +294,8 @@ mod tests {
         let parsed = parse(request.as_bytes(), &limits, &mut head);
         assert!(matches!(parsed, Parse::Complete { .. }), "{request:?}");
         let mut text = Vec::new();
-        write_request(&mut text, format, &head, request.as_bytes(), has_query);
+        let head = (&head, request.as_bytes());
+        write_request(&mut text, format, Protocol::Http11, head, has_query);
         written(format, &text)
     }
 

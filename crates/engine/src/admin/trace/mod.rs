@@ -12,6 +12,7 @@ use fermata_io::{Driver, Peer, clock};
 use fermata_proto::http1;
 
 use crate::admin::stats::{Counter, Counts};
+use crate::http::protocol::Protocol;
 use crate::log;
 use crate::net::Net;
 use crate::net::connection::{Connection, Origin};
@@ -222,6 +223,7 @@ impl Tracing {
         &mut self,
         index: ExchangeIndex,
         origin: Origin,
+        protocol: Protocol,
         head: &http1::Head,
         bytes: &[u8],
     ) {
@@ -235,7 +237,13 @@ impl Tracing {
         let mut text = Vec::new();
         if let Some(log) = &mut trace.log {
             text = log.spare.pop().unwrap_or_default();
-            line::write_request(&mut text, log.format, head, bytes, log.has_query);
+            line::write_request(
+                &mut text,
+                log.format,
+                protocol,
+                (head, bytes),
+                log.has_query,
+            );
         }
         *trace.entry(index) = Entry {
             is_open: true,

@@ -1,13 +1,11 @@
 //! The worker's part: from a head with a body to the request with all of it.
 
-use std::ops::Range;
-
 use fermata_config::LogLevel;
 use fermata_io::Driver;
 use fermata_proto::http1::Body;
-use fermata_proto::{multipart, percent, response};
+use fermata_proto::{multipart, percent};
 
-use super::{BodyError, BodyRest, Form, Partial, Plan, Sink};
+use super::{BodyError, BodyRest, Form, HeadAt, Partial, Plan, Sink};
 use crate::http::exchange::Stage;
 use crate::http::request::Place;
 use crate::http::router::{BodyRule, Found};
@@ -22,7 +20,7 @@ const BODY_RESERVE_BYTES_MAX: u64 = 64 * 1024;
 impl<D: Driver> Worker<D> {
     /// How to take the body whose head has just been parsed and lies at `head` in the input. `None` when it was refused.
     #[inline]
-    pub(crate) fn plan_body(&mut self, index: ExchangeIndex, head: &Range<usize>) -> Option<Plan> {
+    pub(crate) fn plan_body(&mut self, index: ExchangeIndex, head: &HeadAt) -> Option<Plan> {
         if self.http.request.head.body == Body::None {
             return Some(Plan {
                 bytes_max: 0,
@@ -34,8 +32,8 @@ impl<D: Driver> Worker<D> {
         self.plan_any_body(index, head)
     }
 
-    fn plan_any_body(&mut self, index: ExchangeIndex, head: &Range<usize>) -> Option<Plan> {
-        let head_bytes = &self.input[head.clone()];
+    fn plan_any_body(&mut self, index: ExchangeIndex, head: &HeadAt) -> Option<Plan> {
+        let head_bytes = head.of(&self.input, &self.http.request.head_bytes);
         let origin = self
             .net
             .connections
@@ -89,8 +87,8 @@ impl<D: Driver> Worker<D> {
     }
 
     /// How the handler of the request wants its bodies; `None` without a handler.
-    fn find_body_rule(&mut self, head: &Range<usize>) -> Option<BodyRule> {
-        let head_bytes = &self.input[head.clone()];
+    fn find_body_rule(&mut self, head: &HeadAt) -> Option<BodyRule> {
+        let head_bytes = head.of(&self.input, &self.http.request.head_bytes);
         let method = self.http.request.head.method_span.of(head_bytes);
         let raw_path = self.http.request.head.path.of(head_bytes);
         self.scratch.clear();
@@ -121,20 +119,42 @@ impl<D: Driver> Worker<D> {
         plan: Plan,
     ) -> Step {
         let (index, at, filled) = (current.index.exchange(), current.at, current.filled);
+        let is_waiting = self.http.request.head.expect_continue && body_start == filled;
         if plan.is_early {
-            return self.begin_early(current, body_start, rest, &plan);
+            self.http.request.head_bytes.clear();
+            let head = &self.input[at..body_start];
+            self.http.request.head_bytes.extend_from_slice(head);
+            self.advance(body_start);
+            return self.hand_out_early(index, rest, is_waiting, &plan);
         }
-        let (sink, body) = match self.sink(&rest, &plan) {
+        let head_bytes = self.input[at..body_start].to_vec();
+        if self.collect_body(index, head_bytes, is_waiting, rest, &plan) {
+            self.advance(body_start);
+        }
+        Step::Again
+    }
+
+    /// Has the body of the request whose head has been read collect from here on. False when it was refused.
+    pub(crate) fn collect_body(
+        &mut self,
+        index: ExchangeIndex,
+        head_bytes: Vec<u8>,
+        is_waiting: bool,
+        rest: BodyRest,
+        plan: &Plan,
+    ) -> bool {
+        let (sink, body) = match self.sink(&rest, plan) {
             Ok(sink) => sink,
-            Err(error) => return self.refuse_arriving(index, &error),
+            Err(error) => {
+                self.refuse_arriving(index, &error);
+                return false;
+            }
         };
         let begun_ms = self.net.driver.refresh_now();
         let head = std::mem::take(&mut self.http.request.head);
-        let is_waiting = head.expect_continue && body_start == filled;
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
-            return Step::Starved;
+            return false;
         };
-        let head_bytes = self.input[at..body_start].to_vec();
         exchange.stage = Stage::Body(Box::new(Partial {
             head_bytes,
             head,
@@ -148,13 +168,11 @@ impl<D: Driver> Worker<D> {
         }));
         self.net.gauges.begin_active(connection, exchange);
         if is_waiting {
-            connection.out.extend_from_slice(response::CONTINUE);
-            self.net.mark_dirty(index.connection());
+            self.net.send_continue(index.connection());
         }
         self.net
             .set_deadline(index.connection(), begun_ms + self.settings.body_timeout_ms);
-        self.advance(body_start);
-        Step::Again
+        true
     }
 
     /// Where a body goes, and room for what goes to memory.
@@ -177,26 +195,31 @@ impl<D: Driver> Worker<D> {
                 let reserve = (*length).min(BODY_RESERVE_BYTES_MAX) as usize;
                 Ok((Sink::Memory, Vec::with_capacity(reserve)))
             }
-            BodyRest::Chunked(_) => Ok((Sink::Memory, Vec::new())),
+            BodyRest::Chunked(_) | BodyRest::Stream { .. } => Ok((Sink::Memory, Vec::new())),
         }
     }
 
     /// Adds the current input to the body being collected.
     pub(crate) fn step_body(&mut self, current: Current) -> Step {
         let (index, at, filled) = (current.index.exchange(), current.at, current.filled);
-        let stage = self
-            .net
-            .connections
-            .exchange_mut(index)
-            .map(|it| &mut it.stage);
-        let Some(Stage::Body(partial)) = stage else {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return Step::Starved;
         };
+        let Stage::Body(partial) = &mut exchange.stage else {
+            return Step::Starved;
+        };
+        if let BodyRest::Stream { has_ended } = &mut partial.rest {
+            *has_ended = connection.has_ended && connection.inbox.is_empty();
+        }
+        let stream = connection.line.stream();
         let spooled = partial.spooled();
         let taken = partial.take(&self.input[at..filled], &self.settings, &self.http.spools);
         self.http.uploads.turn_bytes += partial.spooled() - spooled;
         let (bytes_max, received, begun_ms) =
             (partial.bytes_max, partial.received, partial.begun_ms);
+        if let (Some(stream), Ok((consumed, _))) = (stream, &taken) {
+            self.net.http2.consumed(stream, *consumed);
+        }
         match taken {
             Ok((consumed, true)) => {
                 self.advance(at + consumed);

@@ -17,6 +17,7 @@ mod tests;
 
 use std::collections::HashMap;
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 
 use fermata_config::Settings;
@@ -71,6 +72,29 @@ pub(crate) struct Plan {
 pub(crate) enum BodyRest {
     Length(u64),
     Chunked(chunked::Decoder),
+    /// It ends with its stream.
+    Stream {
+        /// All that will come has been handed over with this.
+        has_ended: bool,
+    },
+}
+
+/// Where the head lies whose body is to come.
+pub(crate) enum HeadAt {
+    /// In the input buffer.
+    Input(Range<usize>),
+    /// In `Request::head_bytes`.
+    Request,
+}
+
+impl HeadAt {
+    #[inline]
+    pub fn of<'a>(&self, input: &'a [u8], head_bytes: &'a [u8]) -> &'a [u8] {
+        match self {
+            HeadAt::Input(range) => &input[range.clone()],
+            HeadAt::Request => head_bytes,
+        }
+    }
 }
 
 /// Where a body goes.
@@ -176,6 +200,16 @@ impl Partial {
                 self.received = decoder.body_bytes();
                 self.settle(settings, spools)?;
                 Ok((decoded.consumed, decoded.done))
+            }
+            BodyRest::Stream { has_ended } => {
+                let has_ended = *has_ended;
+                self.received += input.len() as u64;
+                if self.received > self.bytes_max {
+                    return Err(Refusal::BodyTooLarge.into());
+                }
+                self.body.extend_from_slice(input);
+                self.settle(settings, spools)?;
+                Ok((input.len(), has_ended))
             }
         }
     }

@@ -1,7 +1,6 @@
 //! The worker's part of bodies that their handlers read while they arrive.
 
 use fermata_io::Driver;
-use fermata_proto::response;
 
 use super::early::{ARRIVING, Early, Read, ReadError};
 use super::{BodyError, BodyRest, Partial, Plan, Sink, Temporary};
@@ -12,24 +11,23 @@ use crate::net::connection::{Connection, Phase, Writing};
 use crate::net::index::ExchangeIndex;
 use crate::net::input::Step;
 use crate::net::slab::Key;
-use crate::worker::{Current, Running, Worker};
+use crate::worker::{Running, Worker};
 
 impl<D: Driver> Worker<D> {
-    /// Hands out a request whose body has not arrived.
-    pub(super) fn begin_early(
+    /// Hands out a request whose body has not arrived. Its head is in `Request::head_bytes`.
+    pub(crate) fn hand_out_early(
         &mut self,
-        current: Current,
-        body_start: usize,
+        index: ExchangeIndex,
         rest: BodyRest,
+        is_expected: bool,
         plan: &Plan,
     ) -> Step {
-        let (index, at, filled) = (current.index.exchange(), current.at, current.filled);
         let Some(connection) = self.net.connections.at_mut(index.connection()) else {
             return Step::Starved;
         };
         let early = Early {
             keeps_alive: connection.keeps_alive,
-            is_expected: self.http.request.head.expect_continue && body_start == filled,
+            is_expected,
             is_drained: false,
             waits_since_ms: None,
             waited_ms: 0,
@@ -52,11 +50,7 @@ impl<D: Driver> Worker<D> {
         // An answer before the end of the body is the last one: who knows what the client still sends.
         connection.keeps_alive = false;
         connection.has_unread = true;
-        self.http.request.head_bytes.clear();
-        let head = &self.input[at..body_start];
-        self.http.request.head_bytes.extend_from_slice(head);
         self.http.request.body_bytes.clear();
-        self.advance(body_start);
         self.take_request(index, Place::Owned);
         if let Some(exchange) = self.net.connections.exchange_mut(index) {
             exchange.stage = Stage::Handling(Some(partial));
@@ -97,14 +91,28 @@ impl<D: Driver> Worker<D> {
                 let taken = connection.inbox.len().min(bytes_max);
                 raw.extend_from_slice(&connection.inbox[..taken]);
                 connection.inbox.drain(..taken);
+                if let Some(stream) = connection.line.stream() {
+                    self.net.http2.consumed(stream, taken);
+                }
                 if connection.inbox.is_empty() {
                     self.net.pool.give(std::mem::take(&mut connection.inbox));
+                }
+            } else if let Some(stream) = connection.line.stream() {
+                if self.net.http2.is_reset(stream) {
+                    return Err(fail_in(exchange, ReadError::Gone));
+                }
+                if !connection.has_ended {
+                    set_drained(exchange, true);
+                    return self.wait_for_body(handle);
                 }
             } else if is_drained(exchange) {
                 return self.wait_for_body(handle);
             } else {
+                let Some(fd) = connection.line.socket() else {
+                    return Err(ReadError::Gone);
+                };
                 raw.resize(bytes_max, 0);
-                match self.net.driver.recv(connection.fd, raw) {
+                match self.net.driver.recv(fd, raw) {
                     Ok(Some(0)) => {
                         connection.has_ended = true;
                         return Err(fail_in(exchange, ReadError::Gone));
@@ -156,7 +164,7 @@ impl<D: Driver> Worker<D> {
     /// Before anything is read: what has failed stays so, and a client that waits to be asked is asked.
     fn begin_reading(&mut self, handle: u64) -> Result<(), ReadError> {
         let index = ExchangeIndex::of_request(handle);
-        let (connection, exchange) = open_early(self.net.connections.pair_mut(index), handle)?;
+        let (_, exchange) = open_early(self.net.connections.pair_mut(index), handle)?;
         // Nothing may stand in the middle of an answer that has begun.
         let may_ask = exchange.body.is_none();
         let Some(early) = exchange.early_mut() else {
@@ -166,8 +174,7 @@ impl<D: Driver> Worker<D> {
             return Err(failure.clone());
         }
         if std::mem::take(&mut early.is_expected) && may_ask {
-            connection.out.extend_from_slice(response::CONTINUE);
-            self.net.mark_dirty(index.connection());
+            self.net.send_continue(index.connection());
         }
         Ok(())
     }
@@ -187,6 +194,18 @@ impl<D: Driver> Worker<D> {
                 *missing -= taken as u64;
                 piece.extend_from_slice(&raw[..taken]);
                 (taken, *missing == 0)
+            }
+            BodyRest::Stream { .. } if partial.received + raw.len() as u64 > partial.bytes_max => {
+                let message = format!("the body is larger than {} bytes", partial.bytes_max);
+                self.net.counts.refusal(413);
+                return Err(fail_in(exchange, ReadError::Refused(413, message)));
+            }
+            BodyRest::Stream { .. } => {
+                piece.extend_from_slice(raw);
+                (
+                    raw.len(),
+                    connection.has_ended && connection.inbox.is_empty(),
+                )
             }
             BodyRest::Chunked(decoder) => match decoder.decode(raw, piece, partial.bytes_max) {
                 Ok(decoded) => (decoded.consumed, decoded.done),

@@ -212,6 +212,16 @@ impl<D: Driver> Worker<D> {
             self.net.counts.response(status);
         }
         let protocol = exchange.protocol;
+        if let Some(place) = connection.line.stream() {
+            let ends =
+                exchange.is_head || !matches!(length, BodyLength::Unknown | BodyLength::Known(1..));
+            let date = &self.http.date;
+            self.net.http2.send_head(place, status, ends, |block| {
+                write(protocol, block, date, false)
+            });
+            self.trace.on_head(index, connection, status);
+            return;
+        }
         let ends_by_close = length == BodyLength::Unknown && !protocol.marks_end();
         if self.running != Running::Serving || ends_by_close {
             connection.keeps_alive = false;

@@ -428,10 +428,16 @@ impl<D: Driver> Worker<D> {
                 .file
                 .read_exact_at(&mut connection.out[at..], body.offset);
             if let Err(error) = outcome {
-                // Nothing has left yet, so there is still a way to say it.
+                // Nothing has left yet, so there is still a way to say it, unless the head is a frame already.
                 connection.out.truncate(head_start);
+                let line = connection.line;
                 let message = format!("a file of {len} bytes could not be read: {error}");
                 self.log_for_client(LogLevel::Error, &message);
+                if line.is_stream() {
+                    self.net.reset_on_close(line);
+                    self.close(index.connection());
+                    return;
+                }
                 self.answer_error(index, 500, None, "The file cannot be read.");
                 return;
             }

@@ -27,8 +27,10 @@ impl<D: Driver> Worker<D> {
                 None => &connection.inbox[..],
             };
             // Whatever the request before it was.
-            exchange.is_head = asks_for_head(head);
-            exchange.protocol = Protocol::Http11;
+            if !connection.line.is_stream() {
+                exchange.is_head = asks_for_head(head);
+                exchange.protocol = Protocol::Http11;
+            }
         }
         self.refuse(index, status, message);
     }

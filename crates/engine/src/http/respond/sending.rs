@@ -35,7 +35,7 @@ impl<D: Driver> Worker<D> {
         let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
             return Advance::Over;
         };
-        let (fd, out) = (connection.fd, &mut connection.out);
+        let (line, out) = (connection.line, &mut connection.out);
         let Some(Outgoing::File(file)) = exchange.body.as_deref_mut() else {
             return Advance::Went(0);
         };
@@ -51,7 +51,10 @@ impl<D: Driver> Worker<D> {
             return Advance::Went(0);
         }
         let mut went = None;
-        if !file.must_read && self.net.driver.can_send_file(fd) {
+        if let Some(fd) = line.socket()
+            && !file.must_read
+            && self.net.driver.can_send_file(fd)
+        {
             let wanted = file.remaining.min(FILE_SEND_BYTES) as usize;
             match self
                 .net

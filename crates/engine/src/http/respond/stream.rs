@@ -14,6 +14,7 @@ use crate::http::respond::Gone;
 use crate::http::respond::outgoing::{Outgoing, StreamBody};
 use crate::http::respond::streams::{StreamError, Wanted};
 use crate::log::Detail;
+use crate::net::connection::Connection;
 use crate::net::index::ExchangeIndex;
 use crate::worker::Worker;
 
@@ -181,6 +182,12 @@ impl<D: Driver> Worker<D> {
 
     /// Ends a stream without its end.
     pub(crate) fn cut_stream(&mut self, index: ExchangeIndex) {
+        let is_stream = |(connection, _): (&Connection, _)| connection.line.is_stream();
+        let is_of_http2 = self.net.connections.pair(index).is_some_and(is_stream);
+        if is_of_http2 {
+            // What was given goes before the reset.
+            self.flush(index.connection());
+        }
         if let Some((connection, exchange)) = self.net.connections.pair_mut(index)
             && let Some(Outgoing::Stream(stream)) = exchange.body.as_deref()
         {
@@ -188,10 +195,10 @@ impl<D: Driver> Worker<D> {
             exchange.body = None;
             connection.keeps_alive = false;
             self.http.streams.open -= 1;
-            if ends_by_close {
+            if ends_by_close || is_of_http2 {
                 // The end of the connection would look like that of a whole body.
-                let fd = connection.fd;
-                self.net.driver.reset_on_close(fd);
+                let line = connection.line;
+                self.net.reset_on_close(line);
                 self.close(index.connection());
             } else {
                 self.finish_answer(index);

@@ -1,0 +1,274 @@
+//! The worker's part of what carriers send, and of their end.
+
+use fermata_config::LogLevel;
+use fermata_io::Driver;
+use fermata_proto::http2::{ErrorCode, Event, Origin, Violation};
+
+use super::{CarrierPlace, ROOM_BYTES};
+use crate::admin::stats::Counter;
+use crate::http::exchange::Stage;
+use crate::net::connection::{Phase, Writing};
+use crate::net::index::ConnectionIndex;
+use crate::worker::{Running, Worker};
+
+/// Bytes that one carrier sends in a row before other clients get their turn.
+const CARRIER_TURN_BYTES: usize = 1024 * 1024;
+
+/// How often the state machine looks at what has waited for too long.
+const TICK_MS: u64 = 1_000;
+
+impl<D: Driver> Worker<D> {
+    /// Sends what the streams of this turn have produced: one write per carrier.
+    #[cold]
+    pub(crate) fn flush_carriers(&mut self) {
+        // What goes on in the next turn is listed anew.
+        let mut dirty = std::mem::take(&mut self.net.http2.dirty);
+        for index in dirty.drain(..) {
+            if self.carrier_at(index).is_some() {
+                self.flush(index);
+            }
+        }
+        if self.net.http2.dirty.is_empty() {
+            self.net.http2.dirty = dirty;
+        }
+    }
+
+    /// The carrier whose socket a connection has.
+    pub(crate) fn carrier_at(&self, index: ConnectionIndex) -> Option<CarrierPlace> {
+        match self.net.connections.exchange(index.exchange())?.stage {
+            Stage::Http2(place) => Some(place),
+            _ => None,
+        }
+    }
+
+    /// Gives the kernel what a carrier has, and asks streams that wait for more while it takes it.
+    pub(crate) fn write_carrier(&mut self, index: ConnectionIndex, place: CarrierPlace) {
+        let mut turn_bytes = 0;
+        loop {
+            let Some(connection) = self.net.connections.at_mut(index) else {
+                return;
+            };
+            if connection.unsent() == 0 {
+                self.offer_turns(place);
+                let Some(connection) = self.net.connections.at_mut(index) else {
+                    return;
+                };
+                let Some(carrier) = self.net.http2.carriers.at_mut(place.0) else {
+                    return;
+                };
+                // Whoever sends from here on lists it again.
+                carrier.is_dirty = false;
+                if carrier.out.is_empty() {
+                    break;
+                }
+                let out = connection.take_buffer(&mut self.net.pool);
+                out.clear();
+                std::mem::swap(&mut **out, &mut carrier.out);
+                connection.out_sent = 0;
+            }
+            if turn_bytes >= CARRIER_TURN_BYTES {
+                if let Some(carrier) = self.net.http2.carriers.at_mut(place.0) {
+                    carrier.mark(&mut self.net.http2.dirty);
+                }
+                return;
+            }
+            turn_bytes += self.net.connections.at(index).map_or(0, |it| it.unsent());
+            if !self.write_all(index) {
+                if let Some(carrier) = self.net.http2.carriers.at_mut(place.0) {
+                    carrier.is_dirty = false;
+                }
+                return;
+            }
+        }
+        self.end_if_drained(index, place);
+        self.on_flushed(index);
+        self.pace_carrier(index, place);
+    }
+
+    /// Has streams whose turn it is send while there is room.
+    fn offer_turns(&mut self, place: CarrierPlace) {
+        loop {
+            let Some(carrier) = self.net.http2.carriers.at_mut(place.0) else {
+                return;
+            };
+            if carrier.out.len() >= ROOM_BYTES {
+                return;
+            }
+            let Some(ready) = carrier.machine.next_ready() else {
+                return;
+            };
+            // It says so itself when this turn is not enough.
+            carrier.machine.set_pending(ready.stream, false);
+            let Some(context) = carrier.machine.context(ready.stream) else {
+                continue;
+            };
+            carrier.turn = Some((ready.stream, ready.bytes_max));
+            self.on_writable(ConnectionIndex(context));
+            if let Some(carrier) = self.net.http2.carriers.at_mut(place.0) {
+                carrier.turn = None;
+            }
+        }
+    }
+
+    /// The last stream of a connection that goes away has ended: so does the connection.
+    fn end_if_drained(&mut self, index: ConnectionIndex, place: CarrierPlace) {
+        if let Some(carrier) = self.net.http2.carriers.at(place.0)
+            && carrier.machine.is_drained()
+            && let Some(connection) = self.net.connections.at_mut(index)
+            && connection.writing == Writing::Open
+        {
+            connection.writing = Writing::Linger;
+        }
+    }
+
+    /// Sets when a carrier is looked at again: it is idle for too long, or something has waited for too long.
+    pub(crate) fn pace_carrier(&mut self, index: ConnectionIndex, place: CarrierPlace) {
+        let now_ms = self.net.driver.now_ms();
+        let Some(connection) = self.net.connections.at(index) else {
+            return;
+        };
+        if connection.phase != Phase::Open || connection.writing != Writing::Open {
+            return;
+        }
+        let Some(carrier) = self.net.http2.carriers.at_mut(place.0) else {
+            return;
+        };
+        let mut due_ms = u64::MAX;
+        if carrier.machine.streams_count() > 0 {
+            carrier.idle_since_ms = 0;
+        } else {
+            if carrier.idle_since_ms == 0 {
+                carrier.idle_since_ms = now_ms.max(1);
+            }
+            due_ms = carrier.idle_since_ms + self.settings.idle_timeout_ms;
+        }
+        if carrier.blocked == 0 && !carrier.machine.awaits_answer() {
+            carrier.tick_ms = 0;
+        } else {
+            if carrier.tick_ms == 0 {
+                carrier.tick_ms = now_ms + TICK_MS;
+            }
+            due_ms = due_ms.min(carrier.tick_ms);
+        }
+        self.net.set_deadline(index, due_ms);
+    }
+
+    /// Time has passed for a carrier that the kernel takes bytes of.
+    pub(crate) fn on_carrier_deadline(&mut self, index: ConnectionIndex, place: CarrierPlace) {
+        let now_ms = self.net.driver.now_ms();
+        loop {
+            let http2 = &mut self.net.http2;
+            let Some(carrier) = http2.carriers.at_mut(place.0) else {
+                return;
+            };
+            carrier.tick_ms = 0;
+            let (machine, out) = (&mut carrier.machine, &mut carrier.out);
+            match machine.tick(now_ms, &http2.limits, out) {
+                Ok(Some(Event::Reset { stream, origin, .. })) => {
+                    if let Some(context) = machine.context(stream) {
+                        self.on_stream_reset(ConnectionIndex(context), origin);
+                    }
+                }
+                Ok(_) => break,
+                Err(violation) => {
+                    self.fail_carrier(index, place, violation);
+                    return;
+                }
+            }
+        }
+        let idle_timeout_ms = self.settings.idle_timeout_ms;
+        if let Some(carrier) = self.net.http2.carriers.at_mut(place.0)
+            && carrier.idle_since_ms != 0
+            && carrier.machine.streams_count() == 0
+            && now_ms >= carrier.idle_since_ms + idle_timeout_ms
+        {
+            carrier.machine.abort(ErrorCode::NO_ERROR, &mut carrier.out);
+            if let Some(connection) = self.net.connections.at_mut(index) {
+                connection.writing = Writing::Linger;
+            }
+        }
+        self.flush(index);
+    }
+
+    /// A stream is over before its end.
+    pub(crate) fn on_stream_reset(&mut self, index: ConnectionIndex, origin: Origin) {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
+            return;
+        };
+        let Some(place) = connection.line.stream() else {
+            return;
+        };
+        connection.has_hung_up = true;
+        connection.has_ended = true;
+        let (is_deferred, is_read_from) = (exchange.is_deferred, exchange.is_read_from());
+        if let Some(stream) = self.net.http2.streams.at_mut(place.0) {
+            stream.is_reset = true;
+        }
+        if origin == Origin::Here(Violation::Stalled) {
+            self.note_write_timeout(index);
+        }
+        // A handler that waits counts against the streams of its connection until it has come to its end.
+        if is_read_from {
+            self.note_arrived(index.exchange());
+        } else if is_deferred {
+            self.note_left(index.exchange());
+        } else {
+            self.close(index);
+        }
+    }
+
+    /// The peer has broken the protocol, or was too much: it is told, and its connection ends.
+    pub(crate) fn fail_carrier(
+        &mut self,
+        index: ConnectionIndex,
+        place: CarrierPlace,
+        violation: Violation,
+    ) {
+        let Some(connection) = self.net.connections.at_mut(index) else {
+            return;
+        };
+        connection.writing = Writing::Linger;
+        let message = format!("{}: HTTP/2 connection closed: {violation}", connection.peer);
+        let counter = match violation {
+            Violation::Flood(_) => Counter::Http2Floods,
+            _ => Counter::Http2Violations,
+        };
+        self.net.counts.add(counter, 1);
+        self.log_for_client(LogLevel::Info, &message);
+        self.close_streams(place);
+        self.flush(index);
+    }
+
+    /// The master asks for a drain: no further streams, those there are come to their end.
+    pub(crate) fn drain_carrier(&mut self, index: ConnectionIndex, place: CarrierPlace) {
+        let now_ms = self.net.driver.now_ms();
+        let is_retired = matches!(self.running, Running::Retired { .. });
+        if let Some(carrier) = self.net.http2.carriers.at_mut(place.0) {
+            if is_retired {
+                carrier.machine.drain_now(&mut carrier.out);
+            } else {
+                carrier.machine.drain(now_ms, &mut carrier.out);
+            }
+            carrier.mark(&mut self.net.http2.dirty);
+        }
+        self.pace_carrier(index, place);
+    }
+
+    /// The streams of a connection that has ended have ended.
+    pub(crate) fn close_streams(&mut self, place: CarrierPlace) {
+        let Some(carrier) = self.net.http2.carriers.at(place.0) else {
+            return;
+        };
+        let machine = &carrier.machine;
+        let streams = machine.streams().filter_map(|it| machine.context(it));
+        let streams: Vec<ConnectionIndex> = streams.map(ConnectionIndex).collect();
+        for index in streams {
+            self.close(index);
+        }
+    }
+
+    /// The connection of a carrier is closed, and its streams are.
+    pub(crate) fn drop_carrier(&mut self, place: CarrierPlace) {
+        self.net.http2.carriers.remove(place.0);
+    }
+}

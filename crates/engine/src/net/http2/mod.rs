@@ -1,0 +1,312 @@
+//! Connections of HTTP/2: many exchanges over one socket.
+//!
+//! Each stream is a connection of its own for the rest of the engine, with an exchange, deadlines, output and input, whose
+//! [`Line`](super::line::Line) is a stream in place of a socket. What the kernel does for a socket the *carrier* does for its
+//! streams: it takes bytes as far as windows and turns let them through, says when it takes more, and has bytes to be read.
+//! So holds, streams, files, bodies and WebSockets are the same code over both, and a stream without a window is a client
+//! that takes nothing: its policy decides, and nobody else waits.
+//!
+//! A carrier is a connection with a socket, in [`Stage::Http2`](crate::http::exchange::Stage). What its streams send collects
+//! in `Carrier::out`, and goes to the socket in one write at the end of the turn.
+//!
+//! The price: bytes of a stream are copied once more on their way, and a stream is as large as an idle connection.
+
+mod carry;
+mod receive;
+
+use std::io;
+
+use fermata_config::Settings;
+use fermata_proto::http2::{Connection as Machine, ErrorCode, Limits, Message, Rest, StreamId};
+
+use super::index::ConnectionIndex;
+use super::slab::Slab;
+
+/// Bytes of DATA that wait for the socket before streams have to wait: more would be memory alone, and make what is urgent
+/// late.
+const ROOM_BYTES: usize = 64 * 1024;
+
+/// Where a carrier is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CarrierPlace(pub u32);
+
+/// Where a stream is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StreamPlace(pub u32);
+
+/// The connections of HTTP/2 of a worker.
+pub(crate) struct Http2 {
+    pub is_on: bool,
+    pub limits: Limits,
+    /// The head that was read last.
+    message: Message,
+    carriers: Slab<Box<Carrier>>,
+    streams: Slab<Stream>,
+    /// Carriers with output for the end of the turn.
+    dirty: Vec<ConnectionIndex>,
+    /// A header block that is being made, reused.
+    block: Vec<u8>,
+}
+
+/// A connection that carries streams.
+struct Carrier {
+    /// Its socket's.
+    index: ConnectionIndex,
+    machine: Machine,
+    /// Frames that are not with the socket's connection yet.
+    out: Vec<u8>,
+    /// The stream that is asked for bytes now, and how many more it may send.
+    turn: Option<(StreamId, usize)>,
+    /// Streams with `is_blocked`.
+    blocked: u32,
+    is_dirty: bool,
+    /// Since when it has had no streams; 0 = it has some.
+    idle_since_ms: u64,
+    /// When the state machine is to look at what has waited for too long; 0 = nothing waits.
+    tick_ms: u64,
+}
+
+/// A stream, as its carrier sees it.
+struct Stream {
+    carrier: CarrierPlace,
+    id: StreamId,
+    /// It was sent its head.
+    has_head: bool,
+    /// It was sent its end.
+    has_ended: bool,
+    /// One of both sides has reset it.
+    is_reset: bool,
+    /// It has bytes that were not taken.
+    is_blocked: bool,
+}
+
+impl Http2 {
+    pub fn new() -> Http2 {
+        Http2 {
+            is_on: false,
+            limits: Limits::default(),
+            message: Message::new(),
+            carriers: Slab::new(),
+            streams: Slab::new(),
+            dirty: Vec::new(),
+            block: Vec::new(),
+        }
+    }
+
+    /// As these settings say.
+    pub fn configure(&mut self, settings: &Settings) {
+        let ms = |ms: u64| u32::try_from(ms).unwrap_or(u32::MAX);
+        let count = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
+        self.is_on = settings.http2 == "on";
+        self.limits = Limits {
+            streams_max: settings.streams_per_connection_max,
+            header_list_bytes_max: settings.header_bytes_max as u32,
+            headers_count_max: count(settings.headers_count_max),
+            target_bytes_max: settings.target_bytes_max as u32,
+            stream_window_bytes: settings.stream_window_bytes as u32,
+            connection_window_bytes: settings.connection_window_bytes as u32,
+            write_timeout_ms: ms(settings.write_timeout_ms),
+            ..Limits::default()
+        };
+    }
+
+    /// Streams that there are.
+    pub fn streams_len(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// Whether carriers have output for the end of the turn.
+    #[inline]
+    pub fn is_dirty(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
+    /// The connection with the socket of the carrier of a stream.
+    pub fn carrier_of(&self, place: StreamPlace) -> Option<ConnectionIndex> {
+        let stream = self.streams.at(place.0)?;
+        Some(self.carriers.at(stream.carrier.0)?.index)
+    }
+
+    /// Sends a head. `write` appends its fields as a header block. False: the stream takes none any more.
+    pub fn send_head(
+        &mut self,
+        place: StreamPlace,
+        status: u16,
+        ends: bool,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> bool {
+        let mut block = std::mem::take(&mut self.block);
+        block.clear();
+        write(&mut block);
+        let has_sent = self.send_block(place, status, &block, ends);
+        self.block = block;
+        has_sent
+    }
+
+    fn send_block(&mut self, place: StreamPlace, status: u16, block: &[u8], ends: bool) -> bool {
+        let Some(stream) = self.streams.at_mut(place.0) else {
+            return false;
+        };
+        if stream.is_reset || stream.has_head {
+            return false;
+        }
+        let Some(carrier) = self.carriers.at_mut(stream.carrier.0) else {
+            return false;
+        };
+        let (machine, out) = (&mut carrier.machine, &mut carrier.out);
+        let has_sent = machine.send_block(stream.id, status, block, ends, out);
+        stream.has_head = status >= 200;
+        stream.has_ended = has_sent && ends;
+        carrier.mark(&mut self.dirty);
+        has_sent
+    }
+
+    /// What `Driver::send` does for a socket: takes what windows, turns and room let through. A stream of which not all was
+    /// taken is told by its carrier when it may go on. `rest` is what follows all of it.
+    ///
+    /// # Errors
+    /// The stream is over.
+    pub fn send(
+        &mut self,
+        place: StreamPlace,
+        slices: &[&[u8]],
+        rest: Rest,
+    ) -> io::Result<Option<usize>> {
+        let stream = self.streams.at_mut(place.0);
+        let stream = stream.ok_or(io::ErrorKind::NotConnected)?;
+        let total: usize = slices.iter().map(|slice| slice.len()).sum();
+        if stream.has_ended || total == 0 && rest != Rest::End {
+            return Ok(Some(total));
+        }
+        let carrier = self.carriers.at_mut(stream.carrier.0);
+        let carrier = carrier.ok_or(io::ErrorKind::NotConnected)?;
+        if stream.is_reset || !stream.has_head {
+            return Err(io::ErrorKind::ConnectionReset.into());
+        }
+        let allowed = match carrier.turn {
+            Some((id, left)) if id == stream.id => left,
+            // Those that have waited longer come first.
+            _ if carrier.machine.has_ready() => 0,
+            _ => usize::MAX,
+        };
+        let room = ROOM_BYTES.saturating_sub(carrier.out.len());
+        let offered = total.min(allowed).min(room);
+        if offered == 0 && total > 0 {
+            carrier.machine.set_pending(stream.id, true);
+            carrier.note_blocked(stream, true);
+            carrier.mark(&mut self.dirty);
+            return Ok(None);
+        }
+        let rest = if offered < total { Rest::Pending } else { rest };
+        let (mut sent, mut source) = (0, Source::new(slices));
+        while let Some(frame) = carrier.machine.data_frame(stream.id, offered - sent, rest) {
+            carrier.out.reserve(frame.header.len() + frame.len);
+            carrier.out.extend_from_slice(&frame.header);
+            source.take(frame.len, &mut carrier.out);
+            sent += frame.len;
+            if sent == offered {
+                break;
+            }
+        }
+        if let Some((id, left)) = &mut carrier.turn
+            && *id == stream.id
+        {
+            *left -= sent.min(*left);
+        }
+        stream.has_ended = sent == total && rest == Rest::End;
+        carrier.note_blocked(stream, sent < total);
+        carrier.mark(&mut self.dirty);
+        Ok((sent > 0 || total == 0).then_some(sent))
+    }
+
+    /// So many of the bytes that have come for a stream were used: its client may send as many again.
+    pub fn consumed(&mut self, place: StreamPlace, bytes: usize) {
+        if let Some(stream) = self.streams.at(place.0)
+            && let Some(carrier) = self.carriers.at_mut(stream.carrier.0)
+        {
+            let (machine, out) = (&mut carrier.machine, &mut carrier.out);
+            machine.consumed(stream.id, bytes, &self.limits, out);
+            if !out.is_empty() {
+                carrier.mark(&mut self.dirty);
+            }
+        }
+    }
+
+    /// Ends a stream without its end.
+    pub fn reset(&mut self, place: StreamPlace, code: ErrorCode) {
+        if let Some(stream) = self.streams.at_mut(place.0)
+            && !std::mem::replace(&mut stream.is_reset, true)
+            && let Some(carrier) = self.carriers.at_mut(stream.carrier.0)
+        {
+            carrier.machine.reset(stream.id, code, &mut carrier.out);
+            carrier.mark(&mut self.dirty);
+        }
+    }
+
+    /// Whether a stream was reset: nothing more comes of it.
+    pub fn is_reset(&self, place: StreamPlace) -> bool {
+        self.streams.at(place.0).is_none_or(|it| it.is_reset)
+    }
+
+    /// The connection of a stream has ended.
+    pub fn release(&mut self, place: StreamPlace) {
+        let Some(mut stream) = self.streams.remove(place.0) else {
+            return;
+        };
+        if let Some(carrier) = self.carriers.at_mut(stream.carrier.0) {
+            carrier.note_blocked(&mut stream, false);
+            let (machine, out) = (&mut carrier.machine, &mut carrier.out);
+            machine.release(stream.id, &self.limits, out);
+            carrier.mark(&mut self.dirty);
+        }
+    }
+}
+
+impl Carrier {
+    fn mark(&mut self, dirty: &mut Vec<ConnectionIndex>) {
+        if !std::mem::replace(&mut self.is_dirty, true) {
+            dirty.push(self.index);
+        }
+    }
+
+    fn note_blocked(&mut self, stream: &mut Stream, is_blocked: bool) {
+        if stream.is_blocked != is_blocked {
+            stream.is_blocked = is_blocked;
+            if is_blocked {
+                self.blocked += 1;
+            } else {
+                self.blocked -= 1;
+            }
+        }
+    }
+}
+
+/// Bytes that lie in several places.
+struct Source<'a> {
+    slices: &'a [&'a [u8]],
+    /// Bytes of the first of them that were taken.
+    taken: usize,
+}
+
+impl<'a> Source<'a> {
+    fn new(slices: &'a [&'a [u8]]) -> Source<'a> {
+        Source { slices, taken: 0 }
+    }
+
+    fn take(&mut self, mut len: usize, out: &mut Vec<u8>) {
+        while len > 0
+            && let Some(first) = self.slices.first()
+        {
+            let rest = &first[self.taken..];
+            if len < rest.len() {
+                out.extend_from_slice(&rest[..len]);
+                self.taken += len;
+                return;
+            }
+            out.extend_from_slice(rest);
+            len -= rest.len();
+            self.slices = &self.slices[1..];
+            self.taken = 0;
+        }
+    }
+}

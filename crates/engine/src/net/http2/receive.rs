@@ -1,0 +1,319 @@
+//! The worker's part of what clients of HTTP/2 send: from frames to requests and their bodies.
+
+use fermata_config::LogLevel;
+use fermata_io::{Driver, Event as Readiness};
+use fermata_proto::http1::{Body, Method};
+use fermata_proto::http2::{Connection as Machine, Event, Origin as ResetBy, StreamId, frame};
+
+use super::{Carrier, CarrierPlace, Stream, StreamPlace};
+use crate::admin::stats::Counter;
+use crate::http::body::BodyRest;
+use crate::http::body::HeadAt;
+use crate::http::exchange::{Exchange, Stage};
+use crate::http::protocol::Protocol;
+use crate::http::request::Place;
+use crate::net::READ_BYTES;
+use crate::net::connection::{Awaited, Connection, Origin};
+use crate::net::index::ConnectionIndex;
+use crate::net::input::Step;
+use crate::net::line::Line;
+use crate::worker::{Current, Worker};
+
+/// What came of one frame, without borrowing from the input.
+enum Received {
+    Nothing,
+    Request(StreamId, bool),
+    Data(StreamId),
+    Reset(StreamId, ResetBy),
+}
+
+impl<D: Driver> Worker<D> {
+    /// Whether the input that is no request of HTTP/1 is the beginning of HTTP/2; then the connection is a carrier from here on.
+    #[cold]
+    pub(crate) fn begin_http2(&mut self, current: Current) -> bool {
+        let input = &self.input[current.at..current.filled];
+        let begins = frame::PREFACE.starts_with(input) || input.starts_with(frame::PREFACE);
+        if !begins || !self.net.http2.is_on {
+            return false;
+        }
+        let now_ms = self.net.driver.now_ms();
+        let index = current.index;
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
+            return false;
+        };
+        if connection.origin != Origin::Public || connection.awaited != Awaited::First {
+            return false;
+        }
+        let http2 = &mut self.net.http2;
+        let mut out = Vec::new();
+        let machine = Machine::server(&http2.limits, now_ms, &mut out);
+        let key = http2.carriers.insert(Box::new(Carrier {
+            index,
+            machine,
+            out,
+            turn: None,
+            blocked: 0,
+            is_dirty: false,
+            idle_since_ms: 0,
+            tick_ms: 0,
+        }));
+        exchange.stage = Stage::Http2(CarrierPlace(key.index));
+        self.net.counts.add(Counter::Http2Connections, 1);
+        if let Some(carrier) = self.net.http2.carriers.at_mut(key.index) {
+            carrier.mark(&mut self.net.http2.dirty);
+        }
+        true
+    }
+
+    /// Takes what the current input has of frames, up to the next request.
+    pub(crate) fn step_http2(&mut self, current: Current, place: CarrierPlace) -> Step {
+        let index = current.index;
+        let queue_bytes_max = self.settings.queue_bytes_max;
+        let now_ms = self.net.driver.now_ms();
+        let net = &mut self.net;
+        let Some(carrier) = net.http2.carriers.at_mut(place.0) else {
+            return Step::Starved;
+        };
+        if carrier.out.len() > queue_bytes_max {
+            // The client asks faster than it reads. Go on when it has caught up.
+            carrier.mark(&mut net.http2.dirty);
+            if let Some(connection) = net.connections.at_mut(index) {
+                connection.is_paused = true;
+            }
+            return Step::Starved;
+        }
+        let input = &self.input[current.at..current.filled];
+        let (machine, out) = (&mut carrier.machine, &mut carrier.out);
+        let message = &mut net.http2.message;
+        let step = machine.handle(input, now_ms, &net.http2.limits, message, out);
+        let step = match step {
+            Ok(step) => step,
+            Err(violation) => {
+                self.fail_carrier(index, place, violation);
+                return Step::Again;
+            }
+        };
+        let consumed = step.consumed;
+        let is_starved = step.event.is_none();
+        let received = match step.event {
+            None | Some(Event::Pong(_) | Event::Settings | Event::GoAway { .. }) => {
+                Received::Nothing
+            }
+            // To a client only.
+            Some(Event::Response { .. }) => Received::Nothing,
+            Some(Event::Request { stream, end }) => Received::Request(stream, end),
+            Some(Event::Data { stream, data, end }) => {
+                let context = machine.context(stream);
+                let connection =
+                    context.and_then(|context| net.connections.at_mut(ConnectionIndex(context)));
+                if let Some(connection) = connection {
+                    if connection.inbox.capacity() == 0 && !data.is_empty() {
+                        connection.inbox = net.pool.take();
+                    }
+                    connection.inbox.extend_from_slice(data);
+                    connection.has_ended |= end;
+                }
+                Received::Data(stream)
+            }
+            Some(Event::Trailers { stream }) => {
+                let context = machine.context(stream);
+                if let Some(connection) =
+                    context.and_then(|context| net.connections.at_mut(ConnectionIndex(context)))
+                {
+                    connection.has_ended = true;
+                }
+                Received::Data(stream)
+            }
+            Some(Event::Refused { refusal, .. }) => {
+                net.counts.add(Counter::Requests, 1);
+                net.counts.refusal(refusal.status());
+                net.counts.response(refusal.status());
+                let peer = net.connections.at(index).map(|it| it.peer);
+                if let Some(peer) = peer {
+                    let status = refusal.status();
+                    let line = format!("{peer}: refused with {status}: {refusal}");
+                    let unix_ms = net.driver.unix_ms();
+                    self.log.write_limited(LogLevel::Info, unix_ms, &line);
+                }
+                Received::Nothing
+            }
+            Some(Event::Reset { stream, origin, .. }) => Received::Reset(stream, origin),
+        };
+        carrier.mark(&mut net.http2.dirty);
+        let context = match received {
+            Received::Reset(stream, _) | Received::Data(stream) => carrier.machine.context(stream),
+            Received::Nothing | Received::Request(..) => None,
+        };
+        self.advance(current.at + consumed);
+        let step = match (received, context.map(ConnectionIndex)) {
+            (Received::Request(stream, end), _) => {
+                return self.open_stream_request(index, place, stream, end);
+            }
+            (Received::Data(_), Some(stream)) => {
+                self.on_stream_data(stream);
+                Step::Again
+            }
+            (Received::Reset(_, origin), Some(stream)) => {
+                self.on_stream_reset(stream, origin);
+                Step::Again
+            }
+            _ => Step::Again,
+        };
+        if is_starved { Step::Starved } else { step }
+    }
+
+    /// What `load` does for a stream, whose bytes lie in its inbox. True when there is input to parse.
+    pub(crate) fn load_stream(&mut self, index: ConnectionIndex) -> bool {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
+            return false;
+        };
+        let taken = connection.inbox.len().min(READ_BYTES);
+        if taken == 0 && !connection.has_ended {
+            connection.has_unread = false;
+            return false;
+        }
+        self.input[..taken].copy_from_slice(&connection.inbox[..taken]);
+        connection.inbox.drain(..taken);
+        connection.has_unread = !connection.inbox.is_empty();
+        if connection.inbox.is_empty() {
+            self.net.pool.give(std::mem::take(&mut connection.inbox));
+        }
+        if let (Stage::Socket(_), Some(place)) = (&exchange.stage, connection.line.stream()) {
+            self.net.http2.consumed(place, taken);
+        }
+        self.current = Some(Current {
+            index,
+            at: 0,
+            filled: taken,
+            requests: 0,
+        });
+        true
+    }
+
+    /// Bytes of a stream have come, or its end.
+    fn on_stream_data(&mut self, index: ConnectionIndex) {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
+            return;
+        };
+        let Some(place) = connection.line.stream() else {
+            return;
+        };
+        match &exchange.stage {
+            Stage::Handling(Some(_)) => {
+                connection.has_unread = true;
+                self.note_arrived(index.exchange());
+            }
+            Stage::Body(_) | Stage::Socket(_) => {
+                if connection.is_again {
+                    return;
+                }
+                let Some(key) = self.net.connections.key(index) else {
+                    return;
+                };
+                let token = key.to_u64();
+                // In this turn still, behind the input that it came with.
+                if self.net.events.last().is_none_or(|it| it.token != token) {
+                    self.net.events.push(Readiness {
+                        token,
+                        readable: true,
+                        writable: false,
+                        hangup: false,
+                    });
+                }
+            }
+            // Nobody wants it any more.
+            Stage::Head | Stage::Handling(None) | Stage::Held(_) | Stage::Http2(_) => {
+                let inbox = std::mem::take(&mut connection.inbox);
+                self.net.http2.consumed(place, inbox.len());
+                self.net.pool.give(inbox);
+            }
+        }
+    }
+
+    /// A request has come: its head is in the message.
+    fn open_stream_request(
+        &mut self,
+        carrier_index: ConnectionIndex,
+        carrier: CarrierPlace,
+        id: StreamId,
+        ends: bool,
+    ) -> Step {
+        let Some(index) = self.insert_stream(carrier_index, carrier, id) else {
+            return Step::Again;
+        };
+        let message = &mut self.net.http2.message;
+        let request = &mut self.http.request;
+        std::mem::swap(&mut request.head, &mut message.head);
+        std::mem::swap(&mut request.head_bytes, &mut message.text);
+        request.body_bytes.clear();
+        request.place = Place::Owned;
+        self.trace.on_request(
+            index.exchange(),
+            Origin::Public,
+            Protocol::Http2,
+            &request.head,
+            &request.head_bytes,
+        );
+        let body = match ends {
+            true => Body::None,
+            false => request.head.body,
+        };
+        let is_head = request.head.method == Method::Head;
+        let is_waiting = request.head.expect_continue;
+        if let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) {
+            exchange.is_head = is_head;
+            connection.has_ended = ends;
+        }
+        if body == Body::None {
+            self.take_request(index.exchange(), Place::Owned);
+            return Step::Request;
+        }
+        let Some(plan) = self.plan_body(index.exchange(), &HeadAt::Request) else {
+            return Step::Again;
+        };
+        let rest = match body {
+            Body::Length(length) if length > plan.bytes_max => {
+                self.refuse_body(index.exchange(), plan.bytes_max);
+                return Step::Again;
+            }
+            Body::Length(length) => BodyRest::Length(length),
+            Body::None | Body::Chunked => BodyRest::Stream { has_ended: false },
+        };
+        if plan.is_early {
+            return self.hand_out_early(index.exchange(), rest, is_waiting, &plan);
+        }
+        let head_bytes = std::mem::take(&mut self.http.request.head_bytes);
+        self.collect_body(index.exchange(), head_bytes, is_waiting, rest, &plan);
+        Step::Again
+    }
+
+    /// A connection for a stream that has begun.
+    fn insert_stream(
+        &mut self,
+        carrier_index: ConnectionIndex,
+        carrier: CarrierPlace,
+        id: StreamId,
+    ) -> Option<ConnectionIndex> {
+        let peer = self.net.connections.at(carrier_index)?.peer;
+        let stream = self.net.http2.streams.insert(Stream {
+            carrier,
+            id,
+            has_head: false,
+            has_ended: false,
+            is_reset: false,
+            is_blocked: false,
+        });
+        let place = StreamPlace(stream.index);
+        let mut connection = Connection::new(Line::of_stream(place), peer, Origin::Public);
+        connection.keeps_alive = false;
+        connection.is_watched = true;
+        let mut exchange = Exchange::new();
+        exchange.protocol = Protocol::Http2;
+        let index = self.net.connections.insert_pair(connection, exchange);
+        let index = index.connection();
+        let carrier = self.net.http2.carriers.at_mut(carrier.0)?;
+        carrier.machine.set_context(id, index.0);
+        self.net.counts.add(Counter::Http2Streams, 1);
+        Some(index)
+    }
+}

@@ -1,0 +1,772 @@
+//! HTTP/2 over the fake network: the client is the other role of the same state machine.
+
+use std::collections::BTreeMap;
+
+use fermata_config::Settings;
+use fermata_io::sys::fake::FakePeer;
+use fermata_proto::http2::{
+    Connection, ErrorCode, Event, Limits, Message, Opening, Origin, Rest, StreamId,
+};
+use proptest::prelude::*;
+
+use super::{FILE_BYTES, HUGE, Rig, cases, file_content, get, settings};
+use crate::{Left, Read};
+
+/// What a client has got of one answer.
+#[derive(Default)]
+struct Answer {
+    status: u16,
+    interim: Vec<u16>,
+    headers: BTreeMap<String, String>,
+    body: Vec<u8>,
+    has_ended: bool,
+    reset: Option<ErrorCode>,
+}
+
+struct Client {
+    peer: FakePeer,
+    machine: Connection,
+    message: Message,
+    limits: Limits,
+    out: Vec<u8>,
+    answers: BTreeMap<u32, Answer>,
+    /// Bytes of DATA are given back at once.
+    takes: bool,
+    /// The last stream of each GOAWAY.
+    go_aways: Vec<u32>,
+    now_ms: u64,
+}
+
+fn on() -> Settings {
+    Settings {
+        http2: "on".to_owned(),
+        ..settings()
+    }
+}
+
+impl Client {
+    fn new(rig: &Rig) -> Client {
+        Client::with(rig, Limits::default())
+    }
+
+    fn with(rig: &Rig, limits: Limits) -> Client {
+        let mut out = Vec::new();
+        let machine = Connection::client(&limits, 0, &mut out);
+        Client {
+            peer: rig.connect(),
+            machine,
+            message: Message::new(),
+            limits,
+            out,
+            answers: BTreeMap::new(),
+            takes: true,
+            go_aways: Vec::new(),
+            now_ms: 0,
+        }
+    }
+
+    fn open(&mut self, method: &str, path: &str, end: bool) -> StreamId {
+        self.open_with(method, path, &[], end)
+    }
+
+    fn open_with(
+        &mut self,
+        method: &str,
+        path: &str,
+        fields: &[(&str, &str)],
+        end: bool,
+    ) -> StreamId {
+        let opening = Opening {
+            method: method.as_bytes(),
+            scheme: b"http",
+            authority: b"test",
+            path: path.as_bytes(),
+            protocol: None,
+        };
+        let fields = fields.iter().map(|(n, v)| (n.as_bytes(), v.as_bytes()));
+        self.machine
+            .open(&opening, fields, end, &self.limits, &mut self.out)
+            .expect("room for one more stream")
+    }
+
+    fn get(&mut self, path: &str) -> StreamId {
+        self.open("GET", path, true)
+    }
+
+    fn post(&mut self, path: &str, body: &[u8]) -> StreamId {
+        let length = body.len().to_string();
+        let stream = self.open_with("POST", path, &[("content-length", &length)], false);
+        self.send(stream, body, Rest::End);
+        stream
+    }
+
+    fn send(&mut self, stream: StreamId, data: &[u8], rest: Rest) {
+        let sent = self.machine.send_data(stream, data, rest, &mut self.out);
+        assert_eq!(sent, data.len(), "the window has room for it");
+    }
+
+    /// Exchanges bytes with the server until nothing comes any more.
+    fn run(&mut self, rig: &mut Rig) {
+        loop {
+            if !self.out.is_empty() {
+                self.peer.write(&self.out);
+                self.out.clear();
+            }
+            rig.run();
+            let received = self.peer.read();
+            if received.is_empty() && self.out.is_empty() {
+                return;
+            }
+            self.take(&received);
+        }
+    }
+
+    fn take(&mut self, received: &[u8]) {
+        let mut at = 0;
+        while at < received.len() {
+            let (machine, out) = (&mut self.machine, &mut self.out);
+            let step = machine
+                .handle(
+                    &received[at..],
+                    self.now_ms,
+                    &self.limits,
+                    &mut self.message,
+                    out,
+                )
+                .expect("the server keeps to the protocol");
+            at += step.consumed;
+            match step.event {
+                Some(Event::Response { stream, end }) => {
+                    let answer = self.answers.entry(stream.number()).or_default();
+                    if self.message.status < 200 {
+                        answer.interim.push(self.message.status);
+                        continue;
+                    }
+                    assert_eq!(answer.status, 0, "one head");
+                    answer.status = self.message.status;
+                    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                    let headers = self.message.headers();
+                    answer.headers = headers.map(|(n, v)| (text(n), text(v))).collect();
+                    answer.has_ended = end;
+                }
+                Some(Event::Data { stream, data, end }) => {
+                    let answer = self.answers.entry(stream.number()).or_default();
+                    answer.body.extend_from_slice(data);
+                    answer.has_ended |= end;
+                    let len = data.len();
+                    if self.takes {
+                        machine.consumed(stream, len, &self.limits, out);
+                    }
+                }
+                Some(Event::Reset {
+                    stream,
+                    code,
+                    origin,
+                }) => {
+                    assert_eq!(origin, Origin::Peer, "the server keeps to the protocol");
+                    let answer = self.answers.entry(stream.number()).or_default();
+                    answer.reset = Some(code);
+                }
+                Some(Event::GoAway { last, .. }) => self.go_aways.push(last),
+                _ => {}
+            }
+        }
+    }
+
+    fn answer(&self, stream: StreamId) -> &Answer {
+        &self.answers[&stream.number()]
+    }
+
+    /// Status and body of an answer that is whole.
+    fn whole(&self, stream: StreamId) -> (u16, String) {
+        let answer = self.answer(stream);
+        assert!(answer.has_ended, "it is whole");
+        let body = String::from_utf8_lossy(&answer.body).into_owned();
+        (answer.status, body)
+    }
+}
+
+fn ok(body: &str) -> (u16, String) {
+    (200, body.to_owned())
+}
+
+/// Nothing of a stream is left.
+fn check_empty(rig: &Rig) {
+    assert_eq!(rig.worker.net.http2.streams_len(), 0);
+    assert_eq!(
+        rig.worker.net.connections.len(),
+        rig.worker.connections_len()
+    );
+}
+
+#[test]
+fn it_is_off_unless_it_is_asked_for() {
+    let mut rig = Rig::new(1);
+    let client = rig.peer(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    let answer = client.read();
+    assert!(
+        answer.starts_with(b"HTTP/1.1 4"),
+        "{}",
+        String::from_utf8_lossy(&answer)
+    );
+}
+
+#[test]
+fn requests_of_one_connection_are_answered_side_by_side() {
+    let mut rig = Rig::with(1, on());
+    let mut client = Client::new(&rig);
+    let hello = client.get("/hello");
+    let big = client.get("/big/200000");
+    let nothing = client.get("/nothing");
+    let head = client.open("HEAD", "/hello", true);
+    let echo = client.post("/echo", b"from here");
+    let empty = client.post("/echo", b"");
+    client.run(&mut rig);
+    assert_eq!(client.whole(hello), ok("hello"));
+    assert_eq!(client.whole(big), ok(&"x".repeat(200_000)));
+    assert_eq!(client.whole(nothing).0, 404);
+    assert_eq!(client.whole(head), ok(""));
+    assert_eq!(client.whole(echo), ok("from here"));
+    assert_eq!(client.whole(empty), ok(""));
+    let headers = &client.answer(hello).headers;
+    assert_eq!(headers["content-type"], "text/plain");
+    assert_eq!(headers["content-length"], "5");
+    assert!(headers.contains_key("date") && !headers.contains_key("connection"));
+    assert_eq!(client.answer(head).headers["content-length"], "5");
+    check_empty(&rig);
+
+    // The connection stays, and HTTP/1.1 is spoken on others.
+    let again = client.get("/hello");
+    client.run(&mut rig);
+    assert_eq!(client.whole(again), ok("hello"));
+    let old = rig.peer(&get("/hello"));
+    assert!(old.read().starts_with(b"HTTP/1.1 200"));
+}
+
+#[test]
+fn answers_of_one_turn_go_in_one_write() {
+    let mut rig = Rig::with(1, on());
+    let mut client = Client::new(&rig);
+    client.run(&mut rig);
+    let streams: Vec<_> = (0..50).map(|_| client.get("/hello")).collect();
+    let before = rig.fake.calls().sends;
+    client.run(&mut rig);
+    assert_eq!(rig.fake.calls().sends - before, 1);
+    assert!(streams.iter().all(|it| client.whole(*it) == ok("hello")));
+}
+
+#[test]
+fn bodies_come_in_pieces_of_any_kind() {
+    let mut rig = Rig::with(1, on());
+    let mut client = Client::new(&rig);
+    client.run(&mut rig);
+    // Of unknown length, in pieces that come apart, more than a window altogether.
+    let echo = client.open("POST", "/echo", false);
+    let other = client.open("POST", "/echo", false);
+    let mut sent = Vec::new();
+    for at in 0..20_u8 {
+        let piece = vec![b'a' + at; 10_000];
+        client.send(echo, &piece, Rest::Open);
+        sent.extend_from_slice(&piece);
+        client.run(&mut rig);
+    }
+    client.send(other, b"other", Rest::End);
+    client.send(echo, b"", Rest::End);
+    client.run(&mut rig);
+    assert_eq!(client.whole(other), ok("other"));
+    assert_eq!(client.answer(echo).body, sent);
+
+    // With trailers.
+    let echo = client.open("POST", "/echo", false);
+    client.send(echo, b"body", Rest::Open);
+    let trailers = [(&b"x-sum"[..], &b"1"[..])].into_iter();
+    client
+        .machine
+        .send_trailers(echo, trailers, &mut client.out);
+    client.run(&mut rig);
+    assert_eq!(client.whole(echo), ok("body"));
+
+    // Asked for.
+    let fields = [("expect", "100-continue"), ("content-length", "2")];
+    let echo = client.open_with("POST", "/echo", &fields, false);
+    client.run(&mut rig);
+    assert_eq!(client.answer(echo).interim, [100]);
+    client.send(echo, b"ok", Rest::End);
+    client.run(&mut rig);
+    assert_eq!(client.whole(echo), ok("ok"));
+    check_empty(&rig);
+}
+
+#[test]
+fn bodies_over_a_limit_are_refused_and_the_connection_stays() {
+    let mut rig = Rig::with(
+        1,
+        Settings {
+            body_bytes_max: 1000,
+            ..on()
+        },
+    );
+    let mut client = Client::new(&rig);
+    client.run(&mut rig);
+    let fields = [("content-length", "1001")];
+    let announced = client.open_with("POST", "/echo", &fields, false);
+    client.run(&mut rig);
+    assert_eq!(client.answer(announced).status, 413);
+    let grown = client.open("POST", "/echo", false);
+    client.send(grown, &[0; 600], Rest::Open);
+    client.run(&mut rig);
+    client.send(grown, &[0; 600], Rest::Open);
+    client.run(&mut rig);
+    assert_eq!(client.answer(grown).status, 413);
+    let slow = client.open("POST", "/echo", false);
+    client.run(&mut rig);
+    rig.advance(31_000);
+    client.run(&mut rig);
+    assert_eq!(client.answer(slow).status, 408);
+    let hello = client.get("/hello");
+    client.run(&mut rig);
+    assert_eq!(client.whole(hello), ok("hello"));
+    check_empty(&rig);
+}
+
+#[test]
+fn a_body_is_read_while_it_arrives() {
+    let mut rig = Rig::with(1, on());
+    let mut client = Client::new(&rig);
+    client.run(&mut rig);
+    let stream = client.open("POST", "/early?waits", false);
+    client.run(&mut rig);
+    let handle = rig
+        .late
+        .pop_front()
+        .expect("it is handed out before its body");
+    assert_eq!(rig.worker.read_body(handle, 100), Ok(Read::Pending));
+    // More than the window only as it is read.
+    client.send(stream, &[b'x'; 60_000], Rest::Open);
+    client.run(&mut rig);
+    assert_eq!(rig.arrived, [handle]);
+    let mut all = 0;
+    for _ in 0..4 {
+        while rig.worker.read_body(handle, 50_000) == Ok(Read::Piece) {
+            all += rig.worker.body_piece().len();
+        }
+        client.run(&mut rig);
+        client.send(stream, &[b'y'; 40_000], Rest::Open);
+        client.run(&mut rig);
+    }
+    client.send(stream, b"z", Rest::End);
+    client.run(&mut rig);
+    loop {
+        match rig.worker.read_body(handle, 50_000) {
+            Ok(Read::Piece) => all += rig.worker.body_piece().len(),
+            Ok(Read::Last) => {
+                all += rig.worker.body_piece().len();
+                break;
+            }
+            Ok(Read::End) => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(all, 60_000 + 4 * 40_000 + 1);
+    rig.respond(handle, b"read");
+    client.run(&mut rig);
+    assert_eq!(client.whole(stream), ok("read"));
+
+    // Its client cancels while it is waited for.
+    let stream = client.open("POST", "/early?waits", false);
+    client.run(&mut rig);
+    let handle = rig.late.pop_front().expect("another one");
+    assert_eq!(rig.worker.read_body(handle, 100), Ok(Read::Pending));
+    rig.arrived.clear();
+    client
+        .machine
+        .reset(stream, ErrorCode::CANCEL, &mut client.out);
+    client.run(&mut rig);
+    assert_eq!(rig.arrived, [handle]);
+    assert!(rig.worker.read_body(handle, 100).is_err());
+    rig.worker.drop_request(handle);
+    client.run(&mut rig);
+    check_empty(&rig);
+}
+
+#[test]
+fn files_and_parts_of_them_are_sent() {
+    let mut rig = Rig::with(1, on());
+    let mut client = Client::new(&rig);
+    let large = client.get("/files/large.bin");
+    let huge = client.get("/files/huge.bin");
+    let range = [("range", "bytes=10-19")];
+    let part = client.open_with("GET", "/files/large.bin", &range, true);
+    let ranges = [("range", "bytes=0-1,100000-250000")];
+    let parts = client.open_with("GET", "/files/large.bin", &ranges, true);
+    let head = client.open("HEAD", "/files/large.bin", true);
+    client.run(&mut rig);
+    assert_eq!(client.answer(large).body, file_content());
+    assert_eq!(client.answer(huge).body.len(), HUGE * FILE_BYTES);
+    assert!(client.answer(huge).has_ended);
+    assert_eq!(client.answer(part).status, 206);
+    assert_eq!(client.answer(part).body, file_content()[10..20]);
+    assert_eq!(client.answer(parts).status, 206);
+    assert!(client.answer(parts).has_ended && client.answer(parts).body.len() > 150_001);
+    let length = client.answer(head).headers["content-length"].clone();
+    assert_eq!(length, FILE_BYTES.to_string());
+    assert!(client.whole(head).1.is_empty());
+    let etag = client.answer(large).headers["etag"].clone();
+    let known = [("if-none-match", &*etag)];
+    let known = client.open_with("GET", "/files/large.bin", &known, true);
+    client.run(&mut rig);
+    assert_eq!(client.whole(known), (304, String::new()));
+    check_empty(&rig);
+}
+
+#[test]
+fn a_client_that_takes_nothing_is_given_up_and_others_are_served() {
+    let mut rig = Rig::with(1, on());
+    let mut client = Client::new(&rig);
+    client.takes = false;
+    let huge = client.get("/files/huge.bin");
+    client.run(&mut rig);
+    // Its window is used up, and only that.
+    assert_eq!(client.answer(huge).body.len(), 65_535);
+    rig.advance(1_000);
+    client.run(&mut rig);
+    // The window of the connection is the same one: what has no body is answered.
+    let head = client.open("HEAD", "/hello", true);
+    client.run(&mut rig);
+    assert_eq!(client.whole(head), ok(""));
+    rig.advance(33_000);
+    client.run(&mut rig);
+    assert!(client.answer(huge).reset.is_some());
+    check_empty(&rig);
+}
+
+#[test]
+fn streams_of_a_connection_share_it() {
+    let mut rig = Rig::with(1, on());
+    let limits = Limits {
+        stream_window_bytes: 1000,
+        ..Limits::default()
+    };
+    let mut small = Client::with(&rig, limits);
+    small.takes = false;
+    small.run(&mut rig);
+    let first = small.get("/files/huge.bin");
+    small.run(&mut rig);
+    assert_eq!(small.answer(first).body.len(), 1000);
+    // Another stream has a window of its own.
+    let second = small.get("/hello");
+    small.run(&mut rig);
+    assert_eq!(small.whole(second), ok("hello"));
+    let (machine, out) = (&mut small.machine, &mut small.out);
+    machine.consumed(first, 1000, &small.limits, out);
+    small.run(&mut rig);
+    assert_eq!(small.answer(first).body.len(), 2000);
+}
+
+#[test]
+fn events_go_to_all_streams_of_a_connection_in_one_write() {
+    let mut rig = Rig::with(1, on());
+    let mut client = Client::new(&rig);
+    client.run(&mut rig);
+    let held: Vec<_> = (0..20).map(|_| client.get("/hold/a,b")).collect();
+    let other = client.get("/hold/c");
+    client.run(&mut rig);
+    assert_eq!(client.answer(held[0]).status, 200);
+    let kind = client.answer(held[0]).headers["content-type"].clone();
+    assert_eq!(kind, "text/event-stream");
+    assert_eq!(rig.worker.net.gauges.held, 21);
+    let before = rig.fake.calls().sends;
+    rig.publish("a", "news");
+    rig.run();
+    assert_eq!(rig.fake.calls().sends - before, 1);
+    client.run(&mut rig);
+    for stream in &held {
+        let body = String::from_utf8_lossy(&client.answer(*stream).body).into_owned();
+        assert!(body.ends_with("data: news\n\n"), "{body}");
+        assert!(body.starts_with("id: "), "no chunks: {body}");
+    }
+    let body = &client.answer(other).body;
+    assert!(!String::from_utf8_lossy(body).contains("news"));
+
+    // Comments when it is silent.
+    rig.advance(56_000);
+    client.run(&mut rig);
+    let body = String::from_utf8_lossy(&client.answer(other).body).into_owned();
+    assert!(
+        body.ends_with(":\n\n") || body.ends_with(": \n\n"),
+        "{body:?}"
+    );
+
+    // Pages that close one: the rest goes on.
+    for stream in &held[1..] {
+        client
+            .machine
+            .reset(*stream, ErrorCode::CANCEL, &mut client.out);
+    }
+    client.run(&mut rig);
+    assert_eq!(rig.worker.net.gauges.held, 2);
+    rig.publish("b", "more");
+    client.run(&mut rig);
+    let body = String::from_utf8_lossy(&client.answer(held[0]).body).into_owned();
+    assert!(body.ends_with("data: more\n\n"), "{body}");
+
+    // The connection ends, and everything with it.
+    client.peer.close();
+    rig.run();
+    assert_eq!(rig.worker.net.gauges.held, 0);
+    assert_eq!(rig.worker.net.connections.len(), 0);
+}
+
+#[test]
+fn a_subscriber_without_a_window_is_a_slow_one_and_nobody_else_waits() {
+    let mut rig = Rig::with(
+        1,
+        Settings {
+            channel_log_bytes_max: 8192,
+            ..on()
+        },
+    );
+    let limits = Limits {
+        stream_window_bytes: 2000,
+        ..Limits::default()
+    };
+    let mut client = Client::with(&rig, limits);
+    client.run(&mut rig);
+    let slow = client.get("/hold/a");
+    let closed = client.get("/hold/a?close");
+    let quick = client.get("/hold/a");
+    client.takes = false;
+    client.run(&mut rig);
+    let mut published = Vec::new();
+    for number in 0..60 {
+        let data = format!("{number:0>500}");
+        rig.publish("a", &data);
+        published.push(data);
+        client.run(&mut rig);
+        // One of them takes what it gets.
+        let unread = client.answer(quick).body.len();
+        let (machine, out) = (&mut client.machine, &mut client.out);
+        machine.consumed(quick, unread, &client.limits, out);
+        client.run(&mut rig);
+    }
+    let text = |client: &Client, it: StreamId| {
+        String::from_utf8_lossy(&client.answer(it).body).into_owned()
+    };
+    let body = text(&client, quick);
+    assert!(published.iter().all(|data| body.contains(data.as_str())));
+    assert_eq!(client.answer(slow).body.len(), 2000);
+    assert!(client.answer(closed).reset.is_some());
+    // It goes on behind a gap when it takes something.
+    for _ in 0..40 {
+        let (machine, out) = (&mut client.machine, &mut client.out);
+        machine.consumed(slow, 2000, &client.limits, out);
+        client.run(&mut rig);
+    }
+    let body = text(&client, slow);
+    assert!(body.contains("event: gap"), "{body}");
+    assert!(body.contains(published.last().expect("some").as_str()));
+}
+
+#[test]
+fn streams_of_the_program_come_piece_by_piece() {
+    let mut rig = Rig::with(1, on());
+    let mut client = Client::new(&rig);
+    let stream = client.get("/late");
+    client.run(&mut rig);
+    let handle = rig.late.pop_front().expect("it was handed out");
+    let none = std::iter::empty();
+    let taken = rig
+        .worker
+        .begin_stream(handle, 200, None, none, None, b"one ");
+    assert_eq!(taken, Ok(4));
+    client.run(&mut rig);
+    assert_eq!(client.answer(stream).body, b"one ");
+    rig.worker.write_stream(handle, b"two").expect("it is open");
+    rig.worker.end_stream(handle).expect("it is open");
+    client.run(&mut rig);
+    assert_eq!(client.whole(stream), ok("one two"));
+
+    // Without its end it does not look whole.
+    let stream = client.get("/late");
+    client.run(&mut rig);
+    let handle = rig.late.pop_front().expect("it was handed out");
+    let none = std::iter::empty();
+    let begun = rig
+        .worker
+        .begin_stream(handle, 200, None, none, Some(10), b"some");
+    assert_eq!(begun, Ok(4));
+    rig.worker.drop_stream(handle);
+    client.run(&mut rig);
+    assert_eq!(client.answer(stream).body, b"some");
+    assert!(!client.answer(stream).has_ended && client.answer(stream).reset.is_some());
+    check_empty(&rig);
+}
+
+#[test]
+fn a_cancelled_request_counts_until_its_handler_has_come_to_its_end() {
+    let mut rig = Rig::with(
+        1,
+        Settings {
+            streams_per_connection_max: 4,
+            ..on()
+        },
+    );
+    let mut client = Client::new(&rig);
+    client.run(&mut rig);
+    for _ in 0..4 {
+        let stream = client.get("/late?waits");
+        client.run(&mut rig);
+        client
+            .machine
+            .reset(stream, ErrorCode::CANCEL, &mut client.out);
+        client
+            .machine
+            .release(stream, &client.limits, &mut client.out);
+        client.run(&mut rig);
+    }
+    assert_eq!((rig.left.len(), rig.late.len()), (4, 4));
+    let refused = client.get("/hello");
+    client.run(&mut rig);
+    assert_eq!(
+        client.answer(refused).reset,
+        Some(ErrorCode::REFUSED_STREAM)
+    );
+    // One answers although nobody is there any more, the others end.
+    for handle in std::mem::take(&mut rig.late) {
+        assert!(rig.left.contains(&Left::Request(handle)));
+        if rig.left.first() == Some(&Left::Request(handle)) {
+            rig.respond(handle, b"too late");
+        } else {
+            rig.worker.drop_request(handle);
+        }
+    }
+    client.run(&mut rig);
+    check_empty(&rig);
+    let hello = client.get("/hello");
+    client.run(&mut rig);
+    assert_eq!(client.whole(hello), ok("hello"));
+}
+
+#[test]
+fn a_drain_names_the_last_stream_and_lets_it_come_to_its_end() {
+    let mut rig = Rig::with(1, on());
+    let mut client = Client::new(&rig);
+    let late = client.get("/late?waits");
+    let held = client.get("/hold/a");
+    let mut idle = Client::new(&rig);
+    idle.run(&mut rig);
+    client.run(&mut rig);
+    rig.worker.begin_drain(false);
+    client.run(&mut rig);
+    idle.run(&mut rig);
+    assert_eq!(client.go_aways, [(1 << 31) - 1, held.number()]);
+    assert!(client.answer(held).has_ended);
+    let body = String::from_utf8_lossy(&client.answer(held).body).into_owned();
+    assert!(body.contains("retry: "), "{body}");
+    assert!(!rig.is_stopped);
+    let handle = rig.late.pop_front().expect("it was handed out");
+    rig.respond(handle, b"at last");
+    client.run(&mut rig);
+    assert_eq!(client.whole(late), ok("at last"));
+    rig.advance(3_000);
+    assert!(rig.is_stopped);
+}
+
+#[test]
+fn idle_connections_are_closed() {
+    let mut rig = Rig::with(1, on());
+    let mut client = Client::new(&rig);
+    let hello = client.get("/hello");
+    client.run(&mut rig);
+    assert_eq!(client.whole(hello), ok("hello"));
+    let mut held = Client::new(&rig);
+    held.get("/hold/a");
+    held.run(&mut rig);
+    rig.advance(80_000);
+    client.run(&mut rig);
+    held.run(&mut rig);
+    rig.advance(3_000);
+    assert_eq!(client.go_aways, [hello.number()]);
+    assert!(held.go_aways.is_empty());
+    assert_eq!(rig.worker.connections_len(), 1);
+}
+
+#[test]
+fn who_breaks_the_protocol_is_told_and_closed() {
+    let mut rig = Rig::with(1, on());
+    let mut client = Client::new(&rig);
+    client.get("/hold/a");
+    client.get("/late?waits");
+    client.run(&mut rig);
+    // DATA of a stream that nobody has opened.
+    client.peer.write(&[0, 0, 0, 0, 0, 0, 0, 0, 99]);
+    client.run(&mut rig);
+    assert_eq!(client.go_aways.len(), 1);
+    rig.advance(3_000);
+    assert_eq!(rig.worker.net.connections.len(), 0);
+    assert_eq!(rig.left.len(), 1);
+
+    // Who acknowledges no SETTINGS is let go.
+    let silent = rig.connect();
+    silent.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0");
+    rig.run();
+    rig.advance(15_000);
+    assert_eq!(rig.worker.net.connections.len(), 0);
+}
+
+proptest! {
+    #![proptest_config(cases(48))]
+
+    /// Whatever the clients do and however the network cuts it, answers are whole, and nothing stays behind.
+    #[test]
+    fn nothing_is_lost_and_nothing_stays(
+        seed in any::<u64>(),
+        window in 2_000_u32..70_000,
+        steps in prop::collection::vec((0_u8..9, any::<u8>()), 1..40),
+    ) {
+        let mut rig = Rig::with(seed, on());
+        let limits = Limits { stream_window_bytes: window, ..Limits::default() };
+        let mut client = Client::with(&rig, limits);
+        let mut expected: Vec<(StreamId, Vec<u8>)> = Vec::new();
+        let mut held = Vec::new();
+        client.run(&mut rig);
+        for (what, which) in steps {
+            match what {
+                0 => expected.push((client.get("/hello"), b"hello".to_vec())),
+                1 => {
+                    let bytes = usize::from(which) * 500;
+                    let path = format!("/big/{bytes}");
+                    expected.push((client.get(&path), vec![b'x'; bytes]));
+                }
+                2 => {
+                    let body = vec![which; usize::from(which) * 10];
+                    expected.push((client.post("/echo", &body), body));
+                }
+                3 => expected.push((client.get("/files/large.bin"), file_content())),
+                4 => held.push(client.get("/hold/a")),
+                5 => {
+                    rig.publish("a", "data");
+                }
+                6 if !held.is_empty() => {
+                    let stream = held.remove(usize::from(which) % held.len());
+                    client.machine.reset(stream, ErrorCode::CANCEL, &mut client.out);
+                    client.machine.release(stream, &client.limits, &mut client.out);
+                }
+                7 => client.peer.set_window(usize::from(which) * 100 + 100),
+                _ => client.run(&mut rig),
+            }
+        }
+        client.peer.set_window(1 << 20);
+        client.run(&mut rig);
+        for (stream, body) in expected {
+            let answer = client.answer(stream);
+            prop_assert_eq!(answer.status, 200);
+            prop_assert!(answer.has_ended);
+            prop_assert!(answer.body == body);
+        }
+        prop_assert_eq!(rig.worker.net.gauges.held as usize, held.len());
+        client.peer.close();
+        rig.run();
+        prop_assert_eq!(rig.worker.net.connections.len(), 0);
+    }
+}
