@@ -39,6 +39,9 @@ try {
 } catch (LogicException $error) {
     echo $error->getMessage(), "\n";
 }
+// A group and its server refer to each other.
+unset($server);
+gc_collect_cycles();
 ?>
 --CLEAN--
 <?php @unlink(__DIR__ . '/routes_listed.tool.php'); ?>

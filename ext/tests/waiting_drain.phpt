@@ -8,10 +8,10 @@ require __DIR__ . '/server.inc';
 
 $code = <<<'PHP'
 $slow = getenv('FERMATA_PHPT_WAIT_S') ? 10 : 1;
-$server->get('/late', function () use ($slow) { delay(0.2 * $slow); echo "late\n"; return Response::text('late'); });
+$server->get('/late', function () use ($slow) { echo "begins\n"; delay(0.2 * $slow); echo "late\n"; return Response::text('late'); });
 $server->get('/task', function () use ($slow) { async(function () use ($slow) { delay(0.4 * $slow); echo "task\n"; }); return Response::text('task'); });
 $server->get('/never', function () {
-    try { delay(3600); } finally {
+    try { echo "begins\n"; delay(3600); } finally {
         echo "finally\n";
         try { delay(1); } catch (Throwable $e) { echo $e::class, ': ', $e->getMessage(), "\n"; }
     }
@@ -22,7 +22,7 @@ $server = new TestServer($code);
 echo $server->get('/task'), "\n";
 $late = $server->connect();
 $late->start('GET', '/late');
-usleep(20000);
+$server->waitForOutput('/begins/');
 $server->signal(15);
 echo $late->answer(), "\n";
 var_dump($server->ended());
@@ -32,7 +32,7 @@ $server = new TestServer($code, 'workers: 1, limits: new Limits(drainTimeoutMs: 
 echo $server->get('/queue'), "\n";
 $never = $server->connect();
 $never->start('GET', '/never');
-usleep(50000);
+$server->waitForOutput('/begins/');
 $server->signal(15);
 var_dump($never->ended(), $server->ended());
 echo $server->output(), preg_replace('/^.*?\[worker 0\] /m', '', $server->logged('/still waits/')), "\n";
@@ -46,11 +46,13 @@ echo $server->output(), preg_replace('/^.*?\[worker 0\] /m', '', $server->logged
 200 task
 200 late
 int(0)
+begins
 late
 task
 200 queue
 bool(true)
 int(0)
+begins
 finally
 Fermata\Exception\CancelledException: the worker stops, and nothing can be waited for any more
 queue
