@@ -20,6 +20,8 @@
 #include "ext/standard/php_filestat.h"
 #include "zend_exceptions.h"
 
+/* A response from here on says that its handler has failed. */
+#define STATUS_FAILED_MIN 500
 #define EXIT_STATUS_FATAL 255 /* tells the master to replace the worker */
 
 fermata_runner fermata_run;
@@ -103,7 +105,10 @@ void fermata_answer(const fermata_handler *handler, zval *result)
 	if (EXPECTED(Z_TYPE_P(result) == IS_OBJECT)) {
 		zend_object *object = Z_OBJ_P(result);
 		if (EXPECTED(object->ce == fermata_ce_response)) {
-			fermata_respond(handler, FERMATA_FROM(fermata_response, object));
+			const fermata_response *response = FERMATA_FROM(fermata_response, object);
+			/* Frameworks catch what was thrown in the middle of a conversation, and answer for it. */
+			fermata_run.fiber->has_failed |= UNEXPECTED(response->status >= STATUS_FAILED_MIN);
+			fermata_respond(handler, response);
 			if (UNEXPECTED(EG(exception)) && !fermata_run.leaves) {
 				fermata_fail_with_exception(handler);
 			}

@@ -822,6 +822,9 @@ fermata_wait_result fermata_wait(uint64_t due_ms)
 	uint64_t scope_due_ms, begun_at;
 	end_cause cause;
 	fermata_held_streams held;
+	if (UNEXPECTED(self->claims)) {
+		fermata_owners_rest(self);
+	}
 	for (;;) {
 		if (UNEXPECTED(self->scope)) {
 			pool.now_ms = fm_worker_now_ms(fermata_run.worker);
@@ -875,8 +878,9 @@ void fermata_fibers_end_turn(void)
 void fermata_fiber_settle(void)
 {
 	fermata_fiber *self = fermata_run.fiber;
+	uint64_t body_of = self->body_of;
 	self->touched = self->is_cut = self->is_cut_told = false;
-	self->talks_since = self->held_ms = self->reprieve_ms = 0;
+	self->held_ms = self->reprieve_ms = self->body_of = 0;
 	while (UNEXPECTED(self->scope)) {
 		/* Of a Fiber that is suspended inside the call. */
 		self->scope->owner = NULL;
@@ -900,6 +904,10 @@ void fermata_fiber_settle(void)
 			fm_settle(fermata_run.worker, self->client->request);
 		}
 	}
+	if (UNEXPECTED(body_of)) {
+		fermata_stream_put_by(body_of);
+	}
+	self->talks_since = 0;
 	fermata_mutexes_forgotten(self);
 	if (UNEXPECTED(self->has_turn)) {
 		fermata_turn_end(self);

@@ -80,7 +80,7 @@ struct fermata_fiber {
 	uintptr_t queues_for; /* of hooks/guards.c: what another fiber has; 0 = nothing */
 	const zend_execute_data *opens_process; /* of hooks/spawn.c: the call of proc_open() that it is inside of; NULL = none */
 	const char *opens_process_until; /* likewise: where the stack of that call ends */
-	bool has_failed;  /* its handler or task has ended by an exception */
+	bool has_failed;  /* its handler or task has ended by an exception, or has answered for one */
 	bool keeps_guards; /* of hooks/guards.c, between its calls */
 	bool is_cut;      /* a hooked call's wait was ended by an exception that may still be on its way */
 	bool is_cut_told; /* and whoever asked has been told */
@@ -96,6 +96,7 @@ struct fermata_fiber {
 	bool has_globals; /* of http/globals.c: PHP's superglobals, headers and sessions are its handler's */
 	bool has_session; /* of core/stray.c: its handler has called what changes PHP's session */
 	void *output_to;  /* of http/events.c: where what is printed goes; NULL = to no client */
+	uint64_t body_of; /* of http/stream.c: the request whose body goes on after what its handler, or a piece of it, has left; 0 = none */
 	bool dying;       /* taken out of the pool for good */
 	bool answers_error; /* what the error handler has returned is being sent, and may be a stream that throws */
 	fermata_fiber *next, *previous; /* in the pool, or among those that have waited */
@@ -186,6 +187,13 @@ void fermata_conversations_free(void);
 void fermata_owners_give_back(uint64_t since);
 /* The fiber's handler or task has ended. */
 void fermata_owners_settle(fermata_fiber *fiber);
+/* What it has read may have been the last of what it has asked for: then others go on. */
+void fermata_owners_rest(const fermata_fiber *fiber);
+/* What one has is the other's from here on. */
+void fermata_owners_move(fermata_fiber *from, fermata_fiber *to);
+
+/* hooks/guards.c: the same, for what is open between two calls. */
+void fermata_guards_move(fermata_fiber *from, fermata_fiber *to);
 
 /* timers.c */
 void fermata_timer_arm(fermata_timer *timer, uint64_t due_ms);
@@ -216,6 +224,19 @@ void fermata_every_due(fermata_timer *timer, uint64_t now_ms);
 /* sync.c */
 fermata_fiber *fermata_mutex_owner(const fermata_mutex *mutex);
 void fermata_mutexes_forgotten(fermata_fiber *fiber);
+void fermata_mutexes_move(fermata_fiber *from, fermata_fiber *to);
+
+/* bodies.c */
+/* This fiber has made a piece of a body that goes on: what it is in the middle of is kept until the next. `*kept` is NULL as long
+ * as there was nothing. */
+void fermata_body_put_by(fermata_fiber **kept);
+void fermata_body_take_up(fermata_fiber *kept);
+/* The worker ends. */
+void fermata_body_forget(fermata_fiber *kept);
+
+/* http/stream.c */
+/* Puts by what this fiber has for the body of the request, unless that has ended. */
+void fermata_stream_put_by(uint64_t request);
 
 /* http/events.c */
 void fermata_events_release(void);

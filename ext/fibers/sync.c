@@ -182,6 +182,17 @@ void fermata_mutexes_forgotten(fermata_fiber *fiber)
 	}
 }
 
+void fermata_mutexes_move(fermata_fiber *from, fermata_fiber *to)
+{
+	while (UNEXPECTED(from->locked)) {
+		fermata_mutex *mutex = from->locked;
+		uint64_t locked_at = mutex->locked_at;
+		disown(mutex);
+		own(mutex, to);
+		mutex->locked_at = locked_at;
+	}
+}
+
 ZEND_METHOD(Fermata_Sync_Mutex, lock)
 {
 	ZEND_PARSE_PARAMETERS_NONE();

@@ -40,7 +40,7 @@
 
 typedef struct conversation {
 	ino_t inode;                /* 0 = nothing is known of the socket */
-	const fermata_fiber *fiber; /* that has used it last */
+	uint64_t user;              /* that has used it last: its `talks_since`, which no other has */
 	/* on the clock */
 	uint64_t begun_at, used_at;
 	uint64_t written_at; /* 0 = it was read from since */
@@ -111,6 +111,11 @@ bool fermata_conversation_is_kept(int fd)
 	return table.at[fd].is_kept;
 }
 
+uint64_t fermata_conversation_used_at(int fd)
+{
+	return table.at[fd].used_at;
+}
+
 bool fermata_conversation_is_gone(int fd)
 {
 	conversation *it = &table.at[fd];
@@ -130,7 +135,7 @@ static conversation *use(int fd)
 	begin_talks(self);
 	conversation *it = find(fd);
 	if (it) {
-		it->fiber = self;
+		it->user = self->talks_since;
 		it->used_at = ++table.clock;
 	}
 	return it;
@@ -242,6 +247,9 @@ static void describe_handler(char *text, size_t size)
 		snprintf(text, size, "a task");
 	} else if (fermata_run.socket) {
 		snprintf(text, size, "a WebSocket handler");
+	} else if (fermata_run.stream) {
+		/* The request is another's by now. */
+		snprintf(text, size, "the body of a stream");
 	} else {
 		char method[METHOD_BYTES_MAX], path[PATH_BYTES_MAX];
 		copy_text(method, sizeof(method), event->method);
@@ -287,7 +295,7 @@ void fermata_conversation_end(int fd)
 			fermata_fiber *self = fermata_run.fiber;
 			it->is_over = true;
 			self->conversations_ended++;
-			say(fd, self->talks_since && it->fiber == self && it->begun_at > self->talks_since);
+			say(fd, self->talks_since && it->user == self->talks_since && it->begun_at > self->talks_since);
 		}
 		shutdown(fd, SHUT_RDWR);
 		discard(fd);
@@ -332,10 +340,11 @@ ZEND_COLD void fermata_conversations_end(uint64_t since)
 {
 	fermata_fiber *self = fermata_run.fiber;
 	since = MAX(since, self->talks_since);
+	fermata_owners_cut_short(self, since);
 	for (uint32_t fd = 0; self->talks_since && fd < table.capacity; fd++) {
 		const conversation *it = &table.at[fd];
 		/* Datagrams, such as those of a log, mostly have no reply. */
-		if (it->inode && it->fiber == self && !it->is_over && owes((int)fd, it, since) && option_of((int)fd, SO_TYPE) != SOCK_DGRAM) {
+		if (it->inode && it->user == self->talks_since && !it->is_over && owes((int)fd, it, since) && option_of((int)fd, SO_TYPE) != SOCK_DGRAM) {
 			fermata_conversation_end((int)fd);
 		}
 	}

@@ -456,6 +456,22 @@ void fermata_guards_settle(fermata_fiber *fiber)
 	}
 }
 
+/* Of what a Fiber of the program's is suspended inside nothing is moved. */
+void fermata_guards_move(fermata_fiber *from, fermata_fiber *to)
+{
+	zend_ulong index;
+	const zval *held;
+	if (EXPECTED(!from->keeps_guards)) {
+		return;
+	}
+	ZEND_HASH_FOREACH_NUM_KEY_VAL(&guards.held, index, held) {
+		if (fiber_of(held) == from && has_flag(held, KEPT)) {
+			hold(index, to, KEPT);
+			to->keeps_guards = to->touched = true;
+		}
+	} ZEND_HASH_FOREACH_END();
+}
+
 /* After a fatal error nobody comes back to give anything back. */
 void fermata_guards_forget(void)
 {

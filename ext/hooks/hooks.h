@@ -97,6 +97,8 @@ uint64_t fermata_conversation_number(int fd);
 /* Of one that has a number: */
 bool fermata_conversation_has_one_peer(int fd);
 bool fermata_conversation_is_kept(int fd);
+/* When a handler or task has last read or written, on the clock. */
+uint64_t fermata_conversation_used_at(int fd);
 /* Whether the descriptor is another file's by now. */
 bool fermata_conversation_is_gone(int fd);
 /* Whether what was written was answered, and what was answered read. */
@@ -122,6 +124,9 @@ void fermata_owner_read(int fd, const char *text, size_t len);
 bool fermata_owner_is_other_inside(int fd, fermata_side side);
 /* Of two that are inside a TLS stream: whether it was made non-blocking for both. */
 bool *fermata_owner_flipped(int fd);
+/* A wait of the fiber was ended: what it has used since then and whose protocol is not known is not for the next, whatever the
+ * program makes of the exception. */
+void fermata_owners_cut_short(const fermata_fiber *fiber, uint64_t since);
 /* Who queues for it goes on, and is told that it is closed. */
 void fermata_owner_closed(int fd);
 /* The same before it is closed, unless somebody is inside a call. False when nobody queues. */

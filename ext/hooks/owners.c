@@ -62,6 +62,7 @@ typedef struct ownership {
 	uint64_t conversation;  /* 0 = nothing is known; a later one has another number */
 	bool has_peer;          /* else it is nobody's: a listener, datagrams of anybody */
 	bool is_late;           /* a reply was waited for in vain */
+	bool is_cut_short;      /* an owner has used it, and a wait of that one was ended elsewhere */
 	bool is_flipped;        /* two are inside a TLS stream, which is not blocking meanwhile */
 	protocol protocol;
 	uint8_t open;
@@ -225,7 +226,7 @@ static void become_free(ownership *it, int fd, const fermata_fiber *by, bool has
 			open = UNREAD;
 		}
 	}
-	if (!open && UNEXPECTED(has_failed && it->protocol == PROTOCOL_OTHER)) {
+	if (!open && UNEXPECTED((has_failed && it->protocol == PROTOCOL_OTHER) || (it->is_cut_short && it->protocol <= PROTOCOL_OTHER))) {
 		open = "what may be a conversation";
 	}
 	if (UNEXPECTED(open)) {
@@ -234,7 +235,7 @@ static void become_free(ownership *it, int fd, const fermata_fiber *by, bool has
 	it->open = 0;
 	it->unanswered = 0;
 	it->reply = (redis_reply){0};
-	it->is_late = false;
+	it->is_late = it->is_cut_short = false;
 	it->asker = NULL;
 	it->protocol = PROTOCOL_NEW;
 	it->arguments_left = 0;
@@ -696,6 +697,43 @@ void fermata_owners_settle(fermata_fiber *fiber)
 			}
 		}
 		give_back(fiber->claims, fiber->has_failed);
+	}
+}
+
+void fermata_owners_cut_short(const fermata_fiber *fiber, uint64_t since)
+{
+	for (const fermata_claim *one = fiber->claims; one; one = one->next_of_fiber) {
+		owners.at[one->fd].is_cut_short |= fermata_conversation_used_at(one->fd) > since;
+	}
+}
+
+void fermata_owners_rest(const fermata_fiber *fiber)
+{
+	if (EXPECTED(!owners.turns.first)) {
+		return;
+	}
+	for (const fermata_claim *one = fiber->claims; one; one = one->next_of_fiber) {
+		wake(&owners.at[one->fd], one->fd);
+	}
+}
+
+void fermata_owners_move(fermata_fiber *from, fermata_fiber *to)
+{
+	while (from->claims) {
+		fermata_claim *one = from->claims;
+		ownership *it = &owners.at[one->fd];
+		from->claims = one->next_of_fiber;
+		one->next_of_fiber = to->claims;
+		one->fiber = to;
+		to->claims = one;
+		for (int side = 0; side < 2; side++) {
+			if (UNEXPECTED(it->inside[side] == from)) {
+				it->inside[side] = to;
+			}
+		}
+		if (it->asker == from) {
+			it->asker = to;
+		}
 	}
 }
 

@@ -15,6 +15,7 @@ typedef struct stream {
 	bool begun;
 	fermata_fiber *maker;           /* makes a piece, and may wait meanwhile; NULL = none does */
 	const fermata_handler *handler; /* that has answered by it, for the log */
+	fermata_fiber *kept;            /* has what it is in the middle of while no piece is made; NULL = nothing yet */
 } stream;
 
 /* By the request they answer; NULL until there is one. */
@@ -32,6 +33,9 @@ static void stream_free(stream *s)
 		zend_iterator_dtor(s->iterator);
 	}
 	zval_ptr_dtor(&s->source);
+	if (UNEXPECTED(s->kept)) {
+		fermata_body_forget(s->kept);
+	}
 	efree(s);
 }
 
@@ -49,10 +53,15 @@ static void keep(uint64_t request, stream *s)
 	zend_hash_index_update_ptr(streams, request, s);
 }
 
+static stream *find(uint64_t request)
+{
+	return streams ? zend_hash_index_find_ptr(streams, request) : NULL;
+}
+
 /* Takes it out first: what is run when it is freed may not find it. */
 static void forget(uint64_t request)
 {
-	stream *s = streams ? zend_hash_index_find_ptr(streams, request) : NULL;
+	stream *s = find(request);
 	if (s) {
 		zval *place = zend_hash_index_find(streams, request);
 		ZVAL_PTR(place, NULL);
@@ -71,6 +80,31 @@ void fermata_streams_release(void)
 		streams = NULL;
 		zend_hash_destroy(all);
 		FREE_HASHTABLE(all);
+	}
+}
+
+/* What it is in the middle of, between two pieces */
+
+void fermata_stream_put_by(uint64_t request)
+{
+	stream *s = find(request);
+	if (s) {
+		fermata_body_put_by(&s->kept);
+	}
+}
+
+/* For the end of this piece. */
+static void keep_for_next(uint64_t request)
+{
+	if (UNEXPECTED(fermata_run.fiber->touched)) {
+		fermata_run.fiber->body_of = request;
+	}
+}
+
+static void take_up(stream *s)
+{
+	if (UNEXPECTED(s->kept)) {
+		fermata_body_take_up(s->kept);
 	}
 }
 
@@ -225,9 +259,14 @@ static void respond_with_pieces(const fermata_handler *handler, const fermata_re
 	} else if (code == FM_OK) {
 		note_taken(s, taken);
 		keep(request, s);
+		keep_for_next(request);
 		return;
-	} else if (code != FM_GONE) {
-		fermata_throw(code, &error);
+	} else {
+		/* Nobody knows in the middle of what it is. */
+		fermata_run.fiber->has_failed = true;
+		if (code != FM_GONE) {
+			fermata_throw(code, &error);
+		}
 	}
 	stream_free(s);
 }
@@ -300,6 +339,7 @@ static void enter(uint64_t request)
 {
 	fermata_run.stream = request;
 	fermata_run.socket = 0;
+	fermata_run.fiber->has_failed = false;
 	if (UNEXPECTED(fermata_run.timeout_seconds > 0)) {
 		zend_set_timeout(fermata_run.timeout_seconds, false);
 	}
@@ -332,6 +372,7 @@ static bool pull(const fermata_handler *handler, uint64_t request, stream *s)
 		if (code == FM_OK) {
 			return true;
 		}
+		fermata_run.fiber->has_failed = true;
 	} else if (EG(exception)) {
 		fermata_fail_with_exception(handler);
 		return false;
@@ -347,7 +388,7 @@ static bool pull(const fermata_handler *handler, uint64_t request, stream *s)
 void fermata_stream_pull(const FmEvent *event)
 {
 	uint64_t request = event->request;
-	stream *s = streams ? zend_hash_index_find_ptr(streams, request) : NULL;
+	stream *s = find(request);
 	if (UNEXPECTED(!s)) {
 		return;
 	}
@@ -356,6 +397,7 @@ void fermata_stream_pull(const FmEvent *event)
 		return;
 	}
 	enter(request);
+	take_up(s);
 	s->maker = fermata_run.fiber;
 	bool goes_on = pull(s->handler, request, s);
 	s->maker = NULL;
@@ -367,6 +409,8 @@ void fermata_stream_pull(const FmEvent *event)
 		/* Where the failure has not done it already. */
 		fm_stream_cut(fermata_run.worker, request);
 		forget(request);
+	} else {
+		keep_for_next(request);
 	}
 	leave();
 }
@@ -374,7 +418,7 @@ void fermata_stream_pull(const FmEvent *event)
 /* The client has left. */
 void fermata_stream_ended(const FmEvent *event)
 {
-	stream *s = streams ? zend_hash_index_find_ptr(streams, event->request) : NULL;
+	stream *s = find(event->request);
 	if (s && s->maker) {
 		/* It waits in the middle of a piece: that wait ends, and it is freed where it is made. */
 		if (s->maker->client) {
@@ -386,6 +430,10 @@ void fermata_stream_ended(const FmEvent *event)
 	enter(event->request);
 	/* Its finally blocks may wait: nobody is there any more who could leave. */
 	fermata_run.fiber->without_client = true;
+	if (s) {
+		take_up(s);
+		fermata_run.fiber->has_failed = true;
+	}
 	forget(event->request);
 	fermata_run.fiber->without_client = false;
 	leave();
