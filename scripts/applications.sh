@@ -1,23 +1,34 @@
 #!/usr/bin/env bash
 # An application of Debian's as its authors publish it: in one folder, with what it needs, ready to be installed in a browser.
-#   scripts/applications.sh dokuwiki FOLDER
+#   scripts/applications.sh dokuwiki|wordpress FOLDER
 # Packages are downloaded and unpacked, not installed. Ends with 3 where they cannot be had.
 set -euo pipefail
 
-name=${1:?dokuwiki} folder=${2:?a folder to make}
+name=${1:?dokuwiki or wordpress} folder=${2:?a folder to make}
 cache=${FERMATA_CACHE:-$HOME/.cache/fermata}/applications
-[ "$name" = dokuwiki ] || { echo "applications.sh: $name is not known" >&2; exit 2; }
+case $name in
+    dokuwiki) packages=(dokuwiki libjs-jquery libjs-jquery-ui libjs-jquery-cookie libphp-simplepie php-geshi php-phpseclib) ;;
+    wordpress) packages=(wordpress wordpress-theme-twentytwentythree libjs-cropper libjs-underscore php-getid3) ;;
+    *)
+        echo "applications.sh: $name is not known" >&2
+        exit 2
+        ;;
+esac
 
 system=$cache/$name
 if [ ! -e "$system/done" ]; then
     mkdir -p "$cache"
     new=$(mktemp -d "$cache/new-XXXXXX")
     trap 'rm -rf "$new"' EXIT
-    (cd "$new" && apt-get download dokuwiki libjs-jquery libjs-jquery-ui libjs-jquery-cookie libphp-simplepie php-geshi \
-        php-phpseclib >/dev/null 2>&1) || { echo "applications.sh: apt-get cannot download $name" >&2; exit 3; }
+    (cd "$new" && apt-get download "${packages[@]}" >/dev/null 2>&1) ||
+        { echo "applications.sh: apt-get cannot download $name" >&2; exit 3; }
     for package in "$new"/*.deb; do
         dpkg-deb -x "$package" "$new"
         rm "$package"
+    done
+    find "$new" -type l | while read -r link; do
+        target=$(readlink "$link")
+        [ ! -e "$new$target" ] || ln -sfn "$system$target" "$link"
     done
     touch "$new/done"
     # Another run may have been faster.
@@ -25,14 +36,25 @@ if [ ! -e "$system/done" ]; then
 fi
 
 # Debian puts settings, data and libraries elsewhere, by links and changed paths.
-cp -r "$system/usr/share/dokuwiki" "$folder"
-rm -f "$folder"/.htaccess "$folder"/lib/tpl "$folder"/lib/plugins "$folder"/inc/preload.php
-cp -r "$system"/var/lib/dokuwiki/lib/* "$folder/lib/"
-cp -r "$system/var/lib/dokuwiki/data" "$folder/data"
-cp -r "$system/etc/dokuwiki" "$folder/conf"
-rm -f "$folder/conf/acl.auth.php" "$folder/conf/users.auth.php"
-chmod -R u+rwX "$folder"
-sed -i "s#'/var/lib/dokuwiki/data'#'./data'#" "$folder/conf/dokuwiki.php"
-grep -rlE '/usr/share/(php|php-geshi|javascript)/' "$folder" --include='*.php' | while read -r file; do
-    sed -i -E "s#(\\\$vendorDir \. )?'/usr/share/(php|php-geshi|javascript)/#'$system/usr/share/\2/#g" "$file"
-done
+dokuwiki() {
+    cp -r "$system/usr/share/dokuwiki" "$folder"
+    rm -f "$folder"/.htaccess "$folder"/lib/tpl "$folder"/lib/plugins "$folder"/inc/preload.php
+    cp -r "$system"/var/lib/dokuwiki/lib/* "$folder/lib/"
+    cp -r "$system/var/lib/dokuwiki/data" "$folder/data"
+    cp -r "$system/etc/dokuwiki" "$folder/conf"
+    rm -f "$folder/conf/acl.auth.php" "$folder/conf/users.auth.php"
+    chmod -R u+rwX "$folder"
+    sed -i "s#'/var/lib/dokuwiki/data'#'./data'#" "$folder/conf/dokuwiki.php"
+    grep -rlE '/usr/share/(php|php-geshi|javascript)/' "$folder" --include='*.php' | while read -r file; do
+        sed -i -E "s#(\\\$vendorDir \. )?'/usr/share/(php|php-geshi|javascript)/#'$system/usr/share/\2/#g" "$file"
+    done
+}
+
+wordpress() {
+    cp -rL "$system/usr/share/wordpress" "$folder"
+    rm -f "$folder/.htaccess" "$folder/wp-config.php"
+    cp -rL "$system/var/lib/wordpress/wp-content/." "$folder/wp-content/"
+    chmod -R u+rwX "$folder"
+}
+
+"$name"

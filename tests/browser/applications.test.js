@@ -1,70 +1,22 @@
 // DokuWiki under `fermata serve FOLDER`, unchanged: installed, signed in, edited, searched, with an upload.
 
 import assert from "node:assert/strict";
-import { spawn, spawnSync } from "node:child_process";
-import { once } from "node:events";
-import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
-import { createServer } from "node:net";
-import { tmpdir } from "node:os";
-import { dirname, join, resolve } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { fileURLToPath } from "node:url";
-import { launch, PATIENCE_MS, until } from "./support/chat.js";
+import { Application, PICTURE } from "./support/application.js";
+import { until } from "./support/chat.js";
 
-const ROOT = resolve(dirname(fileURLToPath(import.meta.url)), "../..");
-const NOT_TO_BE_HAD = 3;
+const wiki = new Application("dokuwiki");
 
-/** A picture of one pixel. */
-const PICTURE = Buffer.from(
-  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
+describe("DokuWiki", { skip: wiki.skip }, () => {
+  let page, url;
 
-async function freePort() {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address();
-  server.close();
-  await once(server, "close");
-  return port;
-}
-
-const folder = mkdtempSync(join(tmpdir(), "fermata-application-"));
-const made = spawnSync(join(ROOT, "scripts/applications.sh"), ["dokuwiki", join(folder, "wiki")], { encoding: "utf8" });
-const hasFpm = ["/usr/sbin", "/usr/local/sbin"].some((path) => existsSync(path)
-  && readdirSync(path).some((name) => name.startsWith("php-fpm")));
-const skip = made.status === NOT_TO_BE_HAD ? made.stderr : !hasFpm && "php-fpm is not installed";
-if (skip) {
-  console.log(`not run: ${skip}`);
-  rmSync(folder, { recursive: true });
-}
-
-describe("DokuWiki", { skip }, () => {
-  let child, browser, page, url, log = "";
-
-  const open = (path) => page.goto(url + path);
+  const open = (path) => wiki.open(path);
 
   before(async () => {
-    assert.equal(made.status, 0, made.stderr);
-    const port = await freePort();
-    url = `http://127.0.0.1:${port}`;
-    const user = process.getuid() === 0 ? ["--user", "root"] : [];
-    child = spawn(join(ROOT, "build/fermata"), ["serve", "--listen", url, ...user, join(folder, "wiki")], {
-      stdio: ["ignore", "pipe", "pipe"],
-    });
-    for (const stream of [child.stdout, child.stderr]) {
-      stream.on("data", (data) => { log += data; });
-    }
-    await until("the server answers", () => fetch(url).then(() => true, () => false));
-    browser = await launch();
-    page = await (await browser.newContext()).newPage();
-    page.setDefaultTimeout(PATIENCE_MS);
+    await wiki.start();
+    ({ page, url } = wiki);
   });
-  after(async () => {
-    await browser?.close();
-    const ended = once(child, "exit");
-    child.kill();
-    assert.deepEqual(await ended, [0, null], log);
-    rmSync(folder, { recursive: true });
-  });
+  after(() => wiki.stop());
 
   it("is installed", async () => {
     await open("/install.php");

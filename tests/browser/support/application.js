@@ -1,0 +1,84 @@
+// An application of Debian's under `fermata serve FOLDER`, unchanged, with a page of a browser open.
+
+import assert from "node:assert/strict";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { launch, PATIENCE_MS, until } from "./chat.js";
+
+const ROOT = resolve(dirname(fileURLToPath(import.meta.url)), "../../..");
+const NOT_TO_BE_HAD = 3;
+const FOLDERS = ["/usr/sbin", "/usr/local/sbin", "/usr/bin"];
+
+/** A picture of one pixel. */
+export const PICTURE = Buffer.from(
+  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
+
+async function freePort() {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address();
+  server.close();
+  await once(server, "close");
+  return port;
+}
+
+function isInstalled(program) {
+  return FOLDERS.some((path) => existsSync(path) && readdirSync(path).some((name) => name.startsWith(program)));
+}
+
+export class Application {
+  #made;
+  #child;
+  #browser;
+  #log = "";
+
+  /** @param {string[]} programs what has to be installed besides PHP-FPM */
+  constructor(name, programs = []) {
+    this.place = mkdtempSync(join(tmpdir(), "fermata-application-"));
+    this.folder = join(this.place, "site");
+    this.#made = spawnSync(join(ROOT, "scripts/applications.sh"), [name, this.folder], { encoding: "utf8" });
+    const missing = ["php-fpm", ...programs].find((program) => !isInstalled(program));
+    /** Why it cannot be run here, if it cannot. */
+    this.skip = this.#made.status === NOT_TO_BE_HAD ? this.#made.stderr : missing !== undefined && `${missing} is not installed`;
+    if (this.skip) {
+      console.log(`not run: ${this.skip}`);
+      rmSync(this.place, { recursive: true });
+    }
+  }
+
+  async start() {
+    assert.equal(this.#made.status, 0, this.#made.stderr);
+    const port = await freePort();
+    this.url = `http://127.0.0.1:${port}`;
+    const user = process.getuid() === 0 ? ["--user", "root"] : [];
+    this.#child = spawn(join(ROOT, "build/fermata"), ["serve", "--listen", this.url, ...user, this.folder], {
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    for (const stream of [this.#child.stdout, this.#child.stderr]) {
+      stream.on("data", (data) => { this.#log += data; });
+    }
+    await until("the server answers", () => fetch(this.url, { redirect: "manual" }).then(() => true, () => false));
+    this.#browser = await launch();
+    this.page = await (await this.#browser.newContext()).newPage();
+    this.page.setDefaultTimeout(PATIENCE_MS);
+  }
+
+  async stop() {
+    await this.#browser?.close();
+    if (this.#child) {
+      const ended = once(this.#child, "exit");
+      this.#child.kill();
+      assert.deepEqual(await ended, [0, null], this.#log);
+    }
+    rmSync(this.place, { recursive: true });
+  }
+
+  open(path) {
+    return this.page.goto(this.url + path);
+  }
+}
