@@ -12,11 +12,15 @@ use PHPUnit\Framework\TestCase;
  * streams, and clients that leave at any time, over two workers.
  *
  * FERMATA_ISOLATION_REQUESTS says how many requests each application gets; a failure names the seed, for FERMATA_ISOLATION_SEED.
+ * From MEASURED on the workers' memory is looked at, too: after the first fifth of the requests it stays.
  */
 final class IsolationTest extends TestCase
 {
     private const CLIENTS = 3;
     private const USERS = 4;
+    private const MEASURED = 20_000;
+    /** How much a worker's memory may grow, beside a page table or two. */
+    private const GROWTH_MAX = 0.01, GROWTH_BYTES = 524_288;
 
     private string $folder;
 
@@ -56,16 +60,35 @@ final class IsolationTest extends TestCase
             'TEST_FOLDER' => $this->folder, 'TEST_PSR7' => 'nyholm', 'APP_ENV' => 'prod', 'APP_DEBUG' => '0', 'FERMATA_WORKERS' => '2', 'FERMATA_OCTANE' => $octane,
             'APP_SERVICES_CACHE' => "$this->folder/cache/services.php", 'APP_PACKAGES_CACHE' => "$this->folder/cache/packages.php",
         ], options: ['-dinclude_path=.:/usr/share/php', '-derror_reporting=' . (E_ALL & ~E_DEPRECATED & ~E_USER_DEPRECATED)]);
-        $requests = intdiv((int) (getenv('FERMATA_ISOLATION_REQUESTS') ?: 900), self::CLIENTS);
+        $requests = (int) (getenv('FERMATA_ISOLATION_REQUESTS') ?: 900);
         $seed = (int) (getenv('FERMATA_ISOLATION_SEED') ?: random_int(1, 1_000_000));
         $failures = [];
+        $memory = [];
+        foreach ($requests < self::MEASURED ? [$requests] : [intdiv($requests, 5), intdiv($requests * 4, 5)] as $part => $count) {
+            array_push($failures, ...$this->useAtOnce($server, $cookie, $isLocked, $count, $seed + $part * self::CLIENTS, "part$part"));
+            $memory[] = self::memory($server);
+        }
+        self::assertSame('', implode("\n", array_filter($failures)) . (str_contains($server->log(), 'fatal') ? $server->log() : ''));
+        if ($requests >= self::MEASURED) {
+            fprintf(STDERR, "%s: %s bytes after a fifth of %d requests, and after all\n", $application, json_encode($memory), $requests);
+            [$before, $after] = $memory;
+            self::assertSame(array_keys($before), array_keys($after), "workers were replaced:\n" . substr($server->log(), -2000));
+            foreach ($before as $worker => $bytes) {
+                self::assertLessThanOrEqual($bytes * (1 + self::GROWTH_MAX) + self::GROWTH_BYTES, $after[$worker], "worker $worker has grown");
+            }
+        }
+    }
+
+    /** @return list<string> what went wrong for each of the clients */
+    private function useAtOnce(TestServer $server, string $cookie, bool $isLocked, int $requests, int $seed, string $part): array
+    {
         $clients = [];
         for ($client = 0; $client < self::CLIENTS; $client++) {
-            $report = "$this->folder/client$client";
+            $report = "$this->folder/$part-$client";
             $process = pcntl_fork();
             if ($process === 0) {
                 try {
-                    $this->use($server, $cookie, $isLocked, $requests, $seed + $client, "client$client");
+                    $this->use($server, $cookie, $isLocked, intdiv($requests, self::CLIENTS), $seed + $client, "client$client");
                     file_put_contents($report, '');
                 } catch (\Throwable $error) {
                     file_put_contents($report, "seed $seed: {$error->getMessage()}");
@@ -75,11 +98,24 @@ final class IsolationTest extends TestCase
             }
             $clients[$process] = $report;
         }
+        $failures = [];
         foreach ($clients as $process => $report) {
             pcntl_waitpid($process, $status);
             $failures[] = is_file($report) ? file_get_contents($report) : 'a client has died';
         }
-        self::assertSame('', implode("\n", array_filter($failures)) . (str_contains($server->log(), 'fatal') ? $server->log() : ''));
+        return $failures;
+    }
+
+    /** @return array<int, int> what each worker has for itself, in bytes */
+    private static function memory(TestServer $server): array
+    {
+        $memory = [];
+        $pid = $server->pid();
+        foreach (explode(' ', trim((string) file_get_contents("/proc/$pid/task/$pid/children"))) as $worker) {
+            preg_match_all('/^Private_(?:Clean|Dirty): +(\d+) kB$/m', (string) file_get_contents("/proc/$worker/smaps_rollup"), $found);
+            $memory[(int) $worker] = array_sum($found[1]) * 1024;
+        }
+        return $memory;
     }
 
     private function use(TestServer $server, string $cookie, bool $isLocked, int $requests, int $seed, string $client): void
