@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use fermata_testkit::{
     Directory, Signal, free_port, is_running, send_signal, wait_until, workspace_root,
@@ -22,6 +23,16 @@ $server->get('/', fn (): Response => Response::html('<body>' . answer() . '</bod
 $server->get('/books/{id}', function (Request $request): Response {
     dump(['id' => $request->route('id')]);
     throw new RuntimeException('no such book');
+});
+$met = [];
+$server->get('/meet/{name}', function (Request $request) use (&$met): Response {
+    $met[$name = $request->route('name')] = true;
+    dump("dumped by $name");
+    while (count($met) < 2) {
+        Fermata\delay(0.01);
+    }
+    Fermata\all(fn () => dump("by a task of $name"));
+    return Response::html('<body>met');
 });
 $server->get('/pid', fn (): Response => Response::text((string) posix_getppid()));
 $server->get('/events', fn (Request $request) => Hold::sse('news')->since($request->lastEventId()));
@@ -298,6 +309,36 @@ fn clients_resume_by_id_after_a_restart() {
     let events = dev.ask(&["--max-time", "10", "--header", &header], "/events");
     assert!(events.contains("data: kept\n"), "{events}");
     assert!(!events.contains("gap"), "{events}");
+}
+
+#[test]
+fn a_program_that_hangs_gives_way_to_one_that_is_changed() {
+    let dev = Dev::ready(&[]);
+    dev.write("answer.php", "<?php\nsleep(600);\n");
+    // Nothing tells that it is being read; a change that comes before has the same effect.
+    thread::sleep(Duration::from_millis(300));
+    dev.write("answer.php", &answers("two"));
+    dev.wait_for_page("two");
+    let said = dev.said.lock().expect("no other has panicked");
+    assert!(!said.contains("has not called run()"), "{said}");
+}
+
+#[test]
+fn dumps_are_those_of_the_request() {
+    let dev = Dev::ready(&[]);
+    let names = ["ada", "bob"];
+    let pages = thread::scope(|scope| {
+        let dev = &dev;
+        names
+            .map(|name| scope.spawn(move || dev.get(&format!("/meet/{name}"))))
+            .map(|page| page.join().expect("it asks"))
+    });
+    for ((name, other), page) in [("ada", "bob"), ("bob", "ada")].into_iter().zip(pages) {
+        for text in [format!("dumped by {name}"), format!("by a task of {name}")] {
+            assert!(page.contains(&text), "{text} in {page}");
+        }
+        assert!(!page.contains(other), "{page}");
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Fermata\Development;
 
-use Fermata\{Channel, Event, Hold, Request, Response, Server};
+use Fermata\{Channel, Context, Event, Hold, Poll, Request, Response, Server};
 
 /**
  * What `fermata dev` adds to a server: pages that reload, pages for errors, a line for every request.
@@ -23,9 +23,8 @@ final class Tool
     /** How often the state is looked at, in seconds. */
     private const LOOK = 0.1;
 
-    /** @var \WeakMap<object, list<string>> what handlers have dumped, by their fibers */
-    public static \WeakMap $dumps;
-    public static object $main;
+    /** What the handler and its tasks have dumped is in their Context, under this name. */
+    private const DUMPS = 'fermata.development.dumps';
 
     private string $state = '';
     private readonly string $place;
@@ -38,8 +37,6 @@ final class Tool
         $this->place = __DIR__;
         $this->isColoured = getenv('FERMATA_DEVELOPMENT_COLOURED') === '1';
         $this->generation = (string) getenv('FERMATA_DEVELOPMENT_GENERATION');
-        self::$dumps = new \WeakMap();
-        self::$main = new \stdClass();
     }
 
     /** Tells the command that the program has been read, and waits until the one before it has ended. */
@@ -97,8 +94,8 @@ final class Tool
         }
         $begun = hrtime(true);
         memory_reset_peak_usage();
-        $dumper = \Fiber::getCurrent() ?? self::$main;
-        self::$dumps[$dumper] = [];
+        $dumps = new \ArrayObject();
+        Context::set(self::DUMPS, $dumps);
         $answer = null;
         // Whatever ends the handler: an answer, an exception, exit().
         register_shutdown_function(function () use ($request, $begun, &$answer): void {
@@ -106,7 +103,7 @@ final class Tool
         });
         $answer = $next($request);
         if ($answer instanceof Response) {
-            $answer = $this->withScript($request, $answer, self::$dumps[$dumper] ?? []);
+            $answer = $this->withScript($request, $answer, $dumps->getArrayCopy());
         }
         return $answer;
     }
@@ -240,9 +237,9 @@ final class Tool
                 . $text($shown->getFile()) . ' : ' . $shown->getLine() . '</p>' . self::source($shown->getFile(), $shown->getLine())
                 . '<details open><summary>Trace</summary><pre>' . $text($shown->getTraceAsString()) . '</pre></details>';
         }
-        $dumps = self::$dumps[\Fiber::getCurrent() ?? self::$main] ?? [];
-        if ($dumps !== []) {
-            $body .= '<h2>dump()</h2>' . self::shownDumps($dumps);
+        $dumps = Context::get(self::DUMPS);
+        if ($dumps !== null && count($dumps) > 0) {
+            $body .= '<h2>dump()</h2>' . self::shownDumps($dumps->getArrayCopy());
         }
         $body .= '<h2>Request</h2><pre>' . $text($request->method() . ' ' . $request->target() . ' (' . $this->routeOf($request) . ")\n");
         foreach ($request->headers() as $name => $values) {
@@ -289,10 +286,9 @@ final class Tool
             $shown = var_export($value, true);
         }
         $shown = $place . ': ' . rtrim(substr($shown, 0, self::DUMP_BYTES_MAX));
-        $dumper = \Fiber::getCurrent() ?? self::$main;
-        $dumps = self::$dumps[$dumper] ?? [];
-        if (count($dumps) < self::DUMPS_MAX) {
-            self::$dumps[$dumper] = [...$dumps, $shown];
+        $dumps = Poll::inHandler() ? Context::get(self::DUMPS) : null;
+        if ($dumps !== null && count($dumps) < self::DUMPS_MAX) {
+            $dumps[] = $shown;
         }
         fwrite(STDERR, "$shown\n");
     }

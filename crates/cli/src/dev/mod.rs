@@ -37,6 +37,12 @@ const BURST_MAX: Duration = Duration::from_millis(500);
 
 /// How long a program may take until run().
 const READ_MAX: Duration = Duration::from_secs(60);
+
+/// From here on a program that is read gives way to one that has been changed.
+const READ_LONG: Duration = Duration::from_secs(2);
+
+/// How often changes are looked for meanwhile.
+const LOOK: Duration = Duration::from_millis(100);
 /// How long the old process may take to end until it is killed: `DRAIN_MS` and what comes after it.
 const END_MAX: Duration = Duration::from_secs(10);
 
@@ -93,7 +99,9 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         is_coloured,
         is_over: false,
     };
-    dev.start(None);
+    if let Some(changes) = dev.start(None) {
+        dev.start_for(changes);
+    }
     dev.serve();
     if let Some(mut running) = dev.running.take() {
         child::end(&mut running, SIGTERM, &dev.signals, END_MAX);
@@ -115,7 +123,7 @@ impl Dev<'_> {
                     self.pages += 1;
                     self.tell();
                 }
-                Turn::Changed(changes) => self.start(Some(&changes)),
+                Turn::Changed(changes) => self.start_for(changes),
             }
         }
     }
@@ -150,31 +158,59 @@ impl Dev<'_> {
         }
     }
 
+    /// Starts the program, and again whenever files change while it is read.
+    fn start_for(&mut self, changes: Changes) {
+        let mut reason = Some(changes);
+        while let Some(changes) = reason {
+            reason = self.start(Some(&changes));
+        }
+    }
+
     /// Reads the program in a new process, which takes the old one's place where that goes well.
-    fn start(&mut self, changes: Option<&Changes>) {
+    ///
+    /// Some changes: while one that takes long was read, files were changed, so it was given up.
+    fn start(&mut self, changes: Option<&Changes>) -> Option<Changes> {
         let begun = Instant::now();
         let mut next = match self.program.start() {
             Ok(next) => next,
-            Err(problem) => return self.fail(Failure::of_text(&problem)),
+            Err(problem) => {
+                self.fail(Failure::of_text(&problem));
+                return None;
+            }
         };
         let due = begun + READ_MAX;
+        let mut later = Changes::default();
         let (report, turn) = loop {
             match self.program.read(&mut next) {
                 Read::Report(report, turn) => break (report, turn),
-                Read::Ended(said) => return self.fail(Failure::of_text(&said)),
+                Read::Ended(said) => {
+                    self.fail(Failure::of_text(&said));
+                    return None;
+                }
                 Read::Nothing if Instant::now() > due => {
                     let seconds = READ_MAX.as_secs();
                     let said = format!("the program has not called run() within {seconds} s");
-                    return self.fail(Failure::of_text(&said));
+                    self.fail(Failure::of_text(&said));
+                    return None;
                 }
                 Read::Nothing => {}
             }
-            let signal = self.signals.wait_with(due, Some(self.program.fd()));
+            // One that writes files of its own while it is read must come to its end.
+            let is_long = begun.elapsed() >= READ_LONG;
+            if is_long && self.watcher.read(&mut later) && !later.is_of_pages_alone() {
+                return Some(later);
+            }
+            let look = Instant::now() + LOOK;
+            let signal = self
+                .signals
+                .wait_with(due.min(look), Some(self.program.fd()));
             if let Some(SIGINT | SIGTERM | SIGQUIT) = signal {
                 self.is_over = true;
-                return;
+                return None;
             }
         };
+        // Of pages alone, or it would have been started anew.
+        self.pages += u64::from(later.is_any());
         self.watcher.add_files(&report.files);
         self.failure = None;
         self.fallback = None;
@@ -183,15 +219,16 @@ impl Dev<'_> {
             child::end(&mut before, SIGTERM, &self.signals, END_MAX);
         }
         if turn.go().is_err() {
-            return self.fail(Failure::of_text(
+            self.fail(Failure::of_text(
                 "the program has ended before it could listen",
             ));
+            return None;
         }
         let addresses = self.program.wait_for_addresses(&mut next);
         self.running = Some(next);
         let Some(addresses) = addresses else {
             // It has ended, which is seen next, or says something else.
-            return;
+            return None;
         };
         self.program.show();
         let took = begun.elapsed().as_millis();
@@ -202,6 +239,7 @@ impl Dev<'_> {
             self.has_shown_routes = true;
             eprint!("{}", routes::shown(&report.routes));
         }
+        None
     }
 
     /// Shows what is wrong, here and in the browser.

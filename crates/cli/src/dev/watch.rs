@@ -66,6 +66,10 @@ impl Changes {
         }
     }
 
+    pub fn is_any(&self) -> bool {
+        self.is_asked || !self.names.is_empty()
+    }
+
     pub fn is_of_pages_alone(&self) -> bool {
         !self.has_program && !self.is_asked
     }
@@ -242,7 +246,12 @@ impl Watcher {
         };
         let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
         let mut reader = inotify::Reader::new(fd, &mut buffer);
+        let (mut gone, mut is_lost) = (Vec::new(), false);
         while let Ok(event) = reader.next() {
+            is_lost |= event.events().contains(ReadFlags::QUEUE_OVERFLOW);
+            if event.events().contains(ReadFlags::IGNORED) {
+                gone.push(event.wd());
+            }
             let name = event.file_name().and_then(|name| name.to_str().ok());
             let is_folder = event.events().contains(ReadFlags::ISDIR);
             // A file that was only made has yet to be written.
@@ -251,12 +260,22 @@ impl Watcher {
                 paths.push((folder.join(name), is_folder));
             }
         }
+        if let Eyes::Kernel(_, folders) = &mut self.eyes {
+            folders.retain(|number, _| !gone.contains(number));
+        }
         let mut has_changed = false;
+        if is_lost {
+            // More has changed than the kernel keeps, new folders perhaps among it.
+            changes.is_asked = true;
+            has_changed = true;
+            for root in self.roots.clone() {
+                self.add_folders(&root);
+            }
+        }
         for (path, is_folder) in paths {
             if is_folder && !is_left_out(&path) && self.is_in_roots(&path) {
                 // Files in it may have been written before it was watched.
-                self.add_folders(&path);
-                for file in files_below(&path) {
+                for file in self.add_folders(&path) {
                     has_changed |= changes.add(&file);
                 }
             } else if self.counts(&path) {
@@ -307,11 +326,11 @@ impl Watcher {
             .collect()
     }
 
-    fn add_folders(&mut self, root: &Path) {
-        if let Eyes::Kernel(..) = self.eyes {
-            for folder in folders_below(root) {
-                self.add_folder(&folder);
-            }
+    /// The files that are there. Each folder is watched before it is read, so that what is made meanwhile is seen as well.
+    fn add_folders(&mut self, root: &Path) -> Vec<PathBuf> {
+        match self.eyes {
+            Eyes::Kernel(..) => walk(root, |folder| self.add_folder(folder)),
+            Eyes::Own { .. } => Vec::new(),
         }
     }
 
@@ -347,19 +366,20 @@ fn look(path: &Path) -> Seen {
     fs::metadata(path).map_or((None, 0), |it| (it.modified().ok(), it.len()))
 }
 
-fn folders_below(root: &Path) -> Vec<PathBuf> {
-    walk(root).0
-}
-
 fn files_below(root: &Path) -> Vec<PathBuf> {
-    walk(root).1
+    walk(root, |_| ())
 }
 
-/// Folders, the root first, and files.
-fn walk(root: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
-    let (mut folders, mut files) = (Vec::new(), Vec::new());
+/// The files below a folder. `enter` is called with each folder before it is read.
+fn walk(root: &Path, mut enter: impl FnMut(&Path)) -> Vec<PathBuf> {
+    let (mut files, mut entered) = (Vec::new(), 0);
     let mut open = vec![(root.to_owned(), 0)];
     while let Some((folder, depth)) = open.pop() {
+        enter(&folder);
+        entered += 1;
+        if entered >= FOLDERS_MAX {
+            break;
+        }
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             let path = entry.path();
             // Links to folders are not followed: they may lead anywhere, and in circles.
@@ -372,12 +392,8 @@ fn walk(root: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
                 open.push((path, depth + 1));
             }
         }
-        folders.push(folder);
-        if folders.len() >= FOLDERS_MAX {
-            break;
-        }
     }
-    (folders, files)
+    files
 }
 
 #[cfg(test)]
@@ -403,5 +419,41 @@ mod tests {
         for (name, expected) in [("a/vendor", true), ("a/.git", true), ("a/src", false)] {
             assert_eq!(is_left_out(Path::new(name)), expected, "{name}");
         }
+    }
+
+    #[test]
+    fn a_folder_that_is_made_while_another_is_read_is_seen() {
+        let root = std::env::temp_dir().join(format!("fermata-watch-{}", std::process::id()));
+        fs::create_dir_all(root.join("a")).expect("a folder");
+        let mut entered = Vec::new();
+        // As another program would, between the watch and the reading.
+        let files = walk(&root, |folder| {
+            entered.push(folder.to_owned());
+            if folder.ends_with("a") {
+                fs::create_dir(folder.join("b")).expect("a folder");
+                fs::write(folder.join("b/c.php"), "").expect("a file");
+            }
+        });
+        assert_eq!(entered, [root.clone(), root.join("a"), root.join("a/b")]);
+        assert_eq!(files, [root.join("a/b/c.php")]);
+        fs::remove_dir_all(&root).expect("the folder of the test");
+    }
+
+    #[test]
+    fn folders_that_are_gone_are_forgotten() {
+        let root = std::env::temp_dir().join(format!("fermata-watched-{}", std::process::id()));
+        fs::create_dir_all(&root).expect("a folder");
+        let mut watcher = Watcher::new(std::slice::from_ref(&root), false).expect("inotify");
+        for _ in 0..3 {
+            fs::create_dir(root.join("a")).expect("a folder");
+            watcher.read(&mut Changes::default());
+            fs::remove_dir(root.join("a")).expect("the folder is empty");
+            watcher.read(&mut Changes::default());
+        }
+        let Eyes::Kernel(_, folders) = &watcher.eyes else {
+            panic!("the kernel watches");
+        };
+        assert_eq!(folders.len(), 1, "{folders:?}");
+        fs::remove_dir_all(&root).expect("the folder of the test");
     }
 }
