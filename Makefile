@@ -11,7 +11,7 @@ export FERMATA_EXTENSION := $(CURDIR)/build/fermata.so
 CARGO_TEST := cargo test --locked --quiet --no-fail-fast
 
 .DEFAULT_GOAL := all
-.PHONY: all site chat test release lint bench bench-chat bench-json bench-files bench-fibers bench-counts bench-edge bench-held bench-million bench-million-edge bench-websocket soak soak-edge soak-leaving soak-trust soak-trust-valgrind attack clean help setup generate test-rust test-phpt test-docs \
+.PHONY: all site chat test release lint bench bench-chat bench-json bench-files bench-fibers bench-restart bench-counts bench-edge bench-held bench-million bench-million-edge bench-websocket soak soak-edge soak-isolation soak-leaving soak-trust soak-trust-valgrind attack clean help setup generate test-rust test-phpt test-docs \
 	test-server test-io test-loom test-php84 test-php85 test-versions test-release test-systemd test-scripts test-chat test-browser test-bench test-generated test-leak test-revolt test-http2 test-php test-editor test-frameworks test-monitoring fuzz
 
 all: ## Build build/fermata.so and build/fermata
@@ -54,6 +54,10 @@ bench-fibers: ## What it costs that handlers can wait, and whether others wait w
 	@scripts/setup.sh test
 	@scripts/build-ext.sh
 	python3 -m bench fibers
+
+bench-restart: ## How long after a file is saved `fermata dev` answers with it; a minute
+	@scripts/build-ext.sh
+	python3 -m bench restart
 
 bench-counts: ## Record instructions and system calls per request, the budget that test-bench checks
 	@scripts/setup.sh test
@@ -98,6 +102,11 @@ soak-leaving: ## Conversations with the edge that end in every way, for an hour,
 soak-trust: all ## Handlers ended in every way, and what the next one finds, for an hour; SECONDS=60 is shorter, SEED=1 repeats
 	FERMATA_TEST_SECONDS=$(or $(SECONDS),3600) $(if $(SEED),FERMATA_TEST_SEED=$(SEED)) FERMATA_TEST_OUT=$(CURDIR)/build/soak-trust.json \
 		cargo test --locked -p fermata-tests --test trust -- --nocapture the_next_finds_nothing programs_that_are_made_up
+
+soak-isolation: all ## 100,000 mixed requests to each framework, nothing of one user visible to the next, memory flat; REQUESTS=20000 is shorter, SEED=1 repeats
+	FERMATA_ISOLATION_REQUESTS=$(or $(REQUESTS),100000) $(if $(SEED),FERMATA_ISOLATION_SEED=$(SEED)) \
+		$(PHP) -d extension=$(FERMATA_EXTENSION) -d include_path=.:/usr/share/php "$$(command -v phpunit)" --do-not-cache-result \
+		--bootstrap php/tests/autoload.php php/tests/Frameworks/IsolationTest.php
 
 soak-trust-valgrind: all ## Handlers that are made up, under memcheck, for SECONDS=60
 	FERMATA_TEST_VALGRIND=1 FERMATA_TEST_DEADLINE_S=600 FERMATA_TEST_SECONDS=$(or $(SECONDS),60) $(if $(SEED),FERMATA_TEST_SEED=$(SEED)) \

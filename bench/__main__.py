@@ -19,6 +19,7 @@ SUITES = {
     "leaving": "bench.suites.crowd.leaving",
     "million": "bench.suites.crowd.million",
     "readme": "bench.readme",
+    "restart": "bench.suites.restart.main",
     "soak": "bench.suites.crowd.soak",
     "websocket": "bench.suites.websocket.main",
 }
