@@ -8,6 +8,11 @@ use fermata_testkit::Signal;
 
 use crate::{World, make, secure};
 
+/// More than there are slots for workers that are still drained.
+const RELOADS: usize = 6;
+/// Clients at a time, so that each worker has one.
+const UPLOADS: usize = 5;
+
 /// A client whose connection stays open: one byte of an answer tells that it works.
 struct Held(Child);
 
@@ -26,6 +31,18 @@ impl Held {
             .stderr(Stdio::null())
             .spawn();
         Held(child.expect("openssl is there"))
+    }
+
+    /// A body of which a part is missing: its worker waits for the rest.
+    fn uploads(&mut self) {
+        let stdin = self.0.stdin.as_mut().expect("it was piped");
+        let _ = stdin.write_all(
+            b"GET /who HTTP/1.1\r\nHost: one.test\r\n\r\nPOST /body HTTP/1.1\r\nHost: one.test\r\nContent-Length: 9\r\n\r\nhalf",
+        );
+        let mut byte = [0];
+        let stdout = self.0.stdout.as_mut().expect("it was piped");
+        // The first of the two was answered, so the second has come.
+        assert_eq!(stdout.read(&mut byte).expect("it runs"), 1);
     }
 
     #[track_caller]
@@ -99,4 +116,57 @@ fn new_files_serve_new_connections_and_bad_ones_change_nothing() {
     for _ in 0..4 {
         assert!(world.openssl(&[], "").contains("subject=CN = new\n"));
     }
+}
+
+/// Workers of another user cannot read the keys again: they are replaced, and one that is drained holds its slot until its
+/// clients have ended.
+#[test]
+fn certificates_that_change_again_and_again_leave_somebody_who_serves() {
+    let status = fs::read_to_string("/proc/self/status").expect("Linux tells");
+    let is_root = status.contains("\nUid:\t0\t");
+    let has_user = fs::read_to_string("/etc/passwd").is_ok_and(|text| text.contains("\nwww-data:"));
+    if !is_root || !has_user {
+        println!("not run: this is not root");
+        return;
+    }
+    let builder = secure()
+        .setting("user", "www-data")
+        .setting("drain_timeout_ms", 600_000)
+        .setting("body_timeout_ms", 600_000);
+    let names: Vec<String> = (0..RELOADS).map(|number| format!("new{number}")).collect();
+    for name in &names {
+        make(
+            &builder,
+            &format!("certificate {name} /CN={name} DNS:one.test"),
+        );
+    }
+    let world = World::start(builder.workers(2));
+    let mut held = Vec::new();
+    for name in &names {
+        for _ in 0..UPLOADS {
+            let mut one = Held::open(&world);
+            one.uploads();
+            held.push(one);
+        }
+        for ending in ["pem", "key"] {
+            let (from, to) = (format!("{name}.{ending}"), format!("one.{ending}"));
+            fs::copy(world.path(&from), world.path(&to)).expect("ours");
+        }
+        let from = world.server.log().len();
+        world.server.signal(Signal::HangUp);
+        world
+            .server
+            .log()
+            .wait_for(from, "[master] certificates read again");
+        let said = world.openssl(&[], "");
+        assert!(said.contains("subject=CN = "), "nobody serves: {said}");
+    }
+    // With room for all of them the last certificates are everybody's.
+    held.clear();
+    let last = format!("subject=CN = {}\n", names[RELOADS - 1]);
+    fermata_testkit::wait_until("the last certificates are served", || {
+        (0..4)
+            .all(|_| world.openssl(&[], "").contains(&last))
+            .then_some(())
+    });
 }

@@ -143,6 +143,7 @@ impl Master {
             logger,
             addresses,
             tls,
+            certificates_number: 0,
             seats,
             children: Vec::new(),
             control,

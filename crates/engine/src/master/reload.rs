@@ -5,7 +5,7 @@ use std::io::Write;
 use fermata_config::LogLevel;
 
 use super::link::{ORDER_DRAIN, ORDER_RELOAD, ORDER_RELOAD_TLS, ORDER_REOPEN_LOG};
-use super::state::Master;
+use super::state::{Child, Master};
 use crate::admin::trace::Sink;
 
 impl Master {
@@ -49,14 +49,40 @@ impl Master {
             .as_ref()
             .is_some_and(|tls| tls.reload(&self.logger))
         {
-            // Root's keys are not for other users to read: new workers have from us what we have read.
-            let order = match self.identity {
-                None => ORDER_RELOAD_TLS,
-                Some(_) => ORDER_DRAIN,
-            };
-            for child in &mut self.children {
-                let _ = child.stream.write(&[order]);
+            self.certificates_number += 1;
+            if self.identity.is_some() {
+                self.renew_workers();
+                return;
             }
+            for child in &mut self.children {
+                let _ = child.stream.write(&[ORDER_RELOAD_TLS]);
+            }
+        }
+    }
+
+    /// Replaces workers that have the certificates of before. Root's keys are not for other users to read: new workers have from
+    /// us what we have read. A worker is drained when there is a slot for its replacement, or when no other is being replaced:
+    /// those that drain for long, reload after reload, would leave none that serves.
+    pub(super) fn renew_workers(&mut self) {
+        let slots_free = self.wakers.len() - self.children.len();
+        let is_going = |child: &&Child| child.is_drained && !child.is_replaced;
+        let owed = self
+            .seats
+            .iter()
+            .filter(|seat| seat.due_ms.is_some())
+            .count()
+            + self.children.iter().filter(is_going).count();
+        let mut room = slots_free.saturating_sub(owed);
+        if !self.children.iter().any(|child| child.is_drained) {
+            room = room.max(1);
+        }
+        let number = self.certificates_number;
+        let outdated = self.children.iter_mut().filter(|child| {
+            child.certificates_number != number && !child.is_drained && !child.is_replaced
+        });
+        for child in outdated.take(room) {
+            let _ = child.stream.write(&[ORDER_DRAIN]);
+            child.is_drained = true;
         }
     }
 

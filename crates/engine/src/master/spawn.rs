@@ -98,6 +98,8 @@ impl Master {
                     stream,
                     started_ms,
                     is_replaced,
+                    certificates_number: self.certificates_number,
+                    is_drained: false,
                     pulse: Pulse::new(started_ms),
                     seen: Seen::default(),
                 });

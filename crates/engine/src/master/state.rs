@@ -69,6 +69,10 @@ pub(super) struct Child {
     pub stream: UnixStream,
     pub started_ms: u64,
     pub is_replaced: bool,
+    /// Which certificates it has: see `Master::certificates_number`.
+    pub certificates_number: u64,
+    /// It was told to drain for new ones.
+    pub is_drained: bool,
     pub pulse: Pulse,
     pub seen: Seen,
 }
@@ -91,6 +95,8 @@ pub(crate) struct Master {
     /// What is spoken where, ports as the kernel has chosen them.
     pub(super) addresses: Vec<Bound>,
     pub(super) tls: Option<ServerTls>,
+    /// How often they were read again.
+    pub(super) certificates_number: u64,
     pub(super) seats: Vec<Seat>,
     pub(super) children: Vec<Child>,
     pub(super) control: Option<(OwnedFd, PathBuf)>,

@@ -279,6 +279,9 @@ impl Master {
         if !child.is_replaced && self.stopping_until_ms.is_none() {
             self.schedule(index, child.started_ms, has_run);
         }
+        if self.stopping_until_ms.is_none() && self.identity.is_some() {
+            self.renew_workers();
+        }
     }
 
     fn next_due_ms(&self) -> Option<u64> {
