@@ -88,8 +88,8 @@ impl Identity {
 /// What is said of a server that runs handlers as root.
 pub(super) fn warning(identity: Option<&Identity>) -> Option<String> {
     (identity.is_none() && process::user() == ROOT).then(|| {
-        "handlers run as root, so a mistake in one can do anything to this machine; set user (FERMATA_USER=www-data), or \
-         start the server as another user"
+        "handlers run as root, so a mistake in one can do anything to this machine; set user (to www-data, or one of its own), \
+         or start the server as another user"
             .to_owned()
     })
 }
