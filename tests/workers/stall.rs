@@ -39,6 +39,23 @@ fn a_handler_that_does_not_return_is_named() {
     assert_eq!(back.next_event().data, "on");
 }
 
+/// Without hooks: with them a call that would wait there has a bound.
+#[test]
+fn a_destructor_that_does_not_return_is_named() {
+    let server = fixture("faults").setting("stall_timeout_ms", 2_000).start();
+    for when in ["end", "exception", "garbage"] {
+        let pids = server.worker_pids();
+        let from = server.log().len();
+        let mut victim = server.connect_to(pids[&0]);
+        victim.send(format!("GET /lingering/{when} HTTP/1.1\r\nHost: x\r\n\r\n"));
+        let new_pid = server.wait_replaced(0, pids[&0]);
+        let line = server.log().wait_for(from, "has not answered").text;
+        assert!(line.contains("faults.php"), "{when}: {line}");
+        victim.read_to_end();
+        assert_eq!(server.connect_to(new_pid).get("/pid").status(), 200);
+    }
+}
+
 #[test]
 fn publishers_wait_for_a_stalled_worker_until_it_is_replaced_and_say_for_whom() {
     let server = fixture("hub")

@@ -1,5 +1,6 @@
 //! Workers that die are replaced, and the others do not notice.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -208,6 +209,39 @@ fn a_page_that_runs_out_of_memory_again_and_again_costs_nobody_else_anything() {
     assert!(!server.log().contains("is restarted in"));
 }
 
+/// A test that fails elsewhere ends nevertheless.
+const ASKED_MAX: usize = 600;
+
+/// Now and then, and as fast as some attack would.
+#[test]
+fn a_page_that_runs_out_of_memory_by_the_clock_costs_nobody_else_anything() {
+    let server = fixture("faults").ini("memory_limit=32M").start();
+    for pause_ms in [833, 100] {
+        let is_over = AtomicBool::new(false);
+        let ask = || {
+            let mut asked = 0;
+            while !is_over.load(Ordering::Relaxed) && asked < ASKED_MAX {
+                assert_eq!(server.connect().get("/memory").status(), 500);
+                asked += 1;
+                thread::sleep(Duration::from_millis(pause_ms));
+            }
+            asked
+        };
+        let asked = thread::scope(|scope| {
+            let asking = scope.spawn(ask);
+            for number in 0..40 {
+                let status = server.connect().get("/pid").status();
+                assert_eq!(status, 200, "request {number} beside one in {pause_ms} ms");
+                thread::sleep(Duration::from_millis(50));
+            }
+            is_over.store(true, Ordering::Relaxed);
+            asking.join().expect("it has got its answers")
+        });
+        assert!(asked > 1, "{asked} beside one in {pause_ms} ms");
+    }
+    assert!(!server.log().contains("is restarted in"));
+}
+
 #[test]
 fn connections_of_the_only_worker_wait_for_its_replacement() {
     let server = fixture("faults")
@@ -222,6 +256,31 @@ fn connections_of_the_only_worker_wait_for_its_replacement() {
         for connection in &mut waiting {
             assert_eq!(connection.get("/pid").status(), 200);
         }
+    }
+}
+
+/// PHP's own functions call the program on the stack of the process, which PHP looks after from 8.3 on.
+#[test]
+fn endless_recursion_through_functions_of_php_costs_one_worker_at_most() {
+    let server = fixture("faults").start();
+    for by in ["map", "sort", "getter"] {
+        let from = server.log().len();
+        let pid = server.worker_pids()[&0];
+        let mut victim = server.connect_to(pid);
+        victim.send(format!(
+            "GET /endless/{by} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+        ));
+        let (answer, end) = victim.read_to_end();
+        assert!(end.is_some(), "{by}: it has come to no end");
+        if answer.is_empty() {
+            server.wait_replaced(0, pid);
+            let line = server.log().wait_for(from, "ended pid=").text;
+            let told = "(signal 11) in the handler of GET /endless/";
+            assert!(line.contains(told), "{by}: {line}");
+        } else {
+            assert!(answer.starts_with(b"HTTP/1.1 500 "), "{by}");
+        }
+        assert_eq!(server.connect().get("/pid").status(), 200, "{by}");
     }
 }
 
