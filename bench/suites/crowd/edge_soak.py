@@ -8,6 +8,7 @@ missing. Long polls and SockJS sessions come by TLS, too.
 
 from __future__ import annotations
 
+import dataclasses
 import http.client
 import json
 import os
@@ -40,6 +41,8 @@ DISTURBANCES = ("reload_routes", "exchange_certificate", "restart_fpm", "restart
 """Methods of `Front`: what changes or ends beside the workers."""
 DISTURBANCES_PER_KILL = 2
 """How many of them come between two killed workers."""
+KILLS_MIN = 3.8
+"""Of a run, with the disturbances around them: each kind of these comes at least once."""
 SHARES = {"streams": 0.4, "sockets": 0.2, "polls": 0.25, "sockjs": 0.15}
 """Of the clients."""
 CONNECT_RATE = 500.0
@@ -226,6 +229,8 @@ class EdgeSoak(Soak):
     what = "Soak of the edge"
 
     def __init__(self, size: Size, seed: int) -> None:
+        # In a short run, too, everything is disturbed at least once.
+        size = dataclasses.replace(size, kill_every_s=min(size.kill_every_s, size.duration_s / KILLS_MIN))
         super().__init__(size, seed)
         self.done: list[tuple[float, str]] = []
         """What was done beside killing workers."""
