@@ -150,6 +150,7 @@ pub extern "C" fn fm_server_websocket(
                 upgrade: has(FM_WS_ON_UPGRADE),
                 open: has(FM_WS_ON_OPEN),
                 message: has(FM_WS_ON_MESSAGE),
+                control: false,
                 close: has(FM_WS_ON_CLOSE),
             },
             origins,

@@ -262,7 +262,7 @@ pub extern "C" fn fm_next_event(worker: Option<&mut FmWorker>, event: Option<&mu
             Event::Body => FM_EVENT_BODY,
             Event::Wake => FM_EVENT_WAKE,
             // Nobody here opens wires or takes items.
-            Event::Wire | Event::Items | Event::Told => FM_EVENT_WAKE,
+            Event::Wire | Event::Items | Event::Told | Event::Ping | Event::Pong => FM_EVENT_WAKE,
             Event::Stream => FM_EVENT_STREAM,
             Event::StreamEnd => FM_EVENT_STREAM_END,
             Event::Ready => FM_EVENT_READY,
@@ -322,7 +322,13 @@ pub extern "C" fn fm_next_event(worker: Option<&mut FmWorker>, event: Option<&mu
                 event.kind = kind;
                 event.request = worker.worker.body_arrived();
             }
-            Event::Stop | Event::Wake | Event::Wire | Event::Items | Event::Told => {
+            Event::Stop
+            | Event::Wake
+            | Event::Wire
+            | Event::Items
+            | Event::Told
+            | Event::Ping
+            | Event::Pong => {
                 event.kind = kind;
             }
             Event::Stream | Event::StreamEnd => {

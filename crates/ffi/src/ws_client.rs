@@ -210,7 +210,8 @@ impl FmWsClient {
             handled.map_err(|error| (FM_PROTOCOL, error.close_code() as u16, error.to_string()))?;
         self.pending.start += consumed;
         Ok(match received {
-            None => nothing(FM_WS_RECEIVED_NOTHING),
+            // Pings are answered by the client itself.
+            None | Some(Received::Ping(_)) => nothing(FM_WS_RECEIVED_NOTHING),
             Some(Received::Message(kind, payload)) => FmWsReceived {
                 kind: match kind {
                     Kind::Text => FM_WS_RECEIVED_TEXT,

@@ -74,7 +74,9 @@ impl Gateway {
                 | Event::Wire
                 | Event::Items
                 | Event::Stream
-                | Event::StreamEnd => {}
+                | Event::StreamEnd
+                | Event::Ping
+                | Event::Pong => {}
             }
         }
     }

@@ -128,6 +128,7 @@ fn route(settings: &Settings) -> Route {
             upgrade: true,
             open: false,
             message: true,
+            control: false,
             close: true,
         },
         origins: OriginPolicy::Any,

@@ -12,6 +12,8 @@ pub(crate) struct Socket {
     pub via: Option<Via>,
     pub(crate) keep_alive: Option<(Timed, u64)>,
     pub(crate) delayed: Option<(Timed, u64)>,
+    /// What its origin has pinged it with, and was not answered.
+    pub(crate) pinged: Option<Box<[u8]>>,
     /// When a client that speaks SockJS hears that it is still connected; `u64::MAX`: it does not.
     pub(crate) heartbeat_ms: u64,
     /// The client has left; what is left to say to the origin is being said.
@@ -35,6 +37,7 @@ impl Socket {
             via: Some(via),
             keep_alive: None,
             delayed: None,
+            pinged: None,
             heartbeat_ms: u64::MAX,
             is_gone: false,
         })

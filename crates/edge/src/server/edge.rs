@@ -277,6 +277,8 @@ impl Edge {
                 Event::Told => self.on_told(),
                 Event::Wake => self.on_timers(),
                 Event::Message => self.on_client_message(),
+                Event::Ping => self.on_client_control(true),
+                Event::Pong => self.on_client_control(false),
                 Event::Close => self.on_client_close(),
                 Event::Body => {
                     let handle = self.worker.body_arrived();

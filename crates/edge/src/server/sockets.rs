@@ -447,6 +447,25 @@ impl Edge {
         }
     }
 
+    /// A ping or pong of the client. Whoever has no WebSocket to its origin is answered from here.
+    pub(super) fn on_client_control(&mut self, is_ping: bool) {
+        let event = self.worker.socket_event();
+        let (handle, payload) = (event.socket, event.payload.to_vec());
+        let socket = self.socket(handle);
+        let Some((id, pinged)) = socket.and_then(|socket| match socket.via {
+            Some(Via::Pass(id)) => Some((id, &mut socket.pinged)),
+            _ => None,
+        }) else {
+            if is_ping {
+                let _ = self.worker.send_control(handle, false, &payload);
+            }
+            return;
+        };
+        if is_ping || pinged.take_if(|it| **it == *payload).is_some() {
+            self.pass_control(id, handle, is_ping, &payload);
+        }
+    }
+
     /// The client's socket has ended.
     pub(super) fn on_client_close(&mut self) {
         let event = self.worker.socket_event();

@@ -198,6 +198,7 @@ fn websocket(settings: &Settings) -> Route {
             upgrade: true,
             open: false,
             message: true,
+            control: true,
             close: true,
         },
         origins: OriginPolicy::Any,

@@ -111,7 +111,7 @@ impl Edge {
         talk.owner = Owner::Socket(socket);
         talk.due_ms = u64::MAX;
         talk.phase = Phase::Socket {
-            client: Box::new(Client::new(None, MESSAGE_BYTES_MAX)),
+            client: Box::new(Client::new(None, MESSAGE_BYTES_MAX).passing_pings()),
             is_paused: false,
         };
         let state = Socket::new(prefix, Via::Pass(id));
@@ -142,6 +142,7 @@ impl Edge {
                             self.count_message(handle, Count::ServerReceived, message.len());
                             self.on_origin_message(handle, kind == Kind::Text, &message);
                         }
+                        Some(Received::Ping(payload)) => self.pass_ping(handle, payload),
                         Some(Received::Pong(payload)) => {
                             let _ = self.worker.send_control(handle, false, &payload);
                         }
@@ -226,15 +227,44 @@ impl Edge {
                 // After the origin's close nothing is sent any more.
                 let _ = client.send(kind, message, mask(), &mut frames);
             }
-            talk.queue(&frames);
-            let step = edge.pump(talk);
-            if talk.queued() > QUEUE_BYTES_MAX {
-                // The origin takes less than the client sends: the client waits.
-                let _ = edge.worker.defer_socket(handle);
-                talk.has_deferred = true;
-            }
-            step
+            edge.send_to_origin(talk, handle, &frames)
         });
+    }
+
+    /// A ping of the origin for its client, whose answer is awaited. Of pings that come before it the last is answered.
+    fn pass_ping(&mut self, handle: u64, payload: Vec<u8>) {
+        if self.worker.send_control(handle, true, &payload).is_ok()
+            && let Some(socket) = self.socket(handle)
+        {
+            socket.pinged = Some(payload.into_boxed_slice());
+        }
+    }
+
+    /// A ping of the client for its origin, or the answer to the origin's.
+    pub(super) fn pass_control(&mut self, id: u64, handle: u64, is_ping: bool, payload: &[u8]) {
+        self.with_talk(id, |edge, talk| {
+            let mut frames = Vec::new();
+            if let Phase::Socket { client, .. } = &mut talk.phase {
+                // After the origin's close nothing is sent any more.
+                let _ = match is_ping {
+                    true => client.ping(payload, mask(), &mut frames),
+                    false => client.pong(payload, mask(), &mut frames),
+                };
+            }
+            edge.send_to_origin(talk, handle, &frames)
+        });
+    }
+
+    /// Sends the client's frames to its origin.
+    fn send_to_origin(&mut self, talk: &mut Talk, handle: u64, frames: &[u8]) -> Step {
+        talk.queue(frames);
+        let step = self.pump(talk);
+        if talk.queued() > QUEUE_BYTES_MAX {
+            // The origin takes less than the client sends: the client waits.
+            let _ = self.worker.defer_socket(handle);
+            talk.has_deferred = true;
+        }
+        step
     }
 
     /// The client has closed: so is the connection to its origin.

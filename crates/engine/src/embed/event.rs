@@ -12,6 +12,10 @@ pub enum Event {
     Open,
     /// `Worker::socket_event` has a message.
     Message,
+    /// `Worker::socket_event` has what a client pings with: `Worker::send_control` answers. Of routes that ask for it.
+    Ping,
+    /// The same of a pong.
+    Pong,
     /// `Worker::socket_event` is a socket that has ended.
     Close,
     /// `Worker::left` has left while its handler waits.

@@ -27,6 +27,7 @@ pub fn routes() -> Vec<(&'static str, Route)> {
         upgrade: false,
         open: true,
         message: true,
+        control: false,
         close: true,
     };
     let route = |handler| Route {

@@ -165,12 +165,24 @@ impl<D: Driver> Worker<D> {
             }
             Some(FrameEvent::Ping(payload)) => {
                 self.net.counts.add(Counter::WebSocketPingsReceived, 1);
+                if can_send && served.callbacks.control {
+                    let (handler, socket) = (served.handler, key.to_u64());
+                    let payload = payload.into_owned();
+                    self.sockets.events.give(handler, socket, false, payload);
+                    return Step::Socket(Event::Ping);
+                }
                 if can_send {
                     // The number of frames per turn, and reading no more from a client that takes
                     // nothing, bound what a flood of pings can queue.
                     append(connection, &mut self.net.pool, Opcode::Pong, &payload);
                     self.net.mark_dirty(index.connection());
                 }
+            }
+            Some(FrameEvent::Pong(payload)) if can_send && served.callbacks.control => {
+                let (handler, socket) = (served.handler, key.to_u64());
+                let payload = payload.into_owned();
+                self.sockets.events.give(handler, socket, false, payload);
+                return Step::Socket(Event::Pong);
             }
             Some(FrameEvent::Pong(_)) => {}
             Some(FrameEvent::Close { code, reason }) => {

@@ -21,6 +21,8 @@ pub struct Callbacks {
     pub open: bool,
     /// A message has come.
     pub message: bool,
+    /// A ping or a pong has come. Pings are the program's to answer then.
+    pub control: bool,
     /// A socket has ended.
     pub close: bool,
 }

@@ -25,6 +25,7 @@ pub struct Client {
     deflate: Option<Box<Deflate>>,
     /// A message that was decompressed.
     inflated: Vec<u8>,
+    passes_pings: bool,
 }
 
 #[derive(Debug)]
@@ -39,6 +40,8 @@ struct Deflate {
 pub enum Received<'a> {
     /// A whole message.
     Message(Kind, &'a [u8]),
+    /// To be answered by the program: see [`Client::passing_pings`].
+    Ping(Vec<u8>),
     /// The answer to a ping.
     Pong(Vec<u8>),
     /// The server closes or has answered our close; nothing follows.
@@ -88,7 +91,15 @@ impl Client {
                 })
             }),
             inflated: Vec::new(),
+            passes_pings: false,
         }
+    }
+
+    /// Pings are the program's to answer, as of a proxy that asks whom it speaks for.
+    #[must_use]
+    pub fn passing_pings(mut self) -> Self {
+        self.passes_pings = true;
+        self
     }
 
     /// Takes bytes that came, up to the first thing the program has to know; call again with the rest. Answers to pings
@@ -112,6 +123,9 @@ impl Client {
         let consumed = step.consumed;
         let received = match step.event {
             None => None,
+            Some(Event::Ping(payload)) if self.passes_pings => {
+                Some(Received::Ping(payload.into_owned()))
+            }
             Some(Event::Ping(payload)) => {
                 if self.closing.can_send() {
                     control(Opcode::Pong, &payload, key, out);
@@ -209,6 +223,22 @@ impl Client {
             return Err(Unsendable::PingTooLong);
         }
         control(Opcode::Ping, payload, key, out);
+        Ok(())
+    }
+
+    /// Appends a pong. More than a control frame has room for is cut off.
+    ///
+    /// # Errors
+    /// When the connection is closed.
+    pub fn pong(
+        &mut self,
+        payload: &[u8],
+        key: [u8; 4],
+        out: &mut Vec<u8>,
+    ) -> Result<(), Unsendable> {
+        self.check_open()?;
+        let payload = &payload[..payload.len().min(CONTROL_BYTES_MAX)];
+        control(Opcode::Pong, payload, key, out);
         Ok(())
     }
 
@@ -320,6 +350,19 @@ mod tests {
     }
 
     #[test]
+    fn a_proxy_answers_pings_itself() {
+        let mut client = Client::new(None, MAX).passing_pings();
+        let mut out = Vec::new();
+        let mut input = b"\x89\x01!".to_vec();
+        let ping = client.handle(&mut input, KEY, &mut out).expect("valid");
+        assert_eq!(ping, (3, Some(Received::Ping(b"!".to_vec()))));
+        assert!(out.is_empty());
+        client.pong(&[b'!'; 200], KEY, &mut out).expect("open");
+        let events = served(&mut out, &mut Reader::new(), None);
+        assert_eq!(events, [Event::Pong(vec![b'!'; CONTROL_BYTES_MAX].into())]);
+    }
+
+    #[test]
     fn messages_pings_and_a_close() {
         let mut client = Client::new(None, MAX);
         let mut out = Vec::new();
@@ -346,6 +389,7 @@ mod tests {
                 .expect("valid");
             seen.push(match received {
                 Some(Received::Message(kind, data)) => format!("{kind:?} {}", data.escape_ascii()),
+                Some(Received::Ping(_)) => "Ping".to_owned(),
                 Some(Received::Pong(data)) => format!("Pong {}", data.escape_ascii()),
                 Some(Received::Closed { code, reason }) => format!("{code} {reason}"),
                 None => String::new(),

@@ -356,7 +356,7 @@ impl Edge {
                             session.queue.close(code, &reason);
                             has_ended = true;
                         }
-                        Some(Received::Pong(_)) | None => {}
+                        Some(Received::Ping(_) | Received::Pong(_)) | None => {}
                     }
                     consumed
                 }
