@@ -1,5 +1,5 @@
 /* JSON in and out, with the options that Fermata's methods promise. */
-#include "php_fermata.h"
+#include "core/collisions.h"
 #include "zend_exceptions.h"
 #include "zend_smart_str.h"
 #include "ext/json/php_json.h"
@@ -177,52 +177,18 @@ zend_string *fermata_json_encode(zval *data)
 	return NULL;
 }
 
-/* In
- *
- * PHP's hash functions have no secret: a client can send names that all lie in one chain of a table, and each is then compared
- * with all before it. The comparisons of one text are counted and bounded. Names of honest texts have chains of a few. */
-
-#define COUNTED_FROM 64             /* smaller objects cannot cost much */
-#define COMPARISONS_MAX 2000000     /* of one text, besides */
-#define COMPARISONS_PER_MEMBER 16
-
-static uint64_t comparisons_left;
-
-/* How many members a new one is compared with. */
-static uint32_t chain_len(const HashTable *table, const zend_string *name)
-{
-	zend_ulong hash;
-	uint32_t len = 0;
-	if (HT_IS_PACKED(table)) {
-		return 0;
-	}
-	if (!ZEND_HANDLE_NUMERIC_STR(ZSTR_VAL(name), ZSTR_LEN(name), hash)) {
-		hash = zend_string_hash_val((zend_string *)name);
-	}
-	const Bucket *buckets = table->arData;
-	for (uint32_t at = HT_HASH_EX(buckets, (uint32_t)hash | table->nTableMask); at != HT_INVALID_IDX; at = Z_NEXT(buckets[at].val)) {
-		len++;
-	}
-	return len;
-}
+/* In */
 
 static php_json_parser_func_object_update_t update;
 
 static int update_counted(php_json_parser *parser, zval *object, zend_string *name, zval *value)
 {
-	const HashTable *table = Z_ARRVAL_P(object);
-	if (UNEXPECTED(zend_hash_num_elements(table) >= COUNTED_FROM)) {
-		uint32_t len = chain_len(table, name);
-		comparisons_left += COMPARISONS_PER_MEMBER;
-		if (UNEXPECTED(len > comparisons_left)) {
-			zend_string_release(name);
-			zval_ptr_dtor(value);
-			zval_ptr_dtor(object);
-			comparisons_left = 0;
-			zend_throw_exception(fermata_ce_bad_request, "the JSON has too many member names that PHP stores in one place", 0);
-			return FAILURE;
-		}
-		comparisons_left -= len;
+	if (UNEXPECTED(!fermata_collisions_allow(Z_ARRVAL_P(object), name))) {
+		zend_string_release(name);
+		zval_ptr_dtor(value);
+		zval_ptr_dtor(object);
+		fermata_collisions_refuse("the JSON has too many member");
+		return FAILURE;
 	}
 	return update(parser, object, name, value);
 }
@@ -234,7 +200,7 @@ bool fermata_json_decode(zval *result, const zend_string *text)
 	php_json_parser_init(&parser, result, ZSTR_VAL(text), ZSTR_LEN(text), PHP_JSON_OBJECT_AS_ARRAY, PHP_JSON_PARSER_DEFAULT_DEPTH);
 	update = parser.methods.object_update;
 	parser.methods.object_update = update_counted;
-	comparisons_left = COMPARISONS_MAX;
+	fermata_collisions_begin();
 	if (EXPECTED(!php_json_parse(&parser))) {
 		return true;
 	}

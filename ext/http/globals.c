@@ -4,6 +4,7 @@
  * they are given for headers_list(), and sessions may be opened, until the handler has ended: PHP has each of these once for a
  * process. So it works only where one handler runs at a time. */
 #include "core/changes.h"
+#include "core/collisions.h"
 #include "core/stray.h"
 #include "fibers/fibers.h"
 #include "ext/standard/base64.h"
@@ -222,6 +223,8 @@ static zend_array *shared(zend_array *array)
 	return array;
 }
 
+static bool file_names_collide; /* too many of those that are being put into $_FILES */
+
 /* One of the five arrays of a file; brackets of the field's name come behind it, as in $_FILES['a']['name'][0]. */
 static void add_file_part(zval *files, FmStr field, const char *part, zval *value)
 {
@@ -234,7 +237,12 @@ static void add_file_part(zval *files, FmStr field, const char *part, zval *valu
 	smart_str_appendc(&name, ']');
 	smart_str_appendl(&name, field.ptr + base, field.len - base);
 	smart_str_0(&name);
-	php_register_variable_ex(ZSTR_VAL(name.s), value, files);
+	if (EXPECTED(!file_names_collide && fermata_collisions_allow_variable(Z_ARRVAL_P(files), ZSTR_VAL(name.s)))) {
+		php_register_variable_ex(ZSTR_VAL(name.s), value, files);
+	} else {
+		file_names_collide = true;
+		zval_ptr_dtor_str(value);
+	}
 	smart_str_free(&name);
 }
 
@@ -253,12 +261,15 @@ static void add_unchosen(zval *files, FmStr field)
 	add_file_part(files, field, "size", &value);
 }
 
+/* An exception where too many names collide. */
 static zend_array *file_arrays(const fermata_request *request)
 {
 	FmUploadedFile file;
 	FmStr unchosen;
 	zval files, value;
 	array_init(&files);
+	fermata_collisions_begin();
+	file_names_collide = false;
 	for (size_t i = 0; fermata.worker && request->event.upload && fm_upload_file_at(fermata.worker, request->event.upload, i, &file); i++) {
 		ZVAL_STRINGL(&value, file.name.ptr, file.name.len);
 		add_file_part(&files, file.field, "name", &value);
@@ -281,6 +292,9 @@ static zend_array *file_arrays(const fermata_request *request)
 	}
 	for (size_t i = 0; fermata.worker && request->event.upload && fm_upload_unchosen_at(fermata.worker, request->event.upload, i, &unchosen); i++) {
 		add_unchosen(&files, unchosen);
+	}
+	if (UNEXPECTED(file_names_collide)) {
+		fermata_collisions_refuse("there are too many");
 	}
 	return Z_ARR(files);
 }

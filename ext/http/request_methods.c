@@ -1,5 +1,5 @@
 /* The methods of Fermata\Request: each makes its value when called; parsed arrays are kept until the next request. */
-#include "php_fermata.h"
+#include "core/collisions.h"
 #include "SAPI.h"
 #include "main/php_variables.h"
 #include "zend_exceptions.h"
@@ -8,6 +8,9 @@
 #define HEADER_NAME_BYTES_STACK 64
 
 #define READ_BYTES_DEFAULT 65536
+
+/* What collides in a shorter form or query costs nothing. */
+#define UNCOUNTED_BYTES_MAX 1024
 
 #define THIS_REQUEST() FERMATA_FROM(fermata_request, Z_OBJ_P(ZEND_THIS))
 
@@ -77,12 +80,50 @@ static zend_string *header_joined(const fermata_request *request, FmStr name)
 	return joined;
 }
 
-/* The rules of parse_str(), including max_input_vars and nested names. */
+static zend_array *parsed;          /* what variables are being put into */
+static bool has_collisions;
+static unsigned int (*filter)(int arg, const char *name, char **value, size_t value_len, size_t *new_len);
+
+/* Before PHP registers a variable. Those that are one too many are left out without being looked at. */
+static unsigned int filter_counted(int arg, const char *name, char **value, size_t value_len, size_t *new_len)
+{
+	if (UNEXPECTED(has_collisions || !fermata_collisions_allow_variable(parsed, name))) {
+		has_collisions = true;
+		return 0;
+	}
+	return filter(arg, name, value, value_len, new_len);
+}
+
+static void parse_counted(char *text, zval *array)
+{
+	bool is_fatal = false;
+	fermata_collisions_begin();
+	parsed = Z_ARR_P(array);
+	has_collisions = false;
+	filter = sapi_module.input_filter;
+	sapi_module.input_filter = filter_counted;
+	zend_try {
+		sapi_module.treat_data(PARSE_STRING, text, array);
+	} zend_catch {
+		is_fatal = true;
+	} zend_end_try();
+	sapi_module.input_filter = filter;
+	if (UNEXPECTED(is_fatal)) {
+		zend_bailout();
+	}
+	if (UNEXPECTED(has_collisions)) {
+		fermata_collisions_refuse("there are too many");
+	}
+}
+
+/* The rules of parse_str(), including max_input_vars and nested names. An exception where too many collide. */
 static zend_array *parse_variables(FmStr text)
 {
 	zval array;
 	array_init(&array);
-	if (text.len) {
+	if (text.len > UNCOUNTED_BYTES_MAX) {
+		parse_counted(estrndup(text.ptr, text.len), &array);
+	} else if (text.len) {
 		sapi_module.treat_data(PARSE_STRING, estrndup(text.ptr, text.len), &array);
 	}
 	return Z_ARR(array);

@@ -1,5 +1,5 @@
 /* Fermata\UploadedFile, and what of a form the core has taken apart becomes in PHP. */
-#include "php_fermata.h"
+#include "core/collisions.h"
 #include "ext/standard/file.h"
 #include "ext/standard/php_filestat.h"
 #include "main/fopen_wrappers.h"
@@ -56,17 +56,24 @@ static void uploaded_file_make(zval *to, const FmUploadedFile *from)
 
 /* What the core has */
 
-/* Names follow the rules of PHP's own forms: brackets make arrays. The core has bounded their number. */
+/* Names follow the rules of PHP's own forms: brackets make arrays. The core has bounded their number. An exception where too
+ * many collide. */
 zend_array *fermata_uploads_fields(uint32_t upload)
 {
 	FmStr name, value;
 	zval array;
+	bool is_allowed = true;
 	array_init(&array);
-	for (size_t i = 0; fermata.worker && fm_upload_field_at(fermata.worker, upload, i, &name, &value); i++) {
+	fermata_collisions_begin();
+	for (size_t i = 0; is_allowed && fermata.worker && fm_upload_field_at(fermata.worker, upload, i, &name, &value); i++) {
 		/* PHP looks for the end of the name. */
 		char *text = estrndup(name.ptr, name.len);
+		is_allowed = fermata_collisions_allow_variable(Z_ARR(array), text);
 		php_register_variable_safe(text, value.len ? value.ptr : "", value.len, &array);
 		efree(text);
+	}
+	if (UNEXPECTED(!is_allowed)) {
+		fermata_collisions_refuse("there are too many");
 	}
 	return Z_ARR(array);
 }
