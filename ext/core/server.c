@@ -371,6 +371,8 @@ static void tell_program(FmServer *core)
 ZEND_METHOD(Fermata_Server, routes)
 {
 	ZEND_PARSE_PARAMETERS_NONE();
+	/* A tool that lists them need not serve them. */
+	is_prepared = false;
 	fermata_server *server = THIS_SERVER();
 	if (!server->listed) {
 		RETURN_EMPTY_ARRAY();

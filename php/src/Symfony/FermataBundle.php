@@ -6,12 +6,13 @@ namespace Fermata\Symfony;
 
 use Fermata\Channels;
 use Symfony\Component\DependencyInjection\Argument\TaggedIteratorArgument;
-use Symfony\Component\DependencyInjection\ContainerBuilder;
+use Symfony\Component\DependencyInjection\{ContainerBuilder, Reference};
 use Symfony\Component\HttpKernel\Bundle\Bundle;
 
 /**
- * What an application gets injected: Fermata\Channels to publish with, a hub of Mercure that does so too, and in controllers the Fermata\Request. Services that
- * implement RoutesInterface add routes of the server's own; the console has fermata:serve.
+ * What an application gets injected: Fermata\Channels to publish with, a hub of Mercure that does so too, and in controllers
+ * the Fermata\Request. Services that implement RoutesInterface add routes of the server's own; the console has fermata:serve
+ * and fermata:routes.
  */
 final class FermataBundle extends Bundle
 {
@@ -26,6 +27,7 @@ final class FermataBundle extends Bundle
         $container->addCompilerPass(new HubPass());
         $container->register(RequestResolver::class)->addTag('controller.argument_value_resolver', ['priority' => 150]);
         $container->register(ServeCommand::class)->addTag('console.command', ['command' => 'fermata:serve']);
+        $container->register(RoutesCommand::class)->setArguments([new Reference(ServerRoutes::class)])->addTag('console.command', ['command' => 'fermata:routes']);
     }
 
     public function getPath(): string

@@ -160,4 +160,22 @@ final class RuntimeTest extends TestCase
         self::assertStringContainsString('a detail', $answer->body);
         self::assertSame('Hello nobody', $server->get('/')->body);
     }
+
+    public function testTheConsoleListsTheServersOwnRoutes(): void
+    {
+        self::assertMatchesRegularExpression('~^ *GET +/native +\S+app\.php:\d+ *$~m', self::console('fermata:routes'));
+        $routes = json_decode(self::console('fermata:routes', '--json'), true, flags: JSON_THROW_ON_ERROR);
+        self::assertSame([['handler', 'GET', '/native']], array_map(static fn(array $route): array => [$route['kind'], $route['method'], $route['path']], $routes));
+    }
+
+    private static function console(string ...$arguments): string
+    {
+        $command = [PHP_BINARY, '-dinclude_path=.:/usr/share/php', '-derror_reporting=' . (E_ALL & ~E_DEPRECATED & ~E_USER_DEPRECATED)];
+        $extension = (string) getenv('FERMATA_EXTENSION');
+        $process = proc_open([...$command, ...($extension === '' ? [] : ["-dextension=$extension"]), __DIR__ . '/app.php', ...$arguments],
+            [1 => ['pipe', 'w'], 2 => ['redirect', 1]], $pipes, null, ['TEST_CONSOLE' => '1', 'TEST_FOLDER' => self::$folder] + getenv());
+        $printed = (string) stream_get_contents($pipes[1]);
+        self::assertSame(0, proc_close($process), $printed);
+        return $printed;
+    }
 }

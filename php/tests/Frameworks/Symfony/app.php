@@ -231,6 +231,11 @@ final class TestKernel extends Kernel
     }
 }
 
+if (getenv('TEST_CONSOLE')) {
+    // As bin/console does.
+    exit((new \Symfony\Bundle\FrameworkBundle\Console\Application(new TestKernel('prod', false)))->run());
+}
+
 /** As vendor/autoload_runtime.php does. */
 $class = $_SERVER['APP_RUNTIME'] ?? Runtime::class;
 $runtime = new $class(['project_dir' => getenv('TEST_FOLDER'), 'disable_dotenv' => true, 'worker_loop_max' => 0, 'fermata' => ['public' => getenv('TEST_FOLDER') . '/public', 'body_bytes' => 20_000_000]]);
