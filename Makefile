@@ -11,7 +11,7 @@ export FERMATA_EXTENSION := $(CURDIR)/build/fermata.so
 CARGO_TEST := cargo test --locked --quiet --no-fail-fast
 
 .DEFAULT_GOAL := all
-.PHONY: all site chat test release lint bench bench-chat bench-json bench-files bench-fibers bench-restart bench-counts bench-edge bench-held bench-million bench-million-edge bench-websocket soak soak-edge soak-isolation soak-leaving soak-trust soak-trust-valgrind attack clean help setup generate test-rust test-phpt test-docs \
+.PHONY: all site chat crowd test release lint bench bench-chat bench-json bench-files bench-fibers bench-restart bench-counts bench-edge bench-held bench-million bench-million-edge bench-websocket soak soak-edge soak-isolation soak-leaving soak-trust soak-trust-valgrind attack clean help setup generate test-rust test-phpt test-docs \
 	test-server test-io test-loom test-php84 test-php85 test-versions test-release test-systemd test-scripts test-chat test-browser test-bench test-generated test-leak test-revolt test-http2 test-php test-editor test-frameworks test-monitoring fuzz
 
 all: ## Build build/fermata.so and build/fermata
@@ -22,6 +22,10 @@ chat: ## Build, then serve the chat at http://127.0.0.1:8000
 	@scripts/setup.sh chat
 	@scripts/build-ext.sh
 	exec build/fermata serve --extension $(FERMATA_EXTENSION) examples/chat/server.php
+
+crowd: ## 10,000 held clients join the chat that `make chat` serves, for a minute; CLIENTS=1000 are fewer, CHAT=http://HOST:PORT is another
+	@scripts/build-ext.sh
+	CLIENTS=$(or $(CLIENTS),10000) scripts/crowd.sh $(CHAT)
 
 test: setup all ## Run every test
 	@scripts/test-all.sh

@@ -101,6 +101,7 @@ describeByEach("conversations", (transport) => {
     await say(ada.page, "on its way");
     await ada.page.locator("#inside-way", { hasText: / ms$/ }).waitFor();
     await until("two are held", async () => await held() === "2" || await held());
+    await ada.page.locator("#inside-memory", { hasText: /^\d+\.\d MB, \d+\.\d kB each$/ }).waitFor();
     const pid = async () => Number(/pid (\d+)/.exec(await ada.page.locator("#inside-worker").textContent())?.[1]);
     const before = await pid();
     assert.ok(chat.server.workers.includes(before));

@@ -187,7 +187,27 @@ final readonly class Application
         $this->signedIn($request);
         $members = Channel::get(self::EVERYONE)->members(self::ONLINE_LISTED_MAX);
 
-        return Response::json(['held' => array_sum(array_map(static fn (Member $member): int => $member->connections, $members))]);
+        return Response::json([
+            'held' => array_sum(array_map(static fn (Member $member): int => $member->connections, $members)),
+            'memoryBytes' => self::memoryBytes(),
+        ]);
+    }
+
+    /** What the workers and the processes of jobs have in memory that is their own; null where the kernel does not tell. */
+    private static function memoryBytes(): ?int
+    {
+        $master = posix_getppid();
+        $processes = @file_get_contents("/proc/$master/task/$master/children");
+        $bytes = 0;
+        foreach (explode(' ', trim((string) $processes)) as $process) {
+            $pages = @file_get_contents("/proc/$process/smaps_rollup");
+            if (!preg_match_all('/^Private_(?:Clean|Dirty): +(\d+) kB$/m', (string) $pages, $found)) {
+                return null;
+            }
+            $bytes += array_sum($found[1]) * 1024;
+        }
+
+        return $bytes;
     }
 
     /** So that people see what becomes of a page whose worker dies: nothing. */

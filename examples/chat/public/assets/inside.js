@@ -1,5 +1,5 @@
-// A corner that shows what is behind the page: the worker that holds its stream, how many clients are held, how long the last
-// message took, and in demo mode a button that kills this worker.
+// A corner that shows what is behind the page: the worker that holds its stream, how many clients are held and what they cost,
+// how long the last message took, and in demo mode a button that kills this worker.
 
 import * as api from "./api.js";
 import { byId } from "./dom.js";
@@ -9,9 +9,17 @@ const ASK_AFTER_MS = 500;
 /** Messages whose way is measured at the same time. */
 const SENT_MAX = 100;
 
+/** All that the server's processes have, and each client's part of it. */
+function memory(bytes, clients) {
+  const each = bytes / Math.max(1, clients) / 1000;
+
+  return `${(bytes / 1e6).toFixed(1)} MB, ${each.toFixed(1)} kB each`;
+}
+
 export class Inside {
   #worker = null;
   #askTimer = 0;
+  #held = 0;
   /** When messages of this tab were sent, by their keys. */
   #sent = new Map();
 
@@ -54,8 +62,14 @@ export class Inside {
 
   async #ask() {
     try {
-      const { held } = await api.get("/inside");
+      const { held, memoryBytes } = await api.get("/inside");
       byId("inside-held").textContent = held.toLocaleString();
+      byId("inside-memory").textContent = memoryBytes === null ? "–" : memory(memoryBytes, held);
+      if (held !== this.#held) {
+        // Of many clients of one user only the first is told to all.
+        this.#held = held;
+        this.changed();
+      }
     } catch {
       // The state of the connection is shown elsewhere.
     }
