@@ -74,6 +74,9 @@ impl<D: Driver> Worker<D> {
         let params = &mut request.params;
         let found = self.http.router.find(method_name, path, slashes, params);
         let outcome = match found {
+            Found::WebSocket(number) => return self.begin_upgrade(index, number),
+            // A success would look like a WebSocket.
+            _ if request.is_connect => Outcome::NotFound,
             Found::Handler(handler) => {
                 request.handler = handler;
                 if !request.params.is_empty() && !is_text(path) {
@@ -84,7 +87,6 @@ impl<D: Driver> Worker<D> {
                 }
                 return Some(Event::Request);
             }
-            Found::WebSocket(number) => return self.begin_upgrade(index, number),
             Found::Files {
                 handler: Some(handler),
                 ..
@@ -98,7 +100,9 @@ impl<D: Driver> Worker<D> {
             Found::Options { allow } => Outcome::Options(allow.to_owned()),
             Found::NotFound => Outcome::NotFound,
         };
-        if let Some(event) = self.fall_back(&outcome) {
+        if !self.http.request.is_connect
+            && let Some(event) = self.fall_back(&outcome)
+        {
             return Some(event);
         }
         match outcome {

@@ -47,6 +47,8 @@ pub struct Request {
     pub(crate) unrouted: u16,
     /// The `Allow` header of that answer.
     pub(crate) allow: String,
+    /// It asks for a WebSocket by extended CONNECT (RFC 8441).
+    pub(crate) is_connect: bool,
     /// Number of what of its body is not in `body_bytes`; 0 for nothing.
     pub(crate) upload: u32,
 }
@@ -76,6 +78,7 @@ impl Request {
             params: Params::default(),
             unrouted: 0,
             allow: String::new(),
+            is_connect: false,
             upload: 0,
         }
     }
@@ -98,6 +101,7 @@ impl Request {
         self.peer = connection.peer;
         self.place = place;
         self.path_is_plain = true;
+        self.is_connect = false;
         self.upload = 0;
     }
 

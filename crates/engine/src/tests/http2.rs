@@ -7,8 +7,11 @@ use fermata_io::sys::fake::FakePeer;
 use fermata_proto::http2::{
     Connection, ErrorCode, Event, Limits, Message, Opening, Origin, Rest, StreamId,
 };
+use fermata_proto::ws;
+use fermata_proto::ws::frame::{Opcode, Reserved};
 use proptest::prelude::*;
 
+use super::sockets::Told;
 use super::{FILE_BYTES, HUGE, Rig, cases, file_content, get, settings};
 use crate::{Left, Read};
 
@@ -76,12 +79,29 @@ impl Client {
         fields: &[(&str, &str)],
         end: bool,
     ) -> StreamId {
+        self.open_as(method, path, None, fields, end)
+    }
+
+    /// Asks for a WebSocket (RFC 8441).
+    fn connect(&mut self, path: &str, fields: &[(&str, &str)]) -> StreamId {
+        let fields = [&[("sec-websocket-version", "13")], fields].concat();
+        self.open_as("CONNECT", path, Some("websocket"), &fields, false)
+    }
+
+    fn open_as(
+        &mut self,
+        method: &str,
+        path: &str,
+        protocol: Option<&str>,
+        fields: &[(&str, &str)],
+        end: bool,
+    ) -> StreamId {
         let opening = Opening {
             method: method.as_bytes(),
             scheme: b"http",
             authority: b"test",
             path: path.as_bytes(),
-            protocol: None,
+            protocol: protocol.map(str::as_bytes),
         };
         let fields = fields.iter().map(|(n, v)| (n.as_bytes(), v.as_bytes()));
         self.machine
@@ -565,6 +585,113 @@ fn a_subscriber_without_a_window_is_a_slow_one_and_nobody_else_waits() {
     let body = text(&client, slow);
     assert!(body.contains("event: gap"), "{body}");
     assert!(body.contains(published.last().expect("some").as_str()));
+}
+
+/// A frame as clients send it.
+fn frame(opcode: Opcode, payload: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mask = Some([1, 2, 3, 4]);
+    ws::frame::write(&mut out, opcode, true, Reserved::NONE, mask, payload);
+    out
+}
+
+/// The same as servers send it.
+fn told(opcode: Opcode, payload: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    ws::frame::write(&mut out, opcode, true, Reserved::NONE, None, payload);
+    out
+}
+
+#[test]
+fn websockets_are_streams() {
+    let mut rig = Rig::with(1, on());
+    let mut client = Client::new(&rig);
+    client.run(&mut rig);
+    let chat = client.connect("/ws", &[]);
+    let hello = client.get("/hello");
+    client.run(&mut rig);
+    assert_eq!(client.whole(hello), ok("hello"));
+    let headers = &client.answer(chat).headers;
+    assert_eq!(client.answer(chat).status, 200);
+    assert!(!headers.contains_key("sec-websocket-accept") && !headers.contains_key("upgrade"));
+    assert_eq!((rig.open.len(), rig.worker.net.gauges.sockets), (1, 1));
+
+    // In one piece, and byte by byte.
+    let mut expected = told(Opcode::Text, b"echo me");
+    client.send(chat, &frame(Opcode::Text, b"echo me"), Rest::Open);
+    client.run(&mut rig);
+    for byte in frame(Opcode::Text, b"and me") {
+        client.send(chat, &[byte], Rest::Open);
+        client.run(&mut rig);
+    }
+    expected.extend_from_slice(&told(Opcode::Text, b"and me"));
+    client.send(chat, &frame(Opcode::Ping, b"there?"), Rest::Open);
+    client.run(&mut rig);
+    expected.extend_from_slice(&told(Opcode::Pong, b"there?"));
+    // More than a window altogether.
+    for _ in 0..10 {
+        let long = vec![b'y'; 20_000];
+        client.send(chat, &frame(Opcode::Text, &long), Rest::Open);
+        client.run(&mut rig);
+        expected.extend_from_slice(&told(Opcode::Text, &long));
+    }
+    assert!(client.answer(chat).body == expected);
+    let code = 1000_u16.to_be_bytes();
+    client.send(chat, &frame(Opcode::Close, &code), Rest::Open);
+    client.run(&mut rig);
+    expected.extend_from_slice(&told(Opcode::Close, &code));
+    assert!(client.answer(chat).body == expected && client.answer(chat).has_ended);
+    assert!(rig.open.is_empty());
+    assert!(matches!(rig.told.last(), Some(Told::Close(_, 1000, _))));
+    check_empty(&rig);
+
+    // Without a close frame: by the end of the stream, and by its reset.
+    for ends in [true, false] {
+        let chat = client.connect("/ws", &[]);
+        client.run(&mut rig);
+        assert_eq!(rig.open.len(), 1);
+        if ends {
+            client.send(chat, b"", Rest::End);
+        } else {
+            client
+                .machine
+                .reset(chat, ErrorCode::CANCEL, &mut client.out);
+        }
+        client.run(&mut rig);
+        assert!(matches!(rig.told.last(), Some(Told::Close(_, 1006, _))));
+        check_empty(&rig);
+    }
+}
+
+#[test]
+fn handshakes_over_streams_are_checked() {
+    let mut rig = Rig::with(1, on());
+    let mut client = Client::new(&rig);
+    client.run(&mut rig);
+    let foreign = client.connect("/ws", &[("origin", "https://other.test")]);
+    let elsewhere = client.connect("/hello", &[]);
+    let nowhere = client.connect("/nothing", &[]);
+    let version = [("sec-websocket-version", "12")];
+    let old = client.open_as("CONNECT", "/ws", Some("websocket"), &version, false);
+    let other = client.open_as("CONNECT", "/ws", Some("connect-udp"), &[], false);
+    let plain = client.get("/ws");
+    let offers = [
+        ("sec-websocket-protocol", "other, chat"),
+        ("origin", "http://test"),
+    ];
+    let asked = client.connect("/asked/yes", &offers);
+    client.run(&mut rig);
+    assert_eq!(client.answer(foreign).status, 403);
+    assert_eq!(client.answer(elsewhere).status, 404);
+    assert_eq!(client.answer(nowhere).status, 404);
+    assert_eq!(client.answer(old).status, 426);
+    assert_eq!(client.answer(other).status, 501);
+    assert_eq!(client.answer(plain).status, 426);
+    assert_eq!(client.answer(asked).status, 200);
+    assert_eq!(
+        client.answer(asked).headers["sec-websocket-protocol"],
+        "chat"
+    );
 }
 
 #[test]

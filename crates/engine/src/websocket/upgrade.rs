@@ -25,7 +25,11 @@ impl<D: Driver> Worker<D> {
         }
         let served = self.sockets.served.get(usize::from(route))?;
         let head = self.http.request.view(&self.input).head;
-        let outcome = handshake::check(
+        let check = match self.http.request.is_connect {
+            true => handshake::check_connect,
+            false => handshake::check,
+        };
+        let outcome = check(
             &self.http.request.head,
             head,
             served.origins(),
@@ -147,8 +151,21 @@ impl<D: Driver> Worker<D> {
             PROTOCOL_OWN => own,
             at => served.protocols.get(usize::from(at)).map(Vec::as_slice),
         };
-        let out = connection.take_buffer(&mut self.net.pool);
-        handshake::write_accepted(out, handshake, name, headers.iter().copied());
+        let headers = headers.iter().copied();
+        let status = match connection.line.stream() {
+            None => {
+                let out = connection.take_buffer(&mut self.net.pool);
+                handshake::write_accepted(out, handshake, name, headers);
+                101
+            }
+            Some(place) => {
+                let write = |block: &mut Vec<u8>| {
+                    handshake::write_accepted_block(block, handshake, name, headers);
+                };
+                self.net.http2.send_head(place, 200, false, write);
+                200
+            }
+        };
         self.net.gauges.end_active(connection);
         self.net.gauges.sockets += 1;
         if connection.origin == Origin::Own {
@@ -156,7 +173,7 @@ impl<D: Driver> Worker<D> {
             connection.origin = Origin::Public;
             self.net.gauges.control -= 1;
         }
-        self.net.counts.response(101);
+        self.net.counts.response(status);
         self.net.counts.add(Counter::WebSocketUpgrades, 1);
         socket.message_s = (self.net.driver.now_ms() / 1000) as u32;
         // What is queued so far is no frame.
@@ -171,7 +188,7 @@ impl<D: Driver> Worker<D> {
         if served.callbacks.open {
             self.sockets.events.open(key.to_u64(), served.handler);
         }
-        self.trace.on_head(index, connection, 101);
+        self.trace.on_head(index, connection, status);
         self.trace.on_answer(index, End::Closed, &mut self.net);
         self.restart_deadline(index.connection());
         self.mark_settled(index.connection());

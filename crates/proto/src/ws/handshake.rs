@@ -6,6 +6,7 @@
 use super::accept::{ACCEPT_BYTES, accept_key, valid_key};
 use super::extension::{self, Agreed, Policy};
 use crate::http1::{Body, Head, Method, is_token};
+use crate::http2::hpack;
 use crate::response;
 
 /// The version that is spoken: the only one there is.
@@ -91,8 +92,8 @@ impl Refused {
 /// A handshake that can be accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handshake {
-    /// The value of `Sec-WebSocket-Accept`.
-    pub accept: [u8; ACCEPT_BYTES],
+    /// The value of `Sec-WebSocket-Accept`. HTTP/2 has none.
+    pub accept: Option<[u8; ACCEPT_BYTES]>,
     /// What became of the offers of permessage-deflate.
     pub compression: Option<Agreed>,
 }
@@ -118,14 +119,50 @@ pub fn check(
     if !head.upgrade || !list(head, buf, b"upgrade").any(to_websocket) {
         return Err(Refused::UpgradeRequired);
     }
-    if only(head, buf, b"sec-websocket-version") != Some(VERSION) {
-        return Err(Refused::Version);
-    }
+    check_version(head, buf)?;
     if head.body != Body::None {
         return Err(Refused::Body);
     }
     let key = only(head, buf, b"sec-websocket-key").filter(|key| valid_key(key));
     let key = key.ok_or(Refused::Key)?;
+    Ok(Handshake {
+        accept: Some(accept_key(key)),
+        compression: check_rest(head, buf, origins, compression)?,
+    })
+}
+
+/// The same for an extended CONNECT of HTTP/2 with `:protocol` `websocket` (RFC 8441, 5): there is no key, and nothing is
+/// upgraded.
+///
+/// # Errors
+/// What the client has to do differently.
+pub fn check_connect(
+    head: &Head,
+    buf: &[u8],
+    origins: Origins<'_>,
+    compression: Option<&Policy>,
+) -> Result<Handshake, Refused> {
+    check_version(head, buf)?;
+    Ok(Handshake {
+        accept: None,
+        compression: check_rest(head, buf, origins, compression)?,
+    })
+}
+
+fn check_version(head: &Head, buf: &[u8]) -> Result<(), Refused> {
+    match only(head, buf, b"sec-websocket-version") {
+        Some(VERSION) => Ok(()),
+        _ => Err(Refused::Version),
+    }
+}
+
+/// What does not depend on the version of HTTP.
+fn check_rest(
+    head: &Head,
+    buf: &[u8],
+    origins: Origins<'_>,
+    compression: Option<&Policy>,
+) -> Result<Option<Agreed>, Refused> {
     if !origin_allowed(head, buf, origins) {
         return Err(Refused::Origin);
     }
@@ -133,11 +170,7 @@ pub fn check(
         return Err(Refused::Protocols);
     }
     let offers = lines(head, buf, b"sec-websocket-extensions");
-    let compression = extension::negotiate(offers, compression).map_err(|_| Refused::Extensions)?;
-    Ok(Handshake {
-        accept: accept_key(key),
-        compression,
-    })
+    extension::negotiate(offers, compression).map_err(|_| Refused::Extensions)
 }
 
 /// The subprotocols the client offers, in its order of preference.
@@ -167,10 +200,13 @@ pub fn write_accepted<'a>(
     headers: impl Iterator<Item = (&'a [u8], &'a [u8])>,
 ) {
     out.extend_from_slice(
-        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ",
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n",
     );
-    out.extend_from_slice(&handshake.accept);
-    out.extend_from_slice(b"\r\n");
+    if let Some(accept) = &handshake.accept {
+        line(out, b"Sec-WebSocket-Accept", |out| {
+            out.extend_from_slice(accept)
+        });
+    }
     if let Some(protocol) = protocol {
         line(out, b"Sec-WebSocket-Protocol", |out| {
             out.extend_from_slice(protocol)
@@ -183,6 +219,27 @@ pub fn write_accepted<'a>(
         line(out, name, |out| out.extend_from_slice(value));
     }
     out.extend_from_slice(b"\r\n");
+}
+
+/// The same as the header block of a 200 over HTTP/2 (RFC 8441, 5.1).
+pub fn write_accepted_block<'a>(
+    out: &mut Vec<u8>,
+    handshake: &Handshake,
+    protocol: Option<&[u8]>,
+    headers: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+) {
+    hpack::encode_status(out, 200);
+    if let Some(protocol) = protocol {
+        hpack::encode(out, b"sec-websocket-protocol", protocol);
+    }
+    if let Some(agreed) = handshake.compression {
+        let mut value = Vec::new();
+        agreed.write(&mut value);
+        hpack::encode(out, b"sec-websocket-extensions", &value);
+    }
+    for (name, value) in headers {
+        hpack::encode(out, name, value);
+    }
 }
 
 /// Whether a header of the 101 is the server's own.

@@ -2,6 +2,7 @@
 
 use fermata_config::LogLevel;
 use fermata_io::{Driver, Event as Readiness};
+use fermata_proto::Span;
 use fermata_proto::http1::{Body, Method};
 use fermata_proto::http2::{Connection as Machine, Event, Origin as ResetBy, StreamId, frame};
 
@@ -45,6 +46,8 @@ impl<D: Driver> Worker<D> {
             return false;
         }
         let http2 = &mut self.net.http2;
+        // Browsers use it as soon as it is offered, and do not fall back.
+        http2.limits.connect_protocol = !self.http.passes_on && !self.sockets.served.is_empty();
         let mut out = Vec::new();
         let machine = Machine::server(&http2.limits, now_ms, &mut out);
         let key = http2.carriers.insert(Box::new(Carrier {
@@ -134,6 +137,7 @@ impl<D: Driver> Worker<D> {
                     let line = format!("{peer}: refused with {status}: {refusal}");
                     let unix_ms = net.driver.unix_ms();
                     self.log.write_limited(LogLevel::Info, unix_ms, &line);
+                    self.trace.on_refused(unix_ms, peer, status, 0);
                 }
                 Received::Nothing
             }
@@ -221,6 +225,8 @@ impl<D: Driver> Worker<D> {
                     });
                 }
             }
+            // Its handshake is not answered yet.
+            Stage::Handling(None) if self.sockets.upgrades.contains_key(&index.exchange()) => {}
             // Nobody wants it any more.
             Stage::Head | Stage::Handling(None) | Stage::Held(_) | Stage::Http2(_) => {
                 let inbox = std::mem::take(&mut connection.inbox);
@@ -254,6 +260,24 @@ impl<D: Driver> Worker<D> {
             &request.head,
             &request.head_bytes,
         );
+        let is_connect = message.protocol.is_some();
+        if is_connect {
+            // From here on it is the handshake that it would be over HTTP/1.1.
+            let is_websocket = message.protocol.is_some_and(|it| {
+                it.of(&request.head_bytes)
+                    .eq_ignore_ascii_case(b"websocket")
+            });
+            let start = request.head_bytes.len();
+            request.head_bytes.extend_from_slice(b"GET");
+            request.head.method_span = Span::new(start, start + 3);
+            request.head.method = Method::Get;
+            request.head.body = Body::None;
+            if !is_websocket {
+                let text = "This server speaks no other protocol within HTTP than WebSocket.\n";
+                self.refuse(index.exchange(), 501, text);
+                return Step::Again;
+            }
+        }
         let body = match ends {
             true => Body::None,
             false => request.head.body,
@@ -266,6 +290,7 @@ impl<D: Driver> Worker<D> {
         }
         if body == Body::None {
             self.take_request(index.exchange(), Place::Owned);
+            self.http.request.is_connect = is_connect;
             return Step::Request;
         }
         let Some(plan) = self.plan_body(index.exchange(), &HeadAt::Request) else {
