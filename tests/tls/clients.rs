@@ -38,6 +38,23 @@ fn a_connection_is_used_again() {
 }
 
 #[test]
+fn clients_that_offer_it_speak_http2() {
+    let world = World::start(secure().setting("http2", "on").workers(1));
+    let version = ["-w", " %{http_version}"];
+    let who = world.get("one.test", "/who", &version);
+    assert!(
+        who.contains("\"scheme\":\"https\"") && who.ends_with(" 2"),
+        "{who}"
+    );
+    let old = [&version[..], &["--http1.1"]].concat();
+    assert!(world.get("one.test", "/who", &old).ends_with(" 1.1"));
+    let body: Vec<u8> = (0..500_000_u32).map(|at| (at % 251) as u8).collect();
+    std::fs::write(world.path("body"), &body).expect("the directory is ours");
+    let output = world.curl("one.test", "/body", &["--data-binary", "@body"]);
+    assert!(output.status.success() && output.stdout == body);
+}
+
+#[test]
 fn held_clients_get_their_events() {
     let world = World::start(secure());
     let port = world.address.port();

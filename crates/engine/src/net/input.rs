@@ -369,9 +369,8 @@ impl<D: Driver> Worker<D> {
         };
         let fd = match connection.line.carries() {
             Carries::Socket(fd) => fd,
-            Carries::Stream(place) => {
-                let inbox = std::mem::take(&mut connection.inbox);
-                self.net.http2.consumed(place, inbox.len());
+            Carries::Stream(_) => {
+                self.drop_input(index);
                 return;
             }
         };

@@ -212,12 +212,19 @@ impl<D: Driver> Worker<D> {
             self.net.gauges.end_active(connection);
         }
         match connection.writing {
-            Writing::Close if !connection.has_unread => {
-                self.close(index);
+            // Its end was sent with its last byte. A client that still sends would be told of a reset, for which some forget
+            // the answer that they have got.
+            Writing::Close | Writing::Linger if connection.line.is_stream() => {
+                if connection.has_ended {
+                    self.close(index);
+                } else if connection.phase != Phase::Lingering {
+                    connection.phase = Phase::Lingering;
+                    let now_ms = self.net.driver.refresh_now();
+                    self.net.set_deadline(index, now_ms + LINGER_MS);
+                }
                 return;
             }
-            // Its end was sent with its last byte.
-            Writing::Close | Writing::Linger if connection.line.is_stream() => {
+            Writing::Close if !connection.has_unread => {
                 self.close(index);
                 return;
             }

@@ -338,11 +338,24 @@ fn bodies_over_a_limit_are_refused_and_the_connection_stays() {
     client.send(grown, &[0; 600], Rest::Open);
     client.run(&mut rig);
     assert_eq!(client.answer(grown).status, 413);
+    assert!(client.answer(grown).reset.is_none());
     let slow = client.open("POST", "/echo", false);
     client.run(&mut rig);
     rig.advance(31_000);
     client.run(&mut rig);
     assert_eq!(client.answer(slow).status, 408);
+    // Who still sends is let finish for a while, and not told of a reset.
+    let (finishes, goes_on) = (client.open("POST", "/echo", false), slow);
+    client.send(finishes, &[0; 1100], Rest::Open);
+    client.run(&mut rig);
+    client.send(goes_on, &[0; 600], Rest::Open);
+    client.send(finishes, &[0; 600], Rest::End);
+    client.run(&mut rig);
+    assert_eq!(client.whole(finishes).0, 413);
+    assert!(client.answer(finishes).reset.is_none());
+    rig.advance(3_000);
+    client.run(&mut rig);
+    assert_eq!(client.answer(goes_on).reset, Some(ErrorCode::NO_ERROR));
     let hello = client.get("/hello");
     client.run(&mut rig);
     assert_eq!(client.whole(hello), ok("hello"));
@@ -643,6 +656,9 @@ fn websockets_are_streams() {
     assert!(client.answer(chat).body == expected && client.answer(chat).has_ended);
     assert!(rig.open.is_empty());
     assert!(matches!(rig.told.last(), Some(Told::Close(_, 1000, _))));
+    client.send(chat, b"", Rest::End);
+    client.run(&mut rig);
+    assert!(client.answer(chat).reset.is_none());
     check_empty(&rig);
 
     // Without a close frame: by the end of the stream, and by its reset.

@@ -14,7 +14,7 @@ use crate::http::exchange::{Exchange, Stage};
 use crate::http::protocol::Protocol;
 use crate::http::request::Place;
 use crate::net::READ_BYTES;
-use crate::net::connection::{Awaited, Connection, Origin};
+use crate::net::connection::{Awaited, Connection, Origin, Phase};
 use crate::net::index::ConnectionIndex;
 use crate::net::input::Step;
 use crate::net::line::Line;
@@ -199,10 +199,13 @@ impl<D: Driver> Worker<D> {
         let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
             return;
         };
-        let Some(place) = connection.line.stream() else {
+        let is_lingering = connection.phase == Phase::Lingering;
+        if is_lingering && connection.has_ended {
+            self.close(index);
             return;
-        };
+        }
         match &exchange.stage {
+            _ if is_lingering => self.drop_input(index),
             Stage::Handling(Some(_)) => {
                 connection.has_unread = true;
                 self.note_arrived(index.exchange());
@@ -229,10 +232,19 @@ impl<D: Driver> Worker<D> {
             Stage::Handling(None) if self.sockets.upgrades.contains_key(&index.exchange()) => {}
             // Nobody wants it any more.
             Stage::Head | Stage::Handling(None) | Stage::Held(_) | Stage::Http2(_) => {
-                let inbox = std::mem::take(&mut connection.inbox);
-                self.net.http2.consumed(place, inbox.len());
-                self.net.pool.give(inbox);
+                self.drop_input(index);
             }
+        }
+    }
+
+    /// What has come for a stream is of no use to anybody.
+    pub(crate) fn drop_input(&mut self, index: ConnectionIndex) {
+        if let Some(connection) = self.net.connections.at_mut(index)
+            && let Some(place) = connection.line.stream()
+        {
+            let inbox = std::mem::take(&mut connection.inbox);
+            self.net.http2.consumed(place, inbox.len());
+            self.net.pool.give(inbox);
         }
     }
 
