@@ -2,8 +2,8 @@
  *
  * A connection is opened when it is asked for and none is idle. It comes back when the closure that borrowed it has ended,
  * however that was: what it has left open in it is ended first, and one that is broken or in the middle of an answer is closed
- * and its place given to the next. The place of one that was closed while the server worked for it is not free before the server
- * was told to stop, which the next connection does. */
+ * and its place given to the next. Of one that was closed while the server worked for it the server is told to stop before
+ * anybody else uses a connection of the pool, by whoever does so or, when nobody comes, by a task. */
 #ifdef HAVE_CONFIG_H
 # include "config.h"
 #endif
@@ -207,11 +207,48 @@ static zend_object *object_of(const zval *connection)
 	return Z_TYPE_P(connection) == IS_OBJECT ? Z_OBJ_P(connection) : NULL;
 }
 
+/* Has the server end what it works on for connections that were closed meanwhile. */
+static void stop_abandoned(fermata_pool *pool, const zval *connection)
+{
+	while (UNEXPECTED(pool->abandoned_len) && object_of(connection)) {
+		fermata_process one = pool->abandoned[--pool->abandoned_len];
+		fermata_connection_stop(object_of(connection), &one);
+	}
+}
+
+static ZEND_NAMED_FUNCTION(stop_now);
+
+/* Nobody may come for a connection for long. */
+static ZEND_COLD void begin_stopping(fermata_pool *pool)
+{
+	static zend_internal_function function = {.type = ZEND_INTERNAL_FUNCTION, .handler = stop_now};
+	zval callable, this;
+	if (!fermata_run.worker || !fermata.handling || fermata_fibers_is_unwinding() || fermata_run.retired) {
+		return;
+	}
+	zend_object *pending = EG(exception);
+	EG(exception) = NULL;
+	ZVAL_OBJ(&this, &pool->std);
+	function.scope = fermata_ce_pool;
+	function.function_name = zend_string_init("stop", strlen("stop"), false);
+	zend_create_closure(&callable, (zend_function *)&function, fermata_ce_pool, fermata_ce_pool, &this);
+	zend_string_release(function.function_name);
+	fermata_future *task = fermata_task_begin(&callable, FM_TASK_DEFERRED);
+	zval_ptr_dtor(&callable);
+	if (UNEXPECTED(EG(exception))) {
+		/* As many tasks wait already as may. */
+		zend_clear_exception();
+	}
+	fermata_future_release(task);
+	EG(exception) = pending;
+}
+
 /* Closes it although the program may have kept it; the server may be working for it. Takes the reference over. */
 static ZEND_COLD void drop(fermata_pool *pool, zval *connection, fermata_process process)
 {
 	if (process.id && pool->abandoned_len < pool->size) {
 		pool->abandoned[pool->abandoned_len++] = process;
+		begin_stopping(pool);
 	}
 	if (object_of(connection)) {
 		fermata_connection_abandon(object_of(connection));
@@ -345,9 +382,7 @@ static bool open_connection(fermata_pool *pool, zval *connection)
 		zval_ptr_dtor(connection);
 		return false;
 	}
-	while (UNEXPECTED(pool->abandoned_len) && object_of(connection)) {
-		fermata_connection_stop(object_of(connection), &pool->abandoned[--pool->abandoned_len]);
-	}
+	stop_abandoned(pool, connection);
 	return true;
 }
 
@@ -361,6 +396,7 @@ static bool borrow(fermata_pool *pool, zval *connection)
 	if (!Z_ISUNDEF(taken.connection)) {
 		if (EXPECTED(check(pool, &taken))) {
 			ZVAL_COPY_VALUE(connection, &taken.connection);
+			stop_abandoned(pool, connection);
 			return true;
 		}
 		if (UNEXPECTED(EG(exception))) {
@@ -441,6 +477,23 @@ static void give_back(fermata_pool *pool, zval *connection, fermata_process proc
 		} else {
 			zend_throw_exception_internal(pending);
 		}
+	}
+}
+
+/* Where all connections are in use, the next that is borrowed does it. */
+static ZEND_NAMED_FUNCTION(stop_now)
+{
+	fermata_pool *pool = THIS_POOL();
+	zval connection;
+	if (!pool->abandoned_len || pool->is_closed || pool->forks != fermata.forks || (!pool->idle_len && pool->places >= pool->size)) {
+		return;
+	}
+	uint64_t begun_at = fermata_conversation_clock();
+	uint32_t ended = fermata_run.fiber->conversations_ended;
+	if (borrow(pool, &connection)) {
+		fermata_process process = process_of(&connection);
+		fermata_owners_give_back(begun_at);
+		give_back(pool, &connection, process, ended);
 	}
 }
 

@@ -188,6 +188,29 @@ fn a_pool_outlives_clients_that_leave_in_the_middle_of_a_query() {
 }
 
 #[test]
+fn the_server_ends_what_a_client_of_a_pool_has_left_although_nobody_comes_next() {
+    let place = start();
+    for client in ["mysql", "mysqli", "pdo-pgsql", "pgsql"] {
+        let asleep = |wanted: usize| {
+            wait_until(&format!("{client}: {wanted} queries sleep"), || {
+                let count = text(&place.server, &format!("/asleep/{client}"));
+                (count == wanted.to_string()).then_some(())
+            });
+        };
+        let clients: Vec<Connection> = (0..POOL_SIZE)
+            .map(|id| {
+                let target = format!("/ask/pool-{client}/{id}?seconds=600");
+                ask(&place.server, &target)
+            })
+            .collect();
+        asleep(POOL_SIZE);
+        drop(clients);
+        asleep(0);
+        assert_eq!(text(&place.server, &format!("/ask/pool-{client}/x")), "x");
+    }
+}
+
+#[test]
 fn rows_that_are_being_read_are_not_taken_away_by_others() {
     let place = start();
     let pid = place.server.worker_pids();
