@@ -444,6 +444,15 @@ static nfds_t list_fds(struct pollfd *fds, int numbers, const fd_set *sets[3])
 	return len;
 }
 
+/* Other functions wait for what a library in C has, which guards.c knows. */
+static bool is_called_by_program(void)
+{
+	const zend_execute_data *frame = EG(current_execute_data);
+	const zend_string *name = frame && frame->func && frame->func->type == ZEND_INTERNAL_FUNCTION
+		? frame->func->common.function_name : NULL;
+	return name && (zend_string_equals_literal(name, "stream_select") || zend_string_equals_literal(name, "socket_select"));
+}
+
 static int hooked_select(int numbers, fd_set *readable, fd_set *writable, fd_set *urgent, struct timeval *timeout)
 {
 	fd_set *sets[3] = {readable, writable, urgent}, copies[3];
@@ -471,6 +480,11 @@ static int hooked_select(int numbers, fd_set *readable, fd_set *writable, fd_set
 		fds = safe_emalloc(len, sizeof(struct pollfd), 0);
 	}
 	list_fds(fds, numbers, wanted);
+	bool is_alone = len == 1 && place == FERMATA_PLACE_WAITS && is_called_by_program();
+	fermata_side side = fds[0].events & POLLIN ? FERMATA_SIDE_READ : FERMATA_SIDE_WRITE;
+	if (is_alone) {
+		fermata_owner_note_wait(fds[0].fd);
+	}
 	int ready;
 	bool is_closed = false;
 	fermata_wait_result result = FERMATA_WAIT_WOKEN;
@@ -493,7 +507,11 @@ static int hooked_select(int numbers, fd_set *readable, fd_set *writable, fd_set
 			result = fermata_hook_poll_bounded(fds, len, (int)timeout_ms) == 0 ? FERMATA_WAIT_DUE : FERMATA_WAIT_WOKEN;
 			continue;
 		}
+		bool is_told = is_alone && fermata_owner_begin_wait(fds[0].fd, side);
 		result = len ? fermata_hook_wait_fds(fds, len, due_ms) : fermata_hook_wait(due_ms);
+		if (is_told) {
+			fermata_owner_end_wait(fds[0].fd, side);
+		}
 		for (nfds_t i = 0; i < len; i++) {
 			is_closed |= (fds[i].revents & POLLNVAL) != 0;
 		}

@@ -475,6 +475,8 @@ void fermata_guards_move(fermata_fiber *from, fermata_fiber *to)
 /* After a fatal error nobody comes back to give anything back. */
 void fermata_guards_forget(void)
 {
+	turns = (fermata_waiters){0};
+	fermata_owners_forget();
 	if (guards.is_on) {
 		zend_hash_clean(&guards.held);
 		fermata_connections_forget();

@@ -117,6 +117,11 @@ typedef enum fermata_side {
 bool fermata_owner_enter(int fd, fermata_side side, bool *entered);
 /* `is_done`: something was read or written. `is_timed_out`: it was waited for in vain. */
 void fermata_owner_leave(int fd, fermata_side side, bool is_done, bool is_timed_out);
+/* A library waits for this one alone, which it looks at itself when it has waited. */
+void fermata_owner_note_wait(int fd);
+/* The wait begins; true when its end has to be told. */
+bool fermata_owner_begin_wait(int fd, fermata_side side);
+void fermata_owner_end_wait(int fd, fermata_side side);
 /* What has gone out. */
 void fermata_owner_wrote(int fd, const char *text, size_t len);
 void fermata_owner_read(int fd, const char *text, size_t len);
@@ -134,6 +139,8 @@ bool fermata_owner_end_queue(int fd);
 /* Whom a fiber in the queue waits for; NULL = nobody in particular. */
 const fermata_fiber *fermata_owner_waited_for(int fd, const fermata_fiber *by);
 void fermata_owners_free(void);
+/* After a fatal error those who wait do not come back. */
+void fermata_owners_forget(void);
 
 /* guards.c: objects of PHP's that a handler or task is inside of. */
 /* False when PHP's functions have no place left for it: other extensions took them all. */

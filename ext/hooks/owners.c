@@ -10,7 +10,9 @@
  * a transaction or a mail ends the connection, since the next would become a part of it.
  *
  * What Runtime::keepOnCancel() names has messages that say whom they are for: it belongs to nobody. Nor does a stream that is
- * not blocking, whose library tells its messages apart itself. */
+ * not blocking, whose library tells its messages apart itself. But where the library waits for one such stream alone (php-amqplib
+ * does, in stream_select()), the wait is a call like those that block: who reads meanwhile would take what it waits for, so a
+ * request is not sent before the reply to the one before was read. */
 #ifndef _GNU_SOURCE
 # define _GNU_SOURCE
 #endif
@@ -41,6 +43,12 @@ typedef enum protocol {
 	PROTOCOL_SMTP,
 } protocol;
 
+typedef enum sharing {
+	SHARING_OWNED,
+	SHARING_IN_PLACE, /* nobody's, and each waits for its reply where it has asked */
+	SHARING_KEPT,
+} sharing;
+
 /* What is open in one. */
 #define OPEN_MULTI 1
 #define OPEN_WATCH 2
@@ -61,6 +69,7 @@ typedef struct redis_reply {
 typedef struct ownership {
 	uint64_t conversation;  /* 0 = nothing is known; a later one has another number */
 	bool has_peer;          /* else it is nobody's: a listener, datagrams of anybody */
+	bool is_in_place;       /* not blocking, and waited for alone */
 	bool is_late;           /* a reply was waited for in vain */
 	bool is_cut_short;      /* an owner has used it, and a wait of that one was ended elsewhere */
 	bool is_flipped;        /* two are inside a TLS stream, which is not blocking meanwhile */
@@ -78,7 +87,9 @@ typedef struct ownership {
 	uint64_t left_by;       /* its family, of which another task may read on; 0 = it has none */
 	fermata_claim *claims;
 	const fermata_fiber *inside[2]; /* by side: in a call */
+	const fermata_fiber *selects[2]; /* likewise: waits for it alone in stream_select() */
 	const fermata_fiber *asker;     /* has written, and nobody has read since */
+	const fermata_fiber *writer;    /* has written last; compared and nothing else */
 } ownership;
 
 /* Who waits for one. Lies on its C stack. */
@@ -86,7 +97,7 @@ typedef struct turn {
 	fermata_waiter waiter; /* first: the list has these */
 	int fd;
 	fermata_side side;
-	bool is_kept;
+	sharing how;
 } turn;
 
 static struct {
@@ -126,6 +137,18 @@ static bool others_wait(const fermata_fiber *self, int fd, const turn *before)
 {
 	for (const fermata_waiter *one = owners.turns.first; one && one != (const fermata_waiter *)before; one = one->next) {
 		if (((const turn *)one)->fd == fd && !is_family(one->fiber, self)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Whether another one waits to write that came before. */
+static bool is_behind(const fermata_fiber *self, int fd, const turn *mine)
+{
+	for (const fermata_waiter *one = owners.turns.first; one && one != (const fermata_waiter *)mine; one = one->next) {
+		const turn *other = (const turn *)one;
+		if (other->fd == fd && other->side == FERMATA_SIDE_WRITE && one->fiber != self) {
 			return true;
 		}
 	}
@@ -252,24 +275,34 @@ static bool is_at_rest(const ownership *it, int fd)
 /* The queue */
 
 /* Whether a call has to wait for one of another task of the same handler, or of anybody if it belongs to nobody. */
-static bool is_inside(const ownership *it, int fd, const fermata_fiber *self, fermata_side side, bool is_kept)
+static bool is_inside(const ownership *it, int fd, const fermata_fiber *self, fermata_side side, sharing how)
 {
-	if (it->inside[side] && it->inside[side] != self) {
+	if ((it->inside[side] && it->inside[side] != self) || (it->selects[side] && it->selects[side] != self)) {
+		return true;
+	}
+	/* A part of its reply may have come. */
+	if (side == FERMATA_SIDE_WRITE && how == SHARING_IN_PLACE && it->writer && it->writer != self
+			&& it->selects[FERMATA_SIDE_READ] == it->writer) {
 		return true;
 	}
 	/* A reply that another waits for comes first. */
-	return side == FERMATA_SIDE_WRITE && !is_kept && it->asker && it->asker != self
-		&& (it->inside[FERMATA_SIDE_READ] == it->asker || it->inside[FERMATA_SIDE_WRITE] == it->asker || queues(it->asker, fd));
+	return side == FERMATA_SIDE_WRITE && how != SHARING_KEPT && it->asker && it->asker != self
+		&& (it->inside[FERMATA_SIDE_READ] == it->asker || it->inside[FERMATA_SIDE_WRITE] == it->asker
+			|| it->selects[FERMATA_SIDE_READ] == it->asker || it->selects[FERMATA_SIDE_WRITE] == it->asker || queues(it->asker, fd));
 }
 
 /* `mine` is NULL for who is not in the queue yet. */
-static bool may_go_on(ownership *it, int fd, const fermata_fiber *self, fermata_side side, bool is_kept, const turn *mine)
+static bool may_go_on(ownership *it, int fd, const fermata_fiber *self, fermata_side side, sharing how, const turn *mine)
 {
-	if (is_inside(it, fd, self, side, is_kept)) {
+	if (is_inside(it, fd, self, side, how)) {
 		return false;
 	}
-	if (is_kept) {
+	if (how == SHARING_KEPT) {
 		return true;
+	}
+	if (how == SHARING_IN_PLACE) {
+		/* A request is written in parts, and nobody comes in between. */
+		return side == FERMATA_SIDE_READ || it->asker == self || EXPECTED(!owners.turns.first) || !is_behind(self, fd, mine);
 	}
 	if (it->claims && is_family(it->claims->fiber, self)) {
 		/* Before a new beginning others have their turn. */
@@ -289,8 +322,8 @@ static void wake(ownership *it, int fd)
 	for (fermata_waiter *one = owners.turns.first; one; one = one->next) {
 		const turn *next = (turn *)one;
 		if (next->fd == fd && (!first || is_family(first, one->fiber))
-				&& may_go_on(it, fd, one->fiber, next->side, next->is_kept, next)) {
-			first = next->is_kept ? NULL : one->fiber;
+				&& may_go_on(it, fd, one->fiber, next->side, next->how, next)) {
+			first = next->how == SHARING_OWNED ? one->fiber : NULL;
 			fermata_wake(one->fiber);
 		}
 	}
@@ -299,8 +332,9 @@ static void wake(ownership *it, int fd)
 static ZEND_COLD void throw_late(const ownership *it)
 {
 	char place[PLACE_BYTES_MAX] = "another place";
-	if (it->claims && it->claims->fiber->is_listed) {
-		fermata_fiber_place(it->claims->fiber, place, sizeof(place));
+	const fermata_fiber *holder = it->claims ? it->claims->fiber : it->selects[FERMATA_SIDE_READ];
+	if (holder && holder->is_listed) {
+		fermata_fiber_place(holder, place, sizeof(place));
 	}
 	zend_throw_exception_ex(fermata_ce_timeout, 0, "after " ZEND_ULONG_FMT " ms (shared_wait_timeout_ms) another handler or task "
 		"still uses this connection, in %s; give handlers connections of a Fermata\\Pool",
@@ -308,11 +342,11 @@ static ZEND_COLD void throw_late(const ownership *it)
 }
 
 /* False after an exception, or when it was closed. */
-static ZEND_COLD bool wait_for_turn(int fd, fermata_side side, bool is_kept)
+static ZEND_COLD bool wait_for_turn(int fd, fermata_side side, sharing how)
 {
 	fermata_fiber *self = fermata_run.fiber;
 	uint64_t due_ms = fermata_ms_to_due((int64_t)fermata_fibers_shared_wait_ms());
-	turn mine = {.waiter = {.fiber = self}, .fd = fd, .side = side, .is_kept = is_kept};
+	turn mine = {.waiter = {.fiber = self}, .fd = fd, .side = side, .how = how};
 	ownership *it = &owners.at[fd];
 	if (UNEXPECTED(!fermata_hook_may_wait())) {
 		fermata_guard_refuse("stream or socket");
@@ -322,7 +356,7 @@ static ZEND_COLD bool wait_for_turn(int fd, fermata_side side, bool is_kept)
 	if (UNEXPECTED(holder && !fermata_check_deadlock(holder))) {
 		return false;
 	}
-	if (it->claims && is_family(it->claims->fiber, self) && !is_inside(it, fd, self, side, is_kept)) {
+	if (it->claims && is_family(it->claims->fiber, self) && !is_inside(it, fd, self, side, how)) {
 		/* It gives it back to those who wait. */
 		drop_claims(it);
 		wake(it, fd);
@@ -331,7 +365,7 @@ static ZEND_COLD bool wait_for_turn(int fd, fermata_side side, bool is_kept)
 	self->queues_for = fermata_guard_key_of_fd(fd);
 	fermata_wait_result waited = FERMATA_WAIT_WOKEN;
 	bool is_mine = false;
-	while (mine.waiter.list && !(is_mine = may_go_on(&owners.at[fd], fd, self, side, is_kept, &mine))) {
+	while (mine.waiter.list && !(is_mine = may_go_on(&owners.at[fd], fd, self, side, how, &mine))) {
 		waited = fermata_hook_wait(due_ms);
 		if (UNEXPECTED(waited != FERMATA_WAIT_WOKEN)) {
 			break;
@@ -370,6 +404,44 @@ static bool is_blocking(int fd)
 	return flags >= 0 && !(flags & O_NONBLOCK);
 }
 
+static sharing sharing_of(const ownership *it, int fd)
+{
+	return UNEXPECTED(fermata_conversation_is_kept(fd)) ? SHARING_KEPT
+		: UNEXPECTED(it->is_in_place && !it->claims && !is_blocking(fd)) ? SHARING_IN_PLACE : SHARING_OWNED;
+}
+
+void fermata_owner_note_wait(int fd)
+{
+	ownership *it = find(fd);
+	if (it && !it->is_in_place && !it->claims) {
+		it->is_in_place = !is_blocking(fd);
+	}
+}
+
+bool fermata_owner_begin_wait(int fd, fermata_side side)
+{
+	ownership *it = known(fd);
+	const fermata_fiber *self = fermata_run.fiber;
+	/* A wait takes nothing: who finds another one inside waits beside that one. */
+	if (!it || it->inside[side] || it->selects[side] || fermata_conversation_is_kept(fd) || (it->claims ? !is_family(it->claims->fiber, self) : !it->is_in_place)) {
+		return false;
+	}
+	it->selects[side] = self;
+	return true;
+}
+
+void fermata_owner_end_wait(int fd, fermata_side side)
+{
+	ownership *it = known(fd);
+	/* It may have been closed meanwhile. */
+	if (EXPECTED(it && it->selects[side] == fermata_run.fiber)) {
+		it->selects[side] = NULL;
+		if (UNEXPECTED(owners.turns.first)) {
+			wake(it, fd);
+		}
+	}
+}
+
 bool fermata_owner_enter(int fd, fermata_side side, bool *entered)
 {
 	fermata_fiber *self = fermata_run.fiber;
@@ -379,22 +451,22 @@ bool fermata_owner_enter(int fd, fermata_side side, bool *entered)
 	}
 	ownership *it = find(fd);
 	/* While somebody is inside a call TLS has it not blocking. */
-	if (!it || it->inside[side] == self || (!it->claims && !it->inside[!side] && !is_blocking(fd))) {
+	if (!it || it->inside[side] == self || (!it->claims && !it->inside[!side] && !it->is_in_place && !is_blocking(fd))) {
 		return true;
 	}
-	bool is_kept = fermata_conversation_is_kept(fd);
-	if (UNEXPECTED(!may_go_on(it, fd, self, side, is_kept, NULL))) {
+	sharing how = sharing_of(it, fd);
+	if (UNEXPECTED(!may_go_on(it, fd, self, side, how, NULL))) {
 		if (UNEXPECTED(fermata_conversation_is_gone(fd))) {
 			/* Closed by a way that nobody sees. */
 			fermata_owner_closed(fd);
 			return fermata_owner_enter(fd, side, entered);
 		}
-		if (!wait_for_turn(fd, side, is_kept)) {
+		if (!wait_for_turn(fd, side, how)) {
 			return false;
 		}
 		it = &owners.at[fd];
 	}
-	if (EXPECTED(!is_kept)) {
+	if (EXPECTED(how == SHARING_OWNED)) {
 		if (UNEXPECTED(it->is_unanswered)) {
 			take_over(it, fd, self, side);
 		}
@@ -418,6 +490,7 @@ void fermata_owner_leave(int fd, fermata_side side, bool is_done, bool is_timed_
 	it->inside[side] = NULL;
 	if (EXPECTED(is_done)) {
 		it->asker = side == FERMATA_SIDE_WRITE ? fermata_run.fiber : NULL;
+		it->writer = side == FERMATA_SIDE_WRITE ? fermata_run.fiber : it->writer;
 		it->has_replied |= side == FERMATA_SIDE_READ;
 		/* Of what comes now nobody knows whether it is the reply to the first question or to a later one; Redis is counted. */
 		it->is_late &= it->protocol != PROTOCOL_REDIS;
@@ -626,6 +699,11 @@ void fermata_owner_read(int fd, const char *text, size_t len)
 
 /* Ends */
 
+void fermata_owners_forget(void)
+{
+	owners.turns = (fermata_waiters){0};
+}
+
 void fermata_owner_closed(int fd)
 {
 	ownership *it = known(fd);
@@ -695,6 +773,9 @@ void fermata_owners_settle(fermata_fiber *fiber)
 			if (UNEXPECTED(it->inside[side] == fiber)) {
 				it->inside[side] = NULL;
 			}
+			if (UNEXPECTED(it->selects[side] == fiber)) {
+				it->selects[side] = NULL;
+			}
 		}
 		give_back(fiber->claims, fiber->has_failed);
 	}
@@ -730,6 +811,9 @@ void fermata_owners_move(fermata_fiber *from, fermata_fiber *to)
 			if (UNEXPECTED(it->inside[side] == from)) {
 				it->inside[side] = to;
 			}
+			if (UNEXPECTED(it->selects[side] == from)) {
+				it->selects[side] = to;
+			}
 		}
 		if (it->asker == from) {
 			it->asker = to;
@@ -746,8 +830,16 @@ const fermata_fiber *fermata_owner_waited_for(int fd, const fermata_fiber *by)
 	if (it->claims && !is_family(it->claims->fiber, by)) {
 		return is_at_rest(it, fd) ? NULL : it->claims->fiber;
 	}
-	return it->inside[FERMATA_SIDE_READ] && it->inside[FERMATA_SIDE_READ] != by ? it->inside[FERMATA_SIDE_READ]
-		: it->asker != by ? it->asker : NULL;
+	for (int side = 0; side < 2; side++) {
+		if (it->inside[side] && it->inside[side] != by) {
+			return it->inside[side];
+		}
+		if (it->selects[side] && it->selects[side] != by) {
+			return it->selects[side];
+		}
+	}
+	/* One that is not in the queue may have ended. */
+	return it->asker && it->asker != by && queues(it->asker, fd) ? it->asker : NULL;
 }
 
 void fermata_owners_free(void)
