@@ -6,12 +6,17 @@
 
 use std::collections::VecDeque;
 
-use crate::record::{Record, Seq};
+use crate::id::IdRef;
+use crate::record::{LogPlace, Record, Seq};
 use crate::ring::Ring;
 
 /// Positions remembered between two pieces: 8 KiB per client at most. More of them save walks along the channel's
 /// links, which begin at the newest record.
 const FOUND_MAX: usize = 1024;
+
+/// How long a client waits for this machine to reach the place in the log that it has seen on another one, before it is told
+/// that something may be missing.
+const AHEAD_MS_MAX: u64 = 2_000;
 
 /// What comes next for the client.
 #[derive(Debug)]
@@ -36,6 +41,8 @@ pub struct Backlog {
     bounds: Option<Bounds>,
     /// The last thing given was a gap: another one would tell nothing new.
     in_gap: bool,
+    /// The client is ahead of this machine: the place that it has seen, and until when that is waited for, set by the first look.
+    ahead: Option<(LogPlace, Option<u64>)>,
 }
 
 /// Where history began when a client came. The newest record of the ring counts, not how far this worker had read.
@@ -57,7 +64,21 @@ impl Backlog {
             found_up_to: after,
             bounds: None,
             in_gap: false,
+            ahead: None,
         }
+    }
+
+    /// What is published to `channels` after a place in the log that the ring has not reached ([`IdRef::Ahead`]).
+    pub fn ahead(channels: &[&[u8]], place: LogPlace) -> Backlog {
+        Backlog {
+            ahead: Some((place, None)),
+            ..Backlog::new(channels, 0)
+        }
+    }
+
+    /// Whether it waits for the ring to come where the client is; there is nothing to give before.
+    pub fn is_waiting(&self) -> bool {
+        self.ahead.is_some()
     }
 
     /// Its channels.
@@ -65,10 +86,16 @@ impl Backlog {
         self.channels.iter().map(|channel| &**channel)
     }
 
+    fn go_on_after(&mut self, after: Seq) {
+        self.ahead = None;
+        self.after = after;
+        self.found_up_to = after;
+    }
+
     /// Whether everything up to `seq` has been given, and nothing after it. A worker whose reader stands there may go on
     /// with a subscription; one that stands before it has to read on first.
     pub fn is_at(&self, seq: Seq) -> bool {
-        self.found.is_empty() && self.after == seq
+        self.found.is_empty() && self.after == seq && self.ahead.is_none()
     }
 }
 
@@ -82,6 +109,21 @@ impl Ring {
         unix_ms: u64,
         each: &mut dyn FnMut(Missed<'_>) -> bool,
     ) {
+        if let Some((place, until_ms)) = backlog.ahead {
+            let until_ms = until_ms.unwrap_or(unix_ms + AHEAD_MS_MAX);
+            match self.find_place(place) {
+                IdRef::Seq(after) if after <= up_to => backlog.go_on_after(after),
+                IdRef::Seq(_) | IdRef::Ahead(_) if unix_ms < until_ms => {
+                    backlog.ahead = Some((place, Some(until_ms)));
+                    return;
+                }
+                _ => {
+                    backlog.go_on_after(up_to);
+                    each(Missed::Gap);
+                    return;
+                }
+            }
+        }
         let mut record = std::mem::replace(&mut self.record, Record::empty());
         self.give_missed(backlog, up_to, unix_ms, &mut record, each);
         self.record = record;

@@ -2,7 +2,7 @@
 //!
 //! The epoch tells rings apart: an id from before a restart without history must not be taken for a place in the new ring.
 
-use crate::record::Seq;
+use crate::record::{Record, Seq};
 
 /// Longest event id in bytes: two 64-bit numbers in base 36 and the hyphen.
 pub const ID_BYTES_MAX: usize = 27;
@@ -15,6 +15,8 @@ const DIGITS_MAX: usize = 13;
 pub enum IdRef {
     /// A place in this ring.
     Seq(Seq),
+    /// A place in the log that this ring has not reached: the client has seen it on another machine.
+    Ahead(Seq),
     /// An id of another epoch, or one this ring has not given out: what came after it cannot be told.
     Foreign,
     /// Not an event id at all.
@@ -61,6 +63,17 @@ impl Ids {
         let end = prefix_len + text.len();
         buffer[prefix_len..end].copy_from_slice(text);
         &buffer[..end]
+    }
+
+    /// The id of a record as text inside `buffer`: of its place in the log that it comes from, if it comes from one.
+    pub fn of<'b>(&self, record: &Record, buffer: &'b mut [u8; ID_BYTES_MAX]) -> &'b [u8] {
+        match record.log_place() {
+            Some(place) if place.epoch != self.epoch => {
+                Ids::new(place.epoch).text(place.seq, buffer)
+            }
+            Some(place) => self.text(place.seq, buffer),
+            None => self.text(record.seq, buffer),
+        }
     }
 
     /// Reads an id. Only the exact spelling that [`Ids::write`] gives is valid: lower case, no leading zeros.

@@ -4,7 +4,7 @@
 
 use thiserror::Error;
 
-use crate::record::{HEADER_WORDS, SUBSCRIBER_WORDS};
+use crate::record::{HEADER_WORDS, PLACE_WORDS, SUBSCRIBER_WORDS};
 use crate::words::words_for;
 
 /// Longest channel name in bytes. The shortest is one byte.
@@ -48,6 +48,11 @@ pub(crate) const PENDING: usize = 2 * LINE + 1;
 pub(crate) const SAFE: usize = 2 * LINE + 2;
 /// Not zero while the presence table is being changed.
 pub(crate) const DIRTY: usize = 2 * LINE + 3;
+/// The log that records come from (see `log`), 0 = none or not yet; the place in it of the newest record; and the place behind
+/// which the ring's records begin.
+pub(crate) const LOG_EPOCH: usize = 2 * LINE + 4;
+pub(crate) const LOG_SEQ: usize = 2 * LINE + 5;
+pub(crate) const LOG_FLOOR: usize = 2 * LINE + 6;
 /// Position of the oldest record.
 pub(crate) const TAIL: usize = 3 * LINE;
 /// One bit per worker that sleeps and wants to be woken by a publish.
@@ -177,17 +182,17 @@ impl Layout {
             (RING_WORDS_MAX * LINE) as u64,
         )?;
         // Name and data are padded to words each.
-        let record_words_max = HEADER_WORDS
+        let plain_words_max = HEADER_WORDS
             + words_for(CHANNEL_BYTES_MAX)
             + words_for(config.record_bytes_max)
             + 1
             + SUBSCRIBER_WORDS;
         let ring_words = words_for(config.ring_bytes).next_power_of_two();
-        if ring_words < RING_RECORDS_MIN * record_words_max {
+        if ring_words < RING_RECORDS_MIN * plain_words_max {
             return Err(ConfigError::RingTooSmall {
                 bytes: config.ring_bytes,
                 record_bytes_max: config.record_bytes_max,
-                min: RING_RECORDS_MIN * record_words_max * LINE,
+                min: RING_RECORDS_MIN * plain_words_max * LINE,
             });
         }
         let workers = config.workers_max as usize;
@@ -200,7 +205,7 @@ impl Layout {
             buckets_len,
             ring,
             ring_words,
-            record_words_max,
+            record_words_max: plain_words_max + PLACE_WORDS,
             record_bytes_max: config.record_bytes_max,
             workers_max: config.workers_max,
             words: presence.end(),
@@ -228,7 +233,8 @@ impl Layout {
         let sizes = [
             self.buckets_len,
             self.ring_words,
-            self.record_words_max,
+            // As it was before records could have a place in a log, so that history files go on to fit.
+            self.record_words_max - PLACE_WORDS,
             self.workers_max as usize,
             self.presence.members_max,
             self.presence.entry_words,

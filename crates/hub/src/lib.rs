@@ -30,12 +30,14 @@
 #![forbid(unsafe_code)]
 
 mod backlog;
+mod consumer;
 mod follower;
 mod hash;
 mod id;
 mod layout;
 mod local;
 mod lock;
+mod log;
 mod presence;
 mod reader;
 mod record;
@@ -48,6 +50,7 @@ mod tests;
 mod words;
 
 pub use backlog::{Backlog, Missed};
+pub use consumer::Consumer;
 pub use follower::{Follower, Previous};
 pub use hash::ChannelHasher;
 pub use id::{ID_BYTES_MAX, IdRef, Ids};
@@ -58,7 +61,7 @@ pub use local::{Direct, Encode, Gathered, Local, LocalConfig, PayloadSpan, SLICE
 pub use lock::{LockError, Owner};
 pub use presence::{EachMember, Joined, LeaveData, Presence, PresenceError, Swept};
 pub use reader::{Read, Reader};
-pub use record::{Kind, Message, Record, Seq, Subscriber};
+pub use record::{Kind, LogPlace, Message, Record, Seq, Subscriber};
 pub use replay::{Replay, ReplayRange};
 pub use ring::{HEAD_WORDS, OpenError, PublishError, Ring};
 pub use tally::Traffic;

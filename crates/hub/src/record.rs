@@ -1,7 +1,7 @@
 //! Records: what a publish appends, as plain data and as words in the ring.
 //!
 //! In the ring a record is a header of fixed words, then channel, name and data, each padded to whole words, then
-//! the one it concerns, if it concerns one.
+//! the one it concerns, if it concerns one, and its place in the log that it comes from, if it comes from one.
 
 use crate::layout::CHANNEL_BYTES_MAX;
 use crate::words::{WORD_BYTES, words_for};
@@ -12,7 +12,8 @@ pub type Seq = u64;
 // Words of a record's header.
 /// The record's own position.
 pub(crate) const W_STAMP: usize = 0;
-/// Words of the record (32 bits), channel length (8), kind (8), name present (1), concerns one (1).
+/// Words of the record (32 bits), channel length (8), kind (8), name present (1), concerns one (1), has a
+/// place in a log (1).
 pub(crate) const W_SHAPE: usize = 1;
 /// Position of the previous record in the same index bucket, 0 = none.
 pub(crate) const W_PREV: usize = 2;
@@ -29,6 +30,18 @@ pub(crate) const HEADER_WORDS: usize = 7;
 
 /// Words of a [`Subscriber`].
 pub(crate) const SUBSCRIBER_WORDS: usize = 2;
+
+/// Words of a [`LogPlace`].
+pub(crate) const PLACE_WORDS: usize = 2;
+
+/// A place in a log that several machines share: it tells an event's id apart on all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LogPlace {
+    /// Tells logs apart. Never zero.
+    pub epoch: u64,
+    /// Ascends in the log's order.
+    pub seq: u64,
+}
 
 /// One subscriber of one worker. The worker chooses both numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,6 +63,15 @@ impl Subscriber {
         let mut bytes = [0; SUBSCRIBER_WORDS * WORD_BYTES];
         bytes[..WORD_BYTES].copy_from_slice(&self.worker.to_le_bytes());
         bytes[WORD_BYTES..].copy_from_slice(&self.key.to_le_bytes());
+        bytes
+    }
+}
+
+impl LogPlace {
+    pub(crate) fn bytes(self) -> [u8; PLACE_WORDS * WORD_BYTES] {
+        let mut bytes = [0; PLACE_WORDS * WORD_BYTES];
+        bytes[..WORD_BYTES].copy_from_slice(&self.epoch.to_le_bytes());
+        bytes[WORD_BYTES..].copy_from_slice(&self.seq.to_le_bytes());
         bytes
     }
 }
@@ -105,6 +127,7 @@ pub struct Record {
     channel_len: u8,
     has_name: bool,
     concerns_one: bool,
+    has_place: bool,
     name_len: u32,
     data_len: u32,
     /// Channel, name and data, each padded to whole words; longer than they are when reused.
@@ -122,6 +145,7 @@ impl Record {
             channel_len: 0,
             has_name: false,
             concerns_one: false,
+            has_place: false,
             name_len: 0,
             data_len: 0,
             bytes: Vec::new(),
@@ -130,7 +154,7 @@ impl Record {
 
     /// A record made by hand, for what did not come from the ring. `None` when a length is out of range.
     pub fn new(seq: Seq, unix_ms: u64, message: &Message<'_>) -> Option<Record> {
-        let shape = Shape::of(message, false)?;
+        let shape = Shape::of(message, false, false)?;
         let mut record = Record::empty();
         let bytes = record.fill(seq, unix_ms, 0, &shape);
         let parts = [
@@ -169,17 +193,35 @@ impl Record {
         if !self.concerns_one {
             return None;
         }
+        let (worker, key) = self.pair_at(0)?;
+        Some(Subscriber { worker, key })
+    }
+
+    /// Its place in the log that it comes from; `None` for a record of this machine alone.
+    pub fn log_place(&self) -> Option<LogPlace> {
+        if !self.has_place {
+            return None;
+        }
+        let before = if self.concerns_one {
+            SUBSCRIBER_WORDS
+        } else {
+            0
+        };
+        let (epoch, seq) = self.pair_at(before)?;
+        Some(LogPlace { epoch, seq })
+    }
+
+    /// Two words, so many behind the data.
+    fn pair_at(&self, words: usize) -> Option<(u64, u64)> {
         let start = padded(usize::from(self.channel_len))
             + padded(self.name_len as usize)
-            + padded(self.data_len as usize);
+            + padded(self.data_len as usize)
+            + words * WORD_BYTES;
         let (words, _) = self.bytes.get(start..)?.as_chunks::<WORD_BYTES>();
-        let [worker, key, ..] = words else {
+        let [first, second, ..] = words else {
             return None;
         };
-        Some(Subscriber {
-            worker: u64::from_le_bytes(*worker),
-            key: u64::from_le_bytes(*key),
-        })
+        Some((u64::from_le_bytes(*first), u64::from_le_bytes(*second)))
     }
 
     /// Takes over everything but the bytes, and gives the buffer for exactly those.
@@ -191,6 +233,7 @@ impl Record {
         self.channel_len = shape.channel_len;
         self.has_name = shape.has_name;
         self.concerns_one = shape.concerns_one;
+        self.has_place = shape.has_place;
         self.name_len = shape.name_len;
         self.data_len = shape.data_len;
         let len = shape.body_words() * WORD_BYTES;
@@ -209,13 +252,14 @@ pub(crate) struct Shape {
     pub(crate) channel_len: u8,
     pub(crate) has_name: bool,
     pub(crate) concerns_one: bool,
+    pub(crate) has_place: bool,
     pub(crate) name_len: u32,
     pub(crate) data_len: u32,
 }
 
 impl Shape {
     /// `None` when a length does not fit the format.
-    pub(crate) fn of(message: &Message<'_>, concerns_one: bool) -> Option<Shape> {
+    pub(crate) fn of(message: &Message<'_>, concerns_one: bool, has_place: bool) -> Option<Shape> {
         if message.channel.is_empty() || message.channel.len() > CHANNEL_BYTES_MAX {
             return None;
         }
@@ -224,6 +268,7 @@ impl Shape {
             channel_len: u8::try_from(message.channel.len()).ok()?,
             has_name: message.name.is_some(),
             concerns_one,
+            has_place,
             name_len: u32::try_from(message.name.map_or(0, <[u8]>::len)).ok()?,
             data_len: u32::try_from(message.data.len()).ok()?,
         })
@@ -232,7 +277,7 @@ impl Shape {
     /// Reads `W_SHAPE` and `W_LENGTHS`. `None` when they are not what [`Shape::words_of`] writes, or too long.
     pub(crate) fn read(shape: u64, lengths: u64, record_words_max: usize) -> Option<Shape> {
         let flags = shape >> 48;
-        if flags > 3 {
+        if flags > 7 {
             return None;
         }
         let read = Shape {
@@ -240,6 +285,7 @@ impl Shape {
             kind: Kind::from_bits(shape >> 40 & 0xff)?,
             has_name: flags & 1 != 0,
             concerns_one: flags & 2 != 0,
+            has_place: flags & 4 != 0,
             name_len: lengths as u32,
             data_len: (lengths >> 32) as u32,
         };
@@ -257,7 +303,8 @@ impl Shape {
             | u64::from(self.channel_len) << 32
             | (self.kind as u64) << 40
             | u64::from(self.has_name) << 48
-            | u64::from(self.concerns_one) << 49;
+            | u64::from(self.concerns_one) << 49
+            | u64::from(self.has_place) << 50;
         (
             shape,
             u64::from(self.name_len) | u64::from(self.data_len) << 32,
@@ -273,6 +320,7 @@ impl Shape {
             } else {
                 0
             }
+            + if self.has_place { PLACE_WORDS } else { 0 }
     }
 
     pub(crate) fn total_words(&self) -> usize {

@@ -8,7 +8,8 @@
 //! 2. write the record's words behind `HEAD`, where nobody reads,
 //! 3. `PENDING` = its position: from here on the next owner of the lock completes the append if we die,
 //! 4. its index bucket = its position, before `HEAD`, so that a replay up to what a worker has read misses nothing,
-//! 5. `HEAD` = behind it: now it is published.
+//! 5. `LOG_SEQ` = its place in the log, if it comes from one,
+//! 6. `HEAD` = behind it: now it is published.
 //!
 //! A process that dies between two steps has executed all stores before that point and none after it: the kernel
 //! lets no store of a dead process get lost, and whoever learns of the death from the kernel sees them. Release ordering
@@ -29,8 +30,9 @@ use crate::layout::{
     SAFE, SHAPE, SLEEPING, TAIL, VERSION,
 };
 use crate::lock::{self, Guard, LockError, Owner, owner_word};
+use crate::log::LogIndex;
 use crate::reader::Reader;
-use crate::record::{Message, Record, Seq, Subscriber};
+use crate::record::{LogPlace, Message, Record, Seq, Subscriber};
 use crate::sync::{AtomicU64, Ordering, fence};
 use crate::words::Words;
 
@@ -60,6 +62,7 @@ pub struct Ring {
     pub(crate) found: Vec<(Seq, usize)>,
     pub(crate) record: Record,
     pub(crate) texts: crate::presence::Texts,
+    pub(crate) log_index: LogIndex,
     ids: Ids,
 }
 
@@ -220,6 +223,7 @@ impl Ring {
             found: Vec::new(),
             record: Record::empty(),
             texts: Default::default(),
+            log_index: LogIndex::default(),
         }
     }
 
@@ -230,6 +234,7 @@ impl Ring {
             found: Vec::new(),
             record: Record::empty(),
             texts: Default::default(),
+            log_index: LogIndex::default(),
             ..*self
         }
     }
@@ -280,7 +285,7 @@ impl Ring {
         subscriber: Option<Subscriber>,
         unix_ms: u64,
     ) -> Result<Seq, PublishError> {
-        let draft = self.draft_about(message, subscriber)?;
+        let draft = self.draft_about(message, subscriber, None)?;
         let guard = self.lock(who, None)?;
         self.make_room(&guard, who, draft.shape.total_words())?;
         Ok(self.append(&guard, &draft, message, unix_ms))
@@ -369,13 +374,23 @@ impl Ring {
         self.ids
     }
 
-    /// The event id of `seq` as text inside `buffer`.
-    pub fn id_text<'b>(&self, seq: Seq, buffer: &'b mut [u8; ID_BYTES_MAX]) -> &'b [u8] {
-        self.ids.text(seq, buffer)
+    /// The event id of `seq` as text inside `buffer`: what was published up to there, in the log if there is one.
+    pub fn id_text<'b>(&mut self, seq: Seq, buffer: &'b mut [u8; ID_BYTES_MAX]) -> &'b [u8] {
+        match self.place_at(seq) {
+            Some(place) => Ids::new(place.epoch).text(place.seq, buffer),
+            None => self.ids.text(seq, buffer),
+        }
     }
 
-    /// Reads a client's event id. A place this ring has not reached is foreign: it must come from a lost history.
-    pub fn parse_id(&self, text: &[u8]) -> IdRef {
+    /// Reads a client's event id. A place this ring has not reached is foreign: it must come from a lost history. One that it
+    /// has not reached in the log may be that of a client that comes from another machine.
+    pub fn parse_id(&mut self, text: &[u8]) -> IdRef {
+        if let Some(epoch) = self.log_epoch() {
+            return match Ids::new(epoch).parse(text) {
+                IdRef::Seq(seq) => self.find_place(LogPlace { epoch, seq }),
+                other => other,
+            };
+        }
         match self.ids.parse(text) {
             IdRef::Seq(seq) if seq >= self.words.load_acquire(HEAD) => IdRef::Foreign,
             other => other,
@@ -416,7 +431,7 @@ impl Ring {
     }
 
     /// Head and tail, if they make sense together.
-    fn bounds(&self) -> Option<(Seq, Seq)> {
+    pub(crate) fn bounds(&self) -> Option<(Seq, Seq)> {
         let (head, tail) = (self.words.load(HEAD), self.words.load(TAIL));
         let sound = (START..=head).contains(&tail)
             && head < POSITION_MAX

@@ -1,9 +1,9 @@
 //! Appending a record, and completing an append whose process died. The order of the steps is explained in `ring`.
 
 use super::{CURSOR_DEAD, PublishError, Ring};
-use crate::layout::{CHANNEL_BYTES_MAX, HEAD, PENDING, SAFE, TAIL};
+use crate::layout::{CHANNEL_BYTES_MAX, HEAD, LOG_SEQ, PENDING, SAFE, TAIL};
 use crate::lock::{Guard, LockError, Owner};
-use crate::record::{HEADER_WORDS, Message, Seq, Shape, Subscriber, W_SUM};
+use crate::record::{HEADER_WORDS, LogPlace, Message, Seq, Shape, Subscriber, W_SUM};
 use crate::sync::{Ordering, fence};
 use crate::words::{Sum, store_bytes, words_for};
 
@@ -12,19 +12,21 @@ pub(crate) struct Draft {
     pub(crate) shape: Shape,
     pub(crate) hash: u64,
     pub(crate) subscriber: Option<Subscriber>,
+    pub(crate) place: Option<LogPlace>,
 }
 
 impl Ring {
     /// Checks what the caller handed over, before the lock is taken.
     pub(crate) fn draft(&self, message: &Message<'_>) -> Result<Draft, PublishError> {
-        self.draft_about(message, None)
+        self.draft_about(message, None, None)
     }
 
-    /// The same for a message that concerns one subscriber.
+    /// The same for a message that concerns one subscriber, or comes from a log.
     pub(crate) fn draft_about(
         &self,
         message: &Message<'_>,
         subscriber: Option<Subscriber>,
+        place: Option<LogPlace>,
     ) -> Result<Draft, PublishError> {
         let bytes = message
             .data
@@ -35,7 +37,7 @@ impl Ring {
             return Err(PublishError::TooLarge { bytes, max });
         }
         let len = message.channel.len();
-        let shape = Shape::of(message, subscriber.is_some())
+        let shape = Shape::of(message, subscriber.is_some(), place.is_some())
             .ok_or(PublishError::ChannelName { bytes: len })?;
         debug_assert!(
             len <= CHANNEL_BYTES_MAX && shape.total_words() <= self.layout.record_words_max
@@ -44,6 +46,7 @@ impl Ring {
             shape,
             hash: self.hasher.hash(message.channel),
             subscriber,
+            place,
         })
     }
 
@@ -138,11 +141,13 @@ impl Ring {
         }
         let mut body = at + HEADER_WORDS as u64;
         let subscriber = draft.subscriber.map(Subscriber::bytes);
+        let place = draft.place.map(LogPlace::bytes);
         for part in [
             message.channel,
             message.name.unwrap_or_default(),
             message.data,
             subscriber.as_ref().map_or(&[], |bytes| &bytes[..]),
+            place.as_ref().map_or(&[], |bytes| &bytes[..]),
         ] {
             let len = words_for(part.len());
             let (first, second) = self.segments(body, len);
@@ -154,6 +159,9 @@ impl Ring {
         self.words.store(self.place(at + W_SUM as u64), sum.value());
         self.words.store_release(PENDING, at);
         self.words.store_release(bucket, at);
+        if let Some(place) = draft.place {
+            self.words.store(LOG_SEQ, place.seq);
+        }
         self.words.store_release(HEAD, body);
         at
     }
@@ -170,6 +178,9 @@ impl Ring {
         match self.sound_at(head) {
             Some((shape, hash)) if shape.total_words() as u64 <= room => {
                 self.words.store_release(self.bucket(hash), head);
+                if let Some(place) = self.place_in(head, &shape) {
+                    self.words.store(LOG_SEQ, place.seq);
+                }
                 self.words
                     .store_release(HEAD, head + shape.total_words() as u64);
             }

@@ -5,6 +5,7 @@ mod crash;
 mod damage;
 mod fanout;
 mod follower;
+mod log;
 mod many;
 mod presence;
 mod ring;

@@ -350,7 +350,7 @@ fn an_unclean_reboot_changes_the_epoch() {
         let changed = ring.adopt(boot, epoch);
         (changed, ring)
     };
-    let (changed, ring) = reopened(100, 6);
+    let (changed, mut ring) = reopened(100, 6);
     assert!(!changed);
     assert_eq!(ring.parse_id(&id), IdRef::Seq(seq));
     let (changed, mut ring) = reopened(101, 6);

@@ -1,0 +1,76 @@
+//! A ring as a queue with one reader, who keeps what it has read until it says that it needs it no more.
+//!
+//! Publishers wait for the reader as they wait for a worker. Its place is in shared memory and survives it: the next process
+//! that reads begins with the oldest record that was not released.
+
+use crate::layout::{HEAD, SLEEPING};
+use crate::reader::{Read, Reader};
+use crate::record::{Record, Seq};
+use crate::ring::Ring;
+use crate::sync::{Ordering, fence};
+
+/// The reader of a queue.
+pub struct Consumer {
+    ring: Ring,
+    reader: Reader<false>,
+    slot: u32,
+}
+
+impl Ring {
+    /// Reads the ring as a queue in the place of `slot`, which [`Ring::worker_started`] has begun for a process that outlives
+    /// the readers.
+    pub fn consume(&self, slot: u32) -> Consumer {
+        let mut consumer = Consumer {
+            ring: self.twin(),
+            reader: Reader::apart(self.words, &self.layout),
+            slot,
+        };
+        consumer.rewind();
+        consumer
+    }
+}
+
+impl Consumer {
+    /// Reads the next record.
+    pub fn read_next(&mut self, record: &mut Record) -> Read {
+        self.reader.read_next(record)
+    }
+
+    /// Begins again with the oldest record that is not released.
+    pub fn rewind(&mut self) {
+        let cursor = self
+            .ring
+            .words
+            .load(self.ring.layout.slot_cursor(self.slot));
+        self.reader.go_to(cursor);
+    }
+
+    /// Records up to this one, which was read, are not needed any more.
+    pub fn release(&mut self, seq: Seq) {
+        let cursor = self.ring.layout.slot_cursor(self.slot);
+        if seq < self.ring.words.load(cursor) {
+            return;
+        }
+        if let Some(shape) = self.ring.shape_at(seq) {
+            let next = seq + shape.total_words() as u64;
+            self.ring.words.store_release(cursor, next);
+        }
+    }
+
+    /// Announces that the reader is about to sleep. `false` means that there is something to read: do not sleep.
+    pub fn set_sleeping(&self) -> bool {
+        let words = self.ring.words;
+        words
+            .atomic(SLEEPING)
+            .fetch_or(1 << self.slot, Ordering::SeqCst);
+        // Pairs with the fence in `Ring::wake_list`.
+        fence(Ordering::SeqCst);
+        !self.reader.has_more()
+    }
+
+    /// Whether the queue is empty for a reader that has released everything it has read.
+    pub fn is_empty(&self) -> bool {
+        let words = self.ring.words;
+        words.load(self.ring.layout.slot_cursor(self.slot)) == words.load_acquire(HEAD)
+    }
+}

@@ -1,0 +1,215 @@
+//! Records that come from a log which several machines share: their places there, and where those lie in this ring.
+//!
+//! One process per machine reads the log and appends what it says in its order ([`Ring::publish_logged`]). The ring remembers
+//! how far it has come, in the same step that publishes a record, so whoever reads on after a death misses and repeats nothing.
+//! An event's id is its place in the log, which is the same on every machine; a cursor is a position in this ring as ever.
+//!
+//! Positions of places are found by an index that each process keeps for itself and brings up to date when it is asked: it
+//! has every [`EVERY`]th record that the ring still holds, and costs nothing where nobody asks.
+
+use std::collections::VecDeque;
+
+use crate::id::IdRef;
+use crate::layout::{HEAD, LOG_EPOCH, LOG_FLOOR, LOG_SEQ, SAFE, TAIL};
+use crate::lock::{LockError, Owner};
+use crate::record::{HEADER_WORDS, LogPlace, Message, PLACE_WORDS, Seq, Shape, Subscriber};
+use crate::ring::{PublishError, Ring};
+
+/// Records between two that the index has.
+const EVERY: usize = 64;
+
+/// Where places of the log lie, ascending; only what the ring holds.
+#[derive(Default)]
+pub(crate) struct LogIndex {
+    epoch: u64,
+    /// Positions of records, and the place that the ring had reached before each.
+    marks: VecDeque<(Seq, u64)>,
+    /// Everything before this position was looked at.
+    at: Seq,
+    /// The place that was reached there.
+    reached: u64,
+    /// Records since the last mark.
+    since: usize,
+}
+
+impl Ring {
+    /// Says that what follows comes from a log, from behind `floor` on. What the ring holds is dropped, since nobody knows how
+    /// it stands to the log: readers and clients get a gap.
+    ///
+    /// # Errors
+    /// [`LockError`]; try again.
+    pub fn begin_log(&mut self, who: &Owner, floor: LogPlace) -> Result<(), LockError> {
+        let _guard = self.lock(who, None)?;
+        // Whoever takes over from here on finds no log, and begins it anew.
+        self.words.store_release(LOG_EPOCH, 0);
+        let head = self.words.load(HEAD);
+        self.words.store_release(TAIL, head);
+        self.words.store(SAFE, head);
+        self.words.store(LOG_FLOOR, floor.seq);
+        self.words.store(LOG_SEQ, floor.seq);
+        self.words.store_release(LOG_EPOCH, floor.epoch);
+        Ok(())
+    }
+
+    /// Says that what follows does not come from a log. Ids of the log are foreign from now on.
+    pub fn end_log(&mut self) {
+        self.words.store_release(LOG_EPOCH, 0);
+    }
+
+    /// How far the log was read; `None` when nothing of it was.
+    pub fn log_reached(&self) -> Option<LogPlace> {
+        let epoch = self.log_epoch()?;
+        let seq = self.words.load(LOG_SEQ);
+        Some(LogPlace { epoch, seq })
+    }
+
+    /// Appends a record that comes from the log. `None`: the ring has it.
+    ///
+    /// # Errors
+    /// As [`Ring::publish`].
+    pub fn publish_logged(
+        &mut self,
+        who: &Owner,
+        message: &Message<'_>,
+        except: Option<Subscriber>,
+        place: LogPlace,
+        unix_ms: u64,
+    ) -> Result<Option<Seq>, PublishError> {
+        let draft = self.draft_about(message, except, Some(place))?;
+        let guard = self.lock(who, None)?;
+        let is_next = self
+            .log_reached()
+            .is_some_and(|reached| reached.epoch == place.epoch && reached.seq < place.seq);
+        if !is_next {
+            return Ok(None);
+        }
+        self.make_room(&guard, who, draft.shape.total_words())?;
+        Ok(Some(self.append(&guard, &draft, message, unix_ms)))
+    }
+
+    pub(crate) fn log_epoch(&self) -> Option<u64> {
+        match self.words.load_acquire(LOG_EPOCH) {
+            0 => None,
+            epoch => Some(epoch),
+        }
+    }
+
+    /// The place in the log of the record at `at`, whose shape this is.
+    pub(crate) fn place_in(&self, at: Seq, shape: &Shape) -> Option<LogPlace> {
+        let offset = HEADER_WORDS + shape.body_words() - PLACE_WORDS;
+        shape.has_place.then(|| LogPlace {
+            epoch: self.word_at(at, offset),
+            seq: self.word_at(at, offset + 1),
+        })
+    }
+
+    /// The newest place in the log of what lies up to position `seq`. `None` without a log.
+    pub(crate) fn place_at(&mut self, seq: Seq) -> Option<LogPlace> {
+        let epoch = self.bring_up_to_date()?;
+        let index = &self.log_index;
+        let mark = index.marks.partition_point(|&(at, _)| at <= seq);
+        let Some(&(from, before)) = mark.checked_sub(1).and_then(|at| index.marks.get(at)) else {
+            // Before everything that is kept.
+            let oldest = index.marks.front();
+            let before = oldest.map_or(index.reached, |&(_, before)| before);
+            return Some(LogPlace { epoch, seq: before });
+        };
+        let mut reached = before;
+        self.for_each_place(from, index.at, |at, place| {
+            if at <= seq {
+                reached = place;
+            }
+            at <= seq
+        });
+        let seq = reached;
+        Some(LogPlace { epoch, seq })
+    }
+
+    /// Where a client goes on that has everything up to a place of this log.
+    pub(crate) fn find_place(&mut self, place: LogPlace) -> IdRef {
+        if self.bring_up_to_date() != Some(place.epoch) || place.seq < self.words.load(LOG_FLOOR) {
+            return IdRef::Foreign;
+        }
+        let index = &self.log_index;
+        if place.seq > index.reached {
+            return IdRef::Ahead(place.seq);
+        }
+        // The last mark before which everything was up to the place.
+        let mark = index
+            .marks
+            .partition_point(|&(_, before)| before <= place.seq);
+        let Some(&(from, _)) = mark.checked_sub(1).and_then(|at| index.marks.get(at)) else {
+            // Older than everything that is kept: what lies between is a gap if the channel has something there.
+            return IdRef::Seq(0);
+        };
+        let mut found = from - 1;
+        self.for_each_place(from, index.at, |at, seq| {
+            if seq <= place.seq {
+                found = at;
+            }
+            seq <= place.seq
+        });
+        IdRef::Seq(found)
+    }
+
+    /// Has the index cover everything that the ring holds. The log's epoch; `None` without a log.
+    fn bring_up_to_date(&mut self) -> Option<u64> {
+        let epoch = self.log_epoch()?;
+        let mut index = std::mem::take(&mut self.log_index);
+        let (head, tail) = (self.words.load_acquire(HEAD), self.words.load(TAIL));
+        while index.marks.front().is_some_and(|&(at, _)| at < tail) {
+            index.marks.pop_front();
+        }
+        if index.epoch != epoch || index.marks.is_empty() {
+            // What was reached before the oldest record. When none of them comes from the log, all of the log was reached.
+            let mut oldest = None;
+            self.for_each_place(tail, head, |_, seq| {
+                oldest = Some(seq);
+                false
+            });
+            index = LogIndex {
+                epoch,
+                at: tail,
+                reached: oldest.map_or_else(|| self.words.load(LOG_SEQ), |seq| seq - 1),
+                since: EVERY,
+                ..LogIndex::default()
+            };
+        }
+        while index.at < head {
+            let at = index.at;
+            let Some(shape) = self.shape_at(at) else {
+                break;
+            };
+            let place = self.place_in(at, &shape);
+            if !self.still_there(at) {
+                break;
+            }
+            if index.since == EVERY {
+                index.marks.push_back((at, index.reached));
+                index.since = 0;
+            }
+            index.since += 1;
+            index.at += shape.total_words() as u64;
+            if let Some(place) = place {
+                index.reached = place.seq;
+            }
+        }
+        self.log_index = index;
+        Some(epoch)
+    }
+
+    /// Gives position and place of the records that come from the log, from a position up to another, while `each` wants more.
+    fn for_each_place(&self, from: Seq, to: Seq, mut each: impl FnMut(Seq, u64) -> bool) {
+        let mut at = from;
+        while at < to {
+            let Some(shape) = self.shape_at(at) else {
+                return;
+            };
+            let place = self.place_in(at, &shape);
+            if !self.still_there(at) || place.is_some_and(|place| !each(at, place.seq)) {
+                return;
+            }
+            at += shape.total_words() as u64;
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Records that come from a log: their ids are its places, on every machine and after every death.
+
+use super::*;
+use crate::words::crash;
+use crate::{Backlog, IdRef, LogPlace, Missed};
+use proptest::prelude::*;
+
+const EPOCH: u64 = 77;
+
+fn place(seq: u64) -> LogPlace {
+    LogPlace { epoch: EPOCH, seq }
+}
+
+fn id(text: &str) -> Vec<u8> {
+    crate::Ids::new(EPOCH)
+        .text(
+            text.parse().expect("a number"),
+            &mut [0; crate::ID_BYTES_MAX],
+        )
+        .to_vec()
+}
+
+/// What a client of channel `c` gets that has everything up to a place: places, and `None` for a gap.
+fn resumed(ring: &mut Ring, seq: u64, up_to: Seq) -> Vec<Option<u64>> {
+    let mut backlog = match ring.parse_id(&id(&seq.to_string())) {
+        IdRef::Seq(after) => Backlog::new(&[b"c"], after),
+        IdRef::Ahead(seq) => Backlog::ahead(&[b"c"], place(seq)),
+        IdRef::Foreign => return vec![None],
+        IdRef::Invalid => panic!("the id is valid"),
+    };
+    let mut got = Vec::new();
+    ring.next_missed(&mut backlog, up_to, 0, &mut |missed| {
+        got.push(match missed {
+            Missed::Record(record) => Some(record.log_place().expect("it comes from the log").seq),
+            Missed::Gap => None,
+        });
+        true
+    });
+    assert_eq!(backlog.is_waiting(), !backlog.is_at(up_to));
+    got
+}
+
+proptest! {
+    /// The log has two channels; records of this machine lie between them, and the ring overwrites what is old.
+    #[test]
+    fn every_place_resumes_with_what_follows_it_or_a_gap(
+        steps in proptest::collection::vec((0..3u8, 1..4u64, 0..40usize), 1..300),
+        floor in 0..5u64,
+        asks_early: bool,
+    ) {
+        let config = small();
+        let mut ring = Ring::create(memory(&config), &config, 1, 2).unwrap();
+        let mut reader = ring.worker_started(&worker(0), 0).unwrap();
+        ring.begin_log(&worker(0), place(floor)).unwrap();
+        let mut last = floor;
+        let mut published = Vec::new();
+        for (what, ahead, len) in steps {
+            let data = vec![7; len];
+            if what == 2 {
+                ring.publish(&worker(0), &message(b"own", &data), 0).unwrap();
+            } else {
+                last += ahead;
+                let channel = [&b"c"[..], b"d"][usize::from(what)];
+                let at = ring.publish_logged(&worker(0), &message(channel, &data), None, place(last), 0).unwrap();
+                published.push((at.unwrap(), last, what == 0));
+                let again = ring.publish_logged(&worker(0), &message(channel, &data), None, place(last), 0).unwrap();
+                prop_assert_eq!(again, None);
+            }
+            read_all(&mut reader);
+            if asks_early {
+                prop_assert_eq!(ring.place_at(ring.newest()), Some(place(last)));
+            }
+        }
+        prop_assert_eq!(ring.log_reached(), Some(place(last)));
+        let up_to = ring.newest();
+        for &(at, seq, _) in published.iter().rev().take(8) {
+            let mut buffer = [0; crate::ID_BYTES_MAX];
+            if ring.place_at(at) == Some(place(seq)) {
+                prop_assert_eq!(ring.id_text(at, &mut buffer), &id(&seq.to_string())[..]);
+            }
+        }
+        prop_assert_eq!(ring.place_at(up_to), Some(place(last)));
+        for seq in 0..=last {
+            let got = resumed(&mut ring, seq, up_to);
+            let all: Vec<u64> = published.iter().filter(|it| it.2 && it.1 > seq).map(|it| it.1).collect();
+            let given: Vec<u64> = got.iter().flatten().copied().collect();
+            prop_assert!(all.ends_with(&given), "{seq}: {got:?} of {all:?}");
+            // A stranger's record in the same bucket may be a reason for a gap as well.
+            let is_whole = given.len() == all.len() && seq >= floor;
+            prop_assert!(is_whole || got.first() == Some(&None), "{seq}: {got:?} of {all:?}");
+            prop_assert!(seq != last || got.is_empty(), "{got:?}");
+        }
+    }
+}
+
+#[test]
+fn a_client_that_is_ahead_waits_and_gets_nothing_twice() {
+    let config = small();
+    let mut ring = Ring::create(memory(&config), &config, 1, 2).unwrap();
+    ring.begin_log(&worker(0), place(0)).unwrap();
+    let publish = |ring: &mut Ring, seq| {
+        ring.publish_logged(&worker(0), &message(b"c", b""), None, place(seq), 0)
+            .unwrap();
+    };
+    publish(&mut ring, 1);
+    assert_eq!(ring.parse_id(&id("3")), IdRef::Ahead(3));
+    let mut backlog = Backlog::ahead(&[b"c"], place(3));
+    let mut got = Vec::new();
+    let mut give = |ring: &mut Ring, unix_ms: u64| {
+        let up_to = ring.newest();
+        ring.next_missed(&mut backlog, up_to, unix_ms, &mut |missed| {
+            got.push(match missed {
+                Missed::Record(record) => record.log_place().map(|place| place.seq),
+                Missed::Gap => None,
+            });
+            true
+        });
+        backlog.is_at(up_to)
+    };
+    assert!(!give(&mut ring, 10));
+    publish(&mut ring, 2);
+    assert!(!give(&mut ring, 11));
+    publish(&mut ring, 3);
+    publish(&mut ring, 4);
+    assert!(give(&mut ring, 12));
+    assert_eq!(got, [Some(4)]);
+    // One that never comes is a gap in the end.
+    let mut backlog = Backlog::ahead(&[b"c"], place(1000));
+    let up_to = ring.newest();
+    let mut gaps = 0;
+    for unix_ms in [0, 1_999, 2_000] {
+        assert_eq!(gaps, 0);
+        ring.next_missed(&mut backlog, up_to, unix_ms, &mut |_| {
+            gaps += 1;
+            true
+        });
+    }
+    assert!(gaps == 1 && backlog.is_at(up_to));
+}
+
+#[test]
+fn a_new_log_and_the_end_of_one_are_gaps() {
+    let config = small();
+    let mut ring = Ring::create(memory(&config), &config, 1, 2).unwrap();
+    let mut reader = ring.worker_started(&worker(0), 0).unwrap();
+    ring.begin_log(&worker(0), place(9)).unwrap();
+    ring.publish_logged(&worker(0), &message(b"c", b""), None, place(10), 0)
+        .unwrap();
+    let other = LogPlace { epoch: 5, seq: 0 };
+    ring.begin_log(&worker(0), other).unwrap();
+    let mut record = Record::empty();
+    assert_eq!(reader.read_next(&mut record), Read::Lost);
+    assert_eq!(ring.parse_id(&id("10")), IdRef::Foreign);
+    assert_eq!(
+        ring.publish_logged(&worker(0), &message(b"c", b""), None, place(11), 0),
+        Ok(None)
+    );
+    ring.end_log();
+    assert_eq!(ring.log_reached(), None);
+    assert_eq!(ring.parse_id(b"5-0"), IdRef::Foreign);
+}
+
+#[test]
+fn a_record_of_the_log_killed_at_any_step_is_in_the_ring_once() {
+    let config = small();
+    for step in 0.. {
+        let words = memory(&config);
+        let mut ring = Ring::create(words, &config, 1, 2).unwrap();
+        let mut reader = ring.worker_started(&worker(0), 0).unwrap();
+        ring.begin_log(&worker(0), place(0)).unwrap();
+        let mut seq = 0;
+        let publish = |ring: &mut Ring, who: &Owner, seq| {
+            ring.publish_logged(who, &message(b"c", &[1; 30]), None, place(seq), 0)
+                .unwrap();
+        };
+        while seq < 20 {
+            seq += 1;
+            publish(&mut ring, &worker(0), seq);
+            read_all(&mut reader);
+        }
+        let done = crash::run(step, || publish(&mut ring, &doomed(1), 21));
+        // The next one goes on from what the ring says that it has, whether or not it has the lock first.
+        let mut ring = attach(words, &config);
+        ring.worker_ended(&master(), 1, doomed(1).pid, 0).unwrap();
+        let reached = ring.log_reached().unwrap().seq;
+        assert!(reached == 20 || reached == 21, "{reached}");
+        publish(&mut ring, &worker(0), 21);
+        publish(&mut ring, &worker(0), 22);
+        let mut record = Record::empty();
+        let mut places = Vec::new();
+        while reader.read_next(&mut record) == Read::Record {
+            places.push(record.log_place().unwrap().seq);
+        }
+        assert_eq!(places, [21, 22], "killed before step {step}");
+        if done.is_some() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_queue_keeps_what_its_reader_has_not_released() {
+    let config = small();
+    let words = memory(&config);
+    let mut ring = Ring::create(words, &config, 1, 2).unwrap();
+    ring.worker_started(&worker(0), 0).unwrap();
+    let mut seqs = Vec::new();
+    let error = loop {
+        match ring.publish(&worker(1), &message(b"q", &[1; 30]), 0) {
+            Ok(seq) => seqs.push(seq),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error, crate::PublishError::Behind { slot: 0 });
+    let mut record = Record::empty();
+    let mut first = ring.consume(0);
+    assert!(!first.set_sleeping() && !first.is_empty());
+    for _ in 0..3 {
+        assert_eq!(first.read_next(&mut record), Read::Record);
+    }
+    first.release(seqs[1]);
+    // A release of what is released changes nothing.
+    first.release(seqs[0]);
+    // It dies here, and the next one begins behind what was released.
+    let mut second = attach(words, &config).consume(0);
+    for &seq in &seqs[2..] {
+        assert_eq!(second.read_next(&mut record), Read::Record);
+        assert_eq!(record.seq, seq);
+    }
+    assert_eq!(second.read_next(&mut record), Read::Empty);
+    second.rewind();
+    assert_eq!(second.read_next(&mut record), Read::Record);
+    assert_eq!(record.seq, seqs[2]);
+    ring.publish(&worker(1), &message(b"q", &[1; 30]), 0)
+        .unwrap();
+}
