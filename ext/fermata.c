@@ -298,18 +298,22 @@ static void print_features(void)
 	}
 }
 
-/* Keys are for nobody who may see phpinfo(): what follows key= or verify-key= becomes ***. The caller frees. */
+/* Keys are for nobody who may see phpinfo(): what follows key= or verify-key= becomes ***, and so does what stands before the host
+ * in a URL. The caller frees. */
 static char *without_keys(const char *value)
 {
 	smart_str text = {0};
 	while (*value) {
-		const char *key = strstr(value, "key=");
-		size_t len = key ? (size_t)(key - value) + strlen("key=") : strlen(value);
+		const char *key = strstr(value, "key="), *host = strstr(value, "//");
+		bool is_key = key && (!host || key < host);
+		const char *next = is_key ? key : host;
+		size_t len = next ? (size_t)(next - value) + strlen(is_key ? "key=" : "//") : strlen(value);
 		smart_str_appendl(&text, value, len);
 		value += len;
-		if (key) {
+		size_t secret = strcspn(value, is_key ? "& \t\r\n" : "@/? \t\r\n");
+		if (next && (is_key || value[secret] == '@')) {
 			smart_str_appends(&text, "***");
-			value += strcspn(value, "& \t\r\n");
+			value += secret;
 		}
 	}
 	smart_str_0(&text);

@@ -38,6 +38,8 @@ namespace Fermata {
          *        else none.
          * @param array|null $proxyHeaders list<string> of the headers that the proxies of $trustedProxies write: "forwarded", or
          *        some of "x-forwarded-for", "x-forwarded-proto" and "x-forwarded-host". Default: the first two of these.
+         * @param string|null $cluster "nats://HOST:PORT", or several with commas between them: the log that several machines share,
+         *        so that what one publishes reaches the clients of all. Default: none.
          * @throws Exception\ConfigurationException when a value is outside its range; the message names the setting
          */
         public function __construct(
@@ -53,6 +55,7 @@ namespace Fermata {
             ?string $metrics = null,
             #[\SensitiveParameter] ?string $gripUrl = null,
             ?array $proxyHeaders = null,
+            #[\SensitiveParameter] ?string $cluster = null,
         ) {}
 
         /**

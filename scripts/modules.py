@@ -30,7 +30,7 @@ ALLOWED = {
     "tls": {"io"},
     "origin": {"grip"},
     "load": {"io", "proto", "tls"},
-    "engine": {"config", "hub", "io", "proto", "tls"},
+    "engine": {"cluster", "config", "hub", "io", "proto", "tls"},
     "edge": {"config", "engine", "grip", "io", "proto", "tls"},
     "gateway": {"config", "engine", "io", "pusher", "tls"},
     "ffi": {"config", "engine", "grip", "io", "origin", "proto", "tls"},

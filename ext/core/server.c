@@ -218,12 +218,12 @@ static bool set_ini(fermata_server *server)
 
 ZEND_METHOD(Fermata_Server, __construct)
 {
-	zend_string *listen = NULL, *control = NULL, *metrics = NULL, *grip_url = NULL;
+	zend_string *listen = NULL, *control = NULL, *metrics = NULL, *grip_url = NULL, *cluster = NULL;
 	HashTable *listens = NULL, *proxies = NULL, *proxy_headers = NULL;
 	zend_long workers = 0;
 	bool workers_null = true;
 	zval *limits = NULL, *history = NULL, *log = NULL, *tls = NULL, *access_log = NULL, count;
-	ZEND_PARSE_PARAMETERS_START(0, 12)
+	ZEND_PARSE_PARAMETERS_START(0, 13)
 		Z_PARAM_OPTIONAL
 		Z_PARAM_ARRAY_HT_OR_STR_OR_NULL(listens, listen)
 		Z_PARAM_LONG_OR_NULL(workers, workers_null)
@@ -237,6 +237,7 @@ ZEND_METHOD(Fermata_Server, __construct)
 		Z_PARAM_STR_OR_NULL(metrics)
 		Z_PARAM_STR_OR_NULL(grip_url)
 		Z_PARAM_ARRAY_HT_OR_NULL(proxy_headers)
+		Z_PARAM_STR_OR_NULL(cluster)
 	ZEND_PARSE_PARAMETERS_END();
 	if ((listens && !fermata_strings_check(listens, 1)) || (proxies && zend_hash_num_elements(proxies) && !fermata_strings_check(proxies, 8))
 		|| (proxy_headers && !fermata_strings_check(proxy_headers, 12))) {
@@ -267,6 +268,7 @@ ZEND_METHOD(Fermata_Server, __construct)
 		|| !set_properties(server, access_log)
 		|| (metrics && !set(server, FERMATA_LITERAL("metrics_listen"), fermata_str(metrics), FM_SOURCE_CODE))
 		|| (grip_url && !set(server, FERMATA_LITERAL("grip_url"), fermata_str(grip_url), FM_SOURCE_CODE))
+		|| (cluster && !set(server, FERMATA_LITERAL("cluster"), fermata_str(cluster), FM_SOURCE_CODE))
 		|| !set_properties(server, tls)) {
 		RETURN_THROWS();
 	}

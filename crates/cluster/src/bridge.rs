@@ -64,7 +64,7 @@ pub struct Options {
     /// Most bytes of it.
     pub bytes_max: u64,
     /// On how many servers it is.
-    pub replicas: u8,
+    pub replicas: u16,
     /// Most messages of the past that a node begins with.
     pub past_max: u64,
 }
@@ -371,6 +371,16 @@ impl Bridge {
             );
             self.reject(record.outbox, cause);
         }
+    }
+
+    /// Takes a record of the outbox that is not to be sent any more.
+    pub fn discard(&mut self, outbox: u64, now_ms: u64) {
+        self.in_flight.push_back(InFlight {
+            outbox,
+            sent_ms: now_ms,
+            is_done: true,
+        });
+        self.settle(outbox);
     }
 
     /// What comes next; call it until there is nothing, after every other call.

@@ -16,7 +16,7 @@ pub(crate) struct NewStream<'a> {
     pub subjects: &'a str,
     pub age_ns_max: u64,
     pub bytes_max: u64,
-    pub replicas: u8,
+    pub replicas: u16,
     pub duplicates_ns: u64,
 }
 

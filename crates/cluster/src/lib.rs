@@ -9,7 +9,7 @@
 //! # What holds
 //!
 //! - A record is accepted only when the log has acknowledged it. What was sent and not acknowledged when a connection ends is
-//!   sent again under the same id, by which the log knows it ([`wire`]'s `Nats-Msg-Id`).
+//!   sent again under the same id, by which the log knows it (`Nats-Msg-Id`).
 //! - Records come out in the log's order, each once, and without holes: a hole is an [`Event::Begin`], which tells every client
 //!   that something may be missing.
 //! - Whatever the log says is checked; what cannot be understood ends the connection, and never the process.

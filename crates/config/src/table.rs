@@ -193,6 +193,18 @@ settings! {
     balance: String = "on", Kind::Choice(&["on", "off"]), None,
         "Whether a connection that stays open after its first answer moves to the worker that has the fewest.\n\
          Without it the kernel spreads connections by a hash, which is uneven while there are few.";
+    cluster: Option<String> = "", Kind::LogServers, Some("Server cluster"),
+        "Servers of NATS whose JetStream is the log that several machines share: what one of them publishes, clients of all of them get, in one order and under one id.\n\
+         nats://HOST:PORT, or with nats://USER:PASSWORD@HOST:PORT, several with commas between them; docs/cluster.md says what is guaranteed.\n\
+         Empty keeps channels on this machine.";
+    cluster_prefix: String = "fermata", Kind::Label, None,
+        "Name of the application in the log: machines with the same prefix share their channels.\n\
+         Events are published below this subject and kept in the stream FERMATA_ and the prefix.";
+    cluster_replicas: u16 = "1", Kind::Count { min: 1, max: 5, unit: "copies" }, None,
+        "On how many servers of NATS the log is kept, when it is not there and is made.\n\
+         3 survives the loss of one server; a single server can have 1 only.";
+    cluster_bytes_max: u64 = "1g", Kind::Bytes { min: MIB, max: 1024 * GIB }, None,
+        "Size of the log, when it is not there and is made; what is older than history_age_ms_max, or does not fit, is removed.";
     control: Option<String> = "", Kind::Control, Some("Server control"),
         "Unix socket on which other processes publish.\n\
          Empty means none.\n\

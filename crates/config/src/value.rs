@@ -7,6 +7,9 @@ use crate::listen::{Listen, parse_control};
 use crate::networks::Networks;
 use crate::proxy_headers::ProxyHeaders;
 
+/// Longest [`Kind::Label`].
+const LABEL_BYTES_MAX: usize = 64;
+
 /// What text a setting accepts, with its bounds. Bounds are inclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -39,6 +42,11 @@ pub enum Kind {
     ProxyHeaders,
     /// URLs of GRIP edges with blanks between them, or empty for none. They may hold keys, so no message repeats them.
     Edges,
+    /// `nats://HOST:PORT`, several with commas between them, or empty for none. They may hold passwords, so no message repeats
+    /// them.
+    LogServers,
+    /// Letters, digits, `_` and `-`.
+    Label,
     /// A size in bytes; the suffixes `k`, `m` and `g` multiply by 1024, 1024² and 1024³.
     Bytes {
         /// Smallest accepted value.
@@ -67,7 +75,8 @@ impl Kind {
             Self::Paths => "paths",
             Self::Networks => "networks",
             Self::ProxyHeaders => "headers",
-            Self::Edges => "URLs",
+            Self::Edges | Self::LogServers => "URLs",
+            Self::Label => "name",
             Self::Choice(_) => "word",
             Self::Count { .. } => "number",
             Self::Bytes { .. } => "size",
@@ -90,6 +99,8 @@ impl Kind {
             | Self::Networks
             | Self::ProxyHeaders
             | Self::Edges
+            | Self::LogServers
+            | Self::Label
             | Self::Choice(_) => "",
         }
     }
@@ -116,6 +127,10 @@ impl Kind {
             Self::Edges => {
                 "http://HOST:PORT?key=KEY, several with blanks, or empty for none".to_owned()
             }
+            Self::LogServers => {
+                "nats://HOST:PORT, several with commas, or empty for none".to_owned()
+            }
+            Self::Label => format!("1 to {LABEL_BYTES_MAX} letters, digits, _ and -"),
             Self::Choice(words) => words.join(", "),
             Self::Count { min, max, .. } => format!("{min} to {max}"),
             Self::Bytes { min, max } => format!("{} to {}", bytes_text(*min), bytes_text(*max)),
@@ -138,6 +153,8 @@ impl Kind {
             Self::Paths => "file paths with commas between them, or nothing".to_owned(),
             Self::Networks => "addresses such as 127.0.0.1, networks such as 10.0.0.0/8, or unix, with commas between them, or nothing".to_owned(),
             Self::ProxyHeaders => "one or more of forwarded, x-forwarded-for, x-forwarded-proto and x-forwarded-host, with commas between them".to_owned(),
+            Self::LogServers => "nats://HOST:PORT, several with commas between them, or nothing".to_owned(),
+            Self::Label => format!("1 to {LABEL_BYTES_MAX} letters, digits, _ and -"),
             Self::Edges => "the URL of an edge's control port, such as http://localhost:5561?key=SECRET, several with blanks between them, or nothing".to_owned(),
             Self::Choice([only]) => format!("{only}, the only choice"),
             Self::Choice(words) => format!("one of {}", words.join(", ")),
@@ -171,6 +188,8 @@ impl Kind {
             | Self::Networks
             | Self::ProxyHeaders
             | Self::Edges
+            | Self::LogServers
+            | Self::Label
             | Self::Choice(_) => {
                 return Err("not a number".to_owned());
             }
@@ -256,6 +275,13 @@ impl Value for String {
     fn read(text: &str, kind: &Kind) -> Result<Self, String> {
         match kind {
             Kind::Addresses => Listen::parse_list(text).map(|_| text.to_owned()),
+            Kind::Label => {
+                let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+                match (1..=LABEL_BYTES_MAX).contains(&text.len()) && text.bytes().all(is_plain) {
+                    true => Ok(text.to_owned()),
+                    false => Err("not such a name".to_owned()),
+                }
+            }
             _ => kind.word(text),
         }
     }
@@ -273,6 +299,11 @@ impl Value for Option<String> {
             Kind::Account => match text.contains([':', ' ', '\t', '\n', '\0']) {
                 false => Ok(Some(text.to_owned())),
                 true => Err("not a name".to_owned()),
+            },
+            // The engine reads them as a whole.
+            Kind::LogServers => match text.starts_with("nats://") {
+                true => Ok(Some(text.to_owned())),
+                false => Err("not a list of nats:// addresses".to_owned()),
             },
             Kind::Edges => {
                 let is_url =

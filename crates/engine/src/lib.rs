@@ -56,6 +56,9 @@
 //! names it (`Subscriber`), and only that cursor skips the frame.
 //! A message for a socket of another worker goes through the ring, on a channel that only that worker reads.
 //!
+//! With a cluster (`channels/cluster`) what workers publish goes into an outbox, from which the bridge process
+//! (`master/bridge_process.rs`) takes it to a log that machines share; that process appends what the log says to the ring.
+//!
 //! # Decisions and their price
 //!
 //! **One process per core, `SO_REUSEPORT` each.** Nothing is handed over on the request path, and a crash has one worker's
@@ -105,6 +108,7 @@ mod worker;
 pub use admin::publisher::{PublisherError, publish};
 pub use admin::stats;
 pub use admin::stats::MoreMetrics;
+pub use channels::cluster::ClusterError;
 pub use channels::encode::{ChannelEvent, Encoding, WriteMessage};
 pub use channels::follow::{Archive, Followed, Follower, Published};
 pub use channels::hold::{Hold, HoldError};

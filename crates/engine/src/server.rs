@@ -154,6 +154,11 @@ impl Server {
         self.program.companion = Some(name.to_owned());
     }
 
+    /// Lets channels span several machines where the setting `cluster` says so; without this call such a start fails.
+    pub fn allow_cluster(&mut self) {
+        self.program.allows_cluster = true;
+    }
+
     /// Binds the listeners and forks the workers.
     ///
     /// Returns once in every worker and companion, and once in the calling process after all workers have ended.

@@ -12,6 +12,7 @@ use crate::admin::blocking::Blocking;
 use crate::admin::stats::{Reporter, Shared};
 use crate::admin::trace::{Sink, Tracing};
 use crate::channels::Channels;
+use crate::channels::cluster::Outbox;
 use crate::embed::waiting::Waiting;
 use crate::embed::wires::Wires;
 use crate::http::Http;
@@ -47,6 +48,8 @@ pub struct Parts {
     pub link: Option<Link>,
     /// The ring of records, shared by all workers.
     pub ring: Ring,
+    /// Where what is published goes that is for other machines as well.
+    pub(crate) outbox: Option<Outbox>,
     /// Where its figures are read, shared by all workers.
     pub stats: Shared,
     /// What requests are matched against.
@@ -96,7 +99,15 @@ impl<D: Driver> Worker<D> {
         }
         let (now_ms, unix_ms) = (driver.now_ms(), driver.unix_ms());
         let (settings, stats) = (parts.settings, parts.stats);
-        let channels = Channels::new(slot, &settings, parts.ring, parts.wakers, now_ms, unix_ms)?;
+        let channels = Channels::new(
+            slot,
+            &settings,
+            parts.ring,
+            parts.wakers,
+            parts.outbox,
+            now_ms,
+            unix_ms,
+        )?;
         stats.worker_started(slot, index, channels.owner.pid, unix_ms);
         stats.set_takes(slot, true);
         let mut net = Net::new(driver);

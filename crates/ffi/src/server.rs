@@ -107,9 +107,9 @@ pub extern "C" fn fm_setting_at(
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_server_new() -> Option<Box<FmServer>> {
     ask(NOTHING, None, |()| {
-        Some(Box::new(FmServer {
-            server: Server::new(),
-        }))
+        let mut server = Server::new();
+        server.allow_cluster();
+        Some(Box::new(FmServer { server }))
     })
 }
 

@@ -38,6 +38,7 @@ mod layout;
 mod local;
 mod lock;
 mod log;
+mod log_index;
 mod presence;
 mod reader;
 mod record;

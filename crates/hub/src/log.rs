@@ -7,30 +7,15 @@
 //! Positions of places are found by an index that each process keeps for itself and brings up to date when it is asked: it
 //! has every [`EVERY`]th record that the ring still holds, and costs nothing where nobody asks.
 
-use std::collections::VecDeque;
-
 use crate::id::IdRef;
 use crate::layout::{HEAD, LOG_EPOCH, LOG_FLOOR, LOG_SEQ, SAFE, TAIL};
 use crate::lock::{LockError, Owner};
+use crate::log_index::LogIndex;
 use crate::record::{HEADER_WORDS, LogPlace, Message, PLACE_WORDS, Seq, Shape, Subscriber};
 use crate::ring::{PublishError, Ring};
 
 /// Records between two that the index has.
 const EVERY: usize = 64;
-
-/// Where places of the log lie, ascending; only what the ring holds.
-#[derive(Default)]
-pub(crate) struct LogIndex {
-    epoch: u64,
-    /// Positions of records, and the place that the ring had reached before each.
-    marks: VecDeque<(Seq, u64)>,
-    /// Everything before this position was looked at.
-    at: Seq,
-    /// The place that was reached there.
-    reached: u64,
-    /// Records since the last mark.
-    since: usize,
-}
 
 impl Ring {
     /// Says that what follows comes from a log, from behind `floor` on. What the ring holds is dropped, since nobody knows how

@@ -30,7 +30,7 @@ use crate::layout::{
     SAFE, SHAPE, SLEEPING, TAIL, VERSION,
 };
 use crate::lock::{self, Guard, LockError, Owner, owner_word};
-use crate::log::LogIndex;
+use crate::log_index::LogIndex;
 use crate::reader::Reader;
 use crate::record::{LogPlace, Message, Record, Seq, Subscriber};
 use crate::sync::{AtomicU64, Ordering, fence};

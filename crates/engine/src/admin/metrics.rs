@@ -1,8 +1,8 @@
 //! The address for metrics and health: plain HTTP, read only, away from the public listeners.
 //!
 //! `GET /metrics` is the text for Prometheus, `GET /stats` the same figures as JSON. `GET /health/live`
-//! answers as long as a worker's loop goes round; `GET /health/ready` turns 503 when the server stops,
-//! so that a load balancer sends nobody more. The listener is shared: any worker that is free answers
+//! answers as long as a worker's loop goes round; `GET /health/ready` turns 503 when the server stops or
+//! the log of its cluster is not there, so that a load balancer sends nobody more. The listener is shared: any worker that is free answers
 //! for all.
 
 use fermata_io::Driver;
@@ -72,6 +72,11 @@ impl<D: Driver> Worker<D> {
             (b"GET" | b"HEAD", b"/health/ready") if self.reporter.shared.is_stopping() => {
                 (503, TEXT, "stopping\n".to_owned())
             }
+            (b"GET" | b"HEAD", b"/health/ready") if !self.channels.is_log_ready() => (
+                503,
+                TEXT,
+                "the log of the cluster is not there\n".to_owned(),
+            ),
             (b"GET" | b"HEAD", b"/health/ready") => (200, TEXT, "ready\n".to_owned()),
             (_, path) if is_known(path) => (405, TEXT, "Figures are read by GET.\n".to_owned()),
             _ => {

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use fermata_hub::{Encode, ID_BYTES_MAX, Ids, Kind, PayloadSpan, Record, Seq};
+use fermata_hub::{Encode, ID_BYTES_MAX, Ids, Kind, PayloadSpan, Record};
 use fermata_proto::ws::deflate::Compressor;
 use fermata_proto::ws::frame::{Opcode, Reserved};
 use fermata_proto::ws::{frame, message as text};
@@ -164,7 +164,7 @@ impl Encoder {
         let event = match record.kind {
             Kind::Message => ChannelEvent::Message {
                 channel,
-                id: self.ids.text(record.seq, &mut id),
+                id: self.ids.of(record, &mut id),
                 name: record.name(),
                 data,
             },
@@ -213,10 +213,15 @@ impl Encoder {
     }
 
     /// Tells a socket where it stands in a channel, so that it can resume before it got anything.
-    pub fn socket_position(&mut self, channel: &[u8], seq: Seq, out: &mut Vec<u8>) {
+    pub fn socket_position(&mut self, channel: &[u8], id: &[u8], out: &mut Vec<u8>) {
         self.payload.clear();
-        let id = Some((&self.ids, seq));
-        envelope(&mut self.payload, Some(channel), id, Some(b"position"), b"");
+        envelope(
+            &mut self.payload,
+            Some(channel),
+            Some(id),
+            Some(b"position"),
+            b"",
+        );
         text_frame(&self.payload, out);
     }
 }
@@ -302,13 +307,9 @@ fn payload<'a>(
     }
     scratch.clear();
     let channel = Some(record.channel());
-    envelope(
-        scratch,
-        channel,
-        Some((ids, record.seq)),
-        name,
-        record.data(),
-    );
+    let mut id = [0; ID_BYTES_MAX];
+    let id = Some(ids.of(record, &mut id));
+    envelope(scratch, channel, id, name, record.data());
     Some(scratch)
 }
 
@@ -324,20 +325,14 @@ fn socket_gap(channel: Option<&[u8]>, reason: &str, out: &mut Vec<u8>) {
 fn envelope(
     out: &mut Vec<u8>,
     channel: Option<&[u8]>,
-    id: Option<(&Ids, Seq)>,
+    id: Option<&[u8]>,
     name: Option<&[u8]>,
     data: &[u8],
 ) {
     out.extend_from_slice(b"{\"channel\":");
     json_string(out, channel);
     out.extend_from_slice(b",\"id\":");
-    match id {
-        Some((ids, seq)) => {
-            let mut text = [0; ID_BYTES_MAX];
-            json_string(out, Some(ids.text(seq, &mut text)));
-        }
-        None => json_string(out, None),
-    }
+    json_string(out, id);
     out.extend_from_slice(b",\"event\":");
     json_string(out, name);
     out.extend_from_slice(b",\"data\":");
@@ -382,7 +377,7 @@ fn text_frame(payload: &[u8], out: &mut Vec<u8>) {
 /// One record as an event, without transfer framing.
 pub(crate) fn event(ids: &Ids, record: &Record, out: &mut Vec<u8>) {
     let mut id = [0; ID_BYTES_MAX];
-    let id = ids.text(record.seq, &mut id);
+    let id = ids.of(record, &mut id);
     let name = match record.kind {
         Kind::Message => record.name(),
         Kind::Join => Some(&b"join"[..]),
@@ -405,9 +400,7 @@ pub(crate) fn gap(reason: &str, out: &mut Vec<u8>) {
 
 /// Moves the client's last event id without dispatching an event (HTML, 9.2.6: an event without
 /// data only sets the id), so that a client that has received nothing yet can resume as well.
-pub(crate) fn position(ids: &Ids, seq: u64, out: &mut Vec<u8>) {
-    let mut id = [0; ID_BYTES_MAX];
-    let id = ids.text(seq, &mut id);
+pub(crate) fn position(id: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"id: ");
     out.extend_from_slice(id);
     out.extend_from_slice(b"\n\n");

@@ -94,6 +94,9 @@ impl<D: Driver> Worker<D> {
             self.tell_streams();
         }
         self.deliver_directs();
+        if !self.channels.ahead.is_empty() {
+            self.look_ahead();
+        }
         self.channels.tell_followers();
     }
 }

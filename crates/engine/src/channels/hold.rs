@@ -7,7 +7,7 @@
 use std::io::IoSlice;
 
 use fermata_config::{LogLevel, Settings};
-use fermata_hub::{Backlog, IdRef, Seq};
+use fermata_hub::{Backlog, IdRef, LogPlace, Seq};
 use fermata_io::Driver;
 use fermata_proto::http2::Rest;
 use fermata_proto::sse;
@@ -205,7 +205,15 @@ impl<D: Driver> Worker<D> {
         let since = hold.since.map(|since| self.channels.ring.parse_id(since));
         let after = match since {
             // It keeps its position and asks again elsewhere.
-            Some(IdRef::Seq(_)) if !is_past_wanted => return None,
+            Some(IdRef::Seq(_) | IdRef::Ahead(_)) if !is_past_wanted => return None,
+            Some(IdRef::Ahead(seq)) => {
+                let place = self
+                    .channels
+                    .ring
+                    .log_reached()
+                    .map(|place| LogPlace { seq, ..place });
+                return place.map(|place| Backlog::ahead(hold.channels, place));
+            }
             Some(IdRef::Seq(after)) => after,
             Some(IdRef::Foreign | IdRef::Invalid) => {
                 self.net.counts.add(Counter::GapsUnknown, 1);
@@ -216,7 +224,7 @@ impl<D: Driver> Worker<D> {
         };
         let has_past = matches!(since, Some(IdRef::Seq(_)));
         if !has_past {
-            encode::position(&self.channels.encoder.ids, newest, out);
+            self.channels.write_position(newest, out);
             // This worker has read everything up to now: the usual case.
             if self.channels.reader.read_up_to() == newest {
                 return None;
@@ -235,7 +243,7 @@ impl<D: Driver> Worker<D> {
             return Some(backlog);
         }
         if has_past {
-            encode::position(&self.channels.encoder.ids, up_to, out);
+            self.channels.write_position(up_to, out);
         }
         None
     }

@@ -41,6 +41,7 @@ impl<D: Driver> Worker<D> {
         client: Option<IpAddr>,
         announces: bool,
     ) -> Result<Presence, HoldError> {
+        self.channels.check_presence().map_err(HoldError::Misuse)?;
         let joined = announces.then(|| announcement(user, Some(info)));
         let source = client.map(network_of).unwrap_or_default();
         let unix_ms = self.net.driver.unix_ms();

@@ -1,5 +1,6 @@
 //! Channels: publishing, held clients, what they missed, fan-out and presence.
 
+pub(crate) mod cluster;
 pub(crate) mod encode;
 pub(crate) mod fanout;
 pub(crate) mod follow;
@@ -27,6 +28,7 @@ use fermata_io::wake::Waker;
 
 use crate::admin::stats::{Counter, Counts};
 use crate::net::slab::Key;
+use cluster::Outbox;
 use encode::Encoder;
 use follow::{Follower, Told};
 use gather::{Gather, RING_SHARE};
@@ -51,6 +53,10 @@ pub(crate) struct Channels {
     pub followers: Vec<Told>,
     /// Held clients that have room for the next piece of what they missed.
     pub resuming: VecDeque<Key>,
+    /// Those that have seen on another machine what has not come here yet.
+    pub ahead: Vec<Key>,
+    /// Where what is published goes that is for other machines as well.
+    pub outbox: Option<Outbox>,
     /// When leaving users are looked at; `u64::MAX` = nobody leaves.
     pub sweep_ms: u64,
     /// The rest of a record of which a client has taken a part, reused.
@@ -67,6 +73,7 @@ impl Channels {
         settings: &Arc<Settings>,
         mut ring: Ring,
         wakers: Arc<Vec<Waker>>,
+        outbox: Option<Outbox>,
         now_ms: u64,
         unix_ms: u64,
     ) -> io::Result<Channels> {
@@ -95,6 +102,8 @@ impl Channels {
             wakers,
             followers: Vec::new(),
             resuming: VecDeque::new(),
+            ahead: Vec::new(),
+            outbox,
             // Users whose worker has died may be waiting to be announced as gone.
             sweep_ms: now_ms,
             rest: Vec::new(),

@@ -66,7 +66,7 @@ impl Channels {
         self.write_between(hold.channels, &after, (newest, unix_ms), counts, &mut body);
         // A client that misses nothing keeps the position that it has.
         if lasts.is_empty() || !body.is_empty() {
-            encode::position(&self.encoder.ids, newest, &mut body);
+            self.write_position(newest, &mut body);
         }
         let newest = hold.channels.iter().map(|channel| {
             let seq = match self.ring.previous(channel, newest + 1) {
@@ -84,10 +84,10 @@ impl Channels {
     }
 
     /// The place of an id; `None`: it is not one of ours.
-    fn place(&self, id: &[u8]) -> Option<Seq> {
+    fn place(&mut self, id: &[u8]) -> Option<Seq> {
         match self.ring.parse_id(id) {
             IdRef::Seq(seq) => Some(seq),
-            IdRef::Foreign | IdRef::Invalid => None,
+            IdRef::Ahead(_) | IdRef::Foreign | IdRef::Invalid => None,
         }
     }
 

@@ -34,6 +34,15 @@ pub enum MembersError {
 }
 
 impl Channels {
+    /// Presence is of one machine: where there are several nobody may take its users for all.
+    pub fn check_presence(&self) -> Result<(), String> {
+        match self.outbox {
+            None => Ok(()),
+            Some(_) => Err("presence is of one machine, and `cluster` is set: who is present elsewhere is not known; leave                  out as() and members()"
+                .to_owned()),
+        }
+    }
+
     /// Others have left, perhaps with their worker: they are announced soon.
     pub fn expect_leaving(&mut self, now_ms: u64) {
         if self.ring.leaving_count() > 0 {
@@ -85,6 +94,7 @@ impl Channels {
     /// How many users are present in a channel.
     pub fn member_count(&mut self, channel: &[u8]) -> Result<usize, MembersError> {
         check_channel(channel).map_err(MembersError::Misuse)?;
+        self.check_presence().map_err(MembersError::Misuse)?;
         Ok(self.ring.member_count(&self.owner, channel)?)
     }
 
@@ -95,6 +105,7 @@ impl Channels {
         count_max: usize,
     ) -> Result<Vec<Member>, MembersError> {
         check_channel(channel).map_err(MembersError::Misuse)?;
+        self.check_presence().map_err(MembersError::Misuse)?;
         let mut members = Vec::new();
         self.ring.members(
             &self.owner,

@@ -1,9 +1,9 @@
 //! Publishing, and what was published before.
 
 use fermata_config::LogLevel;
-use fermata_hub::{ID_BYTES_MAX, IdRef, Kind, LockError, PublishError, ReplayRange};
+use fermata_hub::{ID_BYTES_MAX, IdRef, Ids, Kind, LockError, PublishError, ReplayRange};
 
-use super::Channels;
+use super::{Channels, encode};
 use crate::admin::stats::{Counter, Counts, Shared};
 use crate::log::Log;
 
@@ -30,6 +30,14 @@ impl EventId {
     /// The id as text.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.text[..usize::from(self.len)]).unwrap_or_default()
+    }
+}
+
+impl EventId {
+    pub(crate) fn new(ids: &Ids, seq: u64) -> EventId {
+        let mut text = [0; ID_BYTES_MAX];
+        let len = ids.text(seq, &mut text).len() as u8;
+        EventId { text, len }
     }
 }
 
@@ -212,9 +220,13 @@ impl Channels {
 
     /// The text of a record's id.
     pub fn event_id(&self, seq: u64) -> EventId {
-        let mut text = [0; ID_BYTES_MAX];
-        let len = self.ring.id_text(seq, &mut text).len() as u8;
-        EventId { text, len }
+        EventId::new(&self.ring.ids(), seq)
+    }
+
+    /// Appends the position up to which a client has everything that is up to a place in the ring.
+    pub fn write_position(&mut self, seq: u64, out: &mut Vec<u8>) {
+        let mut id = [0; ID_BYTES_MAX];
+        encode::position(self.ring.id_text(seq, &mut id), out);
     }
 
     /// The newest messages of a channel, oldest first: those after `since` (all that are kept when
@@ -232,6 +244,8 @@ impl Channels {
         check_channel(channel)?;
         let after = match since.map(|since| self.ring.parse_id(since)) {
             Some(IdRef::Seq(seq)) => seq,
+            // What comes after it is not here yet.
+            Some(IdRef::Ahead(_)) => self.ring.newest(),
             Some(IdRef::Foreign | IdRef::Invalid) | None => 0,
         };
         let up_to = self.ring.newest();
@@ -275,7 +289,7 @@ impl Channels {
             if record.kind == Kind::Message {
                 let mut text = [0; ID_BYTES_MAX];
                 past.push(Past {
-                    id: String::from_utf8_lossy(ids.text(record.seq, &mut text)).into_owned(),
+                    id: String::from_utf8_lossy(ids.of(record, &mut text)).into_owned(),
                     name: record.name().map(<[u8]>::to_vec),
                     data: record.data().to_vec(),
                     unix_ms: record.unix_ms,

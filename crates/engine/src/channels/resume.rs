@@ -10,7 +10,6 @@ use fermata_io::Driver;
 
 use super::missed::{OnLoss, Resume};
 use crate::admin::stats::Counter;
-use crate::channels::encode;
 use crate::channels::encode::FORMAT_SSE;
 use crate::http::exchange::{Held, Stage};
 use crate::net::connection::Phase;
@@ -85,6 +84,12 @@ impl<D: Driver> Worker<D> {
         !self.channels.resuming.is_empty()
     }
 
+    /// Lists clients again that wait for what they have seen on another machine: the ring has moved on.
+    pub(crate) fn look_ahead(&mut self) {
+        let channels = &mut self.channels;
+        channels.resuming.extend(channels.ahead.drain(..));
+    }
+
     fn write_piece(&mut self, index: ExchangeIndex, mut resume: Box<Resume>) {
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return;
@@ -114,12 +119,22 @@ impl<D: Driver> Worker<D> {
         let up_to = self.channels.reader.read_up_to();
         let is_live = resume.backlog.is_at(up_to);
         if is_live {
-            encode::position(&self.channels.encoder.ids, up_to, &mut piece);
+            self.channels.write_position(up_to, &mut piece);
             self.go_live(index, resume.backlog.channels());
+        }
+        let is_waiting = resume.backlog.is_waiting();
+        if is_waiting && let Some(key) = self.net.connections.key(index.connection()) {
+            // Nothing is written that would list it again.
+            resume.is_queued = true;
+            self.channels.ahead.push(key);
         }
         if let Some((connection, exchange)) = self.net.connections.pair_mut(index) {
             if !is_live && let Some(rest) = exchange.held_mut().and_then(Held::resume_mut) {
                 *rest = Some(resume);
+            }
+            if is_waiting {
+                self.scratch = piece;
+                return;
             }
             let out = connection.take_buffer(&mut self.net.pool);
             exchange.protocol.write_piece(out, &piece);

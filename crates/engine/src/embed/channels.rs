@@ -88,6 +88,9 @@ impl<D: Driver> Worker<D> {
             name,
             data,
         };
+        if self.channels.outbox.is_some() {
+            return self.put_in_log(&record, except);
+        }
         let seq = self.put(&record, except)?;
         Ok(self.channels.event_id(seq))
     }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use fermata_config::SettingError;
 
 use crate::admin::trace::SinkError;
+use crate::channels::cluster::ClusterError;
 use crate::channels::memory::HubError;
 use crate::net::tls::TlsError;
 
@@ -17,6 +18,9 @@ pub enum StartError {
     /// The certificates.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// The log that machines share.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
     /// The access log.
     #[error(transparent)]
     AccessLog(#[from] SinkError),

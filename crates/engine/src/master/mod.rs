@@ -6,6 +6,8 @@
 mod banner;
 mod beside;
 mod blocking;
+mod bridge;
+mod bridge_process;
 mod companion;
 mod descriptors;
 pub(crate) mod error;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use fermata_config::{LogLevel, Settings};
+use fermata_hub::Owner;
 use fermata_io::handover::Inbox;
 use fermata_io::signal;
 use fermata_io::sys::epoll::Epoll;
@@ -11,6 +12,7 @@ use fermata_io::wake::Waker;
 use fermata_io::{Driver, net, process, random};
 
 use super::blocking::Looker;
+use super::bridge::Bridge;
 use super::companion::Beside;
 use super::error::StartError;
 use super::identity::{self, Identity};
@@ -18,6 +20,7 @@ use super::manager::Manager;
 use super::state::{Master, Program, SIGNALS, Seat, TERMINAL, TOKEN_LOOKER, TOKEN_SIGNALS};
 use super::{control_path, descriptors, workers_of};
 use crate::admin::trace::Sink;
+use crate::channels::cluster::{Cluster, ClusterError};
 use crate::channels::memory;
 use crate::http::body::Spools;
 use crate::http::router::Router;
@@ -61,7 +64,15 @@ impl Master {
         for listener in listeners.iter().flatten().chain(metrics_listener) {
             net::limit_undelivered(listener, settings.write_timeout_ms);
         }
-        let ring = memory::open(&settings, &logger)?;
+        let mut ring = memory::open(&settings, &logger)?;
+        let owner = memory::owner(Owner::MASTER_SLOT);
+        let cluster = Cluster::open(&settings, memory::SLOTS, owner)?;
+        match &cluster {
+            // What a history file has of a log means nothing here any more.
+            None => ring.end_log(),
+            Some(_) if !program.allows_cluster => return Err(ClusterError::OtherProgram.into()),
+            Some(_) => {}
+        }
         let stats = memory::open_stats()?;
         let logger = logger.counted(stats);
         // A worker that drains keeps its slot while its replacement starts.
@@ -153,6 +164,8 @@ impl Master {
             inboxes: Arc::new(inboxes),
             wakers: Arc::new(wakers),
             ring: Some(ring),
+            bridge: Bridge::new(cluster.is_some()),
+            cluster,
             stats,
             signals,
             driver,

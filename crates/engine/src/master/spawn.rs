@@ -17,6 +17,7 @@ use super::link::Link;
 use super::stall::Pulse;
 use super::state::{Child, Master, RESTART_DELAY_MS, STABLE_MS};
 use super::workers_of;
+use crate::channels::cluster::Cluster;
 use crate::net::backend;
 use crate::start::Parts;
 use crate::worker::Worker;
@@ -170,6 +171,7 @@ impl Master {
             balances: self.settings.balance == "on" && workers_of(&self.settings) > 1,
             link: Some(Link { stream, signals }),
             ring,
+            outbox: self.cluster.take().map(Cluster::into_outbox),
             stats: self.stats,
             router: Arc::clone(&self.router),
             websockets: Arc::clone(&self.websockets),

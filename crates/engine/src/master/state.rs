@@ -15,12 +15,14 @@ use fermata_io::wake::Waker;
 use fermata_io::{Backend, Driver, signal};
 
 use super::blocking::{Looker, Seen};
+use super::bridge::Bridge;
 use super::companion::Beside;
 use super::frames::Frames;
 use super::identity::Identity;
 use super::manager::Manager;
 use super::stall::Pulse;
 use crate::admin::stats;
+use crate::channels::cluster::Cluster;
 use crate::http::body::Spools;
 use crate::http::router::Router;
 use crate::log::Logger;
@@ -59,6 +61,8 @@ pub struct Program {
     pub frames: Option<Frames>,
     /// The name of its companion in the log; none without a name.
     pub companion: Option<String>,
+    /// Channels may span machines.
+    pub allows_cluster: bool,
 }
 
 /// One worker process as the master sees it.
@@ -110,6 +114,10 @@ pub(crate) struct Master {
     pub(super) inboxes: Arc<Vec<Inbox>>,
     /// `Some` in the master; a worker takes it with it.
     pub(super) ring: Option<Ring>,
+    /// What workers publish goes to a log that other machines share.
+    pub(super) cluster: Option<Cluster>,
+    /// The process that talks to the log.
+    pub(super) bridge: Bridge,
     pub(super) stats: stats::Shared,
     pub(super) signals: signal::Pipe,
     pub(super) driver: Epoll,

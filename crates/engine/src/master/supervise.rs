@@ -61,6 +61,7 @@ impl Master {
             if let Some(companion) = self.start_companion(now_ms) {
                 return Ok(Started::Companion(companion));
             }
+            self.start_bridge(now_ms);
             for index in 0..self.seats.len() {
                 if self.seats[index]
                     .due_ms
@@ -123,6 +124,7 @@ impl Master {
                 while let Some((pid, exit)) = process::reap() {
                     self.on_exit(pid, exit);
                     self.on_companion_exit(pid, exit);
+                    self.on_bridge_exit(pid, exit);
                 }
             }
             SIGCHLD => {
@@ -139,6 +141,9 @@ impl Master {
                 }
                 if let Some(exit) = process::reap_pid(self.beside.pid) {
                     self.on_companion_exit(self.beside.pid, exit);
+                }
+                if let Some(exit) = process::reap_pid(self.bridge.pid) {
+                    self.on_bridge_exit(self.bridge.pid, exit);
                 }
             }
             SIGUSR1 => self.reopen_access_log(),
@@ -252,6 +257,9 @@ impl Master {
                 &format!("cleaning up after pid {pid}: {error}"),
             );
         }
+        if let Some(cluster) = &mut self.cluster {
+            cluster.worker_ended(&owner, u32::from(child.slot), pid as u32);
+        }
         // Users of the dead worker may have to be announced as gone, and a full ring has room now.
         for waker in self.wakers.iter() {
             waker.wake();
@@ -291,11 +299,13 @@ impl Master {
         let alive = (self.manager.due_ms != u64::MAX).then_some(self.manager.due_ms);
         let beside = (self.beside.due_ms != u64::MAX).then_some(self.beside.due_ms);
         let own = check.into_iter().chain(look).chain(alive).chain(beside);
-        let others = self.stopping_until_ms.into_iter().chain(own);
+        let bridge = (self.bridge.due_ms != u64::MAX).then_some(self.bridge.due_ms);
+        let others = self.stopping_until_ms.into_iter().chain(own).chain(bridge);
         restarts.chain(others).min()
     }
 
     fn end(&mut self) -> Started {
+        self.end_bridge();
         let published = self.ring.take().map(|mut ring| {
             ring.close();
             Box::new(Archive(ring))

@@ -336,6 +336,7 @@ fn parts(settings: Settings, slot: u16, listeners: Vec<Fd>, ring: Ring) -> Parts
         balances: true,
         link: None,
         ring,
+        outbox: None,
         stats: crate::admin::stats::Shared::private(),
         router: Arc::new(router),
         websockets: Arc::new(routes),

@@ -3,7 +3,9 @@
 //! A subscription of a socket is the same as one of a held client: a cursor in the channel's log, which
 //! holds whole frames. So SSE and WebSocket clients of a channel see the same messages.
 
-use fermata_hub::{IdRef, Kind, Message as Record, SubId, Subscriber};
+use fermata_hub::{
+    Backlog, ID_BYTES_MAX, IdRef, Kind, LogPlace, Message as Record, SubId, Subscriber,
+};
 use fermata_io::Driver;
 use fermata_proto::ws::utf8;
 
@@ -140,7 +142,14 @@ impl<D: Driver> Worker<D> {
         // is going on has come so far.
         let is_behind = self.channels.reader.read_up_to() < newest;
         if let Some(IdRef::Seq(after)) = since {
-            self.begin_resume(key.exchange(), join.channel, after, format);
+            let backlog = Backlog::new(&[join.channel], after);
+            self.begin_resume(key.exchange(), join.channel, backlog, format);
+        } else if let Some(IdRef::Ahead(seq)) = since
+            && let Some(place) = self.channels.ring.log_reached()
+        {
+            let place = LogPlace { seq, ..place };
+            let backlog = Backlog::ahead(&[join.channel], place);
+            self.begin_resume(key.exchange(), join.channel, backlog, format);
         } else {
             let mut opening = std::mem::take(&mut self.scratch);
             opening.clear();
@@ -152,14 +161,16 @@ impl<D: Driver> Worker<D> {
                 encoder.gap_frame(format, Some(join.channel), "unknown id", &mut opening);
             }
             if is_json {
-                self.channels
-                    .encoder
-                    .socket_position(join.channel, newest, &mut opening);
+                let mut id = [0; ID_BYTES_MAX];
+                let id = self.channels.ring.id_text(newest, &mut id);
+                let encoder = &mut self.channels.encoder;
+                encoder.socket_position(join.channel, id, &mut opening);
             }
             self.append_frames(key.exchange(), &opening);
             self.scratch = opening;
             if is_behind {
-                self.begin_resume(key.exchange(), join.channel, newest, format);
+                let backlog = Backlog::new(&[join.channel], newest);
+                self.begin_resume(key.exchange(), join.channel, backlog, format);
             } else {
                 self.go_live_socket(key.exchange(), join.channel, format);
             }

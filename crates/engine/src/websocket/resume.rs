@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 
 use fermata_config::LogLevel;
-use fermata_hub::{Backlog, Encode, Missed, Seq};
+use fermata_hub::{Backlog, Encode, ID_BYTES_MAX, Missed};
 use fermata_io::Driver;
 use fermata_proto::ws::close::CloseCode;
 
@@ -23,12 +23,12 @@ use crate::net::index::ExchangeIndex;
 use crate::worker::Worker;
 
 impl<D: Driver> Worker<D> {
-    /// Begins to bring a socket what was published to a channel after `after`.
+    /// Begins to bring a socket what it has missed of a channel.
     pub(super) fn begin_resume(
         &mut self,
         index: ExchangeIndex,
         channel: &[u8],
-        after: Seq,
+        backlog: Backlog,
         format: u8,
     ) {
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
@@ -46,7 +46,7 @@ impl<D: Driver> Worker<D> {
         });
         resume.waiting.push_back(Missing {
             channel: channel.into(),
-            backlog: Backlog::new(&[channel], after),
+            backlog,
             format,
             has_begun: false,
         });
@@ -123,18 +123,27 @@ impl<D: Driver> Worker<D> {
         self.net.counts.add(counter, gaps);
         let is_live = missing.backlog.is_at(up_to);
         if is_live && is_json {
-            self.channels
-                .encoder
-                .socket_position(&missing.channel, up_to, &mut piece);
+            let mut id = [0; ID_BYTES_MAX];
+            let id = self.channels.ring.id_text(up_to, &mut id);
+            let encoder = &mut self.channels.encoder;
+            encoder.socket_position(&missing.channel, id, &mut piece);
         }
         self.append_frames(index, &piece);
         self.scratch = piece;
         if is_live {
             self.go_live_socket(index, &missing.channel, missing.format);
         }
+        let is_waiting = missing.backlog.is_waiting();
         let exchange = self.net.connections.exchange_mut(index);
         if let Some(socket) = exchange.and_then(Exchange::socket_mut) {
             socket.put_back((!is_live).then_some(missing));
+            if is_waiting && let Some(is_queued) = socket.resume_queued() {
+                // Until the ring moves on.
+                *is_queued = true;
+                self.channels
+                    .ahead
+                    .extend(self.net.connections.key(index.connection()));
+            }
         }
     }
 

@@ -1,0 +1,426 @@
+//! The bridge process: one loop over the connection to the log, the outbox and the ring.
+//!
+//! It may be killed at any moment: what it knows is in the ring (how far the log was read) and in the outbox (what was not
+//! acknowledged).
+
+use std::collections::HashMap;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fermata_cluster::{Address, Bridge, Event, Options, Outgoing, Place, Received};
+use fermata_config::{LogLevel, Settings};
+use fermata_hub::{
+    Consumer, Kind, LogPlace, Message, Owner, PublishError, Read, Record, Ring, Subscriber,
+};
+use fermata_io::sys::epoll::Epoll;
+use fermata_io::wake::Waker;
+use fermata_io::{Driver, clock, random};
+
+use super::memory::{Answer, Cluster, MARK_BYTES, READER_SLOT, State};
+use crate::channels::publish::{self, check_channel, check_message};
+use crate::log::Logger;
+
+/// Most messages of the log's past that a new machine begins with.
+const PAST_MESSAGES_MAX: u64 = 10_000;
+/// How long a server is given to take a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(2_000);
+/// What a publisher may be late in giving up; an older record of the outbox is not sent any more.
+const GRACE_MS: u64 = 1_000;
+/// How old a record of the outbox may be in any case: the log knows for two minutes what it has had.
+const EVENT_MS_MAX: u64 = 60_000;
+/// Before another look at a ring without room, or at a socket that takes nothing.
+const RETRY: Duration = Duration::from_micros(500);
+const RETRY_MS: u64 = 1;
+/// How long the ring may have no room before the log says so.
+const BEHIND_NOTICE_MS: u64 = 1_000;
+const READ_BYTES: usize = 256 * 1024;
+
+const TOKEN_OUTBOX: u64 = 0;
+const TOKEN_SOCKET: u64 = 1;
+
+/// What the process is made of.
+pub(crate) struct Process {
+    bridge: Bridge,
+    servers: Vec<Address>,
+    ring: Ring,
+    owner: Owner,
+    consumer: Consumer,
+    state: State,
+    waker: Waker,
+    wakers: Arc<Vec<Waker>>,
+    driver: Epoll,
+    stream: Option<TcpStream>,
+    logger: Logger,
+    /// Who waits for what became of a record.
+    publishers: HashMap<u64, u16>,
+    record: Record,
+    event_ms_max: u64,
+    has_published: bool,
+    has_unsent: bool,
+}
+
+impl Process {
+    /// Begins in the forked process. `owner` is how it names itself to the ring's lock.
+    ///
+    /// # Errors
+    /// No descriptors.
+    pub fn new(
+        cluster: Cluster,
+        ring: Ring,
+        owner: Owner,
+        wakers: Arc<Vec<Waker>>,
+        settings: &Settings,
+        logger: Logger,
+    ) -> std::io::Result<Process> {
+        let mut driver = Epoll::new()?;
+        driver.add_wake(cluster.waker.fd(), TOKEN_OUTBOX)?;
+        let options = Options {
+            servers: cluster.servers.clone(),
+            prefix: settings.cluster_prefix.clone(),
+            inbox: format!("_INBOX.{:016x}", random::u64()),
+            outbox: cluster.name.clone(),
+            age_ms_max: settings.history_age_ms_max,
+            bytes_max: settings.cluster_bytes_max,
+            replicas: settings.cluster_replicas,
+            past_max: PAST_MESSAGES_MAX,
+        };
+        let reached = ring.log_reached().map(|place| Place {
+            epoch: place.epoch,
+            seq: place.seq,
+        });
+        Ok(Process {
+            bridge: Bridge::new(options, reached, driver.now_ms()),
+            servers: cluster.servers,
+            consumer: cluster.ring.consume(READER_SLOT),
+            state: cluster.state,
+            waker: cluster.waker,
+            ring,
+            owner,
+            wakers,
+            driver,
+            stream: None,
+            logger,
+            publishers: HashMap::new(),
+            record: Record::empty(),
+            event_ms_max: (settings.publish_wait_ms_max + GRACE_MS).min(EVENT_MS_MAX),
+            has_published: false,
+            has_unsent: false,
+        })
+    }
+
+    /// Runs until it fails or is killed.
+    pub fn run(mut self) -> std::io::Error {
+        let mut events = Vec::new();
+        let mut buffer = vec![0; READ_BYTES];
+        loop {
+            let now_ms = self.driver.refresh_now();
+            if self.bridge.due_ms() <= now_ms {
+                self.bridge.handle_time(now_ms);
+            }
+            self.take_events();
+            self.send_outbox();
+            self.take_events();
+            self.write();
+            self.wake_workers();
+            let timeout_ms = self.timeout_ms();
+            events.clear();
+            if let Err(error) = self.driver.wait(&mut events, Some(timeout_ms)) {
+                return error;
+            }
+            for event in &events {
+                match event.token {
+                    TOKEN_OUTBOX => self.waker.drain(),
+                    _ => self.read(&mut buffer),
+                }
+            }
+        }
+    }
+
+    fn timeout_ms(&mut self) -> u64 {
+        let now_ms = self.driver.refresh_now();
+        if self.has_unsent {
+            return RETRY_MS;
+        }
+        // Without room the outbox waits for acknowledgements, which come over the socket.
+        if self.bridge.can_send() && !self.consumer.set_sleeping() {
+            return 0;
+        }
+        self.bridge.due_ms().saturating_sub(now_ms)
+    }
+
+    fn log(&self, level: LogLevel, message: &str) {
+        self.logger.write(level, clock::unix_ms(), message);
+    }
+
+    fn take_events(&mut self) {
+        while let Some(event) = self.bridge.poll_event() {
+            match event {
+                Event::Connect(server) => self.connect(server),
+                Event::Disconnect => self.disconnect(),
+                Event::Begin(place) => self.begin(place),
+                Event::Record(received) => self.publish(&received),
+                Event::Accepted { outbox, place } => {
+                    let place = log_place(place);
+                    self.answer(outbox, Answer::Accepted(place));
+                }
+                Event::Rejected(rejected) => {
+                    let message = format!("an event was not published: {}", rejected.cause);
+                    self.log(LogLevel::Error, &message);
+                    self.answer(rejected.outbox, Answer::Refused);
+                }
+                Event::Released(outbox) => self.consumer.release(outbox),
+                Event::Rewind => {
+                    self.publishers.clear();
+                    self.consumer.rewind();
+                }
+                Event::Ready => {
+                    self.state.set_ready();
+                    self.log(LogLevel::Info, "connected to the log of the cluster");
+                }
+                Event::Away(cause) => {
+                    self.state.set_away(clock::monotonic_ms());
+                    let message = format!(
+                        "the log of the cluster is not there: {cause}; publishing waits for it, then fails. It is tried again"
+                    );
+                    self.log(LogLevel::Warning, &message);
+                }
+                Event::Notice(text) => self.log(LogLevel::Warning, &text),
+            }
+        }
+    }
+
+    fn connect(&mut self, server: usize) {
+        let opened = self
+            .servers
+            .get(server)
+            .ok_or_else(|| ErrorKind::NotFound.into())
+            .and_then(open);
+        let now_ms = self.driver.refresh_now();
+        let watched = opened.and_then(|stream| {
+            self.driver.add_wake(stream.as_raw_fd(), TOKEN_SOCKET)?;
+            Ok(stream)
+        });
+        match watched {
+            Ok(stream) => {
+                self.stream = Some(stream);
+                self.bridge.handle_connected(now_ms);
+            }
+            Err(error) => self.bridge.handle_closed(&error.to_string(), now_ms),
+        }
+    }
+
+    fn disconnect(&mut self) {
+        if let Some(stream) = self.stream.take() {
+            let _ = self.driver.remove(stream.as_raw_fd());
+        }
+        self.has_unsent = false;
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) {
+        let Some(stream) = &mut self.stream else {
+            return;
+        };
+        let outcome = stream.read(buffer);
+        let now_ms = self.driver.refresh_now();
+        match outcome {
+            Ok(0) => self.lose("the server has closed the connection", now_ms),
+            Ok(len) => {
+                if let Some(bytes) = buffer.get(..len) {
+                    self.bridge.handle_input(bytes, now_ms);
+                }
+                self.take_events();
+            }
+            Err(error) if is_transient(&error) => {}
+            Err(error) => self.lose(&error.to_string(), now_ms),
+        }
+    }
+
+    fn write(&mut self) {
+        self.has_unsent = false;
+        loop {
+            let (Some(stream), out) = (&mut self.stream, self.bridge.transmit()) else {
+                return;
+            };
+            if out.is_empty() {
+                return;
+            }
+            match stream.write(out) {
+                Ok(len) => {
+                    out.drain(..len);
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if is_transient(&error) => {
+                    self.has_unsent = true;
+                    return;
+                }
+                Err(error) => {
+                    let now_ms = self.driver.refresh_now();
+                    self.lose(&error.to_string(), now_ms);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn lose(&mut self, cause: &str, now_ms: u64) {
+        self.disconnect();
+        self.bridge.handle_closed(cause, now_ms);
+        self.take_events();
+    }
+
+    /// Hands the log what workers have published.
+    fn send_outbox(&mut self) {
+        let (now_ms, unix_ms) = (self.driver.refresh_now(), clock::unix_ms());
+        while self.bridge.can_send() {
+            match self.consumer.read_next(&mut self.record) {
+                Read::Record => {}
+                Read::Skipped => continue,
+                Read::Empty => return,
+                Read::Lost => {
+                    self.log(LogLevel::Error, "events were lost in the outbox");
+                    continue;
+                }
+            }
+            let record = &self.record;
+            let outbox = record.seq;
+            let Some((mark, name)) = record
+                .name()
+                .and_then(|name| name.split_at_checked(MARK_BYTES))
+            else {
+                self.bridge.discard(outbox, now_ms);
+                continue;
+            };
+            let slot = u16::from_le_bytes([mark[0], mark[1]]);
+            // Its publisher has been told that it failed, and has perhaps tried again.
+            if unix_ms.saturating_sub(record.unix_ms) > self.event_ms_max {
+                self.state.answer(slot, outbox, Answer::Refused);
+                self.bridge.discard(outbox, now_ms);
+                continue;
+            }
+            self.publishers.insert(outbox, slot);
+            let outgoing = Outgoing {
+                outbox,
+                channel: record.channel(),
+                name: (mark[2] != 0).then_some(name),
+                data: record.data(),
+                except: record.subscriber().map(|it| (it.worker, it.key)),
+            };
+            self.bridge.send(&outgoing, now_ms);
+        }
+    }
+
+    fn answer(&mut self, outbox: u64, answer: Answer) {
+        if let Some(slot) = self.publishers.remove(&outbox) {
+            self.state.answer(slot, outbox, answer);
+        }
+    }
+
+    /// What follows is from another log, or something before it is missing.
+    fn begin(&mut self, place: Place) {
+        while let Err(error) = self.ring.begin_log(&self.owner, log_place(place)) {
+            self.log(LogLevel::Error, &format!("the ring: {error}; tried again"));
+            std::thread::sleep(RETRY);
+        }
+        self.has_published = true;
+    }
+
+    /// Brings a record of the log to this machine's clients.
+    fn publish(&mut self, received: &Received) {
+        let message = publish::Message {
+            name: received.name.as_deref(),
+            data: &received.data,
+        };
+        let checked = check_channel(&received.channel).and_then(|()| check_message(&message));
+        if let Err(cause) = checked {
+            let message =
+                format!("something else than an event is in the log, and left out: {cause}");
+            return self.log(LogLevel::Warning, &message);
+        }
+        let record = Message {
+            channel: &received.channel,
+            kind: Kind::Message,
+            name: message.name,
+            data: message.data,
+        };
+        let except = received
+            .except
+            .map(|(worker, key)| Subscriber { worker, key });
+        let place = log_place(received.place);
+        let began_ms = self.driver.refresh_now();
+        let mut is_noticed = false;
+        loop {
+            match self
+                .ring
+                .publish_logged(&self.owner, &record, except, place, received.unix_ms)
+            {
+                Ok(_) => {
+                    self.has_published = true;
+                    return;
+                }
+                Err(error @ (PublishError::TooLarge { .. } | PublishError::ChannelName { .. })) => {
+                    let message = format!(
+                        "{error} (event_bytes_max), another machine allows more; clients are told that messages may be missing"
+                    );
+                    self.log(LogLevel::Error, &message);
+                    return self.begin(received.place);
+                }
+                // A worker is a whole ring behind. It reads on, or its master ends it.
+                Err(error) => {
+                    self.has_published = true;
+                    self.wake_workers();
+                    let waited_ms = self.driver.refresh_now() - began_ms;
+                    if waited_ms >= BEHIND_NOTICE_MS && !std::mem::replace(&mut is_noticed, true) {
+                        self.log(
+                            LogLevel::Warning,
+                            &format!("the log of the cluster waits: {error}"),
+                        );
+                    }
+                    std::thread::sleep(RETRY);
+                }
+            }
+        }
+    }
+
+    fn wake_workers(&mut self) {
+        if !std::mem::take(&mut self.has_published) {
+            return;
+        }
+        let mut sleeping = self.ring.wake_list();
+        while sleeping != 0 {
+            let slot = sleeping.trailing_zeros();
+            sleeping &= sleeping - 1;
+            if let Some(waker) = self.wakers.get(slot as usize) {
+                waker.wake();
+            }
+        }
+    }
+}
+
+fn log_place(place: Place) -> LogPlace {
+    LogPlace {
+        epoch: place.epoch,
+        seq: place.seq,
+    }
+}
+
+fn is_transient(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+fn open(server: &Address) -> std::io::Result<TcpStream> {
+    let mut last = ErrorKind::NotFound.into();
+    for address in (server.host.as_str(), server.port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                stream.set_nonblocking(true)?;
+                return Ok(stream);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}

@@ -1,0 +1,60 @@
+//! What does not work over several machines is refused instead of working for one.
+
+use std::process::Command;
+
+use fermata_testkit::command_path;
+use fermata_tests::fixture;
+
+use crate::nats::{Nats, wait_ready};
+
+#[test]
+fn presence_is_refused() {
+    let Some(nats) = Nats::start() else { return };
+    let node = nats.node().start();
+    wait_ready(&node, 200);
+    for path in ["/events?user=ann", "/members/news", "/members/news/count"] {
+        let from = node.log().len();
+        assert_eq!(node.connect().get(path).status(), 500, "{path}");
+        node.log().wait_for(from, "presence is of one machine");
+    }
+}
+
+#[test]
+fn addresses_that_are_none_end_the_start() {
+    for (servers, cause) in [
+        ("redis://secret@localhost", "nats://HOST:PORT"),
+        ("nats://localhost:port", "the port of one of the addresses"),
+        ("nats://a,tls://b", "nats://host:port"),
+    ] {
+        let refused = fixture("hub").setting("cluster", servers).start_refused();
+        let text = format!("{refused:?}");
+        assert!(text.contains(cause), "{servers}: {text}");
+        assert!(!text.contains("secret@"), "{text}");
+    }
+    let refused = fixture("hub")
+        .setting("cluster", "nats://localhost")
+        .setting("grip_url", "http://localhost:5561")
+        .start_refused();
+    assert!(format!("{refused:?}").contains("grip_url"), "{refused:?}");
+}
+
+#[test]
+fn a_server_without_php_says_that_it_cannot() {
+    let output = Command::new(command_path())
+        .args([
+            "edge",
+            "--listen",
+            "http://127.0.0.1:0",
+            "--route",
+            "* 127.0.0.1:9",
+        ])
+        .env("FERMATA_CLUSTER", "nats://localhost")
+        .output()
+        .expect("the command can be started");
+    assert!(!output.status.success());
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        text.contains("only servers that PHP programs start"),
+        "{text}"
+    );
+}
