@@ -52,6 +52,41 @@ pub struct Url {
 }
 
 impl Url {
+    /// Reads an `http://` or `https://` URL to post to, with its path and query as they are.
+    ///
+    /// # Errors
+    /// Why it cannot be used; never with the text, which may hold a secret.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (is_tls, rest) = match (text.strip_prefix("http://"), text.strip_prefix("https://")) {
+            (Some(rest), _) => (false, rest),
+            (_, Some(rest)) => (true, rest),
+            _ => return Err("it begins neither with http:// nor with https://".to_owned()),
+        };
+        let rest = rest.split('#').next().unwrap_or_default();
+        let (authority, path) = match rest.find(['/', '?']) {
+            Some(at) => rest.split_at(at),
+            None => (rest, ""),
+        };
+        if authority.contains('@') {
+            return Err("it has a user, and what is posted is signed instead".to_owned());
+        }
+        let (host, port) = host_and_port(authority, if is_tls { 443 } else { 80 })?;
+        if path.bytes().any(|byte| byte <= b' ' || byte >= 0x7f) {
+            return Err("its path has a character that has to be percent-encoded".to_owned());
+        }
+        let path = match path.starts_with('/') {
+            true => path.to_owned(),
+            false => format!("/{path}"),
+        };
+        Ok(Self {
+            is_tls,
+            host,
+            port,
+            path,
+            socket: None,
+        })
+    }
+
     /// Host and port, or the socket.
     pub fn authority(&self) -> String {
         let Self { host, port, .. } = self;
@@ -112,7 +147,8 @@ impl Address {
             Some((user, authority)) => (Some(decode(user)?), authority),
             None => (None, authority),
         };
-        let (host, port) = host_and_port(authority, if is_tls { 443 } else { 80 })?;
+        let (host, port) = host_and_port(authority, if is_tls { 443 } else { 80 })
+            .map_err(|problem| wrong(&problem))?;
         if path.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
             return Err(wrong("its path has a blank or a control character"));
         }
@@ -245,21 +281,21 @@ fn host_and_port(authority: &str, port_default: u16) -> Result<(String, u16), St
     let (host, rest) = match authority.strip_prefix('[') {
         Some(rest) => rest
             .split_once(']')
-            .ok_or_else(|| wrong("an IPv6 address ends with ]"))?,
+            .ok_or_else(|| "an IPv6 address ends with ]".to_owned())?,
         None => match authority.find(':') {
             Some(at) => authority.split_at(at),
             None => (authority, ""),
         },
     };
     if host.is_empty() || host.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
-        return Err(wrong("it has no host"));
+        return Err("it has no host".to_owned());
     }
     let port = match rest.strip_prefix(':') {
         Some(port) => port
             .parse()
-            .map_err(|_| wrong("its port is not from 1 to 65535"))?,
+            .map_err(|_| "its port is not from 1 to 65535".to_owned())?,
         None if rest.is_empty() => port_default,
-        None => return Err(wrong("something follows its address")),
+        None => return Err("something follows its address".to_owned()),
     };
     Ok((host.to_owned(), port))
 }
@@ -353,6 +389,35 @@ mod tests {
             assert_eq!(url.socket, Some("/run/edge.sock".into()), "{text}");
             assert_eq!(url.host_header(), "localhost");
             assert_eq!(url.authority(), "unix:/run/edge.sock");
+        }
+    }
+
+    #[test]
+    fn urls_to_post_to_keep_their_path_and_query() {
+        for (text, is_tls, authority, path) in [
+            ("http://localhost", false, "localhost:80", "/"),
+            (
+                "https://a.example/hook?x=1#y",
+                true,
+                "a.example:443",
+                "/hook?x=1",
+            ),
+            ("http://[::1]:81?x", false, "[::1]:81", "/?x"),
+        ] {
+            let url = Url::parse(text).expect(text);
+            let found = (url.is_tls, url.authority(), &*url.path);
+            assert_eq!(found, (is_tls, authority.to_owned(), path), "{text}");
+        }
+        for text in [
+            "a",
+            "ftp://a",
+            "http://",
+            "http://u:p@a",
+            "http://a:0x",
+            "http://a/b c",
+            "http://a/\u{e9}",
+        ] {
+            assert!(Url::parse(text).is_err(), "{text}");
         }
     }
 

@@ -1,22 +1,11 @@
 //! Publishing to an HTTP control port, over a connection that is kept while the port keeps it.
 
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
-use std::os::unix::net::UnixStream;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use fermata_proto::response_reader::{Event, RequestKind, ResponseError, ResponseReader};
-use rustls::ClientConfig;
 use serde_json::json;
 
 use crate::address::Url;
-use crate::tls::{self, Stream};
-
-/// The longest answer that is read.
-const ANSWER_BYTES_MAX: usize = 64 * 1024;
-/// The longest part of a refusal that is shown.
-const SHOWN_CHARS_MAX: usize = 500;
+use crate::post::{PostError, Poster};
 
 /// Why something was not published.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -54,56 +43,14 @@ impl PublishError {
 
 /// A publisher to one control port.
 pub struct Client {
-    url: Url,
-    timeout: Duration,
-    kept: Option<Connection>,
-    /// Those of the host; looked up again when none of them takes a connection.
-    addresses: Vec<SocketAddr>,
-    /// Once it was needed.
-    tls: Option<Arc<ClientConfig>>,
-}
-
-struct Connection {
-    stream: Box<dyn Stream>,
-    /// The same socket, for its time-outs.
-    socket: Socket,
-}
-
-enum Socket {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
-
-impl Socket {
-    /// No step on it takes longer than until then.
-    fn limit(&self, until: Instant) -> io::Result<()> {
-        match self {
-            Self::Tcp(socket) => limit(socket, until),
-            Self::Unix(socket) => {
-                let left = left(until)?;
-                socket.set_read_timeout(Some(left))?;
-                socket.set_write_timeout(Some(left))
-            }
-        }
-    }
-}
-
-/// An answer, as far as it matters.
-struct Answer {
-    status: u16,
-    body: Vec<u8>,
-    is_kept: bool,
+    poster: Poster,
 }
 
 impl Client {
     /// A client that gives each publish so much time, connecting included.
     pub fn new(url: Url, timeout: Duration) -> Self {
         Self {
-            url,
-            timeout,
-            kept: None,
-            addresses: Vec::new(),
-            tls: None,
+            poster: Poster::new(url, timeout),
         }
     }
 
@@ -113,15 +60,12 @@ impl Client {
     /// # Errors
     /// What is wrong with the certificates.
     pub fn prepare(&mut self) -> Result<(), String> {
-        if self.url.is_tls && self.tls.is_none() {
-            self.tls = Some(tls::configuration()?);
-        }
-        Ok(())
+        self.poster.prepare()
     }
 
     /// Host and port.
     pub fn authority(&self) -> String {
-        self.url.authority()
+        self.poster.authority()
     }
 
     /// Publishes items of JSON and waits for the answer; any 2xx is a success.
@@ -133,186 +77,38 @@ impl Client {
         authorization: Option<&str>,
         items: &[serde_json::Value],
     ) -> Result<(), PublishError> {
-        let until = Instant::now() + self.timeout;
-        let request = self.request(authorization, &json!({ "items": items }).to_string());
-        if let Some(mut kept) = self.kept.take()
-            && let Ok(Some(answer)) = kept.exchange(&request, until)
-        {
-            return self.finish(kept, answer);
-        }
-        // The port may have closed what was kept at any moment, and ids keep an edge from delivering twice.
-        let authority = self.url.authority();
-        let failed = |what: &str, error: &dyn std::fmt::Display| {
-            PublishError::Unreachable(format!("cannot {what} {authority}: {error}"))
-        };
-        let mut connection = self
-            .connect(until)
-            .map_err(|error| failed("connect to", &error))?;
-        match connection.exchange(&request, until) {
-            Ok(Some(answer)) => self.finish(connection, answer),
-            Ok(None) => Err(failed("publish to", &"the answer is not HTTP")),
-            Err(error) => Err(failed("publish to", &error)),
-        }
-    }
-
-    fn connect(&mut self, until: Instant) -> Result<Connection, String> {
-        if let Some(path) = &self.url.socket {
-            let connected = UnixStream::connect(path).and_then(|it| Ok((it.try_clone()?, it)));
-            let (twin, socket) = connected.map_err(|error| error.to_string())?;
-            return Ok(Connection {
-                stream: Box::new(twin),
-                socket: Socket::Unix(socket),
-            });
-        }
-        self.prepare()?;
-        let connected = self
-            .connect_tcp(until)
-            .and_then(|it| Ok((it.try_clone()?, it)));
-        let (twin, socket) = connected.map_err(|error| error.to_string())?;
-        let stream: Box<dyn Stream> = match &self.tls {
-            Some(tls) => tls::connect(twin, &self.url.host, tls)?,
-            None => Box::new(twin),
-        };
-        Ok(Connection {
-            stream,
-            socket: Socket::Tcp(socket),
-        })
-    }
-
-    fn connect_tcp(&mut self, until: Instant) -> io::Result<TcpStream> {
-        if self.addresses.is_empty() {
-            let found = (&*self.url.host, self.url.port).to_socket_addrs()?;
-            self.addresses = found.collect();
-        }
-        let connected = connect_to(&self.addresses, until);
-        if connected.is_err() {
-            self.addresses.clear();
-        }
-        connected
-    }
-
-    fn request(&self, authorization: Option<&str>, body: &str) -> Vec<u8> {
-        let authorization =
-            authorization.map_or(String::new(), |value| format!("Authorization: {value}\r\n"));
-        format!(
-            "POST {} HTTP/1.1\r\nHost: {}\r\n{authorization}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-            self.url.path,
-            self.url.host_header(),
-            body.len(),
-        )
-        .into_bytes()
-    }
-
-    fn finish(&mut self, connection: Connection, answer: Answer) -> Result<(), PublishError> {
-        if answer.is_kept {
-            self.kept = Some(connection);
-        }
-        if (200..300).contains(&answer.status) {
-            return Ok(());
-        }
-        let text = String::from_utf8_lossy(&answer.body);
-        let text: String = text.trim().chars().take(SHOWN_CHARS_MAX).collect();
-        Err(PublishError::Refused {
-            authority: self.authority(),
-            status: answer.status,
-            text: text.escape_debug().to_string(),
-        })
-    }
-}
-
-impl Connection {
-    /// Status and body of the answer; `None`: it is none.
-    fn exchange(&mut self, request: &[u8], until: Instant) -> io::Result<Option<Answer>> {
-        self.socket.limit(until)?;
-        self.stream.write_all(request)?;
-        self.stream.flush()?;
-        let mut reader = ResponseReader::new(RequestKind::default());
-        let (mut events, mut answer) = (Vec::new(), None::<Answer>);
-        let mut buffer = [0; 4096];
-        loop {
-            self.socket.limit(until)?;
-            let read = match self.stream.read(&mut buffer) {
-                Ok(0) => reader.finish(&mut events),
-                Ok(len) => reader.handle(&buffer[..len], &mut events),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                // Servers that close without TLS's farewell have answered nevertheless.
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && answer.is_some() => {
-                    reader.finish(&mut events)
-                }
-                Err(error) => return Err(error),
-            };
-            for event in events.drain(..) {
-                match (event, &mut answer) {
-                    (Event::Head(head), _) => {
-                        answer = Some(Answer {
-                            status: head.status,
-                            body: Vec::new(),
-                            is_kept: false,
-                        });
+        let headers = authorization.map(|value| ("Authorization", value));
+        let body = json!({ "items": items }).to_string();
+        // Ids keep an edge from delivering twice what is sent again.
+        let authority = self.poster.authority();
+        let answer = self
+            .poster
+            .post(headers.as_slice(), body.as_bytes())
+            .map_err(|error| {
+                PublishError::Unreachable(match error {
+                    PostError::Connecting(error) => {
+                        format!("cannot connect to {authority}: {error}")
                     }
-                    (Event::Body(piece), Some(answer)) => answer.body.extend(piece),
-                    (Event::End { is_reusable }, Some(answer)) => answer.is_kept = is_reusable,
-                    _ => {}
-                }
-            }
-            let is_long = |answer: &Answer| answer.body.len() > ANSWER_BYTES_MAX;
-            match read {
-                Err(error @ ResponseError::Empty) => {
-                    return Err(io::Error::new(io::ErrorKind::UnexpectedEof, error));
-                }
-                // The status counts, also where the rest is cut off.
-                Err(_) => return Ok(answer),
-                Ok(()) if reader.is_complete() || answer.as_ref().is_some_and(is_long) => {
-                    return Ok(answer);
-                }
-                Ok(()) => {}
-            }
+                    PostError::Exchanging(error) => {
+                        format!("cannot publish to {authority}: {error}")
+                    }
+                })
+            })?;
+        match answer.is_success() {
+            true => Ok(()),
+            false => Err(PublishError::Refused {
+                authority,
+                status: answer.status,
+                text: answer.text(),
+            }),
         }
     }
-}
-
-/// Connects to the first address that takes the connection.
-///
-/// # Errors
-/// Those of the last address.
-pub fn connect(host: &str, port: u16, until: Instant) -> io::Result<TcpStream> {
-    let addresses: Vec<SocketAddr> = (host, port).to_socket_addrs()?.collect();
-    connect_to(&addresses, until)
-}
-
-fn connect_to(addresses: &[SocketAddr], until: Instant) -> io::Result<TcpStream> {
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for address in addresses {
-        match TcpStream::connect_timeout(address, left(until)?) {
-            Ok(socket) => {
-                limit(&socket, until)?;
-                socket.set_nodelay(true)?;
-                return Ok(socket);
-            }
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
-}
-
-fn left(until: Instant) -> io::Result<Duration> {
-    let left = until.saturating_duration_since(Instant::now());
-    match left.is_zero() {
-        true => Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time")),
-        false => Ok(left),
-    }
-}
-
-fn limit(socket: &TcpStream, until: Instant) -> io::Result<()> {
-    let left = left(until)?;
-    socket.set_read_timeout(Some(left))?;
-    socket.set_write_timeout(Some(left))
 }
 
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
-    use std::net::TcpListener;
+    use std::net::{TcpListener, TcpStream};
     use std::thread;
 
     use super::*;
@@ -406,7 +202,7 @@ mod tests {
         for _ in ANSWERS {
             assert_eq!(client.publish(None, &[json!({})]), Ok(()));
         }
-        assert!(client.kept.is_none());
+        assert!(!client.poster.is_connected());
         server.join().expect("the server");
     }
 

@@ -17,9 +17,11 @@ pub mod client;
 pub mod courier;
 pub mod edges;
 mod pending;
+pub mod post;
 mod tls;
 
 pub use address::{Address, Transport};
 pub use client::{Client, PublishError};
 pub use courier::{Courier, Figures, Item, Next, Source};
 pub use edges::Edges;
+pub use post::{PostError, Poster};

@@ -8,7 +8,7 @@ use std::time::Instant;
 use fermata_grip::item::Item;
 use fermata_grip::packet::{self, Notation};
 use fermata_grip::zmtp::{Endpoint, Limits, Peer, Socket, message};
-use fermata_origin::client::connect as connect_tcp;
+use fermata_origin::post::connect as connect_tcp;
 
 use super::{TIMEOUT, failed};
 
