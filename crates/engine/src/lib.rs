@@ -110,7 +110,7 @@ pub use admin::stats;
 pub use admin::stats::MoreMetrics;
 pub use channels::cluster::ClusterError;
 pub use channels::encode::{ChannelEvent, Encoding, WriteMessage};
-pub use channels::follow::{Archive, Followed, Follower, Published};
+pub use channels::follow::{Archive, Followed, Follower, Published, What};
 pub use channels::hold::{Hold, HoldError};
 pub use channels::memory::HubError;
 pub use channels::opening::{Last, Opening};

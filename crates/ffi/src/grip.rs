@@ -252,13 +252,14 @@ impl Source for Records {
         };
         let mut stream = Vec::new();
         event.write_sse(&mut stream);
+        let message = event.message().map(<[u8]>::to_vec);
         Next::Item(Item {
             place: event.place,
             channel: String::from_utf8_lossy(event.channel).into_owned(),
             id: event.id,
             previous: event.previous,
             stream,
-            message: event.message.map(<[u8]>::to_vec),
+            message,
         })
     }
 

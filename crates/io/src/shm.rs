@@ -64,6 +64,14 @@ impl Shared {
     }
 }
 
+/// A file in memory, gone with the last process that has it: what one process writes those see that it has forked.
+///
+/// # Errors
+/// No memory or descriptor left.
+pub fn anonymous_file() -> io::Result<File> {
+    Ok(memfd_create("fermata", MemfdFlags::CLOEXEC)?.into())
+}
+
 /// A file that nobody else uses as memory, and that is as it was until it is mapped.
 #[derive(Debug)]
 pub struct Held {

@@ -60,16 +60,35 @@ pub struct Published<'a> {
     pub id: String,
     /// The id of the channel's event before it; `None`: that is not known any more.
     pub previous: Option<String>,
-    /// The data of a message; joins and leaves are told to event streams alone.
-    pub message: Option<&'a [u8]>,
+    /// What it is.
+    pub what: What<'a>,
     /// When it was published.
     pub unix_ms: u64,
     sse: Sse<'a>,
 }
 
+/// What an event is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What<'a> {
+    /// A message, with the name it was published with.
+    Message(Option<&'a [u8]>, &'a [u8]),
+    /// A user is present: `{"user": …, "info": …}`.
+    Join(&'a [u8]),
+    /// A user is gone, told in the same way.
+    Leave(&'a [u8]),
+}
+
 struct Sse<'a>(&'a Record, fermata_hub::Ids);
 
 impl Published<'_> {
+    /// The data of a message; joins and leaves are told to event streams alone.
+    pub fn message(&self) -> Option<&[u8]> {
+        match self.what {
+            What::Message(_, data) => Some(data),
+            What::Join(_) | What::Leave(_) => None,
+        }
+    }
+
     /// Appends what an event stream gets.
     pub fn write_sse(&self, out: &mut Vec<u8>) {
         encode::event(&self.sse.1, self.sse.0, out);
@@ -136,7 +155,12 @@ impl Follower {
             place: record.seq,
             id: text(&ids, record.seq),
             previous: before.map(|seq| text(&ids, seq)),
-            message: (record.kind == Kind::Message).then(|| record.data()),
+            what: match record.kind {
+                // Those for one subscriber are left out above.
+                Kind::Message | Kind::Direct => What::Message(record.name(), record.data()),
+                Kind::Join => What::Join(record.data()),
+                Kind::Leave => What::Leave(record.data()),
+            },
             unix_ms: record.unix_ms,
             sse: Sse(record, ids),
         })
