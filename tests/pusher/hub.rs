@@ -39,7 +39,13 @@ fn program() -> Command {
 impl Hub {
     /// Starts one, with the application of all tests where `arguments` name none.
     pub fn start(arguments: &[&str]) -> Hub {
+        Hub::start_with(arguments, &[])
+    }
+
+    /// The same with more in its environment.
+    pub fn start_with(arguments: &[&str], environment: &[(&str, &str)]) -> Hub {
         let mut command = program();
+        command.envs(environment.iter().copied());
         command.arg("hub");
         if !arguments.contains(&"--config") {
             command.args(["--app", APPLICATION]);

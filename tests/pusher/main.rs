@@ -4,3 +4,4 @@ mod clients;
 mod hub;
 mod killed;
 mod messages;
+mod webhooks;

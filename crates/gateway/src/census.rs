@@ -28,6 +28,13 @@ pub enum Notice {
         /// Subscriptions by the ring's name of their channel.
         channels: Vec<(String, u64)>,
     },
+    /// A subscriber has found a cache channel empty, which the worker that sends webhooks is to know.
+    CacheMiss {
+        /// The application.
+        app: String,
+        /// The channel.
+        channel: String,
+    },
     /// A user's connections are to be ended.
     Terminate {
         /// The application.
@@ -51,6 +58,8 @@ pub struct Census {
     others: HashMap<u16, Counts>,
     changed_apps: HashSet<String>,
     changed_channels: HashSet<String>,
+    /// Channels whose subscriptions may have changed in any worker; `None`: nobody wants to know.
+    touched: Option<HashSet<String>>,
 }
 
 impl Census {
@@ -61,7 +70,26 @@ impl Census {
             others: HashMap::new(),
             changed_apps: HashSet::new(),
             changed_channels: HashSet::new(),
+            touched: None,
         }
+    }
+
+    /// Remembers from now on which channels have changed: [`Census::take_touched`].
+    pub fn observe(&mut self) {
+        self.touched = Some(HashSet::new());
+    }
+
+    /// Whether [`Census::take_touched`] has something.
+    pub fn is_touched(&self) -> bool {
+        self.touched.as_ref().is_some_and(|it| !it.is_empty())
+    }
+
+    /// Channels whose subscriptions may have changed since the last call, by their names on the ring.
+    pub fn take_touched(&mut self) -> HashSet<String> {
+        self.touched
+            .as_mut()
+            .map(std::mem::take)
+            .unwrap_or_default()
     }
 
     /// What a worker says when it starts.
@@ -86,12 +114,14 @@ impl Census {
     /// A connection of this worker is subscribed.
     pub fn subscribe(&mut self, ring_name: &str) {
         add(&mut self.own.channels, ring_name);
+        self.touch(ring_name);
         self.changed_channels.insert(ring_name.to_owned());
     }
 
     /// It is no longer.
     pub fn unsubscribe(&mut self, ring_name: &str) {
         remove(&mut self.own.channels, ring_name);
+        self.touch(ring_name);
         self.changed_channels.insert(ring_name.to_owned());
     }
 
@@ -99,7 +129,10 @@ impl Census {
     pub fn on_notice(&mut self, notice: Notice) {
         match notice {
             Notice::Hello { worker } => {
-                self.others.remove(&worker);
+                let ended = self.others.remove(&worker);
+                for ring_name in ended.iter().flat_map(|counts| counts.channels.keys()) {
+                    touch(&mut self.touched, ring_name);
+                }
                 // Beside what is to be told anyway: of what has become zero nothing is left to count.
                 let apps = self.own.connections.keys().cloned();
                 self.changed_apps.extend(apps);
@@ -111,11 +144,14 @@ impl Census {
                 connections,
                 channels,
             } => {
+                for (ring_name, _) in &channels {
+                    self.touch(ring_name);
+                }
                 let counts = self.others.entry(worker).or_default();
                 set_all(&mut counts.connections, connections);
                 set_all(&mut counts.channels, channels);
             }
-            Notice::Terminate { .. } => {}
+            Notice::CacheMiss { .. } | Notice::Terminate { .. } => {}
         }
     }
 
@@ -179,8 +215,20 @@ impl Census {
         channels
     }
 
+    fn touch(&mut self, ring_name: &str) {
+        touch(&mut self.touched, ring_name);
+    }
+
     fn all(&self) -> impl Iterator<Item = &Counts> {
         std::iter::once(&self.own).chain(self.others.values())
+    }
+}
+
+fn touch(touched: &mut Option<HashSet<String>>, ring_name: &str) {
+    if let Some(touched) = touched
+        && !touched.contains(ring_name)
+    {
+        touched.insert(ring_name.to_owned());
     }
 }
 
@@ -276,6 +324,29 @@ mod tests {
             Some(Notice::Counts { connections, channels, .. })
                 if connections == [("1".to_owned(), 1)] && channels == [("a".to_owned(), 1)]
         ));
+    }
+
+    #[test]
+    fn whoever_observes_is_told_of_every_change() {
+        let mut workers: Vec<Census> = (0..2).map(Census::new).collect();
+        workers[0].observe();
+        let take = |census: &mut Census| {
+            let mut touched: Vec<String> = census.take_touched().into_iter().collect();
+            touched.sort();
+            touched
+        };
+        workers[0].subscribe("a");
+        workers[1].subscribe("b");
+        tell(&mut workers, 1);
+        assert_eq!(take(&mut workers[0]), ["a", "b"]);
+        workers[0].unsubscribe("a");
+        // The other one is killed, and nothing is left of what it had.
+        workers[0].on_notice(Notice::Hello { worker: 1 });
+        assert!(workers[0].is_touched());
+        assert_eq!(take(&mut workers[0]), ["a", "b"]);
+        assert_eq!(workers[0].subscriptions("b"), 0);
+        workers[1].subscribe("c");
+        assert!(!workers[1].is_touched());
     }
 
     #[test]

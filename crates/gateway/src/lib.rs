@@ -12,6 +12,8 @@
 //! Who is present in a channel is the engine's presence: users over tabs and workers, told once when the last one has gone,
 //! also when their worker was killed.
 //! How many are subscribed to a channel is known to every worker by what the others tell it (`census.rs`).
+//! Worker 0 tells subscribers that number where the application wants it (`counting.rs`), and backends what has happened to
+//! channels (`webhooks/`).
 //!
 //! # Decisions and their price
 //!
@@ -22,12 +24,14 @@
 #![forbid(unsafe_code)]
 
 mod census;
+mod counting;
 mod gateway;
 mod names;
 mod questions;
 pub mod settings;
 mod sockets;
 mod start;
+mod webhooks;
 
 pub use start::{StartError, run};
 

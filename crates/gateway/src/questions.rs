@@ -118,44 +118,38 @@ impl Gateway {
             }
             answers.push(self.describe(app, event));
         }
-        let is_described = events.iter().any(|event| event.wants.any());
-        Ok(match (is_batch, answers.pop()) {
-            (true, last) if is_described => {
-                // One for each event, in their order: its channel alone, as a batch has one for each.
-                answers.extend(last);
-                let batch: Vec<Value> = answers
-                    .into_iter()
-                    .map(|(mut channels, _)| match channels.pop() {
-                        Some((_, attributes)) => attributes,
-                        None => json!({}),
-                    })
-                    .collect();
-                json!({"batch": batch}).to_string()
-            }
-            (false, Some((_, answer))) if is_described => answer,
-            _ => "{}".to_owned(),
-        })
-    }
-
-    /// What the answer tells of an event's channels: one by one, and all together.
-    fn describe(&mut self, app: &str, event: &Event) -> (Vec<(String, Value)>, String) {
-        let mut states = Vec::new();
-        if event.wants.any() {
-            for channel in &event.channels {
-                let ring = ring_name(app, channel);
-                let subscriptions = self.census.subscriptions(&ring);
-                let state = self.state(&ring, channel, subscriptions, event.wants);
-                states.push((channel.clone(), state));
-            }
+        if !events.iter().any(|event| event.wants.any()) {
+            return Ok("{}".to_owned());
         }
-        let each = states
-            .iter()
-            .map(|(channel, state)| {
-                let attributes = api::attributes(state, event.wants);
-                (channel.clone(), Value::Object(attributes))
+        if !is_batch {
+            let channels = answers.pop().unwrap_or_default();
+            let wants = events.first().map(|event| event.wants).unwrap_or_default();
+            return Ok(api::channels_answer(&channels, wants));
+        }
+        // One for each event, in their order: its channel alone, as a batch has one for each.
+        let batch: Vec<Value> = answers
+            .into_iter()
+            .zip(events)
+            .map(|(channels, event)| match channels.last() {
+                Some((_, state)) => Value::Object(api::attributes(state, event.wants)),
+                None => json!({}),
             })
             .collect();
-        (each, api::channels_answer(&states, event.wants))
+        Ok(json!({"batch": batch}).to_string())
+    }
+
+    /// What the answer tells of an event's channels, where it tells anything.
+    fn describe(&mut self, app: &str, event: &Event) -> Vec<(String, ChannelState)> {
+        if !event.wants.any() {
+            return Vec::new();
+        }
+        let channels = event.channels.iter().map(|channel| {
+            let ring = ring_name(app, channel);
+            let subscriptions = self.census.subscriptions(&ring);
+            let state = self.state(&ring, channel, subscriptions, event.wants);
+            (channel.clone(), state)
+        });
+        channels.collect()
     }
 
     fn state(

@@ -2,8 +2,11 @@
 
 use std::collections::HashMap;
 
+use fermata_pusher::webhook::{Kind, Webhook};
 use fermata_pusher::{App, ClientEvents};
 use serde::Deserialize;
+
+use crate::webhooks::{WEBHOOKS_MAX, parse_url};
 
 /// Where the hub listens when nothing else is said: where Reverb does, but for this machine alone.
 const LISTEN: &str = "127.0.0.1:8080";
@@ -92,6 +95,9 @@ struct AppTable {
     secret: String,
     enabled: Option<bool>,
     client_events: Option<bool>,
+    subscription_counts: Option<bool>,
+    #[serde(default)]
+    webhook: Vec<WebhookTable>,
     allowed_origins: Option<Vec<String>>,
     connections_max: Option<u64>,
     message_bytes_max: Option<usize>,
@@ -105,6 +111,16 @@ struct AppTable {
     user_id_bytes_max: Option<usize>,
     user_info_bytes_max: Option<usize>,
     clock_window_s: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WebhookTable {
+    url: String,
+    events: Option<Vec<String>>,
+    timeout_ms: Option<u64>,
+    retry_s: Option<u64>,
+    queue_events_max: Option<usize>,
 }
 
 impl Settings {
@@ -241,6 +257,24 @@ impl Settings {
                 }
             }
         }
+        let webhooks = || self.apps.iter().flat_map(|app| &app.webhooks);
+        for webhook in webhooks() {
+            if let Err(error) = parse_url(webhook) {
+                return wrong(format!(
+                    "webhook: its url cannot be used: {error}; give http://HOST/PATH or https://HOST/PATH"
+                ));
+            }
+            if webhook.timeout_ms == 0 || webhook.queue_events_max == 0 {
+                return wrong(
+                    "webhook: timeout_ms and queue_events_max have to be at least 1".to_owned(),
+                );
+            }
+        }
+        if webhooks().count() > WEBHOOKS_MAX {
+            return wrong(format!(
+                "webhook: there are more than {WEBHOOKS_MAX} of all applications together; each has a thread"
+            ));
+        }
         let is_path = self.path.starts_with('/') && !self.path.ends_with('/');
         if !self.path.is_empty() && !is_path {
             return wrong(format!(
@@ -300,8 +334,13 @@ impl OneOrMany {
 }
 
 impl AppTable {
-    fn into_app(self) -> Result<App, fermata_pusher::AppError> {
-        let mut app = App::new(&self.id, &self.key, &self.secret)?;
+    fn into_app(self) -> Result<App, SettingsError> {
+        let mut app = App::new(&self.id, &self.key, &self.secret)
+            .map_err(|error| SettingsError(error.to_string()))?;
+        take(&mut app.counts_subscriptions, self.subscription_counts);
+        for table in self.webhook {
+            app.webhooks.push(table.into_webhook()?);
+        }
         take(&mut app.is_enabled, self.enabled);
         if self.client_events == Some(false) {
             app.client_events = ClientEvents::Refused;
@@ -331,6 +370,33 @@ impl AppTable {
         take(&mut limits.clock_window_s, self.clock_window_s);
         Ok(app)
     }
+}
+
+impl WebhookTable {
+    fn into_webhook(self) -> Result<Webhook, SettingsError> {
+        let mut webhook = Webhook::new(&self.url);
+        if let Some(events) = self.events {
+            webhook.kinds = events
+                .iter()
+                .map(|name| parse_kind(name))
+                .collect::<Result<_, _>>()?;
+        }
+        take(&mut webhook.timeout_ms, self.timeout_ms);
+        take(&mut webhook.retry_s, self.retry_s);
+        take(&mut webhook.queue_events_max, self.queue_events_max);
+        Ok(webhook)
+    }
+}
+
+fn parse_kind(name: &str) -> Result<Kind, SettingsError> {
+    let found = Kind::ALL.into_iter().find(|kind| kind.name() == name);
+    found.ok_or_else(|| {
+        let known = Kind::ALL.map(Kind::name).join(", ");
+        SettingsError(format!(
+            "webhook: there is no event \"{}\"; there are {known}",
+            name.escape_debug()
+        ))
+    })
 }
 
 fn take<T>(place: &mut T, value: Option<T>) {
@@ -370,12 +436,51 @@ mod tests {
     }
 
     #[test]
+    fn webhooks_are_of_an_application() {
+        let of = |webhook: &str| {
+            let mut settings = Settings::default();
+            let text = format!(
+                "[[app]]\nid = '1'\nkey = 'k'\nsecret = 's'\nsubscription_counts = true\n{webhook}"
+            );
+            settings.read_toml("hub.toml", &text).expect(webhook);
+            settings.check().map(|()| settings)
+        };
+        let settings = of(
+            "[[app.webhook]]\nurl = 'https://example.com/hook?x=1'\nevents = ['channel_vacated']\nretry_s = 5\n\
+             [[app.webhook]]\nurl = 'http://localhost'",
+        )
+        .expect("settings");
+        let app = &settings.apps[0];
+        assert!(app.counts_subscriptions);
+        assert_eq!(app.webhooks[0].kinds, [Kind::ChannelVacated]);
+        assert_eq!((app.webhooks[0].retry_s, app.webhooks[1].retry_s), (5, 300));
+        assert_eq!(app.webhooks[1].kinds, Kind::ALL);
+        for (webhook, word) in [
+            ("[[app.webhook]]\nurl = 'ftp://a'", "http://"),
+            ("[[app.webhook]]\nurl = 'http://user:pw@a'", "signed"),
+            (
+                "[[app.webhook]]\nurl = 'http://a'\ntimeout_ms = 0",
+                "timeout_ms",
+            ),
+        ] {
+            let error = of(webhook).expect_err(webhook).to_string();
+            assert!(error.contains(word) && !error.contains("pw"), "{error}");
+        }
+        let many = "[[app.webhook]]\nurl = 'http://a'\n".repeat(WEBHOOKS_MAX + 1);
+        assert!(of(&many).is_err());
+    }
+
+    #[test]
     fn mistakes_are_named() {
         for (text, word) in [
             ("listn = 'x'", "listn"),
             ("[[app]]\nid = '1'\nkey = 'k'", "secret"),
             ("[[app]]\nid = 'a/b'\nkey = 'k'\nsecret = 's'", "a/b"),
             ("tls_key = 'x'", "tls_certificate"),
+            (
+                "[[app]]\nid = '1'\nkey = 'k'\nsecret = 's'\n[[app.webhook]]\nurl = 'http://a'\nevents = ['joined']",
+                "member_added",
+            ),
         ] {
             let error = Settings::default()
                 .read_toml("hub.toml", text)

@@ -4,7 +4,7 @@ use fermata_engine::websocket::{Format, Join, SendError};
 use fermata_engine::{Message, PublishFailure};
 use fermata_pusher::channel::ChannelName;
 use fermata_pusher::connection::{Connection, Outcome, Subscribe, check_handshake};
-use fermata_pusher::frame::{self, Code};
+use fermata_pusher::frame::{self, Code, SUBSCRIPTION_COUNT};
 use fermata_pusher::socket_id::SocketId;
 use serde_json::Value;
 
@@ -80,9 +80,9 @@ impl Gateway {
     }
 
     pub(crate) fn on_message(&mut self) {
-        let event = self.worker.socket_event();
-        let (socket, text) = (event.socket, event.payload.to_vec());
         let now_ms = self.worker.now_ms();
+        let event = self.worker.socket_event();
+        let (socket, text) = (event.socket, event.payload);
         let Some(socket_id) = self.socket_id(socket) else {
             return;
         };
@@ -93,7 +93,7 @@ impl Gateway {
         let app = &self.settings.apps[session.app];
         let outcome = session
             .connection
-            .on_message(app, &socket_id.to_string(), &text, now_ms);
+            .on_message(app, &socket_id.to_string(), text, now_ms);
         match outcome {
             Outcome::Nothing => {}
             Outcome::Reply(text) => self.send(socket, &text),
@@ -103,7 +103,7 @@ impl Gateway {
                 self.send(socket, &frame::signin_success(&user_data));
             }
             Outcome::Publish(event) => {
-                let ring = ring_name(&app.id.clone(), &event.channel);
+                let ring = ring_name(&app.id, &event.channel);
                 let message = Message {
                     name: Some(event.name.as_bytes()),
                     data: event.data.as_bytes(),
@@ -159,7 +159,8 @@ impl Gateway {
         let Some(session) = self.sessions.get(&socket) else {
             return;
         };
-        let app = self.app(session.app);
+        let at = session.app;
+        let app = self.app(at);
         let (ring, members_max) = (
             ring_name(&app.id, &subscribe.channel),
             app.limits.presence_members_max,
@@ -211,7 +212,7 @@ impl Gateway {
         }
         let is_cache = ChannelName::new(&subscribe.channel).is_ok_and(ChannelName::is_cache);
         if is_cache && subscribe.since.is_none() {
-            self.send_cached(socket, &ring, &subscribe.channel);
+            self.send_cached(socket, at, &ring, &subscribe.channel);
         }
     }
 
@@ -256,19 +257,23 @@ impl Gateway {
             past.unwrap_or_default().into_iter().rev().find_map(|past| {
                 let name = String::from_utf8(past.name?).ok()?;
                 let data = String::from_utf8(past.data).ok()?;
-                (!name.starts_with("client-")).then_some((name, data, past.id))
+                let is_publishers = !name.starts_with("client-") && name != SUBSCRIPTION_COUNT;
+                is_publishers.then_some((name, data, past.id))
             })
         })
     }
 
-    fn send_cached(&mut self, socket: u64, ring: &str, channel: &str) {
+    fn send_cached(&mut self, socket: u64, app: usize, ring: &str, channel: &str) {
         match self.cached(ring) {
             Some((name, data, id)) => {
                 let mut text = Vec::new();
                 frame::event(&mut text, channel, &name, &data, Some(&id));
                 self.send(socket, &String::from_utf8_lossy(&text));
             }
-            None => self.send(socket, &frame::cache_miss(channel)),
+            None => {
+                self.send(socket, &frame::cache_miss(channel));
+                self.report_miss(app, channel);
+            }
         }
     }
 

@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::gateway::{Gateway, HANDLER_REQUESTS, HANDLER_SOCKETS};
 use crate::names;
 use crate::settings::{Settings, SettingsError};
+use crate::webhooks::Prepared;
 
 /// Room for an event's name and what workers tell each other.
 const EVENT_BYTES_MIN: usize = 64 * 1024;
@@ -43,6 +44,8 @@ impl From<SettingsError> for StartError {
 /// It does not start; the sentence says why and what helps.
 pub fn run(settings: Settings) -> Result<i32, StartError> {
     settings.check()?;
+    let prepared = Prepared::new(&settings.apps)
+        .map_err(|error| StartError::Setting(format!("webhook: {error}")))?;
     let mut server = Server::new();
     configure(&mut server, &settings)?;
     let pattern = format!("{}/app/{{key}}", settings.path);
@@ -63,7 +66,7 @@ pub fn run(settings: Settings) -> Result<i32, StartError> {
         Started::Companion(_) => Ok(0),
         Started::Worker(mut worker) => {
             worker.write_messages(write_message);
-            Ok(Gateway::new(worker, Rc::new(settings)).run())
+            Ok(Gateway::new(worker, Rc::new(settings), prepared).run())
         }
     }
 }
@@ -139,50 +142,43 @@ fn route(settings: &Settings) -> Route {
 
 /// What the subscribers of a channel get of what happens in it.
 fn write_message(event: &ChannelEvent<'_>, out: &mut Vec<u8>) -> bool {
-    let text = |bytes: &'_ [u8]| std::str::from_utf8(bytes).unwrap_or_default().to_owned();
-    match event {
-        ChannelEvent::Message {
-            channel,
-            id,
-            name,
-            data,
-        } => {
-            let (channel, name) = (text(channel), text(name.unwrap_or_default()));
-            let Some((_, channel)) = names::split(&channel) else {
-                return false;
-            };
-            // What is on the ring was checked to be UTF-8.
-            let (data, id) = (
-                std::str::from_utf8(data).unwrap_or_default(),
-                std::str::from_utf8(id).ok(),
-            );
-            frame::event(out, channel, &name, data, id);
+    let ring_name = match *event {
+        ChannelEvent::Message { channel, .. }
+        | ChannelEvent::Join { channel, .. }
+        | ChannelEvent::Leave { channel, .. } => Some(channel),
+        ChannelEvent::Gap { channel } => channel,
+    };
+    let channel = ring_name.and_then(|it| names::split(text(it)));
+    let channel = channel.map(|(_, channel)| channel);
+    match (*event, channel) {
+        (ChannelEvent::Message { id, name, data, .. }, Some(channel)) => {
+            let (name, id) = (text(name.unwrap_or_default()), std::str::from_utf8(id).ok());
+            frame::event(out, channel, name, text(data), id);
         }
-        ChannelEvent::Join { channel, data } => {
-            let (channel, Some((user, info))) = (text(channel), read_user(data)) else {
-                return false;
-            };
-            let Some((_, channel)) = names::split(&channel) else {
+        (ChannelEvent::Join { data, .. }, Some(channel)) => {
+            let Some((user, info)) = read_user(data) else {
                 return false;
             };
             out.extend_from_slice(frame::member_added(channel, &user, &info).as_bytes());
         }
-        ChannelEvent::Leave { channel, data } => {
-            let (channel, Some((user, _))) = (text(channel), read_user(data)) else {
-                return false;
-            };
-            let Some((_, channel)) = names::split(&channel) else {
+        (ChannelEvent::Leave { data, .. }, Some(channel)) => {
+            let Some((user, _)) = read_user(data) else {
                 return false;
             };
             out.extend_from_slice(frame::member_removed(channel, &user).as_bytes());
         }
-        ChannelEvent::Gap { channel } => {
-            let name = channel.map(text);
-            let channel = name.as_deref().and_then(names::split).map(|(_, it)| it);
+        (ChannelEvent::Gap { .. }, channel) => {
             out.extend_from_slice(frame::gap(channel).as_bytes());
         }
+        // It is in no channel of an application.
+        (_, None) => return false,
     }
     true
+}
+
+/// What is on the ring was checked to be UTF-8.
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap_or_default()
 }
 
 /// Who an announcement of the engine's is about.

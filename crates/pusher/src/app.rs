@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::webhook::{Kind, Webhook};
+
 /// What only the application and its backend know. It is not shown by `Debug`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
@@ -102,6 +104,10 @@ pub struct App {
     pub client_events: ClientEvents,
     /// Hosts of pages that may connect, such as `example.com` or `*.example.com`; empty: all.
     pub allowed_origins: Vec<String>,
+    /// Whether subscribers are told how many they are (`pusher_internal:subscription_count`).
+    pub counts_subscriptions: bool,
+    /// Who is told of its channels.
+    pub webhooks: Vec<Webhook>,
     /// The bounds.
     pub limits: Limits,
 }
@@ -133,8 +139,15 @@ impl App {
             is_enabled: true,
             client_events: ClientEvents::default(),
             allowed_origins: Vec::new(),
+            counts_subscriptions: false,
+            webhooks: Vec::new(),
             limits: Limits::default(),
         })
+    }
+
+    /// Whether anybody is told of that.
+    pub fn tells(&self, kind: Kind) -> bool {
+        self.webhooks.iter().any(|webhook| webhook.wants(kind))
     }
 
     /// Whether a page of this origin may connect. Clients that are no browsers send none, and may.

@@ -7,7 +7,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::channel::{Access, ChannelName, USER_PREFIX};
-use crate::frame::{self, Code, SENDER};
+use crate::frame::{self, Code, RingName};
+use crate::webhook::Kind;
 use crate::{App, ClientEvents, auth};
 
 /// The number of the protocol.
@@ -60,7 +61,7 @@ pub struct Member {
 pub struct ClientEvent {
     /// The channel.
     pub channel: String,
-    /// The name on the ring: the event's, and its sender's user where that is known.
+    /// The name on the ring: [`RingName`].
     pub name: String,
     /// The data, as a subscriber gets it in its string.
     pub data: String,
@@ -204,7 +205,9 @@ impl Connection {
             "pusher:subscribe" => self.on_subscribe(app, socket_id, message.data),
             "pusher:unsubscribe" => self.on_unsubscribe(message.data),
             "pusher:signin" => self.on_signin(app, socket_id, message.data),
-            event if event.starts_with("client-") => self.on_client_event(app, &message, now_ms),
+            event if event.starts_with("client-") => {
+                self.on_client_event(app, socket_id, &message, now_ms)
+            }
             // What later versions of the protocol may have.
             event if event.starts_with("pusher:") => Outcome::Nothing,
             _ => refuse(
@@ -318,7 +321,13 @@ impl Connection {
         Outcome::SignedIn(user_data)
     }
 
-    fn on_client_event(&mut self, app: &App, message: &Message, now_ms: u64) -> Outcome {
+    fn on_client_event(
+        &mut self,
+        app: &App,
+        socket_id: &str,
+        message: &Message,
+        now_ms: u64,
+    ) -> Outcome {
         let limits = &app.limits;
         let refuse = |text: &str| refuse(Code::ClientEvent, text);
         if app.client_events == ClientEvents::Refused {
@@ -345,12 +354,14 @@ impl Connection {
                 limits.event_data_bytes_max
             ));
         }
+        let ring_name = RingName {
+            event: &message.event,
+            user_id: subscription.user_id.as_deref(),
+            socket_id: app.tells(Kind::ClientEvent).then_some(socket_id),
+        };
         let event = ClientEvent {
             channel: name.to_owned(),
-            name: match &subscription.user_id {
-                Some(user) => format!("{}{SENDER}{user}", message.event),
-                None => message.event.clone(),
-            },
+            name: ring_name.text(),
             data,
         };
         if !self.allowance.take(limits.client_events_per_second, now_ms) {

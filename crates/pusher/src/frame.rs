@@ -2,8 +2,52 @@
 
 use serde_json::{Value, json};
 
-/// In the name of an event on the ring: what follows is the user who sent it. Names of events have no control characters.
-pub const SENDER: char = '\u{1f}';
+/// Parts the name of an event on the ring: behind it follow the user who sent it, and the connection. Names of events and
+/// ids of users have no control characters.
+const SENDER: char = '\u{1f}';
+
+/// The event that tells subscribers how many they are.
+pub const SUBSCRIPTION_COUNT: &str = "pusher_internal:subscription_count";
+
+/// The name of an event on the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingName<'a> {
+    /// The event's name.
+    pub event: &'a str,
+    /// The user who has sent it, in a presence channel.
+    pub user_id: Option<&'a str>,
+    /// The client's connection, where somebody wants to know it.
+    pub socket_id: Option<&'a str>,
+}
+
+impl<'a> RingName<'a> {
+    /// Reads what [`RingName::text`] has written.
+    pub fn read(text: &'a str) -> RingName<'a> {
+        let mut parts = text.split(SENDER);
+        let event = parts.next().unwrap_or_default();
+        let mut part = || parts.next().filter(|part| !part.is_empty());
+        RingName {
+            event,
+            user_id: part(),
+            socket_id: part(),
+        }
+    }
+
+    /// The text.
+    pub fn text(self) -> String {
+        let RingName {
+            event,
+            user_id,
+            socket_id,
+        } = self;
+        let user = user_id.unwrap_or_default();
+        match (user_id, socket_id) {
+            (None, None) => event.to_owned(),
+            (_, None) => format!("{event}{SENDER}{user}"),
+            (_, Some(socket)) => format!("{event}{SENDER}{user}{SENDER}{socket}"),
+        }
+    }
+}
 
 /// The codes of `pusher:error`, which say whether and when a client may come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +149,11 @@ pub fn cache_miss(channel: &str) -> String {
     json!({"event": "pusher:cache_miss", "channel": channel}).to_string()
 }
 
+/// The data of [`SUBSCRIPTION_COUNT`].
+pub fn subscription_count(count: u64) -> String {
+    json!({"subscription_count": count}).to_string()
+}
+
 /// A user has signed in.
 pub fn signin_success(user_data: &str) -> String {
     internal(
@@ -122,12 +171,13 @@ pub fn gap(channel: Option<&str>) -> String {
 /// Appends an event of a channel as its subscribers get it. `name` is the name on the ring, with its sender where it has
 /// one; `id` is where a client that comes back goes on from (`fermata:since`).
 pub fn event(out: &mut Vec<u8>, channel: &str, name: &str, data: &str, id: Option<&str>) {
-    let (name, user) = match name.split_once(SENDER) {
-        Some((name, user)) => (name, Some(user)),
-        None => (name, None),
-    };
+    let RingName {
+        event,
+        user_id: user,
+        socket_id: _,
+    } = RingName::read(name);
     out.extend_from_slice(b"{\"event\":");
-    string(out, name);
+    string(out, event);
     out.extend_from_slice(b",\"channel\":");
     string(out, channel);
     out.extend_from_slice(b",\"data\":");
@@ -192,6 +242,28 @@ mod tests {
             String::from_utf8(out).expect("text"),
             r#"{"event":"client-typing","channel":"presence-a","data":"{}","user_id":"7","id":"id"}"#
         );
+    }
+
+    #[test]
+    fn names_on_the_ring_read_back() {
+        for (user_id, socket_id) in [
+            (None, None),
+            (Some("7"), None),
+            (None, Some("1.2")),
+            (Some("7"), Some("1.2")),
+        ] {
+            let name = RingName {
+                event: "client-x",
+                user_id,
+                socket_id,
+            };
+            assert_eq!(RingName::read(&name.text()), name);
+            let mut out = Vec::new();
+            event(&mut out, "presence-a", &name.text(), "{}", None);
+            let frame: Value = serde_json::from_slice(&out).expect("JSON");
+            assert_eq!(frame["event"], "client-x");
+            assert_eq!(frame["user_id"].as_str(), user_id);
+        }
     }
 
     #[test]

@@ -16,7 +16,7 @@
 //! **A message on the ring is neutral, a frame is made from it once.** The ring has an event's name and data under the
 //! channel's name; [`frame::event`] makes one WebSocket message of them for all subscribers of a worker, so other
 //! protocols may read the same channel. Price: a client event on a presence channel has to carry its sender's user in
-//! the name ([`frame::SENDER`]), since the ring has no field for it.
+//! the name ([`frame::RingName`]), since the ring has no field for it.
 
 #![forbid(unsafe_code)]
 

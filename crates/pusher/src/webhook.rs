@@ -15,6 +15,84 @@ pub const VACATED_DELAY_MS: u64 = 3_000;
 /// Channels of which something is known; of more, occupancy is not told.
 const CHANNELS_MAX: usize = 1_000_000;
 
+/// What a webhook is told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A channel has its first subscriber.
+    ChannelOccupied,
+    /// It has lost its last one.
+    ChannelVacated,
+    /// A user has come into a presence channel.
+    MemberAdded,
+    /// A user has left it.
+    MemberRemoved,
+    /// A client has sent an event to others.
+    ClientEvent,
+    /// A subscriber of a cache channel found it empty.
+    CacheMiss,
+    /// The number of a channel's subscriptions has changed.
+    SubscriptionCount,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 7] = [
+        Kind::ChannelOccupied,
+        Kind::ChannelVacated,
+        Kind::MemberAdded,
+        Kind::MemberRemoved,
+        Kind::ClientEvent,
+        Kind::CacheMiss,
+        Kind::SubscriptionCount,
+    ];
+
+    /// As webhooks and settings name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::ChannelOccupied => "channel_occupied",
+            Kind::ChannelVacated => "channel_vacated",
+            Kind::MemberAdded => "member_added",
+            Kind::MemberRemoved => "member_removed",
+            Kind::ClientEvent => "client_event",
+            Kind::CacheMiss => "cache_miss",
+            Kind::SubscriptionCount => "subscription_count",
+        }
+    }
+}
+
+/// Whom an application has told of its channels, and what bounds that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Webhook {
+    /// Where it is posted to. Who embeds this crate reads it.
+    pub url: String,
+    /// What it is told of.
+    pub kinds: Vec<Kind>,
+    /// Milliseconds that one attempt may take, connecting included.
+    pub timeout_ms: u64,
+    /// Seconds after which an event is given up that was not taken; 0: after one attempt.
+    pub retry_s: u64,
+    /// Events that wait to be sent.
+    pub queue_events_max: usize,
+}
+
+impl Webhook {
+    /// One that is told of everything.
+    pub fn new(url: &str) -> Webhook {
+        Webhook {
+            url: url.to_owned(),
+            kinds: Kind::ALL.to_vec(),
+            timeout_ms: 5_000,
+            retry_s: 300,
+            queue_events_max: 10_000,
+        }
+    }
+
+    /// Whether it is told of that.
+    pub fn wants(&self, kind: Kind) -> bool {
+        self.kinds.contains(&kind)
+    }
+}
+
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Happening {
@@ -28,6 +106,8 @@ pub enum Happening {
     MemberRemoved(String, String),
     /// A subscriber of a cache channel found it empty.
     CacheMiss(String),
+    /// A channel has that many subscriptions.
+    SubscriptionCount(String, u64),
     /// A client said something to the others.
     ClientEvent {
         /// The channel.
@@ -36,7 +116,7 @@ pub enum Happening {
         event: String,
         /// Its data.
         data: String,
-        /// Who has sent it.
+        /// The connection it was sent on.
         socket_id: String,
         /// The user that is, in a presence channel.
         user_id: Option<String>,
@@ -44,17 +124,31 @@ pub enum Happening {
 }
 
 impl Happening {
-    fn json(&self) -> Value {
+    /// Which of the kinds it is.
+    pub fn kind(&self) -> Kind {
         match self {
-            Happening::Occupied(channel) => json!({"name": "channel_occupied", "channel": channel}),
-            Happening::Vacated(channel) => json!({"name": "channel_vacated", "channel": channel}),
-            Happening::MemberAdded(channel, user) => {
-                json!({"name": "member_added", "channel": channel, "user_id": user})
+            Happening::Occupied(_) => Kind::ChannelOccupied,
+            Happening::Vacated(_) => Kind::ChannelVacated,
+            Happening::MemberAdded(..) => Kind::MemberAdded,
+            Happening::MemberRemoved(..) => Kind::MemberRemoved,
+            Happening::CacheMiss(_) => Kind::CacheMiss,
+            Happening::SubscriptionCount(..) => Kind::SubscriptionCount,
+            Happening::ClientEvent { .. } => Kind::ClientEvent,
+        }
+    }
+
+    fn json(&self) -> Value {
+        let name = self.kind().name();
+        match self {
+            Happening::Occupied(channel)
+            | Happening::Vacated(channel)
+            | Happening::CacheMiss(channel) => json!({"name": name, "channel": channel}),
+            Happening::MemberAdded(channel, user) | Happening::MemberRemoved(channel, user) => {
+                json!({"name": name, "channel": channel, "user_id": user})
             }
-            Happening::MemberRemoved(channel, user) => {
-                json!({"name": "member_removed", "channel": channel, "user_id": user})
+            Happening::SubscriptionCount(channel, count) => {
+                json!({"name": name, "channel": channel, "subscription_count": count})
             }
-            Happening::CacheMiss(channel) => json!({"name": "cache_miss", "channel": channel}),
             Happening::ClientEvent {
                 channel,
                 event,
@@ -63,7 +157,7 @@ impl Happening {
                 user_id,
             } => {
                 let mut value = json!({
-                    "name": "client_event", "channel": channel, "event": event, "data": data, "socket_id": socket_id,
+                    "name": name, "channel": channel, "event": event, "data": data, "socket_id": socket_id,
                 });
                 if let Some(user) = user_id {
                     value["user_id"] = json!(user);
@@ -75,12 +169,12 @@ impl Happening {
 }
 
 /// The body of a webhook and its headers: `X-Pusher-Key` and `X-Pusher-Signature`.
-pub fn message(
+pub fn message<'a>(
     app: &App,
-    happenings: &[Happening],
+    happenings: impl Iterator<Item = &'a Happening>,
     unix_ms: u64,
 ) -> (String, [(&'static str, String); 2]) {
-    let events: Vec<Value> = happenings.iter().map(Happening::json).collect();
+    let events: Vec<Value> = happenings.map(Happening::json).collect();
     let body = json!({"time_ms": unix_ms, "events": events}).to_string();
     let signature = auth::sign(app, body.as_bytes());
     let headers = [
@@ -102,11 +196,33 @@ pub struct Occupancy {
 #[derive(Debug, PartialEq, Eq)]
 enum Occupied {
     Now,
+    /// It may not have been said, and nobody is known to be there since then.
+    Doubtful(u64),
     /// Nobody is there since then.
     EmptySince(u64),
 }
 
 impl Occupancy {
+    /// Goes on where another one was ended: these channels are said to be occupied, certainly or perhaps, and nobody is known
+    /// to be in them.
+    pub fn restore(channels: impl Iterator<Item = (String, bool)>, now_ms: u64) -> Occupancy {
+        let channels: Vec<(String, bool)> = channels.take(CHANNELS_MAX).collect();
+        let empty = channels
+            .iter()
+            .map(|(channel, _)| (now_ms, channel.clone()));
+        let state = |is_certain| match is_certain {
+            true => Occupied::EmptySince(now_ms),
+            false => Occupied::Doubtful(now_ms),
+        };
+        Occupancy {
+            empty: empty.collect(),
+            occupied: channels
+                .into_iter()
+                .map(|(channel, is_certain)| (channel, state(is_certain)))
+                .collect(),
+        }
+    }
+
     /// A channel has this many subscriptions now.
     pub fn set(&mut self, channel: &str, subscriptions: u64, now_ms: u64) -> Option<Happening> {
         let has_room = self.occupied.len() < CHANNELS_MAX;
@@ -122,25 +238,29 @@ impl Occupancy {
                 self.empty.push_back((now_ms, channel.to_owned()));
                 None
             }
-            (Some(Occupied::EmptySince(_)), 0) => None,
+            (Some(Occupied::EmptySince(_) | Occupied::Doubtful(_)), 0) => None,
             (Some(state), _) => {
-                *state = Occupied::Now;
-                None
+                let before = std::mem::replace(state, Occupied::Now);
+                let is_doubtful = matches!(before, Occupied::Doubtful(_));
+                is_doubtful.then(|| Happening::Occupied(channel.to_owned()))
             }
         }
     }
 
-    /// Channels that have been empty for long enough.
-    pub fn vacated(&mut self, now_ms: u64) -> Vec<Happening> {
+    /// Channels that have been empty for long enough, at most so many.
+    pub fn vacated(&mut self, now_ms: u64, count_max: usize) -> Vec<Happening> {
         let mut vacated = Vec::new();
-        while let Some((since_ms, _)) = self.empty.front()
+        while vacated.len() < count_max
+            && let Some((since_ms, _)) = self.empty.front()
             && now_ms.saturating_sub(*since_ms) >= VACATED_DELAY_MS
         {
             let Some((since_ms, channel)) = self.empty.pop_front() else {
                 break;
             };
             // Somebody may have come, and left again later.
-            if self.occupied.get(&channel) == Some(&Occupied::EmptySince(since_ms)) {
+            let (empty, doubtful) = (Occupied::EmptySince(since_ms), Occupied::Doubtful(since_ms));
+            let state = self.occupied.get(&channel);
+            if state == Some(&empty) || state == Some(&doubtful) {
                 self.occupied.remove(&channel);
                 vacated.push(Happening::Vacated(channel));
             }
@@ -166,7 +286,7 @@ mod tests {
     fn a_webhook_is_signed_over_its_body() {
         let app = App::new("1", "key", "secret").expect("an application");
         let happenings = [Happening::Occupied("a".to_owned())];
-        let (body, headers) = message(&app, &happenings, 5);
+        let (body, headers) = message(&app, happenings.iter(), 5);
         assert_eq!(
             body,
             r#"{"events":[{"channel":"a","name":"channel_occupied"}],"time_ms":5}"#
@@ -184,18 +304,65 @@ mod tests {
         );
         assert_eq!(occupancy.set("a", 0, 1_000), None);
         assert_eq!(occupancy.set("a", 1, 2_000), None);
-        assert_eq!(occupancy.vacated(10_000), []);
+        assert_eq!(occupancy.vacated(10_000, 9), []);
         assert_eq!(occupancy.set("a", 0, 11_000), None);
         assert_eq!(occupancy.due_ms(), Some(14_000));
-        assert_eq!(occupancy.vacated(13_999), []);
+        assert_eq!(occupancy.vacated(13_999, 9), []);
         assert_eq!(
-            occupancy.vacated(14_000),
+            occupancy.vacated(14_000, 9),
             [Happening::Vacated("a".to_owned())]
         );
         assert_eq!(
             occupancy.set("a", 2, 14_001),
             Some(Happening::Occupied("a".to_owned()))
         );
+    }
+
+    #[test]
+    fn the_next_one_vacates_what_nobody_is_in_any_more() {
+        let channels = [("a", true), ("b", true), ("c", false), ("d", false)];
+        let channels = channels.map(|(channel, is_certain)| (channel.to_owned(), is_certain));
+        let mut occupancy = Occupancy::restore(channels.into_iter(), 500);
+        assert_eq!(occupancy.set("b", 1, 600), None);
+        assert_eq!(
+            occupancy.set("c", 1, 600),
+            Some(Happening::Occupied("c".to_owned()))
+        );
+        assert_eq!(
+            occupancy.vacated(500 + VACATED_DELAY_MS, 9),
+            ["a", "d"].map(|channel| Happening::Vacated(channel.to_owned()))
+        );
+        assert_eq!(occupancy.due_ms(), None);
+    }
+
+    #[test]
+    fn kinds_are_told_by_their_names() {
+        let happenings = [
+            Happening::SubscriptionCount("a".to_owned(), 3),
+            Happening::MemberAdded("presence-a".to_owned(), "7".to_owned()),
+            Happening::ClientEvent {
+                channel: "presence-a".to_owned(),
+                event: "client-x".to_owned(),
+                data: "{}".to_owned(),
+                socket_id: "1.2".to_owned(),
+                user_id: Some("7".to_owned()),
+            },
+        ];
+        let told: Vec<Value> = happenings.iter().map(Happening::json).collect();
+        assert_eq!(
+            told,
+            [
+                json!({"name": "subscription_count", "channel": "a", "subscription_count": 3}),
+                json!({"name": "member_added", "channel": "presence-a", "user_id": "7"}),
+                json!({
+                    "name": "client_event", "channel": "presence-a", "event": "client-x", "data": "{}",
+                    "socket_id": "1.2", "user_id": "7",
+                }),
+            ]
+        );
+        for kind in Kind::ALL {
+            assert!(Webhook::new("http://localhost/").wants(kind));
+        }
     }
 
     proptest! {
@@ -211,7 +378,7 @@ mod tests {
             };
             for (count, ms) in steps {
                 now_ms += ms;
-                for happening in occupancy.vacated(now_ms) {
+                for happening in occupancy.vacated(now_ms, 9) {
                     take(&happening, &mut told);
                 }
                 if let Some(happening) = occupancy.set("a", count, now_ms) {
@@ -219,7 +386,7 @@ mod tests {
                 }
                 last = count;
             }
-            for happening in occupancy.vacated(now_ms + VACATED_DELAY_MS) {
+            for happening in occupancy.vacated(now_ms + VACATED_DELAY_MS, 9) {
                 take(&happening, &mut told);
             }
             prop_assert_eq!(told, last > 0);

@@ -1,0 +1,257 @@
+//! What applications are told of their channels: HTTP POSTs to their backends.
+//!
+//! Worker 0 has a thread for each webhook ([`Sender`]), so no worker waits for a backend, and a slow backend delays its own
+//! webhook alone. A thread and not the worker's loop: a post every 50 ms needs no event loop, and blocking calls with a
+//! deadline also look names up.
+//!
+//! A thread has two sources. Who comes and goes in presence channels and what clients send is on the ring, and it reads that
+//! by itself. Counts of subscriptions and misses of caches come from the worker by an [`Inbox`].
+//!
+//! What a backend has been told is kept outside of the process, in memory that the workers share: how far the ring is told,
+//! and which channels it believes occupied ([`Journal`]). So the worker that takes the place of worker 0 goes on where that
+//! was killed: it may tell something twice, and forgets misses of caches and counts alone.
+
+mod inbox;
+mod journal;
+mod sender;
+
+use std::fs::File;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+use fermata_config::LogLevel;
+use fermata_engine::Worker;
+use fermata_io::shm::{self, Shared};
+use fermata_io::{Driver, clock, thread};
+use fermata_origin::Poster;
+use fermata_origin::address::Url;
+use fermata_pusher::App;
+use fermata_pusher::webhook::{Kind, Webhook};
+
+use inbox::Inbox;
+use journal::Journal;
+use sender::Sender;
+
+/// Webhooks of all applications together: each has a thread.
+pub(crate) const WEBHOOKS_MAX: usize = 32;
+/// Enough for a request over TLS.
+const STACK_BYTES: usize = 512 * 1024;
+/// How long what waits may take to be sent when the worker stops.
+const FINISH: Duration = Duration::from_secs(2);
+
+/// Words of a webhook: how far the ring is told, how many threads have begun to send it, and where its journal is.
+const WORDS: usize = 3;
+
+/// What outlives a worker, made before there is one.
+pub(crate) struct Prepared {
+    words: &'static [AtomicU64],
+    files: Vec<File>,
+    from_unix_ms: u64,
+}
+
+/// The senders of this worker. Only the first worker has any.
+#[derive(Default)]
+pub(crate) struct Webhooks {
+    senders: Vec<Running>,
+}
+
+/// A sender's thread.
+struct Running {
+    /// Its application, by its place in the settings.
+    app: usize,
+    kinds: Vec<Kind>,
+    inbox: Arc<Inbox>,
+    thread: Thread,
+    ended: mpsc::Receiver<()>,
+}
+
+/// The memory of one webhook that outlives the worker.
+struct Kept {
+    place: &'static AtomicU64,
+    turns: &'static AtomicU64,
+    turn: u64,
+    journal: Journal,
+}
+
+/// Where a webhook goes.
+///
+/// # Errors
+/// Why it cannot; never with the URL, which may hold a secret.
+pub(crate) fn parse_url(webhook: &Webhook) -> Result<Url, String> {
+    Url::parse(&webhook.url)
+}
+
+impl Prepared {
+    /// Memory for the webhooks of these applications. Certificates are read, so that what is wrong with them is said now.
+    ///
+    /// # Errors
+    /// What is missing, and what helps.
+    pub fn new(apps: &[App]) -> Result<Prepared, String> {
+        let all = || apps.iter().flat_map(|app| &app.webhooks);
+        let count = all().count();
+        for webhook in all() {
+            let url = parse_url(webhook)?;
+            Poster::new(url, Duration::ZERO).prepare()?;
+        }
+        let memory = |error: io::Error| {
+            format!("no memory for webhooks: {error}; the machine is out of memory or descriptors")
+        };
+        let shared = Shared::anonymous((count * WORDS).max(1)).map_err(memory)?;
+        let files = (0..count).map(|_| shm::anonymous_file());
+        Ok(Prepared {
+            words: shared.words(),
+            files: files.collect::<io::Result<_>>().map_err(memory)?,
+            // By the clock of the ring's records, which is behind others by some milliseconds.
+            from_unix_ms: clock::unix_ms(),
+        })
+    }
+
+    /// Begins to send in the first worker.
+    pub fn begin<D: Driver>(self, apps: &[App], worker: &mut Worker<D>) -> Webhooks {
+        let mut senders = Vec::new();
+        if worker.index() != 0 {
+            return Webhooks { senders };
+        }
+        let each = apps
+            .iter()
+            .enumerate()
+            .flat_map(|(at, app)| app.webhooks.iter().map(move |webhook| (at, app, webhook)));
+        let places = self.words.chunks_exact(WORDS).zip(self.files);
+        for ((at, app, webhook), (words, file)) in each.zip(places) {
+            match begin(
+                (at, app),
+                webhook,
+                Kept::begin(words, file),
+                self.from_unix_ms,
+                worker,
+            ) {
+                Ok(running) => senders.push(running),
+                Err(error) => {
+                    let line = format!("a webhook of application {} is not sent: {error}", app.id);
+                    worker.log(LogLevel::Error, &line);
+                }
+            }
+        }
+        Webhooks { senders }
+    }
+}
+
+fn begin<D: Driver>(
+    (at, app): (usize, &App),
+    webhook: &Webhook,
+    kept: Kept,
+    from_unix_ms: u64,
+    worker: &mut Worker<D>,
+) -> Result<Running, String> {
+    let reads_ring = [Kind::MemberAdded, Kind::MemberRemoved, Kind::ClientEvent]
+        .into_iter()
+        .any(|kind| webhook.wants(kind));
+    let follower = reads_ring.then(|| {
+        let mut follower = worker.follow();
+        match kept.place.load(Ordering::Acquire) {
+            0 => follower.begin_after(0, from_unix_ms),
+            place => follower.begin_after(place, 0),
+        }
+        follower
+    });
+    let inbox = Arc::new(Inbox::default());
+    let sender = Sender::new(
+        app.clone(),
+        webhook.clone(),
+        parse_url(webhook)?,
+        follower,
+        kept,
+        Arc::clone(&inbox),
+        worker.logger(),
+    );
+    let (end, ended) = mpsc::channel::<()>();
+    let handle = thread::begin("fermata-webhook", STACK_BYTES, move || {
+        sender.run();
+        drop(end);
+    })
+    .map_err(|error| error.to_string())?;
+    let thread = handle.thread().clone();
+    if reads_ring {
+        worker.tell_follower(thread.clone(), Box::new(|| [0; 3]));
+    }
+    Ok(Running {
+        app: at,
+        kinds: webhook.kinds.clone(),
+        inbox,
+        thread,
+        ended,
+    })
+}
+
+impl Webhooks {
+    /// A channel has so many subscriptions now.
+    pub fn set_count(&self, app: usize, channel: &str, count: u64) {
+        for sender in self.of(app, &[Kind::ChannelOccupied, Kind::ChannelVacated]) {
+            sender.inbox.set_count(channel, count);
+            sender.thread.unpark();
+        }
+    }
+
+    /// The application is told how many subscriptions a channel has.
+    pub fn tell_count(&self, app: usize, channel: &str, count: u64) {
+        for sender in self.of(app, &[Kind::SubscriptionCount]) {
+            sender.inbox.tell_count(channel, count);
+            sender.thread.unpark();
+        }
+    }
+
+    /// A subscriber of a cache channel has found it empty.
+    pub fn miss(&self, app: usize, channel: &str) {
+        for sender in self.of(app, &[Kind::CacheMiss]) {
+            sender.inbox.miss(channel);
+            sender.thread.unpark();
+        }
+    }
+
+    /// Sends what waits, before the worker ends. What is not taken in time the next worker sends again.
+    pub fn finish(&self) {
+        let until = Instant::now() + FINISH;
+        for sender in &self.senders {
+            sender.inbox.end();
+            sender.thread.unpark();
+        }
+        for sender in &self.senders {
+            let left = until.saturating_duration_since(Instant::now());
+            // It ends by dropping its side.
+            let _ = sender.ended.recv_timeout(left);
+        }
+    }
+
+    fn of(&self, app: usize, kinds: &'static [Kind]) -> impl Iterator<Item = &Running> {
+        self.senders.iter().filter(move |sender| {
+            sender.app == app && kinds.iter().any(|kind| sender.kinds.contains(kind))
+        })
+    }
+}
+
+impl Kept {
+    fn begin(words: &'static [AtomicU64], file: File) -> Kept {
+        let [place, turns, journal] = words else {
+            unreachable!("chunks of three");
+        };
+        Kept {
+            place,
+            turns,
+            turn: turns.fetch_add(1, Ordering::AcqRel) + 1,
+            journal: Journal::open(file, journal),
+        }
+    }
+
+    /// Whether another worker sends in the place of this one.
+    fn is_replaced(&self) -> bool {
+        self.turns.load(Ordering::Acquire) != self.turn
+    }
+
+    /// The ring is told up to there.
+    fn settle(&self, place: u64) {
+        self.place.fetch_max(place, Ordering::AcqRel);
+    }
+}
