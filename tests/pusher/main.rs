@@ -4,4 +4,5 @@ mod clients;
 mod hub;
 mod killed;
 mod messages;
+mod watching;
 mod webhooks;

@@ -1,4 +1,4 @@
-//! How many connections and subscriptions there are, over all workers.
+//! How many connections, subscriptions and signed-in users there are, over all workers.
 //!
 //! Each worker counts its own and tells the others what has changed, as absolute numbers: a notice that comes twice or late
 //! does no harm. A worker that starts says hello: what was counted for the one before it in its place is forgotten, and
@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
-/// Channels and applications in one notice, each, which has to fit into one record of the ring.
+/// Channels, applications and users in one notice, each, which has to fit into one record of the ring.
 const NAMES_PER_NOTICE: usize = 100;
 
 /// What workers tell each other.
@@ -27,6 +27,8 @@ pub enum Notice {
         connections: Vec<(String, u64)>,
         /// Subscriptions by the ring's name of their channel.
         channels: Vec<(String, u64)>,
+        /// Connections by their signed-in user: see `names::user_name`.
+        users: Vec<(String, u64)>,
     },
     /// A subscriber has found a cache channel empty, which the worker that sends webhooks is to know.
     CacheMiss {
@@ -48,6 +50,7 @@ pub enum Notice {
 struct Counts {
     connections: HashMap<String, u64>,
     channels: HashMap<String, u64>,
+    users: HashMap<String, u64>,
 }
 
 /// What one worker knows.
@@ -58,6 +61,9 @@ pub struct Census {
     others: HashMap<u16, Counts>,
     changed_apps: HashSet<String>,
     changed_channels: HashSet<String>,
+    changed_users: HashSet<String>,
+    /// Users who may be online or offline since they were asked for.
+    touched_users: HashSet<String>,
     /// Channels whose subscriptions may have changed in any worker; `None`: nobody wants to know.
     touched: Option<HashSet<String>>,
 }
@@ -70,6 +76,8 @@ impl Census {
             others: HashMap::new(),
             changed_apps: HashSet::new(),
             changed_channels: HashSet::new(),
+            changed_users: HashSet::new(),
+            touched_users: HashSet::new(),
             touched: None,
         }
     }
@@ -79,9 +87,10 @@ impl Census {
         self.touched = Some(HashSet::new());
     }
 
-    /// Whether [`Census::take_touched`] has something.
+    /// Whether [`Census::take_touched`] or [`Census::take_touched_users`] has something.
     pub fn is_touched(&self) -> bool {
-        self.touched.as_ref().is_some_and(|it| !it.is_empty())
+        let touched = self.touched.as_ref();
+        touched.is_some_and(|it| !it.is_empty()) || !self.touched_users.is_empty()
     }
 
     /// Channels whose subscriptions may have changed since the last call, by their names on the ring.
@@ -125,31 +134,64 @@ impl Census {
         self.changed_channels.insert(ring_name.to_owned());
     }
 
+    /// A user has signed in on a connection of this worker.
+    pub fn sign_in(&mut self, user_name: &str) {
+        add(&mut self.own.users, user_name);
+        self.changed_users.insert(user_name.to_owned());
+        self.touched_users.insert(user_name.to_owned());
+    }
+
+    /// Such a connection has ended.
+    pub fn sign_out(&mut self, user_name: &str) {
+        remove(&mut self.own.users, user_name);
+        self.changed_users.insert(user_name.to_owned());
+        self.touched_users.insert(user_name.to_owned());
+    }
+
+    /// Whether a user is signed in anywhere.
+    pub fn is_online(&self, user_name: &str) -> bool {
+        self.all().any(|it| it.users.contains_key(user_name))
+    }
+
+    /// Users who may have come online or gone offline since the last call.
+    pub fn take_touched_users(&mut self) -> HashSet<String> {
+        std::mem::take(&mut self.touched_users)
+    }
+
     /// Takes what another worker tells. Everything is told anew to one that has just started.
     pub fn on_notice(&mut self, notice: Notice) {
         match notice {
             Notice::Hello { worker } => {
                 let ended = self.others.remove(&worker);
-                for ring_name in ended.iter().flat_map(|counts| counts.channels.keys()) {
-                    touch(&mut self.touched, ring_name);
+                if let Some(counts) = ended {
+                    for ring_name in counts.channels.keys() {
+                        touch(&mut self.touched, ring_name);
+                    }
+                    self.touched_users.extend(counts.users.into_keys());
                 }
                 // Beside what is to be told anyway: of what has become zero nothing is left to count.
                 let apps = self.own.connections.keys().cloned();
                 self.changed_apps.extend(apps);
                 let channels = self.own.channels.keys().cloned();
                 self.changed_channels.extend(channels);
+                let users = self.own.users.keys().cloned();
+                self.changed_users.extend(users);
             }
             Notice::Counts {
                 worker,
                 connections,
                 channels,
+                users,
             } => {
+                let names = users.iter().map(|(user_name, _)| user_name.clone());
+                self.touched_users.extend(names);
                 for (ring_name, _) in &channels {
                     self.touch(ring_name);
                 }
                 let counts = self.others.entry(worker).or_default();
                 set_all(&mut counts.connections, connections);
                 set_all(&mut counts.channels, channels);
+                set_all(&mut counts.users, users);
             }
             Notice::CacheMiss { .. } | Notice::Terminate { .. } => {}
         }
@@ -157,7 +199,9 @@ impl Census {
 
     /// Whether the others have something to be told.
     pub fn has_changed(&self) -> bool {
-        !self.changed_apps.is_empty() || !self.changed_channels.is_empty()
+        !self.changed_apps.is_empty()
+            || !self.changed_channels.is_empty()
+            || !self.changed_users.is_empty()
     }
 
     /// The next part of what they are to be told; `None`: they know all.
@@ -169,6 +213,7 @@ impl Census {
             worker: self.worker,
             connections: take_part(&mut self.changed_apps, &self.own.connections),
             channels: take_part(&mut self.changed_channels, &self.own.channels),
+            users: take_part(&mut self.changed_users, &self.own.users),
         })
     }
 
@@ -177,9 +222,12 @@ impl Census {
         if let Notice::Counts {
             connections,
             channels,
+            users,
             ..
         } = notice
         {
+            self.changed_users
+                .extend(users.into_iter().map(|(user, _)| user));
             self.changed_apps
                 .extend(connections.into_iter().map(|(app, _)| app));
             self.changed_channels
@@ -337,14 +385,20 @@ mod tests {
         };
         workers[0].subscribe("a");
         workers[1].subscribe("b");
+        workers[1].sign_in("1:ann");
         tell(&mut workers, 1);
         assert_eq!(take(&mut workers[0]), ["a", "b"]);
+        assert_eq!(workers[0].take_touched_users().len(), 1);
+        assert!(workers[0].is_online("1:ann") && !workers[0].is_touched());
         workers[0].unsubscribe("a");
         // The other one is killed, and nothing is left of what it had.
         workers[0].on_notice(Notice::Hello { worker: 1 });
         assert!(workers[0].is_touched());
         assert_eq!(take(&mut workers[0]), ["a", "b"]);
         assert_eq!(workers[0].subscriptions("b"), 0);
+        assert_eq!(workers[0].take_touched_users().len(), 1);
+        assert!(!workers[0].is_online("1:ann"));
+        workers[1].take_touched_users();
         workers[1].subscribe("c");
         assert!(!workers[1].is_touched());
     }

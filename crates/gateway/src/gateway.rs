@@ -16,8 +16,9 @@ use fermata_tls::Tls;
 use crate::TELL_MS;
 use crate::census::{Census, Notice};
 use crate::counting::Counting;
-use crate::names::split;
+use crate::names::{split, split_user};
 use crate::settings::Settings;
+use crate::watching::Watching;
 use crate::webhooks::{Prepared, Webhooks};
 
 pub(crate) const HANDLER_SOCKETS: u32 = 0;
@@ -43,6 +44,7 @@ pub(crate) struct Gateway {
     /// By the handle of their sockets.
     pub sessions: HashMap<u64, Session>,
     pub census: Census,
+    pub watching: Watching,
     /// In the first worker alone: what applications and subscribers are told of counts.
     webhooks: Webhooks,
     counting: Counting,
@@ -70,6 +72,7 @@ impl Gateway {
             settings,
             sessions: HashMap::new(),
             census,
+            watching: Watching::default(),
             webhooks,
             counting: Counting::default(),
             tell_at_ms: None,
@@ -186,6 +189,7 @@ impl Gateway {
     fn tell_counts(&mut self) {
         self.tell_at_ms = None;
         self.tell_applications();
+        self.tell_watchers();
         self.tell_workers();
     }
 
@@ -215,6 +219,24 @@ impl Gateway {
         }
         for ring_name in due {
             self.tell_count(&ring_name);
+        }
+    }
+
+    /// Tells clients of this worker which users of their watchlists have come online or gone offline.
+    fn tell_watchers(&mut self) {
+        for user_name in self.census.take_touched_users() {
+            let is_online = self.census.is_online(&user_name);
+            let sockets = self.watching.change(&user_name, is_online);
+            let Some((_, user)) = split_user(&user_name) else {
+                continue;
+            };
+            let text = match is_online {
+                true => frame::watchlist_events(&[user], &[]),
+                false => frame::watchlist_events(&[], &[user]),
+            };
+            for socket in sockets {
+                self.send(socket, &text);
+            }
         }
     }
 

@@ -11,7 +11,8 @@
 //! is made of it for all subscribers of a worker.
 //! Who is present in a channel is the engine's presence: users over tabs and workers, told once when the last one has gone,
 //! also when their worker was killed.
-//! How many are subscribed to a channel is known to every worker by what the others tell it (`census.rs`).
+//! How many are subscribed to a channel, and which users have signed in, is known to every worker by what the others tell
+//! it (`census.rs`); `watching.rs` has the clients that want to know of users.
 //! Worker 0 tells subscribers that number where the application wants it (`counting.rs`), and backends what has happened to
 //! channels (`webhooks/`).
 //!
@@ -31,6 +32,7 @@ mod questions;
 pub mod settings;
 mod sockets;
 mod start;
+mod watching;
 mod webhooks;
 
 pub use start::{StartError, run};

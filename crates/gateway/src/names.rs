@@ -13,6 +13,16 @@ pub fn split(ring_name: &str) -> Option<(&str, &str)> {
     ring_name.strip_prefix(PREFIX)?.split_once(':')
 }
 
+/// What a user of an application is counted by.
+pub fn user_name(app: &str, user: &str) -> String {
+    format!("{app}:{user}")
+}
+
+/// The application and the user of such a name.
+pub fn split_user(user_name: &str) -> Option<(&str, &str)> {
+    user_name.split_once(':')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -26,5 +36,6 @@ mod tests {
         let user = "#server-to-user-a:b";
         assert_eq!(split(&ring_name("1", user)), Some(("1", user)));
         assert_eq!(split("news"), None);
+        assert_eq!(split_user(&user_name("1", "a:b")), Some(("1", "a:b")));
     }
 }

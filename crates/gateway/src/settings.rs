@@ -110,6 +110,7 @@ struct AppTable {
     presence_members_max: Option<usize>,
     user_id_bytes_max: Option<usize>,
     user_info_bytes_max: Option<usize>,
+    watchlist_users_max: Option<usize>,
     clock_window_s: Option<u64>,
 }
 
@@ -367,6 +368,7 @@ impl AppTable {
         take(&mut limits.presence_members_max, self.presence_members_max);
         take(&mut limits.user_id_bytes_max, self.user_id_bytes_max);
         take(&mut limits.user_info_bytes_max, self.user_info_bytes_max);
+        take(&mut limits.watchlist_users_max, self.watchlist_users_max);
         take(&mut limits.clock_window_s, self.clock_window_s);
         Ok(app)
     }

@@ -3,14 +3,14 @@
 use fermata_engine::websocket::{Format, Join, SendError};
 use fermata_engine::{Message, PublishFailure};
 use fermata_pusher::channel::ChannelName;
-use fermata_pusher::connection::{Connection, Outcome, Subscribe, check_handshake};
+use fermata_pusher::connection::{Connection, Outcome, SignedIn, Subscribe, check_handshake};
 use fermata_pusher::frame::{self, Code, SUBSCRIPTION_COUNT};
 use fermata_pusher::socket_id::SocketId;
 use serde_json::Value;
 
 use crate::census::Notice;
 use crate::gateway::{Gateway, Session};
-use crate::names::ring_name;
+use crate::names::{ring_name, user_name};
 
 /// Digits of a number in the engine's id of a socket.
 const ID_DIGITS: usize = 16;
@@ -99,9 +99,7 @@ impl Gateway {
             Outcome::Reply(text) => self.send(socket, &text),
             Outcome::Subscribe(subscribe) => self.subscribe(socket, subscribe),
             Outcome::Unsubscribe(channel) => self.unsubscribe(socket, &channel),
-            Outcome::SignedIn(user_data) => {
-                self.send(socket, &frame::signin_success(&user_data));
-            }
+            Outcome::SignedIn(signed_in) => self.sign_in(socket, signed_in),
             Outcome::Publish(event) => {
                 let ring = ring_name(&app.id, &event.channel);
                 let message = Message {
@@ -124,9 +122,42 @@ impl Gateway {
         };
         let id = self.app(session.app).id.clone();
         self.census.disconnect(&id);
+        if let Some(user) = session.connection.user() {
+            self.census.sign_out(&user_name(&id, &user.id));
+            self.watching.end(socket);
+        }
         for channel in session.connection.channels() {
             self.census.unsubscribe(&ring_name(&id, channel));
         }
+    }
+
+    fn sign_in(&mut self, socket: u64, signed_in: SignedIn) {
+        self.send(socket, &frame::signin_success(&signed_in.user_data));
+        let Some(session) = self.sessions.get(&socket) else {
+            return;
+        };
+        let app = &self.settings.apps[session.app].id;
+        if signed_in.is_first
+            && let Some(user) = session.connection.user()
+        {
+            self.census.sign_in(&user_name(app, &user.id));
+        }
+        self.watching.end(socket);
+        if signed_in.watchlist.is_empty() {
+            return;
+        }
+        let watched = signed_in.watchlist.iter();
+        let watched: Vec<String> = watched.map(|user| user_name(app, user)).collect();
+        let census = &self.census;
+        self.watching
+            .begin(socket, watched, |user_name| census.is_online(user_name));
+        let (online, offline): (Vec<&str>, Vec<&str>) = signed_in
+            .watchlist
+            .iter()
+            .map(String::as_str)
+            .partition(|user| self.watching.is_online(&user_name(app, user)));
+        let text = frame::watchlist_events(&online, &offline);
+        self.send(socket, &text);
     }
 
     /// Ends the connections of this worker on which a user has signed in.
@@ -294,7 +325,7 @@ impl Gateway {
             .disconnect(socket, code.number(), text.as_bytes());
     }
 
-    fn send(&mut self, socket: u64, text: &str) {
+    pub(crate) fn send(&mut self, socket: u64, text: &str) {
         // One that is gone is told by its close; one that reads too slowly is closed by the engine.
         let _ = self.worker.send(socket, false, text.as_bytes());
     }

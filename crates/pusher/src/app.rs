@@ -61,6 +61,8 @@ pub struct Limits {
     pub user_id_bytes_max: usize,
     /// Bytes of what is told about a user: JSON.
     pub user_info_bytes_max: usize,
+    /// Users on the watchlist of one connection.
+    pub watchlist_users_max: usize,
     /// Seconds by which the time of a signed HTTP request may differ from the server's.
     pub clock_window_s: u64,
 }
@@ -79,6 +81,7 @@ impl Default for Limits {
             presence_members_max: 100,
             user_id_bytes_max: 128,
             user_info_bytes_max: 1024,
+            watchlist_users_max: 100,
             clock_window_s: 600,
         }
     }

@@ -31,7 +31,7 @@ pub enum Outcome {
     /// An event is to be published to everybody else in a channel.
     Publish(ClientEvent),
     /// The user of [`Connection::user`] has signed in, which the client is to be told.
-    SignedIn(String),
+    SignedIn(SignedIn),
     /// An answer is to be sent, and the connection closed with this code.
     Close(Code, String),
 }
@@ -72,6 +72,17 @@ pub struct ClientEvent {
 pub struct User {
     /// Who.
     pub id: Box<str>,
+}
+
+/// A sign-in that is to be confirmed by [`frame::signin_success`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignedIn {
+    /// The user's data, as the client has sent it.
+    pub user_data: String,
+    /// Users of whom the client wants to know whether they are online.
+    pub watchlist: Vec<String>,
+    /// Whether the connection had no user before.
+    pub is_first: bool,
 }
 
 /// What a connection is subscribed to.
@@ -302,14 +313,16 @@ impl Connection {
         if !auth::allows_user(app, &auth, socket_id, &user_data) {
             return close(Code::Unauthorized, "the signature of the user is invalid");
         }
-        let id = serde_json::from_str::<Value>(&user_data)
-            .ok()
-            .and_then(|user| read_user_id(&user["id"], app.limits.user_id_bytes_max));
-        let Some(id) = id else {
+        let user: Value = serde_json::from_str(&user_data).unwrap_or_default();
+        let Some(id) = read_user_id(&user["id"], app.limits.user_id_bytes_max) else {
             return close(
                 Code::Unauthorized,
                 "the data of the user is no JSON object with an id",
             );
+        };
+        let watchlist = match read_watchlist(&user["watchlist"], app) {
+            Ok(watchlist) => watchlist,
+            Err(text) => return close(Code::Unauthorized, &text),
         };
         if self.user.as_ref().is_some_and(|user| *user.id != *id) {
             return refuse(
@@ -317,8 +330,12 @@ impl Connection {
                 "another user has signed in on this connection",
             );
         }
-        self.user = Some(User { id: id.into() });
-        Outcome::SignedIn(user_data)
+        let before = self.user.replace(User { id: id.into() });
+        Outcome::SignedIn(SignedIn {
+            user_data,
+            watchlist,
+            is_first: before.is_none(),
+        })
     }
 
     fn on_client_event(
@@ -451,6 +468,29 @@ fn read_member(app: &App, data: Option<&str>) -> Result<Member, String> {
         ));
     }
     Ok(Member { user_id, user_info })
+}
+
+/// Users of whom somebody wants to know whether they are online; each once.
+fn read_watchlist(value: &Value, app: &App) -> Result<Vec<String>, String> {
+    let (max, bytes_max) = (app.limits.watchlist_users_max, app.limits.user_id_bytes_max);
+    let users = match value {
+        Value::Null => return Ok(Vec::new()),
+        Value::Array(users) => users,
+        _ => return Err("the watchlist of the user is no list of ids".to_owned()),
+    };
+    if users.len() > max {
+        return Err(format!(
+            "the watchlist of the user has more than {max} users"
+        ));
+    }
+    let mut watchlist: Vec<String> = users
+        .iter()
+        .map(|user| read_user_id(user, bytes_max))
+        .collect::<Option<_>>()
+        .ok_or("the watchlist of the user has something that is no id")?;
+    watchlist.sort();
+    watchlist.dedup();
+    Ok(watchlist)
 }
 
 fn read_user_id(value: &Value, bytes_max: usize) -> Option<String> {

@@ -154,6 +154,20 @@ pub fn subscription_count(count: u64) -> String {
     json!({"subscription_count": count}).to_string()
 }
 
+/// Users of a watchlist are online now, and others are no longer.
+pub fn watchlist_events(online: &[&str], offline: &[&str]) -> String {
+    let events: Vec<Value> = [("online", online), ("offline", offline)]
+        .into_iter()
+        .filter(|(_, users)| !users.is_empty())
+        .map(|(name, users)| json!({"name": name, "user_ids": users}))
+        .collect();
+    internal(
+        "pusher_internal:watchlist_events",
+        None,
+        &json!({"events": events}),
+    )
+}
+
 /// A user has signed in.
 pub fn signin_success(user_data: &str) -> String {
     internal(

@@ -120,7 +120,12 @@ fn the_channel_of_a_user_is_theirs() {
         "pusher:signin",
         json!({"auth": auth, "user_data": data}),
     );
-    assert_eq!(outcome, Outcome::SignedIn(data.to_owned()));
+    let signed_in = SignedIn {
+        user_data: data.to_owned(),
+        watchlist: Vec::new(),
+        is_first: true,
+    };
+    assert_eq!(outcome, Outcome::SignedIn(signed_in));
     let outcome = say(&mut connection, &app, "pusher:subscribe", wanted);
     assert!(matches!(outcome, Outcome::Subscribe(_)));
     let outcome = say(
