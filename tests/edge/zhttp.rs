@@ -17,6 +17,11 @@ const REQUESTS: usize = 12;
 /// How long a backend may take: enough for one that is there, on a machine that is busy.
 const TIMEOUT_MS: &str = "3000";
 
+/// Of a body: more than the edge collects before it asks.
+const UPLOADED_BYTES: usize = 140_000;
+/// No more than the kernel takes besides: behind that the end of a connection does not arrive.
+const UNREAD_BYTES: usize = 10_000;
+
 struct Edge(Child);
 
 impl Drop for Edge {
@@ -191,5 +196,60 @@ fn sessions_end_with_the_worker_that_has_the_ports() {
     // Not after the minute that a silent backend has.
     for client in &mut clients {
         assert!(client.has_ended(deadline()), "a session is waited for");
+    }
+}
+
+/// How a client leaves while bytes of it are not read.
+#[derive(Clone, Copy, Debug)]
+enum Leaving {
+    /// It waits for an answer, and has asked for more behind it.
+    Asking,
+    /// In the middle of a body for which the backend has no room.
+    Uploading,
+    /// In the middle of an answer.
+    Answered,
+}
+
+#[test]
+fn a_session_ends_with_its_client_behind_bytes_that_are_not_read() {
+    let (_edge, port, mut backend) = start_with_sessions();
+    for leaving in [Leaving::Asking, Leaving::Uploading, Leaving::Answered] {
+        println!("{leaving:?}");
+        // Through more than one worker.
+        for _ in 0..4 {
+            let mut client = Client::open(port, "localhost");
+            if let Leaving::Uploading = leaving {
+                let length = 10 * UPLOADED_BYTES;
+                client.raw(
+                    format!("POST /u HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n")
+                        .as_bytes(),
+                );
+                client.raw(&vec![b'x'; UPLOADED_BYTES]);
+            } else {
+                client.raw(b"GET /g HTTP/1.1\r\nHost: a\r\n\r\n");
+            }
+            let mut session = backend.next();
+            // The edge learns whom to tell.
+            backend.say(&mut session, [("type", "keep-alive".into())]);
+            if let Leaving::Answered = leaving {
+                let begun = [
+                    ("code", Value::Integer(200)),
+                    ("body", "begun".into()),
+                    ("more", Value::Bool(true)),
+                ];
+                backend.say(&mut session, begun);
+                assert_eq!(client.read_head().status, 200);
+                client.read_until("begun");
+            }
+            client.raw(&[b'x'; UNREAD_BYTES]);
+            drop(client);
+            loop {
+                let packet = backend.packet();
+                assert_eq!(packet.get("id"), session.request.get("id"), "{leaving:?}");
+                if bytes(&packet, "type") == b"cancel" {
+                    break;
+                }
+            }
+        }
     }
 }
