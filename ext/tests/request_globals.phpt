@@ -73,7 +73,7 @@ $server->get('/callback', function (Request $r) use ($sent) { $r->fillGlobals();
 $server->get('/sends', function (Request $r) use ($sent) { $r->fillGlobals(); echo 'x'; return $sent('sent'); });
 $kept = null;
 $server->post('/keeps', function (Request $r) use (&$kept) { $r->fillGlobals(); $kept = fopen('php://input', 'r'); stream_set_read_buffer($kept, 0); return Response::text(fread($kept, 2)); });
-$server->post('/kept', function (Request $r) use (&$kept) { $r->fillGlobals(); try { return Response::json(fread($kept, 9)); } catch (TypeError $e) { return Response::text($e->getMessage()); } });
+$server->post('/kept', function (Request $r) use (&$kept) { $r->fillGlobals(); try { return Response::json(fread($kept, 9)); } catch (TypeError $e) { return Response::text($e::class); } });
 $server->post('/during', function (Request $r) use ($sent) {
     $r->fillGlobals();
     header('X-Own: 1');
@@ -162,7 +162,7 @@ HTTP/1.0
 200 Fermata\Exception\MisuseError {"content-type":["text/plain; charset=utf-8"]}
 200 aanull 200 bbnull 200 ccnull
 200 printed a and left 200 printed b and left
-null 200 se 200 fread(): supplied resource is not a valid stream resource 200  200 fread(): supplied resource is not a valid stream resource
+null 200 se 200 TypeError 200  200 TypeError
 200 [[[],"",1],{"user":"secret"},"secretid",2,"body"] 1
 int(1)
 500
