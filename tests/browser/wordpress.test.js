@@ -76,6 +76,8 @@ describe("WordPress", { skip: site.skip }, () => {
 
   it("signs in", async () => {
     await open("/wp-login.php");
+    // The page takes the focus there a moment after it was loaded, and what is being typed elsewhere with it.
+    await page.waitForFunction(() => document.activeElement?.id === "user_login");
     await page.locator("#user_login").fill("ada");
     await page.locator("#user_pass").fill("a secret-123 of herons");
     await page.locator("#wp-submit").click();

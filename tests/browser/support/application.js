@@ -64,8 +64,10 @@ export class Application {
     }
     await until("the server answers", () => fetch(this.url, { redirect: "manual" }).then(() => true, () => false));
     this.#browser = await launch();
-    this.page = await (await this.#browser.newContext()).newPage();
-    this.page.setDefaultTimeout(PATIENCE_MS);
+    const context = await this.#browser.newContext();
+    // An installation is many pages' worth of PHP.
+    context.setDefaultTimeout(4 * PATIENCE_MS);
+    this.page = await context.newPage();
   }
 
   async stop() {
