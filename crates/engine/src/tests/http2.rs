@@ -474,6 +474,30 @@ fn a_client_that_takes_nothing_is_given_up_and_others_are_served() {
 }
 
 #[test]
+fn a_connection_that_was_blocked_goes_on_behind_its_turn() {
+    let mut rig = Rig::with(1, on());
+    let limits = Limits {
+        stream_window_bytes: 1 << 24,
+        connection_window_bytes: 1 << 24,
+        ..Limits::default()
+    };
+    let mut client = Client::with(&rig, limits);
+    client.run(&mut rig);
+    client.peer.set_window(1000);
+    let huge = client.get("/files/huge.bin");
+    client.peer.write(&client.out);
+    client.out.clear();
+    rig.run();
+    assert_eq!(rig.worker.net.gauges.blocked, 2);
+    // More than a turn sends.
+    client.peer.set_window(1 << 24);
+    client.run(&mut rig);
+    assert_eq!(client.answer(huge).body.len(), HUGE * FILE_BYTES);
+    assert!(client.answer(huge).has_ended);
+    check_empty(&rig);
+}
+
+#[test]
 fn streams_of_a_connection_share_it() {
     let mut rig = Rig::with(1, on());
     let limits = Limits {

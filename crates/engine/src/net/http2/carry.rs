@@ -79,6 +79,10 @@ impl<D: Driver> Worker<D> {
                 }
                 return;
             }
+            // No writable event will come: the kernel has taken everything.
+            if let Some(connection) = self.net.connections.at_mut(index) {
+                self.net.gauges.end_blocked(connection);
+            }
         }
         self.end_if_drained(index, place);
         self.on_flushed(index);
