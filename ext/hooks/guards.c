@@ -151,7 +151,7 @@ static struct {
 	int place;           /* in a function's reserved pointers: its own handler, which closures made of it have, too */
 	HashTable originals; /* by the address of the zend_function: the same */
 	HashTable held;      /* by key: the fiber, and whether it keeps it between its calls */
-	uintptr_t pgsql_default;
+	zend_object *pgsql_default; /* pgsql itself holds a reference as long as it is; NULL = not known */
 	freed *freed;
 	ending endings[ENDINGS_MAX];
 	uint32_t endings_len;
@@ -750,7 +750,11 @@ static void collect(fermata_guarded *call, zend_execute_data *frame)
 		}
 	}
 	if (!call->len && takes_default(frame)) {
-		add(call, guards.pgsql_default ? guards.pgsql_default : KEY_OF_DEFAULT, NULL, NULL);
+		if (EXPECTED(guards.pgsql_default)) {
+			add_object(call, guards.pgsql_default);
+		} else {
+			add(call, KEY_OF_DEFAULT, NULL, NULL);
+		}
 	}
 	if (call->len && call->roots[0] && call->roots[0]->kind == FERMATA_ROOT_STATEMENT && is_execute(frame->func)) {
 		add(call, (uintptr_t)call->objects[0], &executed, call->objects[0]);
@@ -868,8 +872,8 @@ static ZEND_COLD void note_default(const zend_execute_data *frame, const zval *r
 {
 	const char *name = ZSTR_VAL(frame->func->common.function_name);
 	if (strcmp(name, "pg_connect") == 0 || strcmp(name, "pg_pconnect") == 0) {
-		guards.pgsql_default = Z_TYPE_P(result) == IS_OBJECT ? key_of_pgsql(Z_OBJ_P(result)) : guards.pgsql_default;
-	} else if (strcmp(name, "pg_close") == 0) {
+		guards.pgsql_default = Z_TYPE_P(result) == IS_OBJECT ? Z_OBJ_P(result) : guards.pgsql_default;
+	} else if (strcmp(name, "pg_close") == 0 && (takes_default(frame) || Z_OBJ_P(ZEND_CALL_ARG(frame, 1)) == guards.pgsql_default)) {
 		guards.pgsql_default = 0;
 	}
 }

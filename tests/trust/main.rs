@@ -16,11 +16,13 @@ use services::Service;
 
 /// Requests of one worker at the same time.
 const MANY: usize = 200;
-const CLIENTS: [&str; 12] = [
+const CLIENTS: [&str; 13] = [
     "mysql",
     "mysqli",
     "pdo-pgsql",
     "pgsql",
+    // The functions are given no connection and take the last one.
+    "pgsql-default",
     "sqlite",
     "redis",
     "pool-mysql",
