@@ -28,12 +28,13 @@ $server->get('/cut/{how}', function (string $how) use (&$pairs, &$at) {
         touch($how);
         delay($how === 'answers' ? 0 : 60);
     };
+    $half = function () use ($how) { do { delay(0.001); clearstatcache(); } while (!is_file($how)); };
     try {
         match ($how) {
             'leaves', 'answers' => $talk(),
-            'timeout' => timeout(0.02, $talk),
-            'race' => race($talk, fn () => delay(0.02)),
-            'task' => (function () use ($talk) { $task = async($talk); delay(0.02); $task->cancel(); try { await($task); } catch (Throwable) {} })(),
+            'timeout' => timeout(0.1, $talk),
+            'race' => race($talk, $half),
+            'task' => (function () use ($talk, $half) { $task = async($talk); $half(); $task->cancel(); try { await($task); } catch (Throwable) {} })(),
         };
     } catch (Throwable) {
     }
@@ -49,8 +50,8 @@ PHP);
 foreach (['leaves', 'timeout', 'race', 'task', 'answers'] as $how) {
     $server->get("/start/$how");
     ($cut = $server->connect())->start('GET', "/cut/$how");
-    for ($i = 0; $i < WAIT_S * 200 && !is_file($server->folder() . "/$how"); $i++) { usleep(5000); clearstatcache(); }
     if ($how === 'leaves') {
+        for ($i = 0; $i < WAIT_S * 200 && !is_file($server->folder() . '/leaves'); $i++) { usleep(5000); clearstatcache(); }
         $cut->cut();
     } else {
         $cut->answer();
