@@ -52,6 +52,8 @@ $server->get('/rows', function () use ($open, &$at) {
     $at[] = 'asks';
     return Response::text(implode(', ', $open()->query('SELECT who FROM t')->fetchAll(PDO::FETCH_COLUMN)));
 });
+// The server and its handlers are a cycle, which nobody collects at the end.
+$server->get('/close', function () use (&$db) { $db = null; return Response::text('closed'); });
 $server->get('/locked', function () use ($mutex, $piece, &$at) {
     Context::set('user', 'alice');
     return Response::stream(function () use ($mutex, $piece, &$at) {
@@ -98,6 +100,7 @@ $gone->cut();
 echo $server->get('/ask/f'), "\n";
 echo preg_replace('~.*the connection to (?:\S| )*? was shut down: ~m', '', $server->logged('/was shut down/')), "\n";
 echo preg_replace('~.*a handler has ended~m', 'a handler has ended', $server->logged('/rolled back/')), "\n";
+echo $server->get('/close'), "\n";
 var_dump($server->stop());
 ?>
 --EXPECTF--
@@ -110,4 +113,5 @@ alice | 200 first piece, asks, last piece
 200 broken
 a handler has ended in the middle of a reply that nobody has read
 a handler has ended in the middle of a SQLite transaction, which %s
+200 closed
 int(0)
