@@ -28,11 +28,11 @@ ALLOWED = {
     "pusher": set(),
     "cluster": set(),
     "tls": {"io"},
-    "origin": {"grip"},
+    "origin": {"grip", "proto"},
     "load": {"io", "proto", "tls"},
     "engine": {"cluster", "config", "hub", "io", "proto", "tls"},
     "edge": {"config", "engine", "grip", "io", "proto", "tls"},
-    "gateway": {"config", "engine", "io", "pusher", "tls"},
+    "gateway": {"config", "engine", "io", "origin", "pusher", "tls"},
     "ffi": {"config", "engine", "grip", "io", "origin", "proto", "tls"},
     "cli": {"edge", "engine", "gateway", "grip", "io", "load", "origin", "tls"},
 }

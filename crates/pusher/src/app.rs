@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::webhook::{Kind, Webhook};
+use crate::target::{Kind, Webhook};
 
 /// What only the application and its backend know. It is not shown by `Debug`.
 #[derive(Clone, PartialEq, Eq)]

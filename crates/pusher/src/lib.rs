@@ -29,6 +29,7 @@ pub mod frame;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 pub mod socket_id;
+mod target;
 pub mod webhook;
 
 pub use app::{App, AppError, ClientEvents, Limits, Secret};

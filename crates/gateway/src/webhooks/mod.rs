@@ -8,16 +8,17 @@
 //! by itself. Counts of subscriptions and misses of caches come from the worker by an [`Inbox`].
 //!
 //! What a backend has been told is kept outside of the process, in memory that the workers share: how far the ring is told,
-//! and which channels it believes occupied ([`Journal`]). So the worker that takes the place of worker 0 goes on where that
+//! and which channels it believes occupied ([`Kept`]). So the worker that takes the place of worker 0 goes on where that
 //! was killed: it may tell something twice, and forgets misses of caches and counts alone.
 
 mod inbox;
 mod journal;
+mod kept;
 mod sender;
 
 use std::fs::File;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, mpsc};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
@@ -32,7 +33,7 @@ use fermata_pusher::App;
 use fermata_pusher::webhook::{Kind, Webhook};
 
 use inbox::Inbox;
-use journal::Journal;
+use kept::{Kept, WORDS};
 use sender::Sender;
 
 /// Webhooks of all applications together: each has a thread.
@@ -41,9 +42,6 @@ pub(crate) const WEBHOOKS_MAX: usize = 32;
 const STACK_BYTES: usize = 512 * 1024;
 /// How long what waits may take to be sent when the worker stops.
 const FINISH: Duration = Duration::from_secs(2);
-
-/// Words of a webhook: how far the ring is told, how many threads have begun to send it, and where its journal is.
-const WORDS: usize = 3;
 
 /// What outlives a worker, made before there is one.
 pub(crate) struct Prepared {
@@ -66,14 +64,6 @@ struct Running {
     inbox: Arc<Inbox>,
     thread: Thread,
     ended: mpsc::Receiver<()>,
-}
-
-/// The memory of one webhook that outlives the worker.
-struct Kept {
-    place: &'static AtomicU64,
-    turns: &'static AtomicU64,
-    turn: u64,
-    journal: Journal,
 }
 
 /// Where a webhook goes.
@@ -151,7 +141,7 @@ fn begin<D: Driver>(
         .any(|kind| webhook.wants(kind));
     let follower = reads_ring.then(|| {
         let mut follower = worker.follow();
-        match kept.place.load(Ordering::Acquire) {
+        match kept.place() {
             0 => follower.begin_after(0, from_unix_ms),
             place => follower.begin_after(place, 0),
         }
@@ -229,29 +219,5 @@ impl Webhooks {
         self.senders.iter().filter(move |sender| {
             sender.app == app && kinds.iter().any(|kind| sender.kinds.contains(kind))
         })
-    }
-}
-
-impl Kept {
-    fn begin(words: &'static [AtomicU64], file: File) -> Kept {
-        let [place, turns, journal] = words else {
-            unreachable!("chunks of three");
-        };
-        Kept {
-            place,
-            turns,
-            turn: turns.fetch_add(1, Ordering::AcqRel) + 1,
-            journal: Journal::open(file, journal),
-        }
-    }
-
-    /// Whether another worker sends in the place of this one.
-    fn is_replaced(&self) -> bool {
-        self.turns.load(Ordering::Acquire) != self.turn
-    }
-
-    /// The ring is told up to there.
-    fn settle(&self, place: u64) {
-        self.place.fetch_max(place, Ordering::AcqRel);
     }
 }

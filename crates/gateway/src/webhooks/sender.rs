@@ -14,9 +14,9 @@ use fermata_pusher::App;
 use fermata_pusher::frame::RingName;
 use fermata_pusher::webhook::{Happening, Occupancy, Webhook, message};
 
-use super::Kept;
 use super::inbox::Inbox;
 use super::journal::Belief;
+use super::kept::Kept;
 use crate::names::ring_name;
 
 /// Events of one post, and bytes of what clients have sent in it.
