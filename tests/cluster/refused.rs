@@ -41,13 +41,7 @@ fn addresses_that_are_none_end_the_start() {
 #[test]
 fn a_server_without_php_says_that_it_cannot() {
     let output = Command::new(command_path())
-        .args([
-            "edge",
-            "--listen",
-            "http://127.0.0.1:0",
-            "--route",
-            "* 127.0.0.1:9",
-        ])
+        .args(["hub", "--app", "1:key:secret", "--listen", "127.0.0.1:0"])
         .env("FERMATA_CLUSTER", "nats://localhost")
         .output()
         .expect("the command can be started");
