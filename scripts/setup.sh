@@ -141,6 +141,8 @@ need_test() {
     need python3-pip has_pip
     need python3-venv has_venv
     need chromium has chromium
+    # A client of HTTP/2 that loads.
+    need nghttp2-client has h2load
     need rustfmt has rustfmt
     need clippy has cargo-clippy
     # Where the extension is tested with another PHP.
