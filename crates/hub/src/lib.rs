@@ -58,7 +58,9 @@ pub use id::{ID_BYTES_MAX, IdRef, Ids};
 pub use layout::{
     CHANNEL_BYTES_MAX, Config, ConfigError, INFO_BYTES_MAX, Layout, USER_BYTES_MAX, WORKERS_MAX,
 };
-pub use local::{Direct, Encode, Gathered, Local, LocalConfig, PayloadSpan, SLICES_MAX, SubId};
+pub use local::{
+    Direct, Encode, Gathered, Local, LocalConfig, PayloadSpan, SLICES_MAX, SubId, view_channel,
+};
 pub use lock::{LockError, Owner};
 pub use presence::{EachMember, Joined, LeaveData, Presence, PresenceError, Swept};
 pub use reader::{Read, Reader};

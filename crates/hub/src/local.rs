@@ -28,6 +28,25 @@ const NONE: u32 = u32::MAX;
 pub trait Encode {
     /// Appends `record` in `format` to `out`, which already holds other frames. Appending nothing skips the record.
     fn encode(&mut self, format: u8, record: &Record, out: &mut Vec<u8>) -> PayloadSpan;
+
+    /// Appends the views that get a record of the channel that [`Local::select_from`] named.
+    fn select(&mut self, record: &Record, views: &mut Vec<u64>) {
+        let _ = (record, views);
+    }
+
+    /// Appends what the subscribers of one of those views get, as [`Encode::encode`] does.
+    fn encode_view(&mut self, view: u64, record: &Record, out: &mut Vec<u8>) -> PayloadSpan {
+        let _ = (view, record, out);
+        PayloadSpan { start: 0, end: 0 }
+    }
+}
+
+/// The name under which clients of a view subscribe. It begins with a control character, so no program can publish to it.
+pub fn view_channel(view: u64) -> [u8; 10] {
+    let mut name = [0; 10];
+    name[1] = b'v';
+    name[2..].copy_from_slice(&view.to_be_bytes());
+    name
 }
 
 /// The part of a frame without transfer framing (HTTP/1.1 chunk size and ends), in bytes from the frame's first byte.
@@ -110,6 +129,10 @@ pub struct Local {
     own: Option<(u64, u64)>,
     /// What came over that channel.
     directs: Vec<Direct>,
+    /// The channel whose records go to views, with its hash.
+    selected: Option<(u64, Box<[u8]>)>,
+    /// Views of the record at hand, reused.
+    views: Vec<u64>,
     /// News per stream, while somebody wants to know.
     tally: Option<Tally>,
 }
@@ -132,6 +155,8 @@ impl Local {
             traffic: Traffic::default(),
             own: None,
             directs: Vec::new(),
+            selected: None,
+            views: Vec::new(),
             tally: None,
         }
     }
@@ -168,6 +193,13 @@ impl Local {
     /// subscribers over `channel`, which no other worker reads.
     pub fn receive_directs(&mut self, worker: u64, channel: &[u8]) {
         self.own = Some((worker, self.config.hasher.hash(channel)));
+    }
+
+    /// Has the records of `channel` go to views, beside the channel's own subscribers: [`Encode::select`] names those of a
+    /// record, and who subscribes to [`view_channel`] gets it. The price of a record is that call and the views it names,
+    /// however many others there are.
+    pub fn select_from(&mut self, channel: &[u8]) {
+        self.selected = Some((self.config.hasher.hash(channel), channel.into()));
     }
 
     /// What has come for single subscribers since the last call; for others than this life of the worker, nothing has.
@@ -273,19 +305,24 @@ impl Local {
         for _ in 0..budget_records {
             let by_hash = &self.by_hash;
             let direct = self.own.map(|(_, hash)| hash);
+            let selected = self.selected.as_ref().map(|(hash, _)| *hash);
             let mut first = NONE;
             let read = reader.read_next_if(&mut self.record, |hash| match by_hash.get(&hash) {
                 Some(&stream) => {
                     first = stream;
                     true
                 }
-                None => direct == Some(hash),
+                None => direct == Some(hash) || selected == Some(hash),
             });
             match read {
                 Read::Record => {
                     self.traffic.records_read += 1;
                     let bytes = match self.record.kind {
                         Kind::Direct => self.keep_direct(),
+                        _ if self.is_selected() => {
+                            let bytes = self.spread(first, encode);
+                            bytes.max(self.spread_views(encode))
+                        }
                         _ => self.spread(first, encode),
                     };
                     room = room.saturating_sub(bytes);
@@ -564,32 +601,69 @@ impl Local {
         let mut longest = 0;
         let mut id = first;
         while id != NONE {
-            let stream = &mut self.streams[id as usize];
-            if *stream.name == *self.record.channel() {
-                let end = stream.end();
-                let added = stream.append(
-                    &self.record,
-                    encode,
-                    &mut self.pool,
-                    self.config.log_bytes_max,
-                    except,
-                );
-                longest = longest.max((stream.end() - end) as usize);
-                if added {
-                    let subscribers = stream.subscribers.len() as u64;
-                    self.traffic.deliveries += subscribers;
-                    if let Some(tally) = &mut self.tally {
-                        tally.add(id, subscribers);
-                    }
-                    if !stream.dirty {
-                        stream.dirty = true;
-                        self.dirty.push_back(id);
-                    }
-                }
+            if *self.streams[id as usize].name == *self.record.channel() {
+                longest = longest.max(self.append(id, encode, except));
             }
-            id = stream.next;
+            id = self.streams[id as usize].next;
         }
         longest
+    }
+
+    /// Whether the record that was read goes to views.
+    fn is_selected(&self) -> bool {
+        let selected = self.selected.as_ref();
+        selected.is_some_and(|(_, channel)| **channel == *self.record.channel())
+    }
+
+    /// Appends the record that was read to the logs of the views that get it. Returns the bytes of the longest encoding.
+    fn spread_views(&mut self, encode: &mut dyn Encode) -> usize {
+        let mut views = std::mem::take(&mut self.views);
+        views.clear();
+        encode.select(&self.record, &mut views);
+        let mut longest = 0;
+        for &view in &views {
+            let name = view_channel(view);
+            let hash = self.config.hasher.hash(&name);
+            let mut id = self.by_hash.get(&hash).copied().unwrap_or(NONE);
+            while id != NONE {
+                if *self.streams[id as usize].name == name {
+                    let mut encode = OfView {
+                        view,
+                        inner: &mut *encode,
+                    };
+                    longest = longest.max(self.append(id, &mut encode, NONE));
+                }
+                id = self.streams[id as usize].next;
+            }
+        }
+        self.views = views;
+        longest
+    }
+
+    /// Appends the record that was read to one log. Returns the bytes of its encoding.
+    fn append(&mut self, id: u32, encode: &mut dyn Encode, except: u32) -> usize {
+        let stream = &mut self.streams[id as usize];
+        let end = stream.end();
+        let added = stream.append(
+            &self.record,
+            encode,
+            &mut self.pool,
+            self.config.log_bytes_max,
+            except,
+        );
+        let bytes = (stream.end() - end) as usize;
+        if added {
+            let subscribers = stream.subscribers.len() as u64;
+            self.traffic.deliveries += subscribers;
+            if let Some(tally) = &mut self.tally {
+                tally.add(id, subscribers);
+            }
+            if !stream.dirty {
+                stream.dirty = true;
+                self.dirty.push_back(id);
+            }
+        }
+        bytes
     }
 
     /// Keeps the record that was read for the subscriber it is for. Returns its bytes.
@@ -726,6 +800,18 @@ impl Local {
             tally.forget(id);
         }
         self.streams_free.push(id);
+    }
+}
+
+/// Encodes for one view.
+struct OfView<'a> {
+    view: u64,
+    inner: &'a mut dyn Encode,
+}
+
+impl Encode for OfView<'_> {
+    fn encode(&mut self, _: u8, record: &Record, out: &mut Vec<u8>) -> PayloadSpan {
+        self.inner.encode_view(self.view, record, out)
     }
 }
 

@@ -13,6 +13,7 @@ mod schedule;
 mod simulation;
 mod threads;
 mod traffic;
+mod views;
 
 use std::sync::atomic::AtomicU64;
 
