@@ -109,7 +109,7 @@ pub use admin::publisher::{PublisherError, publish};
 pub use admin::stats;
 pub use admin::stats::MoreMetrics;
 pub use channels::cluster::ClusterError;
-pub use channels::encode::{ChannelEvent, Encoding, WriteMessage};
+pub use channels::encode::{ChannelEvent, Encoding, Select, WriteMessage};
 pub use channels::follow::{Archive, Followed, Follower, Published, What};
 pub use channels::hold::{Hold, HoldError};
 pub use channels::memory::HubError;
@@ -118,6 +118,7 @@ pub use channels::presence::MembersError;
 pub use channels::publish::{
     EventId, Member, Message, Past, PublishFailure, check_channel, check_message,
 };
+pub use channels::views::{Past as ViewPast, Since, ViewHold};
 pub use embed::event::{Event, Left};
 pub use embed::file_jobs::FileJobError;
 pub use embed::relayed::{Items, KeepAlive, Relayed, ResponseHead};

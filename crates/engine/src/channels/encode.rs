@@ -51,6 +51,8 @@ pub enum ChannelEvent<'a> {
     Join {
         /// The channel's name.
         channel: &'a [u8],
+        /// The id by which a client resumes behind it.
+        id: &'a [u8],
         /// Who.
         data: &'a [u8],
     },
@@ -58,6 +60,8 @@ pub enum ChannelEvent<'a> {
     Leave {
         /// The channel's name.
         channel: &'a [u8],
+        /// The id by which a client resumes behind it.
+        id: &'a [u8],
         /// Who.
         data: &'a [u8],
     },
@@ -71,6 +75,19 @@ pub enum ChannelEvent<'a> {
 /// Appends the text that sockets get of an event, once for all sockets of a worker. False: they get nothing.
 pub type WriteMessage = fn(event: &ChannelEvent<'_>, out: &mut Vec<u8>) -> bool;
 
+/// Decides which clients get what of one channel, for an embedder whose protocol says more than a channel's name: clients
+/// that get the same have one *view*, and everything is decided and written once per view and worker.
+pub trait Select {
+    /// Appends the views whose clients get an event.
+    fn select(&mut self, event: &ChannelEvent<'_>, views: &mut Vec<u64>);
+
+    /// Whether the clients of a view get an event of the past.
+    fn selects(&mut self, view: u64, event: &ChannelEvent<'_>) -> bool;
+
+    /// Appends what clients of a view that gets it are sent of an event: whole server-sent events, or nothing.
+    fn write(&mut self, view: u64, event: &ChannelEvent<'_>, out: &mut Vec<u8>);
+}
+
 /// Encodes the records of one ring.
 pub(crate) struct Encoder {
     pub ids: Ids,
@@ -83,6 +100,8 @@ pub(crate) struct Encoder {
     pub stream: Option<Encoding>,
     /// What an embedder's sockets are sent of a record.
     pub message: Option<WriteMessage>,
+    /// Who gets what of the channel that has views.
+    pub select: Option<Box<dyn Select>>,
     /// Channel and item of records that are not sent, for the embedder to act on.
     pub told: Vec<(Vec<u8>, Rc<[u8]>)>,
 }
@@ -104,6 +123,7 @@ impl Encoder {
             compressors: Vec::new(),
             stream: None,
             message: None,
+            select: None,
             told: Vec::new(),
         }
     }
@@ -160,20 +180,23 @@ impl Encoder {
     /// A record as the embedder's own message.
     fn own_frame(&mut self, record: &Record, out: &mut Vec<u8>) {
         let mut id = [0; ID_BYTES_MAX];
-        let (channel, data) = (record.channel(), record.data());
-        let event = match record.kind {
-            Kind::Message => ChannelEvent::Message {
-                channel,
-                id: self.ids.of(record, &mut id),
-                name: record.name(),
-                data,
-            },
-            Kind::Join => ChannelEvent::Join { channel, data },
-            Kind::Leave => ChannelEvent::Leave { channel, data },
-            // Is on no channel that can be subscribed to.
-            Kind::Direct => return,
+        if let Some(event) = channel_event(&self.ids, record, &mut id) {
+            self.own_message(&event, out);
+        }
+    }
+
+    /// Appends what a client of a view gets of a record of the past. False: nothing.
+    pub fn view_past(&mut self, view: u64, record: &Record, out: &mut Vec<u8>) -> bool {
+        let mut id = [0; ID_BYTES_MAX];
+        let event = channel_event(&self.ids, record, &mut id);
+        let (Some(event), Some(select)) = (event, &mut self.select) else {
+            return false;
         };
-        self.own_message(&event, out);
+        let is_selected = select.selects(view, &event);
+        if is_selected {
+            select.write(view, &event, out);
+        }
+        is_selected
     }
 
     fn own_message(&mut self, event: &ChannelEvent<'_>, out: &mut Vec<u8>) {
@@ -276,6 +299,52 @@ impl Encode for Encoder {
             end: out.len() - start,
         }
     }
+
+    fn select(&mut self, record: &Record, views: &mut Vec<u64>) {
+        let mut id = [0; ID_BYTES_MAX];
+        if let Some(event) = channel_event(&self.ids, record, &mut id)
+            && let Some(select) = &mut self.select
+        {
+            select.select(&event, views);
+        }
+    }
+
+    fn encode_view(&mut self, view: u64, record: &Record, out: &mut Vec<u8>) -> PayloadSpan {
+        let start = out.len();
+        let mut id = [0; ID_BYTES_MAX];
+        let event = channel_event(&self.ids, record, &mut id);
+        let payload = match (event, &mut self.select) {
+            (Some(event), Some(select)) => {
+                chunk::wrap_with(out, |out| select.write(view, &event, out))
+            }
+            _ => start..start,
+        };
+        PayloadSpan {
+            start: payload.start - start,
+            end: payload.end - start,
+        }
+    }
+}
+
+/// A record as an embedder sees it. Nothing for one that is on no channel that can be subscribed to.
+fn channel_event<'a>(
+    ids: &Ids,
+    record: &'a Record,
+    id: &'a mut [u8; ID_BYTES_MAX],
+) -> Option<ChannelEvent<'a>> {
+    let (channel, data) = (record.channel(), record.data());
+    let id = ids.of(record, id);
+    Some(match record.kind {
+        Kind::Message => ChannelEvent::Message {
+            channel,
+            id,
+            name: record.name(),
+            data,
+        },
+        Kind::Join => ChannelEvent::Join { channel, id, data },
+        Kind::Leave => ChannelEvent::Leave { channel, id, data },
+        Kind::Direct => return None,
+    })
 }
 
 /// A record as an embedder gets it: channel and data.

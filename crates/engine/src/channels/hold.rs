@@ -417,7 +417,7 @@ impl<D: Driver> Worker<D> {
             return;
         };
         let silence = match held {
-            Held::Events { .. } => Some(None),
+            Held::Events { .. } | Held::View(_) => Some(None),
             Held::Own { keep_alive, .. } => keep_alive.as_deref().map(Some),
         };
         if let Some(silence) = silence

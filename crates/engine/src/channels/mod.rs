@@ -16,6 +16,7 @@ pub(crate) mod pace;
 pub(crate) mod presence;
 pub(crate) mod publish;
 pub(crate) mod resume;
+pub(crate) mod views;
 
 use std::collections::VecDeque;
 use std::io;

@@ -73,8 +73,14 @@ impl<D: Driver> Worker<D> {
             }
             match &mut exchange.stage {
                 Stage::Held(held) => {
-                    if let Some(resume) = held.resume_mut().and_then(Option::take) {
-                        self.write_piece(key.exchange(), resume);
+                    let view = held.view();
+                    let resume = held.resume_mut().and_then(Option::take);
+                    match (resume, view) {
+                        (Some(resume), Some(view)) => {
+                            self.write_view_piece(key.exchange(), view, resume);
+                        }
+                        (Some(resume), None) => self.write_piece(key.exchange(), resume),
+                        (None, _) => {}
                     }
                 }
                 Stage::Socket(_) => self.send_missed(key.exchange()),

@@ -53,6 +53,19 @@ pub(crate) enum Held {
         keeps_interval: bool,
         keep_alive: Option<Rc<[u8]>>,
     },
+    /// It gets what its embedder selects of one channel, and a comment when it was silent for so long.
+    View(Box<HeldView>),
+}
+
+/// What is known of a client that gets a view.
+pub(crate) struct HeldView {
+    pub keep_alive_ms: u32,
+    /// The embedder keeps what it knows of the view for as long as somebody has this.
+    pub view: Rc<u64>,
+    /// When the response ends; `u64::MAX` = not by itself.
+    pub ends_ms: u64,
+    /// What it has still to be sent before it is live.
+    pub resume: Option<Box<Resume>>,
 }
 
 impl Held {
@@ -60,12 +73,32 @@ impl Held {
     pub fn keep_alive_ms(&self) -> u32 {
         match self {
             Held::Events { keep_alive_ms, .. } | Held::Own { keep_alive_ms, .. } => *keep_alive_ms,
+            Held::View(held) => held.keep_alive_ms,
+        }
+    }
+
+    /// When its response ends by itself; `u64::MAX` = never.
+    #[inline]
+    pub fn ends_ms(&self) -> u64 {
+        match self {
+            Held::View(held) => held.ends_ms,
+            Held::Events { .. } | Held::Own { .. } => u64::MAX,
+        }
+    }
+
+    /// The view that it gets.
+    pub fn view(&self) -> Option<u64> {
+        match self {
+            Held::View(held) => Some(*held.view),
+            Held::Events { .. } | Held::Own { .. } => None,
         }
     }
 
     pub fn closes_on_gap(&self) -> bool {
         match self {
             Held::Events { closes_on_gap, .. } | Held::Own { closes_on_gap, .. } => *closes_on_gap,
+            // It comes back with its last event id, and the ring has what the log has not.
+            Held::View(_) => true,
         }
     }
 
@@ -88,19 +121,18 @@ impl Held {
     pub fn resume_mut(&mut self) -> Option<&mut Option<Box<Resume>>> {
         match self {
             Held::Events { resume, .. } => Some(resume),
+            Held::View(held) => Some(&mut held.resume),
             Held::Own { .. } => None,
         }
     }
 
     #[inline]
     pub fn is_resuming(&self) -> bool {
-        matches!(
-            self,
-            Held::Events {
-                resume: Some(_),
-                ..
-            }
-        )
+        match self {
+            Held::Events { resume, .. } => resume.is_some(),
+            Held::View(held) => held.resume.is_some(),
+            Held::Own { .. } => false,
+        }
     }
 }
 

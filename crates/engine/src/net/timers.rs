@@ -69,7 +69,9 @@ impl<D: Driver> Worker<D> {
                     return;
                 }
                 let place = Place::of(index.0, self.slot, held.keep_alive_ms());
-                place.after_sending_ms(now_ms, connection.deadline_ms)
+                place
+                    .after_sending_ms(now_ms, connection.deadline_ms)
+                    .min(held.ends_ms())
             }
             Stage::Handling(Some(_)) => self.body_due_ms(index.exchange()),
             Stage::Http2(carrier) => {
@@ -77,7 +79,8 @@ impl<D: Driver> Worker<D> {
                 self.pace_carrier(index, carrier);
                 return;
             }
-            Stage::Held(_) | Stage::Handling(None) => u64::MAX,
+            Stage::Held(held) => held.ends_ms(),
+            Stage::Handling(None) => u64::MAX,
         };
         self.net.set_deadline(index, due_ms);
     }
@@ -111,6 +114,10 @@ impl<D: Driver> Worker<D> {
         }
         let has_waited = self.waiting.is_full() && connection.has_unread;
         match &exchange.stage {
+            Stage::Held(held) if held.ends_ms() <= self.turn_ms => {
+                self.end_hold(index.exchange());
+            }
+            Stage::Held(held) if held.keep_alive_ms() == 0 => self.restart_deadline(index),
             Stage::Held(held) => {
                 let place = Place::of(index.0, self.slot, held.keep_alive_ms());
                 connection.deadline_ms = place.after_comment_ms(self.turn_ms, due_ms);

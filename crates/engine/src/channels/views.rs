@@ -1,0 +1,264 @@
+//! Clients that get a part of one channel, which the embedder selects.
+//!
+//! A protocol may subscribe clients to more than a channel's name: patterns, several names, and what a client is allowed to
+//! see. All that is published is then in one channel, so it has one order and one position to resume from, and clients that
+//! get the same have one *view*. The embedder says per event which views get it ([`Select`]), once per worker; a view is a
+//! log with a cursor for each of its clients, like a channel, so a client that is silent costs no more than any held client.
+//!
+//! The price: whoever comes back is sent its part out of everything that was published since, in pieces of at most
+//! [`LOOKED_MAX`] events looked at.
+
+use std::rc::Rc;
+
+use fermata_config::LogLevel;
+use fermata_hub::{Backlog, IdRef, Missed, view_channel};
+use fermata_io::Driver;
+use fermata_proto::sse;
+
+use super::Channels;
+use crate::admin::stats::{Counter, Counts};
+use crate::admin::trace::End;
+use crate::channels::encode::Select;
+use crate::channels::hold::HoldError;
+use crate::channels::missed::{PIECE_BYTES, Resume};
+use crate::channels::presence::check_member;
+use crate::channels::publish::check_channel;
+use crate::http::exchange::{Held, HeldView};
+use crate::http::protocol::BodyLength;
+use crate::net::index::ExchangeIndex;
+use crate::worker::{Running, Worker};
+
+/// Events looked at for one client at once.
+const LOOKED_MAX: usize = 1024;
+
+/// Since when a client wants events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Since<'a> {
+    /// From now on.
+    Now,
+    /// Everything that is kept.
+    Earliest,
+    /// What came after the event with this id.
+    After(&'a [u8]),
+}
+
+/// What a client gets of the past.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Past {
+    /// Nothing, as it has asked for nothing.
+    NotAsked,
+    /// Everything since the event that it has named.
+    Whole,
+    /// Everything that is kept; before that, something may be gone.
+    Kept,
+    /// Nothing: the id that it has named is none of this server's.
+    Unknown,
+}
+
+/// How a client is held that gets a view.
+#[derive(Debug)]
+pub struct ViewHold<'a> {
+    /// The channel that was given to [`Worker::select_from`].
+    pub channel: &'a [u8],
+    /// The view. The embedder knows by a `Weak` of it whether a client still has it.
+    pub view: Rc<u64>,
+    /// Since when it wants events.
+    pub since: Since<'a>,
+    /// As who the client is present in the channel, which is announced, and what is told about it: JSON.
+    pub member: Option<(&'a [u8], &'a [u8])>,
+    /// Whether it is sent its position at once, so that it can resume before it got anything.
+    pub tells_position: bool,
+    /// Silence after which a comment is sent; 0 = never.
+    pub keep_alive_ms: u64,
+    /// When its response ends by itself: milliseconds since 1970.
+    pub ends_unix_ms: Option<u64>,
+}
+
+impl Channels {
+    /// Appends the next piece of what a client of a view has missed. False: something of it is gone.
+    fn write_view_missed(
+        &mut self,
+        view: u64,
+        backlog: &mut Backlog,
+        unix_ms: u64,
+        counts: &mut Counts,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let up_to = self.reader.read_up_to();
+        let enough = out.len() + PIECE_BYTES;
+        let (mut looked, mut records, mut gaps) = (0, 0, 0);
+        let encoder = &mut self.encoder;
+        self.ring
+            .next_missed(backlog, up_to, unix_ms, &mut |missed| {
+                match missed {
+                    Missed::Record(record) => {
+                        looked += 1;
+                        records += u64::from(encoder.view_past(view, record, out));
+                    }
+                    Missed::Gap => gaps += 1,
+                }
+                out.len() < enough && looked < LOOKED_MAX
+            });
+        counts.add(Counter::Replayed, records);
+        gaps == 0
+    }
+}
+
+impl<D: Driver> Worker<D> {
+    /// Has what is published to a channel go to the views that `select` names. To be called before the first is held.
+    pub fn select_from(&mut self, channel: &[u8], select: Box<dyn Select>) {
+        self.channels.local.select_from(channel);
+        self.channels.encoder.select = Some(select);
+    }
+
+    /// Answers a request by an event stream of a view that stays open. `headers` are asked for when it is known what the
+    /// client gets of the past.
+    ///
+    /// # Errors
+    /// The client is not held, and its request has still to be answered.
+    pub fn hold_view(
+        &mut self,
+        handle: u64,
+        hold: &ViewHold<'_>,
+        headers: impl FnOnce(Past) -> Vec<(Vec<u8>, Vec<u8>)>,
+    ) -> Result<(), HoldError> {
+        let index = self.open_request(handle).map_err(|_| HoldError::Gone)?;
+        check_channel(hold.channel).map_err(HoldError::Misuse)?;
+        let (user, info) = hold.member.unzip();
+        check_member(user, info).map_err(HoldError::Misuse)?;
+        let ends_at_once = self.running != Running::Serving || self.is_head(handle);
+        // What was published before this moment is the past, and not news.
+        let newest = self.channels.ring.newest();
+        if let Some(member) = &hold.member
+            && !ends_at_once
+        {
+            let client = self.client_of(handle);
+            let presence = self.enter(&[hold.channel], member, client, true)?;
+            if let Some(exchange) = self.net.connections.exchange_mut(index) {
+                exchange.presence = Some(Box::new(presence));
+            }
+        }
+        let (after, mut past) = match hold.since {
+            Since::Now => (newest, Past::NotAsked),
+            Since::Earliest => (0, Past::Kept),
+            Since::After(id) => match self.channels.ring.parse_id(id) {
+                IdRef::Seq(after) => (after, Past::Whole),
+                // What another machine is ahead by is not waited for: it is told as unknown.
+                IdRef::Ahead(_) | IdRef::Foreign | IdRef::Invalid => (newest, Past::Unknown),
+            },
+        };
+        let mut opening = std::mem::take(&mut self.scratch);
+        opening.clear();
+        // Some proxies and clients wait for the first byte of a body.
+        sse::comment(&mut opening, b"");
+        if hold.tells_position && after == newest {
+            self.channels.write_position(newest, &mut opening);
+        }
+        let mut backlog = Backlog::new(&[hold.channel], after);
+        if !ends_at_once {
+            let unix_ms = self.net.driver.unix_ms();
+            let counts = &mut self.net.counts;
+            let is_whole = self.channels.write_view_missed(
+                *hold.view,
+                &mut backlog,
+                unix_ms,
+                counts,
+                &mut opening,
+            );
+            if !is_whole && past == Past::Whole {
+                past = Past::Kept;
+            }
+        }
+        let is_live = backlog.is_at(self.channels.reader.read_up_to());
+        let headers = headers(past);
+        let headers = headers.iter().map(|(name, value)| (&name[..], &value[..]));
+        let (content_type, length) = (Some(sse::CONTENT_TYPE), BodyLength::Unknown);
+        self.write_head(index, 200, content_type, headers, length);
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
+            return Err(HoldError::Gone);
+        };
+        if exchange.is_head {
+            self.scratch = opening;
+            self.finish_answer(index);
+            return Ok(());
+        }
+        exchange.protocol.write_piece(&mut connection.out, &opening);
+        self.scratch = opening;
+        if ends_at_once {
+            self.trace.on_answer(index, End::Closed, &mut self.net);
+            self.finish_hold(index, true);
+            return Ok(());
+        }
+        let left_ms = hold
+            .ends_unix_ms
+            .map(|ends| ends.saturating_sub(self.net.driver.unix_ms()));
+        let is_queued = false;
+        let held = Held::View(Box::new(HeldView {
+            keep_alive_ms: hold.keep_alive_ms.min(u64::from(u32::MAX)) as u32,
+            view: Rc::clone(&hold.view),
+            ends_ms: left_ms.map_or(u64::MAX, |left| {
+                self.net.driver.now_ms().saturating_add(left)
+            }),
+            // `send_held` lists it when the opening is sent.
+            resume: (!is_live).then(|| Box::new(Resume { backlog, is_queued })),
+        }));
+        self.begin_hold(index, held);
+        if is_live {
+            self.go_live(index, std::iter::once(&view_channel(*hold.view)[..]));
+        }
+        Ok(())
+    }
+
+    /// Sends a client of a view the next piece of what it has missed.
+    pub(crate) fn write_view_piece(
+        &mut self,
+        index: ExchangeIndex,
+        view: u64,
+        mut resume: Box<Resume>,
+    ) {
+        let Some((connection, _)) = self.net.connections.pair_mut(index) else {
+            return;
+        };
+        let peer = connection.peer;
+        let mut piece = std::mem::take(&mut self.scratch);
+        piece.clear();
+        let unix_ms = self.net.driver.unix_ms();
+        let backlog = &mut resume.backlog;
+        let counts = &mut self.net.counts;
+        if !self
+            .channels
+            .write_view_missed(view, backlog, unix_ms, counts, &mut piece)
+        {
+            // It comes back and is told then that something is gone: its head has said that nothing is.
+            let message =
+                format!("{peer}: the client has caught up too slowly, history is gone; closing it");
+            self.log.write_limited(LogLevel::Info, unix_ms, &message);
+            self.net.counts.add(Counter::DroppedSlow, 1);
+            self.scratch = piece;
+            self.close(index.connection());
+            return;
+        }
+        let is_live = resume.backlog.is_at(self.channels.reader.read_up_to());
+        if is_live {
+            self.go_live(index, std::iter::once(&view_channel(view)[..]));
+        }
+        let is_empty = piece.is_empty();
+        if let Some((connection, exchange)) = self.net.connections.pair_mut(index) {
+            if !is_live && let Some(rest) = exchange.held_mut().and_then(Held::resume_mut) {
+                *rest = Some(resume);
+            }
+            if !is_empty {
+                let out = connection.take_buffer(&mut self.net.pool);
+                exchange.protocol.write_piece(out, &piece);
+            }
+        }
+        self.scratch = piece;
+        match is_empty {
+            // Nothing of these was for it: nothing has to leave before the next.
+            true if !is_live => self.queue_resume(index),
+            true => {}
+            // At once, so that thousands share one buffer; `send_held` lists it again.
+            false => self.flush(index.connection()),
+        }
+    }
+}
