@@ -1,13 +1,14 @@
-//! `fermata hub`: channels for clients that speak Pusher, in the place of Reverb, Soketi or Pusher itself.
+//! `fermata hub`: channels for clients that speak Pusher or Mercure, in the place of Reverb, Soketi, Pusher itself or the
+//! Mercure hub.
 
 use std::path::PathBuf;
 
 use fermata_gateway::settings::{Settings, parse_app};
 
-/// Hold clients that speak the Pusher protocol: Laravel Echo, pusher-js
+/// Hold clients that speak Pusher (Laravel Echo, pusher-js) or Mercure
 ///
-/// Settings come from a file, from the environment (REVERB_APP_ID and the others by Reverb's names) and from these options,
-/// of which the later win.
+/// Settings come from a file, from the environment (REVERB_APP_ID and the others by Reverb's names,
+/// MERCURE_PUBLISHER_JWT_KEY and the others by the Mercure hub's) and from these options, of which the later win.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Arguments {
     /// Settings as TOML

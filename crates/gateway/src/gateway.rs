@@ -16,6 +16,7 @@ use fermata_tls::Tls;
 use crate::TELL_MS;
 use crate::census::{Census, Notice};
 use crate::counting::Counting;
+use crate::mercure::door::Door;
 use crate::names::{split, split_user};
 use crate::settings::Settings;
 use crate::watching::Watching;
@@ -48,6 +49,8 @@ pub(crate) struct Gateway {
     /// In the first worker alone: what applications and subscribers are told of counts.
     webhooks: Webhooks,
     counting: Counting,
+    /// For clients that speak Mercure, if it is set.
+    pub mercure: Option<Door>,
     /// When the other workers are told what has changed.
     tell_at_ms: Option<u64>,
     /// They do not know yet that this worker has started.
@@ -75,6 +78,7 @@ impl Gateway {
             watching: Watching::default(),
             webhooks,
             counting: Counting::default(),
+            mercure: None,
             tell_at_ms: None,
             owes_hello: true,
         }
@@ -82,11 +86,16 @@ impl Gateway {
 
     /// Serves until the worker stops; returns what the process should exit with.
     pub fn run(&mut self) -> i32 {
+        self.open_mercure();
         self.tell_counts();
         loop {
             self.plan_telling();
             match self.worker.next_event() {
-                Event::Request => self.on_request(),
+                Event::Request => {
+                    if !self.on_mercure_request() {
+                        self.on_request();
+                    }
+                }
                 Event::Upgrade => self.on_handshake(),
                 Event::Message => self.on_message(),
                 Event::Close => self.on_close(),

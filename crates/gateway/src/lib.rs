@@ -1,6 +1,6 @@
-//! `fermata hub`: channels for clients of protocols that exist already. So far it speaks Pusher's.
+//! `fermata hub`: channels for clients of protocols that exist already: Pusher's and Mercure's.
 //!
-//! The engine holds the clients as it holds any WebSocket; a protocol is a crate of its own (`fermata-pusher`), which
+//! The engine holds the clients as it holds any WebSocket; a protocol is a crate of its own (`fermata-pusher`, `fermata-mercure`), which
 //! decides what a message means and what is sent. This crate joins the two: no PHP, no backend.
 //!
 //! # Inside
@@ -11,6 +11,8 @@
 //! is made of it for all subscribers of a worker.
 //! Who is present in a channel is the engine's presence: users over tabs and workers, told once when the last one has gone,
 //! also when their worker was killed.
+//! `mercure/` is the door for Mercure: all its updates are one channel of the ring, and which subscribers get which is
+//! decided once per worker and group of equal subscribers (the engine's views).
 //! How many are subscribed to a channel, and which users have signed in, is known to every worker by what the others tell
 //! it (`census.rs`); `watching.rs` has the clients that want to know of users.
 //! Worker 0 tells subscribers that number where the application wants it (`counting.rs`), and backends what has happened to
@@ -27,6 +29,7 @@
 mod census;
 mod counting;
 mod gateway;
+mod mercure;
 mod names;
 mod questions;
 pub mod settings;
@@ -34,6 +37,7 @@ mod sockets;
 mod start;
 mod watching;
 mod webhooks;
+mod written;
 
 pub use start::{StartError, run};
 

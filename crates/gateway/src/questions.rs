@@ -115,6 +115,7 @@ impl Gateway {
                         PublishFailure::Misuse(_) => ApiError::new(400, publish_error(&error)),
                         PublishFailure::Backpressure(_) => busy(),
                     })?;
+                self.tell_mercure(app, channel, &event.name, &event.data);
             }
             answers.push(self.describe(app, event));
         }

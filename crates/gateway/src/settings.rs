@@ -1,4 +1,4 @@
-//! The settings of the hub: a TOML file, the environment (Reverb's own names too) and options, of which the later win.
+//! The settings of the hub: a TOML file, the environment (Reverb's and the Mercure hub's own names) and options, of which the later win.
 
 use std::collections::HashMap;
 
@@ -6,15 +6,13 @@ use fermata_pusher::webhook::{Kind, Webhook};
 use fermata_pusher::{App, ClientEvents};
 use serde::Deserialize;
 
+use crate::mercure::settings::{MercureSettings, Table};
 use crate::webhooks::{WEBHOOKS_MAX, parse_url};
+use crate::written::OneOrMany;
+pub use crate::written::SettingsError;
 
 /// Where the hub listens when nothing else is said: where Reverb does, but for this machine alone.
 const LISTEN: &str = "127.0.0.1:8080";
-
-/// A setting that has no meaning; the sentence names it and says what helps.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct SettingsError(String);
 
 /// What the hub is to be.
 #[derive(Clone, Debug)]
@@ -31,6 +29,10 @@ pub struct Settings {
     pub path: String,
     /// Applications.
     pub apps: Vec<App>,
+    /// How Mercure is spoken, if it is.
+    pub mercure: Option<MercureSettings>,
+    /// What was given and changes nothing: said at the start.
+    pub notes: Vec<String>,
     /// Seconds of silence after which a client is asked whether it is there.
     pub ping_interval_s: u64,
     /// Seconds it has for the answer; also what a client is told of the server's.
@@ -52,6 +54,8 @@ impl Default for Settings {
             workers: "auto".to_owned(),
             path: String::new(),
             apps: Vec::new(),
+            mercure: None,
+            notes: Vec::new(),
             ping_interval_s: 60,
             activity_timeout_s: 30,
             history_bytes_max: 16 * 1024 * 1024,
@@ -78,13 +82,7 @@ struct File {
     control_socket: Option<String>,
     #[serde(default)]
     app: Vec<AppTable>,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum OneOrMany {
-    One(String),
-    Many(Vec<String>),
+    mercure: Option<Table>,
 }
 
 #[derive(Default, Deserialize)]
@@ -130,8 +128,9 @@ impl Settings {
     /// # Errors
     /// The file, the place in it and what is wrong.
     pub fn read_toml(&mut self, name: &str, text: &str) -> Result<(), SettingsError> {
-        let file: File = toml::from_str(text)
-            .map_err(|error| SettingsError(format!("{name}: {}", error.to_string().trim_end())))?;
+        let file: File = toml::from_str(text).map_err(|error| {
+            SettingsError::new(format!("{name}: {}", error.to_string().trim_end()))
+        })?;
         if let Some(listen) = file.listen {
             self.listen = listen.into_list();
         }
@@ -142,7 +141,7 @@ impl Settings {
             (Some(certificate), Some(key)) => Some((certificate, key)),
             (None, None) => self.certificate.take(),
             _ => {
-                return Err(SettingsError(format!(
+                return Err(SettingsError::new(format!(
                     "{name}: tls_certificate and tls_key belong together; give both"
                 )));
             }
@@ -151,7 +150,7 @@ impl Settings {
             Some(toml::Value::String(text)) => text,
             Some(toml::Value::Integer(number)) => number.to_string(),
             Some(_) => {
-                return Err(SettingsError(format!(
+                return Err(SettingsError::new(format!(
                     "{name}: workers: give a number or \"auto\""
                 )));
             }
@@ -168,13 +167,19 @@ impl Settings {
         for table in file.app {
             let app = table
                 .into_app()
-                .map_err(|error| SettingsError(format!("{name}: {error}")))?;
+                .map_err(|error| SettingsError::new(format!("{name}: {error}")))?;
             self.apps.push(app);
+        }
+        if let Some(table) = file.mercure {
+            let mercure = self.mercure.get_or_insert_default();
+            table
+                .apply(mercure)
+                .map_err(|error| SettingsError::new(format!("{name}: {error}")))?;
         }
         Ok(())
     }
 
-    /// Takes what the environment says by the names that Reverb has.
+    /// Takes what the environment says by the names that Reverb and the Mercure hub have.
     ///
     /// # Errors
     /// The variable and what is wrong with it.
@@ -182,14 +187,14 @@ impl Settings {
         &mut self,
         variables: impl Iterator<Item = (String, String)>,
     ) -> Result<(), SettingsError> {
-        let known: HashMap<String, String> = variables
-            .filter(|(name, value)| name.starts_with("REVERB_") && !value.is_empty())
-            .collect();
+        let known: HashMap<String, String> =
+            variables.filter(|(_, value)| !value.is_empty()).collect();
+        self.read_mercure_environment(&known)?;
         let get = |name: &str| known.get(name).map(String::as_str);
         let number = |name: &str| match get(name).map(str::parse::<u64>) {
             None => Ok(None),
             Some(Ok(number)) => Ok(Some(number)),
-            Some(Err(_)) => Err(SettingsError(format!(
+            Some(Err(_)) => Err(SettingsError::new(format!(
                 "{name}: \"{}\" is no number",
                 get(name).unwrap_or_default().escape_debug()
             ))),
@@ -215,8 +220,8 @@ impl Settings {
         ) {
             (None, None, None) => {}
             (Some(id), Some(key), Some(secret)) => {
-                let mut app =
-                    App::new(id, key, secret).map_err(|error| SettingsError(error.to_string()))?;
+                let mut app = App::new(id, key, secret)
+                    .map_err(|error| SettingsError::new(error.to_string()))?;
                 if let Some(bytes) = number("REVERB_APP_MAX_MESSAGE_SIZE")? {
                     app.limits.message_bytes_max = bytes as usize;
                     app.limits.event_data_bytes_max = bytes as usize;
@@ -227,9 +232,33 @@ impl Settings {
                 self.apps.push(app);
             }
             _ => {
-                return Err(SettingsError(
+                return Err(SettingsError::new(
                     "REVERB_APP_ID, REVERB_APP_KEY and REVERB_APP_SECRET belong together; set all three".to_owned(),
                 ));
+            }
+        }
+        Ok(())
+    }
+
+    fn read_mercure_environment(
+        &mut self,
+        known: &HashMap<String, String>,
+    ) -> Result<(), SettingsError> {
+        let is_set = ["MERCURE_PUBLISHER_JWT_KEY", "MERCURE_SUBSCRIBER_JWT_KEY"]
+            .iter()
+            .any(|name| known.contains_key(*name));
+        if !is_set && self.mercure.is_none() {
+            return Ok(());
+        }
+        let mercure = self.mercure.get_or_insert_default();
+        mercure.read_environment(known, &mut self.notes)?;
+        if let Some(name) = known.get("SERVER_NAME").filter(|_| is_set) {
+            match listen_of(name) {
+                Some(listen) => self.listen = listen,
+                None => self.notes.push(format!(
+                    "SERVER_NAME: {} has no port and no http://, and certificates are not fetched; give --listen",
+                    name.escape_debug()
+                )),
             }
         }
         Ok(())
@@ -240,13 +269,25 @@ impl Settings {
     /// # Errors
     /// What is missing or said twice.
     pub fn check(&self) -> Result<(), SettingsError> {
-        let wrong = |text: String| Err(SettingsError(text));
-        if self.apps.is_empty() {
+        let wrong = |text: String| Err(SettingsError::new(text));
+        if self.apps.is_empty() && self.mercure.is_none() {
             return wrong(
                 "there is no application: give --app ID:KEY:SECRET, an [[app]] in the file, or REVERB_APP_ID, \
-                 REVERB_APP_KEY and REVERB_APP_SECRET"
+                 REVERB_APP_KEY and REVERB_APP_SECRET; for Mercure, [mercure] in the file, or \
+                 MERCURE_PUBLISHER_JWT_KEY and MERCURE_SUBSCRIBER_JWT_KEY"
                     .to_owned(),
             );
+        }
+        if let Some(mercure) = &self.mercure {
+            mercure.check()?;
+            if let Some(id) = &mercure.pusher_app
+                && !self.apps.iter().any(|app| app.id == *id)
+            {
+                return wrong(format!(
+                    "mercure.pusher_app: there is no application with the id \"{}\"",
+                    id.escape_debug()
+                ));
+            }
         }
         for (at, app) in self.apps.iter().enumerate() {
             for other in &self.apps[..at] {
@@ -298,7 +339,8 @@ impl Settings {
     /// Bytes of the largest event's data.
     pub fn event_data_bytes_max(&self) -> usize {
         let each = self.apps.iter().map(|app| app.limits.event_data_bytes_max);
-        each.max().unwrap_or_default()
+        let update = self.mercure.as_ref().map(|it| it.update_bytes_max);
+        each.chain(update).max().unwrap_or_default()
     }
 
     /// Channels that a connection may be subscribed to at most, of any application.
@@ -311,6 +353,26 @@ impl Settings {
     }
 }
 
+/// Where the Mercure hub listens by its `SERVER_NAME`, as far as that says it.
+fn listen_of(server_name: &str) -> Option<Vec<String>> {
+    let address = |name: &str| {
+        let (name, is_plain) = match name.strip_prefix("http://") {
+            Some(name) => (name, true),
+            None => (name.strip_prefix("https://").unwrap_or(name), false),
+        };
+        let (host, port) = match name.rsplit_once(':') {
+            Some((host, port)) => (host, port.parse::<u16>().ok()?),
+            None if is_plain => (name, 80),
+            None => return None,
+        };
+        let is_local = host == "localhost" || host.starts_with("127.");
+        let host = if is_local { "127.0.0.1" } else { "0.0.0.0" };
+        Some(format!("{host}:{port}"))
+    };
+    let names = server_name.split([',', ' ']).filter(|it| !it.is_empty());
+    names.map(address).collect()
+}
+
 /// An application as an option says it: `ID:KEY:SECRET`.
 ///
 /// # Errors
@@ -318,26 +380,17 @@ impl Settings {
 pub fn parse_app(text: &str) -> Result<App, SettingsError> {
     let mut parts = text.splitn(3, ':');
     let (Some(id), Some(key), Some(secret)) = (parts.next(), parts.next(), parts.next()) else {
-        return Err(SettingsError(
+        return Err(SettingsError::new(
             "--app: give an application as ID:KEY:SECRET".to_owned(),
         ));
     };
-    App::new(id, key, secret).map_err(|error| SettingsError(format!("--app: {error}")))
-}
-
-impl OneOrMany {
-    fn into_list(self) -> Vec<String> {
-        match self {
-            OneOrMany::One(one) => vec![one],
-            OneOrMany::Many(many) => many,
-        }
-    }
+    App::new(id, key, secret).map_err(|error| SettingsError::new(format!("--app: {error}")))
 }
 
 impl AppTable {
     fn into_app(self) -> Result<App, SettingsError> {
         let mut app = App::new(&self.id, &self.key, &self.secret)
-            .map_err(|error| SettingsError(error.to_string()))?;
+            .map_err(|error| SettingsError::new(error.to_string()))?;
         take(&mut app.counts_subscriptions, self.subscription_counts);
         for table in self.webhook {
             app.webhooks.push(table.into_webhook()?);
@@ -394,7 +447,7 @@ fn parse_kind(name: &str) -> Result<Kind, SettingsError> {
     let found = Kind::ALL.into_iter().find(|kind| kind.name() == name);
     found.ok_or_else(|| {
         let known = Kind::ALL.map(Kind::name).join(", ");
-        SettingsError(format!(
+        SettingsError::new(format!(
             "webhook: there is no event \"{}\"; there are {known}",
             name.escape_debug()
         ))
@@ -498,6 +551,28 @@ mod tests {
         for text in ["", "1", "1:2", "1:2:"] {
             assert!(parse_app(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn mercure_is_replaced_by_its_own_environment() {
+        let variables = [
+            ("MERCURE_PUBLISHER_JWT_KEY", "a"),
+            ("MERCURE_SUBSCRIBER_JWT_KEY", "b"),
+            ("SERVER_NAME", ":3000, http://localhost"),
+        ];
+        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let mut settings = Settings::default();
+        settings
+            .read_environment(variables.into_iter())
+            .expect("settings");
+        settings.check().expect("settings");
+        assert_eq!(settings.listen, ["0.0.0.0:3000", "127.0.0.1:80"]);
+        assert_eq!(listen_of("localhost"), None);
+        let mut settings = Settings::default();
+        let text = "[mercure]\npublisher_key = 'a'\nanonymous = true\ncors_origins = '*'\npusher_app = '1'";
+        settings.read_toml("hub.toml", text).expect("settings");
+        let error = settings.check().expect_err("no such application");
+        assert!(error.to_string().contains("pusher_app"));
     }
 
     #[test]

@@ -17,9 +17,18 @@ use crate::webhooks::Prepared;
 const EVENT_BYTES_MIN: usize = 64 * 1024;
 const EVENT_BYTES_MORE: usize = 4 * 1024;
 
+/// What a slow client may be behind, at least: the engine's default.
+const LOG_BYTES_MIN: usize = 256 * 1024;
+
 /// A batch of the largest events, each at most twice as large in JSON, and what is around them.
 const BODY_EVENTS: usize = 2;
 const BODY_BYTES_MORE: usize = 64 * 1024;
+
+/// Bytes of a form for one of an update's data, when each is escaped.
+const BODY_ESCAPED: usize = 3;
+
+/// The most that the setting takes.
+const HISTORY_COUNT_MAX: &str = "1000000";
 
 /// Why the hub does not start.
 #[derive(Debug, thiserror::Error)]
@@ -48,18 +57,26 @@ pub fn run(settings: Settings) -> Result<i32, StartError> {
         .map_err(|error| StartError::Setting(format!("webhook: {error}")))?;
     let mut server = Server::new();
     configure(&mut server, &settings)?;
-    let pattern = format!("{}/app/{{key}}", settings.path);
-    server
-        .websocket(&pattern, route(&settings))
-        .map_err(|error| StartError::Setting(error.to_string()))?;
     server.fallback(HANDLER_REQUESTS, true);
-    let apps: Vec<String> = settings.apps.iter().map(|app| app.id.clone()).collect();
-    server.note(&format!(
-        "Pusher protocol 7 at {}/app/KEY, its HTTP API at {}/apps/ID; applications: {}",
-        settings.path,
-        settings.path,
-        apps.join(", ")
-    ));
+    if !settings.apps.is_empty() {
+        let pattern = format!("{}/app/{{key}}", settings.path);
+        server
+            .websocket(&pattern, route(&settings))
+            .map_err(|error| StartError::Setting(error.to_string()))?;
+        let apps: Vec<String> = settings.apps.iter().map(|app| app.id.clone()).collect();
+        server.note(&format!(
+            "Pusher protocol 7 at {}/app/KEY, its HTTP API at {}/apps/ID; applications: {}",
+            settings.path,
+            settings.path,
+            apps.join(", ")
+        ));
+    }
+    if settings.mercure.is_some() {
+        server.note(&format!("Mercure at {}", fermata_mercure::PATH));
+    }
+    for note in &settings.notes {
+        server.note(note);
+    }
     match server.start()? {
         Started::Ended { exit_code, .. } => Ok(exit_code),
         // The hub has asked for none.
@@ -97,14 +114,30 @@ fn configure(server: &mut Server, settings: &Settings) -> Result<(), StartError>
     let data_bytes = settings.event_data_bytes_max();
     let event_bytes = EVENT_BYTES_MIN.max(data_bytes + EVENT_BYTES_MORE);
     set("event_bytes_max", &event_bytes.to_string())?;
+    set(
+        "channel_log_bytes_max",
+        &LOG_BYTES_MIN.max(event_bytes).to_string(),
+    )?;
     set("history_bytes_max", &settings.history_bytes_max.to_string())?;
     let batch = settings.apps.iter().map(|app| app.limits.batch_events_max);
-    let body_bytes = BODY_EVENTS * data_bytes * batch.max().unwrap_or(1) + BODY_BYTES_MORE;
+    let update = settings.mercure.as_ref().map(|it| it.update_bytes_max);
+    let events = BODY_EVENTS * data_bytes * batch.max().unwrap_or(1);
+    let body_bytes = events.max(BODY_ESCAPED * update.unwrap_or_default()) + BODY_BYTES_MORE;
     set("body_bytes_max", &body_bytes.to_string())?;
     set(
         "channels_per_hold_max",
-        &settings.channels_per_connection_max().to_string(),
+        &settings.channels_per_connection_max().max(1).to_string(),
     )?;
+    if let Some(mercure) = &settings.mercure {
+        // All updates are in one channel, which history_bytes_max bounds alone.
+        set("history_count_max", HISTORY_COUNT_MAX)?;
+        if mercure.hub.has_subscriptions {
+            let subscribers = mercure.subscribers_max.to_string();
+            set("members_max", &subscribers)?;
+            set("members_per_channel_max", &subscribers)?;
+            set("members_per_address_max", &subscribers)?;
+        }
+    }
     // The protocol has pings of its own, for clients that cannot answer those of WebSockets; all can.
     set(
         "websocket_ping_interval_ms",

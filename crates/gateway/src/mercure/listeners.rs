@@ -1,0 +1,244 @@
+//! Which subscribers of this worker get which update, and by which id it is called.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+
+use fermata_engine::{ChannelEvent, Select};
+use fermata_mercure::audience::Audience;
+use fermata_mercure::subscription::Subscriber;
+use fermata_mercure::update::{EARLIEST, Update};
+
+/// Ids given by publishers by which clients can resume: the newest.
+pub(super) const GIVEN_MAX: usize = 16_384;
+
+pub(super) struct Listeners {
+    pub audience: Audience,
+    /// Ids of the engine by those that publishers have given; the earliest of several updates with one id.
+    given: HashMap<Rc<str>, Box<str>>,
+    /// The same in the order they came.
+    given_order: VecDeque<Rc<str>>,
+    /// The engine's id of the newest update, and what it is called by.
+    newest: Option<(String, String)>,
+    /// What was read last, as several views get it.
+    at_hand: AtHand,
+}
+
+#[derive(Default)]
+struct AtHand {
+    /// The engine's id.
+    place: Vec<u8>,
+    what: What,
+}
+
+#[derive(Default)]
+enum What {
+    /// Nothing that anybody gets.
+    #[default]
+    Nothing,
+    Update {
+        topics: Vec<String>,
+        is_private: bool,
+        bytes: Vec<u8>,
+    },
+    Subscriber {
+        subscriber: Subscriber,
+        urls: Vec<String>,
+        is_active: bool,
+    },
+}
+
+impl Listeners {
+    pub fn new(templates_max: usize) -> Listeners {
+        Listeners {
+            audience: Audience::new(templates_max),
+            given: HashMap::new(),
+            given_order: VecDeque::new(),
+            newest: None,
+            at_hand: AtHand::default(),
+        }
+    }
+
+    /// Remembers by what an update is called. `name` is what was kept beside its data.
+    pub fn note(&mut self, place: &str, name: &[u8]) {
+        let Some(given) = given_id(name) else {
+            self.newest = Some((place.to_owned(), place.to_owned()));
+            return;
+        };
+        self.newest = Some((place.to_owned(), given.clone()));
+        if self.given.contains_key(given.as_str()) {
+            return;
+        }
+        if self.given_order.len() == GIVEN_MAX
+            && let Some(oldest) = self.given_order.pop_front()
+        {
+            self.given.remove(&oldest);
+        }
+        let given: Rc<str> = given.into();
+        self.given_order.push_back(Rc::clone(&given));
+        self.given.insert(given, place.into());
+    }
+
+    /// The engine's id of an update with an id that its publisher has given.
+    pub fn place_of(&self, given: &str) -> Option<String> {
+        self.given.get(given).map(|place| place.to_string())
+    }
+
+    /// The engine's id of the newest update that was read.
+    pub fn newest_place(&self) -> Option<String> {
+        self.newest.as_ref().map(|(place, _)| place.clone())
+    }
+
+    /// What the newest update is called by.
+    pub fn newest_id(&self) -> String {
+        match &self.newest {
+            Some((_, id)) => id.clone(),
+            None => EARLIEST.to_owned(),
+        }
+    }
+
+    /// Makes an event the one at hand.
+    fn take(&mut self, event: &ChannelEvent<'_>) {
+        let place = match event {
+            ChannelEvent::Message { id, .. }
+            | ChannelEvent::Join { id, .. }
+            | ChannelEvent::Leave { id, .. } => *id,
+            ChannelEvent::Gap { .. } => b"",
+        };
+        if !place.is_empty() && self.at_hand.place == place {
+            return;
+        }
+        self.at_hand.place.clear();
+        self.at_hand.place.extend_from_slice(place);
+        let id = std::str::from_utf8(place).unwrap_or_default();
+        self.at_hand.what = match event {
+            ChannelEvent::Message { name, data, .. } => {
+                match Update::from_kept(name.unwrap_or_default(), data) {
+                    Some(update) => {
+                        let mut bytes = Vec::new();
+                        update.write(update.id.as_deref().unwrap_or(id), &mut bytes);
+                        What::Update {
+                            topics: update.topics,
+                            is_private: update.is_private,
+                            bytes,
+                        }
+                    }
+                    None => What::Nothing,
+                }
+            }
+            ChannelEvent::Join { data, .. } => subscriber(data, true),
+            ChannelEvent::Leave { data, .. } => subscriber(data, false),
+            ChannelEvent::Gap { .. } => What::Nothing,
+        };
+    }
+}
+
+fn subscriber(data: &[u8], is_active: bool) -> What {
+    match Subscriber::from_announcement(data) {
+        Some(subscriber) => What::Subscriber {
+            urls: subscriber.urls().collect(),
+            subscriber,
+            is_active,
+        },
+        None => What::Nothing,
+    }
+}
+
+/// The id that a publisher has given to an update, of what was kept beside its data.
+pub(super) fn given_id(name: &[u8]) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct Id {
+        i: Option<String>,
+    }
+    serde_json::from_slice::<Id>(name).ok()?.i
+}
+
+/// The listeners, as the engine asks them.
+pub(super) struct Shared(pub Rc<RefCell<Listeners>>);
+
+impl Select for Shared {
+    fn select(&mut self, event: &ChannelEvent<'_>, views: &mut Vec<u64>) {
+        let mut listeners = self.0.borrow_mut();
+        let listeners = &mut *listeners;
+        match event {
+            ChannelEvent::Message { id, name, .. } => {
+                let place = std::str::from_utf8(id).unwrap_or_default();
+                listeners.note(place, name.unwrap_or_default());
+            }
+            ChannelEvent::Join { id, .. } | ChannelEvent::Leave { id, .. } => {
+                let place = std::str::from_utf8(id).unwrap_or_default();
+                listeners.note(place, b"");
+            }
+            ChannelEvent::Gap { .. } => {}
+        }
+        listeners.take(event);
+        match &listeners.at_hand.what {
+            What::Nothing => {}
+            What::Update {
+                topics, is_private, ..
+            } => listeners.audience.select(topics, *is_private, views),
+            What::Subscriber { urls, .. } => {
+                for url in urls {
+                    listeners.audience.select(&[url], true, views);
+                }
+                views.sort_unstable();
+                views.dedup();
+            }
+        }
+    }
+
+    fn selects(&mut self, view: u64, event: &ChannelEvent<'_>) -> bool {
+        let mut listeners = self.0.borrow_mut();
+        listeners.take(event);
+        match &listeners.at_hand.what {
+            What::Nothing => false,
+            What::Update {
+                topics, is_private, ..
+            } => listeners.audience.selects(view, topics, *is_private),
+            What::Subscriber { urls, .. } => urls
+                .iter()
+                .any(|url| listeners.audience.selects(view, &[url], true)),
+        }
+    }
+
+    fn write(&mut self, view: u64, event: &ChannelEvent<'_>, out: &mut Vec<u8>) {
+        let mut listeners = self.0.borrow_mut();
+        listeners.take(event);
+        match &listeners.at_hand.what {
+            What::Nothing => {}
+            What::Update { bytes, .. } => out.extend_from_slice(bytes),
+            What::Subscriber {
+                subscriber,
+                urls,
+                is_active,
+            } => {
+                let place = std::str::from_utf8(&listeners.at_hand.place).unwrap_or_default();
+                let wants = |at: usize| listeners.audience.selects(view, &[&urls[at]], true);
+                subscriber.write(*is_active, place, wants, out);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_earliest_of_one_id_counts_and_old_ones_go() {
+        let mut listeners = Listeners::new(1);
+        assert_eq!(listeners.newest_id(), EARLIEST);
+        let name = |id: &str| format!("{{\"t\":[\"a\"],\"i\":\"{id}\"}}").into_bytes();
+        listeners.note("e-1", &name("x"));
+        listeners.note("e-2", &name("x"));
+        listeners.note("e-3", b"{\"t\":[\"a\"]}");
+        assert_eq!(listeners.place_of("x").as_deref(), Some("e-1"));
+        assert_eq!(listeners.newest_id(), "e-3");
+        for at in 0..GIVEN_MAX {
+            listeners.note("e-4", &name(&format!("y{at}")));
+        }
+        assert_eq!(listeners.place_of("x"), None);
+        assert_eq!(listeners.given.len(), GIVEN_MAX);
+        assert_eq!(listeners.newest_id(), format!("y{}", GIVEN_MAX - 1));
+    }
+}

@@ -1,0 +1,432 @@
+//! The door for clients that speak Mercure.
+//!
+//! All updates are in one channel, so they have one order and one position to resume from. Subscribers are held by the
+//! engine; which update is for whom is told to it by `listeners.rs`, once per worker and group of subscribers with the same
+//! topics and rights. Who subscribes is the presence of that channel, so subscriptions of a killed worker end as well.
+
+pub(crate) mod door;
+mod listeners;
+pub mod settings;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use fermata_engine::{HoldError, Message, PublishFailure, Since, ViewHold, ViewPast};
+use fermata_mercure::request::{self, Outcome, Request, Subscribe};
+use fermata_mercure::subscription::{self, Filter, Info, Subscriber};
+use fermata_mercure::update::{EARLIEST, Update};
+use fermata_pusher::channel::{Access, ChannelName};
+
+use crate::gateway::Gateway;
+use crate::names::ring_name;
+use door::Door;
+use listeners::{Listeners, Shared};
+
+/// The channel of all updates.
+const CHANNEL: &[u8] = b"mercure";
+
+const TEXT: &[u8] = b"text/plain; charset=utf-8";
+
+/// Updates looked at for an id that this worker has not read yet.
+const UNREAD_MAX: usize = 1024;
+
+type Headers = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// A request, copied out of the worker.
+struct Asked {
+    handle: u64,
+    method: String,
+    target: String,
+    authorization: Vec<String>,
+    cookies: Vec<String>,
+    fields: [Option<String>; 5],
+    body: Vec<u8>,
+    unix_s: u64,
+}
+
+impl Asked {
+    fn as_request(&self) -> Request<'_> {
+        let [origin, referer, last_event_id, if_none_match, content_type] =
+            self.fields.each_ref().map(Option::as_deref);
+        Request {
+            method: &self.method,
+            target: &self.target,
+            authorization: self.authorization.iter().map(String::as_str).collect(),
+            cookies: self.cookies.iter().map(String::as_str).collect(),
+            origin,
+            referer,
+            last_event_id,
+            if_none_match,
+            content_type,
+            body: &self.body,
+            unix_s: self.unix_s,
+        }
+    }
+}
+
+impl Gateway {
+    /// Opens the door, before the first client comes.
+    pub(crate) fn open_mercure(&mut self) {
+        let Some(settings) = self.settings.mercure.clone() else {
+            return;
+        };
+        let mut listeners = Listeners::new(settings.templates_max);
+        let past = self.worker.history(CHANNEL, None, listeners::GIVEN_MAX);
+        for update in past.unwrap_or_default() {
+            listeners.note(&update.id, update.name.as_deref().unwrap_or_default());
+        }
+        let listeners = Rc::new(RefCell::new(listeners));
+        let select = Box::new(Shared(Rc::clone(&listeners)));
+        self.worker.select_from(CHANNEL, select);
+        self.mercure = Some(Door {
+            settings: Rc::new(settings),
+            listeners,
+        });
+    }
+
+    /// Answers a request that is Mercure's. False: it is not.
+    pub(crate) fn on_mercure_request(&mut self) -> bool {
+        let Some(door) = &self.mercure else {
+            return false;
+        };
+        let settings = Rc::clone(&door.settings);
+        let view = self.worker.request();
+        let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(str::to_owned);
+        let target = text(view.target()).unwrap_or_default();
+        if target == "/healthz" {
+            let handle = view.handle();
+            self.answer(handle, 200, None, &[], b"");
+            return true;
+        }
+        if !target.starts_with(fermata_mercure::PATH) {
+            return false;
+        }
+        let all = |name: &[u8]| -> Vec<String> {
+            (0..)
+                .map_while(|nth| view.header(name, nth))
+                .map(|value| text(value).unwrap_or_default())
+                .collect()
+        };
+        let one = |name: &[u8]| view.header(name, 0).and_then(text);
+        let asked = Asked {
+            handle: view.handle(),
+            method: text(view.method()).unwrap_or_default(),
+            authorization: all(b"authorization"),
+            cookies: all(b"cookie"),
+            fields: [
+                one(b"origin"),
+                one(b"referer"),
+                one(b"last-event-id"),
+                one(b"if-none-match"),
+                one(b"content-type"),
+            ],
+            body: view.body().to_vec(),
+            unix_s: self.worker.unix_s(),
+            target,
+        };
+        let request = asked.as_request();
+        let headers: Headers = request::headers(&settings.hub, &request)
+            .into_iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect();
+        let handle = asked.handle;
+        match request::read(&settings.hub, &request) {
+            Outcome::Subscribe(subscribe) => self.hold_subscriber(handle, subscribe, headers),
+            Outcome::Publish(update) => self.take_update(handle, &update, headers),
+            Outcome::Subscriptions(filter) => self.list(&asked, &filter, headers),
+            Outcome::Preflight => self.answer(handle, 204, None, &headers, b""),
+            Outcome::Refused(status, text) => self.refuse_request(handle, status, text, headers),
+            Outcome::Elsewhere => return false,
+        }
+        true
+    }
+
+    fn hold_subscriber(&mut self, handle: u64, subscribe: Subscribe, mut headers: Headers) {
+        let Some(door) = &self.mercure else {
+            return;
+        };
+        let (settings, listeners) = (Rc::clone(&door.settings), Rc::clone(&door.listeners));
+        let view = {
+            let audience = &mut listeners.borrow_mut().audience;
+            audience.view(&subscribe.topics, &subscribe.private)
+        };
+        let view = match view {
+            Ok(view) => view,
+            Err(error) => {
+                use fermata_mercure::audience::AudienceError::{Full, Selector};
+                let status = match error {
+                    Selector(_) => 400,
+                    Full => 503,
+                };
+                self.refuse_request(handle, status, &error.to_string(), headers);
+                return;
+            }
+        };
+        let info = Info {
+            topics: subscribe.topics,
+            payload: subscribe.payload,
+        };
+        let member = match settings.hub.has_subscriptions {
+            true => match info.to_json() {
+                Some(json) => Some((subscriber_id(), json)),
+                None => {
+                    let text = "topics and payload are too long for a hub that tells subscriptions";
+                    self.refuse_request(handle, 400, text, headers);
+                    return;
+                }
+            },
+            false => None,
+        };
+        let place = match subscribe.last_event_id.as_deref() {
+            None => Place::Now,
+            Some("") => Place::Unknown,
+            Some(EARLIEST) => Place::Earliest,
+            Some(id) => Place::After(self.place_of(id)),
+        };
+        let hold = ViewHold {
+            channel: CHANNEL,
+            view,
+            since: match &place {
+                Place::Now | Place::Unknown => Since::Now,
+                Place::Earliest => Since::Earliest,
+                Place::After(place) => Since::After(place.as_bytes()),
+            },
+            member: member
+                .as_ref()
+                .map(|(id, info)| (id.as_bytes(), info.as_bytes())),
+            tells_position: settings.tells_position,
+            keep_alive_ms: settings.heartbeat_ms,
+            ends_unix_ms: self.end_of(subscribe.expires_s, settings.stream_ms_max),
+        };
+        let asked = subscribe.last_event_id.unwrap_or_default();
+        headers.push((b"Cache-Control".into(), b"no-store".into()));
+        headers.push((b"X-Accel-Buffering".into(), b"no".into()));
+        let refused_headers = headers.clone();
+        let outcome = self.worker.hold_view(handle, &hold, |past| {
+            let answer = match (&place, past) {
+                (Place::Now, _) => return headers,
+                (_, ViewPast::Whole) => asked,
+                _ => EARLIEST.to_owned(),
+            };
+            headers.push((b"Last-Event-ID".into(), answer.into()));
+            headers
+        });
+        match outcome {
+            // A client that has left needs no answer.
+            Ok(()) | Err(HoldError::Gone) => {}
+            Err(HoldError::Misuse(text)) => {
+                self.refuse_request(handle, 400, &text, refused_headers)
+            }
+            Err(HoldError::Backpressure(text)) => {
+                self.refuse_request(handle, 503, &text, refused_headers);
+            }
+        }
+    }
+
+    /// When a subscriber's response ends by itself.
+    fn end_of(&self, expires_s: Option<u64>, stream_ms_max: u64) -> Option<u64> {
+        let limit = (stream_ms_max > 0).then(|| self.worker.unix_ms() + stream_ms_max);
+        let expires = expires_s.map(|s| s.saturating_mul(1000));
+        [limit, expires].into_iter().flatten().min()
+    }
+
+    /// The engine's id of the update that a client calls by this one.
+    fn place_of(&mut self, id: &str) -> String {
+        let Some(door) = &self.mercure else {
+            return id.to_owned();
+        };
+        let (known, newest) = {
+            let listeners = door.listeners.borrow();
+            (listeners.place_of(id), listeners.newest_place())
+        };
+        if let Some(place) = known {
+            return place;
+        }
+        // It may have been published by another worker just now.
+        let since = newest.as_ref().map(String::as_bytes);
+        let unread = self.worker.history(CHANNEL, since, UNREAD_MAX);
+        let is_it = |past: &&fermata_engine::Past| {
+            let name = past.name.as_deref().unwrap_or_default();
+            listeners::given_id(name).is_some_and(|given| given == id)
+        };
+        let unread = unread.unwrap_or_default();
+        match unread.iter().find(is_it) {
+            Some(past) => past.id.clone(),
+            None => id.to_owned(),
+        }
+    }
+
+    fn take_update(&mut self, handle: u64, update: &Update, headers: Headers) {
+        match self.publish_update(update) {
+            Ok(id) => {
+                if let Some(app) = self
+                    .mercure
+                    .as_ref()
+                    .and_then(|it| it.settings.pusher_app.clone())
+                {
+                    self.tell_pusher(&app, update);
+                }
+                self.answer(handle, 200, Some(TEXT), &headers, id.as_bytes());
+            }
+            Err(PublishFailure::Misuse(text)) => self.refuse_request(handle, 413, &text, headers),
+            Err(PublishFailure::Backpressure(_)) => {
+                let text = "The server is busy; publish again.";
+                self.refuse_request(handle, 503, text, headers);
+            }
+        }
+    }
+
+    /// Publishes an update; returns its id.
+    fn publish_update(&mut self, update: &Update) -> Result<String, PublishFailure> {
+        let name = update.to_name();
+        let message = Message {
+            name: Some(name.as_bytes()),
+            data: update.data.as_bytes(),
+        };
+        let id = self.worker.publish(CHANNEL, message)?;
+        Ok(match &update.id {
+            Some(given) => given.clone(),
+            None => id.as_str().to_owned(),
+        })
+    }
+
+    /// Brings an update to the channels of an application that are called as its topics.
+    fn tell_pusher(&mut self, app: &str, update: &Update) {
+        for topic in &update.topics {
+            let channel = match update.is_private {
+                true => format!("private-{topic}"),
+                false => topic.clone(),
+            };
+            let wanted = match update.is_private {
+                true => Access::Private,
+                false => Access::Public,
+            };
+            let access = ChannelName::new(&channel).map(ChannelName::access);
+            if access != Ok(wanted) {
+                continue;
+            }
+            let message = Message {
+                name: Some(update.kind.as_deref().unwrap_or("message").as_bytes()),
+                data: update.data.as_bytes(),
+            };
+            let ring = ring_name(app, &channel);
+            if let Err(error) = self.worker.publish(ring.as_bytes(), message) {
+                let line = format!("an update does not reach a channel of Pusher's: {error}");
+                self.worker.log(fermata_config::LogLevel::Warning, &line);
+            }
+        }
+    }
+
+    /// Brings an event of an application's channel to the subscribers of the topic that is called as the channel.
+    pub(crate) fn tell_mercure(&mut self, app: &str, channel: &str, name: &str, data: &str) {
+        let settings = self.mercure.as_ref().map(|it| &it.settings);
+        if settings.and_then(|it| it.pusher_app.as_deref()) != Some(app) {
+            return;
+        }
+        let (topic, is_private) = match ChannelName::new(channel).map(ChannelName::access) {
+            Ok(Access::Public) => (channel, false),
+            Ok(Access::Private) => (channel.strip_prefix("private-").unwrap_or(channel), true),
+            _ => return,
+        };
+        let update = Update {
+            topics: vec![topic.to_owned()],
+            is_private,
+            kind: Some(name.to_owned()),
+            data: data.to_owned(),
+            ..Update::default()
+        };
+        if let Err(error) = self.publish_update(&update) {
+            let line = format!("an event does not reach subscribers of Mercure: {error}");
+            self.worker.log(fermata_config::LogLevel::Warning, &line);
+        }
+    }
+
+    fn list(&mut self, asked: &Asked, filter: &Filter, mut headers: Headers) {
+        let Some(door) = &self.mercure else {
+            return;
+        };
+        let subscribers_max = door.settings.subscribers_max;
+        let last_id = door.listeners.borrow().newest_id();
+        let path = asked.target.split('?').next().unwrap_or_default();
+        let members = match self.worker.members(CHANNEL, subscribers_max) {
+            Ok(members) => members,
+            Err(error) => {
+                self.refuse_request(asked.handle, 503, &error.to_string(), headers);
+                return;
+            }
+        };
+        let subscribers: Vec<Subscriber> = members
+            .into_iter()
+            .filter_map(|member| {
+                Some(Subscriber {
+                    id: String::from_utf8(member.user).ok()?,
+                    info: serde_json::from_slice(&member.info).ok()?,
+                })
+            })
+            .collect();
+        let Some(body) = subscription::answer(filter, path, &last_id, &subscribers) else {
+            self.refuse_request(asked.handle, 404, "Not Found", headers);
+            return;
+        };
+        // Ids of publishers may have characters that an entity tag must not.
+        let is_plain = last_id
+            .bytes()
+            .all(|byte| byte.is_ascii_graphic() && byte != b'"');
+        if is_plain {
+            let tag = format!("\"{last_id}\"");
+            let is_known = asked.as_request().if_none_match == Some(tag.as_str());
+            headers.push((b"ETag".into(), tag.into()));
+            if is_known {
+                self.answer(asked.handle, 304, None, &headers, b"");
+                return;
+            }
+        }
+        let kind = subscription::CONTENT_TYPE.as_bytes();
+        self.answer(asked.handle, 200, Some(kind), &headers, body.as_bytes());
+    }
+
+    fn refuse_request(&mut self, handle: u64, status: u16, text: &str, mut headers: Headers) {
+        match status {
+            401 => headers.push((b"WWW-Authenticate".into(), b"Bearer".into())),
+            405 => headers.push((b"Allow".into(), b"GET, HEAD, POST, OPTIONS".into())),
+            503 => headers.push((b"Retry-After".into(), b"1".into())),
+            _ => {}
+        }
+        let body = format!("{text}\n");
+        self.answer(handle, status, Some(TEXT), &headers, body.as_bytes());
+    }
+
+    fn answer(
+        &mut self,
+        handle: u64,
+        status: u16,
+        kind: Option<&[u8]>,
+        headers: &[(Vec<u8>, Vec<u8>)],
+        body: &[u8],
+    ) {
+        let headers = headers.iter().map(|(name, value)| (&name[..], &value[..]));
+        // A client that has left needs no answer.
+        let _ = self.worker.respond(handle, status, kind, headers, body);
+    }
+}
+
+/// Since when a subscriber wants updates.
+enum Place {
+    Now,
+    Unknown,
+    Earliest,
+    After(String),
+}
+
+/// A random UUID, as an IRI.
+fn subscriber_id() -> String {
+    let (high, low) = (fermata_io::random::u64(), fermata_io::random::u64());
+    format!(
+        "urn:uuid:{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
+        high >> 32,
+        (high >> 16) & 0xffff,
+        high & 0xfff,
+        0x8000 | (low >> 48) & 0x3fff,
+        low & 0xffff_ffff_ffff
+    )
+}

@@ -1,0 +1,426 @@
+//! The settings of the Mercure door: a table of the file, and the variables by which the Mercure hub is set.
+
+use std::collections::HashMap;
+
+use fermata_mercure::Hub;
+use fermata_mercure::origin::Origins;
+use fermata_mercure::token::Verifier;
+use serde::Deserialize;
+
+use crate::written::{OneOrMany, SettingsError};
+
+/// The cookie of clients of version 0.x.
+const COOKIE: &str = "mercureAuthorization";
+
+/// Directives of the Mercure hub that change nothing here; docs/replace-mercure.md says why of each.
+const IDLE: [&str; 13] = [
+    "transport",
+    "transport_url",
+    "dispatch_timeout",
+    "demo",
+    "ui",
+    "playground",
+    "debugger",
+    "cache",
+    "topic_selector_cache",
+    "topic_matcher_cache",
+    "subscriber_list_cache_size",
+    "protocol_version_compatibility",
+    "name",
+];
+
+/// How Mercure is spoken.
+#[derive(Clone, Debug)]
+pub struct MercureSettings {
+    /// What the protocol knows.
+    pub hub: Hub,
+    /// Silence after which a comment is sent; 0 = never.
+    pub heartbeat_ms: u64,
+    /// After so long a subscriber's response ends, and it comes back; 0 = never.
+    pub stream_ms_max: u64,
+    /// Whether subscribers are sent their position before the first update.
+    pub tells_position: bool,
+    /// Bytes of an update's data.
+    pub update_bytes_max: usize,
+    /// Distinct templates of the subscribers of one worker.
+    pub templates_max: usize,
+    /// Subscribers whose subscriptions are told, over all workers.
+    pub subscribers_max: usize,
+    /// The Pusher application whose channels and these topics hear of each other.
+    pub pusher_app: Option<String>,
+}
+
+impl Default for MercureSettings {
+    fn default() -> MercureSettings {
+        MercureSettings {
+            hub: Hub {
+                cookie: COOKIE.to_owned(),
+                ..Hub::default()
+            },
+            heartbeat_ms: 40_000,
+            stream_ms_max: 0,
+            tells_position: true,
+            update_bytes_max: 256 * 1024,
+            templates_max: 10_000,
+            subscribers_max: 16_384,
+            pusher_app: None,
+        }
+    }
+}
+
+/// The table of the file, as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Table {
+    publisher_key: Option<String>,
+    publisher_algorithm: Option<String>,
+    publisher_jwks_file: Option<String>,
+    subscriber_key: Option<String>,
+    subscriber_algorithm: Option<String>,
+    subscriber_jwks_file: Option<String>,
+    anonymous: Option<bool>,
+    subscriptions: Option<bool>,
+    cookie_name: Option<String>,
+    cors_origins: Option<OneOrMany>,
+    publish_origins: Option<OneOrMany>,
+    heartbeat_s: Option<u64>,
+    stream_s_max: Option<u64>,
+    position: Option<bool>,
+    update_bytes_max: Option<usize>,
+    templates_max: Option<usize>,
+    subscribers_max: Option<usize>,
+    pusher_app: Option<String>,
+}
+
+impl Table {
+    pub(crate) fn apply(self, settings: &mut MercureSettings) -> Result<(), SettingsError> {
+        let hub = &mut settings.hub;
+        let publisher = verifier(
+            "mercure.publisher",
+            (self.publisher_key, self.publisher_algorithm),
+            self.publisher_jwks_file,
+        )?;
+        let subscriber = verifier(
+            "mercure.subscriber",
+            (self.subscriber_key, self.subscriber_algorithm),
+            self.subscriber_jwks_file,
+        )?;
+        hub.publisher = publisher.or(hub.publisher.take());
+        hub.subscriber = subscriber.or(hub.subscriber.take());
+        take(&mut hub.is_anonymous, self.anonymous);
+        take(&mut hub.has_subscriptions, self.subscriptions);
+        take(&mut hub.cookie, self.cookie_name);
+        let origins = |list: OneOrMany| Origins::new(list.into_list());
+        take(&mut hub.cors_origins, self.cors_origins.map(origins));
+        take(&mut hub.publish_origins, self.publish_origins.map(origins));
+        let ms = |s: u64| s.saturating_mul(1000);
+        take(&mut settings.heartbeat_ms, self.heartbeat_s.map(ms));
+        take(&mut settings.stream_ms_max, self.stream_s_max.map(ms));
+        take(&mut settings.tells_position, self.position);
+        take(&mut settings.update_bytes_max, self.update_bytes_max);
+        take(&mut settings.templates_max, self.templates_max);
+        take(&mut settings.subscribers_max, self.subscribers_max);
+        settings.pusher_app = self.pusher_app.or(settings.pusher_app.take());
+        Ok(())
+    }
+}
+
+impl MercureSettings {
+    /// Takes what the environment says by the names that the Mercure hub has. `notes` is told of what changes nothing here.
+    ///
+    /// # Errors
+    /// The variable and what is wrong with it.
+    pub(crate) fn read_environment(
+        &mut self,
+        known: &HashMap<String, String>,
+        notes: &mut Vec<String>,
+    ) -> Result<(), SettingsError> {
+        let get = |name: &str| known.get(name).cloned();
+        for (role, place) in [
+            ("PUBLISHER", &mut self.hub.publisher),
+            ("SUBSCRIBER", &mut self.hub.subscriber),
+        ] {
+            let name = format!("MERCURE_{role}_JWT");
+            let key = get(&format!("{name}_KEY"));
+            let found = verifier(&name, (key, get(&format!("{name}_ALG"))), None)?;
+            *place = found.or(place.take());
+        }
+        if let Some(url) = get("MERCURE_TRANSPORT_URL") {
+            notes.push(format!(
+                "MERCURE_TRANSPORT_URL: {} is not used; history_bytes_max bounds what is kept",
+                url.escape_debug()
+            ));
+        }
+        let directives = get("MERCURE_EXTRA_DIRECTIVES").unwrap_or_default();
+        self.read_directives(&directives, known, notes)
+    }
+
+    fn read_directives(
+        &mut self,
+        text: &str,
+        known: &HashMap<String, String>,
+        notes: &mut Vec<String>,
+    ) -> Result<(), SettingsError> {
+        let mut depth = 0_usize;
+        for line in text.lines() {
+            let words = words_of(line, known);
+            let is_inside = depth > 0;
+            match words.last().map(String::as_str) {
+                Some("{") => depth += 1,
+                Some("}") => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            let Some((name, values)) = words.split_first() else {
+                continue;
+            };
+            // Of those that have a block, none means anything here.
+            if is_inside || name == "}" {
+                continue;
+            }
+            self.take_directive(name, values, notes)?;
+        }
+        Ok(())
+    }
+
+    fn take_directive(
+        &mut self,
+        name: &str,
+        values: &[String],
+        notes: &mut Vec<String>,
+    ) -> Result<(), SettingsError> {
+        let wrong = |text: String| SettingsError::new(format!("MERCURE_EXTRA_DIRECTIVES: {text}"));
+        let first = values.first().cloned();
+        let of_time = || {
+            let text = first.clone().unwrap_or_default();
+            duration_ms(&text).ok_or_else(|| {
+                wrong(format!(
+                    "{name}: \"{}\" is no time, as in 40s",
+                    text.escape_debug()
+                ))
+            })
+        };
+        let hub = &mut self.hub;
+        match name {
+            "anonymous" => hub.is_anonymous = true,
+            "subscriptions" => hub.has_subscriptions = true,
+            "cors_origins" => hub.cors_origins = Origins::new(values.iter().cloned()),
+            "publish_origins" => hub.publish_origins = Origins::new(values.iter().cloned()),
+            "cookie_name" => take(&mut hub.cookie, first),
+            "heartbeat" => self.heartbeat_ms = of_time()?,
+            "write_timeout" => self.stream_ms_max = of_time()?,
+            "publisher_jwt" => {
+                hub.publisher = verifier(name, (first, values.get(1).cloned()), None)?
+            }
+            "subscriber_jwt" => {
+                hub.subscriber = verifier(name, (first, values.get(1).cloned()), None)?;
+            }
+            "publisher_jwks_url" | "subscriber_jwks_url" => {
+                return Err(wrong(format!(
+                    "{name}: keys are not fetched; save the set and name it by {} in [mercure] of --config",
+                    name.replace("url", "file")
+                )));
+            }
+            _ if IDLE.contains(&name) => {
+                notes.push(format!(
+                    "MERCURE_EXTRA_DIRECTIVES: {name} changes nothing here"
+                ));
+            }
+            _ => {
+                return Err(wrong(format!(
+                    "there is no directive {}",
+                    name.escape_debug()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks what belongs together.
+    pub(crate) fn check(&self) -> Result<(), SettingsError> {
+        if self.hub.publisher.is_none() {
+            return Err(SettingsError::new(
+                "Mercure: nobody could publish: set MERCURE_PUBLISHER_JWT_KEY, or publisher_key in [mercure]".to_owned(),
+            ));
+        }
+        if self.hub.subscriber.is_none() && !self.hub.is_anonymous {
+            return Err(SettingsError::new(
+                "Mercure: nobody could subscribe: set MERCURE_SUBSCRIBER_JWT_KEY, or subscriber_key in [mercure], or let \
+                 clients without a token in by anonymous"
+                    .to_owned(),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// What checks tokens, of a key or a file with a set of them.
+fn verifier(
+    name: &str,
+    (key, algorithm): (Option<String>, Option<String>),
+    jwks_file: Option<String>,
+) -> Result<Option<Verifier>, SettingsError> {
+    let wrong = |text: String| SettingsError::new(format!("{name}: {text}"));
+    match (key, jwks_file) {
+        (Some(_), Some(_)) => Err(wrong("give a key or a file of keys, not both".to_owned())),
+        (Some(key), None) => {
+            let algorithm = algorithm.unwrap_or_else(|| "HS256".to_owned());
+            let verifier = Verifier::new(&key, &algorithm);
+            verifier.map(Some).map_err(|error| wrong(error.to_string()))
+        }
+        (None, Some(path)) => {
+            let text = std::fs::read_to_string(&path)
+                .map_err(|error| wrong(format!("{path}: {error}")))?;
+            let verifier = Verifier::from_jwks(&text);
+            verifier
+                .map(Some)
+                .map_err(|error| wrong(format!("{path}: {error}")))
+        }
+        (None, None) => Ok(None),
+    }
+}
+
+/// The words of a line of a Caddyfile: quotes keep them together, `#` begins a comment, `{$NAME}` and `{env.NAME}` are
+/// variables.
+fn words_of(line: &str, known: &HashMap<String, String>) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut rest = line.trim_start();
+    while let Some(first) = rest.chars().next() {
+        if first == '#' {
+            break;
+        }
+        let (word, after) = match first {
+            '"' | '`' => {
+                let inside = &rest[1..];
+                inside.split_once(first).unwrap_or((inside, ""))
+            }
+            _ => {
+                let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+                rest.split_at(end)
+            }
+        };
+        let inside = word.strip_prefix('{').and_then(|it| it.strip_suffix('}'));
+        let variable = inside.and_then(|it| it.strip_prefix("env.").or(it.strip_prefix('$')));
+        words.push(match variable {
+            Some(text) => {
+                let (name, default) = text.split_once(':').unwrap_or((text, ""));
+                known
+                    .get(name)
+                    .cloned()
+                    .unwrap_or_else(|| default.to_owned())
+            }
+            None => word.to_owned(),
+        });
+        rest = after.trim_start();
+    }
+    words
+}
+
+/// A time as Caddy reads it: `40s`, `1m30s`, `500ms`; 0 needs no unit.
+fn duration_ms(text: &str) -> Option<u64> {
+    if text == "0" {
+        return Some(0);
+    }
+    let mut rest = text;
+    let mut sum = 0_u64;
+    while !rest.is_empty() {
+        let digits = rest.find(|it: char| !it.is_ascii_digit())?;
+        let number: u64 = rest[..digits].parse().ok()?;
+        let unit = rest[digits..].find(|it: char| it.is_ascii_digit());
+        let (unit, after) = rest[digits..].split_at(unit.unwrap_or(rest.len() - digits));
+        let ms = match unit {
+            "ms" => 1,
+            "s" => 1000,
+            "m" => 60_000,
+            "h" => 3_600_000,
+            "d" => 86_400_000,
+            _ => return None,
+        };
+        sum = sum.checked_add(number.checked_mul(ms)?)?;
+        rest = after;
+    }
+    (!text.is_empty()).then_some(sum)
+}
+
+fn take<T>(setting: &mut T, given: Option<T>) {
+    if let Some(given) = given {
+        *setting = given;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(variables: &[(&str, &str)]) -> Result<(MercureSettings, Vec<String>), SettingsError> {
+        let known = variables
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        let (mut settings, mut notes) = (MercureSettings::default(), Vec::new());
+        settings.read_environment(&known, &mut notes)?;
+        Ok((settings, notes))
+    }
+
+    #[test]
+    fn the_hub_is_replaced_by_its_own_environment() {
+        let (settings, notes) = of(&[
+            ("MERCURE_PUBLISHER_JWT_KEY", "a"),
+            ("MERCURE_SUBSCRIBER_JWT_KEY", "b"),
+            ("MERCURE_TRANSPORT_URL", "bolt://x.db"),
+            (
+                "MERCURE_EXTRA_DIRECTIVES",
+                "demo\n  cors_origins http://a.example `https://b.example` # pages\n\nanonymous\nsubscriptions\n\
+                 heartbeat 1m30s\nwrite_timeout 500ms\ntransport bolt {\n  path x\n  size 10\n}\ncookie_name {$NAME:c}\n",
+            ),
+        ])
+        .expect("settings");
+        settings.check().expect("settings");
+        assert!(settings.hub.is_anonymous && settings.hub.has_subscriptions);
+        assert_eq!(
+            (settings.heartbeat_ms, settings.stream_ms_max),
+            (90_000, 500)
+        );
+        assert_eq!(settings.hub.cookie, "c");
+        assert_eq!(notes.len(), 3, "{notes:?}");
+        let origins = &settings.hub.cors_origins;
+        assert_ne!(
+            origins.allow("https://b.example"),
+            fermata_mercure::origin::Allowed::Refused
+        );
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (name, value, word) in [
+            ("MERCURE_EXTRA_DIRECTIVES", "anonymus", "anonymus"),
+            ("MERCURE_EXTRA_DIRECTIVES", "heartbeat soon", "soon"),
+            (
+                "MERCURE_EXTRA_DIRECTIVES",
+                "publisher_jwks_url https://x",
+                "publisher_jwks_file",
+            ),
+            ("MERCURE_PUBLISHER_JWT_ALG", "RS256", "RS256"),
+        ] {
+            let error = of(&[("MERCURE_PUBLISHER_JWT_KEY", "a"), (name, value)]).expect_err(value);
+            assert!(error.to_string().contains(word), "{error}");
+        }
+        let (settings, _) = of(&[("MERCURE_PUBLISHER_JWT_KEY", "a")]).expect("settings");
+        assert!(settings.check().is_err());
+        assert!(of(&[]).expect("settings").0.check().is_err());
+    }
+
+    #[test]
+    fn times_are_read() {
+        for (text, ms) in [
+            ("0", Some(0)),
+            ("0s", Some(0)),
+            ("40s", Some(40_000)),
+            ("1h1ms", Some(3_600_001)),
+        ] {
+            assert_eq!(duration_ms(text), ms, "{text}");
+        }
+        for text in ["", "s", "1", "1x", "-1s", "99999999999999999999s"] {
+            assert_eq!(duration_ms(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! Who gets which update.
+//!
+//! Subscribers with the same topics and the same rights get the same updates: they have one *view*, a number. For an update
+//! the views are looked up by its topics, and each distinct template of all subscribers is tried once per topic. So an
+//! update costs its topics times the distinct templates, and the views that get it; subscribers of other topics cost
+//! nothing, however many they are. Distinct templates, also those of rights, are bounded.
+//!
+//! A view lives as long as somebody has its number; those that have ended are let go from time to time.
+
+use std::collections::HashMap;
+use std::rc::{Rc, Weak};
+
+use crate::selector::{Selector, SelectorError};
+
+/// Views before those that have ended are let go.
+const KEPT_MIN: usize = 1024;
+
+/// Why a subscriber gets no view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AudienceError {
+    /// One of its selectors cannot be used.
+    #[error(transparent)]
+    Selector(#[from] SelectorError),
+    /// There are as many templates as there may be.
+    #[error("subscribers have as many different templates as they may")]
+    Full,
+}
+
+/// What subscribers with one view have in common.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Rule {
+    topics: Box<[Box<str>]>,
+    private: Box<[Box<str>]>,
+}
+
+struct View {
+    number: Weak<u64>,
+    topics: Box<[Rc<Selector>]>,
+    private: Box<[Rc<Selector>]>,
+}
+
+/// Selectors of topics, and of rights.
+type Compiled = (Box<[Rc<Selector>]>, Box<[Rc<Selector>]>);
+
+struct Template {
+    selector: Rc<Selector>,
+    views: Vec<u64>,
+}
+
+/// The views of one worker.
+pub struct Audience {
+    /// Most distinct templates.
+    templates_max: usize,
+    /// Distinct templates of all selectors.
+    templates_len: usize,
+    views: HashMap<u64, View>,
+    by_rule: HashMap<Rule, u64>,
+    /// Compiled selectors of all views.
+    selectors: HashMap<Box<str>, Rc<Selector>>,
+    any: Vec<u64>,
+    exact: HashMap<Box<str>, Vec<u64>>,
+    templates: HashMap<Box<str>, Template>,
+    newest: u64,
+    /// Views that were left when those that have ended were let go.
+    kept: usize,
+}
+
+impl Audience {
+    /// Without subscribers, who may have so many distinct templates in their topics and rights.
+    pub fn new(templates_max: usize) -> Audience {
+        Audience {
+            templates_max,
+            templates_len: 0,
+            views: HashMap::new(),
+            by_rule: HashMap::new(),
+            selectors: HashMap::new(),
+            any: Vec::new(),
+            exact: HashMap::new(),
+            templates: HashMap::new(),
+            newest: 0,
+            kept: 0,
+        }
+    }
+
+    /// The view of subscribers with these selectors of topics and these rights.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn view(
+        &mut self,
+        topics: &[String],
+        private: &[String],
+    ) -> Result<Rc<u64>, AudienceError> {
+        let rule = Rule {
+            topics: in_order(topics),
+            private: in_order(private),
+        };
+        let known = self
+            .by_rule
+            .get(&rule)
+            .and_then(|number| self.views.get(number));
+        if let Some(number) = known.and_then(|view| view.number.upgrade()) {
+            return Ok(number);
+        }
+        if self.views.len() >= (2 * self.kept).max(KEPT_MIN) {
+            self.let_go();
+        }
+        let compiled = self.compile_rule(&rule);
+        let (topics, private) = match compiled {
+            Ok(compiled) => compiled,
+            Err(error) => {
+                // What of it was compiled is nobody's.
+                for text in rule.topics.iter().chain(&rule.private) {
+                    self.forget(text);
+                }
+                return Err(error);
+            }
+        };
+        self.newest += 1;
+        let number = Rc::new(self.newest);
+        for selector in &topics {
+            self.list(selector, *number);
+        }
+        let view = View {
+            number: Rc::downgrade(&number),
+            topics,
+            private,
+        };
+        self.views.insert(*number, view);
+        self.by_rule.insert(rule, *number);
+        Ok(number)
+    }
+
+    /// Appends the views that get an update, each once.
+    pub fn select(&self, topics: &[impl AsRef<str>], is_private: bool, out: &mut Vec<u64>) {
+        let start = out.len();
+        out.extend_from_slice(&self.any);
+        for topic in topics.iter().map(AsRef::as_ref) {
+            if let Some(views) = self.exact.get(topic) {
+                out.extend_from_slice(views);
+            }
+            for template in self.templates.values() {
+                if template.selector.matches(topic) {
+                    out.extend_from_slice(&template.views);
+                }
+            }
+        }
+        out[start..].sort_unstable();
+        let mut last = 0;
+        let mut kept = start;
+        for at in start..out.len() {
+            let number = out[at];
+            if number != last && self.may(number, topics, is_private) {
+                out[kept] = number;
+                kept += 1;
+            }
+            last = number;
+        }
+        out.truncate(kept);
+    }
+
+    /// Whether a view gets an update.
+    pub fn selects(&self, number: u64, topics: &[impl AsRef<str>], is_private: bool) -> bool {
+        self.views
+            .get(&number)
+            .is_some_and(|view| any_matches(&view.topics, topics))
+            && self.may(number, topics, is_private)
+    }
+
+    /// Views that somebody has, and those that have ended since.
+    pub fn len(&self) -> usize {
+        self.views.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.views.is_empty()
+    }
+
+    /// Whether somebody has a view, and may read the update.
+    fn may(&self, number: u64, topics: &[impl AsRef<str>], is_private: bool) -> bool {
+        self.views.get(&number).is_some_and(|view| {
+            view.number.strong_count() > 0 && (!is_private || any_matches(&view.private, topics))
+        })
+    }
+
+    fn compile_rule(&mut self, rule: &Rule) -> Result<Compiled, AudienceError> {
+        let compiled = (self.compile(&rule.topics)?, self.compile(&rule.private)?);
+        if self.templates_len > self.templates_max {
+            self.let_go();
+            if self.templates_len > self.templates_max {
+                return Err(AudienceError::Full);
+            }
+        }
+        Ok(compiled)
+    }
+
+    /// Forgets a selector that no view has.
+    fn forget(&mut self, text: &str) {
+        if let Some(selector) = self.selectors.get(text)
+            && Rc::strong_count(selector) == 1
+        {
+            self.templates_len -= usize::from(selector.is_template());
+            self.selectors.remove(text);
+        }
+    }
+
+    fn compile(&mut self, texts: &[Box<str>]) -> Result<Box<[Rc<Selector>]>, SelectorError> {
+        let mut compiled = Vec::with_capacity(texts.len());
+        for text in texts {
+            let selector = match self.selectors.get(text) {
+                Some(known) => Rc::clone(known),
+                None => {
+                    let selector = Rc::new(Selector::parse(text)?);
+                    self.templates_len += usize::from(selector.is_template());
+                    self.selectors.insert(text.clone(), Rc::clone(&selector));
+                    selector
+                }
+            };
+            compiled.push(selector);
+        }
+        Ok(compiled.into())
+    }
+
+    fn list(&mut self, selector: &Rc<Selector>, number: u64) {
+        match &**selector {
+            Selector::Any => self.any.push(number),
+            Selector::Exact(text) => self.exact.entry(text.clone()).or_default().push(number),
+            Selector::Template { text, .. } => {
+                let entry = self.templates.entry(text.clone());
+                let template = entry.or_insert_with(|| Template {
+                    selector: Rc::clone(selector),
+                    views: Vec::new(),
+                });
+                template.views.push(number);
+            }
+        }
+    }
+
+    /// Forgets views that nobody has any more, and what only they had.
+    fn let_go(&mut self) {
+        self.views.retain(|_, view| view.number.strong_count() > 0);
+        let views = &self.views;
+        let is_kept = |number: &u64| views.contains_key(number);
+        self.by_rule.retain(|_, number| is_kept(number));
+        self.any.retain(is_kept);
+        self.exact.retain(|_, numbers| {
+            numbers.retain(is_kept);
+            !numbers.is_empty()
+        });
+        self.templates.retain(|_, template| {
+            template.views.retain(is_kept);
+            !template.views.is_empty()
+        });
+        self.selectors
+            .retain(|_, selector| Rc::strong_count(selector) > 1);
+        let selectors = self.selectors.values();
+        self.templates_len = selectors.filter(|it| it.is_template()).count();
+        self.kept = self.views.len();
+    }
+}
+
+fn any_matches(selectors: &[Rc<Selector>], topics: &[impl AsRef<str>]) -> bool {
+    let mut topics = topics.iter().map(AsRef::as_ref);
+    topics.any(|topic| selectors.iter().any(|selector| selector.matches(topic)))
+}
+
+fn in_order(texts: &[String]) -> Box<[Box<str>]> {
+    let mut texts: Vec<Box<str>> = texts.iter().map(|text| text.as_str().into()).collect();
+    texts.sort_unstable();
+    texts.dedup();
+    texts.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TEMPLATES_MAX: usize = 10_000;
+
+    fn texts(list: &[&str]) -> Vec<String> {
+        list.iter().map(|&it| it.to_owned()).collect()
+    }
+
+    #[test]
+    fn the_same_topics_and_rights_are_one_view() {
+        let mut audience = Audience::new(TEMPLATES_MAX);
+        let one = audience.view(&texts(&["a", "b"]), &[]).expect("a view");
+        let two = audience
+            .view(&texts(&["b", "a", "a"]), &[])
+            .expect("a view");
+        let other = audience
+            .view(&texts(&["a", "b"]), &texts(&["a"]))
+            .expect("a view");
+        assert_eq!(one, two);
+        assert_ne!(one, other);
+        let mut out = Vec::new();
+        audience.select(&["b", "a"], false, &mut out);
+        assert_eq!(out, [*one, *other]);
+        out.clear();
+        audience.select(&["b", "a"], true, &mut out);
+        assert_eq!(out, [*other]);
+        drop((one, two));
+        out.clear();
+        audience.select(&["a"], false, &mut out);
+        assert_eq!(out, [*other]);
+    }
+
+    #[test]
+    fn views_that_have_ended_are_let_go() {
+        let mut audience = Audience::new(TEMPLATES_MAX);
+        for at in 0..10 * KEPT_MIN {
+            let topics = [format!("a{at}"), format!("b{at}/{{c}}"), "*".to_owned()];
+            let _ = audience.view(&topics, &topics).expect("a view");
+        }
+        assert!(audience.len() <= KEPT_MIN, "{}", audience.len());
+        assert!(audience.selectors.len() <= 2 * KEPT_MIN + 1);
+        // One that cannot be used leaves nothing behind.
+        let wrong = ["new".to_owned(), "{a}".repeat(17)];
+        assert!(audience.view(&wrong, &[]).is_err());
+        assert!(!audience.selectors.contains_key("new"));
+        let held: Vec<_> = (0..TEMPLATES_MAX)
+            .map(|at| audience.view(&[format!("{at}{{a}}")], &[]).expect("a view"))
+            .collect();
+        let more = texts(&["x{a}"]);
+        assert_eq!(audience.view(&more, &[]), Err(AudienceError::Full));
+        assert!(audience.view(&texts(&["1{a}"]), &texts(&["x"])).is_ok());
+        assert!(audience.view(&texts(&["1{a}"]), &more).is_err());
+        assert_eq!(audience.templates_len, TEMPLATES_MAX);
+        drop(held);
+        assert!(audience.view(&more, &[]).is_ok());
+    }
+
+    const SELECTORS: [&str; 7] = ["*", "a/1", "a/2", "a/{x}", "b/{x}", "{x}/1", "b/1"];
+    const TOPICS: [&str; 5] = ["a/1", "a/2", "b/1", "b/2", "c"];
+
+    proptest! {
+        /// What is looked up is what trying every selector gives.
+        #[test]
+        fn looking_up_is_trying_all(
+            subscribers in proptest::collection::vec(
+                (proptest::sample::subsequence(&SELECTORS[..], 1..4), proptest::sample::subsequence(&SELECTORS[..], 0..3)),
+                1..12,
+            ),
+            topics in proptest::sample::subsequence(&TOPICS[..], 1..4),
+            is_private: bool,
+            left in 0_usize..12,
+        ) {
+            let mut audience = Audience::new(TEMPLATES_MAX);
+            let mut held = Vec::new();
+            for (topics, private) in &subscribers {
+                let view = audience.view(&texts(topics), &texts(private)).expect("a view");
+                held.push((view, topics, private));
+            }
+            if left < held.len() {
+                held.remove(left);
+            }
+            let matches = |selectors: &[&str]| {
+                selectors.iter().any(|it| {
+                    let selector = Selector::parse(it).expect("a selector");
+                    topics.iter().any(|topic| selector.matches(topic))
+                })
+            };
+            let mut expected: Vec<u64> = held
+                .iter()
+                .filter(|(_, topics, private)| matches(topics) && (!is_private || matches(private)))
+                .map(|(view, _, _)| **view)
+                .collect();
+            expected.sort_unstable();
+            expected.dedup();
+            let mut out = Vec::new();
+            audience.select(&topics, is_private, &mut out);
+            prop_assert_eq!(&out, &expected);
+            for (view, _, _) in &held {
+                prop_assert_eq!(audience.selects(**view, &topics, is_private), out.contains(view));
+            }
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! Selectors of topics: `*`, a topic itself, or a URI template (RFC 6570).
+//!
+//! A template selects what it may expand to. It becomes a pattern of an engine that takes time linear in the topic's length,
+//! so that no client can make matching expensive; what stands before its first expression is compared first, which decides
+//! nearly every topic that is none of its.
+
+use std::fmt;
+
+use regex_lite::{Regex, RegexBuilder};
+
+use crate::TOPIC_BYTES_MAX;
+
+/// Most expressions of a template, and variables of an expression.
+const EXPRESSIONS_MAX: usize = 16;
+
+/// Bytes of a compiled template.
+const PATTERN_BYTES_MAX: usize = 256 * 1024;
+
+/// What topics a subscriber or a token is for.
+pub enum Selector {
+    /// All topics.
+    Any,
+    /// This one.
+    Exact(Box<str>),
+    /// Those that a template expands to, and the template's own text.
+    Template {
+        /// As it was given.
+        text: Box<str>,
+        /// Bytes before the first expression.
+        literal: usize,
+        /// What expansions look like.
+        pattern: Regex,
+    },
+}
+
+/// A template that cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SelectorError {
+    /// Longer than [`TOPIC_BYTES_MAX`].
+    #[error("a topic is longer than {TOPIC_BYTES_MAX} bytes")]
+    TooLong,
+    /// More than [`EXPRESSIONS_MAX`] expressions.
+    #[error("a template has more than {EXPRESSIONS_MAX} expressions or variables in one")]
+    TooMany,
+}
+
+/// How an expression expands: RFC 6570, appendix A.
+struct Operator {
+    first: &'static str,
+    separator: &'static str,
+    is_named: bool,
+    allows_reserved: bool,
+}
+
+impl Selector {
+    /// Reads a selector. What is no template is a topic.
+    ///
+    /// # Errors
+    /// It is too large.
+    pub fn parse(text: &str) -> Result<Selector, SelectorError> {
+        if text.len() > TOPIC_BYTES_MAX {
+            return Err(SelectorError::TooLong);
+        }
+        if text == "*" {
+            return Ok(Selector::Any);
+        }
+        let Some(literal) = text.find('{') else {
+            return Ok(Selector::Exact(text.into()));
+        };
+        match pattern_of(text)? {
+            Some(pattern) => Ok(Selector::Template {
+                text: text.into(),
+                literal,
+                pattern,
+            }),
+            None => Ok(Selector::Exact(text.into())),
+        }
+    }
+
+    /// Whether it is for a topic.
+    pub fn matches(&self, topic: &str) -> bool {
+        match self {
+            Selector::Any => true,
+            Selector::Exact(text) => **text == *topic,
+            Selector::Template {
+                text,
+                literal,
+                pattern,
+            } => {
+                **text == *topic
+                    || topic.as_bytes().starts_with(&text.as_bytes()[..*literal])
+                        && pattern.is_match(topic)
+            }
+        }
+    }
+
+    /// Whether it is a template.
+    pub fn is_template(&self) -> bool {
+        matches!(self, Selector::Template { .. })
+    }
+
+    /// As it was given.
+    pub fn text(&self) -> &str {
+        match self {
+            Selector::Any => "*",
+            Selector::Exact(text) | Selector::Template { text, .. } => text,
+        }
+    }
+}
+
+impl fmt::Debug for Selector {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Selector({})", self.text())
+    }
+}
+
+/// The pattern of a template; `None`: it is none.
+fn pattern_of(text: &str) -> Result<Option<Regex>, SelectorError> {
+    let mut pattern = String::from("^(?:");
+    let mut rest = text;
+    let mut count = 0;
+    while let Some((literal, after)) = rest.split_once('{') {
+        let Some((expression, after)) = after.split_once('}') else {
+            return Ok(None);
+        };
+        count += 1;
+        if count > EXPRESSIONS_MAX {
+            return Err(SelectorError::TooMany);
+        }
+        pattern.push_str(&regex_lite::escape(literal));
+        if !write_expression(expression, &mut pattern)? {
+            return Ok(None);
+        }
+        rest = after;
+    }
+    pattern.push_str(&regex_lite::escape(rest));
+    pattern.push_str(")$");
+    let compiled = RegexBuilder::new(&pattern)
+        .size_limit(PATTERN_BYTES_MAX)
+        .build();
+    compiled.map(Some).map_err(|_| SelectorError::TooMany)
+}
+
+/// Appends what an expression expands to. False: it is none.
+fn write_expression(expression: &str, out: &mut String) -> Result<bool, SelectorError> {
+    let (operator, names) = operator_of(expression);
+    let (mut count, mut is_exploded) = (0, false);
+    for name in names.split(',') {
+        count += 1;
+        if count > EXPRESSIONS_MAX {
+            return Err(SelectorError::TooMany);
+        }
+        let (name, explodes) = match name.strip_suffix('*') {
+            Some(name) => (name, true),
+            None => (name, false),
+        };
+        let (name, prefix) = name.split_once(':').unwrap_or((name, "1"));
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_.%".contains(&byte);
+        let is_prefix = (1..=4).contains(&prefix.len())
+            && prefix.bytes().all(|byte| byte.is_ascii_digit())
+            && !prefix.starts_with('0');
+        if name.is_empty() || !name.bytes().all(is_name) || !is_prefix {
+            return Ok(false);
+        }
+        is_exploded |= explodes;
+    }
+    // A value may be undefined, and a list or map be written with commas, or as name and value.
+    let mut class = String::from("(?:[-.0-9A-Za-z_~");
+    if operator.allows_reserved {
+        class.push_str(r"!#$&'()*+,/:;=?@\[\]");
+    } else {
+        class.push(',');
+        if operator.is_named || is_exploded {
+            class.push('=');
+        }
+    }
+    class.push_str("]|%[0-9A-Fa-f][0-9A-Fa-f])*");
+    let separator = regex_lite::escape(operator.separator);
+    let more = match (is_exploded, count - 1) {
+        (true, _) => format!("(?:{separator}{class})*"),
+        (false, 0) => String::new(),
+        (false, more) => format!("(?:{separator}{class}){{0,{more}}}"),
+    };
+    let first = regex_lite::escape(operator.first);
+    if first.is_empty() {
+        out.push_str(&class);
+        out.push_str(&more);
+    } else {
+        out.push_str(&format!("(?:{first}{class}{more})?"));
+    }
+    Ok(true)
+}
+
+fn operator_of(expression: &str) -> (Operator, &str) {
+    let (sign, names) = match expression.as_bytes().first() {
+        Some(sign @ (b'+' | b'#' | b'.' | b'/' | b';' | b'?' | b'&')) => (*sign, &expression[1..]),
+        _ => (0, expression),
+    };
+    let (first, separator) = match sign {
+        b'#' => ("#", ","),
+        b'.' => (".", "."),
+        b'/' => ("/", "/"),
+        b';' => (";", ";"),
+        b'?' => ("?", "&"),
+        b'&' => ("&", "&"),
+        _ => ("", ","),
+    };
+    let operator = Operator {
+        first,
+        separator,
+        is_named: matches!(sign, b';' | b'?' | b'&'),
+        allows_reserved: matches!(sign, b'+' | b'#'),
+    };
+    (operator, names)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn matches(selector: &str, topic: &str) -> bool {
+        Selector::parse(selector).expect(selector).matches(topic)
+    }
+
+    #[test]
+    fn a_topic_a_star_and_a_template() {
+        assert!(matches("*", "https://example.com/books/1"));
+        assert!(matches("https://example.com/a", "https://example.com/a"));
+        assert!(!matches("https://example.com/a", "https://example.com/ab"));
+        let books = "https://example.com/books/{id}";
+        assert!(matches(books, "https://example.com/books/1"));
+        assert!(matches(books, "https://example.com/books/"));
+        assert!(matches(books, books));
+        assert!(!matches(books, "https://example.com/books/1/2"));
+        assert!(!matches(books, "https://example.com/books/1?a"));
+        assert!(!matches(books, "https://example.org/books/1"));
+        assert!(!matches(books, "xhttps://example.com/books/1"));
+        assert!(!matches(books, "https://example.com/books/1\n"));
+        let subscriptions = "/.well-known/mercure/subscriptions{/topic}{/subscriber}";
+        assert!(matches(
+            subscriptions,
+            "/.well-known/mercure/subscriptions/https%3A%2F%2Fexample.com/urn%3Auuid%3A1"
+        ));
+        assert!(!matches(
+            subscriptions,
+            "/.well-known/mercure/subscriptions/a/b/c"
+        ));
+    }
+
+    /// RFC 6570, section 3.2: what its examples expand to.
+    #[test]
+    fn the_examples_of_the_standard() {
+        for (template, expansion) in [
+            ("{count*}", "one,two,three"),
+            ("{var}", "value"),
+            ("{hello}", "Hello%20World%21"),
+            ("O{empty}X", "OX"),
+            ("{x,hello,y}", "1024,Hello%20World%21,768"),
+            ("?{x,empty}", "?1024,"),
+            ("{var:30}", "value"),
+            ("{keys*}", "semi=%3B,dot=.,comma=%2C"),
+            ("{+path}/here", "/foo/bar/here"),
+            ("here?ref={+path}", "here?ref=/foo/bar"),
+            ("{+x,hello,y}", "1024,Hello%20World!,768"),
+            ("{+keys*}", "semi=;,dot=.,comma=,"),
+            ("{#path:6}here", "#/foo/bhere"),
+            ("X{#undef}", "X"),
+            ("{.who}", ".fred"),
+            ("www{.dom*}", "www.example.com"),
+            ("X{.empty_keys}", "X"),
+            ("{/who}", "/fred"),
+            ("{/half,who}", "/50%25/fred"),
+            ("{/var,empty}", "/value/"),
+            ("{/list*,path:4}", "/red/green/blue/%2Ffoo"),
+            ("{;x,y,empty}", ";x=1024;y=768;empty"),
+            ("{;keys*}", ";semi=%3B;dot=.;comma=%2C"),
+            ("{?x,y}", "?x=1024&y=768"),
+            ("{?list*}", "?list=red&list=green&list=blue"),
+            ("?fixed=yes{&x}", "?fixed=yes&x=1024"),
+        ] {
+            assert!(matches(template, expansion), "{template} {expansion}");
+        }
+        assert!(!matches("{/who}", "/fred/x"));
+        assert!(!matches("{x,y}", "1024/768"));
+        assert!(!matches("{?x}", "x=1024"));
+    }
+
+    #[test]
+    fn what_is_no_template_is_a_topic() {
+        for text in ["{", "a{b", "{}", "{a b}", "{a:0}", "{=a}", "{a,}", "a}b"] {
+            assert!(matches(text, text), "{text}");
+            assert!(!matches(text, "a"), "{text}");
+        }
+    }
+
+    #[test]
+    fn large_ones_are_refused() {
+        let error = |text: &str| Selector::parse(text).expect_err("too large");
+        assert_eq!(error(&"a".repeat(2049)), SelectorError::TooLong);
+        assert_eq!(error(&"{a}".repeat(17)), SelectorError::TooMany);
+        assert_eq!(
+            error(&format!("{{{}a}}", "a,".repeat(16))),
+            SelectorError::TooMany
+        );
+        let largest = format!("{{/{}a}}", "a,".repeat(15)).repeat(16);
+        assert!(Selector::parse(&largest).is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_survived_and_selects_itself(text in ".{0,80}") {
+            if let Ok(selector) = Selector::parse(&text) {
+                prop_assert!(selector.matches(&text));
+            }
+        }
+
+        #[test]
+        fn a_variable_is_any_segment(
+            before in "[a-z/:]{0,20}", value in "[-A-Za-z0-9._~]{0,20}", after in "[a-z/:]{0,20}",
+        ) {
+            let topic = format!("{before}{value}{after}");
+            let templates = ["{id}", "{+id}"].map(|id| format!("{before}{id}{after}"));
+            prop_assert!(templates.iter().all(|template| matches(template, &topic)));
+        }
+    }
+}

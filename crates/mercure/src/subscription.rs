@@ -1,0 +1,248 @@
+//! Subscriptions: how others are told that somebody subscribes, and who does.
+//!
+//! Each of a subscriber's topics is a subscription with an URL of its own, which is also the topic of the private update
+//! that tells its beginning and end.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::PATH;
+use crate::form;
+use crate::update::write_event;
+
+const CONTEXT: &str = "https://mercure.rocks/";
+
+/// Media type of the answers of the API.
+pub const CONTENT_TYPE: &str = "application/ld+json";
+
+/// What is told about a subscriber: as JSON, at most [`INFO_BYTES_MAX`] bytes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Info {
+    /// What it is subscribed to.
+    #[serde(rename = "t")]
+    pub topics: Vec<String>,
+    /// What its token says about it.
+    #[serde(rename = "p", default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Value>,
+}
+
+/// Most bytes of [`Info`] as JSON.
+pub const INFO_BYTES_MAX: usize = 1024;
+
+/// Which subscriptions are asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Those to this topic.
+    pub topic: Option<String>,
+    /// That of this subscriber.
+    pub subscriber: Option<String>,
+}
+
+/// A subscriber that is there, or has just left.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Subscriber {
+    /// Its id.
+    pub id: String,
+    /// What is told about it.
+    pub info: Info,
+}
+
+impl Filter {
+    /// Of what follows `/subscriptions` in a path. `None`: that is nowhere.
+    pub(crate) fn parse(rest: &str) -> Option<Filter> {
+        let mut filter = Filter::default();
+        if rest.is_empty() {
+            return Some(filter);
+        }
+        let mut segments = rest.strip_prefix('/')?.split('/');
+        let mut next = || segments.next().map(|it| form::decode(it.as_bytes(), false));
+        filter.topic = Some(next()??).filter(|it| !it.is_empty());
+        filter.topic.as_ref()?;
+        filter.subscriber = match next() {
+            Some(subscriber) => Some(subscriber?),
+            None => None,
+        };
+        next().is_none().then_some(filter)
+    }
+}
+
+impl Info {
+    /// Its JSON; `None`: it is too long.
+    pub fn to_json(&self) -> Option<String> {
+        let text = serde_json::to_string(self).ok()?;
+        (text.len() <= INFO_BYTES_MAX).then_some(text)
+    }
+}
+
+impl Subscriber {
+    /// Reads `{"user": …, "info": …}`, as presence announces it.
+    pub fn from_announcement(data: &[u8]) -> Option<Subscriber> {
+        #[derive(Deserialize)]
+        struct Announcement {
+            user: String,
+            info: Info,
+        }
+        let announcement: Announcement = serde_json::from_slice(data).ok()?;
+        Some(Subscriber {
+            id: announcement.user,
+            info: announcement.info,
+        })
+    }
+
+    /// The URLs of its subscriptions, in the order of its topics.
+    pub fn urls(&self) -> impl Iterator<Item = String> {
+        self.info.topics.iter().map(|topic| url(topic, &self.id))
+    }
+
+    /// Appends the updates that tell of those subscriptions that `wants` names by their place. `id` is that of all of them.
+    pub fn write(
+        &self,
+        is_active: bool,
+        id: &str,
+        wants: impl Fn(usize) -> bool,
+        out: &mut Vec<u8>,
+    ) {
+        let wanted: Vec<usize> = (0..self.info.topics.len())
+            .filter(|&at| wants(at))
+            .collect();
+        for (place, &at) in wanted.iter().enumerate() {
+            let mut document = self.document(at, is_active);
+            document["@context"] = CONTEXT.into();
+            // Who resumes behind the first would miss the others: the last one alone moves the position.
+            let id = if place + 1 == wanted.len() { id } else { "" };
+            write_event(id, None, None, &document.to_string(), out);
+        }
+    }
+
+    fn document(&self, at: usize, is_active: bool) -> Value {
+        let topic = self.info.topics[at].as_str();
+        let mut document = json!({
+            "id": url(topic, &self.id),
+            "type": "Subscription",
+            "subscriber": self.id,
+            "topic": topic,
+            "active": is_active,
+        });
+        if let Some(payload) = &self.info.payload {
+            document["payload"] = payload.clone();
+        }
+        document
+    }
+}
+
+/// The answer to a question for subscriptions; `None`: there is none by that URL. `path` is what was asked, `last_id` the
+/// newest update's.
+pub fn answer(
+    filter: &Filter,
+    path: &str,
+    last_id: &str,
+    subscribers: &[Subscriber],
+) -> Option<String> {
+    let mut found = Vec::new();
+    for subscriber in subscribers {
+        if filter
+            .subscriber
+            .as_ref()
+            .is_some_and(|it| *it != subscriber.id)
+        {
+            continue;
+        }
+        for (at, topic) in subscriber.info.topics.iter().enumerate() {
+            if filter.topic.as_ref().is_none_or(|it| it == topic) {
+                found.push(subscriber.document(at, true));
+            }
+        }
+    }
+    if filter.subscriber.is_some() {
+        let mut one = found.into_iter().next()?;
+        one["@context"] = CONTEXT.into();
+        one["lastEventID"] = last_id.into();
+        return Some(one.to_string());
+    }
+    let collection = json!({
+        "@context": CONTEXT,
+        "id": path,
+        "type": "Subscriptions",
+        "lastEventID": last_id,
+        "subscriptions": found,
+    });
+    Some(collection.to_string())
+}
+
+fn url(topic: &str, subscriber: &str) -> String {
+    let mut url = format!("{PATH}/subscriptions/");
+    form::encode(topic, &mut url);
+    url.push('/');
+    form::encode(subscriber, &mut url);
+    url
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn subscriber() -> Subscriber {
+        Subscriber {
+            id: "urn:uuid:1".to_owned(),
+            info: Info {
+                topics: vec!["https://a/{b}".to_owned(), "c".to_owned()],
+                payload: Some(json!({"name": "Ada"})),
+            },
+        }
+    }
+
+    const URL: &str = "/.well-known/mercure/subscriptions/https%3A%2F%2Fa%2F%7Bb%7D/urn%3Auuid%3A1";
+
+    #[test]
+    fn beginning_and_end_are_told() {
+        let text = json!({"user": "urn:uuid:1", "info": subscriber().info}).to_string();
+        let read = Subscriber::from_announcement(text.as_bytes()).expect("a subscriber");
+        assert_eq!(read, subscriber());
+        assert_eq!(read.urls().next().as_deref(), Some(URL));
+        let mut out = Vec::new();
+        read.write(false, "9", |_| true, &mut out);
+        let text = String::from_utf8(out).expect("text");
+        let events: Vec<&str> = text.split_terminator("\n\n").collect();
+        assert_eq!(events.len(), 2);
+        assert!(events[1].starts_with("id: 9\ndata: "), "{text}");
+        let document: Value = serde_json::from_str(&events[0]["data: ".len()..]).expect("JSON");
+        assert_eq!(
+            document,
+            json!({
+                "@context": "https://mercure.rocks/", "id": URL, "type": "Subscription",
+                "subscriber": "urn:uuid:1", "topic": "https://a/{b}", "active": false,
+                "payload": {"name": "Ada"},
+            })
+        );
+    }
+
+    #[test]
+    fn paths_filter() {
+        let parse = Filter::parse;
+        assert_eq!(parse(""), Some(Filter::default()));
+        let one = parse(&URL["/.well-known/mercure/subscriptions".len()..]).expect("a path");
+        assert_eq!(one.topic.as_deref(), Some("https://a/{b}"));
+        assert_eq!(one.subscriber.as_deref(), Some("urn:uuid:1"));
+        for nowhere in ["x", "/", "/a/b/c", "/%zz", "/a/%f"] {
+            assert_eq!(parse(nowhere), None, "{nowhere}");
+        }
+        let all = [subscriber()];
+        let read = |filter: &Filter| -> Option<Value> {
+            answer(filter, "/p", "7", &all).map(|it| serde_json::from_str(&it).expect("JSON"))
+        };
+        let document = read(&one).expect("it is there");
+        assert_eq!(document["id"], URL);
+        assert_eq!(document["lastEventID"], "7");
+        let collection = read(&parse("/c").expect("a path")).expect("a list");
+        assert_eq!(
+            collection["subscriptions"].as_array().map(Vec::len),
+            Some(1)
+        );
+        assert_eq!(read(&parse("/c/other").expect("a path")), None);
+        let everything = read(&Filter::default()).expect("a list");
+        assert_eq!(
+            everything["subscriptions"].as_array().map(Vec::len),
+            Some(2)
+        );
+    }
+}

@@ -1,0 +1,262 @@
+//! Tokens: who publishes and who subscribes is told by a signed JSON web token (RFC 7519), which says to what.
+//!
+//! Keys and their algorithms come from the settings. What a token says about its algorithm must agree and decides nothing.
+
+use std::str::FromStr;
+
+use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, JwkSet};
+use jsonwebtoken::{Algorithm, DecodingKey, Validation};
+use serde_json::Value;
+
+/// Longest token that is looked at.
+const TOKEN_BYTES_MAX: usize = 16 * 1024;
+
+/// Most keys of one set.
+const KEYS_MAX: usize = 32;
+
+/// Most selectors of each kind in a token.
+const SELECTORS_MAX: usize = 1024;
+
+/// Where claims are; the second name is for issuers that only take names that are URLs.
+const CLAIMS: [&str; 2] = ["mercure", "https://mercure.rocks/"];
+
+/// What checks tokens of publishers or subscribers.
+#[derive(Clone)]
+pub struct Verifier {
+    keys: Vec<Key>,
+}
+
+#[derive(Clone)]
+struct Key {
+    /// In tokens, `kid`.
+    id: Option<String>,
+    algorithms: Vec<Algorithm>,
+    key: DecodingKey,
+}
+
+/// A key that cannot be used. No text has a part of it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyError {
+    /// Nothing.
+    #[error("the key is empty")]
+    Empty,
+    /// Of a name that is none, or that signs nothing.
+    #[error(
+        "there is no algorithm {0}; use HS256, HS384, HS512, RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384 or EdDSA"
+    )]
+    Algorithm(String),
+    /// Not PEM of that kind of key.
+    #[error("the key is not the public key in PEM that {0} needs")]
+    Pem(String),
+    /// Not a set of keys.
+    #[error("the JWKS cannot be used: {0}")]
+    Jwks(String),
+}
+
+/// What a token says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Claims {
+    /// The second from which on it is no longer good.
+    pub expires_s: Option<u64>,
+    /// Topics its bearer may publish to; without it, none and nothing.
+    pub publish: Option<Vec<String>>,
+    /// Topics whose private updates its bearer may read.
+    pub subscribe: Option<Vec<String>>,
+    /// What others are told about its bearer.
+    pub payload: Option<Value>,
+}
+
+/// Why a token is not believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TokenError {
+    /// No token, or claims that are none.
+    #[error("the token is malformed")]
+    Malformed,
+    /// Made for another algorithm or with a key that is not known.
+    #[error("the token is signed with an algorithm or a key that is not configured")]
+    Key,
+    /// Signed by somebody else.
+    #[error("the token's signature is wrong: another key made it")]
+    Signature,
+    /// Too late.
+    #[error("the token has expired")]
+    Expired,
+    /// Too early.
+    #[error("the token is not yet valid")]
+    NotYet,
+}
+
+impl Verifier {
+    /// One key and its algorithm.
+    ///
+    /// # Errors
+    /// Why it cannot be used.
+    pub fn new(key: &str, algorithm: &str) -> Result<Verifier, KeyError> {
+        if key.is_empty() {
+            return Err(KeyError::Empty);
+        }
+        let unknown = |_| KeyError::Algorithm(algorithm.to_owned());
+        let name = Algorithm::from_str(algorithm).map_err(unknown)?;
+        use Algorithm::{ES256, ES384, EdDSA, HS256, HS384, HS512};
+        let bytes = key.as_bytes();
+        let key = match name {
+            HS256 | HS384 | HS512 => Ok(DecodingKey::from_secret(bytes)),
+            ES256 | ES384 => DecodingKey::from_ec_pem(bytes),
+            EdDSA => DecodingKey::from_ed_pem(bytes),
+            _ => DecodingKey::from_rsa_pem(bytes),
+        };
+        let key = key.map_err(|_| KeyError::Pem(algorithm.to_owned()))?;
+        let algorithms = vec![name];
+        Ok(Verifier {
+            keys: vec![Key {
+                id: None,
+                algorithms,
+                key,
+            }],
+        })
+    }
+
+    /// A set of keys: RFC 7517.
+    ///
+    /// # Errors
+    /// Why it cannot be used.
+    pub fn from_jwks(text: &str) -> Result<Verifier, KeyError> {
+        let wrong = |error: String| KeyError::Jwks(error);
+        let set: JwkSet = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        if set.keys.is_empty() || set.keys.len() > KEYS_MAX {
+            return Err(wrong(format!("it has to have 1 to {KEYS_MAX} keys")));
+        }
+        let mut keys = Vec::new();
+        for jwk in &set.keys {
+            let key = DecodingKey::from_jwk(jwk).map_err(|error| wrong(error.to_string()))?;
+            let named = jwk.common.key_algorithm;
+            let algorithms = match named {
+                Some(named) => {
+                    let name = named.to_string();
+                    let known = Algorithm::from_str(&name);
+                    vec![known.map_err(|_| wrong(format!("{name} signs nothing")))?]
+                }
+                None => algorithms_of(&jwk.algorithm),
+            };
+            let id = jwk.common.key_id.clone();
+            keys.push(Key {
+                id,
+                algorithms,
+                key,
+            });
+        }
+        Ok(Verifier { keys })
+    }
+
+    /// Checks a token.
+    ///
+    /// # Errors
+    /// Why it is not believed.
+    pub fn verify(&self, token: &str, unix_s: u64) -> Result<Claims, TokenError> {
+        if token.len() > TOKEN_BYTES_MAX {
+            return Err(TokenError::Malformed);
+        }
+        let header = jsonwebtoken::decode_header(token).map_err(|error| match error.kind() {
+            // Among them `none`, which is no algorithm.
+            jsonwebtoken::errors::ErrorKind::Json(_) => TokenError::Key,
+            _ => TokenError::Malformed,
+        })?;
+        let fits = |key: &&Key| {
+            let is_named = match (&header.kid, &key.id) {
+                (Some(wanted), Some(id)) => wanted == id,
+                _ => true,
+            };
+            is_named && key.algorithms.contains(&header.alg)
+        };
+        let mut failure = TokenError::Key;
+        for key in self.keys.iter().filter(fits) {
+            let mut validation = Validation::new(header.alg);
+            // Times are checked below, by the clock that is given.
+            validation.validate_exp = false;
+            validation.validate_aud = false;
+            validation.required_spec_claims.clear();
+            match jsonwebtoken::decode::<Value>(token, &key.key, &validation) {
+                Ok(token) => return claims_of(&token.claims, unix_s),
+                Err(error) => {
+                    use jsonwebtoken::errors::ErrorKind::{InvalidAlgorithm, InvalidSignature};
+                    failure = match error.kind() {
+                        InvalidSignature => TokenError::Signature,
+                        InvalidAlgorithm => TokenError::Key,
+                        _ => TokenError::Malformed,
+                    };
+                }
+            }
+        }
+        Err(failure)
+    }
+}
+
+impl std::fmt::Debug for Verifier {
+    /// Without the keys: they would end in a log.
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Verifier({} keys)", self.keys.len())
+    }
+}
+
+/// What a key of a set may sign when it does not say so.
+fn algorithms_of(parameters: &AlgorithmParameters) -> Vec<Algorithm> {
+    use Algorithm::{
+        ES256, ES384, EdDSA, HS256, HS384, HS512, PS256, PS384, PS512, RS256, RS384, RS512,
+    };
+    match parameters {
+        AlgorithmParameters::RSA(_) => vec![RS256, RS384, RS512, PS256, PS384, PS512],
+        AlgorithmParameters::EllipticCurve(key) if key.curve == EllipticCurve::P384 => vec![ES384],
+        AlgorithmParameters::EllipticCurve(_) => vec![ES256],
+        AlgorithmParameters::OctetKey(_) => vec![HS256, HS384, HS512],
+        AlgorithmParameters::OctetKeyPair(_) => vec![EdDSA],
+    }
+}
+
+fn claims_of(claims: &Value, unix_s: u64) -> Result<Claims, TokenError> {
+    if !claims.is_object() {
+        return Err(TokenError::Malformed);
+    }
+    let seconds = |name: &str| match &claims[name] {
+        Value::Null => Ok(None),
+        value => match value.as_f64() {
+            Some(seconds) if (0.0..1e15).contains(&seconds) => Ok(Some(seconds as u64)),
+            _ => Err(TokenError::Malformed),
+        },
+    };
+    let expires_s = seconds("exp")?;
+    if expires_s.is_some_and(|expires_s| expires_s <= unix_s) {
+        return Err(TokenError::Expired);
+    }
+    if seconds("nbf")?.is_some_and(|from_s| from_s > unix_s) {
+        return Err(TokenError::NotYet);
+    }
+    let own = CLAIMS.iter().find_map(|name| claims.get(*name));
+    let Some(own) = own else {
+        return Ok(Claims {
+            expires_s,
+            ..Claims::default()
+        });
+    };
+    if !own.is_object() {
+        return Err(TokenError::Malformed);
+    }
+    Ok(Claims {
+        expires_s,
+        publish: selectors(&own["publish"])?,
+        subscribe: selectors(&own["subscribe"])?,
+        payload: own.get("payload").filter(|it| !it.is_null()).cloned(),
+    })
+}
+
+fn selectors(value: &Value) -> Result<Option<Vec<String>>, TokenError> {
+    let list = match value {
+        Value::Null => return Ok(None),
+        Value::Array(list) if list.len() <= SELECTORS_MAX => list,
+        _ => return Err(TokenError::Malformed),
+    };
+    let text = |it: &Value| it.as_str().map(str::to_owned).ok_or(TokenError::Malformed);
+    list.iter().map(text).collect::<Result<_, _>>().map(Some)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,158 @@
+//! A running `fermata hub` that is set as the Mercure hub is, and what speaks to it.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::{Child, Command, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use fermata_testkit::sse::Stream;
+use fermata_testkit::{
+    Connection, Directory, Response, Signal, command_path, free_port, send_signal, wait_until,
+};
+use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
+use serde_json::{Value, json};
+
+pub const SECRET: &str = "!ChangeThisMercureHubJWTSecretKey!";
+
+/// So many workers that two clients are mostly not in the same.
+pub const WORKERS: &str = "3";
+
+pub const PATH: &str = "/.well-known/mercure";
+
+pub struct Hub {
+    child: Child,
+    pub port: u16,
+    /// The control socket is in it.
+    _directory: Directory,
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        // One that has ended may have left its number to another process.
+        if let Ok(None) = self.child.try_wait() {
+            send_signal(self.child.id(), Signal::Terminate);
+            let _ = self.child.wait();
+        }
+    }
+}
+
+pub fn now_s() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.expect("after 1970").as_secs()
+}
+
+/// A token with these claims.
+pub fn sign(claims: &Value) -> String {
+    let key = EncodingKey::from_secret(SECRET.as_bytes());
+    encode(&Header::new(Algorithm::HS256), claims, &key).expect("a token")
+}
+
+/// A token of somebody who may read private updates of these topics.
+pub fn reader(topics: &[&str]) -> String {
+    sign(&json!({"mercure": {"subscribe": topics}, "exp": now_s() + 36_000}))
+}
+
+/// A token of somebody who may publish to these.
+pub fn publisher(topics: &[&str]) -> String {
+    sign(&json!({"mercure": {"publish": topics}}))
+}
+
+/// A value of a form or query.
+pub fn escape(text: &str) -> String {
+    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+}
+
+impl Hub {
+    /// Starts one by the environment of the Mercure hub, with these directives.
+    pub fn start(directives: &str) -> Hub {
+        Hub::start_with(directives, &[])
+    }
+
+    pub fn start_with(directives: &str, arguments: &[&str]) -> Hub {
+        wait_until("a hub has started", || {
+            let directory = Directory::new();
+            let port = free_port();
+            let mut command = Command::new(command_path());
+            command
+                .args(["hub", "--workers", WORKERS, "--control"])
+                .arg(format!("unix:{}", directory.join("control").display()))
+                .args(arguments)
+                .env("MERCURE_PUBLISHER_JWT_KEY", SECRET)
+                .env("MERCURE_SUBSCRIBER_JWT_KEY", SECRET)
+                .env("MERCURE_EXTRA_DIRECTIVES", directives)
+                .env("SERVER_NAME", format!("http://localhost:{port}"))
+                .stdout(Stdio::null())
+                .stderr(Stdio::null());
+            let child = command.spawn().expect("our own program");
+            let mut hub = Hub {
+                child,
+                port,
+                _directory: directory,
+            };
+            // The port may be somebody else's by now: then it ends, and another one is tried.
+            wait_until("it listens, or has ended", || match hub.child.try_wait() {
+                Ok(Some(_)) => Some(false),
+                _ => std::net::TcpStream::connect(("127.0.0.1", port))
+                    .is_ok()
+                    .then_some(true),
+            })
+            .then_some(hub)
+        })
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
+    }
+
+    pub fn connect(&self) -> Connection {
+        Connection::open(self.address())
+    }
+
+    /// The processes that serve.
+    pub fn workers(&self) -> Vec<u32> {
+        let pid = self.child.id();
+        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+        children
+            .expect("it runs")
+            .split_whitespace()
+            .map(|pid| pid.parse().expect("a number"))
+            .collect()
+    }
+
+    /// The path that subscribes to these topics.
+    pub fn path(topics: &[&str], token: Option<&str>) -> String {
+        let topics = topics
+            .iter()
+            .map(|topic| format!("topic={}", escape(topic)));
+        let token = token.map(|token| format!("authorization={token}"));
+        let query: Vec<String> = topics.chain(token).collect();
+        format!("{PATH}?{}", query.join("&"))
+    }
+
+    pub fn subscribe(&self, topics: &[&str], token: Option<&str>) -> Stream {
+        Stream::open(self.connect(), &Hub::path(topics, token), None)
+    }
+
+    /// Publishes; returns status and text of the answer.
+    pub fn try_publish(&self, token: &str, fields: &[(&str, &str)]) -> Response {
+        let form: Vec<String> = fields
+            .iter()
+            .map(|(name, value)| format!("{name}={}", escape(value)))
+            .collect();
+        let bearer = format!("Bearer {token}");
+        let headers = [
+            ("Authorization", bearer.as_str()),
+            ("Content-Type", "application/x-www-form-urlencoded"),
+        ];
+        self.connect()
+            .request("POST", PATH, &headers, form.join("&").as_bytes())
+    }
+
+    /// Publishes; returns the update's id.
+    pub fn publish(&self, fields: &[(&str, &str)]) -> String {
+        let response = self.try_publish(&publisher(&["*"]), fields);
+        assert_eq!(response.status(), 200, "{}", response.text());
+        let kind = response.header("content-type").unwrap_or_default();
+        assert!(kind.starts_with("text/plain"), "{kind}");
+        response.text().to_owned()
+    }
+}

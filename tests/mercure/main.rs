@@ -1,0 +1,10 @@
+//! `fermata hub` with clients that speak Mercure: libraries as they are, and bytes.
+
+mod clients;
+mod doors;
+mod hub;
+mod killed;
+mod malformed;
+mod subscriptions;
+mod tokens;
+mod updates;
