@@ -41,6 +41,7 @@ TWICE = {
     "bit-vec": "one is of proptest, the other of nothing that is built here",
     "const-oid": "the older one is of x509-cert, the newer one of sha1",
     "getrandom": "the older one is of ring",
+    "pem": "the older one is of jsonwebtoken, the newer one of rcgen",
     "syn": "the older one is of der_derive",
     "toml_datetime": "the newer one is of nothing that is built here",
     "windows-sys": "neither is built here",
