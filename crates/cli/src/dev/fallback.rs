@@ -97,13 +97,15 @@ fn answer(failure: &Failure) -> String {
         (Some(file), Some(line)) => format!("<p>{} : {line}</p>", escaped(file)),
         _ => String::new(),
     };
+    // What is there instead when the page asks for the first time may be the program already.
+    let mark = format!("{:016x}", fermata_io::random::u64());
     let body = format!(
         "<!doctype html><meta charset=\"utf-8\"><title>Not started</title>\
         <style>body{{font:15px sans-serif;max-width:70em;margin:2em auto}}h1{{font-size:1.3em;color:#b00}}\
         pre{{background:#f4f4f4;padding:1em;overflow:auto}}pre b{{background:#fdd}}</style>\
         <h1>{}</h1>{place}<pre>{source}</pre><details><summary>Everything that was said</summary><pre>{}</pre></details>\
-        <script>let seen;setInterval(async()=>{{try{{const text=await(await fetch(location,{{cache:'no-store'}})).text();\
-        if((seen??=text)!==text)location.reload()}}catch{{}}}},200)</script>",
+        <script>setInterval(async()=>{{try{{const text=await(await fetch(location,{{cache:'no-store'}})).text();\
+        if(!text.includes('{mark}'))location.reload()}}catch{{}}}},200)</script>",
         escaped(&failure.message),
         escaped(&failure.text),
     );
