@@ -1,7 +1,9 @@
 //! The log that the servers share, and servers that share it.
 
+use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use fermata_testkit::install::{skipped, works};
 use fermata_testkit::{Builder, Connection, Directory, Server, free_port, wait_until};
@@ -26,36 +28,42 @@ impl Nats {
         }
         let mut nats = Nats {
             directory: Directory::new(),
-            port: free_port(),
+            port: 0,
             child: None,
         };
-        nats.restart();
+        // Another process may take a port that was free.
+        wait_until("nats-server has a port", || {
+            nats.port = free_port();
+            nats.begin().then_some(())
+        });
         Some(nats)
     }
 
     /// What it had stays.
     pub fn restart(&mut self) {
         self.kill();
-        let mut child = Command::new("nats-server")
-            .args([
-                "-js",
-                "-a",
-                "127.0.0.1",
-                "-p",
-                &self.port.to_string(),
-                "-sd",
-            ])
+        wait_until("nats-server has its port again", || {
+            self.begin().then_some(())
+        });
+    }
+
+    /// Whether it listens: false when it has ended instead, since the port is not free.
+    fn begin(&mut self) -> bool {
+        let name = format!("test {} {}", std::process::id(), self.port);
+        let child = Command::new("nats-server")
+            .args(["-js", "-a", "127.0.0.1", "-p", &self.port.to_string()])
+            .args(["-n", &name, "-sd"])
             .arg(self.directory.path())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .expect("it can be started");
-        wait_until("nats-server listens", || {
+        let child = self.child.insert(child);
+        wait_until("nats-server listens or ends", || {
             let ended = child.try_wait().expect("it is our child");
-            assert!(ended.is_none(), "nats-server has ended: {ended:?}");
-            TcpStream::connect(("127.0.0.1", self.port)).ok()
-        });
-        self.child = Some(child);
+            let is_over = ended.is_some();
+            (is_over || is_named(self.port, &name)).then_some(!is_over)
+        })
     }
 
     /// As if its machine had failed.
@@ -79,6 +87,18 @@ impl Drop for Nats {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Whether a NATS server of this name listens at the port: what it says first has its name.
+fn is_named(port: u16, name: &str) -> bool {
+    let Ok(stream) = TcpStream::connect(("127.0.0.1", port)) else {
+        return false;
+    };
+    let mut info = String::new();
+    let is_read = stream
+        .set_read_timeout(Some(Duration::from_secs(1)))
+        .and_then(|()| BufReader::new(stream).read_line(&mut info));
+    is_read.is_ok() && info.contains(name)
 }
 
 /// What `GET /health/ready` answers.

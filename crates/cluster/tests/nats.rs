@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::HashMap;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -35,33 +35,41 @@ impl Nats {
         }
         let mut nats = Nats {
             directory: Directory::new(),
-            port: free_port(),
+            port: 0,
             child: None,
         };
-        nats.restart();
+        // Another process may take a port that was free.
+        wait_until("nats-server has a port", || {
+            nats.port = free_port();
+            nats.begin().then_some(())
+        });
         Some(nats)
     }
 
     fn restart(&mut self) {
         self.kill();
+        wait_until("nats-server has its port again", || {
+            self.begin().then_some(())
+        });
+    }
+
+    /// Whether it listens: false when it has ended instead, since the port is not free.
+    fn begin(&mut self) -> bool {
+        let name = format!("test {} {}", std::process::id(), self.port);
         let child = Command::new("nats-server")
-            .args([
-                "-js",
-                "-a",
-                "127.0.0.1",
-                "-p",
-                &self.port.to_string(),
-                "-sd",
-            ])
+            .args(["-js", "-a", "127.0.0.1", "-p", &self.port.to_string()])
+            .args(["-n", &name, "-sd"])
             .arg(self.directory.path())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .expect("it can be started");
-        self.child = Some(child);
-        wait_until("nats-server listens", || {
-            TcpStream::connect(("127.0.0.1", self.port)).ok()
-        });
+        let child = self.child.insert(child);
+        wait_until("nats-server listens or ends", || {
+            let ended = child.try_wait().expect("it is our child");
+            let is_over = ended.is_some();
+            (is_over || is_named(self.port, &name)).then_some(!is_over)
+        })
     }
 
     /// As a machine that fails: with SIGKILL.
@@ -77,6 +85,18 @@ impl Drop for Nats {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Whether a NATS server of this name listens at the port: what it says first has its name.
+fn is_named(port: u16, name: &str) -> bool {
+    let Ok(stream) = TcpStream::connect(("127.0.0.1", port)) else {
+        return false;
+    };
+    let mut info = String::new();
+    let is_read = stream
+        .set_read_timeout(Some(Duration::from_secs(1)))
+        .and_then(|()| BufReader::new(stream).read_line(&mut info));
+    is_read.is_ok() && info.contains(name)
 }
 
 /// A bridge with its socket, whose outbox is a list.
