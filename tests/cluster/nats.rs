@@ -78,6 +78,8 @@ impl Nats {
     pub fn node(&self) -> Builder {
         fixture("hub")
             .setting("cluster", format!("nats://127.0.0.1:{}", self.port))
+            // NATS reserves it, and refuses the stream on a machine with less room.
+            .setting("cluster_bytes_max", "16m")
             .setting("metrics_listen", "http://127.0.0.1:0")
             .setting("publish_wait_ms_max", PATIENT_MS)
     }
