@@ -128,6 +128,8 @@ fn whatever_is_killed_nothing_is_lost_doubled_or_out_of_order() {
             let seen = followers[0].events.len();
             followers[0].read_until("some events", |events| events.len() > seen + 5);
             let id = followers[0].last_event_id.clone();
+            // A server that was not yet where the client is would tell it after a while that something may be missing.
+            wait_ready(&nodes[1 - round], 200);
             followers[0] = follow_on(&mut followers[0], nodes[1 - round].address(), id);
         }
         for node in &nodes {
