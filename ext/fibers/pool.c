@@ -207,13 +207,17 @@ static zend_object *object_of(const zval *connection)
 	return Z_TYPE_P(connection) == IS_OBJECT ? Z_OBJ_P(connection) : NULL;
 }
 
-/* Has the server end what it works on for connections that were closed meanwhile. */
-static void stop_abandoned(fermata_pool *pool, const zval *connection)
+/* Has the server end what it works on for connections that were closed meanwhile. False when this one broke over it. */
+static bool stop_abandoned(fermata_pool *pool, const zval *connection, bool is_new)
 {
 	while (UNEXPECTED(pool->abandoned_len) && object_of(connection)) {
 		fermata_process one = pool->abandoned[--pool->abandoned_len];
-		fermata_connection_stop(object_of(connection), &one);
+		fermata_connection_stop(object_of(connection), &one, is_new);
+		if (UNEXPECTED(!fermata_connection_is_alive(object_of(connection)))) {
+			return false;
+		}
 	}
+	return true;
 }
 
 static ZEND_NAMED_FUNCTION(stop_now);
@@ -371,7 +375,7 @@ static bool check(fermata_pool *pool, const idle *one)
 	return is_good;
 }
 
-static bool open_connection(fermata_pool *pool, zval *connection)
+static bool connect_one(fermata_pool *pool, zval *connection)
 {
 	if (UNEXPECTED(!call(&pool->connect, NULL, connection))) {
 		zval_ptr_dtor(connection);
@@ -382,8 +386,19 @@ static bool open_connection(fermata_pool *pool, zval *connection)
 		zval_ptr_dtor(connection);
 		return false;
 	}
-	stop_abandoned(pool, connection);
 	return true;
+}
+
+static bool open_connection(fermata_pool *pool, zval *connection)
+{
+	if (UNEXPECTED(!connect_one(pool, connection))) {
+		return false;
+	}
+	if (EXPECTED(stop_abandoned(pool, connection, true))) {
+		return true;
+	}
+	zval_ptr_dtor(connection);
+	return connect_one(pool, connection);
 }
 
 /* False after an exception. */
@@ -396,8 +411,9 @@ static bool borrow(fermata_pool *pool, zval *connection)
 	if (!Z_ISUNDEF(taken.connection)) {
 		if (EXPECTED(check(pool, &taken))) {
 			ZVAL_COPY_VALUE(connection, &taken.connection);
-			stop_abandoned(pool, connection);
-			return true;
+			if (EXPECTED(stop_abandoned(pool, connection, false))) {
+				return true;
+			}
 		}
 		if (UNEXPECTED(EG(exception))) {
 			drop(pool, &taken.connection, process_of(&taken.connection));

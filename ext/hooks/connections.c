@@ -521,7 +521,7 @@ static bool clean(const open_state *it)
 {
 	fermata_fiber *self = fermata_run.fiber;
 	fermata_scope scope = {.owner = self, .inside = EG(active_fiber), .outer = self->scope,
-		.due_ms = fermata_ms_to_due(CLEANING_MS_MAX)};
+		.due_ms = fermata_ms_to_due(CLEANING_MS_MAX), .begun_at = fermata_conversation_clock()};
 	self->scope = &scope;
 	self->touched = true;
 	bool done = false;
@@ -785,15 +785,16 @@ void fermata_connection_abandon(zend_object *object)
 	}
 }
 
-void fermata_connection_stop(zend_object *object, const fermata_process *which)
+void fermata_connection_stop(zend_object *object, const fermata_process *which, bool is_new)
 {
 	fermata_connection connection;
 	char text[96];
 	if (!fermata_run.worker || !find_connection(object, &connection) || connection.server != which->server) {
 		return;
 	}
-	/* MySQL counts its connections: one that has a number like that began after this one, on a server that was started anew. */
-	if (which->server == FERMATA_MYSQL && which->id >= fermata_connection_process(object).id) {
+	/* MySQL counts its connections: one that has a number like that began after this one, on a server that was started anew. One
+	 * that was open before has a smaller number, and still answers, so its server is the same. */
+	if (is_new && which->server == FERMATA_MYSQL && which->id >= fermata_connection_process(object).id) {
 		return;
 	}
 	snprintf(text, sizeof(text), which->server == FERMATA_MYSQL ? "KILL " ZEND_ULONG_FMT : "SELECT pg_terminate_backend(" ZEND_ULONG_FMT ")",

@@ -112,8 +112,8 @@ bool fermata_connection_restore(zend_object *object);
 bool fermata_connection_is_busy(zend_object *object);
 /* Closes it, whoever has it. */
 void fermata_connection_abandon(zend_object *object);
-/* Has the server end what it works on for another connection. */
-void fermata_connection_stop(zend_object *object, const fermata_process *which);
+/* Has the server end what it works on for another connection. `is_new`: this one was opened after that. */
+void fermata_connection_stop(zend_object *object, const fermata_process *which, bool is_new);
 
 /* iterators.c */
 void fermata_hook_iterators(void);

@@ -199,6 +199,19 @@ fn the_server_ends_what_a_client_of_a_pool_has_left_although_nobody_comes_next()
                 (count == wanted.to_string()).then_some(())
             });
         };
+        // One of two is told to stop over the other, which was opened before it.
+        let mut first = ask(
+            &place.server,
+            &format!("/ask/pool-{client}/first?seconds=2"),
+        );
+        let second = ask(
+            &place.server,
+            &format!("/ask/pool-{client}/second?seconds=600"),
+        );
+        assert_eq!(first.read_response().text(), "first");
+        asleep(1);
+        drop(second);
+        asleep(0);
         let clients: Vec<Connection> = (0..POOL_SIZE)
             .map(|id| {
                 let target = format!("/ask/pool-{client}/{id}?seconds=600");
