@@ -643,6 +643,9 @@ static void free_guarded(zend_object *object)
 		take(key, &is_new, false);
 	}
 	bool was_kept = is_new && fermata_connection_is_open(key);
+	if (UNEXPECTED(object == guards.pgsql_default)) {
+		guards.pgsql_default = NULL;
+	}
 	ending_of(object)->free(object);
 	/* A result that was still being read is the end of what was open. */
 	if (UNEXPECTED(was_kept && is_still_of(key, taker) && fermata_connection_is_open(key))) {
@@ -874,7 +877,7 @@ static ZEND_COLD void note_default(const zend_execute_data *frame, const zval *r
 	if (strcmp(name, "pg_connect") == 0 || strcmp(name, "pg_pconnect") == 0) {
 		guards.pgsql_default = Z_TYPE_P(result) == IS_OBJECT ? Z_OBJ_P(result) : guards.pgsql_default;
 	} else if (strcmp(name, "pg_close") == 0 && (takes_default(frame) || Z_OBJ_P(ZEND_CALL_ARG(frame, 1)) == guards.pgsql_default)) {
-		guards.pgsql_default = 0;
+		guards.pgsql_default = NULL;
 	}
 }
 
@@ -911,6 +914,9 @@ static ZEND_NAMED_FUNCTION(guarded)
 	if (!fermata.handling) {
 		if (EXPECTED(!fermata.worker || !zend_hash_num_elements(&guards.held)) || may_call_between(execute_data)) {
 			original(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+			if (UNEXPECTED(is_pgsql(execute_data->func))) {
+				note_default(execute_data, return_value);
+			}
 		}
 		return;
 	}
