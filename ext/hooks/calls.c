@@ -481,7 +481,7 @@ static int hooked_select(int numbers, fd_set *readable, fd_set *writable, fd_set
 	}
 	list_fds(fds, numbers, wanted);
 	bool is_alone = len == 1 && place == FERMATA_PLACE_WAITS && is_called_by_program();
-	fermata_side side = fds[0].events & POLLIN ? FERMATA_SIDE_READ : FERMATA_SIDE_WRITE;
+	fermata_side side = is_alone && fds[0].events & POLLIN ? FERMATA_SIDE_READ : FERMATA_SIDE_WRITE;
 	if (is_alone) {
 		fermata_owner_note_wait(fds[0].fd);
 	}
