@@ -9,7 +9,7 @@ import { after, before, describe, it } from "node:test";
 import { Application, PICTURE } from "./support/application.js";
 import { until } from "./support/chat.js";
 
-const site = new Application("wordpress", ["mariadbd"]);
+const site = new Application("wordpress", ["mariadbd"], "FERMATA_TEST_WORDPRESS");
 
 /** A database of its own, which nobody else reaches. */
 async function startDatabase(place) {
@@ -55,10 +55,13 @@ describe("WordPress", { skip: site.skip }, () => {
     ({ page, url } = site);
   });
   after(async () => {
-    await site.stop().finally(async () => {
-      const ended = once(database.child, "exit");
-      database.child.kill();
-      await ended;
+    await site.stop(async () => {
+      const child = database?.child;
+      if (child && child.exitCode === null && child.signalCode === null) {
+        const ended = once(child, "exit");
+        child.kill();
+        await ended;
+      }
     });
   });
 
@@ -66,6 +69,8 @@ describe("WordPress", { skip: site.skip }, () => {
     // Every page leads there.
     await open("/");
     await page.waitForURL("**/wp-admin/install.php");
+    // The page takes the focus there a moment after it was loaded, and what is being typed elsewhere with it.
+    await page.waitForFunction(() => document.activeElement?.id === "pass1");
     await page.locator("#weblog_title").fill("Notes");
     await page.locator("#user_login").fill("ada");
     await page.locator("#pass1").fill("a secret-123 of herons");

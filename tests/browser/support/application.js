@@ -37,8 +37,16 @@ export class Application {
   #browser;
   #log = "";
 
-  /** @param {string[]} programs what has to be installed besides PHP-FPM */
-  constructor(name, programs = []) {
+  /**
+   * @param {string[]} programs what has to be installed besides PHP-FPM
+   * @param {string} [switchedBy] the variable of the environment without which it is not run
+   */
+  constructor(name, programs = [], switchedBy) {
+    if (switchedBy !== undefined && process.env[switchedBy] !== "1") {
+      this.skip = `${name} is tested where ${switchedBy}=1 is set`;
+      console.log(`not run: ${this.skip}`);
+      return;
+    }
     this.place = mkdtempSync(join(tmpdir(), "fermata-application-"));
     this.folder = join(this.place, "site");
     this.#made = spawnSync(join(ROOT, "scripts/applications.sh"), [name, this.folder], { encoding: "utf8" });
@@ -70,14 +78,22 @@ export class Application {
     this.page = await context.newPage();
   }
 
-  async stop() {
-    await this.#browser?.close();
-    if (this.#child) {
-      const ended = once(this.#child, "exit");
-      this.#child.kill();
-      assert.deepEqual(await ended, [0, null], this.#log);
+  /** @param {() => Promise<void>} [endOthers] ends what else writes below `place` */
+  async stop(endOthers) {
+    try {
+      await this.#browser?.close();
+      if (this.#child) {
+        if (this.#child.exitCode === null && this.#child.signalCode === null) {
+          const ended = once(this.#child, "exit");
+          this.#child.kill();
+          await ended;
+        }
+        assert.deepEqual([this.#child.exitCode, this.#child.signalCode], [0, null], this.#log);
+      }
+    } finally {
+      await endOthers?.();
+      rmSync(this.place, { recursive: true, maxRetries: 5 });
     }
-    rmSync(this.place, { recursive: true });
   }
 
   open(path) {
