@@ -42,7 +42,7 @@ final class Results
         }
         $results = [];
         foreach ($tasks as $key => $_) {
-            $result = $ended[$key] ?? false;
+            $result = \array_key_exists($key, $ended) ? $ended[$key] : false;
             if ($result instanceof TaskExceptionResult) {
                 throw $result->getOriginal();
             }
