@@ -129,12 +129,19 @@ static zend_array *parse_variables(FmStr text)
 	return Z_ARR(array);
 }
 
+/* What was refused is not kept: the next who asks is refused, too. */
+static zend_array *keep(zend_array **kept, zend_array *parsed_now)
+{
+	if (UNEXPECTED(EG(exception))) {
+		zend_array_release(parsed_now);
+		return (zend_array *)&zend_empty_array;
+	}
+	return *kept = parsed_now;
+}
+
 zend_array *fermata_request_queries(fermata_request *request)
 {
-	if (!request->queries) {
-		request->queries = parse_variables(request->event.query);
-	}
-	return request->queries;
+	return request->queries ? request->queries : keep(&request->queries, parse_variables(request->event.query));
 }
 
 static bool is_form(const fermata_request *request)
@@ -165,19 +172,15 @@ zend_array *fermata_request_forms(fermata_request *request)
 		return request->forms;
 	}
 	if (is_form(request)) {
-		request->forms = parse_variables(form_text(request));
-	} else if (request->event.upload) {
-		request->forms = fermata_uploads_fields(request->event.upload);
-	} else {
-		request->forms = zend_new_array(0);
+		return keep(&request->forms, parse_variables(form_text(request)));
 	}
-	return request->forms;
+	return keep(&request->forms, request->event.upload ? fermata_uploads_fields(request->event.upload) : zend_new_array(0));
 }
 
 static zend_array *files(fermata_request *request)
 {
 	if (!request->files) {
-		request->files = request->event.upload ? fermata_uploads_files(request->event.upload) : zend_new_array(0);
+		return keep(&request->files, request->event.upload ? fermata_uploads_files(request->event.upload) : zend_new_array(0));
 	}
 	return request->files;
 }
@@ -228,6 +231,9 @@ static void return_all(INTERNAL_FUNCTION_PARAMETERS, zend_array *(*all)(fermata_
 {
 	ZEND_PARSE_PARAMETERS_NONE();
 	zend_array *array = all(THIS_REQUEST());
+	if (UNEXPECTED(EG(exception))) {
+		RETURN_THROWS();
+	}
 	GC_ADDREF(array);
 	RETURN_ARR(array);
 }
