@@ -257,7 +257,9 @@ impl Gateway {
         if let Some(at) = self.position(app) {
             self.webhooks.tell_count(at, channel, count);
         }
-        if count == 0 {
+        // Counts would push what a cache channel keeps for new subscribers out of its history.
+        let is_cache = ChannelName::new(channel).is_ok_and(ChannelName::is_cache);
+        if count == 0 || is_cache {
             return;
         }
         let data = frame::subscription_count(count);
