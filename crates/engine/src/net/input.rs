@@ -277,7 +277,8 @@ impl<D: Driver> Worker<D> {
     /// More bytes are needed; none will come when the peer has ended its stream.
     fn starve(&mut self, index: ConnectionIndex) {
         match self.net.connections.at(index) {
-            Some(connection) if connection.has_ended => {
+            // Of a stream more may be there than was taken.
+            Some(connection) if connection.has_ended && connection.inbox.is_empty() => {
                 self.current = None;
                 self.on_end_of_stream(index);
             }

@@ -13,6 +13,7 @@ use proptest::prelude::*;
 
 use super::sockets::Told;
 use super::{FILE_BYTES, HUGE, Rig, cases, file_content, get, settings};
+use crate::net::READ_BYTES;
 use crate::{Left, Read};
 
 /// What a client has got of one answer.
@@ -314,6 +315,22 @@ fn bodies_come_in_pieces_of_any_kind() {
     client.send(echo, b"ok", Rest::End);
     client.run(&mut rig);
     assert_eq!(client.whole(echo), ok("ok"));
+    check_empty(&rig);
+}
+
+#[test]
+fn a_body_that_comes_with_its_end_may_be_larger_than_one_read() {
+    let wide = Settings {
+        stream_window_bytes: 1 << 20,
+        ..on()
+    };
+    let mut rig = Rig::with(1, wide);
+    let mut client = Client::new(&rig);
+    client.run(&mut rig);
+    let body = "b".repeat(4 * READ_BYTES);
+    let echo = client.post("/echo", body.as_bytes());
+    client.run(&mut rig);
+    assert!(client.whole(echo) == ok(&body));
     check_empty(&rig);
 }
 
