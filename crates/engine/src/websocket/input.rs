@@ -50,6 +50,9 @@ impl<D: Driver> Worker<D> {
         };
         if !socket.can_read() {
             // Nothing counts behind a close frame or a violation.
+            if let Some(place) = connection.line.stream() {
+                self.net.http2.consumed(place, filled - at);
+            }
             self.advance(filled);
             return Step::Starved;
         }
@@ -74,6 +77,10 @@ impl<D: Driver> Worker<D> {
                 return Step::Again;
             }
         };
+        // What is put back into the inbox is not used yet: its client may not send as much again.
+        if let Some(place) = connection.line.stream() {
+            self.net.http2.consumed(place, step.consumed);
+        }
         let at = at + step.consumed;
         if kept.is_some() {
             socket.rest();

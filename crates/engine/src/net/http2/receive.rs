@@ -168,7 +168,7 @@ impl<D: Driver> Worker<D> {
 
     /// What `load` does for a stream, whose bytes lie in its inbox. True when there is input to parse.
     pub(crate) fn load_stream(&mut self, index: ConnectionIndex) -> bool {
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
+        let Some(connection) = self.net.connections.at_mut(index) else {
             return false;
         };
         let taken = connection.inbox.len().min(READ_BYTES);
@@ -181,9 +181,6 @@ impl<D: Driver> Worker<D> {
         connection.has_unread = !connection.inbox.is_empty();
         if connection.inbox.is_empty() {
             self.net.pool.give(std::mem::take(&mut connection.inbox));
-        }
-        if let (Stage::Socket(_), Some(place)) = (&exchange.stage, connection.line.stream()) {
-            self.net.http2.consumed(place, taken);
         }
         self.current = Some(Current {
             index,
