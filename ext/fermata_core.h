@@ -2270,12 +2270,14 @@ bool fm_upload_field_at(struct FmWorker *worker,
                         struct FmStr *value);
 
 /**
- * The name at `index` of those fields for files in which nothing was chosen. False past the end.
+ * The name at `index` of those fields for files in which nothing was chosen, and how many files came before it. False
+ * past the end.
  */
 bool fm_upload_unchosen_at(struct FmWorker *worker,
                            uint32_t upload,
                            size_t index,
-                           struct FmStr *name);
+                           struct FmStr *name,
+                           size_t *files_before);
 
 /**
  * The file at `index` of a form. False past the end.

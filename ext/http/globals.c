@@ -266,11 +266,22 @@ static zend_array *file_arrays(const fermata_request *request)
 {
 	FmUploadedFile file;
 	FmStr unchosen;
+	size_t next_unchosen = 0, files_before = 0;
 	zval files, value;
 	array_init(&files);
 	fermata_collisions_begin();
 	file_names_collide = false;
-	for (size_t i = 0; fermata.worker && request->event.upload && fm_upload_file_at(fermata.worker, request->event.upload, i, &file); i++) {
+	bool has_upload = fermata.worker && request->event.upload;
+	for (size_t i = 0;; i++) {
+		/* In the order of the form: of fields with one name the last counts, and rows of name[] keep their places. */
+		while (has_upload && fm_upload_unchosen_at(fermata.worker, request->event.upload, next_unchosen, &unchosen, &files_before)
+			&& files_before == i) {
+			add_unchosen(&files, unchosen);
+			next_unchosen++;
+		}
+		if (!has_upload || !fm_upload_file_at(fermata.worker, request->event.upload, i, &file)) {
+			break;
+		}
 		ZVAL_STRINGL(&value, file.name.ptr, file.name.len);
 		add_file_part(&files, file.field, "name", &value);
 		ZVAL_STRINGL(&value, file.name.ptr, file.name.len);
@@ -289,9 +300,6 @@ static zend_array *file_arrays(const fermata_request *request)
 		add_file_part(&files, file.field, "error", &value);
 		ZVAL_LONG(&value, (zend_long)file.bytes);
 		add_file_part(&files, file.field, "size", &value);
-	}
-	for (size_t i = 0; fermata.worker && request->event.upload && fm_upload_unchosen_at(fermata.worker, request->event.upload, i, &unchosen); i++) {
-		add_unchosen(&files, unchosen);
 	}
 	if (UNEXPECTED(file_names_collide)) {
 		fermata_collisions_refuse("there are too many");

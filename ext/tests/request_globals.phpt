@@ -105,6 +105,7 @@ echo $server->connect()->request('POST', '/globals?q=1&both=get', ['Cookie' => '
 echo $server->get('/none?q=1'), "\n";
 $part = fn (string $name, string $file, string $text) => "--x\r\nContent-Disposition: form-data; name=\"$name\"; filename=\"$file\"\r\nContent-Type: text/plain\r\n\r\n$text\r\n";
 $form = $part('one', 'a.txt', 'first') . $part('many[]', 'b.txt', 'second') . $part('many[]', 'c.txt', 'third') . $part('deep[a][b]', 'd.txt', '4') . $part('none', '', '')
+    . $part('same', '', '') . $part('same', 'e.txt', '5') . $part('rows[]', '', '') . $part('rows[]', 'f.txt', '6')
     . "--x\r\nContent-Disposition: form-data; name=\"field\"\r\n\r\nvalue\r\n--x--\r\n";
 echo $server->connect()->request('POST', '/files', ['Content-Type' => 'multipart/form-data; boundary=x'], $form), "\n";
 
@@ -149,7 +150,7 @@ bool(true)
 HTTP/1.0
 200 [{"q":"1","both":"get"},{"p":"2","both":"post"},{"c":"3"},{"q":"1","both":"post","p":"2","c":"3"},"/srv","POST","p=2&both=post"]
 200 [[],[],null,null,[],false,"","","files","PHPSESSID","1440"]
-200 [{"one":{"name":"a.txt","full_path":"a.txt","type":"text/plain","tmp_name":"path","error":0,"size":5},"many":{"name":["b.txt","c.txt"],"full_path":["b.txt","c.txt"],"type":["text/plain","text/plain"],"tmp_name":["path","path"],"error":[0,0],"size":[6,5]},"deep":{"name":{"a":{"b":"d.txt"}},"full_path":{"a":{"b":"d.txt"}},"type":{"a":{"b":"text/plain"}},"tmp_name":{"a":{"b":"path"}},"error":{"a":{"b":0}},"size":{"a":{"b":1}}},"none":{"name":"","full_path":"","type":"","tmp_name":"","error":4,"size":0}},true,false,true,"first",{"field":"value"}]
+200 [{"one":{"name":"a.txt","full_path":"a.txt","type":"text/plain","tmp_name":"path","error":0,"size":5},"many":{"name":["b.txt","c.txt"],"full_path":["b.txt","c.txt"],"type":["text/plain","text/plain"],"tmp_name":["path","path"],"error":[0,0],"size":[6,5]},"deep":{"name":{"a":{"b":"d.txt"}},"full_path":{"a":{"b":"d.txt"}},"type":{"a":{"b":"text/plain"}},"tmp_name":{"a":{"b":"path"}},"error":{"a":{"b":0}},"size":{"a":{"b":1}}},"none":{"name":"","full_path":"","type":"","tmp_name":"","error":4,"size":0},"same":{"name":"e.txt","full_path":"e.txt","type":"text/plain","tmp_name":"path","error":0,"size":1},"rows":{"name":["","f.txt"],"full_path":["","f.txt"],"type":["","text/plain"],"tmp_name":["","path"],"error":[4,0],"size":[0,1]}},true,false,true,"first",{"field":"value"}]
 200 1 own=ID; path=/; SameSite=Lax no-store, no-cache, must-revalidate
 200 2 200 1 200 3
 200 [[],[],null,null,[],false,"","","files","PHPSESSID","1440"]

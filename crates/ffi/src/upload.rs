@@ -52,20 +52,23 @@ pub extern "C" fn fm_upload_field_at(
     })
 }
 
-/// The name at `index` of those fields for files in which nothing was chosen. False past the end.
+/// The name at `index` of those fields for files in which nothing was chosen, and how many files came before it. False
+/// past the end.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_upload_unchosen_at(
     worker: Option<&mut FmWorker>,
     upload: u32,
     index: usize,
     name: Option<&mut MaybeUninit<FmStr>>,
+    files_before: Option<&mut MaybeUninit<usize>>,
 ) -> bool {
     ask(worker, false, |worker| {
         let upload = worker.worker.upload(upload);
         let Some(field) = upload.and_then(|upload| upload.unchosen.get(index)) else {
             return false;
         };
-        put(name, FmStr::lend(field));
+        put(name, FmStr::lend(&field.name));
+        put(files_before, field.files_before);
         true
     })
 }

@@ -4,7 +4,7 @@ use fermata_config::Settings;
 use fermata_proto::multipart::{Event, Parser, Part};
 
 use super::spool::{Spool, Spools, Temporary};
-use super::{BodyError, Upload};
+use super::{BodyError, Unchosen, Upload};
 
 /// A file that came with a form.
 #[derive(Debug)]
@@ -111,7 +111,10 @@ impl Collected {
                 // As in PHP they count as neither files nor fields; those past so many are left out.
                 if self.upload.unchosen.len() < self.limits.fields_max {
                     self.count_field_bytes(part.name.len())?;
-                    self.upload.unchosen.push(part.name);
+                    self.upload.unchosen.push(Unchosen {
+                        name: part.name,
+                        files_before: self.upload.files.len(),
+                    });
                 }
                 Ok(Open::Dropped)
             }

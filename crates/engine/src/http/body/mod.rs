@@ -114,8 +114,17 @@ pub struct Upload {
     pub fields: Vec<(Vec<u8>, Vec<u8>)>,
     /// Files of a form, in its order.
     pub files: Vec<UploadedFile>,
-    /// Fields for files in which nothing was chosen: their names, in order.
-    pub unchosen: Vec<Vec<u8>>,
+    /// Fields for files in which nothing was chosen, in order.
+    pub unchosen: Vec<Unchosen>,
+}
+
+/// A field for a file in which nothing was chosen.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Unchosen {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// Files that came before it.
+    pub files_before: usize,
 }
 
 /// Why a body is not accepted.

@@ -85,7 +85,11 @@ fn a_form_is_taken_apart_and_its_files_go_with_it() {
         .map(|(n, v)| (&n[..], &v[..]))
         .collect();
     assert_eq!(fields, [(&b"a"[..], &b"one"[..]), (b"b", b"")]);
-    assert_eq!(upload.unchosen, [b"none"]);
+    let none = Unchosen {
+        name: b"none".to_vec(),
+        files_before: 1,
+    };
+    assert_eq!(upload.unchosen, [none]);
     let [file] = &upload.files[..] else {
         panic!("one file");
     };
