@@ -370,6 +370,10 @@ impl<D: Driver> Worker<D> {
         };
         let fd = match connection.line.carries() {
             Carries::Socket(fd) => fd,
+            Carries::Stream(place) if self.net.http2.is_reset(place) => {
+                self.close(index);
+                return;
+            }
             Carries::Stream(_) => {
                 self.drop_input(index);
                 return;

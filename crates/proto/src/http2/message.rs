@@ -28,7 +28,7 @@ pub struct Message {
     pub protocol: Option<Span>,
     /// `:status` of a response; 0 otherwise.
     pub status: u16,
-    /// The header `priority`, or what goes without it.
+    /// The header `priority`, or [`Priority::STREAM`] without it.
     pub priority: Priority,
     /// The crumbs of `cookie`.
     crumbs: Vec<Span>,
@@ -60,7 +60,8 @@ impl Message {
         self.scheme = None;
         self.protocol = None;
         self.status = 0;
-        self.priority = Priority::USUAL;
+        // A client that says nothing may be a proxy of many: their responses share the connection in turns.
+        self.priority = Priority::STREAM;
         self.crumbs.clear();
     }
 }

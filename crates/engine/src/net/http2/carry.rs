@@ -59,6 +59,8 @@ impl<D: Driver> Worker<D> {
                 // Whoever sends from here on lists it again.
                 carrier.is_dirty = false;
                 if carrier.out.is_empty() {
+                    let spare = std::mem::take(&mut carrier.out);
+                    self.net.pool.give(spare.into());
                     break;
                 }
                 let out = connection.take_buffer(&mut self.net.pool);

@@ -18,7 +18,7 @@ use crate::net::connection::{Awaited, Connection, Origin, Phase};
 use crate::net::index::ConnectionIndex;
 use crate::net::input::Step;
 use crate::net::line::Line;
-use crate::worker::{Current, Worker};
+use crate::worker::{Current, Running, Worker};
 
 /// What came of one frame, without borrowing from the input.
 enum Received {
@@ -64,6 +64,9 @@ impl<D: Driver> Worker<D> {
         self.net.counts.add(Counter::Http2Connections, 1);
         if let Some(carrier) = self.net.http2.carriers.at_mut(key.index) {
             carrier.mark(&mut self.net.http2.dirty);
+        }
+        if self.running != Running::Serving {
+            self.drain_carrier(index, CarrierPlace(key.index));
         }
         true
     }

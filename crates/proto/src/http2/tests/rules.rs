@@ -293,7 +293,7 @@ fn priority_updates() {
         Some(Priority::new(5, true))
     );
     end.open(5, true);
-    assert_eq!(end.connection.priority(StreamId(5)), Some(Priority::USUAL));
+    assert_eq!(end.connection.priority(StreamId(5)), Some(Priority::STREAM));
     let mut end = End::client(Limits::default());
     let told = end.frame(Kind::PriorityUpdate, 0, 0, b"\0\0\0\x03u=0");
     assert_eq!(told, Err(Violation::PriorityUpdate));
