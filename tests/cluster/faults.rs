@@ -7,9 +7,9 @@ use std::thread;
 use std::time::Duration;
 
 use fermata_testkit::sse::{Follower, Stream};
-use fermata_testkit::{Connection, Server, Signal, send_signal, wait_until};
+use fermata_testkit::{Connection, Nats, Server, Signal, send_signal, wait_until};
 
-use crate::nats::{Nats, bridge_pid, readiness, wait_ready};
+use crate::node::{bridge_pid, node, readiness, wait_ready};
 
 /// Publishes when that is possible again.
 fn publish_at_last(server: &Server, data: &str) {
@@ -25,7 +25,7 @@ fn without_the_log_publishing_fails_and_held_clients_stay() {
         return;
     };
     let nodes: Vec<Server> = (0..2)
-        .map(|_| nats.node().setting("publish_wait_ms_max", 1_000).start())
+        .map(|_| node(&nats).setting("publish_wait_ms_max", 1_000).start())
         .collect();
     for node in &nodes {
         wait_ready(node, 200);
@@ -89,7 +89,7 @@ fn whatever_is_killed_nothing_is_lost_doubled_or_out_of_order() {
     let Some(nats) = Nats::start() else { return };
     let nats = Mutex::new(nats);
     let nodes: Vec<Server> = (0..2)
-        .map(|_| nats.lock().expect("it is ours").node().workers(2).start())
+        .map(|_| node(&nats.lock().expect("it is ours")).workers(2).start())
         .collect();
     for node in &nodes {
         wait_ready(node, 200);

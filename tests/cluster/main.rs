@@ -1,6 +1,6 @@
 //! Channels over several machines: servers of their own, and a real nats-server between them that is killed as well.
 
 mod faults;
-mod nats;
+mod node;
 mod order;
 mod refused;

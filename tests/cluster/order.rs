@@ -2,18 +2,18 @@
 
 use std::thread;
 
-use fermata_testkit::Server;
 use fermata_testkit::sse::{Follower, Stream};
+use fermata_testkit::{Nats, Server};
 use fermata_tests::{json, publish};
 
-use crate::nats::{Nats, wait_ready};
+use crate::node::{node, wait_ready};
 
 const EVENTS: usize = 60;
 
 #[test]
 fn all_servers_have_one_order_in_live_events_replay_and_history() {
     let Some(nats) = Nats::start() else { return };
-    let servers: Vec<Server> = (0..3).map(|_| nats.node().start()).collect();
+    let servers: Vec<Server> = (0..3).map(|_| node(&nats).start()).collect();
     for server in &servers {
         wait_ready(server, 200);
     }
@@ -82,13 +82,13 @@ fn all_servers_have_one_order_in_live_events_replay_and_history() {
 #[test]
 fn a_server_that_comes_later_has_the_past_under_the_same_ids() {
     let Some(nats) = Nats::start() else { return };
-    let first = nats.node().start();
+    let first = node(&nats).start();
     wait_ready(&first, 200);
     let ids: Vec<String> = (0..5)
         .map(|number| publish(&first, "news", &number.to_string()))
         .collect();
     drop(first);
-    let second = nats.node().start();
+    let second = node(&nats).start();
     wait_ready(&second, 200);
     let mut stream = Stream::open(second.connect(), "/events", Some(&ids[1]));
     for (event, number) in stream.next_events(3).into_iter().zip(2..) {
@@ -103,8 +103,8 @@ fn a_server_that_comes_later_has_the_past_under_the_same_ids() {
 #[test]
 fn applications_do_not_see_each_other() {
     let Some(nats) = Nats::start() else { return };
-    let one = nats.node().setting("cluster_prefix", "one").start();
-    let other = nats.node().setting("cluster_prefix", "other").start();
+    let one = node(&nats).setting("cluster_prefix", "one").start();
+    let other = node(&nats).setting("cluster_prefix", "other").start();
     wait_ready(&one, 200);
     wait_ready(&other, 200);
     let mut stream = Stream::open(other.connect(), "/events", None);

@@ -2,20 +2,20 @@
 
 use std::process::Command;
 
-use fermata_testkit::command_path;
+use fermata_testkit::{Nats, command_path};
 use fermata_tests::fixture;
 
-use crate::nats::{Nats, wait_ready};
+use crate::node::{node, wait_ready};
 
 #[test]
 fn presence_is_refused() {
     let Some(nats) = Nats::start() else { return };
-    let node = nats.node().start();
-    wait_ready(&node, 200);
+    let server = node(&nats).start();
+    wait_ready(&server, 200);
     for path in ["/events?user=ann", "/members/news", "/members/news/count"] {
-        let from = node.log().len();
-        assert_eq!(node.connect().get(path).status(), 500, "{path}");
-        node.log().wait_for(from, "presence is of one machine");
+        let from = server.log().len();
+        assert_eq!(server.connect().get(path).status(), 500, "{path}");
+        server.log().wait_for(from, "presence is of one machine");
     }
 }
 

@@ -6,7 +6,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use fermata_pusher::{App, auth};
 use fermata_testkit::websocket::Socket;
-use fermata_testkit::{Connection, Response, command_path, free_port, wait_until};
+use fermata_testkit::{
+    Connection, Response, Signal, command_path, free_port, send_signal, wait_until,
+};
 use serde_json::{Value, json};
 
 /// The application of all tests.
@@ -23,10 +25,11 @@ pub struct Hub {
 
 impl Drop for Hub {
     fn drop(&mut self) {
-        let _ = Command::new("kill")
-            .arg(self.child.id().to_string())
-            .status();
-        let _ = self.child.wait();
+        // One that has ended may have left its number to another process.
+        if let Ok(None) = self.child.try_wait() {
+            send_signal(self.child.id(), Signal::Terminate);
+            let _ = self.child.wait();
+        }
     }
 }
 

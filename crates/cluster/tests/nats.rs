@@ -3,101 +3,13 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use fermata_cluster::{Address, Bridge, Event, Options, Outgoing, Place};
-use fermata_testkit::install::{skipped, works};
-use fermata_testkit::{Directory, free_port, wait_until};
-
-/// A server with JetStream, killed when dropped.
-struct Nats {
-    directory: Directory,
-    port: u16,
-    child: Option<Child>,
-}
-
-/// Whether the server is installed.
-fn is_there() -> bool {
-    let is_there = works("nats-server", &["--version"]);
-    if !is_there {
-        skipped("there is no nats-server");
-    }
-    is_there
-}
-
-impl Nats {
-    fn start() -> Option<Nats> {
-        if !is_there() {
-            return None;
-        }
-        let mut nats = Nats {
-            directory: Directory::new(),
-            port: 0,
-            child: None,
-        };
-        // Another process may take a port that was free.
-        wait_until("nats-server has a port", || {
-            nats.port = free_port();
-            nats.begin().then_some(())
-        });
-        Some(nats)
-    }
-
-    fn restart(&mut self) {
-        self.kill();
-        wait_until("nats-server has its port again", || {
-            self.begin().then_some(())
-        });
-    }
-
-    /// Whether it listens: false when it has ended instead, since the port is not free.
-    fn begin(&mut self) -> bool {
-        let name = format!("test {} {}", std::process::id(), self.port);
-        let child = Command::new("nats-server")
-            .args(["-js", "-a", "127.0.0.1", "-p", &self.port.to_string()])
-            .args(["-n", &name, "-sd"])
-            .arg(self.directory.path())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("it can be started");
-        let child = self.child.insert(child);
-        wait_until("nats-server listens or ends", || {
-            let ended = child.try_wait().expect("it is our child");
-            let is_over = ended.is_some();
-            (is_over || is_named(self.port, &name)).then_some(!is_over)
-        })
-    }
-
-    /// As a machine that fails: with SIGKILL.
-    fn kill(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
-impl Drop for Nats {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
-
-/// Whether a NATS server of this name listens at the port: what it says first has its name.
-fn is_named(port: u16, name: &str) -> bool {
-    let Ok(stream) = TcpStream::connect(("127.0.0.1", port)) else {
-        return false;
-    };
-    let mut info = String::new();
-    let is_read = stream
-        .set_read_timeout(Some(Duration::from_secs(1)))
-        .and_then(|()| BufReader::new(stream).read_line(&mut info));
-    is_read.is_ok() && info.contains(name)
-}
+use fermata_testkit::{Nats, free_port, wait_until};
 
 /// A bridge with its socket, whose outbox is a list.
 struct Node {
@@ -244,7 +156,7 @@ fn all_nodes_have_one_order_though_the_log_is_killed() {
     let Some(mut nats) = Nats::start() else {
         return;
     };
-    let (mut a, mut b) = (Node::new("a", nats.port), Node::new("b", nats.port));
+    let (mut a, mut b) = (Node::new("a", nats.port()), Node::new("b", nats.port()));
     run("both are ready", &mut [&mut a, &mut b], |nodes| {
         nodes.iter().all(|node| node.is_ready)
     });
@@ -286,7 +198,7 @@ fn all_nodes_have_one_order_though_the_log_is_killed() {
         }
     }
     // One that comes later has the past, under the same places.
-    let mut late = Node::new("late", nats.port);
+    let mut late = Node::new("late", nats.port());
     run("the third has the past", &mut [&mut late], |nodes| {
         nodes[0].is_ready && nodes[0].told.len() == 500
     });
@@ -296,7 +208,7 @@ fn all_nodes_have_one_order_though_the_log_is_killed() {
 #[test]
 fn what_is_too_large_is_refused_and_holds_up_nothing() {
     let Some(nats) = Nats::start() else { return };
-    let mut node = Node::new("a", nats.port);
+    let mut node = Node::new("a", nats.port());
     node.publish("before");
     node.publish(&"x".repeat(2 << 20));
     node.publish("after");
@@ -308,7 +220,7 @@ fn what_is_too_large_is_refused_and_holds_up_nothing() {
 
 #[test]
 fn a_server_without_jetstream_is_named() {
-    if !is_there() {
+    if !Nats::is_there() {
         return;
     }
     let port = free_port();

@@ -1,16 +1,12 @@
-//! The log that the servers share, and servers that share it.
+//! A real nats-server with JetStream: the log that servers share.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use fermata_testkit::install::{skipped, works};
-use fermata_testkit::{Builder, Connection, Directory, Server, free_port, wait_until};
-use fermata_tests::fixture;
-
-/// How long a publisher waits where the test wants it to succeed: this machine may be busy.
-pub const PATIENT_MS: u64 = 30_000;
+use crate::install::{skipped, works};
+use crate::{Directory, free_port, wait_until};
 
 /// A nats-server with JetStream, killed when dropped.
 pub struct Nats {
@@ -20,10 +16,18 @@ pub struct Nats {
 }
 
 impl Nats {
+    /// Whether it is installed; where it is not, the log says that the test was skipped.
+    pub fn is_there() -> bool {
+        let is_there = works("nats-server", &["--version"]);
+        if !is_there {
+            skipped("there is no nats-server");
+        }
+        is_there
+    }
+
     /// `None` where it is not installed.
     pub fn start() -> Option<Nats> {
-        if !works("nats-server", &["--version"]) {
-            skipped("there is no nats-server");
+        if !Nats::is_there() {
             return None;
         }
         let mut nats = Nats {
@@ -37,6 +41,11 @@ impl Nats {
             nats.begin().then_some(())
         });
         Some(nats)
+    }
+
+    /// The port of 127.0.0.1 at which it listens.
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// What it had stays.
@@ -66,22 +75,12 @@ impl Nats {
         })
     }
 
-    /// As if its machine had failed.
+    /// As if its machine had failed: with SIGKILL.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();
             let _ = child.wait();
         }
-    }
-
-    /// A server that shares the log.
-    pub fn node(&self) -> Builder {
-        fixture("hub")
-            .setting("cluster", format!("nats://127.0.0.1:{}", self.port))
-            // NATS reserves it, and refuses the stream on a machine with less room.
-            .setting("cluster_bytes_max", "16m")
-            .setting("metrics_listen", "http://127.0.0.1:0")
-            .setting("publish_wait_ms_max", PATIENT_MS)
     }
 }
 
@@ -101,30 +100,4 @@ fn is_named(port: u16, name: &str) -> bool {
         .set_read_timeout(Some(Duration::from_secs(1)))
         .and_then(|()| BufReader::new(stream).read_line(&mut info));
     is_read.is_ok() && info.contains(name)
-}
-
-/// What `GET /health/ready` answers.
-pub fn readiness(server: &Server) -> u16 {
-    let address = server.log().wait_map(0, "the address for metrics", |line| {
-        let (_, address) = line.text.split_once("metrics and health at http://")?;
-        address.trim().parse().ok()
-    });
-    Connection::open(address).get("/health/ready").status()
-}
-
-/// Waits until the server is connected to the log, or is not.
-pub fn wait_ready(server: &Server, status: u16) {
-    wait_until("the server's readiness", || {
-        (readiness(server) == status).then_some(())
-    });
-}
-
-/// The process that talks to the log, of those that were started the last one.
-pub fn bridge_pid(server: &Server) -> u32 {
-    let text = server.log().text();
-    let (_, rest) = text
-        .rsplit_once("bridge started pid=")
-        .expect("it was started");
-    let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
-    digits.parse().expect("a process id")
 }

@@ -1,0 +1,43 @@
+//! Servers that share a log.
+
+use fermata_testkit::{Builder, Connection, Nats, Server, wait_until};
+use fermata_tests::fixture;
+
+/// How long a publisher waits where the test wants it to succeed: this machine may be busy.
+pub const PATIENT_MS: u64 = 30_000;
+
+/// A server that shares the log.
+pub fn node(nats: &Nats) -> Builder {
+    fixture("hub")
+        .setting("cluster", format!("nats://127.0.0.1:{}", nats.port()))
+        // NATS reserves it, and refuses the stream on a machine with less room.
+        .setting("cluster_bytes_max", "16m")
+        .setting("metrics_listen", "http://127.0.0.1:0")
+        .setting("publish_wait_ms_max", PATIENT_MS)
+}
+
+/// What `GET /health/ready` answers.
+pub fn readiness(server: &Server) -> u16 {
+    let address = server.log().wait_map(0, "the address for metrics", |line| {
+        let (_, address) = line.text.split_once("metrics and health at http://")?;
+        address.trim().parse().ok()
+    });
+    Connection::open(address).get("/health/ready").status()
+}
+
+/// Waits until the server is connected to the log, or is not.
+pub fn wait_ready(server: &Server, status: u16) {
+    wait_until("the server's readiness", || {
+        (readiness(server) == status).then_some(())
+    });
+}
+
+/// The process that talks to the log, of those that were started the last one.
+pub fn bridge_pid(server: &Server) -> u32 {
+    let text = server.log().text();
+    let (_, rest) = text
+        .rsplit_once("bridge started pid=")
+        .expect("it was started");
+    let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().expect("a process id")
+}
