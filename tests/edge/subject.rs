@@ -1,13 +1,13 @@
 //! What is tested: Debian's Pushpin with its zurl, or `fermata edge`, both from one `pushpin.conf`.
 
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fermata_testkit::{Directory, command_path, deadline};
+use fermata_testkit::{Directory, command_path, deadline, free_port};
 
 use crate::client::Client;
 use crate::origin::{Origin, ok};
@@ -97,10 +97,7 @@ impl Subject {
         }
         let origin = Origin::start();
         let folder = Directory::new();
-        // All at once, so that none is given twice.
-        let listeners = [(); 6].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
-        let [port, control, pull, sub, rep, closed] =
-            listeners.map(|listener| listener.local_addr().expect("bound").port());
+        let [port, control, pull, sub, rep, closed] = [(); 6].map(|()| free_port());
         let routes = ROUTES
             .replace("{origin}", &origin.port().to_string())
             .replace("{closed}", &closed.to_string())
@@ -243,6 +240,9 @@ impl Drop for Subject {
             let pid = child.id().to_string();
             let _ = Command::new("kill").arg(pid).status();
             let _ = child.wait();
+        }
+        if thread::panicking() {
+            println!("{}", self.logs());
         }
     }
 }

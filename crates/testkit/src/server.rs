@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
@@ -331,16 +331,6 @@ impl Drop for Server {
             println!("--- log of {} ---\n{}", self.address, self.log.text());
         }
     }
-}
-
-/// A port that was free a moment ago, for tests that must name one. Another process may take it before
-/// the caller does, so callers try again.
-///
-/// # Panics
-/// Panics when no port is free at all.
-pub fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("loopback has free ports");
-    listener.local_addr().expect("it is bound").port()
 }
 
 fn control_address(directory: &Directory) -> String {
