@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use fermata_testkit::{Directory, command_path, deadline, free_port};
 
 use crate::client::Client;
-use crate::origin::{Origin, ok};
+use crate::origin::{Origin, Request, ok};
 
 /// Between two looks whether it is up.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -157,18 +157,21 @@ impl Subject {
 
     /// The end of what its processes have written.
     pub fn logs(&self) -> String {
-        let names = [
-            "edge.out",
-            "edge.log",
-            "zurl.out",
-            "zurl.err",
-            "pushpin.out",
-            "pushpin.err",
-        ];
-        let texts = names.iter().filter_map(|name| {
-            let text = fs::read_to_string(self.folder.join(name)).ok()?;
+        let Ok(entries) = fs::read_dir(self.folder.path()) else {
+            return String::new();
+        };
+        let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        // Pushpin's own programs have a log each.
+        paths.retain(|path| {
+            let kind = path.extension().and_then(|it| it.to_str());
+            kind.is_some_and(|kind| ["out", "err", "log"].contains(&kind))
+        });
+        paths.sort();
+        let texts = paths.iter().filter_map(|path| {
+            let text = fs::read(path).ok()?;
+            let name = path.file_name()?.display();
             let from = text.len().saturating_sub(LOG_BYTES_SHOWN);
-            let text = text.get(from..).unwrap_or(&text);
+            let text = String::from_utf8_lossy(&text[from..]);
             (!text.is_empty()).then(|| format!("--- {name}\n{text}"))
         });
         texts.collect()
@@ -212,18 +215,28 @@ impl Subject {
         }
     }
 
-    /// Until a request goes through to the backend and back.
-    fn wait_until_up(&self) {
+    /// Until a request goes through to its own backend and back.
+    fn wait_until_up(&mut self) {
+        // Whoever else might listen on the port has another backend.
+        let name = self.folder.path().display().to_string();
+        let body = name.clone();
         // An instruction without hold, so that what holds clients is asked too.
-        self.origin
-            .on("up", |_| ok(&[("Grip-Set-Meta", "a=b")], "up"));
+        let answer = move |_: &Request| ok(&[("Grip-Set-Meta", "a=b")], &body);
+        self.origin.on("up", answer);
         let end = Instant::now() + deadline();
         while Instant::now() < end {
+            let ended = self.children.iter_mut().find_map(|child| {
+                let status = child.try_wait().ok().flatten();
+                status.map(|status| format!("process {} has ended: {status}", child.id()))
+            });
+            assert!(ended.is_none(), "{ended:?}\n{}", self.logs());
             let is_listening = |port| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok();
             if is_listening(self.port) && is_listening(self.control) {
                 let mut client = Client::open(self.port, "plain.test");
                 client.send("GET", "/up", &[], b"");
                 if client.try_status(TRY) == Some(200) {
+                    let answer = client.read_answer(false);
+                    assert_eq!(answer.text(), name, "another edge's backend answers");
                     return;
                 }
             }
