@@ -13,8 +13,6 @@
 #include "fibers/watch.h"
 #include "hooks/hooks.h"
 #include "main/php_main.h"
-#include "ext/json/php_json.h"
-#include "ext/pcre/php_pcre.h"
 #include "ext/random/php_random.h"
 #include "ext/standard/basic_functions.h"
 #include "ext/standard/php_filestat.h"
@@ -39,6 +37,7 @@ static void reseed(void)
 void fermata_enter_process(void)
 {
 	fermata_child_init();
+	fermata_last_errors_start();
 	reseed();
 	php_clear_stat_cache(false, NULL, 0);
 	/* A closed standard output must not end the worker. */
@@ -155,12 +154,6 @@ static ZEND_COLD void clean_last_error(void)
 	}
 }
 
-void fermata_clean_last_codes(void)
-{
-	JSON_G(error_code) = PHP_JSON_ERROR_NONE;
-	PCRE_G(error_code) = PHP_PCRE_NO_ERROR;
-}
-
 /* Undoes what PHP itself would undo between two requests. Every test is one load in the common case. */
 void fermata_clean_up(void)
 {
@@ -176,7 +169,7 @@ void fermata_clean_up(void)
 	if (UNEXPECTED(PG(last_error_message))) {
 		clean_last_error();
 	}
-	fermata_clean_last_codes();
+	fermata_last_errors_clean();
 	if (UNEXPECTED(EG(exception))) {
 		fermata_log_exception(FERMATA_LOG_ERROR);
 	}

@@ -60,8 +60,6 @@ void fermata_runner_loop(zend_execute_data *frame);
 void fermata_runner_release(void);
 bool fermata_call(const fermata_handler *handler, zval *arguments, uint32_t arguments_len, zval *result);
 void fermata_clean_up(void);
-/* json_last_error() and preg_last_error() tell of none. */
-void fermata_clean_last_codes(void);
 void fermata_request_done(void);
 ZEND_COLD void fermata_leave(void);
 void fermata_respond(const fermata_handler *handler, const fermata_response *response);

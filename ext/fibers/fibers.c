@@ -11,8 +11,6 @@
  * Invariant: a handler or task is begun only while another fiber is left, or may be made, to go on with the loop. */
 #include "core/changes.h"
 #include "core/runner.h"
-#include "ext/json/php_json.h"
-#include "ext/pcre/php_pcre.h"
 #include "fibers/fibers.h"
 #include "hooks/hooks.h"
 #include "zend_exceptions.h"
@@ -131,20 +129,6 @@ static void restore_last_error(fermata_fiber *fiber)
 	fiber->last_error = (fermata_last_error){0};
 }
 
-/* So may be what json_decode() and preg_match() have failed at. */
-static void save_last_codes(fermata_fiber *fiber)
-{
-	fiber->json_error = (int)JSON_G(error_code);
-	fiber->preg_error = (int)PCRE_G(error_code);
-	fermata_clean_last_codes();
-}
-
-static void restore_last_codes(const fermata_fiber *fiber)
-{
-	JSON_G(error_code) = fiber->json_error;
-	PCRE_G(error_code) = fiber->preg_error;
-}
-
 /* Whoever has waited and goes on is what the core counts the time for. */
 static void note_resumed(const fermata_fiber *to)
 {
@@ -173,7 +157,7 @@ static void switch_to(fermata_fiber *to)
 	save_output(from);
 	save_timeout(from);
 	save_last_error(from);
-	save_last_codes(from);
+	fermata_last_errors_save(&from->last_errors);
 	if (UNEXPECTED(from->changes || fermata_globals_differ())) {
 		fermata_changes_leave(from);
 	}
@@ -194,10 +178,11 @@ static void switch_to(fermata_fiber *to)
 	restore_output(from);
 	restore_timeout(from);
 	restore_last_error(from);
-	restore_last_codes(from);
 	if (UNEXPECTED(from->changes)) {
 		fermata_changes_enter(from);
 	}
+	/* What is put back may have failed, and turns the list of libxml's errors on. */
+	fermata_last_errors_restore(&from->last_errors);
 	if (UNEXPECTED(pool.dead)) {
 		pefree(pool.dead, true);
 		pool.dead = NULL;

@@ -4,6 +4,7 @@
 #ifndef FERMATA_FIBERS_H
 #define FERMATA_FIBERS_H
 
+#include "core/last_errors.h"
 #include "core/runner.h"
 #include "zend_fibers.h"
 
@@ -114,7 +115,7 @@ struct fermata_fiber {
 	int output_len;
 	zend_long timeout_seconds;
 	fermata_last_error last_error; /* what error_get_last() tells its handler */
-	int json_error, preg_error; /* and json_last_error() and preg_last_error() */
+	fermata_last_errors last_errors;
 	/* what it works on */
 	fermata_client *client;
 	fermata_future *future; /* NULL = a handler */
