@@ -14,17 +14,18 @@
 #define SIZE_MAX_OF_POOL 10000
 #define MS_PER_S 1000
 
-/* A connection that nobody uses. */
-typedef struct idle {
-	zval connection;
-	uint64_t since_ms;
-} idle;
+/* A connection of the pool. */
+typedef struct member {
+	zval connection; /* undefined: a place without one */
+	uint64_t idle_since_ms;
+	fermata_process process; /* as it was when it was lent: one that was closed does not know it any more */
+} member;
 
 typedef struct fermata_pool {
 	zval connect, check, reset; /* closures; the last two may be null */
 	uint32_t size, places;      /* `places`: connections that are idle, borrowed or being opened */
 	uint64_t wait_ms, check_ms;
-	idle *idle;                 /* the one that was used last is taken first */
+	member *idle;               /* the one that was used last is taken first */
 	uint32_t idle_len;
 	fermata_process *abandoned; /* by closed connections: the server still works for them */
 	uint32_t abandoned_len;
@@ -39,7 +40,7 @@ typedef struct fermata_pool {
 typedef struct place {
 	fermata_waiter waiter; /* first: the list has these */
 	bool is_given;
-	idle given; /* undefined: a place without a connection */
+	member given;
 } place;
 
 static zend_object_handlers pool_handlers;
@@ -144,7 +145,7 @@ ZEND_METHOD(Fermata_Pool, __construct)
 		RETURN_THROWS();
 	}
 	pool->size = (uint32_t)size;
-	pool->idle = safe_emalloc(pool->size, sizeof(idle), 0);
+	pool->idle = safe_emalloc(pool->size, sizeof(member), 0);
 	pool->abandoned = safe_emalloc(pool->size, sizeof(fermata_process), 0);
 	ZVAL_COPY(&pool->connect, connect);
 	if (check) {
@@ -185,20 +186,19 @@ static void free_place(fermata_pool *pool)
 }
 
 /* Takes the reference over. */
-static void put_back(fermata_pool *pool, zval *connection)
+static void put_back(fermata_pool *pool, member *one)
 {
 	if (UNEXPECTED(pool->is_closed)) {
-		zval_ptr_dtor(connection);
+		zval_ptr_dtor(&one->connection);
 		free_place(pool);
 		return;
 	}
-	idle one = {.since_ms = now_ms()};
-	ZVAL_COPY_VALUE(&one.connection, connection);
+	one->idle_since_ms = now_ms();
 	place *next = first_waiting(pool);
 	if (next) {
-		next->given = one;
+		next->given = *one;
 	} else {
-		pool->idle[pool->idle_len++] = one;
+		pool->idle[pool->idle_len++] = *one;
 	}
 }
 
@@ -207,15 +207,24 @@ static zend_object *object_of(const zval *connection)
 	return Z_TYPE_P(connection) == IS_OBJECT ? Z_OBJ_P(connection) : NULL;
 }
 
-/* Has the server end what it works on for connections that were closed meanwhile. False when this one broke over it. */
-static bool stop_abandoned(fermata_pool *pool, const zval *connection, bool is_new)
+/* Has the server end what it works on for connections that were closed meanwhile; another server is not told. False when this
+ * one broke over it. */
+static bool stop_abandoned(fermata_pool *pool, const member *by, bool is_new)
 {
-	while (UNEXPECTED(pool->abandoned_len) && object_of(connection)) {
-		fermata_process one = pool->abandoned[--pool->abandoned_len];
-		fermata_connection_stop(object_of(connection), &one, is_new);
-		if (UNEXPECTED(!fermata_connection_is_alive(object_of(connection)))) {
+	zend_object *object = object_of(&by->connection);
+	for (uint32_t i = 0; UNEXPECTED(i < pool->abandoned_len) && object;) {
+		fermata_process one = pool->abandoned[i];
+		if (!fermata_process_is_beside(&one, &by->process)) {
+			i++;
+			continue;
+		}
+		pool->abandoned[i] = pool->abandoned[--pool->abandoned_len];
+		fermata_connection_stop(object, &by->process, &one, is_new);
+		if (UNEXPECTED(!fermata_connection_is_alive(object))) {
 			return false;
 		}
+		/* Others may have changed the list meanwhile. */
+		i = 0;
 	}
 	return true;
 }
@@ -247,27 +256,31 @@ static ZEND_COLD void begin_stopping(fermata_pool *pool)
 	EG(exception) = pending;
 }
 
-/* Closes it although the program may have kept it; the server may be working for it. Takes the reference over. */
-static ZEND_COLD void drop(fermata_pool *pool, zval *connection, fermata_process process)
+/* Of a server that no connection of the pool reaches any more one is forgotten for the next. */
+static ZEND_COLD void note_abandoned(fermata_pool *pool, const fermata_process *process)
 {
-	if (process.id && pool->abandoned_len < pool->size) {
-		pool->abandoned[pool->abandoned_len++] = process;
+	if (process->id && process->peer_len) {
+		uint32_t at = pool->abandoned_len < pool->size ? pool->abandoned_len++ : 0;
+		pool->abandoned[at] = *process;
 		begin_stopping(pool);
 	}
-	if (object_of(connection)) {
-		fermata_connection_abandon(object_of(connection));
+}
+
+/* Closes it although the program may have kept it. Takes the reference over. `is_working`: the server may be, for it. */
+static ZEND_COLD void drop(fermata_pool *pool, member *one, bool is_working)
+{
+	if (is_working) {
+		note_abandoned(pool, &one->process);
 	}
-	zval_ptr_dtor(connection);
+	if (object_of(&one->connection)) {
+		fermata_connection_abandon(object_of(&one->connection));
+	}
+	zval_ptr_dtor(&one->connection);
 	free_place(pool);
 }
 
-static fermata_process process_of(const zval *connection)
-{
-	return object_of(connection) ? fermata_connection_process(object_of(connection)) : (fermata_process){0, 0};
-}
-
 /* False after an exception: nothing was taken. */
-static bool wait_for_place(fermata_pool *pool, idle *taken)
+static bool wait_for_place(fermata_pool *pool, member *taken)
 {
 	place mine = {.waiter = {.fiber = fermata_run.fiber}};
 	ZVAL_UNDEF(&mine.given.connection);
@@ -288,7 +301,7 @@ static bool wait_for_place(fermata_pool *pool, idle *taken)
 		if (Z_ISUNDEF(mine.given.connection)) {
 			free_place(pool);
 		} else {
-			put_back(pool, &mine.given.connection);
+			put_back(pool, &mine.given);
 		}
 	} else if (!EG(exception)) {
 		if (pool->is_closed) {
@@ -310,7 +323,7 @@ static ZEND_COLD void leave_inherited(fermata_pool *pool)
 	pool->forks = fermata.forks;
 }
 
-static bool take_place(fermata_pool *pool, idle *taken)
+static bool take_place(fermata_pool *pool, member *taken)
 {
 	if (UNEXPECTED(pool->forks != fermata.forks)) {
 		leave_inherited(pool);
@@ -350,14 +363,14 @@ static bool is_ending(void)
 }
 
 /* False after an exception, or when it is of no use any more. */
-static bool check(fermata_pool *pool, const idle *one)
+static bool check(fermata_pool *pool, const member *one)
 {
 	zval copy, result;
 	zend_object *object = object_of(&one->connection);
 	if (object && !fermata_connection_is_alive(object)) {
 		return false;
 	}
-	if (EXPECTED(now_ms() - one->since_ms < pool->check_ms)) {
+	if (EXPECTED(now_ms() - one->idle_since_ms < pool->check_ms)) {
 		return true;
 	}
 	if (Z_ISNULL(pool->check) || Z_ISUNDEF(pool->check)) {
@@ -389,39 +402,49 @@ static bool connect_one(fermata_pool *pool, zval *connection)
 	return true;
 }
 
-static bool open_connection(fermata_pool *pool, zval *connection)
+static void note_process(member *one)
 {
-	if (UNEXPECTED(!connect_one(pool, connection))) {
-		return false;
+	if (EXPECTED(object_of(&one->connection))) {
+		fermata_connection_find_process(object_of(&one->connection), &one->process);
 	}
-	if (EXPECTED(stop_abandoned(pool, connection, true))) {
-		return true;
-	}
-	zval_ptr_dtor(connection);
-	return connect_one(pool, connection);
 }
 
-/* False after an exception. */
-static bool borrow(fermata_pool *pool, zval *connection)
+static bool open_connection(fermata_pool *pool, member *one)
 {
-	idle taken;
-	if (UNEXPECTED(!take_place(pool, &taken))) {
+	one->process = (fermata_process){0};
+	if (UNEXPECTED(!connect_one(pool, &one->connection))) {
 		return false;
 	}
-	if (!Z_ISUNDEF(taken.connection)) {
-		if (EXPECTED(check(pool, &taken))) {
-			ZVAL_COPY_VALUE(connection, &taken.connection);
-			if (EXPECTED(stop_abandoned(pool, connection, false))) {
+	note_process(one);
+	if (EXPECTED(stop_abandoned(pool, one, true))) {
+		return true;
+	}
+	zval_ptr_dtor(&one->connection);
+	if (UNEXPECTED(!connect_one(pool, &one->connection))) {
+		return false;
+	}
+	note_process(one);
+	return true;
+}
+
+/* Makes a place a connection that works. False after an exception: the place is free. */
+static bool make_ready(fermata_pool *pool, member *one)
+{
+	if (!Z_ISUNDEF(one->connection)) {
+		if (EXPECTED(check(pool, one))) {
+			/* The program may have connected it anew. */
+			note_process(one);
+			if (EXPECTED(stop_abandoned(pool, one, false))) {
 				return true;
 			}
 		}
 		if (UNEXPECTED(EG(exception))) {
-			drop(pool, &taken.connection, process_of(&taken.connection));
+			drop(pool, one, true);
 			return false;
 		}
-		zval_ptr_dtor(&taken.connection);
+		zval_ptr_dtor(&one->connection);
 	}
-	if (UNEXPECTED(!open_connection(pool, connection))) {
+	if (UNEXPECTED(!open_connection(pool, one))) {
 		free_place(pool);
 		return false;
 	}
@@ -462,30 +485,30 @@ static bool is_understood(const fermata_pool *pool, const zval *connection)
 }
 
 /* Takes the reference over. */
-static void give_back(fermata_pool *pool, zval *connection, fermata_process process, uint32_t ended)
+static void give_back(fermata_pool *pool, member *one, uint32_t ended)
 {
 	if (UNEXPECTED(is_ending())) {
-		drop(pool, connection, process);
+		drop(pool, one, true);
 		return;
 	}
 	zend_object *pending = EG(exception);
 	if (UNEXPECTED(pending)) {
-		if (!is_understood(pool, connection)) {
+		if (!is_understood(pool, &one->connection)) {
 			/* Nobody knows in the middle of what. */
-			drop(pool, connection, process);
+			drop(pool, one, true);
 			return;
 		}
 		GC_ADDREF(pending);
 		zend_clear_exception();
 	}
-	bool was_left = is_left(connection, ended), is_good = restore(pool, connection);
+	bool was_left = is_left(&one->connection, ended), is_good = restore(pool, &one->connection);
 	if (UNEXPECTED(EG(exception) && !is_ending())) {
 		fermata_log_exception(FERMATA_LOG_ERROR);
 	}
 	if (EXPECTED(is_good && !EG(exception))) {
-		put_back(pool, connection);
+		put_back(pool, one);
 	} else {
-		drop(pool, connection, was_left || is_left(connection, ended) ? process : (fermata_process){0, 0});
+		drop(pool, one, was_left || is_left(&one->connection, ended));
 	}
 	if (UNEXPECTED(pending)) {
 		if (EG(exception)) {
@@ -496,20 +519,38 @@ static void give_back(fermata_pool *pool, zval *connection, fermata_process proc
 	}
 }
 
+/* Takes an idle connection to the server that has worked last for one that was closed, or a place for a new one. */
+static bool take_beside(fermata_pool *pool, member *taken)
+{
+	const fermata_process *last = &pool->abandoned[pool->abandoned_len - 1];
+	for (uint32_t i = 0; i < pool->idle_len; i++) {
+		if (fermata_process_is_beside(&pool->idle[i].process, last)) {
+			*taken = pool->idle[i];
+			pool->idle[i] = pool->idle[--pool->idle_len];
+			return true;
+		}
+	}
+	if (pool->places == pool->size) {
+		return false;
+	}
+	pool->places++;
+	ZVAL_UNDEF(&taken->connection);
+	return true;
+}
+
 /* Where all connections are in use, the next that is borrowed does it. */
 static ZEND_NAMED_FUNCTION(stop_now)
 {
 	fermata_pool *pool = THIS_POOL();
-	zval connection;
-	if (!pool->abandoned_len || pool->is_closed || pool->forks != fermata.forks || (!pool->idle_len && pool->places >= pool->size)) {
+	member one;
+	if (!pool->abandoned_len || pool->is_closed || pool->forks != fermata.forks || !take_beside(pool, &one)) {
 		return;
 	}
 	uint64_t begun_at = fermata_conversation_clock();
 	uint32_t ended = fermata_run.fiber->conversations_ended;
-	if (borrow(pool, &connection)) {
-		fermata_process process = process_of(&connection);
+	if (make_ready(pool, &one)) {
 		fermata_owners_give_back(begun_at);
-		give_back(pool, &connection, process, ended);
+		give_back(pool, &one, ended);
 	}
 }
 
@@ -517,18 +558,16 @@ ZEND_METHOD(Fermata_Pool, use)
 {
 	zend_fcall_info info;
 	zend_fcall_info_cache function;
-	zval connection;
+	member one;
 	ZEND_PARSE_PARAMETERS_START(1, 1)
 		Z_PARAM_FUNC(info, function)
 	ZEND_PARSE_PARAMETERS_END();
 	fermata_pool *pool = THIS_POOL();
-	if (UNEXPECTED(!borrow(pool, &connection))) {
+	if (UNEXPECTED(!take_place(pool, &one) || !make_ready(pool, &one))) {
 		RETURN_THROWS();
 	}
 	zval argument;
-	ZVAL_COPY(&argument, &connection);
-	/* One that was closed does not know it any more. */
-	fermata_process process = process_of(&connection);
+	ZVAL_COPY(&argument, &one.connection);
 	uint32_t ended = fermata_run.fiber ? fermata_run.fiber->conversations_ended : 0;
 	uint64_t begun_at = fermata_conversation_clock();
 	info.retval = return_value;
@@ -539,7 +578,7 @@ ZEND_METHOD(Fermata_Pool, use)
 	if (EXPECTED(fermata_run.fiber)) {
 		fermata_owners_give_back(begun_at);
 	}
-	give_back(pool, &connection, process, ended);
+	give_back(pool, &one, ended);
 }
 
 ZEND_METHOD(Fermata_Pool, close)

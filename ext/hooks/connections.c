@@ -20,6 +20,7 @@
 /* A server that does not answer loses its connection. */
 #define CLEANING_MS_MAX 5000
 #define PLACE_BYTES_MAX 512
+#define QUESTION_BYTES_MAX 192
 /* Of what has arrived over a connection that was shut down; more than a socket's buffer has. */
 #define READS_MAX 1024
 
@@ -45,6 +46,7 @@ typedef struct open_state {
 	uint32_t flags;
 	smart_str tables; /* of MySQL, to be dropped by name */
 	const char *question; /* NULL = whether it answers */
+	const char *condition; /* of MySQL: what has a row when the question is to be asked; NULL = always */
 	bool is_left;     /* its handler has ended, and a task has it */
 	uint32_t begun_line;
 	char begun_in[PLACE_BYTES_MAX];
@@ -447,6 +449,16 @@ static bool ask_mysql(MYSQLND_CONN_DATA *data, const char *text, size_t len)
 {
 	return GET_CONNECTION_STATE(&data->state) == CONN_READY && data->m->query(data, text, len) == PASS && !EG(exception);
 }
+
+static bool has_row(MYSQLND_CONN_DATA *data, const char *text)
+{
+	MYSQLND_RES *result = ask_mysql(data, text, strlen(text)) ? data->m->store_result(data) : NULL;
+	bool has = result && result->m.num_rows(result) > 0;
+	if (result) {
+		result->m.free_result(result, false);
+	}
+	return has && !EG(exception);
+}
 #endif
 
 static bool clean_mysql(const open_state *it)
@@ -456,7 +468,7 @@ static bool clean_mysql(const open_state *it)
 	bool done = true;
 	if (it->flags & OPEN_QUESTION) {
 		const char *question = it->question ? it->question : "DO 1";
-		done &= ask_mysql(data, question, strlen(question));
+		done &= (!it->condition || has_row(data, it->condition)) && ask_mysql(data, question, strlen(question));
 	}
 	if (it->flags & OPEN_TRANSACTION) {
 		done &= ask_mysql(data, ZEND_STRL("ROLLBACK"));
@@ -748,20 +760,46 @@ bool fermata_connection_is_busy(zend_object *object)
 	return (it.server == FERMATA_MYSQL ? flags_of_mysql(&it) : flags_of_postgresql(&it)) & OPEN_RESULT;
 }
 
-fermata_process fermata_connection_process(zend_object *object)
+static uint64_t process_id(const fermata_connection *it)
+{
+#ifdef HAVE_MYSQLND_OF_PHP
+	if (it->server == FERMATA_MYSQL) {
+		return ((const MYSQLND_CONN_DATA *)it->handle)->thread_id;
+	}
+#endif
+	return it->server == FERMATA_POSTGRESQL && open_states.process ? (uint64_t)open_states.process(it->handle) : 0;
+}
+
+static uint16_t port_of(const fermata_process *it)
+{
+	return it->peer.any.sa_family == AF_INET ? ntohs(it->peer.v4.sin_port) : it->peer.any.sa_family == AF_INET6
+		? ntohs(it->peer.v6.sin6_port) : 0;
+}
+
+void fermata_connection_find_process(zend_object *object, fermata_process *it)
 {
 	fermata_connection connection;
-	fermata_process it = {0, 0};
-	if (find_connection(object, &connection)) {
-		it.server = connection.server;
-#ifdef HAVE_MYSQLND_OF_PHP
-		it.id = connection.server == FERMATA_MYSQL ? ((MYSQLND_CONN_DATA *)connection.handle)->thread_id : 0;
-#endif
-		if (connection.server == FERMATA_POSTGRESQL && open_states.process) {
-			it.id = (uint64_t)open_states.process(connection.handle);
-		}
+	uint64_t id = find_connection(object, &connection) ? process_id(&connection) : 0;
+	if (EXPECTED(it->id == id && it->server == (uint32_t)connection.server)) {
+		return;
 	}
-	return it;
+	*it = (fermata_process){.server = connection.server, .id = id};
+	int fd = id ? socket_of(&connection) : -1;
+	socklen_t len = sizeof(it->peer);
+	if (fd >= 0 && getsockname(fd, &it->peer.any, &len) == 0) {
+		it->port = port_of(it);
+	}
+	memset(&it->peer, 0, sizeof(it->peer));
+	len = sizeof(it->peer);
+	if (fd >= 0 && getpeername(fd, &it->peer.any, &len) == 0) {
+		it->peer_len = MIN(len, (socklen_t)sizeof(it->peer));
+	}
+}
+
+bool fermata_process_is_beside(const fermata_process *one, const fermata_process *other)
+{
+	return one->server == other->server && one->peer_len && one->peer_len == other->peer_len
+		&& memcmp(&one->peer, &other->peer, one->peer_len) == 0;
 }
 
 void fermata_connection_abandon(zend_object *object)
@@ -785,21 +823,34 @@ void fermata_connection_abandon(zend_object *object)
 	}
 }
 
-void fermata_connection_stop(zend_object *object, const fermata_process *which, bool is_new)
+/* Behind one address may be several servers, each with a process of that number: only the one that the connection came to has
+ * one with its port. What a proxy has connected has another port, and is left alone. */
+void fermata_connection_stop(zend_object *object, const fermata_process *by, const fermata_process *which, bool is_new)
 {
 	fermata_connection connection;
-	char text[96];
-	if (!fermata_run.worker || !find_connection(object, &connection) || connection.server != which->server) {
+	char text[QUESTION_BYTES_MAX], condition[QUESTION_BYTES_MAX] = "";
+	if (!fermata_run.worker || !find_connection(object, &connection) || !fermata_process_is_beside(by, which)) {
 		return;
 	}
 	/* MySQL counts its connections: one that has a number like that began after this one, on a server that was started anew. One
 	 * that was open before has a smaller number, and still answers, so its server is the same. */
-	if (is_new && which->server == FERMATA_MYSQL && which->id >= fermata_connection_process(object).id) {
+	if (is_new && which->server == FERMATA_MYSQL && which->id >= by->id) {
 		return;
 	}
-	snprintf(text, sizeof(text), which->server == FERMATA_MYSQL ? "KILL " ZEND_ULONG_FMT : "SELECT pg_terminate_backend(" ZEND_ULONG_FMT ")",
-		(zend_ulong)which->id);
-	open_state asked = {.connection = connection, .flags = OPEN_QUESTION, .question = text};
+	if (which->server == FERMATA_MYSQL) {
+		snprintf(text, sizeof(text), "KILL " ZEND_ULONG_FMT, (zend_ulong)which->id);
+		size_t len = (size_t)snprintf(condition, sizeof(condition), "SELECT 1 FROM information_schema.processlist WHERE id = "
+			ZEND_ULONG_FMT, (zend_ulong)which->id);
+		if (which->port) {
+			snprintf(condition + len, sizeof(condition) - len, " AND host LIKE '%%:%u'", which->port);
+		} else {
+			snprintf(condition + len, sizeof(condition) - len, " AND host NOT LIKE '%%:%%'");
+		}
+	} else {
+		snprintf(text, sizeof(text), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = " ZEND_ULONG_FMT
+			" AND client_port = %d", (zend_ulong)which->id, which->port ? which->port : -1);
+	}
+	open_state asked = {.connection = connection, .flags = OPEN_QUESTION, .question = text, .condition = *condition ? condition : NULL};
 	/* It may have ended by itself. */
 	clean(&asked);
 }

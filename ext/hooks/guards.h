@@ -3,6 +3,8 @@
 #define FERMATA_HOOKS_GUARDS_H
 
 #include "hooks/hooks.h"
+#include <netinet/in.h>
+#include <sys/un.h>
 #if __has_include("ext/pdo/php_pdo_driver.h")
 # include "ext/pdo/php_pdo_driver.h"
 # define HAVE_PDO_OF_PHP
@@ -96,12 +98,23 @@ bool fermata_connection_left(uintptr_t key, const fermata_fiber *fiber);
 void fermata_connection_gone(uintptr_t key, const zend_object *object);
 
 /* For pools. Of objects that are connections to no server they are true, and nothing is done. */
-/* What the server has for a connection. */
+/* What a server has for a connection. Servers number them each for itself, so the number means nothing without the server. */
 typedef struct fermata_process {
 	uint32_t server;
+	uint16_t port; /* of our end, by which the server knows it, too; 0 = a Unix socket */
+	socklen_t peer_len; /* 0 = not known */
 	uint64_t id; /* 0 = not known */
+	union {
+		struct sockaddr any;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+		struct sockaddr_un local;
+	} peer;
 } fermata_process;
-fermata_process fermata_connection_process(zend_object *object);
+/* `it` has what was found before, or zeros. */
+void fermata_connection_find_process(zend_object *object, fermata_process *it);
+/* Whether both are of one server. */
+bool fermata_process_is_beside(const fermata_process *one, const fermata_process *other);
 /* Whether anybody has closed it, or is in the middle of an answer. */
 bool fermata_connection_is_alive(zend_object *object);
 /* The same, and the server answers. */
@@ -112,8 +125,8 @@ bool fermata_connection_restore(zend_object *object);
 bool fermata_connection_is_busy(zend_object *object);
 /* Closes it, whoever has it. */
 void fermata_connection_abandon(zend_object *object);
-/* Has the server end what it works on for another connection. `is_new`: this one was opened after that. */
-void fermata_connection_stop(zend_object *object, const fermata_process *which, bool is_new);
+/* Has the server end what it works on for another connection of it. `by` is this one's; `is_new`: it was opened after that. */
+void fermata_connection_stop(zend_object *object, const fermata_process *by, const fermata_process *which, bool is_new);
 
 /* iterators.c */
 void fermata_hook_iterators(void);

@@ -24,7 +24,7 @@ pub struct Service {
     child: Child,
     /// What clients connect to; empty when that is a port.
     pub socket: PathBuf,
-    /// What clients connect to on 127.0.0.1; 0 when that is a socket.
+    /// What clients connect to on 127.0.0.1; 0 when that is a socket alone.
     pub port: u16,
     /// The process that keeps its names, if it needs one. The process group of such a service is its own.
     names: Option<Child>,
@@ -138,6 +138,15 @@ impl Service {
     }
 
     pub fn mariadb() -> Service {
+        Service::start_mariadb(0)
+    }
+
+    /// One that listens on a port, too.
+    pub fn mariadb_on_port() -> Service {
+        Service::start_mariadb(free_port())
+    }
+
+    fn start_mariadb(port: u16) -> Service {
         let directory = Directory::new();
         let data = format!("--datadir={}", directory.join("data").display());
         // Names of temporary tables are made of the process id, which differs only within one namespace.
@@ -158,15 +167,23 @@ impl Service {
         command.args([
             "--no-defaults",
             "--user=root",
-            "--skip-networking",
             "--skip-log-bin",
             "--innodb-use-native-aio=0",
         ]);
+        if port == 0 {
+            command.arg("--skip-networking");
+        } else {
+            command
+                .args(["--bind-address=127.0.0.1", "--skip-name-resolve"])
+                .arg(format!("--port={port}"));
+        }
         command
             .args([data, temporary])
             .arg(format!("--socket={}", socket.display()))
             .arg(format!("--pid-file={}", directory.join("pid").display()));
-        Service::start("mariadbd", command, socket, directory)
+        let mut service = Service::start("mariadbd", command, socket, directory);
+        service.port = port;
+        service
     }
 
     pub fn redis() -> Service {
@@ -191,6 +208,15 @@ impl Service {
 
     /// Clients name the directory of its socket.
     pub fn postgres() -> Service {
+        Service::start_postgres(0)
+    }
+
+    /// One that listens on a port, too.
+    pub fn postgres_on_port() -> Service {
+        Service::start_postgres(free_port())
+    }
+
+    fn start_postgres(port: u16) -> Service {
         let directory = Directory::new();
         let data = directory.join("data");
         let tools = postgres_tools();
@@ -221,11 +247,19 @@ impl Service {
             .arg(&data)
             .arg("-k")
             .arg(directory.path());
-        command
-            .args(["-c", "listen_addresses=", "-c", "fsync=off"])
-            .current_dir("/");
-        let socket = directory.join(".s.PGSQL.5432");
-        Service::start("postgres", command, socket, directory)
+        command.args(["-c", "fsync=off"]).current_dir("/");
+        let number = if port == 0 {
+            command.args(["-c", "listen_addresses="]);
+            5432
+        } else {
+            command.args(["-c", "listen_addresses=127.0.0.1"]);
+            port
+        };
+        command.arg("-p").arg(number.to_string());
+        let socket = directory.join(&format!(".s.PGSQL.{number}"));
+        let mut service = Service::start("postgres", command, socket, directory);
+        service.port = port;
+        service
     }
 
     /// Ends it as a power cut would.

@@ -2,6 +2,7 @@
 //! share, its answers, its rows. Each client of PHP's against its real server.
 
 mod conversations;
+mod hosts;
 mod peer;
 mod programs;
 #[path = "../hooks/services.rs"]
