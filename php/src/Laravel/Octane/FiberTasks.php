@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Fermata\Laravel\Octane;
 
-use Fermata\Exception\TimeoutException;
+use Fermata\Exception\CancelledException;
 use Laravel\Octane\Contracts\DispatchesTasks;
 use Laravel\Octane\Exceptions\TaskExceptionResult;
 
@@ -24,7 +24,8 @@ final class FiberTasks implements DispatchesTasks
         return Results::of($tasks, $waitMilliseconds, static function (callable $task): mixed {
             try {
                 return $task();
-            } catch (TimeoutException $error) {
+            } catch (CancelledException $error) {
+                // Nobody waits for it any more.
                 throw $error;
             } catch (\Throwable $error) {
                 report($error);

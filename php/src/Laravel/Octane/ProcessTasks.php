@@ -4,8 +4,10 @@ declare(strict_types=1);
 
 namespace Fermata\Laravel\Octane;
 
+use Fermata\Exception\TimeoutException;
 use Fermata\{Jobs, Server};
 use Laravel\Octane\Contracts\DispatchesTasks;
+use Laravel\Octane\Exceptions\TaskExceptionResult;
 use Laravel\SerializableClosure\SerializableClosure;
 
 /**
@@ -23,7 +25,15 @@ final class ProcessTasks implements DispatchesTasks
      */
     public function resolve(array $tasks, int $waitMilliseconds = 3000): array
     {
-        return Results::of($tasks, $waitMilliseconds, fn(callable $task): mixed => $this->jobs->run('task', self::portable($task)));
+        return Results::of($tasks, $waitMilliseconds, function (callable $task): mixed {
+            try {
+                return $this->jobs->run('task', self::portable($task));
+            } catch (TimeoutException $error) {
+                // Its own time is over; the others go on.
+                report($error);
+                return TaskExceptionResult::from($error);
+            }
+        });
     }
 
     /** @param array<array-key, callable> $tasks */

@@ -55,6 +55,11 @@ class OctaneTest extends ServerTest
         self::assertSame('DomainException: no such thing', self::$server->get('/concurrently/throw')->body);
     }
 
+    public function testTheOwnTimeOfATaskEndsThatTaskAlone(): void
+    {
+        self::assertSame('its own time is over, and the others went on', self::$server->get('/concurrently/own-time')->body);
+    }
+
     public function testDispatchedTasksRun(): void
     {
         $file = self::$server->get('/dispatch')->body;

@@ -188,6 +188,18 @@ final class RouteProvider extends ServiceProvider
                     return $error->getClass() . ': ' . $error->getMessage();
                 }
             });
+            Route::get('/concurrently/own-time', static function (): string {
+                $others = getenv('TEST_FOLDER') . '/others';
+                @unlink($others);
+                try {
+                    Octane::concurrently([
+                        static fn() => throw new \Fermata\Exception\TimeoutException('its own time is over'),
+                        static function () use ($others): bool { pause(0.2); return touch($others); },
+                    ], 30000);
+                } catch (\Laravel\Octane\Exceptions\TaskException $error) {
+                    return $error->getMessage() . (is_file($others) ? ', and the others went on' : '');
+                }
+            });
             Route::get('/dispatch', static function (): string {
                 $file = getenv('TEST_FOLDER') . '/dispatched';
                 app(\Laravel\Octane\Contracts\DispatchesTasks::class)->dispatch([static fn() => file_put_contents($file, 'done')]);
