@@ -130,5 +130,5 @@ ZEND_METHOD(Fermata_Server, defer)
 		fermata_misuse("defer() can be called only by handlers and tasks of a running server");
 		RETURN_THROWS();
 	}
-	fermata_task_defer(&info.function_name);
+	fermata_task_defer(&info.function_name, false);
 }

@@ -335,7 +335,13 @@ static fermata_fiber *shift_ready(void)
 
 static zend_always_inline bool is_full(void)
 {
-	return !pool.parked_len && pool.len >= pool.settings.max;
+	return pool.len - pool.parked_len >= pool.settings.max;
+}
+
+/* An urgent task has a fiber more than there may be, one at a time. */
+static bool may_begin_task(void)
+{
+	return fermata_tasks_queued() && (!is_full() || (fermata_tasks_are_urgent() && pool.len - pool.parked_len == pool.settings.max));
 }
 
 /* Whether nobody could go on if this fiber waited. */
@@ -347,7 +353,7 @@ bool fermata_fibers_are_full(void)
 /* Whether the next that goes on is a fiber: tasks that have not begun stand in the same line. */
 static bool is_fibers_turn(void)
 {
-	return pool.ready_first && (!fermata_tasks_queued() || is_full() || pool.ready_first->turn < fermata_tasks_turn());
+	return pool.ready_first && (!may_begin_task() || pool.ready_first->turn < fermata_tasks_turn());
 }
 
 /* Whether another fiber or task may go on before the core is asked for an event. */
@@ -434,7 +440,7 @@ static void before_events(void)
 		collect_ended();
 	}
 	bool full = is_full(), busy = pool.listed_len > pool.background_len || fermata_tasks_queued();
-	bool is_ready = pool.ready_first || (fermata_tasks_queued() && !full);
+	bool is_ready = pool.ready_first || may_begin_task();
 	fermata_timer *timer = fermata_timer_first();
 	uint64_t wake_ms = is_ready ? 0 : timer ? timer->due_ms : FERMATA_NEVER;
 	if (wake_ms != pool.wake_ms) {
@@ -484,7 +490,7 @@ bool fermata_fibers_poll(void)
 		switch_to(to);
 		return true;
 	}
-	if (pool.budget && fermata_tasks_queued() && !is_full() && may_go_on()) {
+	if (pool.budget && may_begin_task() && may_go_on()) {
 		pool.budget--;
 		fermata_tasks_run_next();
 		return true;

@@ -206,8 +206,9 @@ bool fermata_seconds_to_due(double seconds, uint64_t *due_ms);
 /* tasks.c */
 uint32_t fermata_tasks_queued(void);
 uint64_t fermata_tasks_turn(void);
+bool fermata_tasks_are_urgent(void);
 fermata_future *fermata_task_begin(zval *callable, uint8_t kind);
-void fermata_task_defer(zval *callable);
+void fermata_task_defer(zval *callable, bool is_urgent);
 void fermata_tasks_enqueue_all(fermata_future *first);
 bool fermata_future_has_ended(const fermata_future *future);
 void fermata_future_release(fermata_future *future);

@@ -34,6 +34,7 @@ struct fermata_future {
 	uint64_t family;
 	fermata_waiters waiters;
 	uint64_t turn;
+	bool is_urgent; /* others wait for what it does */
 	fermata_future *next; /* in the queue, which holds a reference */
 	zend_object std;
 };
@@ -151,9 +152,22 @@ uint64_t fermata_tasks_turn(void)
 	return queue.first->turn;
 }
 
+bool fermata_tasks_are_urgent(void)
+{
+	return queue.first && queue.first->is_urgent;
+}
+
 /* Takes the reference over. */
 static void enqueue(fermata_future *future)
 {
+	if (UNEXPECTED(future->is_urgent)) {
+		future->next = queue.first;
+		queue.first = future;
+		queue.last = queue.last ? queue.last : future;
+		queue.len++;
+		fermata_run.waits = true;
+		return;
+	}
 	future->next = NULL;
 	future->turn = fermata_fibers_next_turn();
 	if (queue.last) {
@@ -228,8 +242,9 @@ fermata_future *fermata_task_begin(zval *callable, uint8_t kind)
 	return future;
 }
 
-/* Begins a task without a client when the present handler or task has ended and its answer is on its way. */
-void fermata_task_defer(zval *callable)
+/* Begins a task without a client when the present handler or task has ended and its answer is on its way. An urgent one comes
+ * before all others, also when all fibers are taken: those that have them may be waiting for it. */
+void fermata_task_defer(zval *callable, bool is_urgent)
 {
 	fermata_fiber *fiber = fermata_run.fiber;
 	fermata_future *future = future_new(callable);
@@ -240,6 +255,7 @@ void fermata_task_defer(zval *callable)
 		GC_ADDREF(future->context_values);
 	}
 	future->kind = FM_TASK_DEFERRED;
+	future->is_urgent = is_urgent;
 	future->next = fiber->deferred;
 	fiber->deferred = future;
 	queue.deferred++;

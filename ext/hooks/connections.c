@@ -61,6 +61,7 @@ static struct {
 	void *(*exec)(void *connection, const char *text);
 	void (*clear)(void *result);
 	int (*consume_input)(void *connection);
+	void *(*get_result)(void *connection);
 } open_states;
 
 /* Has what a task is about to end. */
@@ -204,6 +205,15 @@ static bool is_shut(int fd)
 static void find_end(void *handle)
 {
 	for (uint32_t i = 0; open_states.consume_input && i < READS_MAX && open_states.consume_input(handle); i++) {
+	}
+}
+
+/* Of a connection that has come to its end libpq still gives what it has read before. */
+static void drop_results(void *handle)
+{
+	void *result;
+	for (uint32_t i = 0; open_states.get_result && i < READS_MAX && (result = open_states.get_result(handle)); i++) {
+		open_states.clear(result);
 	}
 }
 
@@ -406,6 +416,13 @@ bool fermata_connection_is_open(uintptr_t key)
 
 /* How it ends */
 
+#ifdef HAVE_MYSQLND_OF_PHP
+static php_stream *stream_of(const MYSQLND_CONN_DATA *data)
+{
+	return data->vio ? data->vio->data->stream : NULL;
+}
+#endif
+
 static int socket_of(const fermata_connection *it)
 {
 	if (it->server == FERMATA_POSTGRESQL) {
@@ -413,8 +430,7 @@ static int socket_of(const fermata_connection *it)
 	}
 #ifdef HAVE_MYSQLND_OF_PHP
 	if (it->server == FERMATA_MYSQL) {
-		const MYSQLND_CONN_DATA *data = it->handle;
-		php_stream *stream = data->vio ? data->vio->data->stream : NULL;
+		php_stream *stream = stream_of(it->handle);
 		php_socket_t socket;
 		if (stream && php_stream_cast(stream, PHP_STREAM_AS_FD_FOR_SELECT | PHP_STREAM_CAST_INTERNAL, (void **)&socket, 0) == SUCCESS) {
 			return (int)socket;
@@ -435,8 +451,17 @@ static void close_connection(const fermata_connection *it)
 	}
 	if (fd >= 0) {
 		shutdown(fd, SHUT_RDWR);
+		/* What has arrived would still be read. */
+		fermata_conversation_discard(fd);
 		if (it->server == FERMATA_POSTGRESQL) {
 			find_end(it->handle);
+			drop_results(it->handle);
+		} else {
+#ifdef HAVE_MYSQLND_OF_PHP
+			/* PHP's list of streams does not have those of mysqlnd. */
+			php_stream *stream = stream_of(it->handle);
+			stream->readpos = stream->writepos = 0;
+#endif
 		}
 	}
 	if (EG(exception)) {
@@ -606,7 +631,7 @@ static bool begin_task(void)
 	function.function_name = zend_string_init("rollback", strlen("rollback"), false);
 	zend_create_closure(&callable, (zend_function *)&function, NULL, NULL, NULL);
 	zend_string_release(function.function_name);
-	fermata_task_defer(&callable);
+	fermata_task_defer(&callable, true);
 	zval_ptr_dtor(&callable);
 	if (UNEXPECTED(EG(exception))) {
 		zend_clear_exception();
@@ -621,7 +646,10 @@ bool fermata_connection_left(uintptr_t key, const fermata_fiber *fiber)
 	if (!it || it->is_left) {
 		return false;
 	}
-	/* Of a connection whose object is gone nothing is known but the key. */
+	if (!it->connection.object) {
+		it->connection.object = fermata_guard_find_object(key);
+	}
+	/* Of a connection whose objects are gone nothing is known but the key. */
 	if (!it->connection.object || !(it->flags = flags_now(it))) {
 		forget(it);
 		return false;
@@ -737,11 +765,13 @@ bool fermata_connection_restore(zend_object *object)
 				((pdo_dbh_t *)connection.pdo)->in_txn = false;
 			}
 #endif
+			/* Whoever has kept it queues for nobody. */
+			forget(it);
+			fermata_guard_release(key);
 			if (!done) {
 				return false;
 			}
-		}
-		if (it) {
+		} else if (it) {
 			forget(it);
 			fermata_guard_release(key);
 		}
@@ -865,6 +895,7 @@ void fermata_connections_find_libpq(void *library)
 	open_states.exec = (void *(*)(void *, const char *))dlsym(library, "PQexec");
 	open_states.clear = (void (*)(void *))dlsym(library, "PQclear");
 	open_states.consume_input = (int (*)(void *))dlsym(library, "PQconsumeInput");
+	open_states.get_result = (void *(*)(void *))dlsym(library, "PQgetResult");
 	if (!open_states.socket || !open_states.exec || !open_states.clear) {
 		open_states.transaction_status = NULL;
 	}

@@ -272,7 +272,7 @@ static ZEND_COLD void say(int fd, bool is_own)
 }
 
 /* What has arrived would still be read. */
-static void discard(int fd)
+void fermata_conversation_discard(int fd)
 {
 	char room[DISCARD_BYTES];
 	for (uint32_t i = 0; i < DISCARDS_MAX && recv(fd, room, sizeof(room), MSG_DONTWAIT) > 0; i++) {
@@ -298,7 +298,7 @@ void fermata_conversation_end(int fd)
 			say(fd, self->talks_since && it->user == self->talks_since && it->begun_at > self->talks_since);
 		}
 		shutdown(fd, SHUT_RDWR);
-		discard(fd);
+		fermata_conversation_discard(fd);
 	}
 	errno = before;
 }
@@ -333,7 +333,7 @@ ZEND_COLD void fermata_conversation_end_left(int fd, const char *what)
 		fermata_run.fiber->future ? "a task" : "a handler", what);
 	fm_worker_log(fermata_run.worker, FERMATA_LOG_WARNING, (FmStr){line, MIN((size_t)len, sizeof(line) - 1)});
 	shutdown(fd, SHUT_RDWR);
-	discard(fd);
+	fermata_conversation_discard(fd);
 }
 
 ZEND_COLD void fermata_conversations_end(uint64_t since)

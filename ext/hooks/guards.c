@@ -519,6 +519,7 @@ static struct {
 	int (*status)(const void *result);
 	int (*put_copy_end)(void *connection, const char *error);
 	int (*consume_input)(void *connection);
+	int (*end_copy)(void *connection);
 	const void *connection; /* whose last result was a COPY */
 } libpq_results;
 
@@ -540,16 +541,30 @@ static void *hooked_get_result(void *connection)
 	return result;
 }
 
+/* What comes next is the result of another: of a second COPY, if the query has one. */
+static int hooked_end_copy(void *connection)
+{
+	if (libpq_results.connection == connection) {
+		libpq_results.connection = NULL;
+	}
+	return libpq_results.end_copy(connection);
+}
+
 static void hook_results(void *library)
 {
-	static const fermata_replacement call = {"PQgetResult", (void *)hooked_get_result};
+	static const fermata_replacement calls[] = {
+		{"PQgetResult", (void *)hooked_get_result},
+		{"PQendcopy", (void *)hooked_end_copy},
+	};
 	uint32_t failed = 0;
 	libpq_results.get_result = (void *(*)(void *))dlsym(library, "PQgetResult");
 	libpq_results.status = (int (*)(const void *))dlsym(library, "PQresultStatus");
 	libpq_results.put_copy_end = (int (*)(void *, const char *))dlsym(library, "PQputCopyEnd");
 	libpq_results.consume_input = (int (*)(void *))dlsym(library, "PQconsumeInput");
-	if (libpq_results.get_result && libpq_results.status && libpq_results.put_copy_end && libpq_results.consume_input) {
-		fermata_patch(fermata_patch_has("pgsql.so") ? "pgsql.so" : "php", &call, 1, &failed);
+	libpq_results.end_copy = (int (*)(void *))dlsym(library, "PQendcopy");
+	if (libpq_results.get_result && libpq_results.status && libpq_results.put_copy_end && libpq_results.consume_input
+			&& libpq_results.end_copy) {
+		fermata_patch(fermata_patch_has("pgsql.so") ? "pgsql.so" : "php", calls, sizeof(calls) / sizeof(*calls), &failed);
 	}
 }
 
@@ -693,6 +708,22 @@ uintptr_t fermata_guard_key(zend_object *object)
 {
 	const fermata_root *root = fermata_guard_root(object);
 	return root ? key_of_object(root, object) : 0;
+}
+
+zend_object *fermata_guard_find_object(uintptr_t key)
+{
+	zend_object *found = NULL;
+	for (uint32_t i = 1; i < EG(objects_store).top; i++) {
+		zend_object *object = EG(objects_store).object_buckets[i];
+		const fermata_root *root = IS_OBJ_VALID(object) && !(OBJ_FLAGS(object) & IS_OBJ_DESTRUCTOR_CALLED) ? root_of(object) : NULL;
+		if (root && key_of_object(root, object) == key) {
+			found = object;
+			if (root->kind == FERMATA_ROOT_CONNECTION) {
+				break;
+			}
+		}
+	}
+	return found;
 }
 
 static void add_object(fermata_guarded *call, zend_object *object)

@@ -75,6 +75,8 @@ void fermata_guard_release(uintptr_t key);
 /* The class that makes the object a guarded one, and what it stands for. NULL and 0 = it is none. */
 const fermata_root *fermata_guard_root(const zend_object *object);
 uintptr_t fermata_guard_key(zend_object *object);
+/* An object that stands for the key, the connection before its statements; NULL = there is none. Looks at all objects. */
+zend_object *fermata_guard_find_object(uintptr_t key);
 
 /* connections.c */
 void fermata_connections_init(void);

@@ -104,6 +104,8 @@ bool fermata_conversation_is_gone(int fd);
 /* Whether what was written was answered, and what was answered read. */
 bool fermata_conversation_is_at_rest(int fd);
 bool fermata_conversation_is_unread(int fd);
+/* Throws away what has arrived. */
+void fermata_conversation_discard(int fd);
 /* The handler or task that has used it has ended in the middle of something. */
 void fermata_conversation_end_left(int fd, const char *what);
 

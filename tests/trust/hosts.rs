@@ -77,17 +77,10 @@ fn a_query_that_was_left_is_stopped_at_its_own_server_and_at_no_other() {
         }
         wait_for_sleeping(&server, client, first.port, 1);
         wait_for_sleeping(&server, client, second.port, 1);
-        // When all are borrowed the next one is new.
-        let mut busy = Vec::new();
-        while text(&server, &format!("/idle/{client}")) != "0" {
-            busy.push(ask(&server, &format!("/sleep/{client}")));
-            wait_for_sleeping(&server, client, second.port, 1 + busy.len());
-        }
+        // Those to the second are not enough.
         text(&server, &format!("/next/{}", first.port));
-        text(&server, &format!("/use/{client}"));
+        text(&server, &format!("/use-all/{client}"));
         wait_for_sleeping(&server, client, first.port, 0);
-        text(&server, &format!("/next/{}", second.port));
-        drop(busy);
         wait_for_sleeping(&server, client, second.port, 1);
         drop(alone);
     }

@@ -43,9 +43,16 @@ struct Place {
 }
 
 fn start() -> Place {
+    start_with(&[])
+}
+
+fn start_with(settings: &[(&str, u32)]) -> Place {
     let services = [Service::mariadb(), Service::postgres(), Service::redis()];
     let builder = fixture("trust").workers(1).ini("memory_limit=64M");
     let file = builder.directory().join("trust.sqlite");
+    let builder = settings.iter().fold(builder, |builder, (name, value)| {
+        builder.setting(name, value)
+    });
     let server = builder
         .env("SQLITE", file)
         // What clients have begun that left ends soon.
@@ -224,6 +231,70 @@ fn the_server_ends_what_a_client_of_a_pool_has_left_although_nobody_comes_next()
         asleep(0);
         assert_eq!(text(&place.server, &format!("/ask/pool-{client}/x")), "x");
     }
+}
+
+#[test]
+fn a_transaction_that_was_left_ends_although_all_fibers_wait_for_its_end() {
+    // Whoever queues would wait for an hour.
+    let place = start_with(&[
+        ("fibers_max", 4),
+        ("tasks_queue_max", 10),
+        ("shared_wait_timeout_ms", 3_600_000),
+    ]);
+    for client in ["mysql", "pgsql", "redis"] {
+        let begun = ask(&place.server, &format!("/begin/{client}/gone"));
+        wait_until("it has begun", || {
+            let state = text(&place.server, &format!("/begun/{client}"));
+            (state == "begun").then_some(())
+        });
+        let mut asked: Vec<Connection> = (0..10)
+            .map(|id| ask(&place.server, &format!("/ask/{client}/{id}")))
+            .collect();
+        drop(begun);
+        for (id, connection) in asked.iter_mut().enumerate() {
+            assert_eq!(
+                connection.read_response().text(),
+                id.to_string(),
+                "{client}: {}",
+                place.server.log().text()
+            );
+        }
+    }
+}
+
+#[test]
+fn rows_that_a_handler_has_left_unread_are_given_to_nobody() {
+    let place = start();
+    for client in ["mysqli", "mysql", "pgsql"] {
+        for _ in 0..3 {
+            assert_eq!(
+                text(&place.server, &format!("/unread/{client}/leave")),
+                "left"
+            );
+            assert_eq!(
+                text(&place.server, &format!("/unread/{client}/next")),
+                "nothing",
+                "{client}"
+            );
+            // The connection is lost with them.
+            assert_eq!(
+                text(&place.server, &format!("/unread/{client}/query")),
+                "nothing",
+                "{client}"
+            );
+        }
+    }
+    let log = place.server.log().text();
+    for server in ["MySQL", "PostgreSQL"] {
+        let expected = format!("in the middle of a result of {server}");
+        assert!(log.contains(&expected), "{log}");
+    }
+}
+
+#[test]
+fn a_query_may_have_two_copies() {
+    let place = start();
+    assert_eq!(text(&place.server, "/copies"), "one two");
 }
 
 #[test]
