@@ -144,6 +144,8 @@ ZEND_METHOD(Fermata_Pool, __construct)
 	if (!seconds_to_ms(wait, "waitSeconds", &pool->wait_ms) || !seconds_to_ms(check_after, "checkAfterSeconds", &pool->check_ms)) {
 		RETURN_THROWS();
 	}
+	/* They know what is open in a connection, whatever is hooked; where they cannot be had, connections are lent as they are. */
+	(void)fermata_hook_guards();
 	pool->size = (uint32_t)size;
 	pool->idle = safe_emalloc(pool->size, sizeof(member), 0);
 	pool->abandoned = safe_emalloc(pool->size, sizeof(fermata_process), 0);

@@ -698,8 +698,8 @@ bool fermata_connection_is_alive(zend_object *object)
 		return true;
 	}
 	if (!find_connection(object, &it)) {
-		/* SQLite has no server; of others an object without a connection was closed. */
-		return fermata_sqlite_is_connection(root->key ? root->key(object) : 0);
+		/* Of other drivers of PDO nobody knows; an object without a connection was closed. */
+		return it.pdo != NULL;
 	}
 	if (it.server == FERMATA_REDIS) {
 		zend_function *function = zend_hash_str_find_ptr(&object->ce->function_table, ZEND_STRL("isconnected"));
@@ -730,9 +730,6 @@ bool fermata_connection_answers(zend_object *object)
 
 static bool restore_sqlite(uintptr_t key)
 {
-	if (!key || !fermata_sqlite_is_connection(key)) {
-		return true;
-	}
 	/* Somebody has used it beside the pool. */
 	if (UNEXPECTED(fermata_guard_is_anothers(key))) {
 		return false;
@@ -743,6 +740,27 @@ static bool restore_sqlite(uintptr_t key)
 		return !fermata_sqlite_keeps(key);
 	}
 	return true;
+}
+
+/* Of drivers that nothing else knows: all that are not MySQL, PostgreSQL or SQLite with its hook. */
+static bool roll_back(const fermata_connection *it)
+{
+#ifdef HAVE_PDO_OF_PHP
+	pdo_dbh_t *handle = it->pdo;
+	bool may_hide_one = handle && strcmp(handle->driver->driver_name, "sqlite") == 0;
+	if (!handle || (!handle->in_txn && !may_hide_one)) {
+		return true;
+	}
+	zend_string *text = ZSTR_INIT_LITERAL("ROLLBACK", false);
+	bool done = handle->methods->doer(handle, text) >= 0;
+	zend_string_release(text);
+	/* SQLite says that there is none. */
+	done |= !handle->in_txn;
+	handle->in_txn = false;
+	return done;
+#else
+	return true;
+#endif
 }
 
 bool fermata_connection_restore(zend_object *object)
@@ -775,7 +793,8 @@ bool fermata_connection_restore(zend_object *object)
 			forget(it);
 			fermata_guard_release(key);
 		}
-	} else if (!restore_sqlite(fermata_guard_key(object))) {
+	} else if (fermata_sqlite_is_connection(fermata_guard_key(object)) ? !restore_sqlite(fermata_guard_key(object))
+			: !roll_back(&connection)) {
 		return false;
 	}
 	return fermata_connection_is_alive(object);

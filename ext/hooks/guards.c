@@ -582,7 +582,6 @@ bool fermata_hook_libpq(void)
 		hook_results(library);
 		fermata_patch(fermata_patch_has("pdo_pgsql.so") ? "pdo_pgsql.so" : "php", &call, 1, &failed);
 	}
-	fermata_connections_find_libpq(library);
 	dlclose(library);
 	return !failed;
 }
@@ -1023,6 +1022,11 @@ bool fermata_hook_guards(void)
 		}
 	} ZEND_HASH_FOREACH_END();
 	fermata_hook_iterators();
+	void *library = dlopen("libpq.so.5", RTLD_LAZY | RTLD_NOLOAD);
+	if (library) {
+		fermata_connections_find_libpq(library);
+		dlclose(library);
+	}
 	return true;
 }
 
