@@ -45,6 +45,9 @@ git ls-files -z '*.js' '*.mjs' | xargs -0 -r -n 1 node --check
 step "ARCHITECTURE.md"
 scripts/architecture.py --check
 
+step "SECURITY.md"
+scripts/security.py
+
 step "Python"
 ruff=$(command -v ruff || true)
 if [ -z "$ruff" ]; then
