@@ -1,11 +1,12 @@
-//! The hub in one worker: what it remembers, and who is handed which event.
+//! The hub in one worker: what it remembers, and which event it takes how.
 
 use std::collections::HashMap;
 use std::rc::Rc;
 
 use fermata_config::LogLevel;
-use fermata_engine::{Event, Message, Worker};
+use fermata_engine::{Event, Message, PublishFailure, Worker};
 use fermata_io::Kernel;
+use fermata_mercure::update::Update;
 use fermata_pusher::App;
 use fermata_pusher::channel::{Access, ChannelName};
 use fermata_pusher::connection::Connection;
@@ -22,8 +23,9 @@ use crate::settings::Settings;
 use crate::watching::Watching;
 use crate::webhooks::{Prepared, Webhooks};
 
-pub(crate) const HANDLER_SOCKETS: u32 = 0;
-pub(crate) const HANDLER_REQUESTS: u32 = 1;
+/// Numbers of handlers that are the hub's, beside whichever a program has.
+pub(crate) const HANDLER_SOCKETS: u32 = 0x4000_0000;
+pub(crate) const HANDLER_REQUESTS: u32 = 0x4000_0001;
 
 /// What webhooks are told by the counts of subscriptions.
 const OBSERVED: [Kind; 3] = [
@@ -39,39 +41,44 @@ pub(crate) struct Session {
     pub connection: Connection,
 }
 
-pub(crate) struct Gateway {
-    pub worker: Box<Worker<Tls<Kernel>>>,
-    pub settings: Rc<Settings>,
+/// What the hub remembers in one worker. Whoever owns that pulls its events and lets the hub have them first.
+pub struct Hub {
+    pub(crate) settings: Rc<Settings>,
     /// By the handle of their sockets.
-    pub sessions: HashMap<u64, Session>,
-    pub census: Census,
-    pub watching: Watching,
+    pub(crate) sessions: HashMap<u64, Session>,
+    pub(crate) census: Census,
+    pub(crate) watching: Watching,
     /// In the first worker alone: what applications and subscribers are told of counts.
     webhooks: Webhooks,
     counting: Counting,
     /// For clients that speak Mercure, if it is set.
-    pub mercure: Option<Door>,
+    pub(crate) mercure: Option<Door>,
     /// When the other workers are told what has changed.
     tell_at_ms: Option<u64>,
     /// They do not know yet that this worker has started.
     owes_hello: bool,
 }
 
-impl Gateway {
-    pub fn new(
-        mut worker: Box<Worker<Tls<Kernel>>>,
+/// The hub at work, with the worker that it is in.
+pub(crate) struct Gateway<'a> {
+    pub worker: &'a mut Worker<Tls<Kernel>>,
+    pub hub: &'a mut Hub,
+}
+
+impl Hub {
+    pub(crate) fn new(
+        worker: &mut Worker<Tls<Kernel>>,
         settings: Rc<Settings>,
         prepared: Prepared,
-    ) -> Gateway {
+    ) -> Hub {
         let mut census = Census::new(worker.index());
         let is_observed =
             |app: &App| app.counts_subscriptions || OBSERVED.iter().any(|kind| app.tells(*kind));
         if worker.index() == 0 && settings.apps.iter().any(is_observed) {
             census.observe();
         }
-        let webhooks = prepared.begin(&settings.apps, &mut worker);
-        Gateway {
-            worker,
+        let webhooks = prepared.begin(&settings.apps, worker);
+        let mut hub = Hub {
             settings,
             sessions: HashMap::new(),
             census,
@@ -81,52 +88,100 @@ impl Gateway {
             mercure: None,
             tell_at_ms: None,
             owes_hello: true,
-        }
+        };
+        let mut gateway = hub.with(worker);
+        gateway.open_mercure();
+        gateway.tell_counts();
+        hub
     }
 
-    /// Serves until the worker stops; returns what the process should exit with.
-    pub fn run(&mut self) -> i32 {
-        self.open_mercure();
-        self.tell_counts();
-        loop {
-            self.plan_telling();
-            match self.worker.next_event() {
-                Event::Request => {
-                    if !self.on_mercure_request() {
-                        self.on_request();
-                    }
+    pub(crate) fn with<'a>(&'a mut self, worker: &'a mut Worker<Tls<Kernel>>) -> Gateway<'a> {
+        Gateway { worker, hub: self }
+    }
+
+    /// Takes an event that the worker has handed out. False: it is not the hub's, or not its alone.
+    pub fn handle(&mut self, worker: &mut Worker<Tls<Kernel>>, event: Event) -> bool {
+        let is_own = match event {
+            Event::Request => worker.request().handler() == HANDLER_REQUESTS,
+            Event::Upgrade => worker.request().handler() == HANDLER_SOCKETS,
+            Event::Message | Event::Close => worker.socket_event().handler == HANDLER_SOCKETS,
+            Event::Told => true,
+            Event::Wake => {
+                let now_ms = worker.now_ms();
+                if self.tell_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
+                    self.with(worker).tell_counts();
                 }
-                Event::Upgrade => self.on_handshake(),
-                Event::Message => self.on_message(),
-                Event::Close => self.on_close(),
-                Event::Told => self.on_told(),
-                Event::Wake => {
-                    let now_ms = self.worker.now_ms();
-                    if self.tell_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
-                        self.tell_counts();
-                    }
-                }
-                Event::Stop => {
-                    self.webhooks.finish();
-                    return self.worker.exit_code();
-                }
-                Event::Open
-                | Event::Gone
-                | Event::Body
-                | Event::Ready
-                | Event::Wire
-                | Event::Items
-                | Event::Stream
-                | Event::StreamEnd
-                | Event::Ping
-                | Event::Pong => {}
+                false
             }
+            Event::Stop => {
+                self.webhooks.finish();
+                false
+            }
+            _ => false,
+        };
+        if !is_own {
+            return false;
         }
+        let mut gateway = self.with(worker);
+        match event {
+            Event::Request => {
+                if !gateway.on_mercure_request() {
+                    gateway.on_request();
+                }
+            }
+            Event::Upgrade => gateway.on_handshake(),
+            Event::Message => gateway.on_message(),
+            Event::Close => gateway.on_close(),
+            _ => gateway.on_told(),
+        }
+        true
     }
 
+    /// When it wants to have an `Event::Wake`; `u64::MAX` for not at all. To be asked before each event.
+    pub fn due_ms(&mut self, worker: &mut Worker<Tls<Kernel>>) -> u64 {
+        self.with(worker).plan_telling();
+        self.tell_at_ms.unwrap_or(u64::MAX)
+    }
+
+    /// Whether Mercure is spoken.
+    pub fn has_mercure(&self) -> bool {
+        self.mercure.is_some()
+    }
+
+    /// The program has published to a channel: subscribers of Mercure are told, where they share it.
+    pub fn on_published(
+        &mut self,
+        worker: &mut Worker<Tls<Kernel>>,
+        channel: &[u8],
+        message: &Message<'_>,
+    ) {
+        if self.mercure.is_none() {
+            return;
+        }
+        let text = |bytes| std::str::from_utf8(bytes).unwrap_or_default();
+        let (channel, name) = (text(channel), message.name.map(text));
+        self.with(worker)
+            .tell_mercure(channel, name, text(message.data));
+    }
+
+    /// Publishes an update of Mercure for the program, and returns its id. `None`: Mercure is not spoken.
+    ///
+    /// # Errors
+    /// It is too large, or there is no room.
+    pub fn publish(
+        &mut self,
+        worker: &mut Worker<Tls<Kernel>>,
+        update: &Update,
+    ) -> Option<Result<String, PublishFailure>> {
+        self.mercure.as_ref()?;
+        Some(self.with(worker).publish_everywhere(update))
+    }
+}
+
+impl Gateway<'_> {
     /// The application of a session.
     pub fn app(&self, at: usize) -> &App {
-        &self.settings.apps[at]
+        &self.hub.settings.apps[at]
     }
 
     /// Tells all other workers. False: there was no room.
@@ -149,10 +204,10 @@ impl Gateway {
             Ok(Notice::Terminate { app, user }) => self.terminate(&app, &user),
             Ok(Notice::CacheMiss { app, channel }) => {
                 if let Some(at) = self.position(&app) {
-                    self.webhooks.miss(at, &channel);
+                    self.hub.webhooks.miss(at, &channel);
                 }
             }
-            Ok(notice) => self.census.on_notice(notice),
+            Ok(notice) => self.hub.census.on_notice(notice),
             Err(error) => {
                 let line = format!("what another worker tells is not understood: {error}");
                 self.worker.log(LogLevel::Error, &line);
@@ -166,7 +221,7 @@ impl Gateway {
             return;
         }
         if self.worker.index() == 0 {
-            self.webhooks.miss(app, channel);
+            self.hub.webhooks.miss(app, channel);
             return;
         }
         let notice = Notice::CacheMiss {
@@ -178,25 +233,28 @@ impl Gateway {
 
     /// The place of an application in the settings, by its id.
     fn position(&self, app: &str) -> Option<usize> {
-        self.settings.apps.iter().position(|it| it.id == app)
+        self.hub.settings.apps.iter().position(|it| it.id == app)
     }
 
     fn plan_telling(&mut self) {
-        let has_news = self.owes_hello || self.census.has_changed() || self.census.is_touched();
+        let has_news =
+            self.hub.owes_hello || self.hub.census.has_changed() || self.hub.census.is_touched();
         let due_ms = match has_news {
             true => Some(self.worker.now_ms() + TELL_MS),
-            false => self.counting.due_ms(),
+            false => self.hub.counting.due_ms(),
         };
         if let Some(at_ms) = due_ms
-            && self.tell_at_ms.is_none_or(|earlier_ms| at_ms < earlier_ms)
+            && self
+                .hub
+                .tell_at_ms
+                .is_none_or(|earlier_ms| at_ms < earlier_ms)
         {
-            self.tell_at_ms = Some(at_ms);
-            self.worker.wake_at(at_ms);
+            self.hub.tell_at_ms = Some(at_ms);
         }
     }
 
     fn tell_counts(&mut self) {
-        self.tell_at_ms = None;
+        self.hub.tell_at_ms = None;
         self.tell_applications();
         self.tell_watchers();
         self.tell_workers();
@@ -205,24 +263,22 @@ impl Gateway {
     /// Tells webhooks and subscribers how many are subscribed to the channels that have changed.
     fn tell_applications(&mut self) {
         let now_ms = self.worker.now_ms();
-        let census = &mut self.census;
+        let census = &mut self.hub.census;
         let touched = census.take_touched();
         let mut due = self
+            .hub
             .counting
             .take_due(now_ms, |ring_name| census.subscriptions(ring_name));
         for ring_name in touched {
-            let Some((app, channel)) = split(&ring_name) else {
+            let Some((at, channel)) = split(&self.hub.settings.apps, &ring_name) else {
                 continue;
             };
-            let Some(at) = self.position(app) else {
-                continue;
-            };
-            let count = self.census.subscriptions(&ring_name);
-            self.webhooks.set_count(at, channel, count);
+            let count = self.hub.census.subscriptions(&ring_name);
+            self.hub.webhooks.set_count(at, channel, count);
             let is_presence =
                 ChannelName::new(channel).map(ChannelName::access) == Ok(Access::Presence);
             let is_counted = self.app(at).counts_subscriptions && !is_presence;
-            if is_counted && self.counting.change(&ring_name, count, now_ms) {
+            if is_counted && self.hub.counting.change(&ring_name, count, now_ms) {
                 due.push(ring_name);
             }
         }
@@ -233,9 +289,9 @@ impl Gateway {
 
     /// Tells clients of this worker which users of their watchlists have come online or gone offline.
     fn tell_watchers(&mut self) {
-        for user_name in self.census.take_touched_users() {
-            let is_online = self.census.is_online(&user_name);
-            let sockets = self.watching.change(&user_name, is_online);
+        for user_name in self.hub.census.take_touched_users() {
+            let is_online = self.hub.census.is_online(&user_name);
+            let sockets = self.hub.watching.change(&user_name, is_online);
             let Some((_, user)) = split_user(&user_name) else {
                 continue;
             };
@@ -250,13 +306,11 @@ impl Gateway {
     }
 
     fn tell_count(&mut self, ring_name: &str) {
-        let Some((app, channel)) = split(ring_name) else {
+        let Some((at, channel)) = split(&self.hub.settings.apps, ring_name) else {
             return;
         };
-        let count = self.census.subscriptions(ring_name);
-        if let Some(at) = self.position(app) {
-            self.webhooks.tell_count(at, channel, count);
-        }
+        let count = self.hub.census.subscriptions(ring_name);
+        self.hub.webhooks.tell_count(at, channel, count);
         // Counts would push what a cache channel keeps for new subscribers out of its history.
         let is_cache = ChannelName::new(channel).is_ok_and(ChannelName::is_cache);
         if count == 0 || is_cache {
@@ -274,17 +328,17 @@ impl Gateway {
     }
 
     fn tell_workers(&mut self) {
-        if self.owes_hello {
-            let hello = self.census.hello();
-            self.owes_hello = !self.tell(&hello);
-            if self.owes_hello {
+        if self.hub.owes_hello {
+            let hello = self.hub.census.hello();
+            self.hub.owes_hello = !self.tell(&hello);
+            if self.hub.owes_hello {
                 // Counts before it would be forgotten by it.
                 return;
             }
         }
-        while let Some(notice) = self.census.next_notice() {
+        while let Some(notice) = self.hub.census.next_notice() {
             if !self.tell(&notice) {
-                self.census.put_back(notice);
+                self.hub.census.put_back(notice);
                 break;
             }
         }

@@ -1,12 +1,13 @@
 //! `fermata hub`: channels for clients of protocols that exist already: Pusher's and Mercure's.
 //!
 //! The engine holds the clients as it holds any WebSocket; a protocol is a crate of its own (`fermata-pusher`, `fermata-mercure`), which
-//! decides what a message means and what is sent. This crate joins the two: no PHP, no backend.
+//! decides what a message means and what is sent. This crate joins the two: no PHP, no backend. [`Doors`] is the same
+//! beside the routes of a program.
 //!
 //! # Inside
 //!
 //! [`settings`] is the file, the environment and the options. `start` configures the engine and forks; in each worker a
-//! `Gateway` (`gateway.rs`) pulls events. `sockets.rs` is what clients say, `questions.rs` what publishers ask over HTTP.
+//! [`Hub`] (`gateway.rs`) takes the events that are its own, beside a program (`beside.rs`) or alone. `sockets.rs` is what clients say, `questions.rs` what publishers ask over HTTP.
 //! An event is published to the ring under the channel's name with its application in front (`names.rs`), and one frame
 //! is made of it for all subscribers of a worker.
 //! Who is present in a channel is the engine's presence: users over tabs and workers, told once when the last one has gone,
@@ -26,6 +27,7 @@
 
 #![forbid(unsafe_code)]
 
+mod beside;
 mod census;
 mod counting;
 mod gateway;
@@ -39,6 +41,9 @@ mod watching;
 mod webhooks;
 mod written;
 
+pub use beside::{Doors, Opening};
+pub use fermata_mercure::update::Update;
+pub use gateway::Hub;
 pub use start::{StartError, run};
 
 /// How long changes of counts are collected before the other workers are told.

@@ -1,16 +1,42 @@
 //! What channels of applications are called on the ring: two applications may have channels of the same name.
 
-/// In front of the names of channels of the Pusher protocol.
-const PREFIX: &str = "pusher:";
+use fermata_pusher::App;
 
-/// The ring's name of an application's channel.
-pub fn ring_name(app: &str, channel: &str) -> String {
-    format!("{PREFIX}{app}:{channel}")
+/// In front of the names of channels of an application that shares them with nobody.
+const PUSHER: &str = "pusher:";
+/// The channel of all updates of Mercure.
+pub const UPDATES: &str = "mercure:updates";
+/// What no shared names begin with: the hub's own.
+pub const RESERVED: [&str; 2] = [PUSHER, "mercure:"];
+
+/// What stands in front of an application's channels on the ring.
+pub fn prefix(app: &App) -> String {
+    match &app.shared_prefix {
+        Some(shared) => shared.clone(),
+        None => format!("{PUSHER}{}:", app.id),
+    }
 }
 
-/// The application and channel of a name on the ring. Ids of applications have no colon.
-pub fn split(ring_name: &str) -> Option<(&str, &str)> {
-    ring_name.strip_prefix(PREFIX)?.split_once(':')
+/// The ring's name of an application's channel.
+pub fn ring_name(app: &App, channel: &str) -> String {
+    let mut name = prefix(app);
+    name.push_str(channel);
+    name
+}
+
+/// The application, by its place, and the channel of a name on the ring. Neither prefix of two applications begins the other.
+pub fn split<'a>(apps: &[App], ring_name: &'a str) -> Option<(usize, &'a str)> {
+    let channels = apps.iter().enumerate().filter_map(|(at, app)| {
+        let channel = match &app.shared_prefix {
+            Some(shared) => ring_name.strip_prefix(shared.as_str())?,
+            None => {
+                let rest = ring_name.strip_prefix(PUSHER)?;
+                rest.strip_prefix(app.id.as_str())?.strip_prefix(':')?
+            }
+        };
+        Some((at, channel))
+    });
+    { channels }.next()
 }
 
 /// What a user of an application is counted by.
@@ -29,13 +55,19 @@ mod tests {
 
     #[test]
     fn names_read_back() {
-        assert_eq!(
-            split(&ring_name("1", "private-a")),
-            Some(("1", "private-a"))
-        );
-        let user = "#server-to-user-a:b";
-        assert_eq!(split(&ring_name("1", user)), Some(("1", user)));
-        assert_eq!(split("news"), None);
+        let mut apps: Vec<App> = ["1", "11", "2"]
+            .map(|id| App::new(id, id, "secret").expect("an application"))
+            .into();
+        apps[2].shared_prefix = Some("live.".to_owned());
+        for (at, app) in apps.iter().enumerate() {
+            for channel in ["private-a", "#server-to-user-a:b", "live.x"] {
+                assert_eq!(split(&apps, &ring_name(app, channel)), Some((at, channel)));
+            }
+        }
+        assert_eq!(ring_name(&apps[2], "news"), "live.news");
+        for other in ["news", "pusher:3:news", "pusher:2:news", UPDATES] {
+            assert_eq!(split(&apps, other), None, "{other}");
+        }
         assert_eq!(split_user(&user_name("1", "a:b")), Some(("1", "a:b")));
     }
 }

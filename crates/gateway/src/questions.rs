@@ -1,25 +1,26 @@
 //! What applications' backends ask over HTTP.
 
 use fermata_engine::{Message, PublishFailure};
+use fermata_pusher::App;
 use fermata_pusher::api::{self, ApiError, Call, ChannelState, Event, Question, Wants};
 use fermata_pusher::channel::{Access, ChannelName};
 use fermata_pusher::socket_id::SocketId;
 use serde_json::{Value, json};
 
 use crate::gateway::Gateway;
-use crate::names::{ring_name, split};
+use crate::names::{self, ring_name};
 use crate::sockets::{publish_error, to_engine};
 
 const JSON: &[u8] = b"application/json";
 
-impl Gateway {
+impl Gateway<'_> {
     pub(crate) fn on_request(&mut self) {
         let view = self.worker.request();
         let handle = view.handle();
         let method = String::from_utf8_lossy(view.method()).into_owned();
         let target = String::from_utf8_lossy(view.target()).into_owned();
         let is_head = method == "HEAD";
-        let settings = std::rc::Rc::clone(&self.settings);
+        let settings = std::rc::Rc::clone(&self.hub.settings);
         let below = target.strip_prefix(settings.path.as_str());
         let (status, body) = match below {
             Some("/up") if method == "GET" || is_head => (200, r#"{"health":"OK"}"#.to_owned()),
@@ -34,7 +35,7 @@ impl Gateway {
                 match api::read(&settings.apps, &question) {
                     None => (404, error("There is no such path.")),
                     Some(Err(refused)) => (refused.status, error(&refused.message)),
-                    Some(Ok((app, call))) => match self.carry_out(&app.id, call) {
+                    Some(Ok((app, call))) => match self.carry_out(app, call) {
                         Ok(answer) => (200, answer),
                         Err(refused) => (refused.status, error(&refused.message)),
                     },
@@ -56,15 +57,16 @@ impl Gateway {
         );
     }
 
-    fn carry_out(&mut self, app: &str, call: Call) -> Result<String, ApiError> {
+    fn carry_out(&mut self, app: &App, call: Call) -> Result<String, ApiError> {
         match call {
             Call::Publish { events, is_batch } => self.publish(app, &events, is_batch),
             Call::Channels { prefix, wants } => {
-                let channels = self.census.channels(&ring_name(app, &prefix));
+                let own = names::prefix(app);
+                let channels = self.hub.census.channels(&ring_name(app, &prefix));
                 let channels: Vec<(String, ChannelState)> = channels
                     .into_iter()
                     .map(|(ring, subscriptions)| {
-                        let channel = split(&ring).map_or("", |(_, it)| it).to_owned();
+                        let channel = ring.strip_prefix(&own).unwrap_or_default().to_owned();
                         let state = self.state(&ring, &channel, subscriptions, wants);
                         (channel, state)
                     })
@@ -73,7 +75,7 @@ impl Gateway {
             }
             Call::Channel { channel, wants } => {
                 let ring = ring_name(app, &channel);
-                let subscriptions = self.census.subscriptions(&ring);
+                let subscriptions = self.hub.census.subscriptions(&ring);
                 let state = self.state(&ring, &channel, subscriptions, wants);
                 Ok(api::channel_answer(&state, wants))
             }
@@ -84,16 +86,16 @@ impl Gateway {
                 Ok(api::users_answer(&users))
             }
             Call::Connections => {
-                Ok(json!({"connections": self.census.connections(app)}).to_string())
+                Ok(json!({"connections": self.hub.census.connections(&app.id)}).to_string())
             }
-            Call::Terminate { user } => match self.terminate_everywhere(app, &user) {
+            Call::Terminate { user } => match self.terminate_everywhere(&app.id, &user) {
                 true => Ok("{}".to_owned()),
                 false => Err(busy()),
             },
         }
     }
 
-    fn publish(&mut self, app: &str, events: &[Event], is_batch: bool) -> Result<String, ApiError> {
+    fn publish(&mut self, app: &App, events: &[Event], is_batch: bool) -> Result<String, ApiError> {
         let mut answers = Vec::new();
         for event in events {
             let except = event
@@ -115,7 +117,7 @@ impl Gateway {
                         PublishFailure::Misuse(_) => ApiError::new(400, publish_error(&error)),
                         PublishFailure::Backpressure(_) => busy(),
                     })?;
-                self.tell_mercure(app, channel, &event.name, &event.data);
+                self.tell_mercure(&ring, Some(&event.name), &event.data);
             }
             answers.push(self.describe(app, event));
         }
@@ -140,13 +142,13 @@ impl Gateway {
     }
 
     /// What the answer tells of an event's channels, where it tells anything.
-    fn describe(&mut self, app: &str, event: &Event) -> Vec<(String, ChannelState)> {
+    fn describe(&mut self, app: &App, event: &Event) -> Vec<(String, ChannelState)> {
         if !event.wants.any() {
             return Vec::new();
         }
         let channels = event.channels.iter().map(|channel| {
             let ring = ring_name(app, channel);
-            let subscriptions = self.census.subscriptions(&ring);
+            let subscriptions = self.hub.census.subscriptions(&ring);
             let state = self.state(&ring, channel, subscriptions, event.wants);
             (channel.clone(), state)
         });

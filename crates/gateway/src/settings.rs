@@ -7,12 +7,16 @@ use fermata_pusher::{App, ClientEvents};
 use serde::Deserialize;
 
 use crate::mercure::settings::{MercureSettings, Table};
+use crate::names;
 use crate::webhooks::{WEBHOOKS_MAX, parse_url};
 use crate::written::OneOrMany;
 pub use crate::written::SettingsError;
 
 /// Where the hub listens when nothing else is said: where Reverb does, but for this machine alone.
 const LISTEN: &str = "127.0.0.1:8080";
+
+/// Longest beginning of names of channels that are shared: the names behind it have 164 bytes, and all 255.
+const PREFIX_BYTES_MAX: usize = 64;
 
 /// What the hub is to be.
 #[derive(Clone, Debug)]
@@ -87,13 +91,14 @@ struct File {
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct AppTable {
+pub(crate) struct AppTable {
     id: String,
     key: String,
     secret: String,
     enabled: Option<bool>,
     client_events: Option<bool>,
     subscription_counts: Option<bool>,
+    shared_prefix: Option<String>,
     #[serde(default)]
     webhook: Vec<WebhookTable>,
     allowed_origins: Option<Vec<String>>,
@@ -269,6 +274,11 @@ impl Settings {
     /// # Errors
     /// What is missing or said twice.
     pub fn check(&self) -> Result<(), SettingsError> {
+        self.check_with(false)
+    }
+
+    /// The same beside a program, which publishes by itself.
+    pub(crate) fn check_with(&self, has_program: bool) -> Result<(), SettingsError> {
         let wrong = |text: String| Err(SettingsError::new(text));
         if self.apps.is_empty() && self.mercure.is_none() {
             return wrong(
@@ -279,7 +289,7 @@ impl Settings {
             );
         }
         if let Some(mercure) = &self.mercure {
-            mercure.check()?;
+            mercure.check(has_program)?;
             if let Some(id) = &mercure.pusher_app
                 && !self.apps.iter().any(|app| app.id == *id)
             {
@@ -289,6 +299,7 @@ impl Settings {
                 ));
             }
         }
+        self.check_prefixes()?;
         for (at, app) in self.apps.iter().enumerate() {
             for other in &self.apps[..at] {
                 if other.id == app.id || other.key == app.key {
@@ -326,6 +337,45 @@ impl Settings {
         }
         if !self.listen_tls.is_empty() && self.certificate.is_none() {
             return wrong("listen_tls: give tls_certificate and tls_key as well".to_owned());
+        }
+        Ok(())
+    }
+
+    /// What an application shares with others must not be what another application or the hub itself has.
+    fn check_prefixes(&self) -> Result<(), SettingsError> {
+        let of_apps = self
+            .apps
+            .iter()
+            .filter_map(|app| app.shared_prefix.as_deref());
+        let of_apps: Vec<&str> = of_apps.collect();
+        let of_mercure = self.mercure.as_ref();
+        let of_mercure = of_mercure.and_then(|it| it.shared_prefix.as_deref());
+        let wrong = |prefix: &str, cause: &str| {
+            let prefix = prefix.escape_debug();
+            Err(SettingsError::new(format!(
+                "shared_prefix \"{prefix}\": {cause}; give a beginning such as \"live.\""
+            )))
+        };
+        for prefix in of_apps.iter().copied().chain(of_mercure) {
+            let is_reserved = |own: &&str| own.starts_with(prefix) || prefix.starts_with(*own);
+            if prefix.is_empty() {
+                return wrong(
+                    prefix,
+                    "everybody could subscribe to every channel of the program",
+                );
+            }
+            if names::RESERVED.iter().any(is_reserved) {
+                return wrong(prefix, "it is the hub's own");
+            }
+            if prefix.len() > PREFIX_BYTES_MAX || prefix.chars().any(char::is_control) {
+                return wrong(prefix, "it has more than 64 bytes or a control character");
+            }
+        }
+        for (at, prefix) in of_apps.iter().enumerate() {
+            let is_nested = |other: &&str| other.starts_with(prefix) || prefix.starts_with(*other);
+            if of_apps[..at].iter().any(is_nested) {
+                return wrong(prefix, "it begins as that of another application");
+            }
         }
         Ok(())
     }
@@ -388,10 +438,11 @@ pub fn parse_app(text: &str) -> Result<App, SettingsError> {
 }
 
 impl AppTable {
-    fn into_app(self) -> Result<App, SettingsError> {
+    pub(crate) fn into_app(self) -> Result<App, SettingsError> {
         let mut app = App::new(&self.id, &self.key, &self.secret)
             .map_err(|error| SettingsError::new(error.to_string()))?;
         take(&mut app.counts_subscriptions, self.subscription_counts);
+        app.shared_prefix = self.shared_prefix;
         for table in self.webhook {
             app.webhooks.push(table.into_webhook()?);
         }

@@ -12,6 +12,9 @@ use crate::census::Notice;
 use crate::gateway::{Gateway, Session};
 use crate::names::{ring_name, user_name};
 
+/// What an event without a name is called, as an `EventSource` calls it.
+pub(crate) const UNNAMED: &str = "message";
+
 /// Digits of a number in the engine's id of a socket.
 const ID_DIGITS: usize = 16;
 
@@ -19,7 +22,7 @@ const ID_DIGITS: usize = 16;
 /// all of those, as many as a minute of one client's.
 const CACHED_MAX: [usize; 2] = [8, 1024];
 
-impl Gateway {
+impl Gateway<'_> {
     /// Answers a handshake. What is wrong with it is said over the WebSocket, where clients can read it.
     pub(crate) fn on_handshake(&mut self) {
         let view = self.worker.request();
@@ -39,7 +42,7 @@ impl Gateway {
         let Ok(socket) = self.worker.accept_upgrade(handle, None, &[]) else {
             return;
         };
-        let found = self.settings.apps.iter().position(|app| app.key == key);
+        let found = self.hub.settings.apps.iter().position(|app| app.key == key);
         let Some(at) = found else {
             self.refuse(
                 socket,
@@ -54,7 +57,7 @@ impl Gateway {
             return;
         }
         let (id, max) = (app.id.clone(), app.limits.connections_max);
-        if max.is_some_and(|max| self.census.connections(&id) >= max) {
+        if max.is_some_and(|max| self.hub.census.connections(&id) >= max) {
             self.refuse(
                 socket,
                 Code::OverQuota,
@@ -65,17 +68,19 @@ impl Gateway {
         let Some(socket_id) = self.socket_id(socket) else {
             return;
         };
-        self.census.connect(&id);
+        self.hub.census.connect(&id);
         let connection = Connection::new();
-        self.sessions.insert(
+        self.hub.sessions.insert(
             socket,
             Session {
                 app: at,
                 connection,
             },
         );
-        let established =
-            frame::connection_established(&socket_id.to_string(), self.settings.activity_timeout_s);
+        let established = frame::connection_established(
+            &socket_id.to_string(),
+            self.hub.settings.activity_timeout_s,
+        );
         self.send(socket, &established);
     }
 
@@ -86,11 +91,11 @@ impl Gateway {
         let Some(socket_id) = self.socket_id(socket) else {
             return;
         };
-        let Some(session) = self.sessions.get_mut(&socket) else {
+        let Some(session) = self.hub.sessions.get_mut(&socket) else {
             // It was refused, and says something before it has read that.
             return;
         };
-        let app = &self.settings.apps[session.app];
+        let app = &self.hub.settings.apps[session.app];
         let outcome = session
             .connection
             .on_message(app, &socket_id.to_string(), text, now_ms);
@@ -101,7 +106,7 @@ impl Gateway {
             Outcome::Unsubscribe(channel) => self.unsubscribe(socket, &channel),
             Outcome::SignedIn(signed_in) => self.sign_in(socket, signed_in),
             Outcome::Publish(event) => {
-                let ring = ring_name(&app.id, &event.channel);
+                let ring = ring_name(app, &event.channel);
                 let message = Message {
                     name: Some(event.name.as_bytes()),
                     data: event.data.as_bytes(),
@@ -117,45 +122,47 @@ impl Gateway {
 
     pub(crate) fn on_close(&mut self) {
         let socket = self.worker.socket_event().socket;
-        let Some(session) = self.sessions.remove(&socket) else {
+        let Some(session) = self.hub.sessions.remove(&socket) else {
             return;
         };
-        let id = self.app(session.app).id.clone();
-        self.census.disconnect(&id);
+        let settings = std::rc::Rc::clone(&self.hub.settings);
+        let app = &settings.apps[session.app];
+        self.hub.census.disconnect(&app.id);
         if let Some(user) = session.connection.user() {
-            self.census.sign_out(&user_name(&id, &user.id));
-            self.watching.end(socket);
+            self.hub.census.sign_out(&user_name(&app.id, &user.id));
+            self.hub.watching.end(socket);
         }
         for channel in session.connection.channels() {
-            self.census.unsubscribe(&ring_name(&id, channel));
+            self.hub.census.unsubscribe(&ring_name(app, channel));
         }
     }
 
     fn sign_in(&mut self, socket: u64, signed_in: SignedIn) {
         self.send(socket, &frame::signin_success(&signed_in.user_data));
-        let Some(session) = self.sessions.get(&socket) else {
+        let Some(session) = self.hub.sessions.get(&socket) else {
             return;
         };
-        let app = &self.settings.apps[session.app].id;
+        let app = &self.hub.settings.apps[session.app].id;
         if signed_in.is_first
             && let Some(user) = session.connection.user()
         {
-            self.census.sign_in(&user_name(app, &user.id));
+            self.hub.census.sign_in(&user_name(app, &user.id));
         }
-        self.watching.end(socket);
+        self.hub.watching.end(socket);
         if signed_in.watchlist.is_empty() {
             return;
         }
         let watched = signed_in.watchlist.iter();
         let watched: Vec<String> = watched.map(|user| user_name(app, user)).collect();
-        let census = &self.census;
-        self.watching
+        let census = &self.hub.census;
+        self.hub
+            .watching
             .begin(socket, watched, |user_name| census.is_online(user_name));
         let (online, offline): (Vec<&str>, Vec<&str>) = signed_in
             .watchlist
             .iter()
             .map(String::as_str)
-            .partition(|user| self.watching.is_online(&user_name(app, user)));
+            .partition(|user| self.hub.watching.is_online(&user_name(app, user)));
         let text = frame::watchlist_events(&online, &offline);
         self.send(socket, &text);
     }
@@ -164,9 +171,14 @@ impl Gateway {
     pub(crate) fn terminate(&mut self, app: &str, user: &str) {
         let is_it = |session: &Session| {
             let signed_in = session.connection.user();
-            self.settings.apps[session.app].id == app && signed_in.is_some_and(|it| *it.id == *user)
+            self.hub.settings.apps[session.app].id == app
+                && signed_in.is_some_and(|it| *it.id == *user)
         };
-        let found = self.sessions.iter().filter(|(_, session)| is_it(session));
+        let found = self
+            .hub
+            .sessions
+            .iter()
+            .filter(|(_, session)| is_it(session));
         let sockets: Vec<u64> = found.map(|(socket, _)| *socket).collect();
         for socket in sockets {
             self.refuse(
@@ -187,13 +199,13 @@ impl Gateway {
     }
 
     fn subscribe(&mut self, socket: u64, subscribe: Subscribe) {
-        let Some(session) = self.sessions.get(&socket) else {
+        let Some(session) = self.hub.sessions.get(&socket) else {
             return;
         };
         let at = session.app;
         let app = self.app(at);
         let (ring, members_max) = (
-            ring_name(&app.id, &subscribe.channel),
+            ring_name(app, &subscribe.channel),
             app.limits.presence_members_max,
         );
         let info = subscribe.member.as_ref().map(|it| it.user_info.to_string());
@@ -225,7 +237,7 @@ impl Gateway {
             Ok(()) => {}
             // Its close follows, and counts down what was counted.
             Err(SendError::Gone) => {
-                if let Some(session) = self.sessions.get_mut(&socket) {
+                if let Some(session) = self.hub.sessions.get_mut(&socket) {
                     session.connection.forget(&subscribe.channel);
                 }
                 return;
@@ -235,7 +247,7 @@ impl Gateway {
                 return;
             }
         }
-        self.census.subscribe(&ring);
+        self.hub.census.subscribe(&ring);
         if is_presence {
             let members = self.members(&ring, members_max);
             let text = frame::subscription_succeeded(&subscribe.channel, Some(&members));
@@ -248,11 +260,11 @@ impl Gateway {
     }
 
     fn unsubscribe(&mut self, socket: u64, channel: &str) {
-        let Some(session) = self.sessions.get(&socket) else {
+        let Some(session) = self.hub.sessions.get(&socket) else {
             return;
         };
-        let ring = ring_name(&self.app(session.app).id, channel);
-        self.census.unsubscribe(&ring);
+        let ring = ring_name(self.app(session.app), channel);
+        self.hub.census.unsubscribe(&ring);
         // It is subscribed, or closing.
         let _ = self.worker.leave_channel(socket, ring.as_bytes());
     }
@@ -286,7 +298,8 @@ impl Gateway {
         CACHED_MAX.into_iter().find_map(|count_max| {
             let past = self.worker.history(ring.as_bytes(), None, count_max);
             past.unwrap_or_default().into_iter().rev().find_map(|past| {
-                let name = String::from_utf8(past.name?).ok()?;
+                let name = past.name.unwrap_or_else(|| UNNAMED.into());
+                let name = String::from_utf8(name).ok()?;
                 let data = String::from_utf8(past.data).ok()?;
                 let is_publishers = !name.starts_with("client-") && name != SUBSCRIPTION_COUNT;
                 is_publishers.then_some((name, data, past.id))
@@ -310,7 +323,7 @@ impl Gateway {
 
     /// A subscription that the engine does not make.
     fn undo(&mut self, socket: u64, channel: &str, text: &str) {
-        if let Some(session) = self.sessions.get_mut(&socket) {
+        if let Some(session) = self.hub.sessions.get_mut(&socket) {
             session.connection.forget(channel);
         }
         self.send(socket, &frame::error(Some(Code::OverQuota), text));

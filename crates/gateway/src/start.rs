@@ -4,18 +4,23 @@ use std::rc::Rc;
 
 use fermata_config::Source;
 use fermata_engine::websocket::{Callbacks, OriginPolicy, Route};
-use fermata_engine::{ChannelEvent, Server, Started};
+use fermata_engine::{ChannelEvent, Event, Server, Started, Worker};
+use fermata_io::Kernel;
+use fermata_pusher::App;
+use fermata_pusher::channel::{Access, ChannelName};
 use fermata_pusher::frame;
+use fermata_tls::Tls;
 use serde_json::Value;
 
-use crate::gateway::{Gateway, HANDLER_REQUESTS, HANDLER_SOCKETS};
+use crate::gateway::{HANDLER_REQUESTS, HANDLER_SOCKETS, Hub};
 use crate::names;
 use crate::settings::{Settings, SettingsError};
+use crate::sockets::UNNAMED;
 use crate::webhooks::Prepared;
 
 /// Room for an event's name and what workers tell each other.
-const EVENT_BYTES_MIN: usize = 64 * 1024;
-const EVENT_BYTES_MORE: usize = 4 * 1024;
+pub(crate) const EVENT_BYTES_MIN: usize = 64 * 1024;
+pub(crate) const EVENT_BYTES_MORE: usize = 4 * 1024;
 
 /// What a slow client may be behind, at least: the engine's default.
 const LOG_BYTES_MIN: usize = 256 * 1024;
@@ -63,13 +68,7 @@ pub fn run(settings: Settings) -> Result<i32, StartError> {
         server
             .websocket(&pattern, route(&settings))
             .map_err(|error| StartError::Setting(error.to_string()))?;
-        let apps: Vec<String> = settings.apps.iter().map(|app| app.id.clone()).collect();
-        server.note(&format!(
-            "Pusher protocol 7 at {}/app/KEY, its HTTP API at {}/apps/ID; applications: {}",
-            settings.path,
-            settings.path,
-            apps.join(", ")
-        ));
+        server.note(&pusher_note(&settings));
     }
     if settings.mercure.is_some() {
         server.note(&format!("Mercure at {}", fermata_mercure::PATH));
@@ -81,11 +80,63 @@ pub fn run(settings: Settings) -> Result<i32, StartError> {
         Started::Ended { exit_code, .. } => Ok(exit_code),
         // The hub has asked for none.
         Started::Companion(_) => Ok(0),
-        Started::Worker(mut worker) => {
-            worker.write_messages(write_message);
-            Ok(Gateway::new(worker, Rc::new(settings), prepared).run())
+        Started::Worker(worker) => Ok(serve(worker, open(settings, prepared))),
+    }
+}
+
+/// Serves until the worker stops; returns what the process should exit with.
+fn serve(
+    mut worker: Box<Worker<Tls<Kernel>>>,
+    open: impl FnOnce(&mut Worker<Tls<Kernel>>) -> Hub,
+) -> i32 {
+    let mut hub = open(&mut worker);
+    loop {
+        let due_ms = hub.due_ms(&mut worker);
+        worker.wake_at(due_ms);
+        let event = worker.next_event();
+        hub.handle(&mut worker, event);
+        if event == Event::Stop {
+            return worker.exit_code();
         }
     }
+}
+
+/// Makes the hub of a worker.
+pub(crate) fn open(
+    settings: Settings,
+    prepared: Prepared,
+) -> impl FnOnce(&mut Worker<Tls<Kernel>>) -> Hub {
+    move |worker| {
+        let settings = Rc::new(settings);
+        let writes = Rc::clone(&settings);
+        worker.write_messages(Box::new(move |event, out| {
+            write_message(&writes.apps, event, out)
+        }));
+        Hub::new(worker, settings, prepared)
+    }
+}
+
+pub(crate) fn pusher_note(settings: &Settings) -> String {
+    let apps: Vec<&str> = settings.apps.iter().map(|app| app.id.as_str()).collect();
+    format!(
+        "Pusher protocol 7 at {}/app/KEY, its HTTP API at {}/apps/ID; applications: {}",
+        settings.path,
+        settings.path,
+        apps.join(", ")
+    )
+}
+
+/// Bytes that a request of the hub's may have.
+pub(crate) fn body_bytes_max(settings: &Settings) -> usize {
+    let batch = settings.apps.iter().map(|app| app.limits.batch_events_max);
+    let update = settings.mercure.as_ref().map(|it| it.update_bytes_max);
+    let data_bytes = settings
+        .apps
+        .iter()
+        .map(|app| app.limits.event_data_bytes_max);
+    let events =
+        BODY_EVENTS * data_bytes.max().unwrap_or_default() * batch.max().unwrap_or_default();
+    events.max(BODY_ESCAPED * update.unwrap_or_default()) + BODY_BYTES_MORE
 }
 
 fn configure(server: &mut Server, settings: &Settings) -> Result<(), StartError> {
@@ -119,11 +170,10 @@ fn configure(server: &mut Server, settings: &Settings) -> Result<(), StartError>
         &LOG_BYTES_MIN.max(event_bytes).to_string(),
     )?;
     set("history_bytes_max", &settings.history_bytes_max.to_string())?;
-    let batch = settings.apps.iter().map(|app| app.limits.batch_events_max);
-    let update = settings.mercure.as_ref().map(|it| it.update_bytes_max);
-    let events = BODY_EVENTS * data_bytes * batch.max().unwrap_or(1);
-    let body_bytes = events.max(BODY_ESCAPED * update.unwrap_or_default()) + BODY_BYTES_MORE;
-    set("body_bytes_max", &body_bytes.to_string())?;
+    let body_bytes = body_bytes_max(settings).to_string();
+    set("body_bytes_max", &body_bytes)?;
+    // They are looked at as a whole.
+    set("body_memory_bytes_max", &body_bytes)?;
     set(
         "channels_per_hold_max",
         &settings.channels_per_connection_max().max(1).to_string(),
@@ -157,7 +207,7 @@ fn url(scheme: &str, address: &str) -> String {
 }
 
 /// Which pages may connect is up to each application.
-fn route(settings: &Settings) -> Route {
+pub(crate) fn route(settings: &Settings) -> Route {
     Route {
         handler: HANDLER_SOCKETS,
         callbacks: Callbacks {
@@ -174,27 +224,30 @@ fn route(settings: &Settings) -> Route {
 }
 
 /// What the subscribers of a channel get of what happens in it.
-fn write_message(event: &ChannelEvent<'_>, out: &mut Vec<u8>) -> bool {
+fn write_message(apps: &[App], event: &ChannelEvent<'_>, out: &mut Vec<u8>) -> bool {
     let ring_name = match *event {
         ChannelEvent::Message { channel, .. }
         | ChannelEvent::Join { channel, .. }
         | ChannelEvent::Leave { channel, .. } => Some(channel),
         ChannelEvent::Gap { channel } => channel,
     };
-    let channel = ring_name.and_then(|it| names::split(text(it)));
+    let channel = ring_name.and_then(|it| names::split(apps, text(it)));
     let channel = channel.map(|(_, channel)| channel);
+    // A program's clients may be present in any channel that it shares.
+    let has_members =
+        |it: &str| ChannelName::new(it).map(ChannelName::access) == Ok(Access::Presence);
     match (*event, channel) {
         (ChannelEvent::Message { id, name, data, .. }, Some(channel)) => {
-            let (name, id) = (text(name.unwrap_or_default()), std::str::from_utf8(id).ok());
+            let (name, id) = (name.map_or(UNNAMED, text), std::str::from_utf8(id).ok());
             frame::event(out, channel, name, text(data), id);
         }
-        (ChannelEvent::Join { data, .. }, Some(channel)) => {
+        (ChannelEvent::Join { data, .. }, Some(channel)) if has_members(channel) => {
             let Some((user, info)) = read_user(data) else {
                 return false;
             };
             out.extend_from_slice(frame::member_added(channel, &user, &info).as_bytes());
         }
-        (ChannelEvent::Leave { data, .. }, Some(channel)) => {
+        (ChannelEvent::Leave { data, .. }, Some(channel)) if has_members(channel) => {
             let Some((user, _)) = read_user(data) else {
                 return false;
             };
@@ -203,8 +256,8 @@ fn write_message(event: &ChannelEvent<'_>, out: &mut Vec<u8>) -> bool {
         (ChannelEvent::Gap { .. }, channel) => {
             out.extend_from_slice(frame::gap(channel).as_bytes());
         }
-        // It is in no channel of an application.
-        (_, None) => return false,
+        // It is in no channel of an application, or nobody is told of who comes to it.
+        _ => return false,
     }
     true
 }

@@ -47,34 +47,43 @@ impl Update {
     /// Reads what a publisher has sent.
     pub(crate) fn from_form(form: &Form) -> Result<Update, &'static str> {
         let topics: Vec<String> = form.all("topic").map(str::to_owned).collect();
-        if topics.is_empty() {
-            return Err("Missing \"topic\" parameter");
-        }
-        if topics.len() > TOPICS_MAX {
-            return Err("Too many \"topic\" parameters");
-        }
-        if topics.iter().any(|topic| !is_topic(topic)) {
-            return Err("Invalid \"topic\" parameter");
-        }
         let given = |name: &str| form.get(name).filter(|it| !it.is_empty());
-        let (id, kind) = (given("id"), given("type"));
-        let is_id = |id: &str| is_line(id) && !id.starts_with('#') && id != EARLIEST;
-        if !id.is_none_or(is_id) {
-            return Err("Invalid \"id\" parameter");
-        }
-        if !kind.is_none_or(is_line) {
-            return Err("Invalid \"type\" parameter");
-        }
         let retry = given("retry").map(str::parse::<u64>).transpose();
         let retry_ms = retry.map_err(|_| "Invalid \"retry\" parameter")?;
-        Ok(Update {
+        let update = Update {
             topics,
             is_private: form.get("private").is_some(),
-            id: id.map(str::to_owned),
-            kind: kind.map(str::to_owned),
+            id: given("id").map(str::to_owned),
+            kind: given("type").map(str::to_owned),
             retry_ms: retry_ms.filter(|&ms| ms > 0),
             data: form.get("data").unwrap_or_default().to_owned(),
-        })
+        };
+        update.check()?;
+        Ok(update)
+    }
+
+    /// Whether it may be published.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check(&self) -> Result<(), &'static str> {
+        if self.topics.is_empty() {
+            return Err("Missing \"topic\" parameter");
+        }
+        if self.topics.len() > TOPICS_MAX {
+            return Err("Too many \"topic\" parameters");
+        }
+        if self.topics.iter().any(|topic| !is_topic(topic)) {
+            return Err("Invalid \"topic\" parameter");
+        }
+        let is_id = |id: &str| is_line(id) && !id.starts_with('#') && id != EARLIEST;
+        if !self.id.as_deref().is_none_or(is_id) {
+            return Err("Invalid \"id\" parameter");
+        }
+        if !self.kind.as_deref().is_none_or(is_line) {
+            return Err("Invalid \"type\" parameter");
+        }
+        Ok(())
     }
 
     /// All but the data, as one line of text, to be kept beside it.

@@ -109,6 +109,8 @@ pub struct App {
     pub allowed_origins: Vec<String>,
     /// Whether subscribers are told how many they are (`pusher_internal:subscription_count`).
     pub counts_subscriptions: bool,
+    /// What stands in front of the names of its channels where others speak of them; `None`: nobody else does.
+    pub shared_prefix: Option<String>,
     /// Who is told of its channels.
     pub webhooks: Vec<Webhook>,
     /// The bounds.
@@ -143,6 +145,7 @@ impl App {
             client_events: ClientEvents::default(),
             allowed_origins: Vec::new(),
             counts_subscriptions: false,
+            shared_prefix: None,
             webhooks: Vec::new(),
             limits: Limits::default(),
         })

@@ -73,7 +73,7 @@ pub enum ChannelEvent<'a> {
 }
 
 /// Appends the text that sockets get of an event, once for all sockets of a worker. False: they get nothing.
-pub type WriteMessage = fn(event: &ChannelEvent<'_>, out: &mut Vec<u8>) -> bool;
+pub type WriteMessage = Box<dyn Fn(&ChannelEvent<'_>, &mut Vec<u8>) -> bool>;
 
 /// Decides which clients get what of one channel, for an embedder whose protocol says more than a channel's name: clients
 /// that get the same have one *view*, and everything is decided and written once per view and worker.
@@ -201,7 +201,7 @@ impl Encoder {
 
     fn own_message(&mut self, event: &ChannelEvent<'_>, out: &mut Vec<u8>) {
         self.payload.clear();
-        if let Some(write) = self.message
+        if let Some(write) = &self.message
             && write(event, &mut self.payload)
         {
             text_frame(&self.payload, out);

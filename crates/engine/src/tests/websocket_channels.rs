@@ -448,7 +448,7 @@ fn an_embedder_writes_messages_of_its_own() {
     let mut clients = Vec::new();
     let mut sockets = Vec::new();
     for (rig, user) in rigs.iter_mut().zip(["ann", "bob"]) {
-        rig.worker.write_messages(show);
+        rig.worker.write_messages(Box::new(show));
         clients.push(rig.socket("/ws"));
         rig.run();
         let socket = *rig.open.last().expect("it is open");

@@ -154,9 +154,9 @@ pub(super) fn given_id(name: &[u8]) -> Option<String> {
 }
 
 /// The listeners, as the engine asks them.
-pub(super) struct Shared(pub Rc<RefCell<Listeners>>);
+pub(super) struct Listening(pub Rc<RefCell<Listeners>>);
 
-impl Select for Shared {
+impl Select for Listening {
     fn select(&mut self, event: &ChannelEvent<'_>, views: &mut Vec<u64>) {
         let mut listeners = self.0.borrow_mut();
         let listeners = &mut *listeners;

@@ -7,6 +7,7 @@
 pub(crate) mod door;
 mod listeners;
 pub mod settings;
+mod shared;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -15,15 +16,15 @@ use fermata_engine::{HoldError, Message, PublishFailure, Since, ViewHold, ViewPa
 use fermata_mercure::request::{self, Outcome, Request, Subscribe};
 use fermata_mercure::subscription::{self, Filter, Info, Subscriber};
 use fermata_mercure::update::{EARLIEST, Update};
-use fermata_pusher::channel::{Access, ChannelName};
 
 use crate::gateway::Gateway;
-use crate::names::ring_name;
+use crate::names::UPDATES;
 use door::Door;
-use listeners::{Listeners, Shared};
+use listeners::{Listeners, Listening};
+use shared::Shared;
 
 /// The channel of all updates.
-const CHANNEL: &[u8] = b"mercure";
+const CHANNEL: &[u8] = UPDATES.as_bytes();
 
 const TEXT: &[u8] = b"text/plain; charset=utf-8";
 
@@ -64,10 +65,10 @@ impl Asked {
     }
 }
 
-impl Gateway {
+impl Gateway<'_> {
     /// Opens the door, before the first client comes.
     pub(crate) fn open_mercure(&mut self) {
-        let Some(settings) = self.settings.mercure.clone() else {
+        let Some(settings) = self.hub.settings.mercure.clone() else {
             return;
         };
         let mut listeners = Listeners::new(settings.templates_max);
@@ -76,9 +77,10 @@ impl Gateway {
             listeners.note(&update.id, update.name.as_deref().unwrap_or_default());
         }
         let listeners = Rc::new(RefCell::new(listeners));
-        let select = Box::new(Shared(Rc::clone(&listeners)));
+        let select = Box::new(Listening(Rc::clone(&listeners)));
         self.worker.select_from(CHANNEL, select);
-        self.mercure = Some(Door {
+        self.hub.mercure = Some(Door {
+            shared: Shared::of(&settings, &self.hub.settings.apps),
             settings: Rc::new(settings),
             listeners,
         });
@@ -86,7 +88,7 @@ impl Gateway {
 
     /// Answers a request that is Mercure's. False: it is not.
     pub(crate) fn on_mercure_request(&mut self) -> bool {
-        let Some(door) = &self.mercure else {
+        let Some(door) = &self.hub.mercure else {
             return false;
         };
         let settings = Rc::clone(&door.settings);
@@ -142,7 +144,7 @@ impl Gateway {
     }
 
     fn hold_subscriber(&mut self, handle: u64, subscribe: Subscribe, mut headers: Headers) {
-        let Some(door) = &self.mercure else {
+        let Some(door) = &self.hub.mercure else {
             return;
         };
         let (settings, listeners) = (Rc::clone(&door.settings), Rc::clone(&door.listeners));
@@ -232,7 +234,7 @@ impl Gateway {
 
     /// The engine's id of the update that a client calls by this one.
     fn place_of(&mut self, id: &str) -> String {
-        let Some(door) = &self.mercure else {
+        let Some(door) = &self.hub.mercure else {
             return id.to_owned();
         };
         let (known, newest) = {
@@ -257,23 +259,21 @@ impl Gateway {
     }
 
     fn take_update(&mut self, handle: u64, update: &Update, headers: Headers) {
-        match self.publish_update(update) {
-            Ok(id) => {
-                if let Some(app) = self
-                    .mercure
-                    .as_ref()
-                    .and_then(|it| it.settings.pusher_app.clone())
-                {
-                    self.tell_pusher(&app, update);
-                }
-                self.answer(handle, 200, Some(TEXT), &headers, id.as_bytes());
-            }
+        match self.publish_everywhere(update) {
+            Ok(id) => self.answer(handle, 200, Some(TEXT), &headers, id.as_bytes()),
             Err(PublishFailure::Misuse(text)) => self.refuse_request(handle, 413, &text, headers),
             Err(PublishFailure::Backpressure(_)) => {
                 let text = "The server is busy; publish again.";
                 self.refuse_request(handle, 503, text, headers);
             }
         }
+    }
+
+    /// Publishes an update, also to the channels that share its topics; returns its id.
+    pub(crate) fn publish_everywhere(&mut self, update: &Update) -> Result<String, PublishFailure> {
+        let id = self.publish_update(update)?;
+        self.tell_channels(update);
+        Ok(id)
     }
 
     /// Publishes an update; returns its id.
@@ -290,48 +290,36 @@ impl Gateway {
         })
     }
 
-    /// Brings an update to the channels of an application that are called as its topics.
-    fn tell_pusher(&mut self, app: &str, update: &Update) {
+    /// Brings an update to the channels that are called as its topics, where they are shared.
+    fn tell_channels(&mut self, update: &Update) {
+        let Some(shared) = self.hub.mercure.as_ref().and_then(|it| it.shared.clone()) else {
+            return;
+        };
+        let message = Message {
+            name: update.kind.as_deref().map(str::as_bytes),
+            data: update.data.as_bytes(),
+        };
         for topic in &update.topics {
-            let channel = match update.is_private {
-                true => format!("private-{topic}"),
-                false => topic.clone(),
-            };
-            let wanted = match update.is_private {
-                true => Access::Private,
-                false => Access::Public,
-            };
-            let access = ChannelName::new(&channel).map(ChannelName::access);
-            if access != Ok(wanted) {
+            let Some(channel) = shared.channel_of(topic, update.is_private) else {
                 continue;
-            }
-            let message = Message {
-                name: Some(update.kind.as_deref().unwrap_or("message").as_bytes()),
-                data: update.data.as_bytes(),
             };
-            let ring = ring_name(app, &channel);
-            if let Err(error) = self.worker.publish(ring.as_bytes(), message) {
-                let line = format!("an update does not reach a channel of Pusher's: {error}");
+            if let Err(error) = self.worker.publish(channel.as_bytes(), message) {
+                let line = format!("an update does not reach the channel of its topic: {error}");
                 self.worker.log(fermata_config::LogLevel::Warning, &line);
             }
         }
     }
 
-    /// Brings an event of an application's channel to the subscribers of the topic that is called as the channel.
-    pub(crate) fn tell_mercure(&mut self, app: &str, channel: &str, name: &str, data: &str) {
-        let settings = self.mercure.as_ref().map(|it| &it.settings);
-        if settings.and_then(|it| it.pusher_app.as_deref()) != Some(app) {
+    /// Brings an event of a channel to the subscribers of the topic that is called as the channel, where it is shared.
+    pub(crate) fn tell_mercure(&mut self, channel: &str, name: Option<&str>, data: &str) {
+        let shared = self.hub.mercure.as_ref().and_then(|it| it.shared.as_ref());
+        let Some((topic, is_private)) = shared.and_then(|it| it.topic_of(channel)) else {
             return;
-        }
-        let (topic, is_private) = match ChannelName::new(channel).map(ChannelName::access) {
-            Ok(Access::Public) => (channel, false),
-            Ok(Access::Private) => (channel.strip_prefix("private-").unwrap_or(channel), true),
-            _ => return,
         };
         let update = Update {
             topics: vec![topic.to_owned()],
             is_private,
-            kind: Some(name.to_owned()),
+            kind: name.map(str::to_owned),
             data: data.to_owned(),
             ..Update::default()
         };
@@ -342,7 +330,7 @@ impl Gateway {
     }
 
     fn list(&mut self, asked: &Asked, filter: &Filter, mut headers: Headers) {
-        let Some(door) = &self.mercure else {
+        let Some(door) = &self.hub.mercure else {
             return;
         };
         let subscribers_max = door.settings.subscribers_max;

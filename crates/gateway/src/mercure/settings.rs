@@ -48,6 +48,8 @@ pub struct MercureSettings {
     pub subscribers_max: usize,
     /// The Pusher application whose channels and these topics hear of each other.
     pub pusher_app: Option<String>,
+    /// What stands in front of the names of channels that hear of these topics, and these topics of them.
+    pub shared_prefix: Option<String>,
 }
 
 impl Default for MercureSettings {
@@ -64,6 +66,7 @@ impl Default for MercureSettings {
             templates_max: 10_000,
             subscribers_max: 16_384,
             pusher_app: None,
+            shared_prefix: None,
         }
     }
 }
@@ -90,6 +93,7 @@ pub(crate) struct Table {
     templates_max: Option<usize>,
     subscribers_max: Option<usize>,
     pusher_app: Option<String>,
+    shared_prefix: Option<String>,
 }
 
 impl Table {
@@ -121,6 +125,7 @@ impl Table {
         take(&mut settings.templates_max, self.templates_max);
         take(&mut settings.subscribers_max, self.subscribers_max);
         settings.pusher_app = self.pusher_app.or(settings.pusher_app.take());
+        settings.shared_prefix = self.shared_prefix.or(settings.shared_prefix.take());
         Ok(())
     }
 }
@@ -235,9 +240,15 @@ impl MercureSettings {
         Ok(())
     }
 
-    /// Checks what belongs together.
-    pub(crate) fn check(&self) -> Result<(), SettingsError> {
-        if self.hub.publisher.is_none() {
+    /// Checks what belongs together. `has_program`: a program publishes, and needs no token for that.
+    pub(crate) fn check(&self, has_program: bool) -> Result<(), SettingsError> {
+        if self.pusher_app.is_some() && self.shared_prefix.is_some() {
+            return Err(SettingsError::new(
+                "Mercure: pusher_app and shared_prefix exclude each other; give shared_prefix alone, the same as the application's"
+                    .to_owned(),
+            ));
+        }
+        if self.hub.publisher.is_none() && !has_program {
             return Err(SettingsError::new(
                 "Mercure: nobody could publish: set MERCURE_PUBLISHER_JWT_KEY, or publisher_key in [mercure]".to_owned(),
             ));
@@ -374,7 +385,7 @@ mod tests {
             ),
         ])
         .expect("settings");
-        settings.check().expect("settings");
+        settings.check(false).expect("settings");
         assert!(settings.hub.is_anonymous && settings.hub.has_subscriptions);
         assert_eq!(
             (settings.heartbeat_ms, settings.stream_ms_max),
@@ -405,8 +416,8 @@ mod tests {
             assert!(error.to_string().contains(word), "{error}");
         }
         let (settings, _) = of(&[("MERCURE_PUBLISHER_JWT_KEY", "a")]).expect("settings");
-        assert!(settings.check().is_err());
-        assert!(of(&[]).expect("settings").0.check().is_err());
+        assert!(settings.check(false).is_err());
+        assert!(of(&[]).expect("settings").0.check(false).is_err());
     }
 
     #[test]

@@ -17,7 +17,7 @@ use fermata_pusher::webhook::{Happening, Occupancy, Webhook, message};
 use super::inbox::Inbox;
 use super::journal::Belief;
 use super::kept::Kept;
-use crate::names::ring_name;
+use crate::names;
 
 /// Events of one post, and bytes of what clients have sent in it.
 const BATCH_EVENTS_MAX: usize = 50;
@@ -89,7 +89,7 @@ impl Sender {
     ) -> Sender {
         let timeout = Duration::from_millis(webhook.timeout_ms);
         Sender {
-            prefix: ring_name(&app.id, ""),
+            prefix: names::prefix(&app),
             poster: Poster::new(url, timeout),
             follower,
             read_place: 0,
