@@ -45,6 +45,7 @@ zend_class_entry *fermata_ce_bad_request, *fermata_ce_connection_closed, *fermat
 zend_class_entry *fermata_ce_cancelled, *fermata_ce_client_gone, *fermata_ce_queue_closed;
 zend_class_entry *fermata_ce_future, *fermata_ce_cancellation, *fermata_ce_mutex, *fermata_ce_semaphore, *fermata_ce_queue, *fermata_ce_pool;
 zend_class_entry *fermata_ce_hook;
+zend_class_entry *fermata_ce_pusher, *fermata_ce_webhook, *fermata_ce_webhook_event, *fermata_ce_mercure, *fermata_ce_mercure_algorithm;
 zend_class_entry *fermata_ce_jobs, *fermata_ce_job_failed, *fermata_ce_job_crashed, *fermata_ce_worker, *fermata_ce_poll;
 zend_class_entry *fermata_ce_client, *fermata_ce_frame, *fermata_ce_opcode, *fermata_ce_close_code;
 
@@ -168,6 +169,13 @@ static void register_classes(void)
 	fermata_publisher_init();
 	register_waiting_classes();
 	register_websocket_classes();
+	fermata_ce_webhook = register_class_Fermata_Pusher_Webhook();
+	fermata_ce_webhook_event = register_class_Fermata_Pusher_WebhookEvent();
+	fermata_ce_pusher = register_class_Fermata_Pusher();
+	fermata_pusher_init();
+	fermata_ce_mercure_algorithm = register_class_Fermata_Mercure_Algorithm();
+	fermata_ce_mercure = register_class_Fermata_Mercure();
+	fermata_mercure_init();
 	register_class_Fermata_WebSocket_Codec();
 	fermata_ce_client = register_class_Fermata_WebSocket_Client();
 	fermata_client_init();
@@ -233,6 +241,7 @@ PHP_MINIT_FUNCTION(fermata)
 PHP_MSHUTDOWN_FUNCTION(fermata)
 {
 	UNREGISTER_INI_ENTRIES();
+	fermata_mercure_shutdown();
 	return PHP_MSHUTDOWN(fermata_hooks)(SHUTDOWN_FUNC_ARGS_PASSTHRU);
 }
 

@@ -190,6 +190,28 @@ namespace Fermata {
         ): static {}
 
         /**
+         * Serves clients of the Pusher protocol, as Laravel Echo and pusher-js, without running PHP: their WebSockets at
+         * `$path/app/KEY`, and the HTTP API for backends at `$path/apps/ID`. May be called for several applications.
+         *
+         * Where the application has closures that decide who may subscribe, they are asked by POST at its paths for that.
+         *
+         * @param string $path what stands in front of the paths of the protocol, such as "/ws"; the same for all applications
+         * @param array $middleware list<callable> around the requests that ask who may subscribe; see use()
+         * @throws Exception\ConfigurationException when a value of the application cannot work
+         * @throws Exception\MisuseError when a path is taken, or run() was called
+         */
+        public function pusher(Pusher $pusher, string $path = '', array $middleware = []): static {}
+
+        /**
+         * Serves clients of Mercure at /.well-known/mercure without running PHP. The program publishes by mercure_publish(), or by
+         * Channel::publish() where the hub shares its channels.
+         *
+         * @throws Exception\ConfigurationException when a value of the hub cannot work, or there is one already
+         * @throws Exception\MisuseError when run() was called
+         */
+        public function mercure(Mercure $mercure): static {}
+
+        /**
          * Calls `$work` again and again, as a task that may wait, without arguments.
          *
          * The first time is one interval after the start. A run that takes longer than the interval is followed by the next
@@ -254,6 +276,131 @@ namespace Fermata {
          * @throws Exception\MisuseError when called twice, inside a Fiber, or outside the command line
          */
         public function run(): void {}
+    }
+
+    /**
+     * An application of the Pusher protocol, version 7: see Server::pusher().
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final class Pusher
+    {
+        public readonly string $appId;
+
+        public readonly string $key;
+
+        /**
+         * What is null has the default of `fermata hub`, which is Pusher's own bound or a larger one.
+         *
+         * @param string $appId what the HTTP API names it by
+         * @param string $key what clients name it by
+         * @param string $secret what signs for it
+         * @param string|null $sharedPrefix its channels are the program's: "news" is Channel::get($sharedPrefix . 'news'), and what
+         *        either publishes reaches the clients of both. Anybody with the key may then subscribe to all such channels whose
+         *        names do not go on with "private-" or "presence-". Default: nothing is shared.
+         * @param callable|null $authorize function (Request $request, string $channel): bool|array|Response|null, asked by POST at
+         *        $authorizePath whether a client may subscribe to a private or presence channel: true, or for presence
+         *        array{user_id: string|int, user_info?: mixed}. Default: the program's backend signs by itself.
+         * @param string $authorizePath the path where pages ask for that; `authEndpoint` of Echo and pusher-js
+         * @param callable|null $signIn function (Request $request): array|Response|null, asked by POST at $signInPath who the user is:
+         *        array{id: string|int, user_info?: mixed, watchlist?: list<string>}
+         * @param string $signInPath `userAuthentication.endpoint` of pusher-js
+         * @param array|null $allowedOrigins list<string> of hosts of pages that may connect, such as "*.example.com". Default: all.
+         * @param bool $clientEvents whether clients may send events to each other
+         * @param bool $subscriptionCounts whether subscribers are told how many they are
+         * @param array $webhooks list<Pusher\Webhook> that are told of its channels
+         * @throws Exception\MisuseError when a list has something else in it
+         */
+        public function __construct(
+            string $appId,
+            string $key,
+            #[\SensitiveParameter] string $secret,
+            ?string $sharedPrefix = null,
+            ?callable $authorize = null,
+            string $authorizePath = '/broadcasting/auth',
+            ?callable $signIn = null,
+            string $signInPath = '/broadcasting/user-auth',
+            ?array $allowedOrigins = null,
+            bool $clientEvents = true,
+            bool $subscriptionCounts = false,
+            array $webhooks = [],
+            ?int $connectionsMax = null,
+            ?int $messageBytesMax = null,
+            ?int $eventNameCharsMax = null,
+            ?int $eventDataBytesMax = null,
+            ?int $channelsPerEventMax = null,
+            ?int $batchEventsMax = null,
+            ?int $clientEventsPerSecond = null,
+            ?int $channelsPerConnectionMax = null,
+            ?int $presenceMembersMax = null,
+            ?int $userIdBytesMax = null,
+            ?int $userInfoBytesMax = null,
+            ?int $watchlistUsersMax = null,
+            ?int $clockWindowSeconds = null,
+        ) {}
+
+        /**
+         * Answers a page that asks whether it may subscribe (`socket_id`, `channel_name`), by the closure $authorize: what
+         * Server::pusher() routes to, for routes of the program's own. 403 when it may not, 400 when it has not said what it wants.
+         *
+         * @throws Exception\MisuseError when there is no such closure, or it has returned something else
+         */
+        public function answerAuthorization(Request $request): Response {}
+
+        /** Answers a page that asks who its user is (`socket_id`), by the closure $signIn; see answerAuthorization(). */
+        public function answerSignIn(Request $request): Response {}
+    }
+
+    /**
+     * A Mercure hub: see Server::mercure().
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final class Mercure
+    {
+        /**
+         * @param string|null $publisherKey secret, or public key as PEM, of the tokens of those who publish over HTTP. Default: only
+         *        the program publishes.
+         * @param Mercure\Algorithm $publisherAlgorithm how they are signed
+         * @param string|null $publisherJwksFile a file with a set of keys (JWKS) in place of $publisherKey
+         * @param string|null $subscriberKey the same of those who subscribe
+         * @param bool $anonymous whether clients without a token get public updates
+         * @param bool $subscriptions whether subscriptions are told, and can be asked for
+         * @param string $cookieName the cookie that may have the token
+         * @param array $corsOrigins list<string> of pages that may read, such as "https://*.example.com"
+         * @param array $publishOrigins list<string> of pages that may publish by the cookie
+         * @param int $heartbeatSeconds silence after which a comment is sent; 0 is never
+         * @param int $streamSeconds after so long a stream ends and its client comes back; 0 is never
+         * @param bool $position whether a subscriber is sent its position at once
+         * @param int|null $templatesMax different templates of the subscribers of one worker
+         * @param int|null $subscribersMax subscribers that are told about where $subscriptions is set
+         * @param string|null $sharedPrefix topics are the program's channels: public updates of the topic "news" are events of
+         *        Channel::get($sharedPrefix . 'news'), private ones of Channel::get($sharedPrefix . 'private-news'), and what either
+         *        publishes reaches the clients of both. With the prefix of an application of Pusher's, also its channels.
+         *        Default: nothing is shared.
+         * @throws Exception\MisuseError when a list has something else in it
+         */
+        public function __construct(
+            #[\SensitiveParameter] ?string $publisherKey = null,
+            Mercure\Algorithm $publisherAlgorithm = Mercure\Algorithm::HS256,
+            ?string $publisherJwksFile = null,
+            #[\SensitiveParameter] ?string $subscriberKey = null,
+            Mercure\Algorithm $subscriberAlgorithm = Mercure\Algorithm::HS256,
+            ?string $subscriberJwksFile = null,
+            bool $anonymous = false,
+            bool $subscriptions = false,
+            string $cookieName = 'mercureAuthorization',
+            array $corsOrigins = [],
+            array $publishOrigins = [],
+            int $heartbeatSeconds = 40,
+            int $streamSeconds = 0,
+            bool $position = true,
+            ?int $templatesMax = null,
+            ?int $subscribersMax = null,
+            ?string $sharedPrefix = null,
+        ) {}
     }
 
     /**
@@ -2492,6 +2639,92 @@ namespace Fermata\WebSocket {
 
         /** The TLS handshake failed. Never sent. */
         case TlsHandshake = 1015;
+    }
+}
+
+namespace Fermata\Pusher {
+    /**
+     * A URL that is told what happens to the channels of an application, as Pusher's webhooks do.
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final class Webhook
+    {
+        public readonly string $url;
+
+        public readonly ?array $events;
+
+        public readonly int $timeoutMs;
+
+        public readonly int $retrySeconds;
+
+        public readonly int $queueEventsMax;
+
+        /**
+         * @param string $url http:// or https://
+         * @param array|null $events list<WebhookEvent> of what is told. Default: everything.
+         * @param int $timeoutMs how long one attempt may take
+         * @param int $retrySeconds after which an event that was not taken is given up; 0: after one attempt
+         * @param int $queueEventsMax events that wait to be sent
+         * @throws \Fermata\Exception\MisuseError when $events has something else in it
+         */
+        public function __construct(
+            string $url,
+            ?array $events = null,
+            int $timeoutMs = 5000,
+            int $retrySeconds = 300,
+            int $queueEventsMax = 10000,
+        ) {}
+    }
+
+    /** What webhooks are told. */
+    enum WebhookEvent: string
+    {
+        case ChannelOccupied = 'channel_occupied';
+
+        /** Nobody has been subscribed for 3 seconds. */
+        case ChannelVacated = 'channel_vacated';
+
+        case MemberAdded = 'member_added';
+
+        case MemberRemoved = 'member_removed';
+
+        case ClientEvent = 'client_event';
+
+        case CacheMiss = 'cache_miss';
+
+        case SubscriptionCount = 'subscription_count';
+    }
+}
+
+namespace Fermata\Mercure {
+    /** How tokens are signed. */
+    enum Algorithm: string
+    {
+        case HS256 = 'HS256';
+
+        case HS384 = 'HS384';
+
+        case HS512 = 'HS512';
+
+        case RS256 = 'RS256';
+
+        case RS384 = 'RS384';
+
+        case RS512 = 'RS512';
+
+        case PS256 = 'PS256';
+
+        case PS384 = 'PS384';
+
+        case PS512 = 'PS512';
+
+        case ES256 = 'ES256';
+
+        case ES384 = 'ES384';
+
+        case EdDSA = 'EdDSA';
     }
 }
 

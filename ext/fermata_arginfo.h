@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: a90e9b148a267af25ea3b6073c99d7b6155c9992 */
+ * Stub hash: 0517fdc216e298e6c4ef59cdda506984780dd823 */
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_Fermata_delay, 0, 1, IS_VOID, 0)
 	ZEND_ARG_TYPE_INFO(0, seconds, IS_DOUBLE, 0)
@@ -104,6 +104,16 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Server_websocket, 
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, middleware, IS_ARRAY, 0, "[]")
 ZEND_END_ARG_INFO()
 
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Server_pusher, 0, 1, IS_STATIC, 0)
+	ZEND_ARG_OBJ_INFO(0, pusher, Fermata\\Pusher, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, path, IS_STRING, 0, "\'\'")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, middleware, IS_ARRAY, 0, "[]")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Server_mercure, 0, 1, IS_STATIC, 0)
+	ZEND_ARG_OBJ_INFO(0, mercure, Fermata\\Mercure, 0)
+ZEND_END_ARG_INFO()
+
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Server_every, 0, 2, IS_STATIC, 0)
 	ZEND_ARG_TYPE_INFO(0, seconds, IS_DOUBLE, 0)
 	ZEND_ARG_TYPE_INFO(0, work, IS_CALLABLE, 0)
@@ -127,6 +137,60 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Server_routes, 0, 
 ZEND_END_ARG_INFO()
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Server_run, 0, 0, IS_VOID, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Pusher___construct, 0, 0, 3)
+	ZEND_ARG_TYPE_INFO(0, appId, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO(0, key, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO(0, secret, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, sharedPrefix, IS_STRING, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, authorize, IS_CALLABLE, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, authorizePath, IS_STRING, 0, "\'/broadcasting/auth\'")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, signIn, IS_CALLABLE, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, signInPath, IS_STRING, 0, "\'/broadcasting/user-auth\'")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, allowedOrigins, IS_ARRAY, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, clientEvents, _IS_BOOL, 0, "true")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, subscriptionCounts, _IS_BOOL, 0, "false")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, webhooks, IS_ARRAY, 0, "[]")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, connectionsMax, IS_LONG, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, messageBytesMax, IS_LONG, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, eventNameCharsMax, IS_LONG, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, eventDataBytesMax, IS_LONG, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, channelsPerEventMax, IS_LONG, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, batchEventsMax, IS_LONG, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, clientEventsPerSecond, IS_LONG, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, channelsPerConnectionMax, IS_LONG, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, presenceMembersMax, IS_LONG, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, userIdBytesMax, IS_LONG, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, userInfoBytesMax, IS_LONG, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, watchlistUsersMax, IS_LONG, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, clockWindowSeconds, IS_LONG, 1, "null")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Pusher_answerAuthorization, 0, 1, Fermata\\Response, 0)
+	ZEND_ARG_OBJ_INFO(0, request, Fermata\\Request, 0)
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_Pusher_answerSignIn arginfo_class_Fermata_Pusher_answerAuthorization
+
+ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Mercure___construct, 0, 0, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, publisherKey, IS_STRING, 1, "null")
+	ZEND_ARG_OBJ_INFO_WITH_DEFAULT_VALUE(0, publisherAlgorithm, Fermata\\Mercure\\Algorithm, 0, "Fermata\\Mercure\\Algorithm::HS256")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, publisherJwksFile, IS_STRING, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, subscriberKey, IS_STRING, 1, "null")
+	ZEND_ARG_OBJ_INFO_WITH_DEFAULT_VALUE(0, subscriberAlgorithm, Fermata\\Mercure\\Algorithm, 0, "Fermata\\Mercure\\Algorithm::HS256")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, subscriberJwksFile, IS_STRING, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, anonymous, _IS_BOOL, 0, "false")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, subscriptions, _IS_BOOL, 0, "false")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, cookieName, IS_STRING, 0, "\'mercureAuthorization\'")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, corsOrigins, IS_ARRAY, 0, "[]")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, publishOrigins, IS_ARRAY, 0, "[]")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, heartbeatSeconds, IS_LONG, 0, "40")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, streamSeconds, IS_LONG, 0, "0")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, position, _IS_BOOL, 0, "true")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, templatesMax, IS_LONG, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, subscribersMax, IS_LONG, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, sharedPrefix, IS_STRING, 1, "null")
 ZEND_END_ARG_INFO()
 
 ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Jobs___construct, 0, 0, 0)
@@ -974,6 +1038,14 @@ ZEND_END_ARG_INFO()
 
 #define arginfo_class_Fermata_WebSocket_Frame___construct arginfo_class_Fermata_Jobs___construct
 
+ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Pusher_Webhook___construct, 0, 0, 1)
+	ZEND_ARG_TYPE_INFO(0, url, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, events, IS_ARRAY, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, timeoutMs, IS_LONG, 0, "5000")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, retrySeconds, IS_LONG, 0, "300")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, queueEventsMax, IS_LONG, 0, "10000")
+ZEND_END_ARG_INFO()
+
 ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Exception_ProtocolException_closeCode, 0, 0, Fermata\\WebSocket\\CloseCode, 0)
 ZEND_END_ARG_INFO()
 
@@ -999,12 +1071,18 @@ ZEND_METHOD(Fermata_Server, notFound);
 ZEND_METHOD(Fermata_Server, error);
 ZEND_METHOD(Fermata_Server, static);
 ZEND_METHOD(Fermata_Server, websocket);
+ZEND_METHOD(Fermata_Server, pusher);
+ZEND_METHOD(Fermata_Server, mercure);
 ZEND_METHOD(Fermata_Server, every);
 ZEND_METHOD(Fermata_Server, defer);
 ZEND_METHOD(Fermata_Server, jobs);
 ZEND_METHOD(Fermata_Server, onMessage);
 ZEND_METHOD(Fermata_Server, routes);
 ZEND_METHOD(Fermata_Server, run);
+ZEND_METHOD(Fermata_Pusher, __construct);
+ZEND_METHOD(Fermata_Pusher, answerAuthorization);
+ZEND_METHOD(Fermata_Pusher, answerSignIn);
+ZEND_METHOD(Fermata_Mercure, __construct);
 ZEND_METHOD(Fermata_Jobs, __construct);
 ZEND_METHOD(Fermata_Jobs, add);
 ZEND_METHOD(Fermata_Jobs, run);
@@ -1246,6 +1324,7 @@ ZEND_METHOD(Fermata_WebSocket_Client, lastPong);
 ZEND_METHOD(Fermata_WebSocket_Client, closeCode);
 ZEND_METHOD(Fermata_WebSocket_Client, closeReason);
 ZEND_METHOD(Fermata_WebSocket_Frame, __construct);
+ZEND_METHOD(Fermata_Pusher_Webhook, __construct);
 ZEND_METHOD(Fermata_Exception_ProtocolException, closeCode);
 
 
@@ -1276,12 +1355,28 @@ static const zend_function_entry class_Fermata_Server_methods[] = {
 	ZEND_ME(Fermata_Server, error, arginfo_class_Fermata_Server_error, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Server, static, arginfo_class_Fermata_Server_static, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Server, websocket, arginfo_class_Fermata_Server_websocket, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Server, pusher, arginfo_class_Fermata_Server_pusher, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Server, mercure, arginfo_class_Fermata_Server_mercure, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Server, every, arginfo_class_Fermata_Server_every, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Server, defer, arginfo_class_Fermata_Server_defer, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Server, jobs, arginfo_class_Fermata_Server_jobs, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Server, onMessage, arginfo_class_Fermata_Server_onMessage, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Server, routes, arginfo_class_Fermata_Server_routes, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Server, run, arginfo_class_Fermata_Server_run, ZEND_ACC_PUBLIC)
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Pusher_methods[] = {
+	ZEND_ME(Fermata_Pusher, __construct, arginfo_class_Fermata_Pusher___construct, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Pusher, answerAuthorization, arginfo_class_Fermata_Pusher_answerAuthorization, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Pusher, answerSignIn, arginfo_class_Fermata_Pusher_answerSignIn, ZEND_ACC_PUBLIC)
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Mercure_methods[] = {
+	ZEND_ME(Fermata_Mercure, __construct, arginfo_class_Fermata_Mercure___construct, ZEND_ACC_PUBLIC)
 	ZEND_FE_END
 };
 
@@ -1797,6 +1892,22 @@ static const zend_function_entry class_Fermata_WebSocket_CloseCode_methods[] = {
 };
 
 
+static const zend_function_entry class_Fermata_Pusher_Webhook_methods[] = {
+	ZEND_ME(Fermata_Pusher_Webhook, __construct, arginfo_class_Fermata_Pusher_Webhook___construct, ZEND_ACC_PUBLIC)
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Pusher_WebhookEvent_methods[] = {
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Mercure_Algorithm_methods[] = {
+	ZEND_FE_END
+};
+
+
 static const zend_function_entry class_Fermata_Exception_FermataException_methods[] = {
 	ZEND_FE_END
 };
@@ -1924,6 +2035,48 @@ static zend_class_entry *register_class_Fermata_Server(void)
 	zend_add_parameter_attribute(zend_hash_str_find_ptr(&class_entry->function_table, "__construct", sizeof("__construct") - 1), 10, ZSTR_KNOWN(ZEND_STR_SENSITIVEPARAMETER), 0);
 
 	zend_add_parameter_attribute(zend_hash_str_find_ptr(&class_entry->function_table, "__construct", sizeof("__construct") - 1), 12, ZSTR_KNOWN(ZEND_STR_SENSITIVEPARAMETER), 0);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Pusher(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata", "Pusher", class_Fermata_Pusher_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
+
+	zval property_appId_default_value;
+	ZVAL_UNDEF(&property_appId_default_value);
+	zend_string *property_appId_name = zend_string_init("appId", sizeof("appId") - 1, 1);
+	zend_declare_typed_property(class_entry, property_appId_name, &property_appId_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_STRING));
+	zend_string_release(property_appId_name);
+
+	zval property_key_default_value;
+	ZVAL_UNDEF(&property_key_default_value);
+	zend_string *property_key_name = zend_string_init("key", sizeof("key") - 1, 1);
+	zend_declare_typed_property(class_entry, property_key_name, &property_key_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_STRING));
+	zend_string_release(property_key_name);
+
+
+	zend_add_parameter_attribute(zend_hash_str_find_ptr(&class_entry->function_table, "__construct", sizeof("__construct") - 1), 2, ZSTR_KNOWN(ZEND_STR_SENSITIVEPARAMETER), 0);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Mercure(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata", "Mercure", class_Fermata_Mercure_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
+
+
+	zend_add_parameter_attribute(zend_hash_str_find_ptr(&class_entry->function_table, "__construct", sizeof("__construct") - 1), 0, ZSTR_KNOWN(ZEND_STR_SENSITIVEPARAMETER), 0);
+
+	zend_add_parameter_attribute(zend_hash_str_find_ptr(&class_entry->function_table, "__construct", sizeof("__construct") - 1), 3, ZSTR_KNOWN(ZEND_STR_SENSITIVEPARAMETER), 0);
 
 	return class_entry;
 }
@@ -3208,6 +3361,156 @@ static zend_class_entry *register_class_Fermata_WebSocket_CloseCode(void)
 	zval enum_case_TlsHandshake_value;
 	ZVAL_LONG(&enum_case_TlsHandshake_value, 1015);
 	zend_enum_add_case_cstr(class_entry, "TlsHandshake", &enum_case_TlsHandshake_value);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Pusher_Webhook(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata\\Pusher", "Webhook", class_Fermata_Pusher_Webhook_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
+
+	zval property_url_default_value;
+	ZVAL_UNDEF(&property_url_default_value);
+	zend_string *property_url_name = zend_string_init("url", sizeof("url") - 1, 1);
+	zend_declare_typed_property(class_entry, property_url_name, &property_url_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_STRING));
+	zend_string_release(property_url_name);
+
+	zval property_events_default_value;
+	ZVAL_UNDEF(&property_events_default_value);
+	zend_string *property_events_name = zend_string_init("events", sizeof("events") - 1, 1);
+	zend_declare_typed_property(class_entry, property_events_name, &property_events_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_ARRAY|MAY_BE_NULL));
+	zend_string_release(property_events_name);
+
+	zval property_timeoutMs_default_value;
+	ZVAL_UNDEF(&property_timeoutMs_default_value);
+	zend_string *property_timeoutMs_name = zend_string_init("timeoutMs", sizeof("timeoutMs") - 1, 1);
+	zend_declare_typed_property(class_entry, property_timeoutMs_name, &property_timeoutMs_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG));
+	zend_string_release(property_timeoutMs_name);
+
+	zval property_retrySeconds_default_value;
+	ZVAL_UNDEF(&property_retrySeconds_default_value);
+	zend_string *property_retrySeconds_name = zend_string_init("retrySeconds", sizeof("retrySeconds") - 1, 1);
+	zend_declare_typed_property(class_entry, property_retrySeconds_name, &property_retrySeconds_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG));
+	zend_string_release(property_retrySeconds_name);
+
+	zval property_queueEventsMax_default_value;
+	ZVAL_UNDEF(&property_queueEventsMax_default_value);
+	zend_string *property_queueEventsMax_name = zend_string_init("queueEventsMax", sizeof("queueEventsMax") - 1, 1);
+	zend_declare_typed_property(class_entry, property_queueEventsMax_name, &property_queueEventsMax_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG));
+	zend_string_release(property_queueEventsMax_name);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Pusher_WebhookEvent(void)
+{
+	zend_class_entry *class_entry = zend_register_internal_enum("Fermata\\Pusher\\WebhookEvent", IS_STRING, class_Fermata_Pusher_WebhookEvent_methods);
+
+	zval enum_case_ChannelOccupied_value;
+	zend_string *enum_case_ChannelOccupied_value_str = zend_string_init("channel_occupied", strlen("channel_occupied"), 1);
+	ZVAL_STR(&enum_case_ChannelOccupied_value, enum_case_ChannelOccupied_value_str);
+	zend_enum_add_case_cstr(class_entry, "ChannelOccupied", &enum_case_ChannelOccupied_value);
+
+	zval enum_case_ChannelVacated_value;
+	zend_string *enum_case_ChannelVacated_value_str = zend_string_init("channel_vacated", strlen("channel_vacated"), 1);
+	ZVAL_STR(&enum_case_ChannelVacated_value, enum_case_ChannelVacated_value_str);
+	zend_enum_add_case_cstr(class_entry, "ChannelVacated", &enum_case_ChannelVacated_value);
+
+	zval enum_case_MemberAdded_value;
+	zend_string *enum_case_MemberAdded_value_str = zend_string_init("member_added", strlen("member_added"), 1);
+	ZVAL_STR(&enum_case_MemberAdded_value, enum_case_MemberAdded_value_str);
+	zend_enum_add_case_cstr(class_entry, "MemberAdded", &enum_case_MemberAdded_value);
+
+	zval enum_case_MemberRemoved_value;
+	zend_string *enum_case_MemberRemoved_value_str = zend_string_init("member_removed", strlen("member_removed"), 1);
+	ZVAL_STR(&enum_case_MemberRemoved_value, enum_case_MemberRemoved_value_str);
+	zend_enum_add_case_cstr(class_entry, "MemberRemoved", &enum_case_MemberRemoved_value);
+
+	zval enum_case_ClientEvent_value;
+	zend_string *enum_case_ClientEvent_value_str = zend_string_init("client_event", strlen("client_event"), 1);
+	ZVAL_STR(&enum_case_ClientEvent_value, enum_case_ClientEvent_value_str);
+	zend_enum_add_case_cstr(class_entry, "ClientEvent", &enum_case_ClientEvent_value);
+
+	zval enum_case_CacheMiss_value;
+	zend_string *enum_case_CacheMiss_value_str = zend_string_init("cache_miss", strlen("cache_miss"), 1);
+	ZVAL_STR(&enum_case_CacheMiss_value, enum_case_CacheMiss_value_str);
+	zend_enum_add_case_cstr(class_entry, "CacheMiss", &enum_case_CacheMiss_value);
+
+	zval enum_case_SubscriptionCount_value;
+	zend_string *enum_case_SubscriptionCount_value_str = zend_string_init("subscription_count", strlen("subscription_count"), 1);
+	ZVAL_STR(&enum_case_SubscriptionCount_value, enum_case_SubscriptionCount_value_str);
+	zend_enum_add_case_cstr(class_entry, "SubscriptionCount", &enum_case_SubscriptionCount_value);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Mercure_Algorithm(void)
+{
+	zend_class_entry *class_entry = zend_register_internal_enum("Fermata\\Mercure\\Algorithm", IS_STRING, class_Fermata_Mercure_Algorithm_methods);
+
+	zval enum_case_HS256_value;
+	zend_string *enum_case_HS256_value_str = zend_string_init("HS256", strlen("HS256"), 1);
+	ZVAL_STR(&enum_case_HS256_value, enum_case_HS256_value_str);
+	zend_enum_add_case_cstr(class_entry, "HS256", &enum_case_HS256_value);
+
+	zval enum_case_HS384_value;
+	zend_string *enum_case_HS384_value_str = zend_string_init("HS384", strlen("HS384"), 1);
+	ZVAL_STR(&enum_case_HS384_value, enum_case_HS384_value_str);
+	zend_enum_add_case_cstr(class_entry, "HS384", &enum_case_HS384_value);
+
+	zval enum_case_HS512_value;
+	zend_string *enum_case_HS512_value_str = zend_string_init("HS512", strlen("HS512"), 1);
+	ZVAL_STR(&enum_case_HS512_value, enum_case_HS512_value_str);
+	zend_enum_add_case_cstr(class_entry, "HS512", &enum_case_HS512_value);
+
+	zval enum_case_RS256_value;
+	zend_string *enum_case_RS256_value_str = zend_string_init("RS256", strlen("RS256"), 1);
+	ZVAL_STR(&enum_case_RS256_value, enum_case_RS256_value_str);
+	zend_enum_add_case_cstr(class_entry, "RS256", &enum_case_RS256_value);
+
+	zval enum_case_RS384_value;
+	zend_string *enum_case_RS384_value_str = zend_string_init("RS384", strlen("RS384"), 1);
+	ZVAL_STR(&enum_case_RS384_value, enum_case_RS384_value_str);
+	zend_enum_add_case_cstr(class_entry, "RS384", &enum_case_RS384_value);
+
+	zval enum_case_RS512_value;
+	zend_string *enum_case_RS512_value_str = zend_string_init("RS512", strlen("RS512"), 1);
+	ZVAL_STR(&enum_case_RS512_value, enum_case_RS512_value_str);
+	zend_enum_add_case_cstr(class_entry, "RS512", &enum_case_RS512_value);
+
+	zval enum_case_PS256_value;
+	zend_string *enum_case_PS256_value_str = zend_string_init("PS256", strlen("PS256"), 1);
+	ZVAL_STR(&enum_case_PS256_value, enum_case_PS256_value_str);
+	zend_enum_add_case_cstr(class_entry, "PS256", &enum_case_PS256_value);
+
+	zval enum_case_PS384_value;
+	zend_string *enum_case_PS384_value_str = zend_string_init("PS384", strlen("PS384"), 1);
+	ZVAL_STR(&enum_case_PS384_value, enum_case_PS384_value_str);
+	zend_enum_add_case_cstr(class_entry, "PS384", &enum_case_PS384_value);
+
+	zval enum_case_PS512_value;
+	zend_string *enum_case_PS512_value_str = zend_string_init("PS512", strlen("PS512"), 1);
+	ZVAL_STR(&enum_case_PS512_value, enum_case_PS512_value_str);
+	zend_enum_add_case_cstr(class_entry, "PS512", &enum_case_PS512_value);
+
+	zval enum_case_ES256_value;
+	zend_string *enum_case_ES256_value_str = zend_string_init("ES256", strlen("ES256"), 1);
+	ZVAL_STR(&enum_case_ES256_value, enum_case_ES256_value_str);
+	zend_enum_add_case_cstr(class_entry, "ES256", &enum_case_ES256_value);
+
+	zval enum_case_ES384_value;
+	zend_string *enum_case_ES384_value_str = zend_string_init("ES384", strlen("ES384"), 1);
+	ZVAL_STR(&enum_case_ES384_value, enum_case_ES384_value_str);
+	zend_enum_add_case_cstr(class_entry, "ES384", &enum_case_ES384_value);
+
+	zval enum_case_EdDSA_value;
+	zend_string *enum_case_EdDSA_value_str = zend_string_init("EdDSA", strlen("EdDSA"), 1);
+	ZVAL_STR(&enum_case_EdDSA_value, enum_case_EdDSA_value_str);
+	zend_enum_add_case_cstr(class_entry, "EdDSA", &enum_case_EdDSA_value);
 
 	return class_entry;
 }

@@ -133,6 +133,11 @@
 #define FM_COMPANION_PROCESS_REPLACED 2
 
 /**
+ * Bytes that a signature has room for: a key, a colon and 64 digits.
+ */
+#define FM_AUTH_BYTES 160
+
+/**
  * `path`: `length` bytes (-1: all) from `offset` on.
  */
 #define FM_FILE_READ 1
@@ -862,6 +867,80 @@ typedef struct FmFile {
    */
   size_t asked_len;
 } FmFile;
+
+/**
+ * What is to be signed.
+ */
+typedef struct FmAuthOf {
+  /**
+   * The application's key.
+   */
+  struct FmStr key;
+  /**
+   * Its secret.
+   */
+  struct FmStr secret;
+  /**
+   * The connection.
+   */
+  struct FmStr socket_id;
+  /**
+   * What it wants to subscribe to; `ptr` NULL: a user signs in.
+   */
+  struct FmStr channel;
+  /**
+   * JSON of the user; `ptr` NULL for none.
+   */
+  struct FmStr data;
+} FmAuthOf;
+
+/**
+ * What an application of Pusher's has signed.
+ */
+typedef struct FmAuth {
+  /**
+   * Bytes used of `text`.
+   */
+  uint32_t len;
+  /**
+   * `KEY:SIGNATURE`.
+   */
+  char text[FM_AUTH_BYTES];
+} FmAuth;
+
+/**
+ * An update of Mercure.
+ */
+typedef struct FmUpdate {
+  /**
+   * Topics.
+   */
+  const struct FmStr *topics;
+  /**
+   * Their number.
+   */
+  size_t topics_len;
+  /**
+   * The data.
+   */
+  struct FmStr data;
+  /**
+   * The id that subscribers get; `ptr` NULL: the server's.
+   */
+  struct FmStr id;
+  /**
+   * The event's type; `ptr` NULL for none.
+   */
+  struct FmStr kind;
+  /**
+   * Milliseconds after which subscribers come back; -1 for none.
+   */
+  int64_t retry_ms;
+  /**
+   * Whether it is only for those whose token allows a topic.
+   */
+  bool is_private;
+} FmUpdate;
 
 /**
  * What is to be done. Which fields count is said at FM_FILE_*.
@@ -1731,6 +1810,49 @@ size_t fm_companion_memory_bytes_max(const struct FmCompanion *companion);
  * Frees it, before the process ends.
  */
 void fm_companion_free(struct FmCompanion *companion);
+
+/**
+ * Serves an application of the Pusher protocol: `app` is a JSON object with the keys of an `[[app]]` of `fermata hub`, `path`
+ * what stands in front of `/app` and `/apps`. FM_CONFIGURATION.
+ */
+uint32_t fm_server_pusher(struct FmServer *server,
+                          struct FmStr app,
+                          struct FmStr path,
+                          struct FmError *error);
+
+/**
+ * Serves Mercure: `mercure` is a JSON object with the keys of `[mercure]` of `fermata hub`. FM_CONFIGURATION.
+ */
+uint32_t fm_server_mercure(struct FmServer *server,
+                           struct FmStr mercure,
+                           struct FmError *error);
+
+/**
+ * Signs a subscription or a user's signing in. FM_PROTOCOL when the client has named no connection or channel;
+ * FM_CONFIGURATION when the application has no such key.
+ */
+uint32_t fm_pusher_sign(const struct FmAuthOf *of,
+                        struct FmAuth *out,
+                        struct FmError *error);
+
+/**
+ * Whether subscribers of a channel are told of each other, so that its subscription names a user.
+ */
+bool fm_pusher_has_members(struct FmStr channel);
+
+/**
+ * Whether `fm_server_mercure` was called.
+ */
+bool fm_worker_has_mercure(const struct FmWorker *worker);
+
+/**
+ * Publishes an update to subscribers of Mercure. `id` stays valid until the next call with this worker. FM_MISUSE,
+ * FM_BACKPRESSURE.
+ */
+uint32_t fm_mercure_publish(struct FmWorker *worker,
+                            const struct FmUpdate *update,
+                            struct FmStr *id,
+                            struct FmError *error);
 
 /**
  * Begins a job. Does it before returning when `user` is 0, behind those that it must not overtake, or when `worker` is

@@ -42,6 +42,7 @@ extern zend_class_entry *fermata_ce_cancelled, *fermata_ce_client_gone, *fermata
 extern zend_class_entry *fermata_ce_future, *fermata_ce_cancellation, *fermata_ce_mutex, *fermata_ce_semaphore, *fermata_ce_queue, *fermata_ce_pool;
 extern zend_class_entry *fermata_ce_hook;
 extern zend_class_entry *fermata_ce_jobs, *fermata_ce_job_failed, *fermata_ce_job_crashed, *fermata_ce_worker, *fermata_ce_poll;
+extern zend_class_entry *fermata_ce_pusher, *fermata_ce_webhook, *fermata_ce_webhook_event, *fermata_ce_mercure, *fermata_ce_mercure_algorithm;
 extern zend_class_entry *fermata_ce_client, *fermata_ce_frame, *fermata_ce_opcode, *fermata_ce_close_code;
 
 /* Strings that live as long as the module; never counted. */
@@ -432,6 +433,13 @@ bool fermata_event_message(zend_object *event, FmMessage *message);
 
 /* core/publisher.c */
 void fermata_publisher_init(void);
+/* sockets/pusher.c */
+void fermata_pusher_init(void);
+
+/* sockets/mercure.c */
+void fermata_mercure_init(void);
+void fermata_mercure_shutdown(void);
+
 /* sockets/client.c */
 void fermata_client_init(void);
 

@@ -34,7 +34,7 @@ ALLOWED = {
     "engine": {"cluster", "config", "hub", "io", "proto", "tls"},
     "edge": {"config", "engine", "grip", "io", "proto", "tls"},
     "gateway": {"config", "engine", "io", "mercure", "origin", "pusher", "tls"},
-    "ffi": {"config", "engine", "grip", "io", "origin", "proto", "tls"},
+    "ffi": {"config", "engine", "gateway", "grip", "io", "origin", "proto", "pusher", "tls"},
     "cli": {"edge", "engine", "gateway", "grip", "io", "load", "origin", "tls"},
 }
 

@@ -31,7 +31,10 @@ fn event_sources_of_node_hear_what_symfony_publishes() {
         std::fs::copy(scripts().join(name), folder.join(name)).expect("a file of ours");
     }
     install_node(&folder);
-    let url = format!("http://127.0.0.1:{}/.well-known/mercure", hub.port);
+    let url = format!(
+        "http://127.0.0.1:{}/.well-known/mercure",
+        hub.address().port()
+    );
     let mut page = Command::new("node")
         .arg(scripts().join("listen.mjs"))
         .arg(&folder)

@@ -1,13 +1,11 @@
 //! A running `fermata hub` that is set as the Mercure hub is, and what speaks to it.
 
-use std::net::{Ipv4Addr, SocketAddr};
-use std::process::{Child, Command, Stdio};
+use std::net::SocketAddr;
+use std::process::{Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use fermata_testkit::sse::Stream;
-use fermata_testkit::{
-    Connection, Directory, Response, Signal, command_path, free_port, send_signal, wait_until,
-};
+use fermata_testkit::{Connection, Directory, Listening, Response, command_path};
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value, json};
 
@@ -19,20 +17,9 @@ pub const WORKERS: &str = "3";
 pub const PATH: &str = "/.well-known/mercure";
 
 pub struct Hub {
-    child: Child,
-    pub port: u16,
+    process: Listening,
     /// The control socket is in it.
     _directory: Directory,
-}
-
-impl Drop for Hub {
-    fn drop(&mut self) {
-        // One that has ended may have left its number to another process.
-        if let Ok(None) = self.child.try_wait() {
-            send_signal(self.child.id(), Signal::Terminate);
-            let _ = self.child.wait();
-        }
-    }
 }
 
 pub fn now_s() -> u64 {
@@ -68,54 +55,39 @@ impl Hub {
     }
 
     pub fn start_with(directives: &str, arguments: &[&str]) -> Hub {
-        wait_until("a hub has started", || {
-            let directory = Directory::new();
-            let port = free_port();
-            let mut command = Command::new(command_path());
-            command
+        let directory = Directory::new();
+        let process = Listening::start(|port| {
+            // One that has ended may have left a socket.
+            let control = directory.join(&format!("control-{port}"));
+            Command::new(command_path())
                 .args(["hub", "--workers", WORKERS, "--control"])
-                .arg(format!("unix:{}", directory.join("control").display()))
+                .arg(format!("unix:{}", control.display()))
                 .args(arguments)
                 .env("MERCURE_PUBLISHER_JWT_KEY", SECRET)
                 .env("MERCURE_SUBSCRIBER_JWT_KEY", SECRET)
                 .env("MERCURE_EXTRA_DIRECTIVES", directives)
                 .env("SERVER_NAME", format!("http://localhost:{port}"))
                 .stdout(Stdio::null())
-                .stderr(Stdio::null());
-            let child = command.spawn().expect("our own program");
-            let mut hub = Hub {
-                child,
-                port,
-                _directory: directory,
-            };
-            // The port may be somebody else's by now: then it ends, and another one is tried.
-            wait_until("it listens, or has ended", || match hub.child.try_wait() {
-                Ok(Some(_)) => Some(false),
-                _ => std::net::TcpStream::connect(("127.0.0.1", port))
-                    .is_ok()
-                    .then_some(true),
-            })
-            .then_some(hub)
-        })
+                .stderr(Stdio::null())
+                .spawn()
+        });
+        Hub {
+            process,
+            _directory: directory,
+        }
     }
 
     pub fn address(&self) -> SocketAddr {
-        SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
+        self.process.address()
     }
 
     pub fn connect(&self) -> Connection {
-        Connection::open(self.address())
+        self.process.connect()
     }
 
     /// The processes that serve.
     pub fn workers(&self) -> Vec<u32> {
-        let pid = self.child.id();
-        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
-        children
-            .expect("it runs")
-            .split_whitespace()
-            .map(|pid| pid.parse().expect("a number"))
-            .collect()
+        self.process.children()
     }
 
     /// The path that subscribes to these topics.

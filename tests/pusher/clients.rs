@@ -7,7 +7,11 @@ use fermata_testkit::workspace_root;
 
 use crate::hub::{APPLICATION, Hub};
 
-fn talk(hub: &Hub) {
+/// The libraries talk through the hub, where there are any.
+pub fn talk(hub: &Hub) {
+    if !works("node", &["--version"]) || !works("npm", &["--version"]) {
+        return skipped("node or npm is not installed");
+    }
     let scripts = workspace_root().join("tests/pusher/clients");
     let folder = installed("pusher-node");
     std::fs::create_dir_all(&folder).expect("a folder in target/");
@@ -18,7 +22,7 @@ fn talk(hub: &Hub) {
     let output = Command::new("node")
         .arg(scripts.join("talk.mjs"))
         .arg(&folder)
-        .args([&hub.port.to_string(), APPLICATION])
+        .args([&hub.address().port().to_string(), APPLICATION])
         .output()
         .expect("it was tried before");
     assert!(output.status.success(), "{}", shown(&output));
@@ -28,9 +32,6 @@ fn talk(hub: &Hub) {
 
 #[test]
 fn the_libraries_of_pages_and_backends_talk() {
-    if !works("node", &["--version"]) || !works("npm", &["--version"]) {
-        return skipped("node or npm is not installed");
-    }
     talk(&Hub::start(&[]));
 }
 

@@ -1,14 +1,12 @@
 //! A running `fermata hub`, and what speaks to it.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use fermata_pusher::{App, auth};
 use fermata_testkit::websocket::Socket;
-use fermata_testkit::{
-    Connection, Response, Signal, command_path, free_port, send_signal, wait_until,
-};
+use fermata_testkit::{Connection, Listening, Response, Server, command_path, workspace_root};
 use serde_json::{Value, json};
 
 /// The application of all tests.
@@ -17,20 +15,17 @@ pub const APPLICATION: &str = "1:app-key:0123456789abcdef";
 /// So many workers that two clients are mostly not in the same.
 pub const WORKERS: &str = "3";
 
-pub struct Hub {
-    child: Child,
-    pub port: u16,
-    pub app: App,
+/// What serves.
+enum Runs {
+    /// `fermata hub`.
+    Alone(Listening),
+    /// A program, beside its own routes.
+    Beside(Server),
 }
 
-impl Drop for Hub {
-    fn drop(&mut self) {
-        // One that has ended may have left its number to another process.
-        if let Ok(None) = self.child.try_wait() {
-            send_signal(self.child.id(), Signal::Terminate);
-            let _ = self.child.wait();
-        }
-    }
+pub struct Hub {
+    runs: Runs,
+    pub app: App,
 }
 
 fn program() -> Command {
@@ -72,39 +67,40 @@ impl Hub {
         Hub::wait(|port| command.env("REVERB_SERVER_PORT", port.to_string()).spawn())
     }
 
-    /// Starts it at a free port, which may be somebody else's by then: it ends, and another one is tried.
-    fn wait(mut start: impl FnMut(u16) -> std::io::Result<Child>) -> Hub {
+    /// Starts a program of `tests/fixtures` that serves the same application.
+    pub fn beside(fixture: &str) -> Hub {
+        let script = workspace_root().join("tests/fixtures").join(fixture);
+        Hub::of(Runs::Beside(Server::builder(script).workers(3).start()))
+    }
+
+    fn wait(start: impl FnMut(u16) -> std::io::Result<Child>) -> Hub {
+        Hub::of(Runs::Alone(Listening::start(start)))
+    }
+
+    fn of(runs: Runs) -> Hub {
         let mut parts = APPLICATION.split(':');
         let mut next = || parts.next().expect("three parts");
         let app = App::new(next(), next(), next()).expect("an application");
-        wait_until("a hub has started", || {
-            let port = free_port();
-            let child = start(port).expect("our own program");
-            let app = app.clone();
-            let mut hub = Hub { child, port, app };
-            wait_until("it listens, or has ended", || match hub.child.try_wait() {
-                Ok(Some(_)) => Some(false),
-                _ => std::net::TcpStream::connect(("127.0.0.1", port))
-                    .is_ok()
-                    .then_some(true),
-            })
-            .then_some(hub)
-        })
+        Hub { runs, app }
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        match &self.runs {
+            Runs::Alone(process) => process.address(),
+            Runs::Beside(server) => server.address(),
+        }
     }
 
     pub fn connect(&self) -> Connection {
-        Connection::open(SocketAddr::from((Ipv4Addr::LOCALHOST, self.port)))
+        Connection::open(self.address())
     }
 
     /// The processes that serve.
     pub fn workers(&self) -> Vec<u32> {
-        let pid = self.child.id();
-        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
-        children
-            .expect("it runs")
-            .split_whitespace()
-            .map(|pid| pid.parse().expect("a number"))
-            .collect()
+        match &self.runs {
+            Runs::Alone(process) => process.children(),
+            Runs::Beside(server) => server.worker_pids().into_values().collect(),
+        }
     }
 
     /// A client whose connection is established.

@@ -1,8 +1,9 @@
-//! `fermata hub` with clients that speak Pusher: libraries as they are, and bytes.
+//! `fermata hub`, and a program in its place, with clients that speak Pusher: libraries as they are, and bytes.
 
 mod clients;
 mod hub;
 mod killed;
 mod messages;
+mod program;
 mod watching;
 mod webhooks;

@@ -16,6 +16,7 @@
 mod abi;
 mod body;
 mod companion;
+mod doors;
 mod file;
 mod file_call;
 mod grip;
@@ -35,6 +36,7 @@ mod ws_client;
 pub use abi::*;
 pub use body::*;
 pub use companion::*;
+pub use doors::*;
 pub use file::*;
 pub use grip::*;
 pub use publisher::*;

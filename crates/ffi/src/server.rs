@@ -6,11 +6,13 @@ use std::sync::OnceLock;
 use fermata_config::{LogLevel, Settings, Source, effective, table};
 use fermata_engine::files::StaticOptions;
 use fermata_engine::{Frames, Server, Started};
+use fermata_gateway::Doors;
 
 use crate::abi::{
     FM_CONFIGURATION, FM_INTERNAL, FM_MISUSE, FmError, FmStr, NOTHING, ask, guard, put,
 };
 use crate::companion::FmCompanion;
+use crate::doors;
 use crate::grip;
 use crate::worker::FmWorker;
 
@@ -22,6 +24,8 @@ pub const FM_SOURCE_CODE: u32 = 2;
 /// A server that does not run yet.
 pub struct FmServer {
     pub(crate) server: Server,
+    /// What is spoken beside the program's routes; `None` = nothing.
+    pub(crate) doors: Option<Doors>,
 }
 
 /// Which process `fm_server_start` has returned in.
@@ -109,7 +113,10 @@ pub extern "C" fn fm_server_new() -> Option<Box<FmServer>> {
     ask(NOTHING, None, |()| {
         let mut server = Server::new();
         server.allow_cluster();
-        Some(Box::new(FmServer { server }))
+        Some(Box::new(FmServer {
+            server,
+            doors: None,
+        }))
     })
 }
 
@@ -393,6 +400,10 @@ pub extern "C" fn fm_server_start(
         if front.as_ref().is_some_and(|front| !front.can_verify()) {
             server.server.warn("grip_url has no key, so requests of the edge cannot be told from others: their clients are held here");
         }
+        let opening = match server.doors.take() {
+            Some(doors) => Some(doors::open(doors, &mut server.server)?),
+            None => None,
+        };
         let started = server
             .server
             .start()
@@ -400,7 +411,7 @@ pub extern "C" fn fm_server_start(
         let start = match started {
             Started::Worker(worker) => {
                 let worker_index = u32::from(worker.index());
-                let worker = Some(Box::new(FmWorker::new(*worker, front)));
+                let worker = Some(Box::new(FmWorker::new(*worker, front, opening)));
                 FmStart {
                     worker,
                     worker_index,

@@ -89,6 +89,7 @@ pub extern "C" fn fm_ws_resume(worker: Option<&mut FmWorker>, socket: u64) {
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_worker_wake_at(worker: Option<&mut FmWorker>, due_ms: u64) {
     ask(worker, (), |worker| {
+        worker.wake_ms = due_ms;
         worker.worker.wake_at(due_ms);
     })
 }

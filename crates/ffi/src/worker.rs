@@ -9,6 +9,7 @@ use fermata_engine::{
     Detail, EXIT_RETIRED, Event, Hold, HoldError, Left, Member, MembersError, Message, Past,
     PublishFailure, RequestView, Worker,
 };
+use fermata_gateway::{Hub, Opening};
 use fermata_io::Kernel;
 use fermata_tls::{ClientCertificate, Tls};
 
@@ -63,6 +64,10 @@ pub struct FmWorker {
     handle: u64,
     /// Edges in front; `None` = there are none.
     pub(crate) grip: Option<Box<Grip>>,
+    /// Clients of Pusher and Mercure; `None` = neither is spoken.
+    pub(crate) hub: Option<Box<Hub>>,
+    /// When C wants to be woken, as it has said to `fm_worker_wake_at`.
+    pub(crate) wake_ms: u64,
     members: Vec<Member>,
     members_out: Vec<FmMember>,
     past: Vec<Past>,
@@ -73,9 +78,15 @@ pub struct FmWorker {
 }
 
 impl FmWorker {
-    pub(crate) fn new(mut worker: Worker<Tls<Kernel>>, front: Option<Front>) -> FmWorker {
+    pub(crate) fn new(
+        mut worker: Worker<Tls<Kernel>>,
+        front: Option<Front>,
+        opening: Option<Opening>,
+    ) -> FmWorker {
         FmWorker {
             grip: front.map(|front| Grip::begin(front, &mut worker)),
+            hub: opening.map(|opening| Box::new(opening.begin(&mut worker))),
+            wake_ms: u64::MAX,
             worker,
             handle: 0,
             members: Vec::new(),
@@ -84,6 +95,26 @@ impl FmWorker {
             past_out: Vec::new(),
             text: Vec::new(),
             client: None,
+        }
+    }
+
+    /// The next event that is C's.
+    fn next_event(&mut self) -> Event {
+        let Some(hub) = &mut self.hub else {
+            return self.worker.next_event();
+        };
+        loop {
+            let due_ms = hub.due_ms(&mut self.worker);
+            self.worker.wake_at(due_ms.min(self.wake_ms));
+            let event = self.worker.next_event();
+            if hub.handle(&mut self.worker, event) {
+                continue;
+            }
+            if event == Event::Wake {
+                // C asks anew after each.
+                self.wake_ms = u64::MAX;
+            }
+            return event;
         }
     }
 
@@ -245,7 +276,7 @@ pub struct FmPast {
 pub extern "C" fn fm_next_event(worker: Option<&mut FmWorker>, event: Option<&mut FmEvent>) -> u32 {
     guard(worker.zip(event), None, |(worker, event)| {
         worker.handle = 0;
-        let next = worker.worker.next_event();
+        let next = worker.next_event();
         let kind = match next {
             Event::Stop => {
                 if let Some(grip) = &worker.grip {
@@ -509,13 +540,15 @@ pub extern "C" fn fm_publish(
     error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
     guard(worker.zip(message), error, |(worker, message)| {
-        let worker = &mut worker.worker;
+        let message = lend_message(message);
         let published = worker
-            .publish_except(channel.bytes(), lend_message(message), except)
+            .worker
+            .publish_except(channel.bytes(), message, except)
             .map_err(|failure| match failure {
                 PublishFailure::Misuse(message) => (FM_MISUSE, message),
                 PublishFailure::Backpressure(message) => (FM_BACKPRESSURE, message),
             })?;
+        worker.tell_doors(channel.bytes(), &message);
         put(id, id_of(published.as_str()));
         Ok(())
     })

@@ -2,10 +2,9 @@
 
 declare(strict_types=1);
 
-// The functions that FrankenPHP has, for scripts that run under Fermata\FrankenPhp\Worker.
+// The functions that FrankenPHP has, for scripts that run under Fermata\FrankenPhp\Worker; mercure_publish() is the extension's.
 
 use Fermata\FrankenPhp\Worker;
-use Fermata\{Channel, Event};
 
 if (!function_exists('frankenphp_handle_request')) {
     define('FRANKENPHP_LOG_LEVEL_DEBUG', -4);
@@ -46,27 +45,6 @@ if (!function_exists('frankenphp_handle_request')) {
         };
         $line = "$name: $message" . ($context === [] ? '' : ' ' . json_encode($context, JSON_PARTIAL_OUTPUT_ON_ERROR | JSON_UNESCAPED_SLASHES));
         fwrite(STDERR, preg_replace('/[\x00-\x1f\x7f]+/', ' ', $line) . "\n");
-    }
-
-    /**
-     * Publishes to the channels of these names, whose clients a route holds; `$private` has no meaning here, since the route
-     * that holds a client decides who may listen.
-     *
-     * @param string|list<string> $topics
-     */
-    function mercure_publish(
-        string|array $topics,
-        string $data = '',
-        bool $private = false,
-        ?string $id = null,
-        ?string $type = null,
-        ?int $retry = null,
-    ): string {
-        $published = '';
-        foreach ((array) $topics as $topic) {
-            $published = (string) Channel::get($topic)->publish(new Event($data, $type));
-        }
-        return $id ?? $published;
     }
 }
 
