@@ -3,6 +3,7 @@
 mod clients;
 mod hub;
 mod killed;
+mod members;
 mod messages;
 mod program;
 mod watching;

@@ -1,0 +1,104 @@
+//! Whatever tabs come and go in whatever order, a user is added once and removed once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use fermata_testkit::websocket::Item;
+use fermata_testkit::{Random, wait_until};
+use serde_json::{Value, json};
+
+use crate::hub::{Client, Hub, data_of, json_of};
+
+const USERS: usize = 4;
+const STEPS: usize = 60;
+const CHANNEL: &str = "presence-a";
+
+/// How long is waited for another event before something else is done.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Who watches the channel, and what was told of each user.
+struct Observer {
+    client: Client,
+    /// In their order: whether the user was added.
+    told: BTreeMap<String, Vec<bool>>,
+}
+
+impl Observer {
+    /// Reads what has come.
+    fn look(&mut self) {
+        while let Some(item) = self.client.socket.try_next(LOOK) {
+            let Item::Frame(frame) = item else {
+                panic!("the observer was closed");
+            };
+            let event = json_of(&String::from_utf8_lossy(&frame.payload));
+            let is_added = match event["event"].as_str() {
+                Some("pusher_internal:member_added") => true,
+                Some("pusher_internal:member_removed") => false,
+                _ => continue,
+            };
+            let user = data_of(&event)["user_id"].clone();
+            let user = user.as_str().expect("text").to_owned();
+            self.told.entry(user).or_default().push(is_added);
+        }
+    }
+
+    /// Waits until those are present by what was told, and nobody else.
+    fn expect(&mut self, present: &BTreeSet<String>) {
+        wait_until("the members are who is there", || {
+            self.look();
+            let last = |told: &Vec<bool>| told.last() == Some(&true);
+            let members = self.told.iter().filter(|(_, told)| last(told));
+            let members: BTreeSet<String> = members.map(|(user, _)| user.clone()).collect();
+            (members == *present).then_some(())
+        });
+    }
+}
+
+#[test]
+fn a_user_is_added_once_and_removed_once() {
+    let hub = Hub::start(&[]);
+    let mut random = Random::from_environment();
+    let mut client = hub.client();
+    let seen: Value = client.subscribe(&hub, CHANNEL, Some("observer"));
+    assert_eq!(seen["presence"]["count"], 1);
+    let told = BTreeMap::new();
+    let mut observer = Observer { client, told };
+    let mut tabs: Vec<(String, Client)> = Vec::new();
+    for step in 0..STEPS {
+        if tabs.is_empty() || random.within(0..5) < 3 {
+            let user = format!("user{}", random.within(0..USERS));
+            let mut tab = hub.client();
+            tab.subscribe(&hub, CHANNEL, Some(&user));
+            tabs.push((user, tab));
+        } else {
+            let at = random.within(0..tabs.len());
+            let (user, mut tab) = tabs.swap_remove(at);
+            if random.within(0..2) == 0 {
+                tab.say("pusher:unsubscribe", &json!({"channel": CHANNEL}));
+                // It goes on being connected, and may come back.
+                tab.say("pusher:ping", &json!({}));
+                while tab.next()["event"] != "pusher:pong" {}
+                if random.within(0..2) == 0 {
+                    tab.subscribe(&hub, CHANNEL, Some(&user));
+                    tabs.push((user, tab));
+                }
+            }
+        }
+        observer.look();
+        if step % 20 == 19 {
+            let present = tabs.iter().map(|(user, _)| user.clone()).collect();
+            observer.expect(&present);
+        }
+    }
+    tabs.clear();
+    observer.expect(&BTreeSet::new());
+    assert!(!observer.told.is_empty());
+    for (user, told) in &observer.told {
+        let turns = told.iter().enumerate();
+        let is_alternating = turns
+            .into_iter()
+            .all(|(at, is_added)| *is_added == (at % 2 == 0));
+        assert!(is_alternating, "{user}: {told:?}");
+        assert_eq!(told.last(), Some(&false), "{user}: {told:?}");
+    }
+}
