@@ -11,7 +11,7 @@ export FERMATA_EXTENSION := $(CURDIR)/build/fermata.so
 CARGO_TEST := cargo test --locked --quiet --no-fail-fast
 
 .DEFAULT_GOAL := all
-.PHONY: all site chat crowd test release lint bench bench-chat bench-json bench-files bench-fibers bench-restart bench-counts bench-edge bench-held bench-million bench-million-edge bench-websocket soak soak-edge soak-isolation soak-leaving soak-trust soak-trust-valgrind attack clean help setup generate test-rust test-phpt test-docs \
+.PHONY: all site chat chat-https crowd test release lint bench bench-chat bench-json bench-files bench-fibers bench-restart bench-counts bench-edge bench-held bench-http2 bench-million bench-million-edge bench-websocket soak soak-edge soak-isolation soak-leaving soak-trust soak-trust-valgrind attack clean help setup generate test-rust test-phpt test-docs \
 	test-server test-io test-loom test-php84 test-php85 test-versions test-release test-systemd test-scripts test-chat test-browser test-wordpress test-bench test-generated test-leak test-revolt test-http2 test-php test-editor test-frameworks test-monitoring fuzz
 
 all: ## Build build/fermata.so and build/fermata
@@ -22,6 +22,11 @@ chat: ## Build, then serve the chat at http://127.0.0.1:8000
 	@scripts/setup.sh chat
 	@scripts/build-ext.sh
 	exec build/fermata serve --extension $(FERMATA_EXTENSION) examples/chat/server.php
+
+chat-https: ## The same at https://localhost:8443, over HTTP/2 with the development certificate
+	@scripts/setup.sh chat
+	@scripts/build-ext.sh
+	FERMATA_HTTP2=on FERMATA_TLS_DEVELOPMENT=on CHAT_ORIGIN=https://localhost:8443 exec build/fermata serve --extension $(FERMATA_EXTENSION) --listen https://localhost:8443 examples/chat/server.php
 
 crowd: ## 10,000 held clients join the chat that `make chat` serves, for a minute; CLIENTS=1000 are fewer, CHAT=http://HOST:PORT is another
 	@scripts/build-ext.sh
@@ -72,6 +77,11 @@ bench-held: ## Measure what a held client costs, beside Pushpin where it is inst
 	@scripts/setup.sh bench
 	@scripts/build-ext.sh
 	python3 -m bench held
+
+bench-http2: ## Measure small JSON over HTTP/2 and TLS, and handshakes, beside nginx, Go and Node; about six minutes
+	@scripts/setup.sh bench
+	@scripts/build-ext.sh
+	python3 -m bench http2
 
 bench-edge: ## Measure the edge beside Pushpin, where it is installed; about nine minutes
 	@scripts/setup.sh bench
@@ -213,6 +223,7 @@ test-bench: all ## A quick run of the benchmark, to see that it still works
 	python3 -m bench websocket --quick --peers fermata node-ws
 	python3 -m bench held --quick
 	python3 -m bench edge --quick
+	python3 -m bench http2 --quick
 	python3 -m bench million --quick
 	python3 -m bench million --quick --server edge
 	python3 -m bench soak --quick --out build/bench/quick

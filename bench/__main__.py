@@ -16,6 +16,7 @@ SUITES = {
     "fibers": "bench.suites.fibers.main",
     "frameworks": "bench.suites.frameworks.main",
     "held": "bench.suites.held.main",
+    "http2": "bench.suites.http2.main",
     "leaving": "bench.suites.crowd.leaving",
     "million": "bench.suites.crowd.million",
     "readme": "bench.readme",

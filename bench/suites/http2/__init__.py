@@ -1,0 +1,1 @@
+"""HTTP/2 and TLS beside other servers."""
