@@ -19,6 +19,7 @@ VERSION = "25.10.1"
 SIDES = {
     "server": "`Server::websocket()`, epoll",
     "server-io_uring": "`Server::websocket()`, io_uring",
+    "server-http2": "`Server::websocket()` over HTTP/2, epoll",
     "client": "`Fermata\\WebSocket\\Client`",
 }
 REQUIRED = ("server", "server-io_uring")

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs the Autobahn Testsuite against the server on both io drivers and against Fermata\WebSocket\Client, and keeps a summary of
+# Runs the Autobahn Testsuite against the server on both io drivers, over HTTP/2 (RFC 8441, by a proxy in Node) and against Fermata\WebSocket\Client, and keeps a summary of
 # what it says in tests/conformance/autobahn.json and docs/conformance.md. Takes about an hour.
 #
-#   scripts/autobahn.sh [server|server-io_uring|client]… [--cases PATTERN[,PATTERN…]]
+#   scripts/autobahn.sh [server|server-io_uring|server-http2|client]… [--cases PATTERN[,PATTERN…]]
 #
 # Without --cases all are run; with it the summary is printed and not kept.
 # The suite needs Python 2.7: AUTOBAHN_PYTHON names it (default: pyenv's). It is installed into AUTOBAHN_DIR
@@ -21,19 +21,19 @@ sides=()
 cases='*'
 while [ $# -gt 0 ]; do
     case $1 in
-        server | server-io_uring | client) sides+=("$1") ;;
+        server | server-io_uring | server-http2 | client) sides+=("$1") ;;
         --cases)
             cases=${2:?--cases needs a pattern, such as 1.*,7.*}
             shift
             ;;
         *)
-            echo "autobahn: unknown argument $1; use server, server-io_uring, client or --cases" >&2
+            echo "autobahn: unknown argument $1; use server, server-io_uring, server-http2, client or --cases" >&2
             exit 1
             ;;
     esac
     shift
 done
-[ ${#sides[@]} -gt 0 ] || sides=(server server-io_uring client)
+[ ${#sides[@]} -gt 0 ] || sides=(server server-io_uring server-http2 client)
 
 python=${AUTOBAHN_PYTHON:-$(find "${PYENV_ROOT:-$HOME/.pyenv}/versions" -maxdepth 3 -path '*/2.7.*/bin/python' 2>/dev/null | head -n 1)}
 if [ -z "$python" ] || ! "$python" -c 'import sys; sys.exit(sys.version_info[:2] != (2, 7))' 2>/dev/null; then
@@ -61,12 +61,15 @@ from autobahntestsuite.wstest import run; run()" "$@"
 }
 
 started=
+proxy=
 end() {
-    if [ -n "$started" ]; then
-        kill "$started" 2>/dev/null || true
-        wait "$started" 2>/dev/null || true
-    fi
+    local one
+    for one in $proxy $started; do
+        kill "$one" 2>/dev/null || true
+        wait "$one" 2>/dev/null || true
+    done
     started=
+    proxy=
 }
 trap end EXIT
 
@@ -90,10 +93,15 @@ for side in "${sides[@]}"; do
     log=$dir/$side.log
     if [ "$side" != client ]; then
         io=epoll
-        [ "$side" = server ] || io=${side#server-}
-        FERMATA_LISTEN=http://127.0.0.1:0 FERMATA_IO=$io "$php" -n -d "extension=$extension" tests/conformance/echo.php >"$log" 2>&1 &
+        [ "$side" != server-io_uring ] || io=io_uring
+        FERMATA_LISTEN=http://127.0.0.1:0 FERMATA_HTTP2=on FERMATA_IO=$io "$php" -n -d "extension=$extension" tests/conformance/echo.php >"$log" 2>&1 &
         started=$!
         address=$(wait_for "$log" '127\.0\.0\.1:[0-9]+')
+        if [ "$side" = server-http2 ]; then
+            node tests/conformance/over_http2.mjs "$address" >"$dir/$side-proxy.log" 2>&1 &
+            proxy=$!
+            address=$(wait_for "$dir/$side-proxy.log" '127\.0\.0\.1:[0-9]+')
+        fi
         cat >"$dir/$side.json" <<JSON
 {"outdir": "$dir/$side", "cases": [$quoted], "exclude-cases": [], "exclude-agent-cases": {},
  "servers": [{"agent": "$agent", "url": "ws://$address/"}]}
