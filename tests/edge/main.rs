@@ -24,6 +24,7 @@ mod figures;
 mod files;
 mod filtering;
 mod heartbeats;
+mod http2;
 mod hygiene;
 mod journal;
 mod leaving;

@@ -46,6 +46,7 @@ impl Own {
             command.args([name, &format!("127.0.0.1:{port}")]);
         }
         command.args(arguments).current_dir(folder.path());
+        command.env("FERMATA_HTTP2", "on");
         command.stdout(Stdio::null()).stderr(log);
         let own = Self {
             child: command.spawn().expect("our own program"),

@@ -29,6 +29,8 @@ pub(crate) enum Timer {
     Body(u64),
     /// Unix sockets may have room for connections.
     Room,
+    /// Connections of HTTP/2 to origins are broken, or stand for those that wait.
+    Carriers,
     /// Idle connections to origins are looked through.
     Pool,
     /// The routes file is looked at.

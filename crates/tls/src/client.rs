@@ -32,6 +32,8 @@ pub struct ClientOptions {
     pub is_insecure: bool,
     /// Begin every connection with a full handshake.
     pub never_resumes: bool,
+    /// Offer HTTP/2 before HTTP/1.1 (ALPN); which of them it is says [`Tls::protocol`](crate::Tls::protocol).
+    pub offers_http2: bool,
     /// What errors call these options.
     pub names: ClientNames,
 }
@@ -88,7 +90,10 @@ pub fn client_config(options: &ClientOptions) -> Result<Arc<ClientConfig>, LoadE
             builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(own)))
         }
     };
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    if options.offers_http2 {
+        config.alpn_protocols.push(b"h2".to_vec());
+    }
+    config.alpn_protocols.push(b"http/1.1".to_vec());
     if options.never_resumes {
         config.resumption = rustls::client::Resumption::disabled();
     }

@@ -107,6 +107,11 @@ impl<D: Driver> Tls<D> {
         Ok(())
     }
 
+    /// The application protocol (ALPN) that a connection's handshake has come to. `None`: none, or there is no session.
+    pub fn protocol(&self, fd: Fd) -> Option<&[u8]> {
+        self.sessions.get(&fd)?.protocol()
+    }
+
     /// The driver inside, for what has no session.
     pub fn inner_mut(&mut self) -> &mut D {
         &mut self.inner

@@ -498,6 +498,14 @@ impl Session {
         kind == Some(HandshakeKind::Resumed)
     }
 
+    /// The application protocol (ALPN) that both ends have agreed on.
+    pub fn protocol(&self) -> Option<&[u8]> {
+        match &self.conn {
+            Conn::Server(conn) => conn.alpn_protocol(),
+            Conn::Client(conn) => conn.alpn_protocol(),
+        }
+    }
+
     pub fn peer_certificate(&self) -> Option<&CertificateDer<'static>> {
         match &self.conn {
             Conn::Server(conn) => conn.peer_certificates()?.first(),

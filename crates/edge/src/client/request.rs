@@ -7,6 +7,9 @@ use fermata_engine::RequestView;
 use fermata_grip::over_http;
 use fermata_io::Peer;
 
+/// What gRPC's media types begin with.
+const GRPC_MEDIA_TYPE: &[u8] = b"application/grpc";
+
 /// A request as its client sent it.
 #[derive(Debug)]
 pub(crate) struct ClientRequest {
@@ -132,6 +135,16 @@ impl ClientRequest {
             })
     }
 
+    /// Whether it is a call of gRPC, whose bodies are conversations: both go on at the same time.
+    pub fn is_grpc(&self) -> bool {
+        let media = self.header("content-type").unwrap_or_default();
+        let rest = media
+            .split_at_checked(GRPC_MEDIA_TYPE.len())
+            .filter(|(start, _)| start.eq_ignore_ascii_case(GRPC_MEDIA_TYPE))
+            .map(|(_, rest)| rest.first());
+        matches!(rest, Some(None | Some(b'+' | b';' | b' ')))
+    }
+
     pub fn is_head(&self) -> bool {
         self.method == b"HEAD"
     }
@@ -212,6 +225,27 @@ mod tests {
             assert!(request(types).has_events(), "{types:?}");
         }
         assert!(!request(&["application/websocket-events2", "text/plain"]).has_events());
+    }
+
+    #[test]
+    fn calls_of_grpc_are_known() {
+        let is_grpc = |media: &str| {
+            let mut request = ClientRequest::forgotten();
+            let media = media.as_bytes().to_vec();
+            request.headers = vec![(b"Content-Type".to_vec(), media)];
+            request.is_grpc()
+        };
+        for media in [
+            "application/grpc",
+            "Application/gRPC+proto",
+            "application/grpc; x=y",
+        ] {
+            assert!(is_grpc(media), "{media}");
+        }
+        // Browsers' own, which is no conversation.
+        for media in ["application/grpc-web", "application/grp", "text/plain", ""] {
+            assert!(!is_grpc(media), "{media}");
+        }
     }
 
     #[test]

@@ -55,6 +55,8 @@ pub struct Target {
     pub insecure: bool,
     /// The host it is asked for.
     pub host: Option<String>,
+    /// It is spoken to in HTTP/2: over TLS if it agrees (ALPN), otherwise in any case.
+    pub http2: bool,
     /// Channels that everybody held through it is subscribed to; the route's prefix is not added.
     pub subscriptions: Vec<String>,
     /// WebSockets are served over HTTP.
@@ -103,6 +105,7 @@ impl Target {
             trust_connect_host: false,
             insecure: false,
             host: None,
+            http2: false,
             subscriptions: Vec::new(),
             over_http: false,
             one_event: false,
@@ -134,6 +137,14 @@ impl Target {
                 "insecure" => target.insecure = true,
                 "host" if text.is_empty() => return Err(wrong(name, &text, "give a host")),
                 "host" => target.host = Some(text),
+                "http2" if !target.speaks_http() => {
+                    return Err(wrong(
+                        name,
+                        &text,
+                        "give it to a target of HTTP: HOST:PORT or unix/PATH",
+                    ));
+                }
+                "http2" => target.http2 = true,
                 "sub" if text.is_empty() => return Err(wrong(name, &text, "give a channel")),
                 "sub" => target.subscriptions.push(text),
                 "over_http" => target.over_http = true,
@@ -227,6 +238,11 @@ impl Target {
             ));
         }
         Ok(target)
+    }
+
+    /// Whether requests to it go over a connection of HTTP.
+    fn speaks_http(&self) -> bool {
+        matches!(self.origin, Origin::Host { .. } | Origin::Unix(_))
     }
 
     /// Whether it is one of ZHTTP, of which there is a limited number.

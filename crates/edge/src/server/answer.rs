@@ -20,11 +20,17 @@ const TOO_LARGE: &str = "Request too large to accept GRIP instruct.";
 impl Edge {
     /// Goes on with what the origin has said.
     pub(super) fn take(&mut self, talk: &mut Talk, said: Vec<Said>) -> Step {
-        let is_whole = matches!(said.last(), Some(Said::End { .. }));
+        let has_trailers = |said: &Said| matches!(said, Said::Trailers(_));
+        let is_whole =
+            matches!(said.last(), Some(Said::End { .. })) && !said.iter().any(has_trailers);
         for said in said {
             let step = match said {
                 Said::Head(head) => self.on_head(talk, head, is_whole),
                 Said::Body(piece) => self.on_body(talk, piece),
+                Said::Trailers(trailers) => {
+                    talk.trailers = trailers;
+                    Step::Goes
+                }
                 Said::Upgraded(bytes) => self.on_frames(talk, bytes),
                 Said::End { is_reusable } => {
                     self.release_wire(talk, is_reusable);
@@ -431,7 +437,12 @@ impl Edge {
                     }
                 }
                 None => {
-                    if self.worker.end_stream(handle).is_err() {
+                    let trailers = std::mem::take(&mut talk.trailers);
+                    let ended = match trailers.is_empty() {
+                        true => self.worker.end_stream(handle),
+                        false => self.worker.end_stream_with(handle, trailers),
+                    };
+                    if ended.is_err() {
                         self.worker.drop_stream(handle);
                     }
                     self.forget_request(handle);

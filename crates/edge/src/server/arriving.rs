@@ -33,6 +33,11 @@ impl Edge {
             body: Vec::new(),
             file: None,
         };
+        if collecting.source.request.is_grpc() && collecting.may_stream() {
+            // Its client may wait for the answer before it goes on.
+            self.ask_collected(handle, collecting, false);
+            return;
+        }
         self.collecting.insert(handle, Box::new(collecting));
         self.collect_on(handle);
     }

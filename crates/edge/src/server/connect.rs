@@ -28,9 +28,13 @@ impl Edge {
         if let Origin::Zhttp(spec) = &target.origin {
             return self.open_stream(talk, target, spec);
         }
+        let may_speak_http2 = self.may_speak_http2(talk, target);
+        if may_speak_http2 && may_reuse && self.join_carrier(talk, target)? {
+            return Ok(());
+        }
         // Who has waited goes on with the request as it is written, and with what is left of its time.
         let waited = talk.waits.take();
-        if waited.is_none() {
+        if matches!(waited, None | Some(Wait::Carrier(_))) {
             self.write_request(talk, target)?;
         }
         talk.is_connected = false;
@@ -43,6 +47,7 @@ impl Edge {
             None => now_ms + self.limits.connect_ms,
         };
         if may_reuse && let Some(wire) = self.take_idle(talk) {
+            self.end_opening(talk);
             talk.wire = wire;
             talk.is_reused = true;
             talk.is_connected = true;
@@ -73,6 +78,10 @@ impl Edge {
                 // A connection over a Unix socket stands at once.
                 talk.is_connected = true;
                 talk.due_ms = now_ms + self.limits.response_ms;
+                if may_speak_http2 {
+                    talk.wire = wire;
+                    return self.become_carrier(talk, target);
+                }
                 wire
             }
             Origin::Test | Origin::Files(_) | Origin::Zhttp(_) | Origin::ZhttpReq(_) => {
@@ -153,8 +162,12 @@ impl Edge {
             true => Some(server_name(&talk.source, target, host)?),
             false => None,
         };
+        let offers_http2 = self.may_speak_http2(talk, target);
         let config = match target.is_tls {
-            true => Some(self.authority.config(target).map_err(Unopened::Target)?),
+            true => {
+                let config = self.authority.config(target, offers_http2);
+                Some(config.map_err(Unopened::Target)?)
+            }
             false => None,
         };
         let mut failure = Unopened::Target(String::new());

@@ -39,6 +39,7 @@ use crate::timers::{Timer, Timers};
 use crate::upstream::authority::Authority;
 use crate::upstream::folders::Folders;
 use crate::upstream::forward::Rewriting;
+use crate::upstream::http2::Carriers;
 use crate::upstream::place::Place;
 use crate::upstream::resolve::Resolver;
 use crate::upstream::room::Rooms;
@@ -96,6 +97,8 @@ pub(super) struct Edge {
     pub asking: HashMap<u64, u64>,
     pub wires: HashMap<u64, WireUse>,
     pub pool: Pool<Place, u64>,
+    /// Those of HTTP/2.
+    pub carriers: Carriers,
     pub resolver: Resolver,
     /// Wires of `WireUse::Names`.
     pub bells: usize,
@@ -197,6 +200,7 @@ impl Edge {
             asking: HashMap::new(),
             wires: HashMap::new(),
             pool: Pool::new(PoolLimits::default()),
+            carriers: Carriers::new(prepared.settings.origin_streams_max),
             resolver: Resolver::default(),
             bells: 0,
             sessions: HashMap::new(),
@@ -294,10 +298,11 @@ impl Edge {
     }
 
     fn count_open(&self) -> EdgeOpen {
+        let idle = self.pool.len() + self.carriers.idle();
         EdgeOpen {
             requests: self.talks.len().max(self.asking.len()) + self.sharing.len(),
-            connections: self.wires.len() - self.pool.len() - self.bells,
-            idle: self.pool.len(),
+            connections: self.wires.len() - idle - self.bells,
+            idle,
             sessions: self.sessions.len() + self.sockjs.len(),
             bodies: self.collecting.len() + self.temporaries.len() + self.uploads.len(),
         }
@@ -505,7 +510,8 @@ impl Edge {
             match timer {
                 Timer::Talks => {
                     self.check_talks(now_ms);
-                    if !self.talks.is_empty() {
+                    self.check_carriers(now_ms);
+                    if !self.talks.is_empty() || !self.carriers.is_empty() {
                         self.watch_talks();
                     }
                 }
@@ -520,6 +526,7 @@ impl Edge {
                         self.watch_pool(now_ms);
                     }
                 }
+                Timer::Carriers => self.on_carriers_due(),
                 Timer::Check(rule, target) => self.on_check_due(rule, target),
                 Timer::Seats => self.on_seats_due(),
                 Timer::Room => self.on_room(),

@@ -21,6 +21,7 @@ mod files;
 mod filtering;
 mod gone;
 mod hold;
+mod http2;
 mod items;
 mod journal;
 mod jsonp;

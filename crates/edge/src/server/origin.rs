@@ -13,6 +13,7 @@ use crate::client::source::{Owner, Source};
 use crate::fastcgi;
 use crate::routes::Origin;
 use crate::server::edge::Edge;
+use crate::server::http2::REFUSALS_MAX;
 use crate::upstream::codec::Codec;
 use crate::upstream::folders::Filed;
 use crate::upstream::reply::Phase;
@@ -201,6 +202,7 @@ impl Edge {
     pub(super) fn on_wire(&mut self, event: WireEvent) {
         match self.wires.get(&event.wire) {
             Some(&WireUse::Talk(id)) => self.with_talk(id, |edge, talk| edge.on_talk(talk, event)),
+            Some(WireUse::Carrier) => self.on_carrier(event),
             Some(WireUse::Names) => self.on_names(event.wire),
             // An idle connection has nothing to say but its end. That it can be written to is no news.
             Some(WireUse::Idle(place)) if event.readable || event.hangup => {
@@ -225,6 +227,14 @@ impl Edge {
             if event.writable {
                 talk.is_connected = true;
                 talk.due_ms = self.worker.now_ms() + self.limits.response_ms;
+                let table = Rc::clone(&talk.source.table);
+                let rule = table.routes.rules().get(talk.source.rule);
+                if let Some(target) = rule.and_then(|rule| rule.targets.get(talk.source.target))
+                    && self.has_chosen_http2(talk, target)
+                    && let Err(failure) = self.become_carrier(talk, target)
+                {
+                    return self.retry(talk, Failure::Connect, failure.reason());
+                }
             }
         }
         self.pump(talk)
@@ -234,6 +244,9 @@ impl Edge {
     pub(super) fn pump(&mut self, talk: &mut Talk) -> Step {
         if talk.stream.is_some() {
             return self.pump_stream(talk);
+        }
+        if talk.http2.is_some() {
+            return self.pump_carrier(talk, false);
         }
         if talk.wire == 0 || !talk.is_connected {
             return Step::Goes;
@@ -293,8 +306,8 @@ impl Edge {
                 }
                 outcome.map_err(|error| error.to_string())
             }
-            // It has no connection.
-            Codec::Zhttp(_) => Ok(()),
+            // It has no connection of its own.
+            Codec::Zhttp(_) | Codec::Http2 => Ok(()),
         };
         if self.take(talk, said) == Step::Over {
             return Step::Over;
@@ -339,12 +352,22 @@ impl Edge {
 
     /// Tries once more where that can do no harm; otherwise the client is told.
     pub(super) fn retry(&mut self, talk: &mut Talk, failure: Failure, reason: &str) -> Step {
+        let was_on_carrier = talk.http2.is_some();
+        if failure == Failure::TimeOut
+            && let Some(on) = &talk.http2
+        {
+            let since_ms = self.worker.now_ms().saturating_sub(self.limits.response_ms);
+            self.carriers.suspect(on.wire, since_ms);
+        }
+        if failure == Failure::NoResponse && was_on_carrier {
+            talk.refusals += 1;
+        }
         let sent = Sent {
             // An idle connection that ends without a byte was closed before it had the request, as good as always; events
             // are worth more than the rest of that doubt, and the next connection is a fresh one.
             is_idempotent: talk.source.request.is_idempotent()
                 || matches!(talk.purpose, Purpose::Events(None)),
-            is_reused: talk.is_reused,
+            is_reused: talk.is_reused && talk.refusals <= REFUSALS_MAX,
             is_replayable: talk.arriving.as_ref().is_none_or(|it| !it.has_begun),
         };
         let has_tried = talk.wire != 0;
@@ -354,7 +377,8 @@ impl Edge {
             return self.on_frames_end(talk);
         }
         // An idle connection that was just closed says nothing about the target.
-        let is_stale = failure == Failure::NoResponse && talk.is_reused;
+        let is_stale =
+            failure == Failure::Unprocessed || (failure == Failure::NoResponse && talk.is_reused);
         // Nor does one address of several.
         let has_more = failure.is_unsent() && !talk.addresses.is_empty();
         let is_its_fault = !is_stale && failure != Failure::Name;
@@ -381,11 +405,16 @@ impl Edge {
         if failure.is_unsent() && !has_more {
             self.next_target(talk);
         }
-        self.open(talk, failure.is_unsent())
+        // The next one is for all that have lost this one.
+        self.open(talk, failure.is_unsent() || was_on_carrier)
     }
 
     /// The response is complete: its connection may serve another request.
     pub(super) fn release_wire(&mut self, talk: &mut Talk, is_reusable: bool) {
+        if talk.http2.is_some() {
+            self.leave_carrier(talk);
+            return;
+        }
         // A FastCGI program's process serves one connection: it would wait here for the next request of this worker while
         // others wait for a process.
         let is_fastcgi = matches!(talk.codec, Codec::FastCgi(_));
@@ -418,6 +447,8 @@ impl Edge {
             self.wires.remove(&wire);
             self.worker.close_wire(wire);
         }
+        self.leave_carrier(talk);
+        self.end_opening(talk);
         if let Some(question) = talk.question.take() {
             self.services.forget(question);
         }
@@ -431,7 +462,10 @@ impl Edge {
             .talks
             .iter()
             .filter(|(_, talk)| {
-                let has_begun = talk.wire != 0 || talk.waits.is_some() || talk.stream.is_some();
+                let has_begun = talk.wire != 0
+                    || talk.waits.is_some()
+                    || talk.stream.is_some()
+                    || talk.http2.is_some();
                 // Another worker answers a poll when there is something to say, and its connection ends when it does.
                 let may_wait = matches!(talk.purpose, Purpose::Worker) && talk.is_connected;
                 let is_late =

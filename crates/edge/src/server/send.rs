@@ -130,6 +130,9 @@ impl Edge {
         if talk.stream.is_some() {
             return self.flush_stream(talk);
         }
+        if talk.http2.is_some() {
+            return self.pump_carrier(talk, false);
+        }
         if talk.wire == 0 || talk.is_sent() {
             return Step::Goes;
         }
@@ -186,7 +189,7 @@ impl Edge {
             talk.out.clear();
             talk.sent = 0;
             match (&talk.codec, read) {
-                (Codec::Http(_) | Codec::Zhttp(_), _) => talk.out = piece,
+                (Codec::Http(_) | Codec::Zhttp(_) | Codec::Http2, _) => talk.out = piece,
                 (Codec::FastCgi(_), 0) => fastcgi::Request::body_end(&mut talk.out),
                 (Codec::FastCgi(_), _) => fastcgi::Request::body(&mut talk.out, &piece),
             }

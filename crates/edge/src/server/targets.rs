@@ -54,6 +54,7 @@ impl Edge {
     /// A conversation goes on with the next target.
     pub(super) fn next_target(&mut self, talk: &mut Talk) {
         self.leave_target(talk);
+        self.end_opening(talk);
         talk.addresses.clear();
         talk.source.target = talk.targets.pop().unwrap_or(usize::MAX);
     }

@@ -168,6 +168,7 @@ settings! {
     origin_connect_timeout_ms: u64 = "10000", SOME, None, "Time that a connection to a backend has until it stands, or the next target is tried.";
     origin_response_timeout_ms: u64 = "60000", SOME, None, "Time that a backend has to take more of a request, and then to begin its response; otherwise the client gets 504.";
     origin_idle_timeout_ms: u64 = "1800000", SOME, None, "Time that a backend may pause within its response.";
+    origin_streams_max: u64 = "100", Kind::Number(1, 1_000), None, "Requests at a time on one connection to a target with http2, if the target allows as many; further ones get another connection.";
     origin_out_after: u64 = "3", Kind::Number(0, 1_000), None, "Requests that have to fail within origin_out_within_ms until a target of several is asked only when no other is left; 0: never.";
     origin_out_within_ms: u64 = "10000", SOME, None, "The time for that.";
     origin_out_for_ms: u64 = "10000", SOME, None, "How long it stays so until one request tries it.";

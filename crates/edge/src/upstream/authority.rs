@@ -25,6 +25,7 @@ struct Manner {
     is_insecure: bool,
     authorities: Option<PathBuf>,
     certificate: Option<(PathBuf, PathBuf)>,
+    offers_http2: bool,
 }
 
 /// The configurations in use. Connections of one may resume another's session.
@@ -49,8 +50,13 @@ impl Authority {
         self.configs.clear();
     }
 
-    /// How a target is spoken to. `Err`: a file that cannot be used, by its name in the route or the settings.
-    pub fn config(&mut self, target: &Target) -> Result<Arc<ClientConfig>, String> {
+    /// How a target is spoken to, in HTTP/2 if `offers_http2` and it agrees. `Err`: a file that cannot be used, by its name in
+    /// the route or the settings.
+    pub fn config(
+        &mut self,
+        target: &Target,
+        offers_http2: bool,
+    ) -> Result<Arc<ClientConfig>, String> {
         let certificate = target.client_cert.as_ref().map(|certificate| {
             let key = target.client_key.as_ref().unwrap_or(certificate);
             (PathBuf::from(certificate), PathBuf::from(key))
@@ -61,6 +67,7 @@ impl Authority {
             is_insecure: target.insecure,
             authorities: own.or_else(|| self.authorities.clone()),
             certificate,
+            offers_http2,
         };
         if let Some(config) = self.configs.get(&manner) {
             return Ok(Arc::clone(config));
@@ -74,6 +81,7 @@ impl Authority {
             certificate: manner.certificate.clone(),
             is_insecure: manner.is_insecure,
             never_resumes: false,
+            offers_http2,
             names,
         };
         let config = client_config(&options).map_err(|error| error.to_string())?;
@@ -86,7 +94,7 @@ impl Authority {
         let mut problems = Vec::new();
         for rule in routes.rules() {
             for target in rule.targets.iter().filter(|target| target.is_tls) {
-                if let Err(problem) = self.config(target) {
+                if let Err(problem) = self.config(target, target.http2) {
                     let (line, name) = (rule.line, &target.name);
                     problems.push(format!(
                         "routes, line {line}: {problem}; nothing is sent to {name} until it is mended"

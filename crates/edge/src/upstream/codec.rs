@@ -10,6 +10,8 @@ pub(crate) enum Codec {
     Http(ResponseReader),
     FastCgi(Box<fastcgi::Exchange>),
     Zhttp(Box<zhttp::Exchange>),
+    /// A stream among others; frames are made where it is sent.
+    Http2,
 }
 
 /// Appends a piece of a body as it is framed.
@@ -19,7 +21,7 @@ pub(crate) fn write_piece(codec: &Codec, has_length: bool, piece: &[u8], out: &m
     }
     match codec {
         Codec::FastCgi(_) => fastcgi::Request::body(out, piece),
-        Codec::Zhttp(_) => out.extend_from_slice(piece),
+        Codec::Zhttp(_) | Codec::Http2 => out.extend_from_slice(piece),
         Codec::Http(_) if has_length => out.extend_from_slice(piece),
         Codec::Http(_) => chunk::wrap(out, piece),
     }
@@ -28,7 +30,7 @@ pub(crate) fn write_piece(codec: &Codec, has_length: bool, piece: &[u8], out: &m
 pub(crate) fn write_end(codec: &Codec, has_length: bool, out: &mut Vec<u8>) {
     match codec {
         Codec::FastCgi(_) => fastcgi::Request::body_end(out),
-        Codec::Zhttp(_) => {}
+        Codec::Zhttp(_) | Codec::Http2 => {}
         Codec::Http(_) if has_length => {}
         Codec::Http(_) => out.extend_from_slice(chunk::LAST_CHUNK),
     }

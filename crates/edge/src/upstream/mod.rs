@@ -5,6 +5,7 @@ pub(crate) mod codec;
 pub(crate) mod folders;
 pub(crate) mod forward;
 pub(crate) mod handshake;
+pub(crate) mod http2;
 pub(crate) mod internal;
 pub(crate) mod link_body;
 pub(crate) mod place;

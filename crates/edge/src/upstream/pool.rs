@@ -122,6 +122,8 @@ pub enum Failure {
     Connect,
     /// The same, by what the request names: it says nothing about the target.
     Name,
+    /// The target has said that it did not look at the request (RFC 9113, 8.7).
+    Unprocessed,
     /// The connection ended before a byte of the response.
     NoResponse,
     /// It ended, or made no sense, within the response.
@@ -153,7 +155,7 @@ pub struct Sent {
 /// A request that a backend may have acted on is repeated only where that does no harm.
 pub fn may_retry(failure: Failure, sent: Sent) -> bool {
     match failure {
-        Failure::Connect | Failure::Name => sent.is_replayable,
+        Failure::Connect | Failure::Name | Failure::Unprocessed => sent.is_replayable,
         Failure::NoResponse => sent.is_replayable && sent.is_reused && sent.is_idempotent,
         Failure::Response | Failure::TimeOut => false,
     }

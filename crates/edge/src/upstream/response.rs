@@ -20,6 +20,8 @@ pub(crate) struct Head {
 pub(crate) enum Said {
     Head(Head),
     Body(Vec<u8>),
+    /// What follows the body; its end comes next.
+    Trailers(Vec<(Vec<u8>, Vec<u8>)>),
     End {
         is_reusable: bool,
     },
@@ -39,7 +41,7 @@ const REMOVED: [&[u8]; 8] = [
     b"content-length",
 ];
 
-fn cleaned(headers: Vec<(Vec<u8>, Vec<u8>)>) -> Vec<(Vec<u8>, Vec<u8>)> {
+pub(crate) fn cleaned(headers: Vec<(Vec<u8>, Vec<u8>)>) -> Vec<(Vec<u8>, Vec<u8>)> {
     let of_hop: Vec<Vec<u8>> = headers
         .iter()
         .filter(|(name, _)| name.eq_ignore_ascii_case(b"connection"))
@@ -59,7 +61,7 @@ fn cleaned(headers: Vec<(Vec<u8>, Vec<u8>)>) -> Vec<(Vec<u8>, Vec<u8>)> {
         .collect()
 }
 
-fn length_of(headers: &[(Vec<u8>, Vec<u8>)]) -> Option<u64> {
+pub(crate) fn length_of(headers: &[(Vec<u8>, Vec<u8>)]) -> Option<u64> {
     let (_, value) = headers
         .iter()
         .find(|(name, _)| name.eq_ignore_ascii_case(b"content-length"))?;

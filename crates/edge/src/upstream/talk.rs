@@ -13,6 +13,7 @@ use crate::client::over_http::OverHttp;
 use crate::client::source::{Owner, Source};
 use crate::upstream::Asked;
 use crate::upstream::codec::Codec;
+use crate::upstream::http2::OnCarrier;
 use crate::upstream::place::Place;
 use crate::upstream::reply::Phase;
 use crate::upstream::unopened::Unopened;
@@ -43,6 +44,14 @@ pub(crate) struct Talk {
     pub wire: u64,
     /// What it asks a service instead.
     pub question: Option<u64>,
+    /// Its stream of a connection that carries others' requests, too.
+    pub http2: Option<OnCarrier>,
+    /// The connection that it opens for others, too.
+    pub opens: Option<Place>,
+    /// How often the target has not looked at the request.
+    pub refusals: u8,
+    /// What follows the response's body.
+    pub trailers: Vec<(Vec<u8>, Vec<u8>)>,
     /// Its session with a backend that has such.
     pub stream: Option<StreamOf>,
     pub codec: Codec,
@@ -86,6 +95,8 @@ pub(crate) enum Wait {
     Name(String),
     /// Room in the queue of a Unix socket.
     Room,
+    /// A connection to this place that another conversation opens.
+    Carrier(Place),
 }
 
 /// The session that a conversation has with its backend.
@@ -165,6 +176,10 @@ impl Talk {
             phase: Phase::Asked,
             wire: 0,
             question: None,
+            http2: None,
+            opens: None,
+            refusals: 0,
+            trailers: Vec::new(),
             stream: None,
             codec: Codec::Http(ResponseReader::new(RequestKind::default())),
             out: Vec::new(),
@@ -245,6 +260,8 @@ impl Talk {
 pub(crate) enum WireUse {
     Talk(u64),
     Idle(Place),
+    /// It carries the requests of many.
+    Carrier,
     /// The WebSocket of a SockJS session.
     Session(u64),
     /// It tells that names have been looked up.

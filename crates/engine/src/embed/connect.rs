@@ -205,4 +205,10 @@ impl<K: Driver> Worker<Tls<K>> {
         }
         self.watch_wire(fd)
     }
+
+    /// Whether the other end of a wire of [`Worker::connect_tls`] has chosen HTTP/2.
+    pub fn wire_speaks_http2(&self, wire: u64) -> bool {
+        let fd = self.wires.get(wire).map(|wire| wire.fd);
+        fd.is_ok_and(|fd| self.net.driver.protocol(fd) == Some(b"h2"))
+    }
 }

@@ -53,6 +53,7 @@
 //!
 //! **Refused requests are answered with their status and an empty body**, then reset: a person sees 431 rather than nothing.
 
+mod client;
 mod connection;
 mod error;
 mod flood;

@@ -295,6 +295,7 @@ impl Edge {
                                 is_whole |= body.len() > REFUSAL_BYTES_MAX;
                             }
                         }
+                        Said::Trailers(_) => {}
                         Said::Upgraded(bytes) => rest = Some(bytes),
                         Said::End { .. } => is_whole = true,
                     }

@@ -10,6 +10,7 @@ pub(crate) mod refuse;
 pub(crate) mod sending;
 pub(crate) mod stream;
 pub(crate) mod streams;
+pub(crate) mod trailers;
 pub(crate) mod tree;
 
 /// The handle names a request that is not open any more: its client has left, or it was answered.

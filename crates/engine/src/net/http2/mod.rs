@@ -14,6 +14,7 @@
 mod carry;
 mod receive;
 
+use std::collections::HashMap;
 use std::io;
 
 use fermata_config::Settings;
@@ -46,7 +47,12 @@ pub(crate) struct Http2 {
     dirty: Vec<ConnectionIndex>,
     /// A header block that is being made, reused.
     block: Vec<u8>,
+    /// What ends the streams with `has_trailers`, by their places.
+    trailers: HashMap<u32, Trailers>,
 }
+
+/// Names and values behind a body.
+pub(crate) type Trailers = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// A connection that carries streams.
 struct Carrier {
@@ -78,6 +84,8 @@ struct Stream {
     is_reset: bool,
     /// It has bytes that were not taken.
     is_blocked: bool,
+    /// It ends with trailers.
+    has_trailers: bool,
 }
 
 impl Http2 {
@@ -90,6 +98,7 @@ impl Http2 {
             streams: Slab::new(),
             dirty: Vec::new(),
             block: Vec::new(),
+            trailers: HashMap::new(),
         }
     }
 
@@ -197,7 +206,13 @@ impl Http2 {
             carrier.mark(&mut self.dirty);
             return Ok(None);
         }
-        let rest = if offered < total { Rest::Pending } else { rest };
+        // Trailers end the stream in the place of its last DATA.
+        let ends_by_trailers = stream.has_trailers && rest == Rest::End;
+        let rest = match rest {
+            _ if offered < total => Rest::Pending,
+            _ if ends_by_trailers => Rest::Open,
+            rest => rest,
+        };
         let (mut sent, mut source) = (0, Source::new(slices));
         while let Some(frame) = carrier.machine.data_frame(stream.id, offered - sent, rest) {
             carrier.out.reserve(frame.header.len() + frame.len);
@@ -214,9 +229,26 @@ impl Http2 {
             *left -= sent.min(*left);
         }
         stream.has_ended = sent == total && rest == Rest::End;
+        if ends_by_trailers && sent == total {
+            carrier.machine.set_pending(stream.id, false);
+            let trailers = self.trailers.remove(&place.0).unwrap_or_default();
+            let fields = trailers.iter().map(|(name, value)| (&name[..], &value[..]));
+            carrier
+                .machine
+                .send_trailers(stream.id, fields, &mut carrier.out);
+            stream.has_ended = true;
+        }
         carrier.note_blocked(stream, sent < total);
         carrier.mark(&mut self.dirty);
         Ok((sent > 0 || total == 0).then_some(sent))
+    }
+
+    /// Has a stream end with trailers: names and values that a head may have.
+    pub fn set_trailers(&mut self, place: StreamPlace, trailers: Trailers) {
+        if let Some(stream) = self.streams.at_mut(place.0) {
+            stream.has_trailers = true;
+            self.trailers.insert(place.0, trailers);
+        }
     }
 
     /// So many of the bytes that have come for a stream were used: its client may send as many again.
@@ -253,6 +285,9 @@ impl Http2 {
         let Some(mut stream) = self.streams.remove(place.0) else {
             return;
         };
+        if stream.has_trailers {
+            self.trailers.remove(&place.0);
+        }
         if let Some(carrier) = self.carriers.at_mut(stream.carrier.0) {
             carrier.note_blocked(&mut stream, false);
             let (machine, out) = (&mut carrier.machine, &mut carrier.out);

@@ -339,6 +339,7 @@ impl<D: Driver> Worker<D> {
             has_ended: false,
             is_reset: false,
             is_blocked: false,
+            has_trailers: false,
         });
         let place = StreamPlace(stream.index);
         let mut connection = Connection::new(Line::of_stream(place), peer, Origin::Public);

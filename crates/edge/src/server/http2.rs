@@ -1,0 +1,541 @@
+//! Requests over connections of HTTP/2, which carry those of many conversations.
+//!
+//! The first conversation with a target opens a connection, and others wait for it. When it speaks HTTP/1 after all, each opens
+//! its own. A conversation that has left its stream is out of reach of whatever still comes for it.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::rc::Rc;
+
+use fermata_engine::WireEvent;
+use fermata_proto::http2::{Opening, Rest};
+
+use crate::client::body::Arriving;
+use crate::client::request::Body;
+use crate::client::source::Owner;
+use crate::routes::Target;
+use crate::server::edge::Edge;
+use crate::timers::Timer;
+use crate::upstream::Failure;
+use crate::upstream::codec::Codec;
+use crate::upstream::forward::Forwarded;
+use crate::upstream::http2::{Lost, OnCarrier, Told};
+use crate::upstream::reply::Phase;
+use crate::upstream::response::Said;
+use crate::upstream::talk::{Purpose, Step, Talk, Wait, WireUse};
+use crate::upstream::unopened::Unopened;
+
+/// Piece of a body in a file that is read at once.
+const FILE_PIECE_BYTES: usize = 64 * 1024;
+
+/// Frames that wait for a connection's socket before requests have to wait.
+const ROOM_BYTES: usize = 128 * 1024;
+
+/// Turns that requests get in a row; the socket is full long before.
+const TURNS_MAX: usize = 4_096;
+
+/// How often a request is sent again that its target has not looked at.
+pub(super) const REFUSALS_MAX: u8 = 3;
+
+impl Edge {
+    /// Whether the conversation's request may go to its target in HTTP/2.
+    pub(super) fn may_speak_http2(&self, talk: &Talk, target: &Target) -> bool {
+        target.http2 && matches!(talk.purpose, Purpose::Plain | Purpose::Events(_))
+    }
+
+    /// Gives the conversation a stream of a connection that there is, or has it wait for one that is being opened. False: it
+    /// has to open one.
+    pub(super) fn join_carrier(
+        &mut self,
+        talk: &mut Talk,
+        target: &Target,
+    ) -> Result<bool, Unopened> {
+        let (place, now_ms) = (talk.place(), self.worker.now_ms());
+        if let Some(wire) = self.carriers.with_room(&place) {
+            self.enter_carrier(talk, target, wire)?;
+            return Ok(true);
+        }
+        if self.carriers.is_http1(&place, now_ms) {
+            return Ok(false);
+        }
+        if self.carriers.is_opening(&place, talk.id) {
+            // All waiting counts as that for one connection.
+            if talk.waits.replace(Wait::Carrier(place)).is_none() {
+                talk.due_ms = now_ms + self.limits.connect_ms;
+            }
+            talk.is_connected = false;
+            return Ok(true);
+        }
+        if talk.opens.is_none() {
+            self.carriers.begin_opening(place.clone(), talk.id);
+            talk.opens = Some(place);
+        }
+        Ok(false)
+    }
+
+    /// The conversation's connection stands, or there will be none.
+    pub(super) fn end_opening(&mut self, talk: &mut Talk) {
+        if let Some(place) = talk.opens.take() {
+            self.carriers.end_opening(place, talk.id);
+            self.watch_carriers();
+        }
+    }
+
+    /// Whether a connection that stands now speaks HTTP/2.
+    pub(super) fn has_chosen_http2(&mut self, talk: &mut Talk, target: &Target) -> bool {
+        if !self.may_speak_http2(talk, target) {
+            return false;
+        }
+        let has_chosen = !target.is_tls || self.worker.wire_speaks_http2(talk.wire);
+        if !has_chosen {
+            let now_ms = self.worker.now_ms();
+            self.carriers.note_http1(talk.place(), now_ms);
+            self.end_opening(talk);
+        }
+        has_chosen
+    }
+
+    /// Makes the conversation's connection one that carries requests, its own first.
+    pub(super) fn become_carrier(
+        &mut self,
+        talk: &mut Talk,
+        target: &Target,
+    ) -> Result<(), Unopened> {
+        let wire = std::mem::take(&mut talk.wire);
+        let is_private = matches!(talk.owner, Owner::Check(..));
+        let (place, now_ms) = (talk.place(), self.worker.now_ms());
+        self.carriers.add(wire, place, is_private, now_ms);
+        self.wires.insert(wire, WireUse::Carrier);
+        self.watch_talks();
+        let entered = self.enter_carrier(talk, target, wire);
+        self.end_opening(talk);
+        entered
+    }
+
+    /// Sends the head of the conversation's request on this connection.
+    fn enter_carrier(
+        &mut self,
+        talk: &mut Talk,
+        target: &Target,
+        wire: u64,
+    ) -> Result<(), Unopened> {
+        let forwarded = self.forwarded(talk, target)?;
+        let request = Rc::clone(&talk.source.request);
+        talk.codec = Codec::Http2;
+        talk.out.clear();
+        talk.sent = 0;
+        talk.arriving = None;
+        talk.file = None;
+        match &request.body {
+            Body::None => {}
+            Body::Memory(body) => talk.out.extend_from_slice(body),
+            Body::File { path, .. } => {
+                let problem = |error| Unopened::Own(format!("{}: {error}", path.display()));
+                talk.file = Some(File::open(path).map_err(problem)?);
+            }
+            Body::Arriving { first, .. } => {
+                talk.out.extend_from_slice(first);
+                talk.arriving = Some(Arriving::default());
+            }
+        }
+        let now_ms = self.worker.now_ms();
+        let Some((carrier, limits)) = self.carriers.get_mut(wire) else {
+            return Err(Unopened::Target("the connection is gone".to_owned()));
+        };
+        let opening = Opening {
+            method: &request.method,
+            scheme: if target.is_tls { b"https" } else { b"http" },
+            authority: &forwarded.host,
+            path: &forwarded.target,
+            protocol: None,
+        };
+        let has_ended = talk.is_sent() && talk.queued() == 0;
+        let length = length_of(&request.body);
+        let fields = fields(
+            &forwarded,
+            length.as_deref(),
+            takes_trailers(&request.headers),
+        );
+        let opened = carrier
+            .machine
+            .open(&opening, fields, has_ended, limits, &mut carrier.out);
+        let stream = opened.map_err(|error| Unopened::Target(error.to_string()))?;
+        carrier.talks.insert(stream, talk.id);
+        talk.is_reused = std::mem::replace(&mut carrier.has_served, true);
+        talk.http2 = Some(OnCarrier {
+            wire,
+            stream,
+            uncredited: 0,
+            has_ended,
+        });
+        talk.waits = None;
+        talk.is_connected = true;
+        talk.can_read = false;
+        talk.has_hung_up = false;
+        talk.has_response = false;
+        talk.due_ms = now_ms + self.limits.response_ms;
+        Ok(())
+    }
+
+    /// The conversation has nothing to do with its stream any more.
+    pub(super) fn leave_carrier(&mut self, talk: &mut Talk) {
+        let Some(OnCarrier { wire, stream, .. }) = talk.http2.take() else {
+            return;
+        };
+        let now_ms = self.worker.now_ms();
+        let Some((carrier, limits)) = self.carriers.get_mut(wire) else {
+            return;
+        };
+        carrier.talks.remove(&stream);
+        carrier.machine.release(stream, limits, &mut carrier.out);
+        if carrier.talks.is_empty() {
+            carrier.idle_since_ms = now_ms;
+        }
+        let is_over = carrier.is_over();
+        self.flush_carrier(wire);
+        if is_over {
+            self.close_carrier(wire);
+        }
+    }
+
+    /// Sends what can be sent of the request, and lets the target send what the client has taken.
+    pub(super) fn pump_carrier(&mut self, talk: &mut Talk, is_its_turn: bool) -> Step {
+        let before = talk.sent;
+        let outcome = self.send_request_body(talk, is_its_turn);
+        if let Err(error) = outcome {
+            return self.retry(talk, Failure::Response, &error.to_string());
+        }
+        if let Some(arriving) = &mut talk.arriving
+            && let Some(failure) = arriving.failure.take()
+        {
+            return self.on_body_failure(talk, &failure);
+        }
+        if !talk.has_response && (talk.sent != before || talk.due_ms == u64::MAX) {
+            talk.due_ms = match talk.is_sent() || talk.queued() > 0 {
+                true => self.worker.now_ms() + self.limits.response_ms,
+                // The engine sees to it that a body arrives.
+                false => u64::MAX,
+            };
+        }
+        self.give_carrier_credit(talk);
+        if let Some(on) = &talk.http2 {
+            self.flush_carrier(on.wire);
+        }
+        Step::Goes
+    }
+
+    fn send_request_body(&mut self, talk: &mut Talk, is_its_turn: bool) -> std::io::Result<()> {
+        let mut turn_bytes = 0;
+        loop {
+            let is_whole = talk.file.is_none()
+                && talk
+                    .arriving
+                    .as_ref()
+                    .is_none_or(|arriving| arriving.has_ended);
+            let Some(on) = talk.http2.as_mut().filter(|on| !on.has_ended) else {
+                return Ok(());
+            };
+            let Some((carrier, _)) = self.carriers.get_mut(on.wire) else {
+                return Ok(());
+            };
+            if talk.sent < talk.out.len() || is_whole {
+                let room = ROOM_BYTES.saturating_sub(carrier.unsent());
+                if room == 0 || (!is_its_turn && carrier.machine.has_ready()) {
+                    // It gets its turn when the socket has taken what others have sent before.
+                    carrier.machine.set_pending(on.stream, true);
+                    return Ok(());
+                }
+                let left = &talk.out[talk.sent..];
+                let piece = &left[..left.len().min(room)];
+                let rest = match (piece.len() == left.len(), is_whole) {
+                    (true, true) => Rest::End,
+                    (true, false) => Rest::Open,
+                    (false, _) => Rest::Pending,
+                };
+                let sent = carrier
+                    .machine
+                    .send_data(on.stream, piece, rest, &mut carrier.out);
+                talk.sent += sent;
+                if sent < piece.len() {
+                    // The window is used up.
+                    return Ok(());
+                }
+                on.has_ended = rest == Rest::End;
+                continue;
+            }
+            let Some(file) = &mut talk.file else {
+                match self.read_on(talk, &mut turn_bytes) {
+                    true => continue,
+                    false => return Ok(()),
+                }
+            };
+            let mut piece = vec![0; FILE_PIECE_BYTES];
+            let read = file.read(&mut piece)?;
+            piece.truncate(read);
+            talk.out = piece;
+            talk.sent = 0;
+            if read == 0 {
+                talk.file = None;
+            }
+        }
+    }
+
+    /// What the client has taken of the response, the target may send again.
+    fn give_carrier_credit(&mut self, talk: &mut Talk) {
+        let waiting = match &talk.phase {
+            Phase::Streaming { pending, .. } => pending.len(),
+            Phase::Linked(body) => body.pending.len(),
+            Phase::Asked | Phase::Whole { .. } | Phase::Socket { .. } => 0,
+        };
+        if let Some(on) = &mut talk.http2
+            && on.uncredited > waiting
+            && let Some((carrier, limits)) = self.carriers.get_mut(on.wire)
+        {
+            let taken = on.uncredited - waiting;
+            on.uncredited = waiting;
+            carrier
+                .machine
+                .consumed(on.stream, taken, limits, &mut carrier.out);
+        }
+    }
+
+    /// Something has happened on a connection that carries requests.
+    pub(super) fn on_carrier(&mut self, event: WireEvent) {
+        let wire = event.wire;
+        if event.writable {
+            self.flush_carrier(wire);
+        }
+        if (event.readable || event.hangup)
+            && let Err(reason) = self.read_carrier(wire)
+        {
+            self.lose_carrier(wire, &reason);
+            return;
+        }
+        self.offer_turns(wire);
+        self.flush_carrier(wire);
+        if let Some((carrier, _)) = self.carriers.get_mut(wire)
+            && carrier.is_over()
+        {
+            self.close_carrier(wire);
+        }
+    }
+
+    /// Takes what the target has said. What it may say at most before clients have taken it bounds this.
+    fn read_carrier(&mut self, wire: u64) -> Result<(), String> {
+        loop {
+            let mut buffer = std::mem::take(&mut self.buffer);
+            let received = self.worker.recv_wire(wire, &mut buffer);
+            let now_ms = self.worker.now_ms();
+            let (told, outcome) = match received {
+                Ok(Some(read @ 1..)) => self.carriers.read(wire, &buffer[..read], now_ms),
+                _ => (Vec::new(), Ok(())),
+            };
+            self.buffer = buffer;
+            for told in told {
+                self.with_talk(told.talk, |edge, talk| {
+                    edge.on_told_by_carrier(talk, wire, told)
+                });
+            }
+            outcome?;
+            match received {
+                Ok(Some(1..)) => {}
+                Ok(None) => return Ok(()),
+                Ok(Some(0)) => return Err("the connection has ended".to_owned()),
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+    }
+
+    fn on_told_by_carrier(&mut self, talk: &mut Talk, wire: u64, told: Told) -> Step {
+        let Some(on) = &mut talk.http2 else {
+            return Step::Goes;
+        };
+        if on.wire != wire || on.stream != told.stream {
+            return Step::Goes;
+        }
+        if !told.said.is_empty() {
+            talk.has_response = true;
+            talk.due_ms = self.worker.now_ms() + self.limits.idle_ms;
+            on.uncredited += told.said.iter().map(body_bytes).sum::<usize>();
+            if self.take(talk, told.said) == Step::Over {
+                return Step::Over;
+            }
+        }
+        if talk.http2.is_none() {
+            // The response is complete.
+            return Step::Goes;
+        }
+        match told.lost {
+            None => self.pump_carrier(talk, false),
+            Some(Lost::Reset(code)) => {
+                let reason = format!("the target has reset the stream with {code:?}");
+                self.retry(talk, Failure::Response, &reason)
+            }
+            Some(Lost::Violation(violation)) => {
+                self.retry(talk, Failure::Response, &violation.to_string())
+            }
+            Some(lost @ (Lost::Refused | Lost::Left)) => {
+                if lost == Lost::Refused
+                    && let Some((carrier, _)) = self.carriers.get_mut(wire)
+                {
+                    carrier.streams_max = carrier.talks.len().saturating_sub(1).max(1);
+                }
+                talk.refusals += 1;
+                let failure = match talk.refusals > REFUSALS_MAX {
+                    true => Failure::Connect,
+                    false => Failure::Unprocessed,
+                };
+                self.retry(talk, failure, "the target has not taken the request")
+            }
+        }
+    }
+
+    /// Has requests send whose turn it is, while there is room.
+    fn offer_turns(&mut self, wire: u64) {
+        for _ in 0..TURNS_MAX {
+            let Some((carrier, _)) = self.carriers.get_mut(wire) else {
+                return;
+            };
+            if carrier.unsent() >= ROOM_BYTES {
+                return;
+            }
+            let Some(ready) = carrier.machine.next_ready() else {
+                return;
+            };
+            // It says so itself when this turn is not enough.
+            carrier.machine.set_pending(ready.stream, false);
+            if let Some(&talk) = carrier.talks.get(&ready.stream) {
+                self.with_talk(talk, |edge, talk| edge.pump_carrier(talk, true));
+            }
+        }
+    }
+
+    /// Gives the socket what it takes.
+    fn flush_carrier(&mut self, wire: u64) {
+        let Some((carrier, _)) = self.carriers.get_mut(wire) else {
+            return;
+        };
+        while carrier.sent < carrier.out.len() {
+            match self.worker.send_wire(wire, &carrier.out[carrier.sent..]) {
+                Ok(Some(sent)) => carrier.sent += sent,
+                Ok(None) => return,
+                Err(_) => {
+                    // What the target has said before counts, so it is read first.
+                    self.carriers.note_broken(wire);
+                    self.watch_carriers();
+                    return;
+                }
+            }
+        }
+        carrier.out.clear();
+        carrier.sent = 0;
+        if carrier.out.capacity() > ROOM_BYTES {
+            carrier.out = Vec::new();
+        }
+    }
+
+    /// A connection is over: its requests are sent again where that can do no harm.
+    fn lose_carrier(&mut self, wire: u64, reason: &str) {
+        self.flush_carrier(wire);
+        let Some(carrier) = self.carriers.remove(wire) else {
+            return;
+        };
+        self.wires.remove(&wire);
+        self.worker.close_wire(wire);
+        for &talk in carrier.talks.values() {
+            self.with_talk(talk, |edge, talk| {
+                let failure = match talk.has_response {
+                    true => Failure::Response,
+                    false => Failure::NoResponse,
+                };
+                edge.retry(talk, failure, reason)
+            });
+        }
+    }
+
+    /// Closes a connection without requests.
+    fn close_carrier(&mut self, wire: u64) {
+        self.carriers.remove(wire);
+        self.wires.remove(&wire);
+        self.worker.close_wire(wire);
+    }
+
+    fn watch_carriers(&mut self) {
+        if self.carriers.has_news() {
+            let now_ms = self.worker.now_ms();
+            self.timers.at(now_ms, Timer::Carriers);
+        }
+    }
+
+    /// Connections are broken, or conversations need not wait for one any longer.
+    pub(super) fn on_carriers_due(&mut self) {
+        for wire in self.carriers.take_broken() {
+            let outcome = self.read_carrier(wire);
+            let reason = outcome
+                .err()
+                .unwrap_or_else(|| "it cannot be sent to".to_owned());
+            self.lose_carrier(wire, &reason);
+        }
+        let settled = self.carriers.take_settled();
+        if settled.is_empty() {
+            return;
+        }
+        let goes_on = |talk: &Talk| matches!(&talk.waits, Some(Wait::Carrier(place)) if settled.contains(place));
+        let talks = self.talks.iter().filter(|(_, talk)| goes_on(talk));
+        let mut waiting: Vec<u64> = talks.map(|(&id, _)| id).collect();
+        // In the order in which they came.
+        waiting.sort_unstable();
+        for id in waiting {
+            self.with_talk(id, |edge, talk| edge.open(talk, true));
+        }
+    }
+
+    /// Looks through the connections once a second.
+    pub(super) fn check_carriers(&mut self, now_ms: u64) {
+        for (wire, failure) in self.carriers.tick(now_ms) {
+            match failure {
+                Some(reason) => self.lose_carrier(wire, &reason),
+                None => {
+                    self.flush_carrier(wire);
+                    self.close_carrier(wire);
+                }
+            }
+        }
+    }
+}
+
+fn body_bytes(said: &Said) -> usize {
+    match said {
+        Said::Body(body) => body.len(),
+        Said::Head(_) | Said::Trailers(_) | Said::End { .. } | Said::Upgraded(_) => 0,
+    }
+}
+
+/// What a request says of its body's length.
+fn length_of(body: &Body) -> Option<String> {
+    match body {
+        Body::None | Body::Arriving { length: None, .. } => None,
+        body => Some(body.bytes().to_string()),
+    }
+}
+
+/// Whether the client reads trailers: the one thing that `te` may say in HTTP/2, and what gRPC asks for.
+fn takes_trailers(headers: &[(Vec<u8>, Vec<u8>)]) -> bool {
+    let named = headers
+        .iter()
+        .filter(|(name, _)| name.eq_ignore_ascii_case(b"te"));
+    let mut tokens = named.flat_map(|(_, value)| value.split(|&byte| byte == b','));
+    tokens.any(|token| token.trim_ascii().eq_ignore_ascii_case(b"trailers"))
+}
+
+fn fields<'a>(
+    forwarded: &'a Forwarded,
+    length: Option<&'a str>,
+    takes_trailers: bool,
+) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+    let headers = forwarded.headers.iter();
+    let headers = headers.map(|(name, value)| (&name[..], &value[..]));
+    let length = length.map(|length| (&b"content-length"[..], length.as_bytes()));
+    let te = takes_trailers.then_some((&b"te"[..], &b"trailers"[..]));
+    headers.chain(length).chain(te)
+}
