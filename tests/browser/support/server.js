@@ -77,7 +77,7 @@ export class Server {
       unfinished = lines.pop();
       lines.forEach((line) => this.#line(line));
     });
-    const match = await this.waitForLine(/listening on http:\/\/127\.0\.0\.1:(\d+)|server ended/, START_TIMEOUT_MS, from);
+    const match = await this.waitForLine(/listening on https?:\/\/127\.0\.0\.1:(\d+)|server ended/, START_TIMEOUT_MS, from);
     if (match[1] === undefined) {
       throw new Error(`the server did not start:\n${this.log}`);
     }
