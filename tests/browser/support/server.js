@@ -43,6 +43,11 @@ export class Server {
     return this.#lines.join("\n");
   }
 
+  /** Sets a variable of its environment, before it starts. */
+  set(name, value) {
+    this.#environment = { ...this.#environment, [name]: value };
+  }
+
   /** Process ids of the workers that run now, oldest first. */
   get workers() {
     return this.#lines
