@@ -146,6 +146,8 @@ namespace Fermata {
          * @param bool $precompressed send app.js.br, app.js.zst or app.js.gz in place of app.js when it is there
          * @param bool $compress compress files without such a sibling, within the settings compression_bytes_*
          * @param bool $sources send programs (.php*, .phtml, .phar, .inc, also packed or put aside) as text; otherwise they are 404
+         * @param callable|null $fallback function (Request $request): Response|Hold, answers below the prefix what no file does: paths
+         *        without one, and every method but GET and HEAD. That is how front controllers are served.
          * @throws Exception\MisuseError when the prefix is malformed, the directory cannot be read or an option cannot work
          */
         public function static(
@@ -157,6 +159,7 @@ namespace Fermata {
             bool $precompressed = true,
             bool $compress = true,
             bool $sources = false,
+            ?callable $fallback = null,
         ): static {}
 
         /**
@@ -260,8 +263,9 @@ namespace Fermata {
         /**
          * What was added so far, for tools: `fermata routes` prints it.
          *
-         * @return array list<array{kind: string, method: string, path: string, handler: string}>; the kind is "handler", "static"
-         *         or "websocket", an empty method stands for all, and the handler is where it is written, or the directory
+         * @return array list<array{kind: string, method: string, path: string, handler: string}>; the kind is "handler", "static",
+         *         "fallback" (of the static one before it) or "websocket", an empty method stands for all, and the handler is where it is
+         *         written, or the directory
          */
         public function routes(): array {}
 
@@ -571,6 +575,7 @@ namespace Fermata {
             bool $precompressed = true,
             bool $compress = true,
             bool $sources = false,
+            ?callable $fallback = null,
         ): static {}
     }
 
@@ -1017,10 +1022,21 @@ namespace Fermata {
          * Response adds it. exit() answers with what was printed. PHP's sessions may be opened, and are closed with the handler.
          *
          * @param array $server array<string, mixed>: further entries of $_SERVER; see serverParams()
+         * @param int|null $uploadBytes a larger file is in $_FILES with UPLOAD_ERR_INI_SIZE and without its content
          * @throws Exception\MisuseError in a server that may run several handlers at a time (see Limits::$handlers), and outside of
          *         the handler of this request
          */
-        public function fillGlobals(array $server = []): void {}
+        public function fillGlobals(array $server = [], ?int $uploadBytes = null): void {}
+
+        /**
+         * Sends `103 Early Hints` at once, ahead of the answer (RFC 8297): browsers fetch what its `Link` lines name while the handler
+         * still works. It may be called several times.
+         *
+         * @param array $headers array<string, string|list<string>>, such as ['Link' => '</app.css>; rel=preload; as=style']
+         * @return bool false when nothing was sent: the client speaks HTTP/1.0, has left, or its answer has begun
+         * @throws Exception\MisuseError for a malformed header, or one that is the server's to send
+         */
+        public function earlyHints(array $headers): bool {}
 
         /** The certificate that the client has shown; null without Tls::$clientCa, or when it has shown none. */
         public function clientCertificate(): ?ClientCertificate {}
@@ -1172,8 +1188,13 @@ namespace Fermata {
         /** 204 without a body. */
         public static function noContent(): Response {}
 
-        /** @throws Exception\MisuseError when the status is not 200 to 599 */
-        public function withStatus(int $status): static {}
+        /**
+         * Sets the status, and what stands behind it in HTTP/1.
+         *
+         * @param string $reason the reason phrase; "" is the standard one. HTTP/2 has none, and programs should not read it.
+         * @throws Exception\MisuseError when the status is not 200 to 599, or for control characters in the reason
+         */
+        public function withStatus(int $status, string $reason = ''): static {}
 
         /**
          * Sets a header, in place of all lines of that name.

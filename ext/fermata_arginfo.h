@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: 0517fdc216e298e6c4ef59cdda506984780dd823 */
+ * Stub hash: 184d0e92157cee4b342edead86179df583c2605b */
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_Fermata_delay, 0, 1, IS_VOID, 0)
 	ZEND_ARG_TYPE_INFO(0, seconds, IS_DOUBLE, 0)
@@ -91,6 +91,7 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Server_static, 0, 
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, precompressed, _IS_BOOL, 0, "true")
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, compress, _IS_BOOL, 0, "true")
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, sources, _IS_BOOL, 0, "false")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, fallback, IS_CALLABLE, 1, "null")
 ZEND_END_ARG_INFO()
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Server_websocket, 0, 1, IS_STATIC, 0)
@@ -402,6 +403,11 @@ ZEND_END_ARG_INFO()
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Request_fillGlobals, 0, 0, IS_VOID, 0)
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, server, IS_ARRAY, 0, "[]")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, uploadBytes, IS_LONG, 1, "null")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Request_earlyHints, 0, 1, _IS_BOOL, 0)
+	ZEND_ARG_TYPE_INFO(0, headers, IS_ARRAY, 0)
 ZEND_END_ARG_INFO()
 
 ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Request_clientCertificate, 0, 0, Fermata\\ClientCertificate, 1)
@@ -475,6 +481,7 @@ ZEND_END_ARG_INFO()
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Response_withStatus, 0, 1, IS_STATIC, 0)
 	ZEND_ARG_TYPE_INFO(0, status, IS_LONG, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, reason, IS_STRING, 0, "\'\'")
 ZEND_END_ARG_INFO()
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Response_withHeader, 0, 2, IS_STATIC, 0)
@@ -1148,6 +1155,7 @@ ZEND_METHOD(Fermata_Request, host);
 ZEND_METHOD(Fermata_Request, scheme);
 ZEND_METHOD(Fermata_Request, serverParams);
 ZEND_METHOD(Fermata_Request, fillGlobals);
+ZEND_METHOD(Fermata_Request, earlyHints);
 ZEND_METHOD(Fermata_Request, clientCertificate);
 ZEND_METHOD(Fermata_UploadedFile, __construct);
 ZEND_METHOD(Fermata_UploadedFile, moveTo);
@@ -1532,6 +1540,7 @@ static const zend_function_entry class_Fermata_Request_methods[] = {
 	ZEND_ME(Fermata_Request, scheme, arginfo_class_Fermata_Request_scheme, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, serverParams, arginfo_class_Fermata_Request_serverParams, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, fillGlobals, arginfo_class_Fermata_Request_fillGlobals, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Request, earlyHints, arginfo_class_Fermata_Request_earlyHints, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, clientCertificate, arginfo_class_Fermata_Request_clientCertificate, ZEND_ACC_PUBLIC)
 	ZEND_FE_END
 };

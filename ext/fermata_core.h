@@ -779,6 +779,10 @@ typedef struct FmResponse {
    * Content.
    */
   struct FmStr body;
+  /**
+   * What stands behind the status in HTTP/1; `ptr` NULL for the standard phrase. It has passed `fm_header_valid`.
+   */
+  struct FmStr reason;
 } FmResponse;
 
 /**
@@ -2209,6 +2213,15 @@ uint32_t fm_server_guard_files(struct FmServer *server,
                                struct FmError *error);
 
 /**
+ * Sends requests below `prefix` that no file of the tree there answers to `handler`: paths without a file, and every
+ * method but GET and HEAD.
+ */
+uint32_t fm_server_static_fallback(struct FmServer *server,
+                                   struct FmStr prefix,
+                                   uint32_t handler,
+                                   struct FmError *error);
+
+/**
  * Has FM_EVENT_UPGRADE come for every handshake of the WebSockets that were added with `handler`.
  */
 void fm_server_guard_websocket(struct FmServer *server, uint32_t handler);
@@ -2532,6 +2545,15 @@ uint32_t fm_next_event(struct FmWorker *worker,
  * Answers a request. FM_GONE when its client has left or it was answered before.
  */
 uint32_t fm_respond(struct FmWorker *worker, uint64_t request, const struct FmResponse *response);
+
+/**
+ * Sends `103 Early Hints` with the header lines of `hints` at once. `has_sent` tells whether the client understands them.
+ * FM_GONE as for `fm_respond`.
+ */
+uint32_t fm_early_hints(struct FmWorker *worker,
+                        uint64_t request,
+                        const struct FmResponse *hints,
+                        bool *has_sent);
 
 /**
  * Answers a request whose handler failed: `status` (500; 400 when the request is to blame) to the

@@ -164,6 +164,7 @@ typedef struct fermata_socket_route {
 typedef struct fermata_tree {
 	zend_object *group;  /* as of fermata_route */
 	zend_string *prefix;
+	uint32_t fallback;   /* number of the handler for paths without a file; FM_NO_HANDLER = none */
 } fermata_tree;
 /* What is known of a handler besides; only used until the server runs. */
 typedef struct fermata_route {
@@ -324,6 +325,7 @@ void fermata_events_init(void);
 /* http/response.c */
 typedef struct fermata_response {
 	uint32_t status;
+	zend_string *reason;       /* NULL = the standard phrase */
 	zend_string *content_type; /* NULL = none */
 	zend_string *body;         /* NULL before the constructor */
 	fermata_headers *headers;  /* all but Content-Type; NULL = none */

@@ -19,7 +19,9 @@
 #define THIS_REQUEST() FERMATA_FROM(fermata_request, Z_OBJ_P(ZEND_THIS))
 #define HEADER_NAME_BYTES_MAX 128 /* a longer one is in no program's $_SERVER */
 #define STATUS_OK 200
-#define UPLOAD_NO_FILE 4 /* UPLOAD_ERR_NO_FILE, which is in no header */
+/* UPLOAD_ERR_INI_SIZE and UPLOAD_ERR_NO_FILE, which are in no header. */
+#define UPLOAD_INI_SIZE 1
+#define UPLOAD_NO_FILE 4
 #define MICROSECONDS 1000000.0
 
 /* Server parameters */
@@ -261,8 +263,8 @@ static void add_unchosen(zval *files, FmStr field)
 	add_file_part(files, field, "size", &value);
 }
 
-/* An exception where too many names collide. */
-static zend_array *file_arrays(const fermata_request *request)
+/* A file of more than bytes_max is there with an error in place of its content. An exception where too many names collide. */
+static zend_array *file_arrays(const fermata_request *request, uint64_t bytes_max)
 {
 	FmUploadedFile file;
 	FmStr unchosen;
@@ -288,6 +290,15 @@ static zend_array *file_arrays(const fermata_request *request)
 		add_file_part(&files, file.field, "full_path", &value);
 		ZVAL_STRINGL(&value, file.content_type.ptr ? file.content_type.ptr : "", file.content_type.ptr ? file.content_type.len : 0);
 		add_file_part(&files, file.field, "type", &value);
+		if (UNEXPECTED(file.bytes > bytes_max)) {
+			ZVAL_EMPTY_STRING(&value);
+			add_file_part(&files, file.field, "tmp_name", &value);
+			ZVAL_LONG(&value, UPLOAD_INI_SIZE);
+			add_file_part(&files, file.field, "error", &value);
+			ZVAL_LONG(&value, 0);
+			add_file_part(&files, file.field, "size", &value);
+			continue;
+		}
 		ZVAL_STRINGL(&value, file.path.ptr, file.path.len);
 		/* move_uploaded_file() moves what is listed here. */
 		if (!SG(rfc1867_uploaded_files)) {
@@ -338,10 +349,17 @@ static void open_input(fermata_request *request)
 ZEND_METHOD(Fermata_Request, fillGlobals)
 {
 	zend_array *others = NULL;
-	ZEND_PARSE_PARAMETERS_START(0, 1)
+	zend_long upload_bytes = 0;
+	bool upload_bytes_null = true;
+	ZEND_PARSE_PARAMETERS_START(0, 2)
 		Z_PARAM_OPTIONAL
 		Z_PARAM_ARRAY_HT(others)
+		Z_PARAM_LONG_OR_NULL(upload_bytes, upload_bytes_null)
 	ZEND_PARSE_PARAMETERS_END();
+	if (!upload_bytes_null && upload_bytes < 0) {
+		fermata_misuse("uploadBytes must not be negative; leave it out for files as large as the server takes them");
+		RETURN_THROWS();
+	}
 	fermata_request *request = THIS_REQUEST();
 	fermata_fiber *fiber = fermata_run.fiber;
 	if (!fermata.handling || !fiber || request != fermata_run.request || fiber->future || !fermata_turns_are_single()) {
@@ -365,7 +383,7 @@ ZEND_METHOD(Fermata_Request, fillGlobals)
 	set_global("_GET", shared(get));
 	set_global("_POST", post);
 	set_global("_COOKIE", shared(cookies));
-	set_global("_FILES", file_arrays(request));
+	set_global("_FILES", file_arrays(request, upload_bytes_null ? UINT64_MAX : (uint64_t)upload_bytes));
 	set_global("_REQUEST", request_array(get, post, cookies));
 	open_input(request);
 }

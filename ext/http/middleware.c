@@ -14,7 +14,7 @@
 /* What is done at the end of a chain. */
 typedef enum next_end {
 	END_HANDLER, /* calls the handler */
-	END_FILE,    /* answers with a file of a static tree; own is what notFound() was given */
+	END_FILE,    /* answers with a file of a static tree; own is its fallback, or what notFound() was given */
 	END_UPGRADE, /* opens a WebSocket; own is its upgrade() */
 	END_NAMED,   /* calls the handler, whose parameters are filled from the route by their names */
 } next_end;
@@ -433,8 +433,9 @@ static void compose(fermata_server *server, fermata_handler *handler, const ferm
 	}
 }
 
-/* Puts middleware in front of the static trees that have any around them. False after an exception. */
-static bool compose_trees(fermata_server *server)
+/* Puts middleware in front of the static trees that have any around them. fallbacks has the handlers behind them as they were
+ * given, and undefined closures where there is none. False after an exception. */
+static bool compose_trees(fermata_server *server, const fermata_handler *fallbacks)
 {
 	FmError error;
 	error.len = 0;
@@ -443,7 +444,10 @@ static bool compose_trees(fermata_server *server)
 		if (!has_middleware(server, &route)) {
 			continue;
 		}
-		fermata_handler handler = server->not_found;
+		fermata_handler handler = fallbacks[i];
+		if (Z_ISUNDEF(handler.closure)) {
+			handler = server->not_found;
+		}
 		Z_TRY_ADDREF(handler.closure);
 		surround(server, &handler, &route, END_FILE);
 		uint32_t number = fermata_server_add(server, &handler, &none);
@@ -480,6 +484,15 @@ bool fermata_middleware_compose(fermata_server *server)
 {
 	FmError error;
 	error.len = 0;
+	fermata_handler *fallbacks = safe_emalloc(server->trees_len, sizeof(fermata_handler), 0);
+	uint32_t fallbacks_len = server->trees_len;
+	for (uint32_t i = 0; i < fallbacks_len; i++) {
+		ZVAL_UNDEF(&fallbacks[i].closure);
+		if (server->trees[i].fallback != FM_NO_HANDLER) {
+			fallbacks[i] = server->handlers[server->trees[i].fallback];
+			Z_ADDREF(fallbacks[i].closure);
+		}
+	}
 	for (uint32_t i = 0; i < server->handlers_len; i++) {
 		compose(server, &server->handlers[i], &server->routes[i]);
 		/* A group refers to its server: without an end to that neither would ever be freed. */
@@ -487,7 +500,12 @@ bool fermata_middleware_compose(fermata_server *server)
 		memset(&server->routes[i], 0, sizeof(fermata_route));
 	}
 	compose_sockets(server);
-	if (!compose_trees(server)) {
+	bool has_composed = compose_trees(server, fallbacks);
+	for (uint32_t i = 0; i < fallbacks_len; i++) {
+		zval_ptr_dtor(&fallbacks[i].closure);
+	}
+	efree(fallbacks);
+	if (!has_composed) {
 		return false;
 	}
 	bool has_not_found = !Z_ISUNDEF(server->not_found.closure);

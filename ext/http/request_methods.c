@@ -521,6 +521,35 @@ ZEND_METHOD(Fermata_Request, cookies)
 	return_all(INTERNAL_FUNCTION_PARAM_PASSTHRU, fermata_request_cookies);
 }
 
+static bool add_hint(void *hints, zend_string *name, zend_string *value)
+{
+	if (!fermata_header_check(name, value)) {
+		return false;
+	}
+	fermata_headers_add((fermata_headers **)hints, name, value);
+	return true;
+}
+
+ZEND_METHOD(Fermata_Request, earlyHints)
+{
+	zend_array *given;
+	ZEND_PARSE_PARAMETERS_START(1, 1)
+		Z_PARAM_ARRAY_HT(given)
+	ZEND_PARSE_PARAMETERS_END();
+	fermata_request *request = THIS_REQUEST();
+	fermata_headers *hints = NULL;
+	bool has_sent = false;
+	if (fermata_headers_given("the hints", given, add_hint, &hints) && hints) {
+		FmHeader *lines = safe_emalloc(hints->len, sizeof(FmHeader), 0);
+		fermata_headers_fill(hints, lines);
+		FmResponse out = {.headers = lines, .headers_len = hints->len};
+		has_sent = fm_early_hints(fermata.worker, request->event.request, &out, &has_sent) == FM_OK && has_sent;
+		efree(lines);
+	}
+	fermata_headers_free(hints);
+	RETURN_BOOL(has_sent);
+}
+
 ZEND_METHOD(Fermata_Request, withAttribute)
 {
 	zend_string *name;

@@ -5,6 +5,7 @@
 
 #define STATUS_MIN 200
 #define STATUS_MAX 599
+#define REASON_BYTES_MAX 256
 
 static zend_object_handlers response_handlers;
 
@@ -16,6 +17,7 @@ static zend_object *response_create(zend_class_entry *ce)
 {
 	fermata_response *response = zend_object_alloc(sizeof(fermata_response), ce);
 	response->status = STATUS_MIN;
+	response->reason = NULL;
 	response->content_type = NULL;
 	response->body = NULL;
 	response->headers = NULL;
@@ -28,6 +30,9 @@ static zend_object *response_create(zend_class_entry *ce)
 static void response_free(zend_object *object)
 {
 	fermata_response *response = FERMATA_FROM(fermata_response, object);
+	if (response->reason) {
+		zend_string_release(response->reason);
+	}
 	if (response->content_type) {
 		zend_string_release(response->content_type);
 	}
@@ -44,6 +49,7 @@ static zend_object *response_clone(zend_object *object)
 	fermata_response *from = FERMATA_FROM(fermata_response, object);
 	fermata_response *to = FERMATA_FROM(fermata_response, response_create(object->ce));
 	to->status = from->status;
+	to->reason = from->reason ? zend_string_copy(from->reason) : NULL;
 	to->content_type = from->content_type ? zend_string_copy(from->content_type) : NULL;
 	to->body = from->body ? zend_string_copy(from->body) : NULL;
 	to->headers = fermata_headers_copy(from->headers);
@@ -156,7 +162,7 @@ void fermata_response_recycle(zend_object *object)
 {
 	fermata_response *response = FERMATA_FROM(fermata_response, object);
 	bool is_plain = GC_REFCOUNT(object) == 1 && !(OBJ_FLAGS(object) & IS_OBJ_WEAKLY_REFERENCED) && !GC_INFO(object)
-		&& !object->properties && !response->headers && !response->source;
+		&& !object->properties && !response->headers && !response->source && !response->reason;
 	if (UNEXPECTED(!is_plain || spare)) {
 		OBJ_RELEASE(object);
 		return;
@@ -259,6 +265,7 @@ FmHeader *fermata_response_fill(const fermata_response *response, FmHeader *some
 		.content_type = fermata_str_or_absent(response->content_type),
 		.headers = headers,
 		.headers_len = len,
+		.reason = fermata_str_or_absent(response->reason),
 	};
 	return headers;
 }
@@ -355,13 +362,26 @@ static fermata_response *return_copy(zval *return_value, zval *this)
 ZEND_METHOD(Fermata_Response, withStatus)
 {
 	zend_long status;
-	ZEND_PARSE_PARAMETERS_START(1, 1)
+	zend_string *reason = NULL;
+	ZEND_PARSE_PARAMETERS_START(1, 2)
 		Z_PARAM_LONG(status)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_STR(reason)
 	ZEND_PARSE_PARAMETERS_END();
 	if (!status_check(status)) {
 		RETURN_THROWS();
 	}
-	return_copy(return_value, ZEND_THIS)->status = (uint32_t)status;
+	bool has_reason = reason && ZSTR_LEN(reason);
+	if (has_reason && (ZSTR_LEN(reason) > REASON_BYTES_MAX || !fm_header_valid(FERMATA_LITERAL("Reason"), fermata_str(reason)))) {
+		fermata_misuse("the reason phrase must have no control characters and at most %d bytes", REASON_BYTES_MAX);
+		RETURN_THROWS();
+	}
+	fermata_response *copy = return_copy(return_value, ZEND_THIS);
+	copy->status = (uint32_t)status;
+	if (copy->reason) {
+		zend_string_release(copy->reason);
+	}
+	copy->reason = has_reason ? zend_string_copy(reason) : NULL;
 }
 
 ZEND_METHOD(Fermata_Response, withHeader)

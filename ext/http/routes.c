@@ -338,15 +338,35 @@ static void add_route(INTERNAL_FUNCTION_PARAMETERS, fermata_server *server, rout
 	RETURN_THIS();
 }
 
+/* False after a MisuseError. */
+static bool fallback_init(fermata_handler *handler, zval *callable, const zend_string *prefix)
+{
+	if (!fermata_handler_init(handler, callable)) {
+		ZVAL_UNDEF(&handler->closure);
+		if (!EG(exception)) {
+			fermata_misuse("the fallback of %s cannot be called", ZSTR_VAL(prefix));
+		}
+		return false;
+	}
+	if (!fermata_handler_fit(handler, prefix)) {
+		zval_ptr_dtor(&handler->closure);
+		ZVAL_UNDEF(&handler->closure);
+		return false;
+	}
+	return true;
+}
+
 static void add_static(INTERNAL_FUNCTION_PARAMETERS, fermata_server *server, routes *group)
 {
 	zend_string *prefix, *directory, *index = NULL;
 	zend_long cache_seconds = 0;
 	bool no_cache_seconds = true;
+	zend_fcall_info info = empty_fcall_info;
+	zend_fcall_info_cache call;
 	FmStatic options = {.precompressed = true, .compress = true};
 	FmError error;
 	error.len = 0;
-	ZEND_PARSE_PARAMETERS_START(2, 8)
+	ZEND_PARSE_PARAMETERS_START(2, 9)
 		Z_PARAM_STR(prefix)
 		Z_PARAM_PATH_STR(directory)
 		Z_PARAM_OPTIONAL
@@ -356,6 +376,7 @@ static void add_static(INTERNAL_FUNCTION_PARAMETERS, fermata_server *server, rou
 		Z_PARAM_BOOL(options.precompressed)
 		Z_PARAM_BOOL(options.compress)
 		Z_PARAM_BOOL(options.sources)
+		Z_PARAM_FUNC_OR_NULL(info, call)
 	ZEND_PARSE_PARAMETERS_END();
 	if (!no_cache_seconds && cache_seconds < 0) {
 		fermata_misuse("cacheSeconds must not be negative; leave it out to let browsers decide");
@@ -374,17 +395,36 @@ static void add_static(INTERNAL_FUNCTION_PARAMETERS, fermata_server *server, rou
 	if (!whole) {
 		RETURN_THROWS();
 	}
+	fermata_handler fallback;
+	ZVAL_UNDEF(&fallback.closure);
+	if (ZEND_FCI_INITIALIZED(info) && !fallback_init(&fallback, &info.function_name, whole)) {
+		zend_string_release(whole);
+		RETURN_THROWS();
+	}
+	uint32_t number = Z_ISUNDEF(fallback.closure) ? FM_NO_HANDLER : server->handlers_len;
 	uint32_t code = fm_server_static(server->core, fermata_str(whole), fermata_str(directory), &options, &error);
+	if (code == FM_OK && number != FM_NO_HANDLER) {
+		code = fm_server_static_fallback(server->core, fermata_str(whole), number, &error);
+	}
 	if (code != FM_OK) {
 		zend_string_release(whole);
+		zval_ptr_dtor(&fallback.closure);
 		fermata_throw(code, &error);
 		RETURN_THROWS();
 	}
 	fermata_server_list(server, "static", FERMATA_LITERAL(""), whole, NULL, directory);
 	server->trees = safe_erealloc(server->trees, server->trees_len + 1, sizeof(fermata_tree), 0);
-	server->trees[server->trees_len++] = (fermata_tree){.group = group ? &group->std : NULL, .prefix = whole};
+	server->trees[server->trees_len++] = (fermata_tree){.group = group ? &group->std : NULL, .prefix = whole, .fallback = number};
 	if (group) {
 		GC_ADDREF(&group->std);
+	}
+	if (number != FM_NO_HANDLER) {
+		fermata_route route = {.group = group ? &group->std : NULL};
+		if (group) {
+			GC_ADDREF(&group->std);
+		}
+		fermata_server_list(server, "fallback", FERMATA_LITERAL(""), whole, &fallback, NULL);
+		fermata_server_add(server, &fallback, &route);
 	}
 	RETURN_THIS();
 }

@@ -97,6 +97,11 @@ impl Server {
         self.router.guard(prefix, handler)
     }
 
+    /// Sends requests below `prefix` that no file there answers to `handler`, whatever their method.
+    pub fn files_fallback(&mut self, prefix: &str, handler: u32) -> Result<(), RouteError> {
+        self.router.set_static_fallback(prefix, handler)
+    }
+
     /// Has the program decide on every handshake of the WebSockets that were added with `handler`.
     pub fn guard_websocket(&mut self, handler: u32) {
         for route in &mut self.websockets {

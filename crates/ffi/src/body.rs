@@ -102,6 +102,7 @@ pub extern "C" fn fm_stream_begin(
     guard(worker.zip(response), error, |(worker, response)| {
         let headers = response.lines().iter().map(FmHeader::line);
         let status = u16::try_from(response.status).unwrap_or(500);
+        response.set_reason(&mut worker.worker, request);
         let outcome = worker.worker.begin_stream(
             request,
             status,

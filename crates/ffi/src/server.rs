@@ -230,6 +230,23 @@ pub extern "C" fn fm_server_guard_files(
     })
 }
 
+/// Sends requests below `prefix` that no file of the tree there answers to `handler`: paths without a file, and every
+/// method but GET and HEAD.
+#[unsafe(no_mangle)]
+pub extern "C" fn fm_server_static_fallback(
+    server: Option<&mut FmServer>,
+    prefix: FmStr,
+    handler: u32,
+    error: Option<&mut MaybeUninit<FmError>>,
+) -> u32 {
+    guard(server, error, |server| {
+        let server = &mut server.server;
+        server
+            .files_fallback(&prefix.text(), handler)
+            .map_err(|error| (FM_MISUSE, error.to_string()))
+    })
+}
+
 /// Has FM_EVENT_UPGRADE come for every handshake of the WebSockets that were added with `handler`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_server_guard_websocket(server: Option<&mut FmServer>, handler: u32) {

@@ -184,12 +184,21 @@ pub struct FmResponse {
     pub headers_len: usize,
     /// Content.
     pub body: FmStr,
+    /// What stands behind the status in HTTP/1; `ptr` NULL for the standard phrase. It has passed `fm_header_valid`.
+    pub reason: FmStr,
 }
 
 impl FmResponse {
     pub(crate) fn lines(&self) -> &[FmHeader] {
         // SAFETY: C sets both fields: an array, and how many values it has.
         unsafe { array(self.headers, self.headers_len) }
+    }
+
+    /// Has the engine know the phrase, which the answer that comes next takes.
+    pub(crate) fn set_reason(&self, worker: &mut Worker<Tls<Kernel>>, request: u64) {
+        if let Some(phrase) = self.reason.option() {
+            worker.set_reason(request, u16::try_from(self.status).unwrap_or(500), phrase);
+        }
     }
 }
 
@@ -383,6 +392,7 @@ pub extern "C" fn fm_respond(
         let headers = response.lines().iter().map(FmHeader::line);
         let status = u16::try_from(response.status).unwrap_or(500);
         let worker = &mut worker.worker;
+        response.set_reason(worker, request);
         worker
             .respond(
                 request,
@@ -392,6 +402,26 @@ pub extern "C" fn fm_respond(
                 response.body.bytes(),
             )
             .map_err(|gone| (FM_GONE, gone.to_string()))
+    })
+}
+
+/// Sends `103 Early Hints` with the header lines of `hints` at once. `has_sent` tells whether the client understands them.
+/// FM_GONE as for `fm_respond`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fm_early_hints(
+    worker: Option<&mut FmWorker>,
+    request: u64,
+    hints: Option<&FmResponse>,
+    has_sent: Option<&mut MaybeUninit<bool>>,
+) -> u32 {
+    guard(worker.zip(hints), None, |(worker, hints)| {
+        let headers = hints.lines().iter().map(FmHeader::line);
+        let sent = worker
+            .worker
+            .send_early_hints(request, headers)
+            .map_err(|gone| (FM_GONE, gone.to_string()))?;
+        put(has_sent, sent);
+        Ok(())
     })
 }
 

@@ -129,6 +129,27 @@ pub fn write_passed_head(
     });
 }
 
+/// Appends an interim response (RFC 9110, 15.2), which has neither length nor `Date`. `headers` as for [`write_head`].
+pub fn write_interim<'a>(
+    out: &mut Vec<u8>,
+    status: u16,
+    headers: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+) {
+    status_line(out, status);
+    for (name, value) in headers {
+        header(out, name, value);
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Puts `reason` in the place of the standard one, in a head that [`write_head`] has appended from `start` on.
+pub fn replace_reason(out: &mut Vec<u8>, start: usize, reason: &[u8]) {
+    let from = start + b"HTTP/1.1 200 ".len();
+    if let Some(len) = out.get(from..).and_then(|rest| memchr::memchr(b'\r', rest)) {
+        out.splice(from..from + len, reason.iter().copied());
+    }
+}
+
 /// The beginning of the answer before: most answers begin as another did.
 #[derive(Debug, Default)]
 pub struct Repeated {

@@ -28,10 +28,14 @@ final class FrontController
 
     private int $handled = 0;
 
+    /** The request in the superglobals. */
+    private static ?Request $shown = null;
+
     /**
      * @param \Closure(Request): (Response|Hold) $handle
      * @param bool $globals whether the handler finds its request in the superglobals
      * @param list<string> $linked folders that links in the public folder may lead to
+     * @param int|null $uploadBytes a larger file is in $_FILES with UPLOAD_ERR_INI_SIZE
      */
     public function __construct(
         private readonly \Closure $handle,
@@ -41,6 +45,7 @@ final class FrontController
         private readonly bool $streamBody = false,
         private readonly int $requestsMax = 0,
         array $linked = [],
+        private readonly ?int $uploadBytes = null,
     ) {
         $folder = $public === null ? false : realpath($public);
         if ($public !== null && ($folder === false || !is_dir($folder))) {
@@ -49,6 +54,9 @@ final class FrontController
         $this->public = $folder === false ? null : $folder;
         $this->linked = array_values(array_filter(array_map(realpath(...), $linked), is_string(...)));
         $this->server = self::serverVariables($this->public);
+        if ($globals) {
+            require_once __DIR__ . '/functions.php';
+        }
     }
 
     /** A server for frameworks: one request at a time in each worker. */
@@ -72,7 +80,8 @@ final class FrontController
             return $file;
         }
         if ($this->globals) {
-            $request->fillGlobals($this->server);
+            $request->fillGlobals($this->server, $this->uploadBytes);
+            self::$shown = $request;
         }
         if ($this->requestsMax > 0 && ++$this->handled === $this->requestsMax) {
             // The worker finishes what it has, and the master replaces it.
@@ -84,6 +93,7 @@ final class FrontController
         try {
             return shield(fn(): Response|Hold => ($this->handle)($request));
         } finally {
+            self::$shown = null;
             while (ob_get_level() >= $level && ob_end_flush()) {
             }
         }
@@ -98,6 +108,30 @@ final class FrontController
         $printed = (string) ob_get_contents();
         ob_clean();
         return $printed;
+    }
+
+    /**
+     * headers_send(), which FrankenPHP has and Symfony calls for its early hints: the `Link` lines that header() has been given
+     * leave at once. Any other status is that of the answer, which leaves with its headers later.
+     *
+     * @return int 1 when they have left, 0 when nothing was to be sent, 3 when nothing could be
+     */
+    public static function sendHeaders(int $status): int
+    {
+        if ($status < 100 || $status >= 200) {
+            http_response_code($status);
+            return 0;
+        }
+        $links = [];
+        foreach (headers_list() as $line) {
+            if (stripos($line, 'link:') === 0) {
+                $links[] = trim(substr($line, 5));
+            }
+        }
+        if ($links === []) {
+            return 0;
+        }
+        return self::$shown?->earlyHints(['Link' => $links]) ? 1 : 3;
     }
 
     /** @return array<string, mixed> */

@@ -17,6 +17,12 @@ final class Headers
     private const FRAMING = ['connection' => 1, 'content-length' => 1, 'keep-alive' => 1, 'proxy-connection' => 1, 'te' => 1,
         'trailer' => 1, 'transfer-encoding' => 1, 'upgrade' => 1];
 
+    /** Phrases that are the server's own, of what is answered often. */
+    private const REASONS = [200 => 'OK', 201 => 'Created', 202 => 'Accepted', 204 => 'No Content', 301 => 'Moved Permanently',
+        302 => 'Found', 303 => 'See Other', 304 => 'Not Modified', 307 => 'Temporary Redirect', 308 => 'Permanent Redirect',
+        400 => 'Bad Request', 401 => 'Unauthorized', 403 => 'Forbidden', 404 => 'Not Found', 405 => 'Method Not Allowed',
+        429 => 'Too Many Requests', 500 => 'Internal Server Error', 503 => 'Service Unavailable'];
+
     /**
      * Leaves out what frames the message; a value may be a list, of numbers too. Of a Content-Type the last counts.
      *
@@ -62,6 +68,13 @@ final class Headers
             }
         }
         return $answer;
+    }
+
+    /** Gives an answer the reason phrase that a framework's response has, where that is not the usual one. */
+    public static function withReason(Response|Hold $answer, int $status, string $reason): Response|Hold
+    {
+        $isUsual = $reason === '' || $reason === (self::REASONS[$status] ?? '');
+        return $isUsual || !$answer instanceof Response ? $answer : $answer->withStatus($status, $reason);
     }
 
     /**

@@ -21,7 +21,10 @@ final class HttpFoundation
     {
         $headers = self::headers($response);
         $status = $response->getStatusCode();
-        return match (true) {
+        // Only the class itself tells its phrase.
+        static $reasonOf = null;
+        $reasonOf ??= \Closure::bind(static fn(SymfonyResponse $response): string => $response->statusText, null, SymfonyResponse::class);
+        $answer = match (true) {
             $response instanceof NativeResponse => self::native($response->answer, $headers),
             $response instanceof BinaryFileResponse => self::file($request, $response, $status, $headers),
             $response instanceof StreamedResponse => Response::output(static function () use ($response): void {
@@ -29,6 +32,7 @@ final class HttpFoundation
             }, $status, $headers),
             default => self::whole($request, $response, $status, $headers),
         };
+        return $response instanceof NativeResponse ? $answer : Headers::withReason($answer, $status, $reasonOf($response));
     }
 
     /** @return array<string, list<string>> */

@@ -32,6 +32,7 @@ final class Server
      * @param string|list<string>|null $listen
      * @param int $requestsMax after so many requests a worker is replaced; 0 = never
      * @param int $taskWorkers with laravel/octane: processes that Octane::concurrently() runs its tasks in; 0 = the worker itself
+     * @param int|null $uploadBytes a larger file has the error UPLOAD_ERR_INI_SIZE, in place of a refusal of the request
      * @throws \RuntimeException when there is no application
      */
     public function __construct(
@@ -41,6 +42,7 @@ final class Server
         private readonly ?int $bodyBytes = null,
         private readonly int $requestsMax = 0,
         private readonly int $taskWorkers = 0,
+        private readonly ?int $uploadBytes = null,
     ) {
         // It serves, although PHP runs on a command line.
         $_ENV['APP_RUNNING_IN_CONSOLE'] = $_SERVER['APP_RUNNING_IN_CONSOLE'] = 'false';
@@ -74,6 +76,7 @@ final class Server
             bodyBytes: $this->bodyBytes,
             requestsMax: $this->requestsMax,
             linked: array_values($this->links()),
+            uploadBytes: $this->uploadBytes,
         );
         $front->register($server);
         $this->octane?->announceStop();

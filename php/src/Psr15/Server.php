@@ -54,7 +54,7 @@ final class Server
     ) {
         $this->handler = $handler instanceof RequestHandlerInterface ? $handler->handle(...) : $handler(...);
         $this->factories = $factories ?? Factories::find();
-        $this->front = new FrontController($this->handle(...), $public, $globals, $bodyBytes, $streamBody, $requestsMax);
+        $this->front = new FrontController($this->handle(...), $public, $globals, $bodyBytes, $streamBody, $requestsMax, uploadBytes: $uploadBytes);
     }
 
     /** Runs the server; see Fermata\Server::run(). */
@@ -67,7 +67,8 @@ final class Server
 
     private function handle(Request $request): Response|Hold
     {
-        return $this->answer($request, ($this->handler)($this->request($request)));
+        $response = ($this->handler)($this->request($request));
+        return Headers::withReason($this->answer($request, $response), $response->getStatusCode(), $response->getReasonPhrase());
     }
 
     private function request(Request $native): ServerRequestInterface

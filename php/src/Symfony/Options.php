@@ -11,6 +11,7 @@ final readonly class Options
      * @param string|list<string>|null $listen
      * @param string|null $public the folder of public files
      * @param int $requestsMax after so many requests a worker is replaced; 0 = never
+     * @param int|null $uploadBytes a larger file has the error UPLOAD_ERR_INI_SIZE, in place of a refusal of the request
      */
     public function __construct(
         public string|array|null $listen = null,
@@ -18,6 +19,7 @@ final readonly class Options
         public ?string $public = null,
         public ?int $bodyBytes = null,
         public int $requestsMax = 0,
+        public ?int $uploadBytes = null,
     ) {}
 
     /**
@@ -29,10 +31,10 @@ final readonly class Options
     public static function of(array $options): self
     {
         $own = $options['fermata'] ?? [];
-        $unknown = array_diff_key($own, ['listen' => 1, 'workers' => 1, 'public' => 1, 'body_bytes' => 1]);
+        $unknown = array_diff_key($own, ['listen' => 1, 'workers' => 1, 'public' => 1, 'body_bytes' => 1, 'upload_bytes' => 1]);
         if ($unknown !== []) {
             throw new \InvalidArgumentException('unknown runtime options of fermata: ' . implode(', ', array_keys($unknown))
-                . '; there are listen, workers, public and body_bytes');
+                . '; there are listen, workers, public, body_bytes and upload_bytes');
         }
         $loops = $options['worker_loop_max'] ?? $_SERVER['FERMATA_LOOP_MAX'] ?? $_ENV['FERMATA_LOOP_MAX'] ?? 0;
         $script = $_SERVER['SCRIPT_FILENAME'] ?? '';
@@ -42,6 +44,7 @@ final readonly class Options
             $own['public'] ?? ($script === '' ? null : dirname($script)),
             isset($own['body_bytes']) ? (int) $own['body_bytes'] : null,
             max(0, (int) $loops),
+            isset($own['upload_bytes']) ? (int) $own['upload_bytes'] : null,
         );
     }
 }

@@ -44,6 +44,7 @@ final class Runner implements RunnerInterface
             $this->options->public,
             bodyBytes: $this->options->bodyBytes,
             requestsMax: $this->options->requestsMax,
+            uploadBytes: $this->options->uploadBytes,
         );
         $front->register($server);
         $server->run();

@@ -17,7 +17,7 @@ use crate::worker::{Running, Worker};
 
 /// What the router found, without borrowing it.
 enum Outcome {
-    File(Arc<Directory>, http1::Span),
+    File(Arc<Directory>, http1::Span, Option<u32>),
     Guarded(u32),
     NotImplemented,
     NotAllowed(String),
@@ -92,8 +92,11 @@ impl<D: Driver> Worker<D> {
                 ..
             } => Outcome::Guarded(handler),
             Found::Files {
-                directory, rest, ..
-            } => Outcome::File(Arc::clone(directory), rest),
+                directory,
+                rest,
+                fallback,
+                ..
+            } => Outcome::File(Arc::clone(directory), rest, fallback),
             Found::MethodNotAllowed { .. } if method == Method::Other => Outcome::NotImplemented,
             Found::NotFound if method == Method::Other => Outcome::NotImplemented,
             Found::MethodNotAllowed { allow } => Outcome::NotAllowed(allow.to_owned()),
@@ -106,8 +109,13 @@ impl<D: Driver> Worker<D> {
             return Some(event);
         }
         match outcome {
-            Outcome::File(directory, rest) => {
+            Outcome::File(directory, rest, fallback) => {
                 if !self.answer_static(index, &directory, rest) {
+                    if let Some(handler) = fallback {
+                        self.http.request.handler = handler;
+                        self.http.request.params = Params::default();
+                        return Some(Event::Request);
+                    }
                     let event = self.fall_back(&Outcome::NotFound);
                     if event.is_some() {
                         return event;

@@ -22,6 +22,7 @@ use fermata_proto::{date, http1};
 use body::{Spools, Uploads};
 use files::{Compressors, Roots};
 use request::Request;
+use respond::interim::Reason;
 use respond::streams::Streams;
 use router::Router;
 use starts::Starts;
@@ -41,6 +42,8 @@ pub(crate) struct Http {
     pub repeats: http1::Repeats,
     /// How the answer before began.
     pub repeated: Repeated,
+    /// The reason phrase of the answer that comes next, where it has one of its own.
+    pub reason: Option<Reason>,
     pub serial: u32,
     /// The request whose head and body can still be read, by its handle; 0 = none.
     pub lent: u64,
@@ -75,6 +78,7 @@ impl Http {
             starts: Starts::new(),
             repeats: http1::Repeats::default(),
             repeated: Repeated::default(),
+            reason: None,
             serial: 0,
             lent: 0,
             uploads: Uploads::default(),

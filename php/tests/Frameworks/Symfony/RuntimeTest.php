@@ -108,6 +108,32 @@ final class RuntimeTest extends TestCase
         self::assertSame(['a.txt', true, 'first', 2, 'Title', 'first'], $answer->json());
     }
 
+    public function testATooLargeFileHasAnError(): void
+    {
+        $body = "--x\r\nContent-Disposition: form-data; name=\"one\"; filename=\"a.txt\"\r\n\r\n" . str_repeat('x', 1001) . "\r\n--x--\r\n";
+        $answer = self::$server->request('POST', '/refused-file', ['Content-Type' => 'multipart/form-data; boundary=x'], $body);
+        self::assertSame([UPLOAD_ERR_INI_SIZE, 'a.txt'], $answer->json());
+    }
+
+    public function testHintsLeaveAheadOfTheAnswer(): void
+    {
+        $stream = stream_socket_client('tcp://' . substr(self::$server->url, strlen('http://')));
+        stream_set_timeout($stream, 60);
+        fwrite($stream, "GET /hints HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
+        $text = (string) stream_get_contents($stream);
+        self::assertStringStartsWith("HTTP/1.1 103 Early Hints\r\nLink: </app.css>; rel=preload; as=style\r\n\r\nHTTP/1.1 200 OK\r\n", $text);
+        self::assertStringEndsWith("\r\n\r\n1", $text);
+    }
+
+    public function testAReasonPhraseIsTheApplications(): void
+    {
+        $stream = stream_socket_client('tcp://' . substr(self::$server->url, strlen('http://')));
+        stream_set_timeout($stream, 60);
+        fwrite($stream, "GET /reason HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
+        self::assertSame("HTTP/1.1 299 Own Phrase\r\n", fgets($stream));
+        fclose($stream);
+    }
+
     public function testAControllerHoldsAClient(): void
     {
         $client = self::$server->open('GET', '/held');

@@ -107,6 +107,9 @@ final class TestKernel extends Kernel
         $memory = $this->container->get(Memory::class);
         return match ($action) {
             '', 'index' => new Response('Hello ' . $request->query->get('name', 'nobody')),
+            'hints' => $this->hint(),
+            'refused-file' => new JsonResponse([$request->files->get('one')->getError(), $request->files->get('one')->getClientOriginalName()]),
+            'reason' => (new Response('x'))->setStatusCode(299, 'Own Phrase'),
             'all' => new JsonResponse([
                 'method' => $request->getMethod(), 'uri' => $request->getUri(), 'query' => $request->query->all(), 'post' => $request->request->all(),
                 'cookies' => $request->cookies->all(), 'ip' => $request->getClientIp(), 'base' => $request->getBaseUrl(), 'path' => $request->getPathInfo(),
@@ -209,6 +212,13 @@ final class TestKernel extends Kernel
         return new Response('published');
     }
 
+    /** What AbstractController::sendEarlyHints() does from Symfony 6.3 on. */
+    private function hint(): Response
+    {
+        header('Link: </app.css>; rel=preload; as=style');
+        return new Response((string) headers_send(103));
+    }
+
     private function leave(): never
     {
         $this->container->get(Memory::class)->user = 'left by exit';
@@ -238,6 +248,6 @@ if (getenv('TEST_CONSOLE')) {
 
 /** As vendor/autoload_runtime.php does. */
 $class = $_SERVER['APP_RUNTIME'] ?? Runtime::class;
-$runtime = new $class(['project_dir' => getenv('TEST_FOLDER'), 'disable_dotenv' => true, 'worker_loop_max' => 0, 'fermata' => ['public' => getenv('TEST_FOLDER') . '/public', 'body_bytes' => 20_000_000]]);
+$runtime = new $class(['project_dir' => getenv('TEST_FOLDER'), 'disable_dotenv' => true, 'worker_loop_max' => 0, 'fermata' => ['public' => getenv('TEST_FOLDER') . '/public', 'body_bytes' => 20_000_000, 'upload_bytes' => 1000]]);
 [$application, $arguments] = $runtime->getResolver(static fn(array $context): TestKernel => new TestKernel($context['APP_ENV'], (bool) $context['APP_DEBUG']))->resolve();
 exit($runtime->getRunner($application(...$arguments))->run());

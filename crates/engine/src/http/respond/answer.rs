@@ -2,7 +2,7 @@
 
 use fermata_config::LogLevel;
 use fermata_io::Driver;
-use fermata_proto::response::contentless;
+use fermata_proto::response::{self, contentless};
 
 use crate::admin::stats::Counter;
 use crate::admin::trace::End;
@@ -158,6 +158,7 @@ impl<D: Driver> Worker<D> {
             || contentless(status)
             || self.running != Running::Serving
             || self.trace.is_on()
+            || self.http.reason.is_some()
         {
             return false;
         }
@@ -205,6 +206,10 @@ impl<D: Driver> Worker<D> {
         length: BodyLength,
         write: impl FnOnce(Protocol, &mut Vec<u8>, &[u8; 29], bool),
     ) {
+        let reason = match self.http.reason {
+            None => None,
+            Some(_) => self.take_reason(index, status),
+        };
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return;
         };
@@ -228,7 +233,11 @@ impl<D: Driver> Worker<D> {
         }
         let keeps_alive = connection.keeps_alive;
         let out = connection.take_buffer(&mut self.net.pool);
+        let start = out.len();
         write(protocol, out, &self.http.date, keeps_alive);
+        if let Some(phrase) = reason {
+            response::replace_reason(out, start, &phrase);
+        }
         self.trace.on_head(index, connection, status);
     }
 

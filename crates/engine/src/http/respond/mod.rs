@@ -4,6 +4,7 @@ pub(crate) mod answer;
 pub(crate) mod choose;
 pub(crate) mod error;
 pub(crate) mod file;
+pub(crate) mod interim;
 pub(crate) mod outgoing;
 pub(crate) mod pushed;
 pub(crate) mod refuse;

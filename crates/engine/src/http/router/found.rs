@@ -21,6 +21,8 @@ pub enum Found<'a> {
         rest: Span,
         /// The handler in front of the files; see [`Router::guard`].
         handler: Option<u32>,
+        /// The handler of paths that have no file; see [`Router::set_static_fallback`].
+        fallback: Option<u32>,
     },
     /// The path is known, but not with this method.
     MethodNotAllowed {

@@ -258,6 +258,7 @@ impl Router {
             files: Arc::new(files),
             prefix_len,
             handler: None,
+            fallback: None,
         });
         self.directories_len += 1;
         Ok(())
@@ -296,6 +297,21 @@ impl Router {
             prefix_len,
         });
         let label = format!("the files at {prefix}");
+        self.labels.push((handler, label.into()));
+        Ok(())
+    }
+
+    /// Sends requests below the directory at `prefix` that none of its files answers to `handler`: paths without a file,
+    /// and every method but `GET` and `HEAD`.
+    ///
+    /// # Errors
+    /// As [`Router::add_static`]; nothing happens where there is no directory.
+    pub fn set_static_fallback(&mut self, prefix: &str, handler: u32) -> Result<(), RouteError> {
+        let Some(directory) = &mut self.directory_node(prefix)?.directory else {
+            return Ok(());
+        };
+        directory.fallback = Some(handler);
+        let label = format!("paths below {prefix} without a file");
         self.labels.push((handler, label.into()));
         Ok(())
     }
@@ -366,7 +382,9 @@ impl Router {
                 directory: &directory.files,
                 rest: Span::new(directory.prefix_len, path.len()),
                 handler: directory.handler,
+                fallback: directory.fallback,
             },
+            Some(Hit::Fallback(handler)) => Found::Handler(handler),
             None if search.missed.is_empty() && !search.missed_directory => Found::NotFound,
             None => {
                 let of_routes = search.missed.iter().flat_map(|targets| &targets.methods);

@@ -170,6 +170,36 @@ fn a_directory_behind_a_parameter_route_leaves_no_parameters() {
 }
 
 #[test]
+fn behind_a_directory_is_who_answers_what_its_files_do_not() {
+    let mut router = router(&[("GET", "/api/{id}"), ("POST", "/submit")]);
+    let here = Path::new(".");
+    for prefix in ["/", "/plain"] {
+        let added = router.add_static(prefix, here, Default::default());
+        added.expect("the directory is there");
+    }
+    router.set_static_fallback("/", 9).expect("it is there");
+    for (method, path, expected) in [
+        ("GET", "/page", "files /page"),
+        ("HEAD", "/", "files /"),
+        ("POST", "/page", "9"),
+        ("OPTIONS", "/page", "9"),
+        ("PROPFIND", "/a/b", "9"),
+        ("GET", "/api/7", "0 id=7"),
+        ("POST", "/api/7", "9"),
+        ("POST", "/submit", "1"),
+        // The nearer directory has none, and the one around it does.
+        ("GET", "/plain/x", "files /x"),
+        ("POST", "/plain/x", "9"),
+    ] {
+        assert_eq!(found(&router, method, path), expected, "{method} {path}");
+    }
+    let mut params = Params::default();
+    let found = router.find(b"GET", b"/a/b", &[2], &mut params);
+    assert_eq!(found, Found::Handler(9));
+    assert!(params.is_empty());
+}
+
+#[test]
 fn mistakes_are_named() {
     let mut router = router(&[("GET", "/a/{x}")]);
     let mut add = |pattern: &str| {

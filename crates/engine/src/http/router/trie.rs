@@ -26,7 +26,10 @@ pub(super) struct Node {
 pub(super) struct Directory {
     pub files: Arc<files::Directory>,
     pub prefix_len: usize,
+    /// In front of the files.
     pub handler: Option<u32>,
+    /// Behind them: for paths without a file, and for every method but GET and HEAD.
+    pub fallback: Option<u32>,
 }
 
 /// A directory with a handler in front.
@@ -59,6 +62,8 @@ pub(super) enum Serves {
 pub(super) enum Hit<'r> {
     Target(&'r Target),
     Directory(&'r Directory),
+    /// What is behind a directory, for a request that none of its files can answer.
+    Fallback(u32),
 }
 
 /// What a search carries along.
@@ -101,7 +106,7 @@ impl<'r> Search<'r, '_> {
             self.spans.pop();
         }
         if self.is_escaped_from(start) {
-            return None;
+            return self.fallback(node);
         }
         if let Some(hit) = self.pick(&node.rest) {
             self.spans.push(Span::new(start, path.len()));
@@ -146,8 +151,17 @@ impl<'r> Search<'r, '_> {
             self.spans.clear();
             return Some(Hit::Directory(directory));
         }
+        if directory.fallback.is_some() {
+            return self.fallback(node);
+        }
         self.missed_directory = true;
         None
+    }
+
+    fn fallback(&mut self, node: &'r Node) -> Option<Hit<'r>> {
+        let handler = node.directory.as_ref()?.fallback?;
+        self.spans.clear();
+        Some(Hit::Fallback(handler))
     }
 }
 

@@ -1,0 +1,86 @@
+//! What a handler says ahead of its answer: hints, and a reason phrase of its own.
+
+use fermata_io::Driver;
+use fermata_proto::http2::hpack;
+use fermata_proto::response;
+
+use crate::http::protocol::Protocol;
+use crate::http::respond::Gone;
+use crate::net::connection::Origin;
+use crate::net::index::ExchangeIndex;
+use crate::net::slab::Key;
+use crate::worker::Worker;
+
+/// A reason phrase that its program has given an answer.
+#[derive(Debug)]
+pub(crate) struct Reason {
+    /// The request that is answered.
+    handle: u64,
+    status: u16,
+    phrase: Box<[u8]>,
+}
+
+impl<D: Driver> Worker<D> {
+    /// Sends `103 Early Hints` with these header lines at once (RFC 8297). False when the client would not understand them,
+    /// and nothing was sent.
+    ///
+    /// Names and values as for [`Worker::respond`].
+    pub fn send_early_hints<'h>(
+        &mut self,
+        handle: u64,
+        headers: impl Iterator<Item = (&'h [u8], &'h [u8])>,
+    ) -> Result<bool, Gone> {
+        let index = self.open_request(handle)?;
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
+            return Err(Gone);
+        };
+        if exchange.protocol == Protocol::Http10 || connection.origin != Origin::Public {
+            return Ok(false);
+        }
+        if let Some(place) = connection.line.stream() {
+            let has_sent = self.net.http2.send_head(place, 103, false, |block| {
+                hpack::encode_status(block, 103);
+                for (name, value) in headers {
+                    hpack::encode(block, name, value);
+                }
+            });
+            if has_sent {
+                self.flush_carriers();
+            }
+            return Ok(has_sent);
+        }
+        let out = connection.take_buffer(&mut self.net.pool);
+        response::write_interim(out, 103, headers);
+        if connection.is_blocked {
+            return Ok(true);
+        }
+        // A handler that does not wait has answered before the turn ends, when hints are of no use any more.
+        if self.write_all(index.connection()) {
+            self.net.mark_dirty(index.connection());
+        }
+        Ok(true)
+    }
+
+    /// Gives the answer that comes next for this request a reason phrase of its own, where its status is this one and its
+    /// protocol has such phrases.
+    pub fn set_reason(&mut self, handle: u64, status: u16, phrase: &[u8]) {
+        self.http.reason = (phrase != response::reason(status).as_bytes()).then(|| Reason {
+            handle,
+            status,
+            phrase: phrase.into(),
+        });
+    }
+
+    /// The phrase for an answer that is written now, which nothing else gets.
+    pub(crate) fn take_reason(&mut self, index: ExchangeIndex, status: u16) -> Option<Box<[u8]>> {
+        let reason = self.http.reason.take()?;
+        let serial = Key::from_u64(reason.handle).generation;
+        let is_its = ExchangeIndex::of_request(reason.handle) == index
+            && self
+                .net
+                .connections
+                .exchange(index)
+                .is_some_and(|it| it.serial == serial);
+        (is_its && reason.status == status).then_some(reason.phrase)
+    }
+}
