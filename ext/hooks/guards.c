@@ -1001,6 +1001,8 @@ bool fermata_hook_guards(void)
 		return false;
 	}
 	guards.is_on = true;
+	/* Whoever comes second waits by the same means as what is hooked. */
+	fermata_hooks_init();
 	zend_hash_init(&guards.originals, 0, NULL, NULL, true);
 	zend_hash_init(&guards.held, 0, NULL, NULL, true);
 	fermata_connections_init();

@@ -105,7 +105,6 @@ static void turn_on(fermata_hook which)
 	}
 	uint32_t before = fermata_patch_len(), failed = 0;
 	is_on[which] = true;
-	fermata_hooks_init();
 	if (it->prepare && UNEXPECTED(!it->prepare())) {
 		return;
 	}

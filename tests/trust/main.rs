@@ -10,7 +10,7 @@ mod programs;
 mod services;
 mod shared;
 
-use fermata_testkit::{Connection, Server, wait_until};
+use fermata_testkit::{Builder, Connection, Server, wait_until};
 use fermata_tests::{fixture, json};
 
 use services::Service;
@@ -43,17 +43,14 @@ struct Place {
 }
 
 fn start() -> Place {
-    start_with(&[])
+    start_with(|builder| builder)
 }
 
-fn start_with(settings: &[(&str, u32)]) -> Place {
+fn start_with(configure: impl FnOnce(Builder) -> Builder) -> Place {
     let services = [Service::mariadb(), Service::postgres(), Service::redis()];
     let builder = fixture("trust").workers(1).ini("memory_limit=64M");
     let file = builder.directory().join("trust.sqlite");
-    let builder = settings.iter().fold(builder, |builder, (name, value)| {
-        builder.setting(name, value)
-    });
-    let server = builder
+    let server = configure(builder)
         .env("SQLITE", file)
         // What clients have begun that left ends soon.
         .setting("abandoned_query_ms_max", 100)
@@ -236,11 +233,12 @@ fn the_server_ends_what_a_client_of_a_pool_has_left_although_nobody_comes_next()
 #[test]
 fn a_transaction_that_was_left_ends_although_all_fibers_wait_for_its_end() {
     // Whoever queues would wait for an hour.
-    let place = start_with(&[
-        ("fibers_max", 4),
-        ("tasks_queue_max", 10),
-        ("shared_wait_timeout_ms", 3_600_000),
-    ]);
+    let place = start_with(|builder| {
+        builder
+            .setting("fibers_max", 4)
+            .setting("tasks_queue_max", 10)
+            .setting("shared_wait_timeout_ms", 3_600_000)
+    });
     for client in ["mysql", "pgsql", "redis"] {
         let begun = ask(&place.server, &format!("/begin/{client}/gone"));
         wait_until("it has begun", || {
@@ -259,6 +257,27 @@ fn a_transaction_that_was_left_ends_although_all_fibers_wait_for_its_end() {
                 place.server.log().text()
             );
         }
+    }
+}
+
+#[test]
+fn without_hooks_what_is_left_open_ends_as_well() {
+    let place = start_with(|builder| builder.env("WITHOUT_HOOKS", "1"));
+    for client in ["mysql", "mysqli", "pdo-pgsql", "pgsql", "redis"] {
+        let left = || json(&place.server.connect().get(&format!("/left/pool-{client}")));
+        for how in ["return", "throw"] {
+            ask(&place.server, &format!("/begin/pool-{client}/{how}")).read_response();
+            assert_eq!(left(), serde_json::json!([0, 0]), "{client} {how}");
+        }
+        // Outside of the pool others queue until the transaction has ended.
+        let begun = ask(&place.server, &format!("/begin/{client}/gone"));
+        wait_until("it has begun", || {
+            let state = text(&place.server, &format!("/begun/{client}"));
+            (state == "begun").then_some(())
+        });
+        let mut next = ask(&place.server, &format!("/left/{client}"));
+        drop(begun);
+        assert_eq!(next.read_response().text(), "[0,0]", "{client}");
     }
 }
 

@@ -37,16 +37,26 @@ const AGAIN: usize = 20;
 const AGAIN_BYTES_MAX: u64 = 256 << 10;
 
 /// In the order in which a handler may hold them.
-const CONNECTIONS: [&str; 6] = ["mysql", "mysqli", "pdo-pgsql", "sqlite", "redis", "lines"];
+const CONNECTIONS: [&str; 7] = [
+    "mysql",
+    "mysqli",
+    "pdo-pgsql",
+    "sqlite",
+    "redis",
+    "lines",
+    "smtp",
+];
 /// Those with rows and transactions.
 const DATABASES: usize = 4;
-/// Streams that handlers share without a pool are theirs to keep apart.
+/// Streams that handlers share without a pool are theirs to keep apart, and tasks of one handler mails.
 const LINES: usize = 5;
 
 /// Writes one handler as PHP.
 struct Writer<'a> {
     random: &'a mut Random,
     text: String,
+    /// How many of the connections there are.
+    connections: usize,
     /// Whose it is, and how many ids it has used.
     handler: usize,
     ids: usize,
@@ -83,7 +93,7 @@ impl Writer<'_> {
 
     fn statement(&mut self, from: usize) {
         let can_nest = self.depth < DEPTH_MAX;
-        match self.random.within(0..if can_nest { 17 } else { 5 }) {
+        match self.random.within(0..if can_nest { 18 } else { 5 }) {
             0 | 1 => self.ask(from),
             2 => {
                 let seconds = self.seconds();
@@ -101,6 +111,7 @@ impl Writer<'_> {
             13 => self.nested_fiber(from),
             14 => self.destructor(),
             15 => self.queue(from),
+            16 => self.halfway(from),
             _ => self.thrown(from),
         }
     }
@@ -111,7 +122,7 @@ impl Writer<'_> {
             return None;
         }
         let at = self.random.within(from..to);
-        let is_pool = at == LINES || self.chance(2);
+        let is_pool = at >= LINES || self.chance(2);
         Some((at, is_pool))
     }
 
@@ -127,7 +138,7 @@ impl Writer<'_> {
     }
 
     fn ask(&mut self, from: usize) {
-        let Some((at, is_pool)) = self.connection(from, CONNECTIONS.len()) else {
+        let Some((at, is_pool)) = self.connection(from, self.connections) else {
             return;
         };
         let (id, seconds, name) = (self.id(), self.seconds(), CONNECTIONS[at]);
@@ -178,7 +189,7 @@ impl Writer<'_> {
         ));
         // Others wait for the lock of the whole file.
         self.block(if name == "sqlite" {
-            CONNECTIONS.len()
+            self.connections
         } else {
             at + 1
         });
@@ -188,6 +199,21 @@ impl Writer<'_> {
         if is_undone {
             self.line(&format!("    }} finally {{ undo('{name}', {db}); }}"));
         }
+        self.close();
+    }
+
+    /// Does other things between a request and its reply, or within a mail, and goes on there.
+    fn halfway(&mut self, from: usize) {
+        let Some((at, is_pool)) = self.connection(from.max(LINES), self.connections) else {
+            return;
+        };
+        let (id, name, db) = (self.id(), CONNECTIONS[at], format!("$db{}", self.depth));
+        self.open(at, is_pool);
+        self.line(&format!("    say('{name}', {db}, '{id}');"));
+        self.block(at + 1);
+        self.line(&format!(
+            "    $shared->check(hear('{name}', {db}, '{id}'), '{id}');"
+        ));
         self.close();
     }
 
@@ -338,7 +364,7 @@ struct Handler {
     leaves_after: Option<Duration>,
 }
 
-fn program(random: &mut Random, number: &mut usize) -> Vec<Handler> {
+fn program(random: &mut Random, connections: usize, number: &mut usize) -> Vec<Handler> {
     let handlers = random.within(1..HANDLERS_MAX + 1);
     let mut program = Vec::new();
     for _ in 0..handlers {
@@ -346,6 +372,7 @@ fn program(random: &mut Random, number: &mut usize) -> Vec<Handler> {
         let mut writer = Writer {
             random,
             text: "return static function (Shared $shared): void {\n".into(),
+            connections,
             handler: *number,
             ids: 0,
             depth: 0,
@@ -373,7 +400,9 @@ struct Rest {
 struct Place {
     server: Server,
     is_slow: bool,
+    connections: usize,
     _services: [Service; 3],
+    _smtp: Option<Service>,
 }
 
 impl Place {
@@ -410,13 +439,20 @@ impl Place {
                 .setting("blocking_call_ms", 0)
                 .setting("stall_timeout_ms", 0);
         }
+        // Nothing where the package it needs is missing.
+        let smtp = Service::smtp();
+        if let Some(smtp) = &smtp {
+            builder = builder.env("SMTP_PORT", smtp.port.to_string());
+        }
         let server = builder.start();
         let prepared = server.connect().get("/prepare");
         assert_eq!(prepared.status(), 200, "{}", server.log().text());
         Place {
             server,
             is_slow,
+            connections: CONNECTIONS.len() - usize::from(smtp.is_none()),
             _services: services,
+            _smtp: smtp,
         }
     }
 
@@ -561,7 +597,7 @@ fn programs_that_are_made_up_see_what_is_theirs() {
     let (mut programs, mut handlers, mut first) = (0_u64, 0, None);
     let mut last: Vec<Vec<Handler>> = Vec::new();
     while Instant::now() < end {
-        let program = program(&mut random, &mut handlers);
+        let program = program(&mut random, place.connections, &mut handlers);
         programs += 1;
         if let Err(why) = place.run(&program) {
             let (program, why) = shrink(&place, program, why);
