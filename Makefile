@@ -12,7 +12,7 @@ CARGO_TEST := cargo test --locked --quiet --no-fail-fast
 
 .DEFAULT_GOAL := all
 .PHONY: all site chat chat-https crowd test release lint bench bench-chat bench-json bench-files bench-fibers bench-restart bench-counts bench-edge bench-held bench-http2 bench-million bench-million-edge bench-websocket soak soak-edge soak-isolation soak-leaving soak-trust soak-trust-valgrind attack clean help setup generate test-rust test-phpt test-docs \
-	test-server test-io test-loom test-php84 test-php85 test-versions test-release test-systemd test-scripts test-chat test-browser test-wordpress test-bench test-generated test-leak test-revolt test-http2 test-php test-editor test-frameworks test-monitoring fuzz
+	test-server test-io test-loom test-php84 test-php85 test-versions test-release test-systemd test-scripts test-chat test-browser test-wordpress test-mediawiki test-bench test-generated test-leak test-revolt test-http2 test-php test-editor test-frameworks test-monitoring fuzz
 
 all: ## Build build/fermata.so and build/fermata
 	@scripts/setup.sh build
@@ -208,6 +208,9 @@ test-browser: all ## The chat in Chromium
 
 test-wordpress: all ## WordPress with MariaDB in Chromium, unchanged, where both are installed; no part of `make test`
 	FERMATA_TEST_WORDPRESS=1 scripts/test-browser.sh wordpress.test.js
+
+test-mediawiki: all ## MediaWiki with SQLite in Chromium, unchanged; no part of `make test`
+	FERMATA_TEST_MEDIAWIKI=1 scripts/test-browser.sh mediawiki.test.js
 
 test-docs: all site ## Run the samples of the documentation, and build its site
 	$(PHP) scripts/check-samples.php

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # An application of Debian's as its authors publish it: in one folder, with what it needs, ready to be installed in a browser.
-#   scripts/applications.sh dokuwiki|wordpress FOLDER
+#   scripts/applications.sh dokuwiki|mediawiki|wordpress FOLDER
 # Packages are downloaded and unpacked, not installed. Ends with 3 where they cannot be had.
 set -euo pipefail
 
-name=${1:?dokuwiki or wordpress} folder=${2:?a folder to make}
+name=${1:?dokuwiki, mediawiki or wordpress} folder=${2:?a folder to make}
 cache=${FERMATA_CACHE:-$HOME/.cache/fermata}/applications
 case $name in
     dokuwiki) packages=(dokuwiki libjs-jquery libjs-jquery-ui libjs-jquery-cookie libphp-simplepie php-geshi php-phpseclib) ;;
+    mediawiki) packages=(mediawiki mediawiki-classes) ;;
     wordpress) packages=(wordpress wordpress-theme-twentytwentythree libjs-cropper libjs-underscore php-getid3) ;;
     *)
         echo "applications.sh: $name is not known" >&2
@@ -48,6 +49,13 @@ dokuwiki() {
     grep -rlE '/usr/share/(php|php-geshi|javascript)/' "$folder" --include='*.php' | while read -r file; do
         sed -i -E "s#(\\\$vendorDir \. )?'/usr/share/(php|php-geshi|javascript)/#'$system/usr/share/\2/#g" "$file"
     done
+}
+
+mediawiki() {
+    mkdir "$folder"
+    # Its settings are a link to where the administrator's would be.
+    tar -C "$system/usr/share/mediawiki" --dereference --exclude=./LocalSettings.php --exclude=./extensions-core -c . | tar -C "$folder" -x
+    chmod -R u+rwX "$folder"
 }
 
 wordpress() {
