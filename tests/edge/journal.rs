@@ -86,7 +86,7 @@ fn requests_subscriptions_and_items_are_logged() {
         ),
         format!("GET http{base}/hold {target} from=127.0.0.1 route=r accept"),
         format!("subscribe http{base}/hold channel=c route=r"),
-        "publish channel=c".to_owned(),
+        "publish channel=c receivers=1".to_owned(),
         format!("GET ws{base}/over {target}[http] from=127.0.0.1 route=r code=200 "),
         format!("subscribe ws{base}/over channel=s route=r"),
     ] {
@@ -97,6 +97,37 @@ fn requests_subscriptions_and_items_are_logged() {
         !lines.iter().any(|line| line.contains("quiet.test")),
         "{lines:#?}"
     );
+}
+
+#[test]
+fn a_published_item_is_logged_with_the_clients_of_all_workers() {
+    const CLIENTS: usize = 8;
+    let (_origin, to) = origin();
+    let route = format!("* 127.0.0.1:{to}");
+    let own = Own::start(&[
+        "--workers",
+        "2",
+        "--log-requests",
+        "true",
+        "--route",
+        &route,
+    ]);
+    let mut held: Vec<Client> = (0..CLIENTS).map(|_| own.client()).collect();
+    for client in &mut held {
+        client.send("GET", "/hold", &[], b"");
+        client.read_until("opened\n");
+    }
+    // A worker tells the one that publishes, which knows a moment later.
+    let publish_until = |count: usize| {
+        let expected = format!("publish channel=c receivers={count}");
+        fermata_testkit::wait_until("the item's clients are counted", || {
+            own.publish("c", "x");
+            lines(&own).contains(&expected).then_some(())
+        });
+    };
+    publish_until(CLIENTS);
+    held.truncate(1);
+    publish_until(1);
 }
 
 #[test]

@@ -50,15 +50,20 @@ pub(crate) struct Journal {
 
 impl Journal {
     pub fn new(settings: &Settings, logger: Logger) -> Self {
-        let level = settings.log_level;
-        let is_asked_for = settings.log_requests && level >= u64::from(LEVEL);
         Self {
             logger,
             lines: String::new(),
-            is_on: is_asked_for || level >= u64::from(LEVEL_ALL),
+            is_on: Self::is_on(settings),
             has_addresses: settings.log_from,
             has_programs: settings.log_user_agent,
         }
+    }
+
+    /// Whether lines of routes without a level of their own are wanted.
+    pub(crate) fn is_on(settings: &Settings) -> bool {
+        let level = settings.log_level;
+        let is_asked_for = settings.log_requests && level >= u64::from(LEVEL);
+        is_asked_for || level >= u64::from(LEVEL_ALL)
     }
 
     /// Whether the lines of a route are wanted.

@@ -85,7 +85,7 @@ impl Edge {
         self.journal_line(&line);
     }
 
-    /// An item was published. How many get it is known where the stats socket asks for it.
+    /// An item was published, for so many clients of all workers.
     pub(super) fn log_published(&mut self, item: &Item) {
         if !self.journal.is_on {
             return;

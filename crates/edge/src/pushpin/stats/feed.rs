@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use crate::error::StartError;
 use crate::pushpin::rendezvous::Meeting;
+use crate::pushpin::stats::Stats;
 use crate::settings::Settings;
 
 /// The worker itself, among those that tell; no wire has this number.
@@ -12,7 +13,7 @@ pub(crate) const OWN: u64 = 0;
 
 /// Opens it, where several workers have something to tell.
 pub(crate) fn bind(settings: &Settings) -> Result<Option<Meeting>, StartError> {
-    if settings.zmq_stats.is_empty() || settings.workers < 2 {
+    if !Stats::are_wanted(settings) || settings.workers < 2 {
         return Ok(None);
     }
     Meeting::bind("zmq_stats", "stats", settings).map(Some)

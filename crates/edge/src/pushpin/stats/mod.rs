@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use fermata_grip::packet::Notation;
 
+use crate::client::journal::Journal;
 use crate::pushpin::stats::clients::{Clients, Own};
 use crate::pushpin::stats::feed::{Feed, Feeders};
 use crate::pushpin::stats::routes::RouteReports;
@@ -54,9 +55,14 @@ pub(crate) struct Speaker {
 }
 
 impl Stats {
+    /// Whether anybody asks: the socket, or the log, which has how many clients an item reaches.
+    pub(crate) fn are_wanted(settings: &Settings) -> bool {
+        !settings.zmq_stats.is_empty() || Journal::is_on(settings)
+    }
+
     /// What worker number `worker` needs; `None`: nobody asks.
     pub fn new(settings: &Settings, worker: u16, meeting: Option<PathBuf>) -> Option<Box<Self>> {
-        if settings.zmq_stats.is_empty() {
+        if !Self::are_wanted(settings) {
             return None;
         }
         let connection_ttl_ms = settings.stats_connection_ttl_ms;
@@ -87,7 +93,7 @@ impl Stats {
         Some(Box::new(Self {
             clients: Clients::new(
                 connection_ttl_ms / 2,
-                settings.stats_connection_send,
+                settings.stats_connection_send && !settings.zmq_stats.is_empty(),
                 Own {
                     worker,
                     process: std::process::id(),

@@ -159,7 +159,7 @@ impl Edge {
         }
     }
 
-    /// How many clients an item reaches, where that is known.
+    /// How many clients an item reaches; `None` with a worker that does not publish.
     pub(super) fn receivers(&self, item: &Item) -> Option<u64> {
         let Some(Role::Speaker(speaker)) = self.stats.as_ref().map(|it| &it.role) else {
             return None;
