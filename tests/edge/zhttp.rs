@@ -9,7 +9,7 @@ use fermata_testkit::{Signal, command_path, deadline, free_port, send_signal, wa
 use crate::client::Client;
 use crate::origin::{Origin, text};
 use crate::own::children;
-use crate::zhttp_backend::{Backend, bytes, is_on};
+use crate::zhttp_backend::{Backend, NAME, bytes, is_on};
 use crate::zmq::Zmq;
 
 /// Requests on connections of their own, so that each worker gets some.
@@ -106,7 +106,7 @@ fn free_ports() -> u16 {
 }
 
 /// An edge of three workers in front of a backend with sessions: its port, and that backend.
-fn start_with_sessions() -> (Edge, u16, Backend) {
+fn start_with_ports() -> (Edge, u16, Backend, u16) {
     // Ports in a row may be somebody else's by now: then the edge does not start, and others are tried.
     wait_until("it listens", || {
         let (port, backend) = (free_port(), free_ports());
@@ -124,8 +124,13 @@ fn start_with_sessions() -> (Edge, u16, Backend) {
                 _ => ports.all(is_listening).then_some(true),
             }
         });
-        is_there.then(|| (edge, port, Backend::tcp(backend)))
+        is_there.then(|| (edge, port, Backend::tcp(backend), backend + 1))
     })
+}
+
+fn start_with_sessions() -> (Edge, u16, Backend) {
+    let (edge, port, backend, _) = start_with_ports();
+    (edge, port, backend)
 }
 
 #[test]
@@ -170,6 +175,29 @@ fn every_worker_has_sessions_with_a_backend() {
         let answer = client.join().expect("an answer");
         assert_eq!((answer.status, answer.text()), (200, "300000"));
     }
+}
+
+#[test]
+fn a_name_belongs_to_the_backend_that_has_it() {
+    let (_edge, port, mut backend, sessions) = start_with_ports();
+    // What belongs to its sessions went to either of the two, as chance had it.
+    assert!(Zmq::is_refused(sessions, Socket::Router, NAME));
+    let body = vec![b'b'; 300_000];
+    let sent = body.len();
+    let client = std::thread::spawn(move || {
+        Client::open(port, "localhost").request("POST", "/", &[], &body)
+    });
+    let mut session = backend.next();
+    let credit = ("credits", Value::Integer(400_000));
+    backend.say(&mut session, [("type", "credit".into()), credit]);
+    let mut got = bytes(&session.request, "body").len();
+    while got < sent {
+        got += bytes(&backend.packet(), "body").len();
+    }
+    let code = ("code", Value::Integer(200));
+    backend.say(&mut session, [code, ("body", "all".into())]);
+    let answer = client.join().expect("an answer");
+    assert_eq!((answer.status, answer.text()), (200, "all"));
 }
 
 #[test]

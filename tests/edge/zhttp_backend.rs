@@ -8,7 +8,7 @@ use crate::subject::Subject;
 use crate::zmq::Zmq;
 
 /// What backends here are called.
-const NAME: &[u8] = b"backend-of-tests";
+pub const NAME: &[u8] = b"backend-of-tests";
 
 /// A backend that serves one session at a time.
 pub struct Backend {

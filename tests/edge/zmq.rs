@@ -86,6 +86,30 @@ impl Zmq {
         zmq
     }
 
+    /// Whether the other end closes a connection that says it has this name, in the handshake or behind it.
+    #[track_caller]
+    pub fn is_refused(port: u16, socket: Socket, name: &[u8]) -> bool {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("it listens");
+        stream.set_read_timeout(Some(deadline())).expect("a socket");
+        let mut out = Vec::new();
+        let mut peer = Peer::named(socket, name, Limits::default(), &mut out);
+        let mut buffer = [0; 4_096];
+        loop {
+            if stream.write_all(&out).is_err() {
+                return true;
+            }
+            out.clear();
+            match stream.read(&mut buffer) {
+                Ok(0) => return true,
+                Ok(len) => {
+                    let handled = peer.handle(&buffer[..len], &mut out, &mut Vec::new());
+                    handled.expect("ZMTP");
+                }
+                Err(error) => return error.kind() == std::io::ErrorKind::ConnectionReset,
+            }
+        }
+    }
+
     /// Sends a message.
     #[track_caller]
     pub fn send(&mut self, parts: &[&[u8]]) {

@@ -77,12 +77,20 @@ impl Ports {
         self.peers.get(&wire).is_some_and(|it| it.port == port)
     }
 
-    /// The connection of a port whose other end has this name.
+    /// The connection of a port whose other end has this name. No two have the same: [`Self::is_named_twice`].
     pub fn named(&self, port: Port, name: &[u8]) -> Option<u64> {
         let mut peers = self.peers.iter();
         peers
             .find(|(_, it)| it.port == port && it.peer.is_open() && it.peer.identity() == name)
             .map(|(&wire, _)| wire)
+    }
+
+    /// Whether this one, which is not among the peers now, has a name that another of its port has already. Where packets
+    /// go by names it would take those of the other, or not, as chance has it.
+    pub fn is_named_twice(&self, connection: &Connection) -> bool {
+        let name = connection.peer.identity();
+        let goes_by_names = matches!(connection.port, Port::Sessions(_));
+        goes_by_names && !name.is_empty() && self.named(connection.port, name).is_some()
     }
 
     /// Whether a connection takes what it gets: less than half of what may wait for it does.

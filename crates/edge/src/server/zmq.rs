@@ -280,9 +280,20 @@ impl Edge {
             };
             left = left.saturating_sub(len);
             let mut events = Vec::new();
+            let was_ready = connection.is_ready;
             let handled = connection
                 .peer
                 .handle(&buffer[..len], &mut connection.out, &mut events);
+            if !was_ready && connection.peer.is_open() && self.ports.is_named_twice(connection) {
+                self.worker.count(Counter::EdgePublisherProtocol, 1);
+                let line = format!(
+                    "{}: a connection is closed: another one has its name, {:?}",
+                    connection.port.setting(),
+                    String::from_utf8_lossy(connection.peer.identity())
+                );
+                self.worker.log_for_client(LogLevel::Warning, &line);
+                break false;
+            }
             for event in events {
                 self.on_peer(wire, connection, event);
             }
