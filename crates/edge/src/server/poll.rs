@@ -95,6 +95,7 @@ impl Edge {
         let Kind::Poll(poll) = session.kind else {
             return;
         };
+        self.timers.forget(Timer::Poll(handle));
         self.worker.end_items(handle);
         self.forget_gone(handle);
         self.on_no_longer_held(handle);
@@ -157,6 +158,7 @@ impl Edge {
         let Some(session) = self.sessions.remove(&handle) else {
             return;
         };
+        self.timers.forget(Timer::Poll(handle));
         self.worker.end_items(handle);
         self.on_no_longer_held(handle);
         let last_ids = session.last_ids();
