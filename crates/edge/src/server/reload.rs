@@ -103,7 +103,7 @@ impl Edge {
             routes,
             home: None,
         }));
-        self.signatures.forget();
+        self.signatures.replace(&Rc::clone(self.table()).routes);
         self.begin_checks();
     }
 }

@@ -12,8 +12,9 @@ use fermata_grip::sig::Key;
 
 use crate::routes::Routes;
 
-/// Keys that are remembered; more come only by files of routes that change, and are read each time.
-const KEYS_MAX: usize = 1_000;
+/// Keys that are remembered of routes of before, which clients that are held by them still need. Those of the routes of now
+/// are all remembered, however many.
+const OLD_KEYS_MAX: usize = 1_000;
 
 /// All of them, by what routes say.
 #[derive(Clone)]
@@ -49,10 +50,6 @@ impl RouteKeys {
     /// A key; `None`: there is none, which [`take_problem`](Self::take_problem) tells once.
     pub fn get(&mut self, text: &str) -> Option<Rc<Key>> {
         if !self.fresh.contains(text) {
-            if self.fresh.len() >= KEYS_MAX {
-                self.fresh.clear();
-                self.known.clear();
-            }
             match read_key(text, &self.directory) {
                 Ok(key) => {
                     self.known.insert(text.to_owned(), Rc::new(key));
@@ -75,6 +72,19 @@ impl RouteKeys {
         self.problem.take()
     }
 
+    /// These are the routes from now on.
+    pub fn keep(&mut self, routes: &Routes) {
+        let named = routes
+            .rules()
+            .iter()
+            .filter_map(|rule| rule.sig_key.as_ref());
+        let named: HashSet<&String> = named.collect();
+        if self.known.len().max(self.fresh.len()) > named.len() + OLD_KEYS_MAX {
+            self.known.retain(|text, _| named.contains(text));
+            self.fresh.retain(|text| named.contains(text));
+        }
+    }
+
     /// Files of keys may have changed.
     pub fn forget(&mut self) {
         self.fresh.clear();
@@ -93,6 +103,31 @@ pub(crate) fn read_key(text: &str, directory: &Path) -> Result<sig::Key, String>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_keys_of_the_routes_are_remembered_and_few_of_others() {
+        let folder = std::env::temp_dir().join(format!("fermata-many-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let count = 2 * OLD_KEYS_MAX;
+        std::fs::write(folder.join("key"), "616263").expect("a file");
+        let lines: Vec<String> = (0..count)
+            .map(|at| format!("h{at},sig_key=file:{}key b:1", "./".repeat(at)))
+            .collect();
+        let (routes, _) = Routes::read(&lines.join("\n"), |_| Ok(()));
+        let (mut keys, problems) = RouteKeys::read(&routes, folder.clone());
+        assert!(problems.is_empty(), "{problems:?}");
+        // From here on they cannot be read, as by workers that have become another user.
+        std::fs::remove_dir_all(&folder).expect("it is there");
+        for rule in routes.rules() {
+            let text = rule.sig_key.as_ref().expect("a key");
+            assert!(keys.get(text).is_some(), "{text}");
+        }
+        let (few, _) = Routes::read("a,sig_key=file:key b:1", |_| Ok(()));
+        keys.keep(&few);
+        assert_eq!(keys.known.len(), 1);
+        keys.keep(&routes);
+        assert_eq!(keys.known.len(), 1);
+    }
 
     #[test]
     fn a_key_that_cannot_be_read_again_stays_and_that_is_told_once() {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use fermata_grip::sig;
 
 use crate::prepared::Prepared;
-use crate::routes::Rule;
+use crate::routes::{Routes, Rule};
 use crate::upstream::route_keys::RouteKeys;
 
 /// How long a signature is good, and how long it is used.
@@ -63,10 +63,16 @@ impl Signatures {
         Some(token)
     }
 
-    /// Routes have changed, and files of keys may have.
+    /// Files of keys may have changed.
     pub fn forget(&mut self) {
         self.made.clear();
         self.of_routes.forget();
+    }
+
+    /// Routes have changed, and files of keys may have.
+    pub fn replace(&mut self, routes: &Routes) {
+        self.forget();
+        self.of_routes.keep(routes);
     }
 
     /// What is wrong with the key of a route, once.
