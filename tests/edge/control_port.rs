@@ -108,6 +108,46 @@ fn who_has_not_the_key_publishes_nothing() {
 }
 
 #[test]
+fn a_slow_body_keeps_no_place_at_the_control_port() {
+    let (_origin, route) = origin();
+    // However long bodies of clients may take.
+    let own = Own::start(&[
+        "--route",
+        &route,
+        "--control-body-timeout-ms",
+        "300",
+        "--body-rate-min",
+        "1",
+    ]);
+    let stream = std::net::TcpStream::connect(("127.0.0.1", own.control)).expect("it listens");
+    let mut writer = stream.try_clone().expect("a descriptor");
+    let drip = std::thread::spawn(move || {
+        let head = b"POST /publish/ HTTP/1.1\r\nHost: a\r\nContent-Length: 900000\r\n\r\n";
+        let end = std::time::Instant::now() + fermata_testkit::deadline();
+        let mut next = &head[..];
+        // Fast enough for body_rate_min, until the edge has closed.
+        while std::io::Write::write_all(&mut writer, next).is_ok() {
+            assert!(std::time::Instant::now() < end, "it is never closed");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            next = &[b' '; 100];
+        }
+    });
+    let mut answer = Vec::new();
+    stream
+        .set_read_timeout(Some(fermata_testkit::deadline()))
+        .expect("a socket");
+    // It may be reset behind its answer, since more of the body comes.
+    let _ = std::io::Read::read_to_end(&mut &stream, &mut answer);
+    let answer = String::from_utf8_lossy(&answer);
+    assert!(
+        answer.starts_with("HTTP/1.1 408 ") && answer.contains("control_body_timeout_ms"),
+        "{answer:?}"
+    );
+    drip.join().expect("it has ended");
+    own.publish("room", "still there");
+}
+
+#[test]
 fn a_control_port_at_a_unix_socket_is_for_those_that_may_connect() {
     let (_origin, route) = origin();
     let folder = Directory::new();

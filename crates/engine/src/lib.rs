@@ -126,7 +126,9 @@ pub use embed::tally::{JobEnd, TaskKind};
 pub use embed::wires::WireEvent;
 pub use fermata_config::mask_secrets;
 pub use fermata_io::probe::features;
-pub use http::body::{ARRIVING, Read, ReadError, Temporary, Unchosen, Upload, UploadedFile};
+pub use http::body::{
+    ARRIVING, BodyLimits, BodyPace, Read, ReadError, Temporary, Unchosen, Upload, UploadedFile,
+};
 pub use http::files::is_program;
 pub use http::request::{Request, RequestView, UNROUTED_FILE};
 pub use http::respond::Gone;

@@ -194,16 +194,16 @@ fn expiry_warning(path: &Path, der: &CertificateDer<'_>, unix_s: u64) -> Option<
     let ends = validity.not_after.to_date_time();
     if ends_s <= unix_s {
         Some(format!(
-            "tls_certificate: {path} has EXPIRED on {ends}: clients refuse it; renew it and send SIGHUP"
+            "the certificate {path} has EXPIRED on {ends}: clients refuse it; renew it and send SIGHUP"
         ))
     } else if begins_s > unix_s {
         let begins = validity.not_before.to_date_time();
         Some(format!(
-            "tls_certificate: {path} is not valid before {begins}: clients refuse it until then; is the clock right?"
+            "the certificate {path} is not valid before {begins}: clients refuse it until then; is the clock right?"
         ))
     } else if ends_s - unix_s < EXPIRES_SOON_S {
         Some(format!(
-            "tls_certificate: {path} expires on {ends}; renew it and send SIGHUP"
+            "the certificate {path} expires on {ends}; renew it and send SIGHUP"
         ))
     } else {
         None
@@ -214,7 +214,7 @@ fn mode_warning(path: &Path) -> Option<String> {
     let mode = fs::metadata(path).ok()?.permissions().mode();
     (mode & 0o004 != 0).then(|| {
         let path = path.display();
-        format!("tls_key: every user of this machine can read {path}; run `chmod o-r {path}`")
+        format!("every user of this machine can read {path}, the key of a certificate; run `chmod o-r {path}`")
     })
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use fermata_config::{Listen, Source as SettingSource};
 use fermata_engine::websocket::{Callbacks, Compression, OriginPolicy, Route};
-use fermata_engine::{Server, Started, bind_unix};
+use fermata_engine::{BodyLimits, BodyPace, Server, Started, bind_unix};
 use fermata_io::net;
 
 use crate::client::source::{HANDLER_CLIENTS, HANDLER_CONTROL, HANDLER_WORKERS};
@@ -31,16 +31,8 @@ use crate::upstream::targets::Targets;
 /// Connections that may wait at the control port.
 const BACKLOG: i32 = 1024;
 
-/// The largest item as the ring has it, and the ring: it holds a few of the largest.
-const ITEM_BYTES_MAX: u64 = 4 * 1024 * 1024;
-
-const RING_BYTES: u64 = 32 * 1024 * 1024;
-
 /// The largest message of a client's WebSocket.
 const MESSAGE_BYTES_MAX: u64 = 1024 * 1024;
-
-/// What a channel keeps for clients that have not taken it yet.
-const LOG_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
 /// How long items wait for more behind one to a crowd. Pushpin gathers for 25 ms whatever there is.
 const GATHER_MS_MAX: u64 = 20;
@@ -120,7 +112,14 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
         workers: sockjs::workers::bind(&settings)?,
         settings,
     };
-    match server.start()? {
+    let started = server.start().map_err(|error| match error {
+        // The edge has another name for that setting.
+        fermata_engine::StartError::Metrics { address, cause } => {
+            StartError::Setting(format!("prometheus: cannot listen on {address}: {cause}"))
+        }
+        error => error.into(),
+    });
+    match started? {
         Started::Ended { exit_code, .. } => Ok(exit_code),
         // The edge has asked for none.
         Started::Companion(_) => Ok(0),
@@ -130,11 +129,19 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
             if worker.index() == 0
                 && let Some(control) = &prepared.control
             {
-                let bytes_max = prepared.settings.control_body_bytes_max;
+                let bodies = BodyLimits {
+                    bytes_max: prepared.settings.control_body_bytes_max,
+                    // One worker has the port, and one publisher in it as many places as it likes: none for ever.
+                    pace: Some(BodyPace {
+                        timeout_ms: prepared.settings.control_body_timeout_ms,
+                        rate_min: 0,
+                        setting: "control_body_timeout_ms",
+                    }),
+                };
                 control
                     .listener
                     .try_clone()
-                    .and_then(|control| worker.listen_requests(control, HANDLER_CONTROL, bytes_max))
+                    .and_then(|control| worker.listen_requests(control, HANDLER_CONTROL, bodies))
                     .map_err(|error| StartError::Setting(format!("control: {error}")))?;
             }
             let place = usize::from(worker.index());
@@ -143,8 +150,11 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
                     .listener
                     .try_clone()
                     .and_then(|listener| {
-                        let bytes_max = prepared.settings.body_bytes_max;
-                        worker.listen_requests(listener, HANDLER_WORKERS, bytes_max)
+                        let bodies = BodyLimits {
+                            bytes_max: prepared.settings.body_bytes_max,
+                            pace: None,
+                        };
+                        worker.listen_requests(listener, HANDLER_WORKERS, bodies)
                     })
                     .map_err(|error| StartError::Setting(format!("workers: {error}")))?;
             }
@@ -203,7 +213,7 @@ fn websocket(settings: &Settings) -> Route {
         },
         origins: OriginPolicy::Any,
         message_bytes_max: Some(MESSAGE_BYTES_MAX),
-        queue_bytes_max: Some(ITEM_BYTES_MAX),
+        queue_bytes_max: Some(settings.event_bytes_max as u64),
         compression: settings.compression.then_some(Compression {
             server_takeover: false,
             client_takeover: false,
@@ -243,7 +253,8 @@ fn configure(server: &mut Server, settings: &Settings, directory: &Path) -> Resu
     }
     set("connections_max", &settings.connections_max.to_string())?;
     set("header_bytes_max", &header_bytes.to_string())?;
-    set("target_bytes_max", &header_bytes.to_string())?;
+    let target_bytes = settings.target_bytes_max.min(header_bytes);
+    set("target_bytes_max", &target_bytes.to_string())?;
     if !settings.prometheus.is_empty() {
         set("metrics_listen", &prometheus_address(settings))
             .map_err(|error| StartError::Setting(format!("prometheus: {error}")))?;
@@ -254,6 +265,13 @@ fn configure(server: &mut Server, settings: &Settings, directory: &Path) -> Resu
         &body_bytes.min(STORED_BYTES_MAX).to_string(),
     )?;
     for (name, value) in [
+        ("headers_count_max", settings.headers_count_max),
+        ("header_timeout_ms", settings.header_timeout_ms),
+        ("idle_timeout_ms", settings.idle_timeout_ms),
+        ("write_timeout_ms", settings.write_timeout_ms),
+        ("drain_timeout_ms", settings.drain_timeout_ms),
+        ("stall_timeout_ms", settings.stall_timeout_ms),
+        ("publish_wait_ms_max", settings.publish_wait_ms_max),
         ("body_timeout_ms", settings.body_timeout_ms),
         ("body_rate_min", settings.body_rate_min),
         (
@@ -267,10 +285,14 @@ fn configure(server: &mut Server, settings: &Settings, directory: &Path) -> Resu
     ] {
         set(name, &value.to_string())?;
     }
-    set("queue_bytes_max", &ITEM_BYTES_MAX.to_string())?;
-    set("event_bytes_max", &ITEM_BYTES_MAX.to_string())?;
-    set("history_bytes_max", &RING_BYTES.to_string())?;
-    set("channel_log_bytes_max", &LOG_BYTES_MAX.to_string())?;
+    for (name, value) in [
+        ("queue_bytes_max", settings.event_bytes_max),
+        ("event_bytes_max", settings.event_bytes_max),
+        ("history_bytes_max", settings.history_bytes_max),
+        ("channel_log_bytes_max", settings.channel_log_bytes_max),
+    ] {
+        set(name, &value.to_string())?;
+    }
     set("gather_ms_max", &GATHER_MS_MAX.to_string())?;
     set(
         "log_level",

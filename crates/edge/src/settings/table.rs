@@ -155,6 +155,13 @@ settings! {
     group: String = "", Kind::Text, None, "Group of the workers beside user; empty: those that the user has.";
     connections_max: u64 = "50000", SOME, Some(("runner", "client_maxconn", 1)), "Clients of each worker; further ones get 503.";
     header_bytes_max: usize = "8192", Kind::Number(256, 1 << 20), Some(("runner", "client_buffer_size", 1)), "Bytes of a request's head.";
+    headers_count_max: u64 = "100", Kind::Number(1, 1_000), None, "Header lines of a request; one with more gets 431.";
+    target_bytes_max: usize = "65536", Kind::Number(64, 65_536), None, "Bytes of a request's target, within header_bytes_max; one with more gets 414.";
+    header_timeout_ms: u64 = "10000", Kind::Number(1, 3_600_000), None, "Time from a new connection, or a later request's first byte, to the end of the request's head; after it the client gets 408.";
+    idle_timeout_ms: u64 = "75000", Kind::Number(1, 3_600_000), None, "Time that a client's connection may stay open without a request; held clients are not idle.";
+    write_timeout_ms: u64 = "30000", Kind::Number(1, 3_600_000), None, "Time that a client may take nothing while something waits for it; then its connection is cut off.";
+    drain_timeout_ms: u64 = "10000", Kind::Number(0, 3_600_000), None, "Time that an edge that stops gives its requests and held clients to end.";
+    stall_timeout_ms: u64 = "60000", Kind::Number(0, 3_600_000), None, "Time after which a worker that does not answer is killed and replaced; 0: never.";
     body_bytes_max: u64 = "1073741824", Kind::Number(1, 1 << 40), None, "Bytes of a request's body.";
     body_timeout_ms: u64 = "1800000", Kind::Number(1, 3_600_000), None, "Time that a request's body has to arrive; one that comes at body_rate_min may take longer. After it the client gets 408.";
     body_rate_min: u64 = "1", Kind::Number(0, 1 << 30), None, "Bytes a second at which a body may take longer than body_timeout_ms; 0: none may.";
@@ -200,6 +207,7 @@ settings! {
     control_key: String = "", Kind::Secret, None, "Key of the control port: a text, base64:… or file:…; requests without a token made of it, or itself, get 401. Empty: whoever reaches the port may publish.";
     control_header_bytes_max: usize = "10000", SOME, Some(("handler", "push_in_http_max_headers_size", 1)), "Bytes of a control request's head.";
     control_body_bytes_max: u64 = "1000000", SOME, Some(("handler", "push_in_http_max_body_size", 1)), "Bytes of a control request's body.";
+    control_body_timeout_ms: u64 = "30000", Kind::Number(1, 3_600_000), None, "Time that a control request's body has to arrive, however fast it comes; after it the publisher gets 408.";
     zmq_pull: String = "", Kind::Text, Some(("handler", "push_in_spec", 1)), "ZeroMQ PULL socket for items.";
     zmq_sub: Vec<String> = "", Kind::List, Some(("handler", "push_in_sub_specs", 1)), "ZeroMQ SUB sockets for items.";
     zmq_sub_connect: bool = "false", Kind::Switch, Some(("handler", "push_in_sub_connect", 1)), "SUB sockets connect instead of being bound.";
@@ -217,6 +225,10 @@ settings! {
     message_rate: u64 = "0", ANY, Some(("handler", "message_rate", 1)), "Deliveries a second, all routes together and in turns; 0: as fast as clients take them.";
     message_hwm: u64 = "25000", SOME, Some(("handler", "message_hwm", 1)), "Deliveries of a route that may wait for message_rate; more are dropped, counted and told.";
     message_block_bytes: u64 = "0", ANY, Some(("handler", "message_block_size", 1)), "Bytes that count as one delivery; 0: every delivery counts one.";
+    event_bytes_max: usize = "4194304", Kind::Number(65_536, 16 << 20), None, "Bytes of a published item, and of what may wait for one client; a larger item is refused.";
+    history_bytes_max: usize = "33554432", Kind::Number(1 << 20, 8 << 30), None, "Bytes of the newest items, in memory that all workers share; it has to hold four of event_bytes_max at least.";
+    channel_log_bytes_max: usize = "8388608", Kind::Number(65_536, 1 << 30), None, "Bytes of a channel's items that a worker keeps for clients that have not taken them; a client further behind is disconnected, or asks its backend.";
+    publish_wait_ms_max: u64 = "1000", Kind::Number(0, 60_000), None, "Time that a publisher waits for a worker that is a whole history_bytes_max behind; then it gets 503.";
     message_wait_ms: u64 = "5000", ANY, Some(("handler", "message_wait", 1)), "How long an item waits for its predecessor.";
     message_wait_bytes_max: usize = "67108864", SOME, None, "Bytes of all items that wait so; further ones are dropped, counted and told.";
     id_cache_ttl_ms: u64 = "60000", ANY, Some(("handler", "id_cache_ttl", SECOND)), "How long ids are remembered, to drop duplicates.";

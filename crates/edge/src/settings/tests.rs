@@ -235,3 +235,182 @@ fn messages_name_settings_that_exist() {
     assert_eq!(unknown, Vec::<String>::new());
     assert!(named > 30, "{named}");
 }
+
+/// Names of the engine's settings that its messages have and that are none of the edge's: where, and why the edge does not
+/// say them.
+const SAID_TO_OTHERS: &[(&str, &str, &str)] = &[
+    (
+        "engine/admin/blocking.rs",
+        "blocking_call_ms",
+        "handlers of PHP",
+    ),
+    (
+        "engine/admin/stats/table.rs",
+        "blocking_call_ms",
+        "figures of handlers of PHP",
+    ),
+    (
+        "engine/admin/stats/table.rs",
+        "fibers_max",
+        "figures of handlers of PHP",
+    ),
+    (
+        "engine/admin/stats/table.rs",
+        "grip_url",
+        "figures of a server behind an edge",
+    ),
+    (
+        "engine/admin/stats/table.rs",
+        "metrics_listen",
+        "figures of a server's administration",
+    ),
+    (
+        "engine/admin/stats/table.rs",
+        "proxy_headers",
+        "figures of a server behind a proxy",
+    ),
+    (
+        "engine/admin/trace/",
+        "access_log",
+        "the edge has log_requests",
+    ),
+    ("engine/channels/cluster/", "", "the edge is in no cluster"),
+    (
+        "engine/channels/hold.rs",
+        "channels_per_hold_max",
+        "the edge has subscriptions_max",
+    ),
+    (
+        "engine/channels/memory.rs",
+        "history_path",
+        "the edge keeps no file",
+    ),
+    ("engine/embed/file_jobs.rs", "", "the edge has no such work"),
+    ("engine/http/body/form.rs", "", "the edge passes forms on"),
+    (
+        "engine/http/forwarded.rs",
+        "proxy_headers",
+        "the edge has x_forwarded_for",
+    ),
+    (
+        "engine/master/error.rs",
+        "metrics_listen",
+        "the edge says prometheus",
+    ),
+    (
+        "engine/net/listeners.rs",
+        "trusted_proxies",
+        "the edge knows no such addresses",
+    ),
+    (
+        "engine/net/preface.rs",
+        "trusted_proxies",
+        "the edge knows no such addresses",
+    ),
+    (
+        "engine/net/preface.rs",
+        "connections_per_address_max",
+        "it is 0 in the edge",
+    ),
+    (
+        "engine/net/tls.rs",
+        "tls_development",
+        "the edge has no such mode",
+    ),
+    (
+        "engine/websocket/channels.rs",
+        "channels_per_hold_max",
+        "sockets of PHP join channels",
+    ),
+    (
+        "engine/embed/defer.rs",
+        "fibers_max",
+        "the edge has no fibers",
+    ),
+    ("hub/presence.rs", "", "the edge has no members"),
+    ("hub/ring.rs", "members_max", "the edge keeps no file"),
+    (
+        "io/files/failure.rs",
+        "file_read_bytes_max",
+        "the edge has no such work",
+    ),
+];
+
+/// The texts of a file of Rust, without those of its tests.
+fn literals(source: &str) -> Vec<String> {
+    let source = source.split("#[cfg(test)]\nmod ").next();
+    let mut chars = source.unwrap_or_default().chars().peekable();
+    let mut literals = Vec::new();
+    while let Some(char) = chars.next() {
+        match char {
+            '/' if chars.peek() == Some(&'/') => {
+                chars.by_ref().find(|it| *it == '\n');
+            }
+            '\'' if chars.peek() == Some(&'"') => {
+                chars.next();
+            }
+            '"' => {
+                let mut text = String::new();
+                while let Some(char) = chars.next().filter(|it| *it != '"') {
+                    text.push(char);
+                    if char == '\\' {
+                        text.extend(chars.next());
+                    }
+                }
+                literals.push(text);
+            }
+            _ => {}
+        }
+    }
+    literals
+}
+
+fn sources(folder: &std::path::Path, into: &mut Vec<std::path::PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
+        let path = entry.path();
+        let is_for_tests = path.file_stem().is_some_and(|name| name == "tests");
+        if path.is_dir() && !is_for_tests {
+            sources(&path, into);
+        } else if path.extension().is_some_and(|it| it == "rs") && !is_for_tests {
+            into.push(path);
+        }
+    }
+}
+
+/// A message of the engine or of ours that names a setting is of use only to somebody who can set it.
+#[test]
+fn messages_name_only_settings_that_exist() {
+    let of_engine: Vec<&str> = fermata_config::table().iter().map(|it| it.name).collect();
+    let is_ours = |name: &str| table().iter().any(|it| it.name == name);
+    let crates = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    let mut unknown = Vec::new();
+    let mut unused: Vec<_> = SAID_TO_OTHERS.to_vec();
+    for name in ["edge", "engine", "hub", "io", "proto", "tls"] {
+        let root = crates.join(name).join("src");
+        let mut paths = Vec::new();
+        sources(&root, &mut paths);
+        for path in paths {
+            let text = std::fs::read_to_string(&path).expect("a source");
+            let place = path.strip_prefix(&root).expect("below it");
+            let place = format!("{name}/{}", place.display());
+            for literal in literals(&text) {
+                let is_part = |it: char| !it.is_ascii_alphanumeric() && it != '_';
+                let words = literal.split(is_part).filter(|word| *word != literal);
+                for word in words.filter(|word| word.contains('_')) {
+                    if !of_engine.contains(&word) || is_ours(word) {
+                        continue;
+                    }
+                    let is_that = |it: &&(&str, &str, &str)| {
+                        place.starts_with(it.0) && (it.1.is_empty() || it.1 == word)
+                    };
+                    match SAID_TO_OTHERS.iter().any(|it| is_that(&it)) {
+                        true => unused.retain(|it| !is_that(&it)),
+                        false => unknown.push(format!("{place}: {word}: {literal:?}")),
+                    }
+                }
+            }
+        }
+    }
+    assert!(unknown.is_empty(), "{unknown:#?}");
+    assert!(unused.is_empty(), "nobody says them any more: {unused:#?}");
+}

@@ -12,6 +12,7 @@ use fermata_tls::{ServerName, Tls};
 
 use crate::embed::waiting::News;
 use crate::embed::wires::{Kind, Wire, WireEvent};
+use crate::http::body::BodyLimits;
 use crate::net::connection::Origin;
 use crate::worker::Worker;
 
@@ -52,7 +53,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Takes HTTP requests from `listener`: they come as `Event::Request` with this handler's number, whatever their path.
-    /// `body_bytes_max` bounds the bodies of all requests for this handler.
+    /// `bodies` bounds those of all requests for this handler.
     ///
     /// # Errors
     /// What the kernel says, such as a watch limit that is reached.
@@ -60,9 +61,9 @@ impl<D: Driver> Worker<D> {
         &mut self,
         listener: OwnedFd,
         handler: u32,
-        body_bytes_max: u64,
+        bodies: BodyLimits,
     ) -> io::Result<u64> {
-        self.wires.body_bytes_max.insert(handler, body_bytes_max);
+        self.wires.bodies.insert(handler, bodies);
         net::limit_undelivered(&listener, self.settings.write_timeout_ms);
         self.watch_listener(listener, Kind::Requests(handler))
     }

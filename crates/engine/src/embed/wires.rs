@@ -11,6 +11,7 @@ use std::io;
 
 use fermata_io::Fd;
 
+use crate::http::body::BodyLimits;
 use crate::net::index::ExchangeIndex;
 use crate::net::slab::{Key, Slab};
 
@@ -33,8 +34,8 @@ pub struct WireEvent {
 /// All wires of a worker.
 pub(crate) struct Wires {
     pub slab: Slab<Wire>,
-    /// The largest bodies of requests for handlers with a bound of their own.
-    pub body_bytes_max: HashMap<u32, u64>,
+    /// What bodies of requests may have, for handlers with bounds of their own.
+    pub bodies: HashMap<u32, BodyLimits>,
     /// The handler of the listener that is being accepted from.
     pub accepting: u32,
     /// Handlers of connections of `Origin::Own`, by index; an entry stays until the index is used again.
@@ -58,7 +59,7 @@ impl Wires {
     pub fn new() -> Wires {
         Wires {
             slab: Slab::new(),
-            body_bytes_max: HashMap::new(),
+            bodies: HashMap::new(),
             accepting: 0,
             handlers: HashMap::new(),
         }
@@ -100,9 +101,9 @@ impl Wires {
         self.handlers.insert(index, self.accepting);
     }
 
-    /// The largest body of a connection's requests, where its handler has a bound of its own.
-    pub fn body_bytes_max(&self, index: ExchangeIndex) -> Option<u64> {
-        self.body_bytes_max.get(&self.handler_of(index)).copied()
+    /// What the bodies of a connection's requests may have, where its handler has bounds of its own.
+    pub fn body_limits(&self, index: ExchangeIndex) -> Option<BodyLimits> {
+        self.bodies.get(&self.handler_of(index)).copied()
     }
 
     /// The handler of a connection's requests.

@@ -63,7 +63,7 @@ impl<D: Driver> Worker<D> {
             Stage::Socket(_) => self.socket_due_ms(index.exchange(), now_ms),
             Stage::Head if connection.inbox.is_empty() => now_ms + settings.idle_timeout_ms,
             Stage::Head => now_ms + settings.header_timeout_ms,
-            Stage::Body(_) => now_ms + settings.body_timeout_ms,
+            Stage::Body(partial) => now_ms.saturating_add(partial.pace.timeout_ms),
             Stage::Held(held) if held.keep_alive_ms() > 0 => {
                 if connection.deadline_ms != u64::MAX && held.keeps_interval() {
                     return;
@@ -131,9 +131,10 @@ impl<D: Driver> Worker<D> {
                 self.refuse_head(index.exchange(), 408, message);
             }
             Stage::Body(_) if has_waited => self.refuse(index.exchange(), 503, ALL_WAIT),
-            Stage::Body(_) => {
-                let message = "The request body took longer than body_timeout_ms.\n";
-                self.refuse(index.exchange(), 408, message);
+            Stage::Body(partial) => {
+                let setting = partial.pace.setting;
+                let message = format!("The request body took longer than {setting}.\n");
+                self.refuse(index.exchange(), 408, &message);
             }
             Stage::Handling(_) => self.on_body_deadline(index.exchange()),
             Stage::Http2(carrier) => {

@@ -5,7 +5,7 @@ use fermata_io::Driver;
 use fermata_proto::http1::Body;
 use fermata_proto::{multipart, percent};
 
-use super::{BodyError, BodyRest, Form, HeadAt, Partial, Plan, Sink};
+use super::{BodyError, BodyPace, BodyRest, Form, HeadAt, Partial, Plan, Sink};
 use crate::http::exchange::Stage;
 use crate::http::request::Place;
 use crate::http::router::{BodyRule, Found};
@@ -23,6 +23,7 @@ impl<D: Driver> Worker<D> {
     pub(crate) fn plan_body(&mut self, index: ExchangeIndex, head: &HeadAt) -> Option<Plan> {
         if self.http.request.head.body == Body::None {
             return Some(Plan {
+                pace: None,
                 bytes_max: 0,
                 own_bytes_max: None,
                 boundary: None,
@@ -48,12 +49,14 @@ impl<D: Driver> Worker<D> {
         let form = content_type
             .filter(|_| is_public && !self.http.passes_on)
             .and_then(multipart::boundary);
+        let limits = match origin {
+            Some(Origin::Own) => self.wires.body_limits(index),
+            _ => None,
+        };
+        let bytes_max = limits.map(|it| it.bytes_max);
         let mut plan = Plan {
-            bytes_max: match origin {
-                Some(Origin::Own) => self.wires.body_bytes_max(index),
-                _ => None,
-            }
-            .unwrap_or(self.settings.body_bytes_max as u64),
+            bytes_max: bytes_max.unwrap_or(self.settings.body_bytes_max as u64),
+            pace: limits.and_then(|it| it.pace),
             own_bytes_max: None,
             boundary: None,
             is_early: false,
@@ -151,6 +154,7 @@ impl<D: Driver> Worker<D> {
             }
         };
         let begun_ms = self.net.driver.refresh_now();
+        let pace = self.body_pace(plan);
         let head = std::mem::take(&mut self.http.request.head);
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return false;
@@ -161,6 +165,7 @@ impl<D: Driver> Worker<D> {
             body,
             rest,
             bytes_max: plan.bytes_max,
+            pace,
             sink,
             received: 0,
             begun_ms,
@@ -170,8 +175,8 @@ impl<D: Driver> Worker<D> {
         if is_waiting {
             self.net.send_continue(index.connection());
         }
-        self.net
-            .set_deadline(index.connection(), begun_ms + self.settings.body_timeout_ms);
+        let due_ms = begun_ms.saturating_add(pace.timeout_ms);
+        self.net.set_deadline(index.connection(), due_ms);
         true
     }
 
@@ -217,6 +222,7 @@ impl<D: Driver> Worker<D> {
         self.http.uploads.turn_bytes += partial.spooled() - spooled;
         let (bytes_max, received, begun_ms) =
             (partial.bytes_max, partial.received, partial.begun_ms);
+        let pace = partial.pace;
         if let (Some(stream), Ok((consumed, _))) = (stream, &taken) {
             self.net.http2.consumed(stream, *consumed);
         }
@@ -227,7 +233,7 @@ impl<D: Driver> Worker<D> {
             }
             Ok((consumed, false)) => {
                 self.advance(at + consumed);
-                self.prolong_body(index, received, begun_ms);
+                self.prolong_body(index, pace, received, begun_ms);
                 Step::Starved
             }
             Err(BodyError::Refused(refusal)) if refusal.status() == 413 => {
@@ -238,15 +244,22 @@ impl<D: Driver> Worker<D> {
         }
     }
 
+    /// The time that a body has.
+    pub(crate) fn body_pace(&self, plan: &Plan) -> BodyPace {
+        plan.pace.unwrap_or(BodyPace {
+            timeout_ms: self.settings.body_timeout_ms,
+            rate_min: self.settings.body_rate_min as u64,
+            setting: "body_timeout_ms",
+        })
+    }
+
     /// A body that arrives at a fair rate may take as long as it is large.
-    fn prolong_body(&mut self, index: ExchangeIndex, received: u64, begun_ms: u64) {
-        let rate = self.settings.body_rate_min as u64;
+    fn prolong_body(&mut self, index: ExchangeIndex, pace: BodyPace, received: u64, begun_ms: u64) {
         // What has come so far was worth this much time. A short body is not worth a store.
-        if let Some(earned_ms) = received.saturating_mul(1_000).checked_div(rate)
-            && earned_ms > 0
-        {
-            let deadline_ms = begun_ms + self.settings.body_timeout_ms + earned_ms;
-            self.net.set_deadline(index.connection(), deadline_ms);
+        let allowed_ms = pace.allowed_ms(received);
+        if allowed_ms > pace.timeout_ms {
+            let due_ms = begun_ms.saturating_add(allowed_ms);
+            self.net.set_deadline(index.connection(), due_ms);
         }
     }
 

@@ -47,6 +47,7 @@ pub(crate) struct Partial {
     pub rest: BodyRest,
     /// What it may have: the route's limit or the setting.
     pub bytes_max: u64,
+    pub pace: BodyPace,
     pub sink: Sink,
     /// Bytes of it so far, as the client sees them.
     pub received: u64,
@@ -56,8 +57,38 @@ pub(crate) struct Partial {
     pub early: Option<Early>,
 }
 
+/// How long a body may take to arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BodyPace {
+    /// Time that it has.
+    pub timeout_ms: u64,
+    /// Bytes a second at which it may take longer; 0: it may not.
+    pub rate_min: u64,
+    /// The setting of the time, for whoever is told that it is over.
+    pub setting: &'static str,
+}
+
+impl BodyPace {
+    /// The time for a body of which this much has come.
+    pub(crate) fn allowed_ms(&self, received: u64) -> u64 {
+        let earned_ms = received.saturating_mul(1_000).checked_div(self.rate_min);
+        self.timeout_ms.saturating_add(earned_ms.unwrap_or(0))
+    }
+}
+
+/// What the bodies of requests for one handler may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BodyLimits {
+    /// Their bytes.
+    pub bytes_max: u64,
+    /// Their time; `None`: that of the settings.
+    pub pace: Option<BodyPace>,
+}
+
 /// How the body of a request is to be taken, known when its head is.
 pub(crate) struct Plan {
+    /// Its time; `None`: that of the settings.
+    pub pace: Option<BodyPace>,
     /// What it may have: the route's limit or the setting.
     pub bytes_max: u64,
     /// The route's limit alone.

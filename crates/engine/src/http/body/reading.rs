@@ -22,6 +22,7 @@ impl<D: Driver> Worker<D> {
         is_expected: bool,
         plan: &Plan,
     ) -> Step {
+        let pace = self.body_pace(plan);
         let Some(connection) = self.net.connections.at_mut(index.connection()) else {
             return Step::Starved;
         };
@@ -42,6 +43,7 @@ impl<D: Driver> Worker<D> {
             body: Vec::new(),
             rest,
             bytes_max: plan.bytes_max,
+            pace,
             sink: Sink::Memory,
             received: 0,
             begun_ms: 0,
@@ -280,9 +282,7 @@ impl<D: Driver> Worker<D> {
         let Some(since_ms) = early.waits_since_ms else {
             return u64::MAX;
         };
-        let rate = self.settings.body_rate_min as u64;
-        let earned_ms = partial.received.saturating_mul(1_000).checked_div(rate);
-        let allowed_ms = self.settings.body_timeout_ms + earned_ms.unwrap_or(0);
+        let allowed_ms = partial.pace.allowed_ms(partial.received);
         since_ms + allowed_ms.saturating_sub(early.waited_ms)
     }
 

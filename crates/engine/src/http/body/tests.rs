@@ -46,6 +46,11 @@ fn partial(rest: BodyRest, sink: Sink) -> Partial {
         body: Vec::new(),
         rest,
         bytes_max: 1_000,
+        pace: BodyPace {
+            timeout_ms: 1_000,
+            rate_min: 0,
+            setting: "body_timeout_ms",
+        },
         sink,
         received: 0,
         begun_ms: 0,
