@@ -366,7 +366,9 @@ static void ask(const fermata_handler *handler, zval *arguments, uint32_t len, z
 static zend_string *user_id(zval *of, const char *key, const char *what)
 {
 	zval *id = zend_hash_str_find(Z_ARRVAL_P(of), key, strlen(key));
-	ZVAL_DEREF(id);
+	if (id) {
+		ZVAL_DEREF(id);
+	}
 	if (id && Z_TYPE_P(id) == IS_LONG) {
 		return zend_long_to_str(Z_LVAL_P(id));
 	}
