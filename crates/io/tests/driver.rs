@@ -12,7 +12,7 @@ use fermata_io::wake::Waker;
 use fermata_io::watch::{Interest, Watch};
 use fermata_io::{Driver, Kernel, Peer, net};
 
-use support::{BACKLOG, LISTENER, STREAM, Server};
+use support::{BACKLOG, LISTENER, PATIENCE_MS, STREAM, Server};
 
 over_each_kernel! {
     bytes_go_both_ways_and_end_with_a_hangup
@@ -31,6 +31,7 @@ over_each_kernel! {
     an_end_of_ours_comes_behind_what_was_taken
     connections_that_are_not_read_keep_nobody_waiting
     the_end_of_a_connection_that_is_not_read_is_told
+    every_reset_is_told_also_right_behind_bytes
     a_number_that_is_used_again_starts_afresh
     connections_accepted_before_a_removal_are_still_there
     a_refused_connection_is_told
@@ -390,6 +391,92 @@ fn the_end_of_a_connection_that_is_not_read_is_told(kernel: Kernel) {
 }
 
 /// The same descriptor number again and again, with bytes and operations of its predecessor about.
+/// The reset comes before, while and after the bytes before it are received.
+fn every_reset_is_told_also_right_behind_bytes(kernel: Kernel) {
+    const CLIENTS: u32 = 2_000;
+    let mut server = Server::new(kernel, "127.0.0.1:0");
+    let listener = server.listener.as_raw_fd();
+    let address = server.address;
+    let (told, closed) = std::sync::mpsc::channel();
+    let clients = std::thread::spawn(move || {
+        for number in 0..CLIENTS {
+            let mut client = TcpStream::connect(address).expect("connect");
+            client.write_all(b"a part of a request").expect("write");
+            for _ in 0..number % 200 * 10 {
+                std::hint::spin_loop();
+            }
+            net::abort_on_close(client.as_raw_fd());
+            drop(client);
+            if number % 4 == 3 {
+                // Here the last four are awaited.
+                closed.recv().expect("all are told");
+            }
+        }
+    });
+    let mut open = Vec::new();
+    let end = |ended: &mut u32| {
+        *ended += 1;
+        if ended.is_multiple_of(4) {
+            told.send(()).expect("they go on");
+        }
+    };
+    let mut ended = 0;
+    let mut buf = [0; 4096];
+    let mut deadline_ms = server.driver.refresh_now() + PATIENCE_MS;
+    while ended < CLIENTS {
+        let events = server.wait(PATIENCE_MS);
+        let now_ms = server.driver.now_ms();
+        assert!(now_ms < deadline_ms, "{ended} ends, not of {open:?}");
+        if !events.is_empty() {
+            deadline_ms = now_ms + PATIENCE_MS;
+        }
+        for event in events {
+            if event.token == LISTENER {
+                loop {
+                    match server.driver.accept(listener) {
+                        Ok(Some(accepted)) => {
+                            let fd = accepted.fd;
+                            // As for the engine: what is here already is read before it is watched.
+                            match server.driver.recv(fd, &mut buf) {
+                                Ok(Some(0)) | Err(_) => {
+                                    server.driver.close(fd);
+                                    end(&mut ended);
+                                }
+                                _ => {
+                                    server.driver.add_stream(fd, 10 + fd as u64).expect("add");
+                                    open.push(fd);
+                                }
+                            }
+                        }
+                        Ok(None) => break,
+                        Err(_) => end(&mut ended),
+                    }
+                }
+                continue;
+            }
+            let fd = (event.token - 10) as i32;
+            if !open.contains(&fd) || !(event.readable || event.hangup) {
+                continue;
+            }
+            loop {
+                match server.driver.recv(fd, &mut buf) {
+                    Ok(Some(0)) | Err(_) => {
+                        server.driver.close(fd);
+                        open.retain(|it| *it != fd);
+                        end(&mut ended);
+                        break;
+                    }
+                    // As for the engine: a short read has emptied the socket unless the end is behind it.
+                    Ok(Some(read)) if read < buf.len() && !event.hangup => break,
+                    Ok(Some(_)) => {}
+                    Ok(None) => break,
+                }
+            }
+        }
+    }
+    clients.join().expect("they have gone");
+}
+
 fn a_number_that_is_used_again_starts_afresh(kernel: Kernel) {
     let mut server = Server::new(kernel, "127.0.0.1:0");
     let mut buf = [0; 256];
