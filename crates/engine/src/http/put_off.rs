@@ -17,11 +17,34 @@ impl<D: Driver> Worker<D> {
         if self.http.passes_on {
             return false;
         }
+        if self.waiting.is_full() && self.put_off_of_stream() {
+            return true;
+        }
         if self.http.starts.begin(self.http.request.handler) {
             self.note_begin();
             return false;
         }
         self.put_off_now();
+        true
+    }
+
+    /// Puts a request of a stream off until a handler is free, which a request of HTTP/1 waits for unread. False: it is none.
+    ///
+    /// Connections have many streams, so there is a bound of its own: as many wait as there may be connections.
+    #[cold]
+    fn put_off_of_stream(&mut self) -> bool {
+        let index = self.http.request.index();
+        let connection = self.net.connections.at(index.connection());
+        if !connection.is_some_and(|it| it.line.is_stream()) {
+            return false;
+        }
+        if self.http.starts.waiting_len() < self.settings.connections_max {
+            self.put_off_now();
+        } else {
+            self.http.lent = 0;
+            self.drop_upload();
+            self.refuse(index, 503, ALL_WAIT);
+        }
         true
     }
 

@@ -80,6 +80,8 @@ pub(crate) struct Starts {
     routes: Vec<Route>,
     /// Handlers with requests that wait, in the order in which each gives one.
     rotation: VecDeque<u32>,
+    /// Requests that wait, of all handlers.
+    waiting_len: usize,
     #[expect(
         clippy::vec_box,
         reason = "they come and go boxed, and moving a request is dear"
@@ -97,6 +99,7 @@ impl Starts {
         Starts {
             routes: Vec::new(),
             rotation: VecDeque::new(),
+            waiting_len: 0,
             spares: Vec::new(),
             runs: Runs::Nothing,
             since_us: 0,
@@ -188,16 +191,24 @@ impl Starts {
         true
     }
 
-    /// A request of which `begin` has said no. Only its handler, and those it was put before, are known here.
+    /// A request that is not begun now.
     pub fn put(&mut self, queued: Queued) {
         let handler = queued.request.handler;
-        let Some(route) = self.routes.get_mut(handler as usize) else {
-            return;
-        };
+        let at = handler as usize;
+        if at >= self.routes.len() {
+            self.routes.resize_with(at + 1, Route::default);
+        }
+        let route = &mut self.routes[at];
         if route.waiting.is_empty() {
             self.rotation.push_back(handler);
         }
         route.waiting.push_back(queued);
+        self.waiting_len += 1;
+    }
+
+    /// How many wait.
+    pub fn waiting_len(&self) -> usize {
+        self.waiting_len
     }
 
     pub fn is_empty(&self) -> bool {
@@ -215,6 +226,7 @@ impl Starts {
         if !waiting.is_empty() {
             self.rotation.push_back(handler);
         }
+        self.waiting_len -= usize::from(queued.is_some());
         self.runs = Runs::Queued(handler);
         queued
     }
@@ -235,6 +247,7 @@ impl Starts {
         if waiting.is_empty() {
             self.rotation.retain(|&it| it != handler);
         }
+        self.waiting_len -= usize::from(queued.is_some());
         queued
     }
 

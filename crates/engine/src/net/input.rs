@@ -79,7 +79,12 @@ impl<D: Driver> Worker<D> {
             }
             return false;
         }
-        if self.waiting.is_full() && self.hold_back(index) {
+        // What carriers bring beside requests (windows, cancellations, pings) waits for no handler, and without it those
+        // that run might not come to their end. Their requests are put off one by one.
+        if self.waiting.is_full()
+            && !matches!(exchange.stage, Stage::Http2(_))
+            && self.hold_back(index)
+        {
             return false;
         }
         let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
@@ -155,6 +160,9 @@ impl<D: Driver> Worker<D> {
             };
             if connection.writing != Writing::Open {
                 // The last response closes the connection; what follows it is not for us.
+                if let Some(stream) = connection.line.stream() {
+                    self.net.http2.consumed(stream, current.filled - current.at);
+                }
                 self.current = None;
                 return None;
             }
@@ -164,7 +172,10 @@ impl<D: Driver> Worker<D> {
                 self.stash();
                 return None;
             }
-            if self.waiting.is_full() && connection.origin == Origin::Public {
+            if self.waiting.is_full()
+                && connection.origin == Origin::Public
+                && !matches!(exchange.stage, Stage::Http2(_))
+            {
                 connection.has_unread = true;
                 self.stash();
                 return None;

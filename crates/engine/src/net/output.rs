@@ -221,6 +221,8 @@ impl<D: Driver> Worker<D> {
                     connection.phase = Phase::Lingering;
                     let now_ms = self.net.driver.refresh_now();
                     self.net.set_deadline(index, now_ms + LINGER_MS);
+                    // Its client could not send the rest without a window.
+                    self.drop_input(index);
                 }
                 return;
             }

@@ -18,8 +18,8 @@ use crate::{Left, Read};
 
 /// What a client has got of one answer.
 #[derive(Default)]
-struct Answer {
-    status: u16,
+pub(super) struct Answer {
+    pub status: u16,
     interim: Vec<u16>,
     headers: BTreeMap<String, String>,
     body: Vec<u8>,
@@ -27,12 +27,12 @@ struct Answer {
     reset: Option<ErrorCode>,
 }
 
-struct Client {
-    peer: FakePeer,
-    machine: Connection,
+pub(super) struct Client {
+    pub peer: FakePeer,
+    pub machine: Connection,
     message: Message,
     limits: Limits,
-    out: Vec<u8>,
+    pub out: Vec<u8>,
     answers: BTreeMap<u32, Answer>,
     /// Bytes of DATA are given back at once.
     takes: bool,
@@ -41,7 +41,7 @@ struct Client {
     now_ms: u64,
 }
 
-fn on() -> Settings {
+pub(super) fn on() -> Settings {
     Settings {
         http2: "on".to_owned(),
         ..settings()
@@ -49,11 +49,11 @@ fn on() -> Settings {
 }
 
 impl Client {
-    fn new(rig: &Rig) -> Client {
+    pub fn new(rig: &Rig) -> Client {
         Client::with(rig, Limits::default())
     }
 
-    fn with(rig: &Rig, limits: Limits) -> Client {
+    pub fn with(rig: &Rig, limits: Limits) -> Client {
         let mut out = Vec::new();
         let machine = Connection::client(&limits, 0, &mut out);
         Client {
@@ -110,7 +110,7 @@ impl Client {
             .expect("room for one more stream")
     }
 
-    fn get(&mut self, path: &str) -> StreamId {
+    pub fn get(&mut self, path: &str) -> StreamId {
         self.open("GET", path, true)
     }
 
@@ -127,7 +127,7 @@ impl Client {
     }
 
     /// Exchanges bytes with the server until nothing comes any more.
-    fn run(&mut self, rig: &mut Rig) {
+    pub fn run(&mut self, rig: &mut Rig) {
         loop {
             if !self.out.is_empty() {
                 self.peer.write(&self.out);
@@ -194,12 +194,12 @@ impl Client {
         }
     }
 
-    fn answer(&self, stream: StreamId) -> &Answer {
+    pub fn answer(&self, stream: StreamId) -> &Answer {
         &self.answers[&stream.number()]
     }
 
     /// Status and body of an answer that is whole.
-    fn whole(&self, stream: StreamId) -> (u16, String) {
+    pub fn whole(&self, stream: StreamId) -> (u16, String) {
         let answer = self.answer(stream);
         assert!(answer.has_ended, "it is whole");
         let body = String::from_utf8_lossy(&answer.body).into_owned();
@@ -207,12 +207,12 @@ impl Client {
     }
 }
 
-fn ok(body: &str) -> (u16, String) {
+pub(super) fn ok(body: &str) -> (u16, String) {
     (200, body.to_owned())
 }
 
 /// Nothing of a stream is left.
-fn check_empty(rig: &Rig) {
+pub(super) fn check_empty(rig: &Rig) {
     assert_eq!(rig.worker.net.http2.streams_len(), 0);
     assert_eq!(
         rig.worker.net.connections.len(),
@@ -377,6 +377,141 @@ fn bodies_over_a_limit_are_refused_and_the_connection_stays() {
     client.run(&mut rig);
     assert_eq!(client.whole(hello), ok("hello"));
     check_empty(&rig);
+}
+
+/// Windows, cancellations and pings are read while no handler is free, or those that run might not come to their end.
+#[test]
+fn connections_are_read_while_all_handlers_wait() {
+    let few = Settings {
+        connections_max: 3,
+        header_timeout_ms: 5_000,
+        ..on()
+    };
+    let mut rig = Rig::with(1, few);
+    let mut client = Client::new(&rig);
+    client.takes = false;
+    let huge = client.get("/files/huge.bin");
+    let late = client.get("/late?waits");
+    let held = client.get("/hold/a");
+    let early = client.open("POST", "/early?waits", false);
+    client.run(&mut rig);
+    assert_eq!(client.answer(huge).body.len(), 65_535);
+    let (late_handle, early_handle) = (rig.late[0], rig.late[1]);
+    assert_eq!(rig.worker.read_body(early_handle, 100), Ok(Read::Pending));
+
+    rig.worker.set_full(true);
+    // A window goes on with an answer, a handler that reads its body gets it, and a client's leaving is told.
+    client.takes = true;
+    let (machine, out) = (&mut client.machine, &mut client.out);
+    machine.consumed(huge, 65_535, &client.limits, out);
+    client.send(early, b"body", Rest::Open);
+    let (machine, out) = (&mut client.machine, &mut client.out);
+    machine.reset(late, ErrorCode::CANCEL, out);
+    machine.reset(held, ErrorCode::CANCEL, out);
+    client.run(&mut rig);
+    assert_eq!(client.answer(huge).body.len(), HUGE * FILE_BYTES);
+    assert_eq!(rig.arrived, [early_handle]);
+    assert_eq!(rig.left, [Left::Request(late_handle)]);
+    assert_eq!(rig.worker.net.gauges.held, 0);
+
+    // Requests wait, as many as there may be connections.
+    let requests = rig.requests;
+    let waiting: Vec<_> = (0..4).map(|_| client.get("/hello")).collect();
+    client.run(&mut rig);
+    assert_eq!(rig.requests, requests);
+    assert_eq!(client.answer(waiting[3]).status, 503);
+    let cancelled = waiting[1];
+    let (machine, out) = (&mut client.machine, &mut client.out);
+    machine.reset(cancelled, ErrorCode::CANCEL, out);
+    client.run(&mut rig);
+    rig.worker.set_full(false);
+    client.run(&mut rig);
+    assert_eq!(rig.requests, requests + 2);
+    assert_eq!(client.whole(waiting[0]), ok("hello"));
+    assert_eq!(client.whole(waiting[2]), ok("hello"));
+
+    // And not for ever.
+    rig.worker.set_full(true);
+    let overdue = client.get("/hello");
+    client.run(&mut rig);
+    assert!(!client.answers.contains_key(&overdue.number()));
+    rig.advance(6_000);
+    client.run(&mut rig);
+    assert_eq!(client.answer(overdue).status, 503);
+    rig.worker.set_full(false);
+    rig.worker.drop_request(late_handle);
+    rig.respond(early_handle, b"read");
+    client.send(early, b"", Rest::End);
+    client.run(&mut rig);
+    check_empty(&rig);
+}
+
+/// A client may send the rest of a body that nobody wants, however small its window is.
+#[test]
+fn a_refused_body_gives_its_window_back() {
+    let small = Settings {
+        body_bytes_max: 1_000,
+        ..on()
+    };
+    let mut rig = Rig::with(1, small);
+    let mut client = Client::new(&rig);
+    client.run(&mut rig);
+    let refused = client.open("POST", "/echo", false);
+    client.send(refused, &[0; 65_535], Rest::Open);
+    client.run(&mut rig);
+    assert_eq!(client.answer(refused).status, 413);
+    // Answered by its handler, which reads nothing of it.
+    let answered = client.open("POST", "/early", false);
+    client.send(answered, &[0; 65_535], Rest::Open);
+    client.run(&mut rig);
+    let handle = rig.late.pop_front();
+    if let Some(handle) = handle {
+        rig.respond(handle, b"enough");
+    }
+    client.run(&mut rig);
+    for stream in [refused, answered] {
+        client.send(stream, &[0; 60_000], Rest::Open);
+        client.run(&mut rig);
+        client.send(stream, &[0; 1_000], Rest::End);
+        client.run(&mut rig);
+        assert!(client.answer(stream).has_ended && client.answer(stream).reset.is_none());
+    }
+    check_empty(&rig);
+}
+
+/// What a handler keeps from being parsed is bounded by the window of its stream.
+#[test]
+fn a_websocket_whose_handler_waits_is_sent_no_more_than_its_window() {
+    let mut rig = Rig::with(1, on());
+    let mut client = Client::new(&rig);
+    client.run(&mut rig);
+    let chat = client.connect("/ws", &[]);
+    client.run(&mut rig);
+    let handle = rig.open[0];
+    rig.worker.defer_socket(handle).expect("it is open");
+    let message = frame(Opcode::Text, &[b'm'; 1_000]);
+    let mut sent = 0;
+    // As long as anything of the window comes back, however often the connection is read.
+    for _ in 0..200 {
+        let window = client.machine.window(chat).min(message.len());
+        client.send(chat, &message[..window], Rest::Open);
+        sent += window;
+        client.run(&mut rig);
+        if window < message.len() {
+            break;
+        }
+    }
+    assert!(sent <= 65_535, "{sent} bytes were taken");
+    let connections = rig.worker.net.connections.iter();
+    let kept: usize = connections.map(|(it, _)| it.inbox.len()).sum();
+    assert!(kept <= 65_535, "{kept} bytes are kept");
+    rig.worker.resume_socket(handle);
+    client.run(&mut rig);
+    let mut expected = Vec::new();
+    for _ in 0..sent / message.len() {
+        expected.extend_from_slice(&told(Opcode::Text, &[b'm'; 1_000]));
+    }
+    assert!(client.answer(chat).body == expected);
 }
 
 #[test]

@@ -37,6 +37,8 @@ impl<D: Driver> Worker<D> {
 
     /// Answers a request that is not accepted, and closes the connection.
     pub(crate) fn refuse(&mut self, index: ExchangeIndex, status: u16, message: &str) {
+        // Of a stream it is credited: its client could not send the rest, which is dropped, without a window.
+        self.drop_input(index.connection());
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return;
         };
