@@ -176,6 +176,32 @@ settings! {
         "Bytes of a request's body over HTTP/2 that a client may send before the server has taken them.";
     connection_window_bytes: usize = "1048576", Kind::Bytes { min: 64 * KIB, max: 256 * MIB }, None,
         "The same for all requests of a connection together.";
+    streams_per_address_max: usize = "0", Kind::Count { min: 0, max: 10_000_000, unit: "streams" }, None,
+        "Requests at a time over HTTP/2 from one client address, per worker; each held client is one.\n\
+         0 means no limit.\n\
+         A request over the limit is answered 429.\n\
+         Leave it at 0 behind a proxy, where every client has the proxy's address.";
+    http2_resets_per_second_max: usize = "33", Kind::Count { min: 1, max: 100_000, unit: "streams per second" }, None,
+        "Streams that a client may cancel on one connection of HTTP/2, and as many that it may have the server reset by its mistakes.\n\
+         It is a rate: thirty times as many may come at once.\n\
+         A connection over it is closed with ENHANCE_YOUR_CALM, as it is over each of the following.";
+    http2_pings_per_second_max: usize = "100", Kind::Count { min: 1, max: 100_000, unit: "frames per second" }, None,
+        "PING frames of a connection of HTTP/2.";
+    http2_settings_per_second_max: usize = "50", Kind::Count { min: 1, max: 100_000, unit: "frames per second" }, None,
+        "SETTINGS frames of a connection of HTTP/2.";
+    http2_empty_data_per_second_max: usize = "100", Kind::Count { min: 1, max: 100_000, unit: "frames per second" }, None,
+        "DATA frames of a connection of HTTP/2 that hold nothing and do not end their stream.";
+    http2_window_updates_per_second_max: usize = "500", Kind::Count { min: 5, max: 100_000, unit: "frames per second" }, None,
+        "WINDOW_UPDATE frames of all streams of a connection of HTTP/2, beyond one per 1,024 bytes sent; of those of the connection itself a fifth.\n\
+         Twice as many may come at once.";
+    http2_priorities_per_second_max: usize = "200", Kind::Count { min: 1, max: 100_000, unit: "frames per second" }, None,
+        "PRIORITY and PRIORITY_UPDATE frames of a connection of HTTP/2.\n\
+         Twice as many may come at once.";
+    http2_unknown_frames_per_second_max: usize = "100", Kind::Count { min: 1, max: 100_000, unit: "frames per second" }, None,
+        "Frames of a connection of HTTP/2 whose kind the server does not know.\n\
+         Twice as many may come at once.";
+    http2_continuations_max: u16 = "20", Kind::Count { min: 1, max: 200, unit: "frames" }, None,
+        "CONTINUATION frames of one header block.";
     tls_ticket_period_ms: u64 = "21600000", Kind::Milliseconds { min: 60 * SECOND, max: 7 * 24 * HOUR }, None,
         "Time after which the keys of session tickets change.\n\
          A client that comes back within it skips the costly part of the handshake.";

@@ -327,7 +327,7 @@ impl<D: Driver> Worker<D> {
         }
         match connection.line.carries() {
             Carries::Socket(fd) => self.net.driver.close(fd),
-            Carries::Stream(place) => self.net.http2.release(place),
+            Carries::Stream(place) => self.net.http2.release(place, connection.peer),
         }
         self.channels.local.unsubscribe(exchange.chain);
         if let Some(presence) = exchange.presence {

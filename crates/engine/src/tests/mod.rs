@@ -12,6 +12,7 @@ mod fanout;
 mod handover;
 mod holds;
 mod http2;
+mod http2_attacks;
 mod preface;
 mod requests;
 mod resume;

@@ -109,7 +109,20 @@ figures! {
     "http2_closed" "http2_closed_total" Plain Sum
     "Connections of HTTP/2 closed because their clients broke the protocol, or sent too much of what costs the server more than them." {
         Http2Violations("reason" "violation"),
-        Http2Floods("reason" "flood"),
+        Http2FloodResets("reason" "flood_resets"),
+        Http2FloodResetsCaused("reason" "flood_resets_caused"),
+        Http2FloodPings("reason" "flood_pings"),
+        Http2FloodSettings("reason" "flood_settings"),
+        Http2FloodEmptyData("reason" "flood_empty_data"),
+        Http2FloodConnectionWindowUpdates("reason" "flood_connection_window_updates"),
+        Http2FloodStreamWindowUpdates("reason" "flood_stream_window_updates"),
+        Http2FloodPriorities("reason" "flood_priorities"),
+        Http2FloodUnknownFrames("reason" "flood_unknown_frames"),
+        Http2FloodContinuations("reason" "flood_continuations"),
+    }
+    "http2_streams_refused" "http2_streams_refused_total" Plain Sum
+    "Requests over HTTP/2 answered 429 because their client's address had streams_per_address_max." {
+        Http2RefusedPerAddress
     }
     "proxy_headers_ignored" "proxy_headers_ignored_total" Plain Sum
     "Requests of trusted proxies with Forwarded and X-Forwarded headers that proxy_headers does not name: no header was believed." {

@@ -2,7 +2,7 @@
 
 use fermata_config::LogLevel;
 use fermata_io::Driver;
-use fermata_proto::http2::{ErrorCode, Event, Origin, Violation};
+use fermata_proto::http2::{ErrorCode, Event, Flood, Origin, Violation};
 
 use super::{CarrierPlace, ROOM_BYTES};
 use crate::admin::stats::Counter;
@@ -236,7 +236,7 @@ impl<D: Driver> Worker<D> {
         connection.writing = Writing::Linger;
         let message = format!("{}: HTTP/2 connection closed: {violation}", connection.peer);
         let counter = match violation {
-            Violation::Flood(_) => Counter::Http2Floods,
+            Violation::Flood(flood) => flood_counter(flood),
             _ => Counter::Http2Violations,
         };
         self.net.counts.add(counter, 1);
@@ -276,5 +276,21 @@ impl<D: Driver> Worker<D> {
     /// The connection of a carrier is closed, and its streams are.
     pub(crate) fn drop_carrier(&mut self, place: CarrierPlace) {
         self.net.http2.carriers.remove(place.0);
+    }
+}
+
+/// What counts the connections that were closed for one kind of flood.
+fn flood_counter(flood: Flood) -> Counter {
+    match flood {
+        Flood::Resets => Counter::Http2FloodResets,
+        Flood::ResetsCaused => Counter::Http2FloodResetsCaused,
+        Flood::Pings => Counter::Http2FloodPings,
+        Flood::Settings => Counter::Http2FloodSettings,
+        Flood::EmptyData => Counter::Http2FloodEmptyData,
+        Flood::ConnectionWindowUpdates => Counter::Http2FloodConnectionWindowUpdates,
+        Flood::StreamWindowUpdates => Counter::Http2FloodStreamWindowUpdates,
+        Flood::Priorities => Counter::Http2FloodPriorities,
+        Flood::UnknownFrames => Counter::Http2FloodUnknownFrames,
+        Flood::Continuations => Counter::Http2FloodContinuations,
     }
 }

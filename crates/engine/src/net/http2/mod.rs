@@ -16,9 +16,13 @@ mod receive;
 
 use std::collections::HashMap;
 use std::io;
+use std::net::IpAddr;
 
 use fermata_config::Settings;
-use fermata_proto::http2::{Connection as Machine, ErrorCode, Limits, Message, Rest, StreamId};
+use fermata_io::Peer;
+use fermata_proto::http2::{
+    Connection as Machine, ErrorCode, Limits, Message, Rate, Rest, StreamId,
+};
 
 use super::index::ConnectionIndex;
 use super::slab::Slab;
@@ -26,6 +30,15 @@ use super::slab::Slab;
 /// Bytes of DATA that wait for the socket before streams have to wait: more would be memory alone, and make what is urgent
 /// late.
 const ROOM_BYTES: usize = 64 * 1024;
+
+/// Seconds whose cancellations may come at once: a page that is left cancels all that it has open.
+const RESETS_BURST_S: u32 = 30;
+
+/// Seconds whose frames of other kinds may come at once, where a single step of a client brings many.
+const FRAMES_BURST_S: u32 = 2;
+
+/// A connection has one window of its own beside those of its streams.
+const CONNECTION_WINDOW_UPDATES_PART: usize = 5;
 
 /// Where a carrier is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +56,9 @@ pub(crate) struct Http2 {
     message: Message,
     carriers: Slab<Box<Carrier>>,
     streams: Slab<Stream>,
+    /// Streams of each address, where there is a limit for them.
+    addresses: HashMap<IpAddr, u32>,
+    per_address_max: usize,
     /// Carriers with output for the end of the turn.
     dirty: Vec<ConnectionIndex>,
     /// A header block that is being made, reused.
@@ -96,6 +112,8 @@ impl Http2 {
             message: Message::new(),
             carriers: Slab::new(),
             streams: Slab::new(),
+            addresses: HashMap::new(),
+            per_address_max: 0,
             dirty: Vec::new(),
             block: Vec::new(),
             trailers: HashMap::new(),
@@ -106,7 +124,14 @@ impl Http2 {
     pub fn configure(&mut self, settings: &Settings) {
         let ms = |ms: u64| u32::try_from(ms).unwrap_or(u32::MAX);
         let count = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
+        let rate = |per_second: usize, burst_seconds: u32| {
+            let per_second = u32::try_from(per_second).unwrap_or(u32::MAX);
+            Rate::new(per_second, per_second.saturating_mul(burst_seconds))
+        };
+        let resets = rate(settings.http2_resets_per_second_max, RESETS_BURST_S);
+        let window_updates = settings.http2_window_updates_per_second_max;
         self.is_on = settings.http2 == "on";
+        self.per_address_max = settings.streams_per_address_max;
         self.limits = Limits {
             streams_max: settings.streams_per_connection_max,
             header_list_bytes_max: settings.header_bytes_max as u32,
@@ -115,6 +140,16 @@ impl Http2 {
             stream_window_bytes: settings.stream_window_bytes as u32,
             connection_window_bytes: settings.connection_window_bytes as u32,
             write_timeout_ms: ms(settings.write_timeout_ms),
+            resets,
+            resets_caused: resets,
+            pings: rate(settings.http2_pings_per_second_max, 1),
+            settings: rate(settings.http2_settings_per_second_max, 1),
+            empty_data: rate(settings.http2_empty_data_per_second_max, 1),
+            connection_window_updates: rate(window_updates / CONNECTION_WINDOW_UPDATES_PART, 1),
+            stream_window_updates: rate(window_updates, FRAMES_BURST_S),
+            priorities: rate(settings.http2_priorities_per_second_max, FRAMES_BURST_S),
+            unknown_frames: rate(settings.http2_unknown_frames_per_second_max, FRAMES_BURST_S),
+            continuations_max: u8::try_from(settings.http2_continuations_max).unwrap_or(u8::MAX),
             ..Limits::default()
         };
     }
@@ -122,6 +157,12 @@ impl Http2 {
     /// Streams that there are.
     pub fn streams_len(&self) -> usize {
         self.streams.len()
+    }
+
+    /// Addresses with streams, where there is a limit for them.
+    #[cfg(test)]
+    pub fn addresses_len(&self) -> usize {
+        self.addresses.len()
     }
 
     /// Whether carriers have output for the end of the turn.
@@ -280,8 +321,29 @@ impl Http2 {
         self.streams.at(place.0).is_none_or(|it| it.is_reset)
     }
 
+    /// Counts a stream for the limit of its client's address. False: it is one too many.
+    fn count_address(&mut self, peer: Peer) -> bool {
+        if self.per_address_max > 0
+            && let Some(address) = peer.ip()
+        {
+            let count = self.addresses.entry(address).or_insert(0);
+            *count += 1;
+            return *count as usize <= self.per_address_max;
+        }
+        true
+    }
+
     /// The connection of a stream has ended.
-    pub fn release(&mut self, place: StreamPlace) {
+    pub fn release(&mut self, place: StreamPlace, peer: Peer) {
+        if self.per_address_max > 0
+            && let Some(address) = peer.ip()
+            && let Some(count) = self.addresses.get_mut(&address)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.addresses.remove(&address);
+            }
+        }
         let Some(mut stream) = self.streams.remove(place.0) else {
             return;
         };

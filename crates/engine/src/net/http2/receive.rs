@@ -256,7 +256,7 @@ impl<D: Driver> Worker<D> {
         id: StreamId,
         ends: bool,
     ) -> Step {
-        let Some(index) = self.insert_stream(carrier_index, carrier, id) else {
+        let Some((index, is_crowded)) = self.insert_stream(carrier_index, carrier, id) else {
             return Step::Again;
         };
         let message = &mut self.net.http2.message;
@@ -300,6 +300,12 @@ impl<D: Driver> Worker<D> {
             exchange.is_head = is_head;
             connection.has_ended = ends;
         }
+        if is_crowded {
+            self.net.counts.add(Counter::Http2RefusedPerAddress, 1);
+            let text = "The server's limit streams_per_address_max is reached.\n";
+            self.refuse(index.exchange(), 429, text);
+            return Step::Again;
+        }
         if body == Body::None {
             self.take_request(index.exchange(), Place::Owned);
             self.http.request.is_connect = is_connect;
@@ -324,14 +330,15 @@ impl<D: Driver> Worker<D> {
         Step::Again
     }
 
-    /// A connection for a stream that has begun.
+    /// A connection for a stream that has begun, and whether its client's address has too many.
     fn insert_stream(
         &mut self,
         carrier_index: ConnectionIndex,
         carrier: CarrierPlace,
         id: StreamId,
-    ) -> Option<ConnectionIndex> {
+    ) -> Option<(ConnectionIndex, bool)> {
         let peer = self.net.connections.at(carrier_index)?.peer;
+        let is_crowded = !self.net.http2.count_address(peer);
         let stream = self.net.http2.streams.insert(Stream {
             carrier,
             id,
@@ -352,6 +359,6 @@ impl<D: Driver> Worker<D> {
         let carrier = self.net.http2.carriers.at_mut(carrier.0)?;
         carrier.machine.set_context(id, index.0);
         self.net.counts.add(Counter::Http2Streams, 1);
-        Some(index)
+        Some((index, is_crowded))
     }
 }
