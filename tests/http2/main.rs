@@ -1,5 +1,7 @@
 //! HTTP/2 as clients in the field speak it: curl and h2load, to programs in PHP.
 
+mod attacks;
+
 use std::process::{Command, Output, Stdio};
 
 use fermata_testkit::{Builder, Server, wait_until};
@@ -9,7 +11,7 @@ use serde_json::Value;
 /// Longer than any transfer takes on a machine that has much else to do.
 const TRANSFER_S: &str = "120";
 
-fn on(name: &str) -> Builder {
+pub(crate) fn on(name: &str) -> Builder {
     fixture(name).setting("http2", "on").workers(1)
 }
 
