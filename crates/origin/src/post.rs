@@ -6,7 +6,9 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fermata_proto::response_reader::{Event, RequestKind, ResponseError, ResponseReader};
+use fermata_proto::response_reader::{
+    Event, HeadError, RequestKind, ResponseError, ResponseReader,
+};
 use rustls::ClientConfig;
 
 use crate::address::Url;
@@ -243,6 +245,14 @@ impl Connection {
                 Err(error @ ResponseError::Empty) => {
                     return Err(io::Error::new(io::ErrorKind::UnexpectedEof, error));
                 }
+                // What was posted is taken, though nobody can tell where the answer ends.
+                Err(ResponseError::Head(HeadError::Framing { status })) if status >= 200 => {
+                    return Ok(Some(Answer {
+                        status,
+                        body: Vec::new(),
+                        is_kept: false,
+                    }));
+                }
                 // The status counts, also where the rest is cut off.
                 Err(_) => return Ok(answer),
                 Ok(()) if reader.is_complete() || answer.as_ref().is_some_and(is_long) => {
@@ -290,4 +300,40 @@ fn limit(socket: &TcpStream, until: Instant) -> io::Result<()> {
     let left = left(until)?;
     socket.set_read_timeout(Some(left))?;
     socket.set_write_timeout(Some(left))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn a_status_counts_where_only_the_end_of_the_answer_is_ambiguous() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("there are ports");
+        let address = listener.local_addr().expect("it is bound");
+        let server = std::thread::spawn(move || {
+            for status in ["200 OK", "503 Busy"] {
+                let (mut socket, _) = listener.accept().expect("one per post");
+                let mut request = Vec::new();
+                let mut buffer = [0; 1024];
+                while !request.ends_with(b"{}") {
+                    let len = socket.read(&mut buffer).expect("it is posted");
+                    request.extend_from_slice(&buffer[..len]);
+                }
+                let answer = format!(
+                    "HTTP/1.1 {status}\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\nok"
+                );
+                socket.write_all(answer.as_bytes()).expect("it is read");
+            }
+        });
+        let url = Url::parse(&format!("http://{address}/hook")).expect("it is one");
+        let mut poster = Poster::new(url, Duration::from_secs(60));
+        let answer = poster.post(&[], b"{}").expect("it is answered");
+        assert!(answer.is_success());
+        assert!(!poster.is_connected(), "nobody knows what comes next on it");
+        let answer = poster.post(&[], b"{}").expect("it is answered");
+        assert_eq!((answer.status, answer.is_success()), (503, false));
+        server.join().expect("it does not panic");
+    }
 }

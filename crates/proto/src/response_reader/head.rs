@@ -65,7 +65,10 @@ pub enum HeadError {
     #[error(
         "the end of the response is ambiguous: its Content-Length or Transfer-Encoding contradict each other or are malformed"
     )]
-    Framing,
+    Framing {
+        /// What the status line says all the same.
+        status: u16,
+    },
     /// 101 that nobody asked for.
     #[error("the server switches protocols though nobody asked for it")]
     Upgrade,
@@ -98,7 +101,7 @@ impl Head {
             }
             headers.push(header(line?)?);
         }
-        let framing = framing(minor, &headers)?;
+        let framing = framing(minor, &headers).ok_or(HeadError::Framing { status })?;
         let body = match (status, framing) {
             (101, _) if request.wants_upgrade => Body::Upgraded,
             (101, _) => return Err(HeadError::Upgrade),
@@ -180,26 +183,25 @@ fn header(line: &[u8]) -> Result<(Vec<u8>, Vec<u8>), HeadError> {
     Ok((name.to_vec(), value.to_vec()))
 }
 
-fn framing(minor: u8, headers: &[(Vec<u8>, Vec<u8>)]) -> Result<Body, HeadError> {
+/// `None`: two readers could find different ends.
+fn framing(minor: u8, headers: &[(Vec<u8>, Vec<u8>)]) -> Option<Body> {
     let mut codings = tokens(headers, b"transfer-encoding");
     if let Some(coding) = codings.next() {
         let is_alone =
             codings.next().is_none() && tokens(headers, b"content-length").next().is_none();
         // Before 1.1 there were no chunks; who sends them then is misunderstood by somebody.
-        return match is_alone && minor == 1 && coding.eq_ignore_ascii_case(b"chunked") {
-            true => Ok(Body::Chunked),
-            false => Err(HeadError::Framing),
-        };
+        let is_chunked = is_alone && minor == 1 && coding.eq_ignore_ascii_case(b"chunked");
+        return is_chunked.then_some(Body::Chunked);
     }
     let mut length = None;
     for text in tokens(headers, b"content-length") {
-        let found = crate::number::parse_decimal(text).ok_or(HeadError::Framing)?;
+        let found = crate::number::parse_decimal(text)?;
         if length.is_some_and(|length| length != found) {
-            return Err(HeadError::Framing);
+            return None;
         }
         length = Some(found);
     }
-    Ok(length.map_or(Body::UntilClose, Body::Length))
+    Some(length.map_or(Body::UntilClose, Body::Length))
 }
 
 /// The elements of a list header, an empty one too: where lengths are lists, it is no length.

@@ -170,31 +170,31 @@ fn what_could_be_read_differently_is_refused() {
         ("HTTP/1.1 200 OK\r\nA: b\0\r\n\r\n", head(HeadError::Line)),
         (
             "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
-            head(HeadError::Framing),
+            head(HeadError::Framing { status: 200 }),
         ),
         (
             "HTTP/1.1 200 OK\r\nContent-Length: +5\r\n\r\n",
-            head(HeadError::Framing),
+            head(HeadError::Framing { status: 200 }),
         ),
         (
             "HTTP/1.1 200 OK\r\nContent-Length: 5,\r\n\r\n",
-            head(HeadError::Framing),
+            head(HeadError::Framing { status: 200 }),
         ),
         (
             "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
-            head(HeadError::Framing),
+            head(HeadError::Framing { status: 200 }),
         ),
         (
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
-            head(HeadError::Framing),
+            head(HeadError::Framing { status: 200 }),
         ),
         (
             "HTTP/1.1 200 OK\r\nTransfer-Encoding:\r\n\r\n",
-            head(HeadError::Framing),
+            head(HeadError::Framing { status: 200 }),
         ),
         (
             "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
-            head(HeadError::Framing),
+            head(HeadError::Framing { status: 200 }),
         ),
         (
             "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nab",
