@@ -9,6 +9,7 @@ TABLES = ("chat", "files", "json")
 """The tables against other servers are rows of one suite, which takes their names as arguments."""
 SUITES = {
     "attack": "bench.suites.attack.main",
+    "cluster": "bench.suites.cluster.main",
     "codec": "bench.suites.codec.main",
     "counts": "bench.suites.counts.main",
     "drivers": "bench.suites.drivers.main",
