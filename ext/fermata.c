@@ -33,7 +33,7 @@ fermata_strings fermata_known;
 zend_class_entry *fermata_ce_server, *fermata_ce_limits, *fermata_ce_history, *fermata_ce_log;
 zend_class_entry *fermata_ce_access_log, *fermata_ce_access_log_format;
 zend_class_entry *fermata_ce_tls, *fermata_ce_tls_version, *fermata_ce_client_certificate;
-zend_class_entry *fermata_ce_log_format, *fermata_ce_log_level, *fermata_ce_slow_policy, *fermata_ce_same_site;
+zend_class_entry *fermata_ce_log_format, *fermata_ce_log_level, *fermata_ce_slow_policy, *fermata_ce_ack, *fermata_ce_same_site;
 zend_class_entry *fermata_ce_uploaded_file, *fermata_ce_upload_failed;
 zend_class_entry *fermata_ce_routes, *fermata_ce_next;
 zend_class_entry *fermata_ce_request, *fermata_ce_response, *fermata_ce_hold;
@@ -153,6 +153,7 @@ static void register_classes(void)
 	fermata_ce_log_format = register_class_Fermata_LogFormat();
 	fermata_ce_log_level = register_class_Fermata_LogLevel();
 	fermata_ce_slow_policy = register_class_Fermata_SlowPolicy();
+	fermata_ce_ack = register_class_Fermata_Ack();
 	fermata_ce_same_site = register_class_Fermata_SameSite();
 	fermata_ce_request = register_class_Fermata_Request();
 	fermata_request_init();

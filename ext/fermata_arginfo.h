@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: 184d0e92157cee4b342edead86179df583c2605b */
+ * Stub hash: 33c8a5f9c2ce286723def70791c5aa91a3c3b4e9 */
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_Fermata_delay, 0, 1, IS_VOID, 0)
 	ZEND_ARG_TYPE_INFO(0, seconds, IS_DOUBLE, 0)
@@ -586,6 +586,7 @@ ZEND_END_ARG_INFO()
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Channel_publish, 0, 1, IS_STRING, 0)
 	ZEND_ARG_OBJ_TYPE_MASK(0, event, Fermata\\Event|Fermata\\WebSocket\\Message, MAY_BE_STRING, NULL)
 	ZEND_ARG_OBJ_INFO_WITH_DEFAULT_VALUE(0, except, Fermata\\WebSocket, 1, "null")
+	ZEND_ARG_OBJ_INFO_WITH_DEFAULT_VALUE(0, ack, Fermata\\Ack, 0, "Fermata\\Ack::Cluster")
 ZEND_END_ARG_INFO()
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Channel_members, 0, 0, IS_ARRAY, 0)
@@ -1500,6 +1501,11 @@ static const zend_function_entry class_Fermata_LogLevel_methods[] = {
 
 
 static const zend_function_entry class_Fermata_SlowPolicy_methods[] = {
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Ack_methods[] = {
 	ZEND_FE_END
 };
 
@@ -2485,6 +2491,23 @@ static zend_class_entry *register_class_Fermata_SlowPolicy(void)
 	zend_string *enum_case_Close_value_str = zend_string_init("close", strlen("close"), 1);
 	ZVAL_STR(&enum_case_Close_value, enum_case_Close_value_str);
 	zend_enum_add_case_cstr(class_entry, "Close", &enum_case_Close_value);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Ack(void)
+{
+	zend_class_entry *class_entry = zend_register_internal_enum("Fermata\\Ack", IS_STRING, class_Fermata_Ack_methods);
+
+	zval enum_case_Cluster_value;
+	zend_string *enum_case_Cluster_value_str = zend_string_init("cluster", strlen("cluster"), 1);
+	ZVAL_STR(&enum_case_Cluster_value, enum_case_Cluster_value_str);
+	zend_enum_add_case_cstr(class_entry, "Cluster", &enum_case_Cluster_value);
+
+	zval enum_case_Local_value;
+	zend_string *enum_case_Local_value_str = zend_string_init("local", strlen("local"), 1);
+	ZVAL_STR(&enum_case_Local_value, enum_case_Local_value_str);
+	zend_enum_add_case_cstr(class_entry, "Local", &enum_case_Local_value);
 
 	return class_entry;
 }

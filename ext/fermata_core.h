@@ -423,6 +423,21 @@
 #define FM_CALL_SYNC_HELD 15
 
 /**
+ * A publish is over when the log of the cluster has the message.
+ */
+#define FM_ACK_CLUSTER 0
+
+/**
+ * It is over when the message is on its way there.
+ */
+#define FM_ACK_LOCAL 1
+
+/**
+ * `fm_publish_begin`: begin again a little later.
+ */
+#define FM_PUBLISH_LATER UINT64_MAX
+
+/**
  * The value comes from php.ini.
  */
 #define FM_SOURCE_INI 1
@@ -606,7 +621,7 @@
 #define FM_EVENT_GONE 7
 
 /**
- * It is the time of `fm_worker_wake_at`, or `fm_file_next` has something to say. Only `kind` is set.
+ * It is the time of `fm_worker_wake_at`, or `fm_file_next` or `fm_publish_next` has something to say. Only `kind` is set.
  */
 #define FM_EVENT_WAKE 8
 
@@ -2004,6 +2019,66 @@ uint32_t fm_publisher_publish(struct FmStr control,
                               struct FmError *error);
 
 /**
+ * Publishes a message. When it returns FM_OK the message is in the channel's log; in a cluster, in the log that machines share,
+ * or with FM_ACK_LOCAL on its way there, and the id is empty. The socket `except` of this worker does not get it; 0 = everybody
+ * does.
+ */
+uint32_t fm_publish(struct FmWorker *worker,
+                    struct FmStr channel,
+                    const struct FmMessage *message,
+                    uint64_t except,
+                    uint32_t ack,
+                    struct FmId *id,
+                    struct FmError *error);
+
+/**
+ * Whether a publish takes longer than a moment, so that a handler should wait for it: `fm_publish_begin`.
+ */
+bool fm_publish_waits(const struct FmWorker *worker);
+
+/**
+ * How long a publish may take.
+ */
+uint64_t fm_publish_wait_ms_max(const struct FmWorker *worker);
+
+/**
+ * Begins to publish as `fm_publish` does, for a handler that waits, in which it has begun at `began_ms` of `fm_worker_now_ms`.
+ * On FM_OK `record` is 0 when it is over, FM_PUBLISH_LATER when it is to be begun again a little later, and else for
+ * `fm_publish_end` when `fm_publish_next` has given `user`, which is not 0. FM_MISUSE, FM_BACKPRESSURE.
+ */
+uint32_t fm_publish_begin(struct FmWorker *worker,
+                          struct FmStr channel,
+                          const struct FmMessage *message,
+                          uint64_t except,
+                          uint32_t ack,
+                          uint64_t user,
+                          uint64_t began_ms,
+                          uint64_t *record,
+                          struct FmId *id,
+                          struct FmError *error);
+
+/**
+ * The next publish of which the log has said something: its `user`. False when there is none.
+ */
+bool fm_publish_next(struct FmWorker *worker, uint64_t *user);
+
+/**
+ * What became of a publish that began at `began_ms`: FM_OK, FM_BACKPRESSURE. `over` is false, and the answer FM_OK, while that is
+ * not known; it is known when its time is over at the latest.
+ */
+uint32_t fm_publish_end(struct FmWorker *worker,
+                        uint64_t record,
+                        uint64_t began_ms,
+                        bool *over,
+                        struct FmId *id,
+                        struct FmError *error);
+
+/**
+ * Nobody waits for a publish any more. The message is published all the same.
+ */
+void fm_publish_forget(struct FmWorker *worker, uint64_t record);
+
+/**
  * The handler of a stream that was begun goes on: FM_EVENT_GONE tells when its client has left, and FM_EVENT_STREAM that
  * all it has pushed was taken.
  */
@@ -2589,17 +2664,6 @@ uint32_t fm_hold(struct FmWorker *worker,
                  uint64_t request,
                  const struct FmHold *hold,
                  struct FmError *error);
-
-/**
- * Publishes a message. When it returns FM_OK the message is in the channel's log. The socket `except` of
- * this worker does not get it; 0 = everybody does.
- */
-uint32_t fm_publish(struct FmWorker *worker,
-                    struct FmStr channel,
-                    const struct FmMessage *message,
-                    uint64_t except,
-                    struct FmId *id,
-                    struct FmError *error);
 
 /**
  * Checks a channel's name. FM_MISUSE when it is none.

@@ -29,7 +29,7 @@ extern fermata_state fermata;
 extern zend_class_entry *fermata_ce_server, *fermata_ce_limits, *fermata_ce_history, *fermata_ce_log;
 extern zend_class_entry *fermata_ce_tls, *fermata_ce_tls_version, *fermata_ce_client_certificate;
 extern zend_class_entry *fermata_ce_access_log, *fermata_ce_access_log_format;
-extern zend_class_entry *fermata_ce_log_format, *fermata_ce_log_level, *fermata_ce_slow_policy, *fermata_ce_same_site;
+extern zend_class_entry *fermata_ce_log_format, *fermata_ce_log_level, *fermata_ce_slow_policy, *fermata_ce_ack, *fermata_ce_same_site;
 extern zend_class_entry *fermata_ce_uploaded_file, *fermata_ce_upload_failed;
 extern zend_class_entry *fermata_ce_routes, *fermata_ce_next;
 extern zend_class_entry *fermata_ce_request, *fermata_ce_response, *fermata_ce_hold;
@@ -432,6 +432,18 @@ void fermata_socket_options_fill(fermata_socket_options *out, zend_object *optio
 
 /* core/channel.c */
 bool fermata_event_message(zend_object *event, FmMessage *message);
+
+/* core/publishing.c */
+typedef struct fermata_publication {
+	FmStr channel;
+	zend_object *message; /* of a WebSocket, whose bytes are lent; NULL = `event` has them */
+	FmMessage event;
+	uint64_t except; /* a socket of this worker; 0 = none */
+	uint32_t ack;
+} fermata_publication;
+
+/* False after an exception. */
+bool fermata_publish(fermata_publication *publication, FmId *id);
 
 /* core/publisher.c */
 void fermata_publisher_init(void);

@@ -1,6 +1,7 @@
 /* Fermata\Event, Channel and Member. Their properties are declared in the stub, in the order of these numbers. */
 #include "php_fermata.h"
 #include "ext/json/php_json.h"
+#include "zend_enum.h"
 
 enum { EVENT_DATA, EVENT_NAME, EVENT_ID, EVENT_TIME_MS };
 enum { CHANNEL_NAME };
@@ -188,17 +189,18 @@ ZEND_METHOD(Fermata_Channel, get)
 
 ZEND_METHOD(Fermata_Channel, publish)
 {
-	zend_object *event = NULL, *except = NULL;
+	zend_object *event = NULL, *except = NULL, *ack = NULL;
 	zend_string *text = NULL;
 	FmStr name;
 	FmMessage message = {.name = {NULL, 0}};
 	FmId id;
 	FmError error;
 	error.len = 0;
-	ZEND_PARSE_PARAMETERS_START(1, 2)
+	ZEND_PARSE_PARAMETERS_START(1, 3)
 		Z_PARAM_OBJ_OR_STR(event, text)
 		Z_PARAM_OPTIONAL
 		Z_PARAM_OBJ_OF_CLASS_OR_NULL(except, fermata_ce_websocket)
+		Z_PARAM_OBJ_OF_CLASS(ack, fermata_ce_ack)
 	ZEND_PARSE_PARAMETERS_END();
 	if (event && event->ce != fermata_ce_event && event->ce != fermata_ce_message) {
 		zend_argument_type_error(1, "must be of type Fermata\\Event|Fermata\\WebSocket\\Message|string, %s given", ZSTR_VAL(event->ce->name));
@@ -218,10 +220,14 @@ ZEND_METHOD(Fermata_Channel, publish)
 			RETURN_THROWS();
 		}
 	}
-	uint64_t sender = except ? FERMATA_FROM(fermata_websocket, except)->handle : 0;
-	uint32_t code = fm_publish(fermata.worker, name, &message, sender, &id, &error);
-	if (code != FM_OK) {
-		fermata_throw(code, &error);
+	fermata_publication publication = {
+		.channel = name,
+		.message = event && event->ce == fermata_ce_message ? event : NULL,
+		.event = message,
+		.except = except ? FERMATA_FROM(fermata_websocket, except)->handle : 0,
+		.ack = ack && zend_string_equals_literal(Z_STR_P(zend_enum_fetch_case_value(ack)), "local") ? FM_ACK_LOCAL : FM_ACK_CLUSTER,
+	};
+	if (!fermata_publish(&publication, &id)) {
 		RETURN_THROWS();
 	}
 	RETURN_STRINGL(id.text, id.len);

@@ -37,13 +37,8 @@ bool fermata_cancellation_is_cancelled(const zend_object *cancellation)
 	return FERMATA_FROM(fermata_cancellation, cancellation)->is_cancelled;
 }
 
-/* Calls with a scope around the call. */
-static void call_inside(fermata_scope *scope, zend_fcall_info *info, zend_fcall_info_cache *call, zval *return_value)
+static void enter(fermata_scope *scope)
 {
-	if (UNEXPECTED(!fermata.handling)) {
-		fermata_can_wait();
-		return;
-	}
 	scope->owner = fermata_run.fiber;
 	scope->inside = EG(active_fiber);
 	scope->begun_at = fermata_conversation_clock();
@@ -51,8 +46,10 @@ static void call_inside(fermata_scope *scope, zend_fcall_info *info, zend_fcall_
 	scope->owner->scope = scope;
 	/* What is left when the handler ends does not concern the next one. */
 	scope->owner->touched = true;
-	info->retval = return_value;
-	zend_call_function(info, call);
+}
+
+static void leave(fermata_scope *scope)
+{
 	if (UNEXPECTED(!scope->owner)) {
 		return;
 	}
@@ -63,6 +60,29 @@ static void call_inside(fermata_scope *scope, zend_fcall_info *info, zend_fcall_
 			break;
 		}
 	}
+}
+
+/* As fermata_wait(), for what happens whether it is waited for or not: only the worker's end ends it before its time. */
+fermata_wait_result fermata_wait_shielded(uint64_t due_ms)
+{
+	fermata_scope scope = {.is_shield = true, .due_ms = FERMATA_NEVER};
+	enter(&scope);
+	fermata_wait_result result = fermata_wait(due_ms);
+	leave(&scope);
+	return result;
+}
+
+/* Calls with a scope around the call. */
+static void call_inside(fermata_scope *scope, zend_fcall_info *info, zend_fcall_info_cache *call, zval *return_value)
+{
+	if (UNEXPECTED(!fermata.handling)) {
+		fermata_can_wait();
+		return;
+	}
+	enter(scope);
+	info->retval = return_value;
+	zend_call_function(info, call);
+	leave(scope);
 }
 
 ZEND_FUNCTION(Fermata_delay)

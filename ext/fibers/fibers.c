@@ -403,6 +403,7 @@ void fermata_fibers_woken(void)
 	/* The core is to be told of the next. */
 	fermata_run.waits = true;
 	fermata_files_woken();
+	fermata_publishes_woken();
 	fire_timers();
 }
 

@@ -149,6 +149,8 @@ void fermata_fibers_gone(const FmEvent *event);
 void fermata_fibers_unwind(void);
 bool fermata_fibers_is_unwinding(void);
 fermata_wait_result fermata_wait(uint64_t due_ms);
+/* cancellation.c: the same, and neither the client nor a timeout() or a Cancellation ends it. */
+fermata_wait_result fermata_wait_shielded(uint64_t due_ms);
 void fermata_fibers_end_turn(void);
 bool fermata_can_wait(void);
 bool fermata_fibers_are_full(void);
@@ -254,6 +256,9 @@ typedef struct fermata_file_wait {
 	bool over;
 } fermata_file_wait;
 void fermata_files_woken(void);
+
+/* core/publishing.c */
+void fermata_publishes_woken(void);
 
 /* turns.c */
 void fermata_turns_start(uint32_t handlers_max);

@@ -156,7 +156,7 @@ static bool publish_to_channels(zval *return_value, const FmUpdate *update)
 	FmId id = {0};
 	uint32_t code = fm_message_check(&message, &error);
 	for (size_t i = 0; i < update->topics_len && code == FM_OK; i++) {
-		code = fm_publish(fermata.worker, update->topics[i], &message, 0, &id, &error);
+		code = fm_publish(fermata.worker, update->topics[i], &message, 0, FM_ACK_CLUSTER, &id, &error);
 	}
 	if (code != FM_OK) {
 		fermata_throw(code, &error);

@@ -847,6 +847,19 @@ namespace Fermata {
         case Close = 'close';
     }
 
+    /** What publish() waits for where several machines share their channels (the setting `cluster`). On one machine it is the same. */
+    enum Ack: string
+    {
+        /** The log of the cluster has the event. */
+        case Cluster = 'cluster';
+
+        /**
+         * The event is on its way from this machine. It reaches everybody once or nobody, and nobody learns which: it is lost when
+         * the log does not take it within publish_wait_ms_max, or when this machine ends.
+         */
+        case Local = 'local';
+    }
+
     /** The SameSite attribute of a cookie (RFC 6265bis). */
     enum SameSite: string
     {
@@ -1385,12 +1398,16 @@ namespace Fermata {
          * Appends an event; when this returns, every subscriber in every worker will get it.
          * A string, or the message of a WebSocket, becomes the data of an event without a name.
          *
+         * In a cluster a handler or task waits for its log while others go on; a client that leaves does not end that wait.
+         *
          * @param WebSocket|null $except a connection that does not get it: the one it came from
-         * @return string the event's id, for Last-Event-ID
-         * @throws Exception\BackpressureException when a worker has not read the ring for too long
+         * @param Ack $ack what is waited for in a cluster
+         * @return string the event's id, for Last-Event-ID; empty with Ack::Local in a cluster, where it is not known yet
+         * @throws Exception\BackpressureException when a worker has not read the ring for too long, or the log of the cluster has
+         *         not acknowledged the event in time
          * @throws Exception\MisuseError when the event is larger than the setting event_bytes_max
          */
-        public function publish(Event|WebSocket\Message|string $event, ?WebSocket $except = null): string {}
+        public function publish(Event|WebSocket\Message|string $event, ?WebSocket $except = null, Ack $ack = Ack::Cluster): string {}
 
         /**
          * Who is present; see Hold::as() and WebSocket::join().

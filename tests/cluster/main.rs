@@ -3,4 +3,5 @@
 mod faults;
 mod node;
 mod order;
+mod publishing;
 mod refused;

@@ -26,17 +26,14 @@ ROOT = Path(__file__).resolve().parents[3]
 EXTENSION = Path(os.environ.get("FERMATA_EXTENSION", ROOT / "build" / "fermata.so"))
 PHP = os.environ.get("PHP", "php")
 READY_SECONDS_MAX = 30.0
-LOGS = ("nats", "redis")
+LOGS = ("nats",)
 
 
 @contextlib.contextmanager
 def log_of(kind: str, directory: str) -> Iterator[str]:
     """A log of its own; gives its address."""
     port = process.free_port()
-    commands = {
-        "nats": ["nats-server", "-js", "-a", "127.0.0.1", "-p", str(port), "-sd", directory],
-        "redis": ["redis-server", "--bind", "127.0.0.1", "--port", str(port), "--dir", directory, "--appendonly", "yes"],
-    }
+    commands = {"nats": ["nats-server", "-js", "-a", "127.0.0.1", "-p", str(port), "-sd", directory]}
     child = subprocess.Popen(commands[kind], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     try:
         yield f"{kind}://127.0.0.1:{port}"

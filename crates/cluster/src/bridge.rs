@@ -10,8 +10,7 @@ use serde_json::json;
 
 use crate::address::Address;
 use crate::jetstream::{
-    ConsumerAnswer, Delivery, Info, NewStream, PublishAnswer, StreamAnswer, api, epoch_of,
-    ordered_consumer,
+    ConsumerAnswer, Delivery, Info, NewStream, PublishAnswer, StreamAnswer, api, ordered_consumer,
 };
 use crate::subject::{escape, unescape};
 use crate::wire::{self, Message, Operation};
@@ -34,6 +33,9 @@ const RETRY_MS_MIN: u64 = 100;
 const RETRY_MS_MAX: u64 = 2_000;
 /// How long the log knows a record that it has had.
 const DUPLICATES_NS: u64 = 120_000_000_000;
+
+/// Before the stream's name: where NATS says that it was changed.
+const UPDATED: &[u8] = b"$JS.EVENT.ADVISORY.STREAM.UPDATED.";
 
 const HEADER_NAME: &str = "Fermata-Name";
 const HEADER_EXCEPT: &str = "Fermata-Except";
@@ -164,6 +166,7 @@ enum Step {
     Info,
     Stream,
     NewStream,
+    NewEpoch,
     Consumer,
     /// Live, from this place of the log on.
     Live,
@@ -179,15 +182,32 @@ pub struct Bridge {
     is_away: bool,
     /// Everything up to here was given to the caller.
     reached: Option<Place>,
+    /// When the log has stored the message of that place: no other message has both. `None` when that is not known.
+    reached_ms: Option<u64>,
+    /// The message of that place is asked for once more, to see that it is the same.
+    is_checking: bool,
+    /// It was another one: what was read up to there is not what the log has now.
+    has_lost: bool,
     /// The log's end when the connection began: what is before it is the past.
     past_until: u64,
+    /// The log itself has said that nothing is left to give: its newest messages may have been deleted.
+    is_drained: bool,
     is_ready: bool,
     epoch: u64,
+    /// The log does not take a new epoch.
+    is_epoch_fixed: bool,
     payload_max: u64,
     /// Which consumer is listened to; what an older one still sends is ignored.
     consumer: u64,
     consumer_seq: u64,
+    /// In the order of the outbox.
     in_flight: VecDeque<InFlight>,
+    /// The newest record that is not needed any more, as long as the caller has not been told.
+    released: Option<u64>,
+    /// Of the record that is being written, reused.
+    subject: Vec<u8>,
+    reply: Vec<u8>,
+    id: Vec<u8>,
     input: Vec<u8>,
     output: Vec<u8>,
     events: VecDeque<Event>,
@@ -197,8 +217,14 @@ pub struct Bridge {
 }
 
 impl Bridge {
-    /// A bridge that has given everything up to `reached`; it connects at once.
-    pub fn new(options: Options, reached: Option<Place>, now_ms: u64) -> Bridge {
+    /// A bridge that has given everything up to `reached`; it connects at once. `reached_ms` is what [`Received::unix_ms`] was
+    /// there, if that is known.
+    pub fn new(
+        options: Options,
+        reached: Option<Place>,
+        reached_ms: Option<u64>,
+        now_ms: u64,
+    ) -> Bridge {
         Bridge {
             stream: format!("FERMATA_{}", options.prefix),
             options,
@@ -207,13 +233,22 @@ impl Bridge {
             failures: 0,
             is_away: false,
             reached,
+            reached_ms,
+            is_checking: false,
+            has_lost: false,
             past_until: 0,
+            is_drained: false,
             is_ready: false,
             epoch: 0,
+            is_epoch_fixed: false,
             payload_max: 0,
             consumer: 0,
             consumer_seq: 0,
             in_flight: VecDeque::new(),
+            released: None,
+            subject: Vec::new(),
+            reply: Vec::new(),
+            id: Vec::new(),
             input: Vec::new(),
             output: Vec::new(),
             events: VecDeque::new(),
@@ -340,26 +375,36 @@ impl Bridge {
             is_done: false,
         });
         let start = self.output.len();
-        let mut subject = self.options.prefix.clone().into_bytes();
-        subject.push(b'.');
-        escape(record.channel, &mut subject);
-        let reply = format!("{}.r.p.{}", self.options.inbox, record.outbox);
-        let id = format!("{}-{}", self.options.outbox, record.outbox);
+        self.subject.clear();
+        self.subject
+            .extend_from_slice(self.options.prefix.as_bytes());
+        self.subject.push(b'.');
+        escape(record.channel, &mut self.subject);
+        let mut number = [0; DIGITS_MAX];
+        let number = decimal(record.outbox, &mut number);
+        self.reply.clear();
+        self.reply.extend_from_slice(self.options.inbox.as_bytes());
+        self.reply.extend_from_slice(b".r.p.");
+        self.reply.extend_from_slice(number);
+        self.id.clear();
+        self.id.extend_from_slice(self.options.outbox.as_bytes());
+        self.id.push(b'-');
+        self.id.extend_from_slice(number);
         let except = record
             .except
             .map(|(worker, key)| format!("{worker:016x}{key:016x}"));
-        let mut headers = vec![(HEADER_ID, id.as_bytes())];
-        headers.extend(record.name.map(|name| (HEADER_NAME, name)));
-        headers.extend(
+        let headers = [
+            Some((HEADER_ID, &self.id[..])),
+            record.name.map(|name| (HEADER_NAME, name)),
             except
                 .as_ref()
                 .map(|except| (HEADER_EXCEPT, except.as_bytes())),
-        );
+        ];
         wire::publish(
             &mut self.output,
-            &subject,
-            Some(reply.as_bytes()),
-            &headers,
+            &self.subject,
+            Some(&self.reply),
+            headers.into_iter().flatten(),
             record.data,
         );
         // It counts headers as well, not the line before them.
@@ -385,7 +430,8 @@ impl Bridge {
 
     /// What comes next; call it until there is nothing, after every other call.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+        let event = self.events.pop_front();
+        event.or_else(|| self.released.take().map(Event::Released))
     }
 
     /// Bytes for the connection: what was sent is taken off their front.
@@ -415,9 +461,7 @@ impl Bridge {
         match operation {
             Operation::Ping => self.output.extend_from_slice(b"PONG\r\n"),
             Operation::Pong | Operation::Ok => {}
-            Operation::Error(text) => {
-                return Err(format!("the server says {}", String::from_utf8_lossy(text)));
-            }
+            Operation::Error(text) => self.on_error(&String::from_utf8_lossy(text))?,
             Operation::Info(json) if self.step() == Some(Step::Info) => {
                 self.on_info(json, now_ms)?;
             }
@@ -426,6 +470,17 @@ impl Bridge {
             Operation::Message(message) => self.on_message(message, now_ms)?,
         }
         Ok(())
+    }
+
+    fn on_error(&mut self, text: &str) -> Result<(), String> {
+        if text.contains(&updated(&self.stream)) {
+            let notice = "this user of NATS may not learn that the stream was changed: after the log has lost messages, ids of \
+                          this server and of others may differ until it connects again";
+            self.events.push_back(Event::Notice(notice.to_owned()));
+            return Ok(());
+        }
+        self.is_epoch_fixed |= self.step() == Some(Step::NewEpoch);
+        Err(format!("the server says {text}"))
     }
 
     fn step(&self) -> Option<Step> {
@@ -473,7 +528,11 @@ impl Bridge {
         if let Some(token) = &server.token {
             options["auth_token"] = token.as_str().into();
         }
-        let connect = format!("CONNECT {options}\r\nSUB {}.r.> 1\r\n", self.options.inbox);
+        let connect = format!(
+            "CONNECT {options}\r\nSUB {}.r.> 1\r\nSUB {} 3\r\n",
+            self.options.inbox,
+            updated(&self.stream)
+        );
         self.output.extend_from_slice(connect.as_bytes());
         self.ask(&api("STREAM.INFO", &self.stream), "s", b"");
         self.go_to(Step::Stream, now_ms);
@@ -486,7 +545,7 @@ impl Bridge {
             &mut self.output,
             subject.as_bytes(),
             Some(reply.as_bytes()),
-            &[],
+            [],
             body,
         );
     }
@@ -517,6 +576,11 @@ impl Bridge {
                     Ok(())
                 }
             }
+            _ if message.subject.starts_with(UPDATED) => match self.step() {
+                Some(Step::NewEpoch) => Ok(()),
+                // Its epoch may be another one now.
+                _ => Err("the stream was changed".to_owned()),
+            },
             // A delivered message has the subject that it was published to.
             _ => {
                 self.consumer_heard_ms = now_ms;
@@ -544,10 +608,11 @@ impl Bridge {
                 self.go_to(Step::NewStream, now_ms);
                 return Ok(());
             }
-            (Some(error), _) => {
+            (Some(error), step) => {
+                self.is_epoch_fixed |= step == Some(Step::NewEpoch) && error.code < 500;
                 return Err(format!("stream {}: {}", self.stream, error.description));
             }
-            (None, Some(Step::Stream | Step::NewStream)) => {}
+            (None, Some(Step::Stream | Step::NewStream | Step::NewEpoch)) => {}
             (None, _) => return Ok(()),
         }
         if answer.created.is_empty() {
@@ -556,10 +621,34 @@ impl Bridge {
                 self.stream
             ));
         }
-        self.epoch = epoch_of(&answer.created);
+        self.epoch = answer.epoch();
         let (first, last) = (answer.state.first_seq.max(1), answer.state.last_seq);
-        let from = self.begin_at(first, last);
+        let lost = self
+            .reached
+            .filter(|place| place.epoch == self.epoch && (place.seq > last || self.has_lost));
+        if let Some(place) = lost
+            && !self.is_epoch_fixed
+            && self.step() != Some(Step::NewEpoch)
+            && let Some(config) = answer.config_of_next_epoch()
+        {
+            // Places behind `last` are given out again: what has them is to be known as of another log, on every node.
+            let notice = format!(
+                "the log has lost messages that it had acknowledged ({last} is its last one now, {} was read): it gets a new \
+                 epoch, and clients are told that messages may be missing",
+                place.seq
+            );
+            self.events.push_back(Event::Notice(notice));
+            self.ask(&api("STREAM.UPDATE", &self.stream), "s", &config);
+            self.go_to(Step::NewEpoch, now_ms);
+            return Ok(());
+        }
+        let mut from = self.begin_at(first, last);
+        self.has_lost = false;
+        // What was lost may have been replaced by as many others meanwhile.
+        self.is_checking = self.reached_ms.is_some() && from > first;
+        from -= u64::from(self.is_checking);
         self.past_until = last;
+        self.is_drained = false;
         self.consumer += 1;
         self.consumer_seq = 0;
         let deliver_to = format!("{}.c{}", self.options.inbox, self.consumer);
@@ -579,18 +668,18 @@ impl Bridge {
         let floor = match self.reached {
             None => last.saturating_sub(self.options.past_max).max(oldest),
             Some(place) if place.epoch != epoch => {
-                let notice = "the log was made anew: clients are told that messages may be missing";
+                let notice = "the log was made anew or has lost messages: clients are told that messages may be missing";
                 self.events.push_back(Event::Notice(notice.to_owned()));
                 last.saturating_sub(self.options.past_max).max(oldest)
             }
-            Some(place) if place.seq > last => {
+            Some(place) if place.seq > last || self.has_lost => {
                 let notice = format!(
-                    "the log has lost messages that it had acknowledged ({last} is its last one, {} was read): clients are \
-                     told that messages may be missing",
+                    "the log has lost messages that it had acknowledged ({last} is its last one, {} was read) and takes no new \
+                     epoch: connected clients are told that messages may be missing; clients that are away may not be",
                     place.seq
                 );
                 self.events.push_back(Event::Notice(notice));
-                last
+                last.min(place.seq)
             }
             Some(place) if place.seq < oldest => {
                 let notice = format!(
@@ -613,6 +702,7 @@ impl Bridge {
             seq: floor,
         };
         self.reached = Some(place);
+        self.reached_ms = None;
         self.events.push_back(Event::Begin(place));
     }
 
@@ -629,6 +719,9 @@ impl Bridge {
         if self.step() != Some(Step::Consumer) {
             return Ok(());
         }
+        // Messages may have come before this answer; those that it has given since are not among the pending ones.
+        self.is_drained |=
+            answer.num_pending == Some(0) && answer.delivered.consumer_seq <= self.consumer_seq;
         self.go_to(Step::Live, now_ms);
         self.consumer_heard_ms = now_ms;
         self.failures = 0;
@@ -641,7 +734,7 @@ impl Bridge {
         let is_past_given = self
             .reached
             .is_some_and(|place| place.seq >= self.past_until);
-        if self.is_live() && is_past_given && !self.is_ready {
+        if self.is_live() && (is_past_given || self.is_drained) && !self.is_ready {
             self.is_ready = true;
             self.is_away = false;
             self.events.push_back(Event::Ready);
@@ -658,16 +751,22 @@ impl Bridge {
         }
         let stalled = message.header("Nats-Consumer-Stalled");
         if let Some(reply) = message.reply.or(stalled) {
-            wire::publish(&mut self.output, reply, None, &[], b"");
+            wire::publish(&mut self.output, reply, None, [], b"");
         }
         let last = message.header("Nats-Last-Consumer");
         let last = last.and_then(|text| std::str::from_utf8(text).ok()?.parse::<u64>().ok());
         match last {
             Some(last) if last > self.consumer_seq => {
-                Err("the log has sent messages that did not arrive".to_owned())
+                return Err("the log has sent messages that did not arrive".to_owned());
             }
-            _ => Ok(()),
+            // It speaks without having been stalled when it has nothing to give.
+            Some(_) if stalled.is_none() => {
+                self.is_drained = true;
+                self.note_ready();
+            }
+            _ => {}
         }
+        Ok(())
     }
 
     fn on_delivery(&mut self, message: Message<'_>) -> Result<(), String> {
@@ -683,6 +782,15 @@ impl Bridge {
             return Err("the log has sent messages that did not arrive".to_owned());
         }
         self.consumer_seq = delivery.consumer_seq;
+        self.is_drained |= delivery.pending == 0;
+        if std::mem::take(&mut self.is_checking) && delivery.stream_seq == reached.seq {
+            if self.reached_ms != Some(delivery.unix_ms()) {
+                self.has_lost = true;
+                return Err("the log has another message where it was read".to_owned());
+            }
+            self.note_ready();
+            return Ok(());
+        }
         if delivery.stream_seq <= reached.seq {
             return Err("the log has gone back".to_owned());
         }
@@ -699,6 +807,7 @@ impl Bridge {
             seq: delivery.stream_seq,
         };
         self.reached = Some(place);
+        self.reached_ms = Some(delivery.unix_ms());
         let prefix = self.options.prefix.as_bytes();
         let token = message
             .subject
@@ -711,7 +820,7 @@ impl Bridge {
                 name: message.header(HEADER_NAME).map(<[u8]>::to_vec),
                 data: message.payload.to_vec(),
                 except: message.header(HEADER_EXCEPT).and_then(read_except),
-                unix_ms: delivery.unix_ns / 1_000_000,
+                unix_ms: delivery.unix_ms(),
             })),
             None => {
                 let subject = String::from_utf8_lossy(message.subject).into_owned();
@@ -728,11 +837,7 @@ impl Bridge {
         no_responders(&message)?;
         let answer: PublishAnswer = serde_json::from_slice(message.payload)
             .map_err(|error| format!("the answer to a publish: {error}"))?;
-        if !self
-            .in_flight
-            .iter()
-            .any(|it| it.outbox == outbox && !it.is_done)
-        {
+        if self.in_flight(outbox).is_none_or(|it| it.is_done) {
             // Of a connection before, or twice.
             return Ok(());
         }
@@ -765,15 +870,18 @@ impl Bridge {
 
     /// A record is not needed any more.
     fn settle(&mut self, outbox: u64) {
-        if let Some(it) = self.in_flight.iter_mut().find(|it| it.outbox == outbox) {
+        if let Some(it) = self.in_flight(outbox) {
             it.is_done = true;
         }
-        let mut released = None;
         while let Some(first) = self.in_flight.front().filter(|first| first.is_done) {
-            released = Some(first.outbox);
+            self.released = Some(first.outbox);
             self.in_flight.pop_front();
         }
-        self.events.extend(released.map(Event::Released));
+    }
+
+    fn in_flight(&mut self, outbox: u64) -> Option<&mut InFlight> {
+        let at = self.in_flight.binary_search_by_key(&outbox, |it| it.outbox);
+        self.in_flight.get_mut(at.ok()?)
     }
 
     /// This side has had enough of the connection.
@@ -798,11 +906,33 @@ impl Bridge {
         self.input = Vec::new();
         self.output.clear();
         self.in_flight.clear();
+        self.events
+            .extend(self.released.take().map(Event::Released));
         self.events.push_back(Event::Rewind);
         if !std::mem::replace(&mut self.is_away, true) {
             self.events.push_back(Event::Away(text));
         }
     }
+}
+
+const DIGITS_MAX: usize = 20;
+
+/// A number as text, at the end of the buffer.
+fn decimal(mut number: u64, buffer: &mut [u8; DIGITS_MAX]) -> &[u8] {
+    let mut at = DIGITS_MAX;
+    loop {
+        at -= 1;
+        buffer[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            return &buffer[at..];
+        }
+    }
+}
+
+/// Where NATS says that a stream was changed.
+fn updated(stream: &str) -> String {
+    format!("{}{stream}", String::from_utf8_lossy(UPDATED))
 }
 
 fn no_responders(message: &Message<'_>) -> Result<(), String> {

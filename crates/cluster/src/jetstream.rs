@@ -79,8 +79,48 @@ pub(crate) struct StreamAnswer {
     pub error: Option<ApiError>,
     #[serde(default)]
     pub created: String,
+    /// All of it is written again when a part of it changes.
+    #[serde(default)]
+    config: serde_json::Value,
     #[serde(default)]
     pub state: StreamState,
+}
+
+/// Stands in the stream's description before the number of its epochs.
+const EPOCH_MARK: &str = "fermata epoch ";
+
+impl StreamAnswer {
+    /// Tells this log from others of its name, and from itself before it has lost messages.
+    pub fn epoch(&self) -> u64 {
+        match self.generation() {
+            0 => epoch_of(&self.created),
+            generation => epoch_of(&format!("{} {generation}", self.created)),
+        }
+    }
+
+    /// What the stream is to be so that its next epoch begins; `None` when the answer does not say what it is.
+    pub fn config_of_next_epoch(&self) -> Option<Vec<u8>> {
+        let mut config = self.config.clone();
+        let own = self.description().split(EPOCH_MARK).next()?.trim_end();
+        let separator = if own.is_empty() { "" } else { " " };
+        let generation = self.generation() + 1;
+        let description = format!("{own}{separator}{EPOCH_MARK}{generation}");
+        config
+            .as_object_mut()?
+            .insert("description".to_owned(), description.into());
+        Some(config.to_string().into_bytes())
+    }
+
+    fn generation(&self) -> u64 {
+        let mark = self.description().split_once(EPOCH_MARK);
+        mark.and_then(|(_, number)| number.trim().parse().ok())
+            .unwrap_or(0)
+    }
+
+    fn description(&self) -> &str {
+        let description = self.config.get("description");
+        description.and_then(|it| it.as_str()).unwrap_or_default()
+    }
 }
 
 /// What a stream has.
@@ -94,6 +134,16 @@ pub(crate) struct StreamState {
 #[derive(Debug, Deserialize)]
 pub(crate) struct ConsumerAnswer {
     pub error: Option<ApiError>,
+    /// How many messages are left to be given.
+    pub num_pending: Option<u64>,
+    #[serde(default)]
+    pub delivered: Delivered,
+}
+
+/// What a consumer has given.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Delivered {
+    pub consumer_seq: u64,
 }
 
 /// The answer to a publish.
@@ -128,9 +178,15 @@ pub(crate) struct Delivery {
     pub consumer_seq: u64,
     /// When the stream stored it.
     pub unix_ns: u64,
+    /// How many are left behind it.
+    pub pending: u64,
 }
 
 impl Delivery {
+    pub fn unix_ms(&self) -> u64 {
+        self.unix_ns / 1_000_000
+    }
+
     /// `$JS.ACK.stream.consumer.count.stream seq.consumer seq.time.pending`, or the same behind `$JS.ACK.domain.account` and
     /// with more at its end.
     pub fn read(reply: &[u8]) -> Option<Delivery> {
@@ -146,6 +202,7 @@ impl Delivery {
             stream_seq: number(0)?,
             consumer_seq: number(1)?,
             unix_ns: number(2)?,
+            pending: number(3)?,
         })
     }
 }
@@ -172,11 +229,12 @@ mod tests {
             stream_seq: 42,
             consumer_seq: 7,
             unix_ns: 1_700,
+            pending: 3,
         };
         for reply in [
-            "$JS.ACK.S.C.1.42.7.1700.0",
-            "$JS.ACK.d.h.S.C.1.42.7.1700.0",
-            "$JS.ACK._.h.S.C.1.42.7.1700.0.x",
+            "$JS.ACK.S.C.1.42.7.1700.3",
+            "$JS.ACK.d.h.S.C.1.42.7.1700.3",
+            "$JS.ACK._.h.S.C.1.42.7.1700.3.x",
         ] {
             assert_eq!(Delivery::read(reply.as_bytes()), Some(delivery), "{reply}");
         }
@@ -187,6 +245,28 @@ mod tests {
             "$JS.ACK.S.C.1.x.7.1700.0",
         ] {
             assert_eq!(Delivery::read(reply.as_bytes()), None, "{reply}");
+        }
+    }
+
+    #[test]
+    fn a_next_epoch_is_another_one_and_leaves_the_rest_alone() {
+        let text = r#"{"created":"2026","config":{"name":"S","max_age":7,"description":"ours"},"state":{"first_seq":1,"last_seq":2}}"#;
+        let first: StreamAnswer = serde_json::from_str(text).unwrap();
+        assert_eq!(first.epoch(), epoch_of("2026"));
+        let mut answer = first;
+        let mut epochs = std::collections::HashSet::from([answer.epoch()]);
+        for generation in 1..4 {
+            answer.config =
+                serde_json::from_slice(&answer.config_of_next_epoch().unwrap()).unwrap();
+            assert!(epochs.insert(answer.epoch()));
+            assert_eq!(
+                answer.config["description"],
+                format!("ours fermata epoch {generation}")
+            );
+            assert_eq!(
+                (&answer.config["name"], &answer.config["max_age"]),
+                (&"S".into(), &7.into())
+            );
         }
     }
 

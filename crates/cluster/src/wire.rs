@@ -178,41 +178,52 @@ impl<'a> Message<'a> {
 }
 
 /// Appends a message with headers; without any it is a plain one.
-pub(crate) fn publish(
+pub(crate) fn publish<'a>(
     out: &mut Vec<u8>,
     subject: &[u8],
     reply: Option<&[u8]>,
-    headers: &[(&str, &[u8])],
+    headers: impl IntoIterator<Item = (&'a str, &'a [u8])> + Clone,
     payload: &[u8],
 ) {
-    let mut head = Vec::new();
-    if !headers.is_empty() {
-        head.extend_from_slice(b"NATS/1.0\r\n");
-        for (name, value) in headers {
-            head.extend_from_slice(name.as_bytes());
-            head.extend_from_slice(b": ");
-            head.extend_from_slice(value);
-            head.extend_from_slice(b"\r\n");
-        }
-        head.extend_from_slice(b"\r\n");
-    }
-    out.extend_from_slice(if head.is_empty() { b"PUB " } else { b"HPUB " });
+    // The version and the empty line at the end; per header a colon, a space and the line's end.
+    let headers_len: usize = headers
+        .clone()
+        .into_iter()
+        .map(|(name, value)| name.len() + value.len() + 4)
+        .sum();
+    let head_len = match headers_len {
+        0 => 0,
+        len => VERSION.len() + len + 2,
+    };
+    out.extend_from_slice(if head_len == 0 { b"PUB " } else { b"HPUB " });
     out.extend_from_slice(subject);
     out.push(b' ');
     if let Some(reply) = reply {
         out.extend_from_slice(reply);
         out.push(b' ');
     }
-    if !head.is_empty() {
-        out.extend_from_slice(head.len().to_string().as_bytes());
+    if head_len > 0 {
+        out.extend_from_slice(head_len.to_string().as_bytes());
         out.push(b' ');
     }
-    out.extend_from_slice((head.len() + payload.len()).to_string().as_bytes());
+    out.extend_from_slice((head_len + payload.len()).to_string().as_bytes());
     out.extend_from_slice(b"\r\n");
-    out.extend_from_slice(&head);
+    if head_len > 0 {
+        out.extend_from_slice(VERSION);
+        for (name, value) in headers {
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(b": ");
+            out.extend_from_slice(value);
+            out.extend_from_slice(b"\r\n");
+        }
+        out.extend_from_slice(b"\r\n");
+    }
     out.extend_from_slice(payload);
     out.extend_from_slice(b"\r\n");
 }
+
+/// How headers begin.
+const VERSION: &[u8] = b"NATS/1.0\r\n";
 
 #[cfg(test)]
 mod tests {
@@ -228,14 +239,14 @@ mod tests {
             &mut out,
             b"fermata.c.room7",
             Some(b"_INBOX.x"),
-            &headers,
+            headers,
             b"hello",
         );
         let expected =
             "HPUB fermata.c.room7 _INBOX.x 29 34\r\nNATS/1.0\r\nNats-Msg-Id: a1\r\n\r\nhello\r\n";
         assert_eq!(String::from_utf8_lossy(&out), expected);
         out.clear();
-        publish(&mut out, b"a", None, &[], b"");
+        publish(&mut out, b"a", None, [], b"");
         assert_eq!(out, b"PUB a 0\r\n\r\n");
     }
 

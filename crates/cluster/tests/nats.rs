@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::HashMap;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -30,6 +30,11 @@ struct Node {
 
 impl Node {
     fn new(name: &str, port: u16) -> Node {
+        Node::behind(name, port, None)
+    }
+
+    /// One that has read everything up to `reached`.
+    fn behind(name: &str, port: u16, reached: Option<Place>) -> Node {
         let options = Options {
             servers: Address::list(&format!("nats://127.0.0.1:{port}")).unwrap(),
             prefix: "test".to_owned(),
@@ -41,7 +46,7 @@ impl Node {
             past_max: 10_000,
         };
         Node {
-            bridge: Bridge::new(options, None, 0),
+            bridge: Bridge::new(options, reached, None, 0),
             began: Instant::now(),
             port,
             stream: None,
@@ -203,6 +208,81 @@ fn all_nodes_have_one_order_though_the_log_is_killed() {
         nodes[0].is_ready && nodes[0].told.len() == 500
     });
     assert_eq!(late.told, a.told);
+}
+
+/// Asks JetStream for something over a connection of its own.
+fn ask(port: u16, subject: &str, body: &str) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(60)))
+        .unwrap();
+    let text = format!(
+        "CONNECT {{\"verbose\":false}}\r\nSUB answer 1\r\nPUB {subject} answer {}\r\n{body}\r\n",
+        body.len()
+    );
+    stream.write_all(text.as_bytes()).unwrap();
+    let mut lines = BufReader::new(stream).lines();
+    lines
+        .by_ref()
+        .find(|line| line.as_ref().unwrap().starts_with("MSG answer"));
+    lines.next().unwrap().unwrap()
+}
+
+#[test]
+fn a_log_whose_newest_messages_are_deleted_is_ready() {
+    let Some(nats) = Nats::start() else { return };
+    let mut first = Node::new("a", nats.port());
+    for data in ["1", "2", "3"] {
+        first.publish(data);
+    }
+    run("all are in the log", &mut [&mut first], |nodes| {
+        nodes[0].told.len() == 3
+    });
+    let answer = ask(
+        nats.port(),
+        "$JS.API.STREAM.MSG.DELETE.FERMATA_test",
+        "{\"seq\":3}",
+    );
+    assert!(answer.contains("\"success\":true"), "{answer}");
+    // With something left to give, and without.
+    let mut late = Node::new("b", nats.port());
+    run("it is ready", &mut [&mut late], |nodes| nodes[0].is_ready);
+    assert_eq!(late.told, first.told[..2]);
+    let mut again = Node::behind("c", nats.port(), Some(late.told[1].0));
+    run("it is ready", &mut [&mut again], |nodes| nodes[0].is_ready);
+    assert_eq!((again.told.len(), again.gaps.len()), (0, 0));
+}
+
+#[test]
+fn a_log_that_has_lost_its_end_gets_another_epoch_on_all_nodes() {
+    let Some(nats) = Nats::start() else { return };
+    let mut first = Node::new("a", nats.port());
+    first.publish("1");
+    run("it is in the log", &mut [&mut first], |nodes| {
+        nodes[0].told.len() == 1
+    });
+    let epoch = first.told[0].0.epoch;
+    // As if 2 to 9 had been read before they were lost.
+    let lost = Place { epoch, seq: 9 };
+    let mut second = Node::behind("b", nats.port(), Some(lost));
+    run("both are ready", &mut [&mut first, &mut second], |nodes| {
+        nodes.iter().all(|node| {
+            let gap = node.gaps.last();
+            node.is_ready && gap.is_some_and(|gap| gap.epoch != epoch)
+        })
+    });
+    assert_eq!(first.gaps.last(), second.gaps.last());
+    second.publish("2");
+    let mut late = Node::new("c", nats.port());
+    let all = &mut [&mut first, &mut second, &mut late];
+    run("the new one is told", all, |nodes| {
+        nodes
+            .iter()
+            .all(|node| node.told.last().is_some_and(|it| it.1 == "2"))
+    });
+    assert_eq!(first.told.last(), second.told.last());
+    assert_eq!(first.told.last(), late.told.last());
+    assert_ne!(first.told.last().map(|it| it.0.epoch), Some(epoch));
 }
 
 #[test]

@@ -21,11 +21,13 @@ fn below(random: &mut Random, end: u64) -> u64 {
 enum Log {
     Keeps,
     Forgets,
+    LosesItsEnd,
     IsMadeAnew,
 }
 
 #[derive(Clone)]
 struct Stored {
+    at_ns: u64,
     subject: Vec<u8>,
     head: Vec<u8>,
     data: Vec<u8>,
@@ -35,6 +37,8 @@ struct Stored {
 #[derive(Default)]
 struct Server {
     life: u64,
+    description: String,
+    now_ns: u64,
     exists: bool,
     first: u64,
     stored: Vec<Stored>,
@@ -57,11 +61,20 @@ impl Server {
 
     fn delete(&mut self) {
         self.exists = false;
+        self.description.clear();
         self.stored.clear();
         self.known.clear();
         for connection in self.connections.values_mut() {
             connection.consumer = None;
         }
+    }
+
+    /// Newest messages are gone that were acknowledged, as after a loss of power.
+    fn lose_end(&mut self, count: u64) {
+        self.stored.truncate(self.stored.len() - count as usize);
+        let last = self.last();
+        self.known.retain(|_, seq| *seq <= last);
+        self.connections.clear();
     }
 
     fn open(&mut self, node: usize) {
@@ -117,8 +130,9 @@ impl Server {
 
     fn describe(&mut self, node: usize, to: &str) {
         let text = format!(
-            "{{\"created\":\"life {}\",\"state\":{{\"first_seq\":{},\"last_seq\":{}}}}}",
+            "{{\"created\":\"life {}\",\"config\":{{\"description\":\"{}\"}},\"state\":{{\"first_seq\":{},\"last_seq\":{}}}}}",
             self.life,
+            self.description,
             self.first,
             self.last()
         );
@@ -140,6 +154,15 @@ impl Server {
             if !std::mem::replace(&mut self.exists, true) {
                 self.life += 1;
                 self.first = 1;
+            }
+            self.describe(node, reply);
+        } else if subject.starts_with("$JS.API.STREAM.UPDATE.") {
+            let text = String::from_utf8(content.to_vec()).unwrap();
+            let description = text.split("\"description\":\"").nth(1).unwrap();
+            self.description = description.split('"').next().unwrap().to_owned();
+            for connection in self.connections.values_mut() {
+                let text = "MSG $JS.EVENT.ADVISORY.STREAM.UPDATED.FERMATA_app 3 2\r\n{}\r\n";
+                connection.output.extend_from_slice(text.as_bytes());
             }
             self.describe(node, reply);
         } else if subject.starts_with("$JS.API.CONSUMER.CREATE.") {
@@ -189,7 +212,9 @@ impl Server {
         let (seq, is_known) = match self.known.get(id.as_bytes()) {
             Some(seq) => (*seq, true),
             None => {
+                self.now_ns += 1_000_000;
                 self.stored.push(Stored {
+                    at_ns: self.now_ns,
                     subject: subject.as_bytes().to_vec(),
                     head: head.to_vec(),
                     data: data.to_vec(),
@@ -236,8 +261,10 @@ impl Server {
         let message = &self.stored[(*next - first) as usize];
         *given += 1;
         let line = format!(
-            "HMSG {} 1 $JS.ACK.S.C.1.{next}.{given}.5000000.0 {} {}\r\n",
+            "HMSG {} 1 $JS.ACK.S.C.1.{next}.{given}.{}.{} {} {}\r\n",
             String::from_utf8_lossy(&message.subject),
+            message.at_ns,
+            last - *next,
             message.head.len(),
             message.head.len() + message.data.len()
         );
@@ -277,6 +304,8 @@ struct Node {
     written: u64,
     accepted: HashMap<u64, Place>,
     told: Vec<Told>,
+    /// When the last of them was stored.
+    reached_ms: Option<u64>,
     is_ready: bool,
 }
 
@@ -296,13 +325,14 @@ fn options(node: usize, life: u32) -> Options {
 impl Node {
     fn new(node: usize) -> Node {
         Node {
-            bridge: Bridge::new(options(node, 0), None, 0),
+            bridge: Bridge::new(options(node, 0), None, None, 0),
             lives: 1,
             outbox: VecDeque::new(),
             handed: 0,
             written: 0,
             accepted: HashMap::new(),
             told: Vec::new(),
+            reached_ms: None,
             is_ready: false,
         }
     }
@@ -315,7 +345,12 @@ impl Node {
 
     /// The process is killed and started again: only what is in shared memory is left.
     fn kill(&mut self, node: usize, now_ms: u64) {
-        self.bridge = Bridge::new(options(node, self.lives), self.reached(), now_ms);
+        self.bridge = Bridge::new(
+            options(node, self.lives),
+            self.reached(),
+            self.reached_ms,
+            now_ms,
+        );
         self.lives += 1;
         self.handed = 0;
         self.is_ready = false;
@@ -353,11 +388,15 @@ impl Node {
                 Event::Disconnect => {
                     server.connections.remove(&node);
                 }
-                Event::Begin(place) => self.told.push(Told::Gap(place)),
+                Event::Begin(place) => {
+                    self.told.push(Told::Gap(place));
+                    self.reached_ms = None;
+                }
                 Event::Record(record) => {
                     assert_eq!(record.channel, b"a room.of *");
                     assert_eq!(record.except.map(|it| it.0), Some(7));
                     self.told.push(Told::Event(record.place, record.data));
+                    self.reached_ms = Some(record.unix_ms);
                 }
                 Event::Accepted { outbox, place } => {
                     let before = self.accepted.insert(outbox, place);
@@ -416,6 +455,10 @@ fn simulate(seed: u64, log: Log) {
                     server.first += count;
                 }
                 3 if log == Log::IsMadeAnew => server.delete(),
+                4 if log == Log::LosesItsEnd => {
+                    let count = below(&mut random, 30.min(server.stored.len() as u64) + 1);
+                    server.lose_end(count);
+                }
                 _ => {}
             }
         }
@@ -481,6 +524,17 @@ fn check(server: &Server, nodes: &[Node], log: Log) {
             if let Told::Event(place, _) = &pair[1] {
                 assert_eq!(place.epoch, before.epoch);
                 assert_eq!(place.seq, before.seq + 1, "node {at}");
+            }
+        }
+        // A place is of one event for ever.
+        let mut told = HashMap::new();
+        for event in &node.told {
+            if let Told::Event(place, data) = event {
+                let before = told.insert(place, data);
+                assert!(
+                    before.is_none_or(|before| before == data),
+                    "node {at}: {place:?}"
+                );
             }
         }
         let gaps = node
@@ -549,6 +603,11 @@ fn a_log_that_keeps_everything_is_the_same_everywhere() {
 #[test]
 fn what_the_log_has_forgotten_is_a_gap() {
     run(Log::Forgets);
+}
+
+#[test]
+fn what_is_published_in_the_place_of_lost_messages_has_other_places() {
+    run(Log::LosesItsEnd);
 }
 
 #[test]

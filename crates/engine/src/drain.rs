@@ -201,6 +201,7 @@ impl<D: Driver> Worker<D> {
             && self.net.driver.leaving() == 0
             && !self.waiting.can_finish()
             && !self.has_file_jobs()
+            && !self.channels.has_pending_publishes()
             && !self.waiting.is_due
         {
             self.set_full(false);

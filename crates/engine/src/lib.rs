@@ -108,7 +108,7 @@ mod worker;
 pub use admin::publisher::{PublisherError, publish};
 pub use admin::stats;
 pub use admin::stats::MoreMetrics;
-pub use channels::cluster::ClusterError;
+pub use channels::cluster::{Ack, ClusterError, Publishing};
 pub use channels::encode::{ChannelEvent, Encoding, Select, WriteMessage};
 pub use channels::follow::{Archive, Followed, Follower, Published, What};
 pub use channels::hold::{Hold, HoldError};

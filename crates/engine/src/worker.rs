@@ -253,6 +253,9 @@ impl<D: Driver> Worker<D> {
         }
         self.turn_ms = self.net.driver.now_ms();
         self.http.starts.begin_turn();
+        if self.channels.take_log_answers() {
+            self.waiting.wake_now();
+        }
         if self.turn_ms >= self.waiting.wake_ms {
             self.waiting.wake_ms = u64::MAX;
             self.waiting.is_due = true;
@@ -282,6 +285,7 @@ impl<D: Driver> Worker<D> {
             .next_due_ms()
             .unwrap_or(u64::MAX)
             .min(self.channels.sweep_ms)
+            .min(self.channels.ahead.due_ms)
             .min(self.net.accept_ms)
             .min(self.waiting.wake_ms)
             .min(self.reporter.due_ms())

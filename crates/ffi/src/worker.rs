@@ -7,7 +7,7 @@ use std::rc::Rc;
 use fermata_config::LogLevel;
 use fermata_engine::{
     Detail, EXIT_RETIRED, Event, Hold, HoldError, Left, Member, MembersError, Message, Past,
-    PublishFailure, RequestView, Worker,
+    RequestView, Worker,
 };
 use fermata_gateway::{Hub, Opening};
 use fermata_io::Kernel;
@@ -37,7 +37,7 @@ pub const FM_EVENT_WS_CLOSE: u32 = 6;
 /// The client of `request` or `socket`, the other of which is 0, has left while its handler waits; at most
 /// once for each. Only `kind`, `request` and `socket` are set.
 pub const FM_EVENT_GONE: u32 = 7;
-/// It is the time of `fm_worker_wake_at`, or `fm_file_next` has something to say. Only `kind` is set.
+/// It is the time of `fm_worker_wake_at`, or `fm_file_next` or `fm_publish_next` has something to say. Only `kind` is set.
 pub const FM_EVENT_WAKE: u32 = 8;
 /// The stream that answers `request` wants its next piece: `fm_stream_write`, `fm_stream_end` or
 /// `fm_stream_fail`. Only `kind`, `handler` and `request` are set.
@@ -555,32 +555,6 @@ pub extern "C" fn fm_hold(
             };
             (code, error.to_string())
         })
-    })
-}
-
-/// Publishes a message. When it returns FM_OK the message is in the channel's log. The socket `except` of
-/// this worker does not get it; 0 = everybody does.
-#[unsafe(no_mangle)]
-pub extern "C" fn fm_publish(
-    worker: Option<&mut FmWorker>,
-    channel: FmStr,
-    message: Option<&FmMessage>,
-    except: u64,
-    id: Option<&mut MaybeUninit<FmId>>,
-    error: Option<&mut MaybeUninit<FmError>>,
-) -> u32 {
-    guard(worker.zip(message), error, |(worker, message)| {
-        let message = lend_message(message);
-        let published = worker
-            .worker
-            .publish_except(channel.bytes(), message, except)
-            .map_err(|failure| match failure {
-                PublishFailure::Misuse(message) => (FM_MISUSE, message),
-                PublishFailure::Backpressure(message) => (FM_BACKPRESSURE, message),
-            })?;
-        worker.tell_doors(channel.bytes(), &message);
-        put(id, id_of(published.as_str()));
-        Ok(())
     })
 }
 

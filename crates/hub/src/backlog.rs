@@ -14,9 +14,9 @@ use crate::ring::Ring;
 /// links, which begin at the newest record.
 const FOUND_MAX: usize = 1024;
 
-/// How long a client waits for this machine to reach the place in the log that it has seen on another one, before it is told
+/// How many milliseconds a client waits for this machine to reach the place in the log that it has seen on another one, before it is told
 /// that something may be missing.
-const AHEAD_MS_MAX: u64 = 2_000;
+pub const AHEAD_MS_MAX: u64 = 2_000;
 
 /// What comes next for the client.
 #[derive(Debug)]
@@ -79,6 +79,11 @@ impl Backlog {
     /// Whether it waits for the ring to come where the client is; there is nothing to give before.
     pub fn is_waiting(&self) -> bool {
         self.ahead.is_some()
+    }
+
+    /// Until when it waits for that; `None` when it does not, or has not been looked at.
+    pub fn waits_until(&self) -> Option<u64> {
+        self.ahead.and_then(|(_, until_ms)| until_ms)
     }
 
     /// Its channels.

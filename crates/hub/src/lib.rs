@@ -50,7 +50,7 @@ mod tally;
 mod tests;
 mod words;
 
-pub use backlog::{Backlog, Missed};
+pub use backlog::{AHEAD_MS_MAX, Backlog, Missed};
 pub use consumer::Consumer;
 pub use follower::{Follower, Previous};
 pub use hash::ChannelHasher;

@@ -11,7 +11,7 @@ use crate::id::IdRef;
 use crate::layout::{HEAD, LOG_EPOCH, LOG_FLOOR, LOG_SEQ, SAFE, TAIL};
 use crate::lock::{LockError, Owner};
 use crate::log_index::LogIndex;
-use crate::record::{HEADER_WORDS, LogPlace, Message, PLACE_WORDS, Seq, Shape, Subscriber};
+use crate::record::{HEADER_WORDS, LogPlace, Message, PLACE_WORDS, Record, Seq, Shape, Subscriber};
 use crate::ring::{PublishError, Ring};
 
 /// Records between two that the index has.
@@ -46,6 +46,22 @@ impl Ring {
         let epoch = self.log_epoch()?;
         let seq = self.words.load(LOG_SEQ);
         Some(LogPlace { epoch, seq })
+    }
+
+    /// When the log has stored the record of that place; `None` when the ring does not have it.
+    pub fn log_reached_unix_ms(&mut self) -> Option<u64> {
+        let reached = self.log_reached()?;
+        self.bring_up_to_date()?;
+        let &(from, _) = self.log_index.marks.back()?;
+        let mut newest = None;
+        self.for_each_place(from, self.log_index.at, |at, _| {
+            newest = Some(at);
+            true
+        });
+        let mut record = Record::empty();
+        let is_there = self.copy_at(newest?, &mut record);
+        let place = record.log_place().filter(|_| is_there)?;
+        (place == reached).then_some(record.unix_ms)
     }
 
     /// Appends a record that comes from the log. `None`: the ring has it.

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use crate::install::{skipped, works};
-use crate::{Directory, free_port, wait_until};
+use crate::{Directory, Signal, free_port, send_signal, wait_until};
 
 /// A nats-server with JetStream, killed when dropped.
 pub struct Nats {
@@ -75,6 +75,26 @@ impl Nats {
         })
     }
 
+    /// It answers nobody until [`Nats::resume`], and its connections stay.
+    pub fn pause(&self) {
+        self.signal(Signal::Stop);
+        // Its threads stop one after the other, each when it runs the next time.
+        let child = self.child.as_ref().expect("it runs");
+        wait_until("nats-server has stopped", || {
+            is_stopped(child.id()).then_some(())
+        });
+    }
+
+    /// It goes on.
+    pub fn resume(&self) {
+        self.signal(Signal::Continue);
+    }
+
+    fn signal(&self, signal: Signal) {
+        let child = self.child.as_ref().expect("it runs");
+        assert!(send_signal(child.id(), signal));
+    }
+
     /// As if its machine had failed: with SIGKILL.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
@@ -88,6 +108,16 @@ impl Drop for Nats {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Whether all threads of a process are stopped.
+fn is_stopped(pid: u32) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
+    tasks.flatten().all(|task| {
+        let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        let state = stat.rsplit_once(") ").map(|(_, rest)| rest.as_bytes()[0]);
+        state.is_none_or(|state| state == b'T')
+    })
 }
 
 /// Whether a NATS server of this name listens at the port: what it says first has its name.

@@ -1,5 +1,6 @@
 //! Channels: publishing, held clients, what they missed, fan-out and presence.
 
+pub(crate) mod ahead;
 pub(crate) mod cluster;
 pub(crate) mod encode;
 pub(crate) mod fanout;
@@ -29,6 +30,7 @@ use fermata_io::wake::Waker;
 
 use crate::admin::stats::{Counter, Counts};
 use crate::net::slab::Key;
+use ahead::Ahead;
 use cluster::Outbox;
 use encode::Encoder;
 use follow::{Follower, Told};
@@ -55,7 +57,7 @@ pub(crate) struct Channels {
     /// Held clients that have room for the next piece of what they missed.
     pub resuming: VecDeque<Key>,
     /// Those that have seen on another machine what has not come here yet.
-    pub ahead: Vec<Key>,
+    pub ahead: Ahead,
     /// Where what is published goes that is for other machines as well.
     pub outbox: Option<Outbox>,
     /// When leaving users are looked at; `u64::MAX` = nobody leaves.
@@ -103,7 +105,7 @@ impl Channels {
             wakers,
             followers: Vec::new(),
             resuming: VecDeque::new(),
-            ahead: Vec::new(),
+            ahead: Ahead::default(),
             outbox,
             // Users whose worker has died may be waiting to be announced as gone.
             sweep_ms: now_ms,

@@ -34,6 +34,12 @@ impl EventId {
 }
 
 impl EventId {
+    /// That of an event whose place is not waited for.
+    pub(crate) const UNKNOWN: EventId = EventId {
+        text: [0; ID_BYTES_MAX],
+        len: 0,
+    };
+
     pub(crate) fn new(ids: &Ids, seq: u64) -> EventId {
         let mut text = [0; ID_BYTES_MAX];
         let len = ids.text(seq, &mut text).len() as u8;

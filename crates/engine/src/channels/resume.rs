@@ -14,6 +14,7 @@ use crate::channels::encode::FORMAT_SSE;
 use crate::http::exchange::{Held, Stage};
 use crate::net::connection::Phase;
 use crate::net::index::ExchangeIndex;
+use crate::net::slab::Key;
 use crate::worker::Worker;
 
 /// Pieces per turn over all clients (about a millisecond), so that thousands who come back together
@@ -54,6 +55,9 @@ impl<D: Driver> Worker<D> {
 
     /// Gives the next pieces to clients that catch up. True when some are still waiting.
     pub(crate) fn resume_held(&mut self) -> bool {
+        if self.net.driver.now_ms() >= self.channels.ahead.due_ms {
+            self.look_ahead();
+        }
         for _ in 0..PIECES_PER_TURN.min(self.channels.resuming.len()) {
             let Some(key) = self.channels.resuming.pop_front() else {
                 break;
@@ -93,7 +97,16 @@ impl<D: Driver> Worker<D> {
     /// Lists clients again that wait for what they have seen on another machine: the ring has moved on.
     pub(crate) fn look_ahead(&mut self) {
         let channels = &mut self.channels;
-        channels.resuming.extend(channels.ahead.drain(..));
+        channels.resuming.extend(channels.ahead.take());
+    }
+
+    /// Lists a client that waits until a moment.
+    pub(crate) fn queue_ahead(&mut self, key: Key, until_unix_ms: Option<u64>) {
+        let wait_ms = until_unix_ms
+            .unwrap_or(0)
+            .saturating_sub(self.net.driver.unix_ms());
+        let now_ms = self.net.driver.now_ms();
+        self.channels.ahead.push(key, wait_ms, now_ms);
     }
 
     fn write_piece(&mut self, index: ExchangeIndex, mut resume: Box<Resume>) {
@@ -132,7 +145,7 @@ impl<D: Driver> Worker<D> {
         if is_waiting && let Some(key) = self.net.connections.key(index.connection()) {
             // Nothing is written that would list it again.
             resume.is_queued = true;
-            self.channels.ahead.push(key);
+            self.queue_ahead(key, resume.backlog.waits_until());
         }
         if let Some((connection, exchange)) = self.net.connections.pair_mut(index) {
             if !is_live && let Some(rest) = exchange.held_mut().and_then(Held::resume_mut) {

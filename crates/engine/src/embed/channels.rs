@@ -8,6 +8,7 @@ use fermata_io::Driver;
 use fermata_proto::sse;
 
 use crate::admin::stats::Counter;
+use crate::channels::cluster::Ack;
 use crate::channels::follow::Follower;
 use crate::channels::hold::{Hold, HoldError};
 use crate::channels::notes::note;
@@ -43,7 +44,20 @@ impl<D: Driver> Worker<D> {
         except: u64,
     ) -> Result<EventId, PublishFailure> {
         let except = self.excepted(except);
-        self.publish_counted(channel, message, except)
+        self.publish_counted(channel, message, except, Ack::Cluster)
+    }
+
+    /// The same where the caller says what is waited for, which makes a difference only in a cluster. Without waiting the id is
+    /// empty there.
+    pub fn publish_acknowledged(
+        &mut self,
+        channel: &[u8],
+        message: Message<'_>,
+        except: u64,
+        ack: Ack,
+    ) -> Result<EventId, PublishFailure> {
+        let except = self.excepted(except);
+        self.publish_counted(channel, message, except, ack)
     }
 
     /// The same for all subscribers but a socket of any worker, by its id; nobody is left out when it is no id.
@@ -54,7 +68,7 @@ impl<D: Driver> Worker<D> {
         id: &[u8],
     ) -> Result<EventId, PublishFailure> {
         let except = parse_id(id).map(|(_, subscriber)| subscriber);
-        self.publish_counted(channel, message, except)
+        self.publish_counted(channel, message, except, Ack::Cluster)
     }
 
     fn publish_counted(
@@ -62,15 +76,38 @@ impl<D: Driver> Worker<D> {
         channel: &[u8],
         message: Message<'_>,
         except: Option<Subscriber>,
+        ack: Ack,
     ) -> Result<EventId, PublishFailure> {
-        let outcome = self.append(channel, message, except);
-        let counter = match &outcome {
-            Ok(_) => Counter::Published,
-            Err(PublishFailure::Misuse(_)) => Counter::PublishMisuse,
-            Err(PublishFailure::Backpressure(_)) => Counter::PublishBackpressure,
+        let outcome = self.append(channel, message, except, ack);
+        self.count_published(outcome.as_ref().err());
+        outcome
+    }
+
+    /// Counts a publish that is over.
+    pub(crate) fn count_published(&mut self, failure: Option<&PublishFailure>) {
+        let counter = match failure {
+            None => Counter::Published,
+            Some(PublishFailure::Misuse(_)) => Counter::PublishMisuse,
+            Some(PublishFailure::Backpressure(_)) => Counter::PublishBackpressure,
         };
         self.net.counts.add(counter, 1);
-        outcome
+    }
+
+    /// The record of a message, if it is one.
+    pub(crate) fn record<'a>(
+        &self,
+        channel: &'a [u8],
+        message: Message<'a>,
+    ) -> Result<Record<'a>, PublishFailure> {
+        check_channel(channel).map_err(PublishFailure::Misuse)?;
+        check_message(&message).map_err(PublishFailure::Misuse)?;
+        let Message { name, data } = message;
+        Ok(Record {
+            channel,
+            kind: Kind::Message,
+            name,
+            data,
+        })
     }
 
     fn append(
@@ -78,18 +115,11 @@ impl<D: Driver> Worker<D> {
         channel: &[u8],
         message: Message<'_>,
         except: Option<Subscriber>,
+        ack: Ack,
     ) -> Result<EventId, PublishFailure> {
-        check_channel(channel).map_err(PublishFailure::Misuse)?;
-        check_message(&message).map_err(PublishFailure::Misuse)?;
-        let Message { name, data } = message;
-        let record = Record {
-            channel,
-            kind: Kind::Message,
-            name,
-            data,
-        };
+        let record = self.record(channel, message)?;
         if self.channels.outbox.is_some() {
-            return self.put_in_log(&record, except);
+            return self.put_in_log(&record, except, ack);
         }
         let seq = self.put(&record, except)?;
         Ok(self.channels.event_id(seq))

@@ -1,5 +1,6 @@
 //! Clients that come back to more than one piece: in order, whole, with bounded memory, and beside others.
 
+use fermata_hub::{ID_BYTES_MAX, Ids, LogPlace};
 use fermata_io::sys::fake::{End, FakePeer, Faults};
 use proptest::prelude::*;
 
@@ -177,6 +178,38 @@ fn many_who_come_back_share_the_turns_with_others() {
         drain(&mut rig, peer, &mut got);
         assert_eq!(numbers(&got).len(), 899);
     }
+}
+
+#[test]
+fn clients_ahead_of_the_log_are_told_in_time_though_nothing_is_published() {
+    let mut settings = settings();
+    settings.connections_max = 1000;
+    let mut rig = Rig::with(1, settings);
+    let place = LogPlace { epoch: 77, seq: 5 };
+    let channels = &mut rig.worker.channels;
+    channels
+        .ring
+        .begin_log(&channels.owner, place)
+        .expect("the ring is free");
+    let mut text = [0; ID_BYTES_MAX];
+    let id = Ids::new(place.epoch).text(9, &mut text);
+    let request = since("/hold/a", std::str::from_utf8(id).expect("ids are text"));
+    let peer = rig.peer(&request);
+    // Those that leave again stay listed no longer than one that waits.
+    for _ in 0..100 {
+        rig.peer(&request).close();
+    }
+    rig.run();
+    rig.advance(1_000);
+    let mut got = peer.read();
+    assert_eq!(gaps(&got), Vec::<String>::new());
+    assert!(!rig.worker.channels.ahead.is_empty());
+    rig.advance(1_500);
+    got.extend(peer.read());
+    assert_eq!(gaps(&got).len(), 1, "the log has not come there in time");
+    assert_eq!(rig.worker.channels.ahead.len(), 0);
+    assert_eq!(rig.worker.channels.ahead.due_ms, u64::MAX);
+    assert_eq!(rig.worker.channels.local.subscriptions(), 1);
 }
 
 #[test]

@@ -134,15 +134,16 @@ impl<D: Driver> Worker<D> {
             self.go_live_socket(index, &missing.channel, missing.format);
         }
         let is_waiting = missing.backlog.is_waiting();
+        let waits_until = missing.backlog.waits_until();
         let exchange = self.net.connections.exchange_mut(index);
         if let Some(socket) = exchange.and_then(Exchange::socket_mut) {
             socket.put_back((!is_live).then_some(missing));
             if is_waiting && let Some(is_queued) = socket.resume_queued() {
                 // Until the ring moves on.
                 *is_queued = true;
-                self.channels
-                    .ahead
-                    .extend(self.net.connections.key(index.connection()));
+                if let Some(key) = self.net.connections.key(index.connection()) {
+                    self.queue_ahead(key, waits_until);
+                }
             }
         }
     }

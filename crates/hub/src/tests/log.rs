@@ -40,6 +40,25 @@ fn resumed(ring: &mut Ring, seq: u64, up_to: Seq) -> Vec<Option<u64>> {
     got
 }
 
+#[test]
+fn the_time_of_the_place_that_was_reached_is_known_while_its_record_is_kept() {
+    let config = small();
+    let mut ring = Ring::create(memory(&config), &config, 1, 2).unwrap();
+    assert_eq!(ring.log_reached_unix_ms(), None);
+    ring.begin_log(&worker(0), place(4)).unwrap();
+    assert_eq!(ring.log_reached_unix_ms(), None);
+    for seq in 5..300 {
+        let record = message(b"c", b"1");
+        ring.publish_logged(&worker(0), &record, None, place(seq), seq * 10)
+            .unwrap();
+        // Records of this machine lie between them.
+        ring.publish(&worker(0), &message(b"own", b"2"), 1).unwrap();
+        assert_eq!(ring.log_reached_unix_ms(), Some(seq * 10));
+    }
+    ring.begin_log(&worker(0), place(300)).unwrap();
+    assert_eq!(ring.log_reached_unix_ms(), None);
+}
+
 proptest! {
     /// The log has two channels; records of this machine lie between them, and the ring overwrites what is old.
     #[test]

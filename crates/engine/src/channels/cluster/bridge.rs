@@ -13,13 +13,14 @@ use std::time::Duration;
 use fermata_cluster::{Address, Bridge, Event, Options, Outgoing, Place, Received};
 use fermata_config::{LogLevel, Settings};
 use fermata_hub::{
-    Consumer, Kind, LogPlace, Message, Owner, PublishError, Read, Record, Ring, Subscriber,
+    Consumer, Kind, LockError, LogPlace, Message, Owner, PublishError, Read, Record, Ring,
+    Subscriber,
 };
 use fermata_io::sys::epoll::Epoll;
 use fermata_io::wake::Waker;
 use fermata_io::{Driver, clock, random};
 
-use super::memory::{Answer, Cluster, MARK_BYTES, READER_SLOT, State};
+use super::memory::{Answer, BEAT_MS_MAX, Cluster, MARK_BYTES, NOBODY, READER_SLOT, State};
 use crate::channels::publish::{self, check_channel, check_message};
 use crate::log::Logger;
 
@@ -36,6 +37,8 @@ const RETRY: Duration = Duration::from_micros(500);
 const RETRY_MS: u64 = 1;
 /// How long the ring may have no room before the log says so.
 const BEHIND_NOTICE_MS: u64 = 1_000;
+/// How often the process says that it lives within the time after which it counts as stuck.
+const BEATS: u64 = 4;
 const READ_BYTES: usize = 256 * 1024;
 
 const TOKEN_OUTBOX: u64 = 0;
@@ -60,6 +63,10 @@ pub(crate) struct Process {
     event_ms_max: u64,
     has_published: bool,
     has_unsent: bool,
+    /// Workers that have an answer to read, by slot.
+    answered: u64,
+    /// Answers for which workers had no room in this turn.
+    unheard: u64,
 }
 
 impl Process {
@@ -69,7 +76,7 @@ impl Process {
     /// No descriptors.
     pub fn new(
         cluster: Cluster,
-        ring: Ring,
+        mut ring: Ring,
         owner: Owner,
         wakers: Arc<Vec<Waker>>,
         settings: &Settings,
@@ -91,8 +98,9 @@ impl Process {
             epoch: place.epoch,
             seq: place.seq,
         });
+        let reached_ms = ring.log_reached_unix_ms();
         Ok(Process {
-            bridge: Bridge::new(options, reached, driver.now_ms()),
+            bridge: Bridge::new(options, reached, reached_ms, driver.now_ms()),
             servers: cluster.servers,
             consumer: cluster.ring.consume(READER_SLOT),
             state: cluster.state,
@@ -108,6 +116,8 @@ impl Process {
             event_ms_max: (settings.publish_wait_ms_max + GRACE_MS).min(EVENT_MS_MAX),
             has_published: false,
             has_unsent: false,
+            answered: 0,
+            unheard: 0,
         })
     }
 
@@ -116,27 +126,39 @@ impl Process {
         let mut events = Vec::new();
         let mut buffer = vec![0; READ_BYTES];
         loop {
-            let now_ms = self.driver.refresh_now();
-            if self.bridge.due_ms() <= now_ms {
-                self.bridge.handle_time(now_ms);
-            }
-            self.take_events();
-            self.send_outbox();
-            self.take_events();
-            self.write();
-            self.wake_workers();
-            let timeout_ms = self.timeout_ms();
-            events.clear();
-            if let Err(error) = self.driver.wait(&mut events, Some(timeout_ms)) {
+            if let Err(error) = self.turn(&mut events, &mut buffer) {
                 return error;
             }
-            for event in &events {
-                match event.token {
-                    TOKEN_OUTBOX => self.waker.drain(),
-                    _ => self.read(&mut buffer),
-                }
+        }
+    }
+
+    /// # Errors
+    /// The process is of no use any more.
+    fn turn(
+        &mut self,
+        events: &mut Vec<fermata_io::Event>,
+        buffer: &mut [u8],
+    ) -> std::io::Result<()> {
+        let now_ms = self.driver.refresh_now();
+        self.state.beat(clock::monotonic_ms());
+        if self.bridge.due_ms() <= now_ms {
+            self.bridge.handle_time(now_ms);
+        }
+        self.take_events()?;
+        self.send_outbox();
+        self.take_events()?;
+        self.write()?;
+        self.wake_workers();
+        let timeout_ms = self.timeout_ms();
+        events.clear();
+        self.driver.wait(events, Some(timeout_ms))?;
+        for event in events.iter() {
+            match event.token {
+                TOKEN_OUTBOX => self.waker.drain(),
+                _ => self.read(buffer)?,
             }
         }
+        Ok(())
     }
 
     fn timeout_ms(&mut self) -> u64 {
@@ -148,20 +170,21 @@ impl Process {
         if self.bridge.can_send() && !self.consumer.set_sleeping() {
             return 0;
         }
-        self.bridge.due_ms().saturating_sub(now_ms)
+        let due_ms = self.bridge.due_ms().saturating_sub(now_ms);
+        due_ms.min(BEAT_MS_MAX / BEATS)
     }
 
     fn log(&self, level: LogLevel, message: &str) {
         self.logger.write(level, clock::unix_ms(), message);
     }
 
-    fn take_events(&mut self) {
+    fn take_events(&mut self) -> std::io::Result<()> {
         while let Some(event) = self.bridge.poll_event() {
             match event {
                 Event::Connect(server) => self.connect(server),
                 Event::Disconnect => self.disconnect(),
-                Event::Begin(place) => self.begin(place),
-                Event::Record(received) => self.publish(&received),
+                Event::Begin(place) => self.begin(place)?,
+                Event::Record(received) => self.publish(&received)?,
                 Event::Accepted { outbox, place } => {
                     let place = log_place(place);
                     self.answer(outbox, Answer::Accepted(place));
@@ -190,6 +213,7 @@ impl Process {
                 Event::Notice(text) => self.log(LogLevel::Warning, &text),
             }
         }
+        Ok(())
     }
 
     fn connect(&mut self, server: usize) {
@@ -219,9 +243,9 @@ impl Process {
         self.has_unsent = false;
     }
 
-    fn read(&mut self, buffer: &mut [u8]) {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<()> {
         let Some(stream) = &mut self.stream else {
-            return;
+            return Ok(());
         };
         let outcome = stream.read(buffer);
         let now_ms = self.driver.refresh_now();
@@ -231,21 +255,21 @@ impl Process {
                 if let Some(bytes) = buffer.get(..len) {
                     self.bridge.handle_input(bytes, now_ms);
                 }
-                self.take_events();
+                self.take_events()
             }
-            Err(error) if is_transient(&error) => {}
+            Err(error) if is_transient(&error) => Ok(()),
             Err(error) => self.lose(&error.to_string(), now_ms),
         }
     }
 
-    fn write(&mut self) {
+    fn write(&mut self) -> std::io::Result<()> {
         self.has_unsent = false;
         loop {
             let (Some(stream), out) = (&mut self.stream, self.bridge.transmit()) else {
-                return;
+                return Ok(());
             };
             if out.is_empty() {
-                return;
+                return Ok(());
             }
             match stream.write(out) {
                 Ok(len) => {
@@ -254,31 +278,31 @@ impl Process {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if is_transient(&error) => {
                     self.has_unsent = true;
-                    return;
+                    return Ok(());
                 }
                 Err(error) => {
                     let now_ms = self.driver.refresh_now();
-                    self.lose(&error.to_string(), now_ms);
-                    return;
+                    return self.lose(&error.to_string(), now_ms);
                 }
             }
         }
     }
 
-    fn lose(&mut self, cause: &str, now_ms: u64) {
+    fn lose(&mut self, cause: &str, now_ms: u64) -> std::io::Result<()> {
         self.disconnect();
         self.bridge.handle_closed(cause, now_ms);
-        self.take_events();
+        self.take_events()
     }
 
     /// Hands the log what workers have published.
     fn send_outbox(&mut self) {
         let (now_ms, unix_ms) = (self.driver.refresh_now(), clock::unix_ms());
+        let mut old = 0;
         while self.bridge.can_send() {
             match self.consumer.read_next(&mut self.record) {
                 Read::Record => {}
                 Read::Skipped => continue,
-                Read::Empty => return,
+                Read::Empty => break,
                 Read::Lost => {
                     self.log(LogLevel::Error, "events were lost in the outbox");
                     continue;
@@ -294,13 +318,17 @@ impl Process {
                 continue;
             };
             let slot = u16::from_le_bytes([mark[0], mark[1]]);
-            // Its publisher has been told that it failed, and has perhaps tried again.
+            // Its publisher has given up, and has perhaps tried again. The log may have it from a connection before.
             if unix_ms.saturating_sub(record.unix_ms) > self.event_ms_max {
-                self.state.answer(slot, outbox, Answer::Refused);
+                old += 1;
+                self.publishers.insert(outbox, slot);
                 self.bridge.discard(outbox, now_ms);
+                self.answer(outbox, Answer::Unknown);
                 continue;
             }
-            self.publishers.insert(outbox, slot);
+            if slot != NOBODY {
+                self.publishers.insert(outbox, slot);
+            }
             let outgoing = Outgoing {
                 outbox,
                 channel: record.channel(),
@@ -310,25 +338,47 @@ impl Process {
             };
             self.bridge.send(&outgoing, now_ms);
         }
+        if old > 0 {
+            let message = format!(
+                "{old} events were too old to be sent to the log of the cluster; those that were sent before may be in it"
+            );
+            self.log(LogLevel::Warning, &message);
+        }
     }
 
     fn answer(&mut self, outbox: u64, answer: Answer) {
-        if let Some(slot) = self.publishers.remove(&outbox) {
-            self.state.answer(slot, outbox, answer);
+        let Some(slot) = self.publishers.remove(&outbox).filter(|it| *it != NOBODY) else {
+            return;
+        };
+        match self.state.answer(slot, outbox, answer) {
+            true => self.answered |= 1 << slot,
+            // The publisher gives up in its time, and says that the event may have been published.
+            false => self.unheard += 1,
         }
     }
 
     /// What follows is from another log, or something before it is missing.
-    fn begin(&mut self, place: Place) {
+    ///
+    /// # Errors
+    /// The ring is damaged.
+    fn begin(&mut self, place: Place) -> std::io::Result<()> {
         while let Err(error) = self.ring.begin_log(&self.owner, log_place(place)) {
+            if error == LockError::Corrupt {
+                return Err(std::io::Error::other(error));
+            }
             self.log(LogLevel::Error, &format!("the ring: {error}; tried again"));
+            self.state.beat(clock::monotonic_ms());
             std::thread::sleep(RETRY);
         }
         self.has_published = true;
+        Ok(())
     }
 
     /// Brings a record of the log to this machine's clients.
-    fn publish(&mut self, received: &Received) {
+    ///
+    /// # Errors
+    /// The ring is damaged.
+    fn publish(&mut self, received: &Received) -> std::io::Result<()> {
         let message = publish::Message {
             name: received.name.as_deref(),
             data: &received.data,
@@ -337,7 +387,8 @@ impl Process {
         if let Err(cause) = checked {
             let message =
                 format!("something else than an event is in the log, and left out: {cause}");
-            return self.log(LogLevel::Warning, &message);
+            self.log(LogLevel::Warning, &message);
+            return Ok(());
         }
         let record = Message {
             channel: &received.channel,
@@ -358,7 +409,10 @@ impl Process {
             {
                 Ok(_) => {
                     self.has_published = true;
-                    return;
+                    return Ok(());
+                }
+                Err(PublishError::Lock(error @ LockError::Corrupt)) => {
+                    return Err(std::io::Error::other(error));
                 }
                 Err(error @ (PublishError::TooLarge { .. } | PublishError::ChannelName { .. })) => {
                     let message = format!(
@@ -371,6 +425,7 @@ impl Process {
                 Err(error) => {
                     self.has_published = true;
                     self.wake_workers();
+                    self.state.beat(clock::monotonic_ms());
                     let waited_ms = self.driver.refresh_now() - began_ms;
                     if waited_ms >= BEHIND_NOTICE_MS && !std::mem::replace(&mut is_noticed, true) {
                         self.log(
@@ -385,16 +440,23 @@ impl Process {
     }
 
     fn wake_workers(&mut self) {
-        if !std::mem::take(&mut self.has_published) {
-            return;
+        let mut waked = std::mem::take(&mut self.answered);
+        if std::mem::take(&mut self.has_published) {
+            waked |= self.ring.wake_list();
         }
-        let mut sleeping = self.ring.wake_list();
-        while sleeping != 0 {
-            let slot = sleeping.trailing_zeros();
-            sleeping &= sleeping - 1;
+        while waked != 0 {
+            let slot = waked.trailing_zeros();
+            waked &= waked - 1;
             if let Some(waker) = self.wakers.get(slot as usize) {
                 waker.wake();
             }
+        }
+        let unheard = std::mem::take(&mut self.unheard);
+        if unheard > 0 {
+            let message = format!(
+                "{unheard} answers of the log of the cluster found no room with workers that read none; their publishers give up"
+            );
+            self.log(LogLevel::Warning, &message);
         }
     }
 }
@@ -423,4 +485,63 @@ fn open(server: &Address) -> std::io::Result<TcpStream> {
         }
     }
     Err(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use fermata_config::LogFormat;
+    use fermata_hub::{Config, Layout};
+
+    use super::*;
+    use crate::channels::memory;
+
+    #[test]
+    fn a_damaged_ring_ends_the_process_instead_of_being_waited_for() {
+        let settings = Settings {
+            cluster: Some("nats://127.0.0.1:1".to_owned()),
+            ..Settings::default()
+        };
+        let owner = memory::owner(0);
+        let config = Config {
+            ring_bytes: 1 << 16,
+            index_buckets: 16,
+            record_bytes_max: 1024,
+            workers_max: 2,
+            history_count_max: 10,
+            history_age_ms_max: 1000,
+            members_max: 2,
+            leave_delay_ms: 0,
+        };
+        let len = Layout::new(&config).expect("sizes that fit").words();
+        let words: Vec<AtomicU64> = (0..len).map(|_| AtomicU64::new(0)).collect();
+        let words: &[AtomicU64] = words.leak();
+        let ring = Ring::create(words, &config, 7, 11).expect("memory of the right size");
+        let cluster = Cluster::open(&settings, 2, owner)
+            .expect("there is memory")
+            .expect("a cluster is set");
+        let logger = Logger::new(LogFormat::Text, LogLevel::Error, "test");
+        let wakers = Arc::new(Vec::new());
+        let mut process = Process::new(cluster, ring, owner, wakers, &settings, logger)
+            .expect("there are descriptors");
+        let place = Place { epoch: 7, seq: 1 };
+        process.begin(place).expect("the ring is whole");
+        // A lock of a process that is gone, and bounds that contradict each other.
+        for (at, word) in words.iter().enumerate() {
+            word.store((at as u64 + 1) << 40 | 0x3fff_ffff, Ordering::Relaxed);
+        }
+        let received = Received {
+            place: Place { epoch: 7, seq: 2 },
+            channel: b"c".to_vec(),
+            name: None,
+            data: b"1".to_vec(),
+            except: None,
+            unix_ms: 1,
+        };
+        let error = process.publish(&received).expect_err("it is damaged");
+        assert!(error.to_string().contains("damaged"), "{error}");
+        let error = process.begin(place).expect_err("it is damaged");
+        assert!(error.to_string().contains("damaged"), "{error}");
+    }
 }

@@ -1,5 +1,6 @@
-//! The memory between workers and the bridge: the outbox, what became of each worker's last record, and whether the log is there.
+//! The memory between workers and the bridge: the outbox, what became of each worker's records, and whether the log is there.
 
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fermata_cluster::{Address, AddressError};
@@ -16,16 +17,34 @@ pub(super) const MARK_BYTES: usize = 3;
 /// The slot of the outbox that the bridge reads in.
 pub(super) const READER_SLOT: u32 = 0;
 
+/// In the place of the slot of a worker that waits for no answer.
+pub(super) const NOBODY: u16 = u16::MAX;
+
+/// Most records of one worker that wait for an answer.
+pub(super) const PENDING_MAX: usize = 1024;
+/// Answers that a worker may leave unread. A bridge that was killed leaves the next one to answer some again.
+const ANSWERS_MAX: usize = 2 * PENDING_MAX;
+const ANSWER_WORDS: usize = 4;
+
 /// Words per cache line: workers do not share one.
 const LINE: usize = 8;
 const STATE: usize = 0;
 const AWAY_SINCE_MS: usize = 1;
-const ANSWERS: usize = LINE;
+const BEAT_MS: usize = 2;
+const QUEUES: usize = LINE;
+/// Of a worker's queue: how many answers were written and read, on lines of their own, then the answers.
+const WRITTEN: usize = 0;
+const TAKEN: usize = LINE;
+const ANSWERS: usize = 2 * LINE;
+const QUEUE_WORDS: usize = ANSWERS + ANSWERS_MAX * ANSWER_WORDS;
 
 const STATE_READY: u64 = 1;
+/// How long a bridge may say nothing before the log counts as gone: it goes round its loop every two seconds at least.
+pub(super) const BEAT_MS_MAX: u64 = 10_000;
 
 const OUTCOME_ACCEPTED: u64 = 1;
 const OUTCOME_REFUSED: u64 = 2;
+const OUTCOME_UNKNOWN: u64 = 3;
 
 /// Why the bridge cannot be.
 #[derive(Debug, thiserror::Error)]
@@ -59,6 +78,8 @@ pub(crate) enum Answer {
     Accepted(LogPlace),
     /// It does not take it.
     Refused,
+    /// It was too old to be sent, or sent once more: the log may have it from before.
+    Unknown,
 }
 
 /// Words that the bridge writes and workers read.
@@ -83,6 +104,7 @@ pub(crate) struct Outbox {
     pub(super) ring: Ring,
     pub(super) state: State,
     pub(super) waker: Waker,
+    pub(super) pending: Pending,
 }
 
 impl Cluster {
@@ -121,7 +143,7 @@ impl Cluster {
         };
         ring.worker_started(&reader, 0)
             .map_err(std::io::Error::other)?;
-        let words = shm::Shared::anonymous(ANSWERS + usize::from(slots) * LINE)?.words();
+        let words = shm::Shared::anonymous(QUEUES + usize::from(slots) * QUEUE_WORDS)?.words();
         let state = State { words };
         state.set_away(clock::monotonic_ms());
         Ok(Some(Cluster {
@@ -139,6 +161,7 @@ impl Cluster {
             ring: self.ring,
             state: self.state,
             waker: self.waker,
+            pending: Pending::default(),
         }
     }
 
@@ -161,58 +184,235 @@ impl State {
 
     /// The log is gone since now, if it was there.
     pub fn set_away(&self, now_ms: u64) {
-        if self.is_ready() || self.words[AWAY_SINCE_MS].load(Ordering::Relaxed) == 0 {
+        if self.says_ready() || self.words[AWAY_SINCE_MS].load(Ordering::Relaxed) == 0 {
             self.words[AWAY_SINCE_MS].store(now_ms, Ordering::Relaxed);
         }
         self.words[STATE].store(0, Ordering::Release);
     }
 
-    pub fn is_ready(&self) -> bool {
-        self.words[STATE].load(Ordering::Acquire) == STATE_READY
+    /// The bridge is not stuck.
+    pub fn beat(&self, now_ms: u64) {
+        self.words[BEAT_MS].store(now_ms, Ordering::Relaxed);
+    }
+
+    /// Whether the log is there, and a bridge that goes on.
+    pub fn is_ready(&self, now_ms: u64) -> bool {
+        self.says_ready() && self.silence_ms(now_ms) < BEAT_MS_MAX
     }
 
     /// For how long the log has been gone.
     pub fn away_ms(&self, now_ms: u64) -> u64 {
-        now_ms.saturating_sub(self.words[AWAY_SINCE_MS].load(Ordering::Relaxed))
+        match self.says_ready() {
+            true => self.silence_ms(now_ms),
+            false => now_ms.saturating_sub(self.words[AWAY_SINCE_MS].load(Ordering::Relaxed)),
+        }
     }
 
-    /// Says what became of a worker's record. A worker has one at a time.
-    pub fn answer(&self, slot: u16, outbox: u64, answer: Answer) {
-        let Some(line) = self.line(slot) else {
-            return;
+    fn says_ready(&self) -> bool {
+        self.words[STATE].load(Ordering::Acquire) == STATE_READY
+    }
+
+    fn silence_ms(&self, now_ms: u64) -> u64 {
+        now_ms.saturating_sub(self.words[BEAT_MS].load(Ordering::Relaxed))
+    }
+
+    /// Says what became of a worker's record. `false` when its queue is full, or there is none.
+    pub fn answer(&self, slot: u16, outbox: u64, answer: Answer) -> bool {
+        let Some(queue) = self.queue(slot) else {
+            return false;
         };
-        // Of one that its worker does not wait for any more.
-        if outbox < line[0].load(Ordering::Relaxed) {
-            return;
+        let written = queue[WRITTEN].load(Ordering::Relaxed);
+        let taken = queue[TAKEN].load(Ordering::Acquire);
+        if written.wrapping_sub(taken) >= ANSWERS_MAX as u64 {
+            return false;
         }
         let (outcome, place) = match answer {
             Answer::Accepted(place) => (OUTCOME_ACCEPTED, place),
             Answer::Refused => (OUTCOME_REFUSED, LogPlace { epoch: 0, seq: 0 }),
+            Answer::Unknown => (OUTCOME_UNKNOWN, LogPlace { epoch: 0, seq: 0 }),
         };
-        line[1].store(outcome, Ordering::Relaxed);
-        line[2].store(place.epoch, Ordering::Relaxed);
-        line[3].store(place.seq, Ordering::Relaxed);
-        line[0].store(outbox, Ordering::Release);
+        let words = answer_words(queue, written);
+        for (word, value) in words.iter().zip([outbox, outcome, place.epoch, place.seq]) {
+            word.store(value, Ordering::Relaxed);
+        }
+        // A bridge that is killed before this has said nothing.
+        queue[WRITTEN].store(written.wrapping_add(1), Ordering::Release);
+        true
     }
 
-    /// What became of it, if that is known.
-    pub fn answer_of(&self, slot: u16, outbox: u64) -> Option<Answer> {
-        let line = self.line(slot)?;
-        if line[0].load(Ordering::Acquire) != outbox {
+    /// Whether a worker has answers to read.
+    pub fn has_answers(&self, slot: u16) -> bool {
+        self.queue(slot).is_some_and(|queue| {
+            queue[WRITTEN].load(Ordering::Acquire) != queue[TAKEN].load(Ordering::Relaxed)
+        })
+    }
+
+    /// Takes a worker's oldest answer: which record it is about, and what it says.
+    pub fn next_answer(&self, slot: u16) -> Option<(u64, Answer)> {
+        let queue = self.queue(slot)?;
+        let taken = queue[TAKEN].load(Ordering::Relaxed);
+        if queue[WRITTEN].load(Ordering::Acquire) == taken {
             return None;
         }
-        let place = LogPlace {
-            epoch: line[2].load(Ordering::Relaxed),
-            seq: line[3].load(Ordering::Relaxed),
+        let words = answer_words(queue, taken);
+        let word = |at: usize| words[at].load(Ordering::Relaxed);
+        let answer = match word(1) {
+            OUTCOME_ACCEPTED => Answer::Accepted(LogPlace {
+                epoch: word(2),
+                seq: word(3),
+            }),
+            OUTCOME_REFUSED => Answer::Refused,
+            _ => Answer::Unknown,
         };
-        match line[1].load(Ordering::Relaxed) {
-            OUTCOME_ACCEPTED => Some(Answer::Accepted(place)),
-            _ => Some(Answer::Refused),
+        let outbox = word(0);
+        queue[TAKEN].store(taken.wrapping_add(1), Ordering::Release);
+        Some((outbox, answer))
+    }
+
+    fn queue(&self, slot: u16) -> Option<&'static [AtomicU64]> {
+        let at = QUEUES + usize::from(slot) * QUEUE_WORDS;
+        self.words.get(at..at + QUEUE_WORDS)
+    }
+}
+
+fn answer_words(queue: &[AtomicU64], number: u64) -> &[AtomicU64] {
+    let at = ANSWERS + (number as usize % ANSWERS_MAX) * ANSWER_WORDS;
+    &queue[at..at + ANSWER_WORDS]
+}
+
+/// Records of this worker that are in the outbox, and what is known of them.
+#[derive(Default)]
+pub(crate) struct Pending {
+    records: HashMap<u64, Waiting>,
+    /// Those that were answered and have not been told of, by what their publishers gave.
+    over: VecDeque<u64>,
+}
+
+struct Waiting {
+    /// Who waits for it; 0 = a publisher that looks by itself.
+    user: u64,
+    answer: Option<Answer>,
+}
+
+impl Pending {
+    pub fn is_full(&self) -> bool {
+        self.records.len() >= PENDING_MAX
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    pub fn add(&mut self, outbox: u64, user: u64) {
+        let answer = None;
+        self.records.insert(outbox, Waiting { user, answer });
+    }
+
+    /// Notes what the bridge has said. Of records that nobody waits for any more it is dropped.
+    pub fn take_answers(&mut self, state: State, slot: u16) {
+        while let Some((outbox, answer)) = state.next_answer(slot) {
+            if let Some(waiting) = self.records.get_mut(&outbox)
+                && waiting.answer.replace(answer).is_none()
+                && waiting.user != 0
+            {
+                self.over.push_back(waiting.user);
+            }
         }
     }
 
-    fn line(&self, slot: u16) -> Option<&'static [AtomicU64]> {
-        let at = ANSWERS + usize::from(slot) * LINE;
-        self.words.get(at..at + LINE)
+    /// Whether somebody is to be told.
+    pub fn has_news(&self) -> bool {
+        !self.over.is_empty()
+    }
+
+    /// The next that has an answer.
+    pub fn next_over(&mut self) -> Option<u64> {
+        self.over.pop_front()
+    }
+
+    /// What became of a record, once.
+    pub fn take(&mut self, outbox: u64) -> Option<Answer> {
+        let answer = self.records.get(&outbox)?.answer?;
+        self.records.remove(&outbox);
+        Some(answer)
+    }
+
+    /// Nobody waits for it any more.
+    pub fn forget(&mut self, outbox: u64) {
+        if let Some(waiting) = self.records.remove(&outbox) {
+            self.over.retain(|user| *user != waiting.user);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state() -> State {
+        let words: Vec<AtomicU64> = (0..QUEUES + 2 * QUEUE_WORDS)
+            .map(|_| AtomicU64::new(0))
+            .collect();
+        State {
+            words: words.leak(),
+        }
+    }
+
+    #[test]
+    fn a_bridge_that_hangs_is_not_ready() {
+        let state = state();
+        state.set_away(100);
+        state.beat(1_000);
+        assert!(!state.is_ready(1_000), "it has not said so");
+        state.set_ready();
+        assert!(state.is_ready(1_000 + BEAT_MS_MAX - 1));
+        assert!(!state.is_ready(1_000 + BEAT_MS_MAX));
+        assert_eq!(state.away_ms(1_000 + BEAT_MS_MAX), BEAT_MS_MAX);
+        state.beat(20_000);
+        assert!(state.is_ready(20_000), "it goes on");
+        state.set_away(21_000);
+        assert_eq!(
+            (state.is_ready(21_000), state.away_ms(21_500)),
+            (false, 500)
+        );
+    }
+
+    #[test]
+    fn answers_come_in_their_order_to_their_worker_and_are_bounded() {
+        let (state, mut pending) = (state(), Pending::default());
+        let accepted = |seq| Answer::Accepted(LogPlace { epoch: 7, seq });
+        for round in 0..3 {
+            for number in 0..PENDING_MAX as u64 {
+                pending.add(number, number + 1);
+                assert!(state.answer(1, number, accepted(number)), "round {round}");
+            }
+            assert!(pending.is_full() && !state.has_answers(0) && state.has_answers(1));
+            pending.take_answers(state, 1);
+            for number in 0..PENDING_MAX as u64 {
+                assert_eq!(pending.next_over(), Some(number + 1));
+                assert_eq!(pending.take(number), Some(accepted(number)));
+            }
+            assert!(pending.is_empty() && !pending.has_news());
+        }
+        // A worker that reads none, and one that is none.
+        let taken = (0..2 * ANSWERS_MAX as u64)
+            .filter(|number| state.answer(0, *number, Answer::Refused))
+            .count();
+        assert_eq!(taken, ANSWERS_MAX);
+        assert!(!state.answer(NOBODY, 1, Answer::Unknown));
+        // What nobody waits for is dropped, and a second answer tells nothing new.
+        pending.add(1, 5);
+        pending.add(2, 6);
+        pending.forget(1);
+        for answer in [Answer::Unknown, Answer::Refused] {
+            state.answer(1, 1, answer);
+            state.answer(1, 2, answer);
+        }
+        pending.take_answers(state, 1);
+        assert_eq!((pending.next_over(), pending.next_over()), (Some(6), None));
+        assert_eq!(
+            (pending.take(1), pending.take(2)),
+            (None, Some(Answer::Refused))
+        );
     }
 }

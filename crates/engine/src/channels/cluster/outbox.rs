@@ -1,139 +1,313 @@
-//! Publishing to the log: a record goes into the outbox, and the worker waits for what the log says.
+//! Publishing to the log: a record goes into the outbox, and its publisher waits for what the log says. A handler that can wait
+//! leaves the worker to others meanwhile; any other publisher holds it.
 
 use std::time::Duration;
 
 use fermata_hub::{Ids, Message as Record, PublishError, Subscriber};
-use fermata_io::Driver;
+use fermata_io::{Driver, clock};
 
-use super::memory::{Answer, MARK_BYTES, READER_SLOT};
+use super::memory::{Answer, MARK_BYTES, NOBODY, READER_SLOT};
 use crate::channels::Channels;
-use crate::channels::publish::{EventId, PublishFailure};
+use crate::channels::publish::{EventId, Message, PublishFailure};
 use crate::worker::Worker;
 
-/// From one look for the log's answer to the next. It takes a fifth of a millisecond at best.
+/// From one look for the log's answer to the next, of a publisher that holds the worker. The answer takes a fifth of a
+/// millisecond at best.
 const LOOK: Duration = Duration::from_micros(50);
 
 /// The part of the ring that a worker leaves unread while it waits: the bridge must find room.
 const UNREAD_PART: u64 = 4;
+
+/// What a publisher waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ack {
+    /// The log has the event.
+    Cluster,
+    /// It is on its way; it is lost when the log does not come back soon, or does not take it.
+    Local,
+}
+
+/// How a publish has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Publishing {
+    /// It is over.
+    Done(EventId),
+    /// The log will say what became of it: ask [`Worker::end_publish`] with this number.
+    Pending(u64),
+    /// The log is not there or has no room yet: begin again a little later.
+    Later,
+}
+
+/// Where it is to go.
+enum Put {
+    InOutbox(u64),
+    Later(PublishError),
+}
 
 impl Channels {
     /// Whether what is published reaches all for whom it is.
     pub fn is_log_ready(&self) -> bool {
         self.outbox
             .as_ref()
-            .is_none_or(|outbox| outbox.state.is_ready())
-    }
-}
-
-impl<D: Driver> Worker<D> {
-    /// Publishes to the log. When it returns, the log has the record.
-    pub(crate) fn put_in_log(
-        &mut self,
-        record: &Record<'_>,
-        except: Option<Subscriber>,
-    ) -> Result<EventId, PublishFailure> {
-        let bytes = record.data.len() + record.name.map_or(0, <[u8]>::len);
-        let max = self.settings.event_bytes_max;
-        if bytes > max {
-            let error = PublishError::TooLarge { bytes, max };
-            return Err(PublishFailure::Misuse(format!("{error} (event_bytes_max)")));
-        }
-        let began_ms = self.net.driver.refresh_now();
-        self.wait_for_log(began_ms)?;
-        let outbox = self.put_in_outbox(record, except, began_ms)?;
-        loop {
-            let (slot, wait_ms) = (self.slot, self.settings.publish_wait_ms_max);
-            let state = self.channels.outbox.as_ref().map(|outbox| outbox.state);
-            match state.and_then(|state| state.answer_of(slot, outbox)) {
-                Some(Answer::Accepted(place)) => {
-                    return Ok(EventId::new(&Ids::new(place.epoch), place.seq));
-                }
-                Some(Answer::Refused) => {
-                    let cause =
-                        "the log of the cluster does not take the event; the server's log says why";
-                    return Err(PublishFailure::Backpressure(cause.to_owned()));
-                }
-                None if self.net.driver.refresh_now() - began_ms >= wait_ms => {
-                    return Err(PublishFailure::Backpressure(format!(
-                        "the log of the cluster has not acknowledged the event; waited for publish_wait_ms_max ({wait_ms} ms). \
-                         It may have been published all the same"
-                    )));
-                }
-                None => self.pause_for_log(),
-            }
-        }
+            .is_none_or(|outbox| outbox.state.is_ready(clock::monotonic_ms()))
     }
 
-    /// Waits until the log is there; not at all when it has been gone for as long as a publisher waits.
-    fn wait_for_log(&mut self, began_ms: u64) -> Result<(), PublishFailure> {
-        let wait_ms = self.settings.publish_wait_ms_max;
-        loop {
-            let now_ms = self.net.driver.refresh_now();
-            let away_ms = match &self.channels.outbox {
-                Some(outbox) if !outbox.state.is_ready() => {
-                    outbox.state.away_ms(fermata_io::clock::monotonic_ms())
-                }
-                _ => return Ok(()),
-            };
-            if away_ms >= wait_ms || now_ms - began_ms >= wait_ms {
-                return Err(PublishFailure::Backpressure(format!(
-                    "the log of the cluster is not there for {away_ms} ms (publish_wait_ms_max is {wait_ms} ms); the event was \
-                     not published"
-                )));
-            }
-            self.pause_for_log();
+    /// Whether the bridge has said something that a handler waits for.
+    pub fn take_log_answers(&mut self) -> bool {
+        let Some(outbox) = &mut self.outbox else {
+            return false;
+        };
+        if outbox.state.has_answers(self.slot) {
+            outbox.pending.take_answers(outbox.state, self.slot);
         }
+        outbox.pending.has_news()
     }
 
+    /// Whether handlers wait for the log.
+    pub fn has_pending_publishes(&self) -> bool {
+        let outbox = self.outbox.as_ref();
+        outbox.is_some_and(|outbox| !outbox.pending.is_empty())
+    }
+
+    /// Puts a record into the outbox.
     fn put_in_outbox(
         &mut self,
         record: &Record<'_>,
         except: Option<Subscriber>,
-        began_ms: u64,
-    ) -> Result<u64, PublishFailure> {
+        ack: Ack,
+        user: u64,
+    ) -> Result<Put, PublishFailure> {
+        let Some(outbox) = &mut self.outbox else {
+            let cause = "there is no outbox";
+            return Err(PublishFailure::Backpressure(cause.to_owned()));
+        };
+        let slot = match ack {
+            Ack::Cluster => self.slot,
+            Ack::Local => NOBODY,
+        };
         let mut name = Vec::with_capacity(MARK_BYTES + record.name.map_or(0, <[u8]>::len));
-        name.extend_from_slice(&self.slot.to_le_bytes());
+        name.extend_from_slice(&slot.to_le_bytes());
         name.push(u8::from(record.name.is_some()));
         name.extend_from_slice(record.name.unwrap_or_default());
         let record = Record {
             name: Some(&name),
             ..*record
         };
-        let unix_ms = fermata_io::clock::unix_ms();
+        let put = outbox
+            .ring
+            .publish_about(&self.owner, &record, except, clock::unix_ms());
+        match put {
+            Ok(seq) => {
+                if ack == Ack::Cluster {
+                    outbox.pending.add(seq, user);
+                }
+                if outbox.ring.wake_list() & 1 << READER_SLOT != 0 {
+                    outbox.waker.wake();
+                }
+                Ok(Put::InOutbox(seq))
+            }
+            Err(error @ (PublishError::TooLarge { .. } | PublishError::ChannelName { .. })) => {
+                Err(PublishFailure::Misuse(error.to_string()))
+            }
+            Err(error) => Ok(Put::Later(error)),
+        }
+    }
+
+    /// Whether a publisher that began at a moment may go on: `Ok(false)` is later.
+    fn may_publish(&self, began_ms: u64, now_ms: u64) -> Result<bool, PublishFailure> {
+        let wait_ms = self.settings.publish_wait_ms_max;
+        let (Some(outbox), monotonic_ms) = (&self.outbox, clock::monotonic_ms()) else {
+            return Ok(true);
+        };
+        if outbox.state.is_ready(monotonic_ms) {
+            return Ok(true);
+        }
+        // Not at all when it has been gone for as long as a publisher waits.
+        let away_ms = outbox.state.away_ms(monotonic_ms);
+        if away_ms >= wait_ms || now_ms - began_ms >= wait_ms {
+            return Err(PublishFailure::Backpressure(format!(
+                "the log of the cluster is not there for {away_ms} ms (publish_wait_ms_max is {wait_ms} ms); the event was not \
+                 published"
+            )));
+        }
+        Ok(false)
+    }
+
+    fn check_room(
+        &self,
+        error: &PublishError,
+        began_ms: u64,
+        now_ms: u64,
+    ) -> Result<(), PublishFailure> {
+        let wait_ms = self.settings.publish_wait_ms_max;
+        if now_ms - began_ms < wait_ms {
+            return Ok(());
+        }
+        let cause = match error {
+            PublishError::Behind { .. } => {
+                "the outbox is full of events that the log has not taken".to_owned()
+            }
+            error => error.to_string(),
+        };
+        Err(PublishFailure::Backpressure(format!(
+            "{cause}; waited for publish_wait_ms_max ({wait_ms} ms). The event was not published"
+        )))
+    }
+
+    /// What became of a record; `None`: that is not known yet.
+    fn outcome(
+        &mut self,
+        outbox: u64,
+        began_ms: u64,
+        now_ms: u64,
+    ) -> Option<Result<EventId, PublishFailure>> {
+        let wait_ms = self.settings.publish_wait_ms_max;
+        self.take_log_answers();
+        let pending = &mut self.outbox.as_mut()?.pending;
+        let failure = match pending.take(outbox) {
+            Some(Answer::Accepted(place)) => {
+                return Some(Ok(EventId::new(&Ids::new(place.epoch), place.seq)));
+            }
+            Some(Answer::Refused) => {
+                "the log of the cluster does not take the event; the server's log says why".to_owned()
+            }
+            Some(Answer::Unknown) => {
+                "the event was too old to be sent to the log of the cluster again. It may have been published all the same"
+                    .to_owned()
+            }
+            None if now_ms - began_ms >= wait_ms => {
+                pending.forget(outbox);
+                format!(
+                    "the log of the cluster has not acknowledged the event; waited for publish_wait_ms_max ({wait_ms} ms). \
+                     It may have been published all the same"
+                )
+            }
+            None => return None,
+        };
+        Some(Err(PublishFailure::Backpressure(failure)))
+    }
+}
+
+impl<D: Driver> Worker<D> {
+    /// Begins to publish for a handler that waits. `began_ms` is when it has begun, by the worker's clock; when the answer is
+    /// there, [`crate::Event::Wake`] tells that [`Worker::next_published`] has `user`, which is not 0.
+    ///
+    /// # Errors
+    /// The event is not published.
+    pub fn begin_publish(
+        &mut self,
+        channel: &[u8],
+        message: Message<'_>,
+        except: u64,
+        (ack, user, began_ms): (Ack, u64, u64),
+    ) -> Result<Publishing, PublishFailure> {
+        if self.channels.outbox.is_none() {
+            let id = self.publish_except(channel, message, except)?;
+            return Ok(Publishing::Done(id));
+        }
+        let except = self.excepted(except);
+        let begun = self
+            .record(channel, message)
+            .and_then(|record| self.begin_in_log(&record, except, (ack, user, began_ms)));
+        match &begun {
+            Ok(Publishing::Done(_)) => self.count_published(None),
+            Ok(_) => {}
+            Err(failure) => self.count_published(Some(failure)),
+        }
+        begun
+    }
+
+    /// The next publisher whose record has an answer: its `user`.
+    pub fn next_published(&mut self) -> Option<u64> {
+        self.channels.outbox.as_mut()?.pending.next_over()
+    }
+
+    /// What became of a record whose publisher has begun at `began_ms`; `None` while that is not known.
+    ///
+    /// # Errors
+    /// The log has not taken it, or not said so in time.
+    pub fn end_publish(
+        &mut self,
+        record: u64,
+        began_ms: u64,
+    ) -> Option<Result<EventId, PublishFailure>> {
+        let now_ms = self.net.driver.refresh_now();
+        let outcome = self.channels.outcome(record, began_ms, now_ms)?;
+        self.count_published(outcome.as_ref().err());
+        Some(outcome)
+    }
+
+    /// Nobody waits for a record any more. It is published all the same.
+    pub fn forget_publish(&mut self, record: u64) {
+        if let Some(outbox) = &mut self.channels.outbox {
+            outbox.pending.forget(record);
+        }
+    }
+
+    fn begin_in_log(
+        &mut self,
+        record: &Record<'_>,
+        except: Option<Subscriber>,
+        (ack, user, began_ms): (Ack, u64, u64),
+    ) -> Result<Publishing, PublishFailure> {
+        self.check_event_size(record)?;
+        let now_ms = self.net.driver.refresh_now();
+        let channels = &mut self.channels;
+        let is_full = channels
+            .outbox
+            .as_ref()
+            .is_some_and(|outbox| outbox.pending.is_full());
+        // Who waits for nothing leaves its event in the outbox, as long as that has room.
+        if ack == Ack::Cluster && !channels.may_publish(began_ms, now_ms)? {
+            return Ok(Publishing::Later);
+        }
+        if ack == Ack::Cluster && is_full {
+            let error = PublishError::Behind { slot: READER_SLOT };
+            channels.check_room(&error, began_ms, now_ms)?;
+            return Ok(Publishing::Later);
+        }
+        match channels.put_in_outbox(record, except, ack, user)? {
+            Put::InOutbox(outbox) if ack == Ack::Cluster => Ok(Publishing::Pending(outbox)),
+            Put::InOutbox(_) => Ok(Publishing::Done(EventId::UNKNOWN)),
+            Put::Later(error) => {
+                channels.check_room(&error, began_ms, now_ms)?;
+                Ok(Publishing::Later)
+            }
+        }
+    }
+
+    /// Publishes to the log, and holds the worker until the log has the record.
+    pub(crate) fn put_in_log(
+        &mut self,
+        record: &Record<'_>,
+        except: Option<Subscriber>,
+        ack: Ack,
+    ) -> Result<EventId, PublishFailure> {
+        let began_ms = self.net.driver.refresh_now();
+        let outbox = loop {
+            match self.begin_in_log(record, except, (ack, 0, began_ms))? {
+                Publishing::Done(id) => return Ok(id),
+                Publishing::Pending(outbox) => break outbox,
+                Publishing::Later => self.pause_for_log(),
+            }
+        };
         loop {
-            let (channels, wait_ms) = (&mut self.channels, self.settings.publish_wait_ms_max);
-            let Some(outbox) = &mut channels.outbox else {
-                let cause = "there is no outbox";
-                return Err(PublishFailure::Backpressure(cause.to_owned()));
-            };
-            let error = match outbox
-                .ring
-                .publish_about(&channels.owner, &record, except, unix_ms)
-            {
-                Ok(seq) => {
-                    if outbox.ring.wake_list() & 1 << READER_SLOT != 0 {
-                        outbox.waker.wake();
-                    }
-                    return Ok(seq);
-                }
-                Err(error @ (PublishError::TooLarge { .. } | PublishError::ChannelName { .. })) => {
-                    return Err(PublishFailure::Misuse(error.to_string()));
-                }
-                Err(error) => error,
-            };
-            if self.net.driver.refresh_now() - began_ms >= wait_ms {
-                let cause = match error {
-                    PublishError::Behind { .. } => {
-                        "the outbox is full of events that the log has not taken".to_owned()
-                    }
-                    error => error.to_string(),
-                };
-                return Err(PublishFailure::Backpressure(format!(
-                    "{cause}; waited for publish_wait_ms_max ({wait_ms} ms). The event was not published"
-                )));
+            let now_ms = self.net.driver.refresh_now();
+            if let Some(outcome) = self.channels.outcome(outbox, began_ms, now_ms) {
+                return outcome;
             }
             self.pause_for_log();
         }
+    }
+
+    fn check_event_size(&self, record: &Record<'_>) -> Result<(), PublishFailure> {
+        let bytes = record.data.len() + record.name.map_or(0, <[u8]>::len);
+        let max = self.settings.event_bytes_max;
+        if bytes > max {
+            let error = PublishError::TooLarge { bytes, max };
+            return Err(PublishFailure::Misuse(format!("{error} (event_bytes_max)")));
+        }
+        Ok(())
     }
 
     /// A moment in which the bridge goes on. This worker must not be who it waits for.

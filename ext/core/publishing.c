@@ -1,0 +1,87 @@
+/* Publishing: without a cluster the event is in the ring at once; with one the fiber waits until the log has it, where PHP can
+ * wait, and elsewhere the core does. */
+#include "php_fermata.h"
+#include "fibers/fibers.h"
+
+/* Before a publish is begun again that the log had no room for. */
+#define LATER_MS 2
+
+/* For an event that the log has not acknowledged; lies on the C stack of its publisher. */
+typedef struct publish_wait {
+	fermata_fiber *fiber;
+	bool over;
+} publish_wait;
+
+/* Some events have been acknowledged or refused: whoever waits for them goes on. */
+void fermata_publishes_woken(void)
+{
+	uint64_t user;
+	while (fm_publish_next(fermata_run.worker, &user)) {
+		publish_wait *one = (publish_wait *)(uintptr_t)user;
+		one->over = true;
+		fermata_wake(one->fiber);
+	}
+}
+
+/* Begins until the log has taken the event or has said that it will not. */
+static uint32_t begin(fermata_publication *publication, uint64_t user, uint64_t began_ms, uint64_t *record, FmId *id, FmError *error)
+{
+	for (;;) {
+		if (publication->message) {
+			/* Their place may be another one after a wait. */
+			publication->event.data = fermata_message_bytes(FERMATA_FROM(fermata_message, publication->message));
+		}
+		uint32_t code = fm_publish_begin(fermata_run.worker, publication->channel, &publication->event, publication->except,
+			publication->ack, user, began_ms, record, id, error);
+		if (code != FM_OK || *record != FM_PUBLISH_LATER) {
+			return code;
+		}
+		if (fermata_wait_shielded(fm_worker_now_ms(fermata_run.worker) + LATER_MS) == FERMATA_WAIT_FAILED) {
+			return FM_GONE;
+		}
+	}
+}
+
+/* FM_GONE: an exception is pending. */
+static uint32_t publish_waiting(fermata_publication *publication, FmId *id, FmError *error)
+{
+	publish_wait one = {.fiber = fermata_run.fiber};
+	uint64_t record = 0, began_ms = fm_worker_now_ms(fermata_run.worker);
+	uint32_t code = begin(publication, (uintptr_t)&one, began_ms, &record, id, error);
+	if (code != FM_OK || !record) {
+		return code;
+	}
+	uint64_t due_ms = began_ms + fm_publish_wait_ms_max(fermata_run.worker);
+	for (;;) {
+		/* Nobody can take the event back: it is on its way to everybody. */
+		if (!one.over && fermata_wait_shielded(due_ms) == FERMATA_WAIT_FAILED) {
+			fm_publish_forget(fermata_run.worker, record);
+			return FM_GONE;
+		}
+		bool over;
+		code = fm_publish_end(fermata_run.worker, record, began_ms, &over, id, error);
+		if (over) {
+			return code;
+		}
+		due_ms = fm_worker_now_ms(fermata_run.worker) + LATER_MS;
+	}
+}
+
+bool fermata_publish(fermata_publication *publication, FmId *id)
+{
+	FmError error;
+	uint32_t code;
+	error.len = 0;
+	if (UNEXPECTED(fm_publish_waits(fermata.worker)) && !fermata_wait_obstacle()) {
+		code = publish_waiting(publication, id, &error);
+	} else {
+		code = fm_publish(fermata.worker, publication->channel, &publication->event, publication->except, publication->ack, id, &error);
+	}
+	if (EXPECTED(code == FM_OK)) {
+		return true;
+	}
+	if (!EG(exception)) {
+		fermata_throw(code, &error);
+	}
+	return false;
+}
