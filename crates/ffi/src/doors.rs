@@ -3,15 +3,15 @@
 use std::ffi::c_char;
 use std::mem::MaybeUninit;
 
-use fermata_engine::{Message, PublishFailure, Server};
-use fermata_gateway::{Doors, Opening, Update};
+use fermata_engine::{Message, PublishFailure};
+use fermata_gateway::Update;
 use fermata_pusher::channel::{Access, ChannelName};
 use fermata_pusher::socket_id::SocketId;
 use fermata_pusher::{App, auth};
 
 use crate::abi::{
-    FM_BACKPRESSURE, FM_CONFIGURATION, FM_MISUSE, FM_PROTOCOL, Failure, FmError, FmStr, NOTHING,
-    array, ask, guard, put,
+    FM_BACKPRESSURE, FM_CONFIGURATION, FM_MISUSE, FM_PROTOCOL, FmError, FmStr, NOTHING, array, ask,
+    guard, put,
 };
 use crate::server::FmServer;
 use crate::worker::FmWorker;
@@ -99,13 +99,6 @@ pub extern "C" fn fm_server_mercure(
             .set_mercure(&mercure.text())
             .map_err(|error| (FM_CONFIGURATION, format!("Fermata\\Mercure: {error}")))
     })
-}
-
-/// Checks what was said, and takes the paths.
-pub(crate) fn open(doors: Doors, server: &mut Server) -> Result<Opening, Failure> {
-    doors
-        .open(server)
-        .map_err(|error| (FM_CONFIGURATION, error.to_string()))
 }
 
 /// Signs a subscription or a user's signing in. FM_PROTOCOL when the client has named no connection or channel;

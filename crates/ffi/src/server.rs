@@ -12,7 +12,6 @@ use crate::abi::{
     FM_CONFIGURATION, FM_INTERNAL, FM_MISUSE, FmError, FmStr, NOTHING, ask, guard, put,
 };
 use crate::companion::FmCompanion;
-use crate::doors;
 use crate::grip;
 use crate::worker::FmWorker;
 
@@ -417,10 +416,11 @@ pub extern "C" fn fm_server_start(
         if front.as_ref().is_some_and(|front| !front.can_verify()) {
             server.server.warn("grip_url has no key, so requests of the edge cannot be told from others: their clients are held here");
         }
-        let opening = match server.doors.take() {
-            Some(doors) => Some(doors::open(doors, &mut server.server)?),
-            None => None,
-        };
+        let doors = server.doors.take();
+        let opening = doors.map(|doors| doors.open(&mut server.server));
+        let opening = opening
+            .transpose()
+            .map_err(|error| (FM_CONFIGURATION, error.to_string()))?;
         let started = server
             .server
             .start()
