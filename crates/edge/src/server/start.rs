@@ -106,7 +106,7 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
         route_keys,
         zmq,
         publishers: publishers::read(&settings)?,
-        meeting: stats::feed::bind(&settings)?,
+        meeting: stats::bind(&settings)?,
         questions: services::bind(&settings, &services)?,
         services,
         workers: sockjs::workers::bind(&settings)?,

@@ -22,7 +22,7 @@ use fermata_proto::{date, http1};
 use body::{Spools, Uploads};
 use files::{Compressors, Roots};
 use request::Request;
-use respond::interim::Reason;
+use respond::reason::Reason;
 use respond::streams::Streams;
 use router::Router;
 use starts::Starts;

@@ -3,21 +3,8 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use crate::error::StartError;
-use crate::pushpin::rendezvous::Meeting;
-use crate::pushpin::stats::Stats;
-use crate::settings::Settings;
-
 /// The worker itself, among those that tell; no wire has this number.
 pub(crate) const OWN: u64 = 0;
-
-/// Opens it, where several workers have something to tell.
-pub(crate) fn bind(settings: &Settings) -> Result<Option<Meeting>, StartError> {
-    if !Stats::are_wanted(settings) || settings.workers < 2 {
-        return Ok(None);
-    }
-    Meeting::bind("zmq_stats", "stats", settings).map(Some)
-}
 
 /// The wire of a worker that tells.
 #[derive(Debug)]

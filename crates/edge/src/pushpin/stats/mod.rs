@@ -11,12 +11,22 @@ use std::path::PathBuf;
 use fermata_grip::packet::Notation;
 
 use crate::client::journal::Journal;
+use crate::error::StartError;
+use crate::pushpin::rendezvous::Meeting;
 use crate::pushpin::stats::clients::{Clients, Own};
 use crate::pushpin::stats::feed::{Feed, Feeders};
 use crate::pushpin::stats::routes::RouteReports;
 use crate::pushpin::stats::tally::Tally;
 use crate::routes::figures::Counts;
 use crate::settings::Settings;
+
+/// Opens the socket on which workers tell the one with the stats socket, where several have something to tell.
+pub(crate) fn bind(settings: &Settings) -> Result<Option<Meeting>, StartError> {
+    if !Stats::are_wanted(settings) || settings.workers < 2 {
+        return Ok(None);
+    }
+    Meeting::bind("zmq_stats", "stats", settings).map(Some)
+}
 
 /// What a worker knows for the socket.
 pub(crate) struct Stats {

@@ -6,19 +6,11 @@ use fermata_proto::response;
 
 use crate::http::protocol::Protocol;
 use crate::http::respond::Gone;
+use crate::http::respond::reason::Reason;
 use crate::net::connection::Origin;
 use crate::net::index::ExchangeIndex;
 use crate::net::slab::Key;
 use crate::worker::Worker;
-
-/// A reason phrase that its program has given an answer.
-#[derive(Debug)]
-pub(crate) struct Reason {
-    /// The request that is answered.
-    handle: u64,
-    status: u16,
-    phrase: Box<[u8]>,
-}
 
 impl<D: Driver> Worker<D> {
     /// Sends `103 Early Hints` with these header lines at once (RFC 8297). False when the client would not understand them,

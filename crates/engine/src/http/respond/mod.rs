@@ -7,6 +7,7 @@ pub(crate) mod file;
 pub(crate) mod interim;
 pub(crate) mod outgoing;
 pub(crate) mod pushed;
+pub(crate) mod reason;
 pub(crate) mod refuse;
 pub(crate) mod sending;
 pub(crate) mod stream;
