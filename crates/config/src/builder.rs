@@ -89,6 +89,10 @@ impl Builder {
         let Some((index, setting)) = find(name) else {
             return Err(unknown(name, source));
         };
+        let value = match source {
+            Source::Ini => setting.kind.as_php_read(value),
+            _ => value,
+        };
         let wins = source >= self.sources[index];
         let target = if wins {
             &mut self.settings
@@ -384,6 +388,20 @@ mod tests {
             let error = environment(&[pair]).expect_err(sentence);
             assert_eq!(error.to_string(), sentence);
         }
+    }
+
+    #[test]
+    fn on_and_off_are_known_as_php_reads_them() {
+        let mut builder = Builder::new();
+        for (given, expected) in [("1", "on"), ("", "off"), ("on", "on"), ("off", "off")] {
+            builder
+                .set("compression", given, Source::Ini)
+                .expect("PHP's own spelling");
+            assert_eq!(builder.settings.compression, expected, "{given:?}");
+        }
+        assert!(builder.set("compression", "1", Source::Code).is_err());
+        assert!(builder.set("compression", "2", Source::Ini).is_err());
+        assert!(builder.set("log_level", "", Source::Ini).is_err());
     }
 
     #[test]

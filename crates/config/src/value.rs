@@ -84,6 +84,15 @@ impl Kind {
         }
     }
 
+    /// The word for what PHP makes of `on` and `off` in a file of settings when they stand without quotes: `1` and nothing.
+    pub(crate) fn as_php_read(self, text: &str) -> &str {
+        match (self, text) {
+            (Self::Choice(words), "1") if words.contains(&"on") => "on",
+            (Self::Choice(words), "") if words.contains(&"off") => "off",
+            _ => text,
+        }
+    }
+
     /// The unit of the value, empty where the type has none.
     pub fn unit(&self) -> &'static str {
         match self {
