@@ -26,7 +26,7 @@ chat: ## Build, then serve the chat at http://127.0.0.1:8000
 chat-https: ## The same at https://localhost:8443, over HTTP/2 with the development certificate
 	@scripts/setup.sh chat
 	@scripts/build-ext.sh
-	FERMATA_TLS_DEVELOPMENT=on CHAT_ORIGIN=https://localhost:8443 exec build/fermata serve --extension $(FERMATA_EXTENSION) --listen https://localhost:8443 examples/chat/server.php
+	FERMATA_HTTP2=on FERMATA_TLS_DEVELOPMENT=on CHAT_ORIGIN=https://localhost:8443 exec build/fermata serve --extension $(FERMATA_EXTENSION) --listen https://localhost:8443 examples/chat/server.php
 
 crowd: ## 10,000 held clients join the chat that `make chat` serves, for a minute; CLIENTS=1000 are fewer, CHAT=http://HOST:PORT is another
 	@scripts/build-ext.sh

@@ -166,7 +166,7 @@ settings! {
          Empty means that clients are not asked for a certificate.";
     tls_client_required: String = "on", Kind::Choice(&["on", "off"]), Some("Tls clientRequired"),
         "Whether a client without a certificate is turned away when tls_client_ca is set.";
-    http2: String = "on", Kind::Choice(&["on", "off"]), None,
+    http2: String = "off", Kind::Choice(&["on", "off"]), None,
         "Whether clients may speak HTTP/2: over TLS by ALPN, in the clear when they know beforehand (h2c).\n\
          HTTP/1.1 is spoken on the same addresses.";
     streams_per_connection_max: u16 = "100", Kind::Count { min: 1, max: 10_000, unit: "streams" }, None,

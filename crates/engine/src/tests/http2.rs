@@ -221,14 +221,8 @@ pub(super) fn check_empty(rig: &Rig) {
 }
 
 #[test]
-fn it_is_refused_where_it_is_off() {
-    let mut rig = Rig::with(
-        1,
-        Settings {
-            http2: "off".to_owned(),
-            ..settings()
-        },
-    );
+fn it_is_off_unless_it_is_asked_for() {
+    let mut rig = Rig::new(1);
     let client = rig.peer(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
     let answer = client.read();
     assert!(
