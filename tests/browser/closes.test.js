@@ -80,7 +80,7 @@ describe("event streams over HTTP/2 that are closed", { timeout: 10 * PATIENCE_M
     });
     const { holds, http2_closed: closed } = await stats();
     assert.equal(holds, CONNECTIONS * STREAMS);
-    assert.deepEqual(closed, { flood: 0, violation: 0 });
+    assert.ok(Object.values(closed).every((count) => count === 0), JSON.stringify(closed));
     const growth = residentBytes() - before;
     assert.ok(growth < GROWTH_BYTES_MAX, `${growth} bytes more`);
   });

@@ -29,6 +29,13 @@ fn wait_for_sleeping(server: &Server, client: &str, port: u16, wanted: usize) {
     });
 }
 
+/// Until `/alone` has its connection. Nothing else may connect to that server meanwhile, or it takes the number that is wanted.
+fn wait_for_found(server: &Server, port: u16) {
+    wait_until(&format!("a connection of its number at {port}"), || {
+        (text(server, &format!("/found/{port}")) == "found").then_some(())
+    });
+}
+
 fn copy(mut from: TcpStream, mut to: TcpStream) {
     let _ = io::copy(&mut from, &mut to);
     let _ = to.shutdown(Shutdown::Both);
@@ -68,6 +75,7 @@ fn a_query_that_was_left_is_stopped_at_its_own_server_and_at_no_other() {
         // At the second server the number is another client's.
         let id = text(&server, "/lent");
         let alone = ask(&server, &format!("/alone/{client}/{}/{id}", second.port));
+        wait_for_found(&server, second.port);
         wait_for_sleeping(&server, client, second.port, 1);
         text(&server, &format!("/next/{}", second.port));
         drop(left);
@@ -101,6 +109,7 @@ fn of_servers_behind_one_address_none_is_told_to_stop_what_another_does() {
     wait_for_sleeping(&server, "mysql", first.port, 1);
     let id = text(&server, "/lent");
     let alone = ask(&server, &format!("/alone/mysql/{}/{id}", second.port));
+    wait_for_found(&server, second.port);
     wait_for_sleeping(&server, "mysql", second.port, 1);
     to.store(second.port, Ordering::SeqCst);
     drop(left);

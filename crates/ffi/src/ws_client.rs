@@ -82,14 +82,14 @@ impl FmWsReceived {
 }
 
 impl FmWsOpening {
-    fn protocols(&self) -> &[FmStr] {
-        // SAFETY: C sets both fields: an array, and how many values it has.
-        unsafe { array(self.protocols, self.protocols_len) }
-    }
-
-    fn headers(&self) -> &[FmHeader] {
-        // SAFETY: as above.
-        unsafe { array(self.headers, self.headers_len) }
+    fn protocols_and_headers(&self) -> (&[FmStr], &[FmHeader]) {
+        // SAFETY: C sets both fields of each: an array, and how many values it has.
+        unsafe {
+            (
+                array(self.protocols, self.protocols_len),
+                array(self.headers, self.headers_len),
+            )
+        }
     }
 }
 
@@ -265,8 +265,9 @@ pub extern "C" fn fm_ws_client_new(
 ) -> Option<Box<FmWsClient>> {
     let mut client = None;
     guard(opening, error, |asked| {
-        let protocols: Vec<&[u8]> = asked.protocols().iter().map(FmStr::bytes).collect();
-        let headers: Vec<(&[u8], &[u8])> = asked.headers().iter().map(FmHeader::line).collect();
+        let (protocols, headers) = asked.protocols_and_headers();
+        let protocols: Vec<&[u8]> = protocols.iter().map(FmStr::bytes).collect();
+        let headers: Vec<(&[u8], &[u8])> = headers.iter().map(FmHeader::line).collect();
         check(&protocols, &headers).map_err(|message| (FM_MISUSE, message))?;
         let nonce = [fermata_io::random::u64(), fermata_io::random::u64()];
         let mut bytes = [0; opening::NONCE_BYTES];

@@ -348,8 +348,10 @@ impl Settings {
             .iter()
             .filter_map(|app| app.shared_prefix.as_deref());
         let of_apps: Vec<&str> = of_apps.collect();
-        let of_mercure = self.mercure.as_ref();
-        let of_mercure = of_mercure.and_then(|it| it.shared_prefix.as_deref());
+        let of_mercure = match &self.mercure {
+            Some(mercure) => mercure.own_prefix(),
+            None => None,
+        };
         let wrong = |prefix: &str, cause: &str| {
             let prefix = prefix.escape_debug();
             Err(SettingsError::new(format!(
@@ -375,6 +377,10 @@ impl Settings {
             let is_nested = |other: &&str| other.starts_with(prefix) || prefix.starts_with(*other);
             if of_apps[..at].iter().any(is_nested) {
                 return wrong(prefix, "it begins as that of another application");
+            }
+            // The same one is shared; one within the other would tell private channels as public topics, or the reverse.
+            if of_mercure.is_some_and(|other| other != *prefix && is_nested(&other)) {
+                return wrong(prefix, "it and Mercure's begin alike and are not the same");
             }
         }
         Ok(())

@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 
 const ROOT = resolve(dirname(fileURLToPath(import.meta.url)), "../../..");
 const START_TIMEOUT_MS = 20_000;
-const STOP_TIMEOUT_MS = 15_000;
+const STOP_TIMEOUT_MS = 60_000;
 const LOG_LINES_MAX = 400;
 
 /** Every server a test left running when it failed; ended with the process. */

@@ -53,6 +53,8 @@ impl Edge {
         let (place, now_ms) = (talk.place(), self.worker.now_ms());
         if let Some(wire) = self.carriers.with_room(&place) {
             self.enter_carrier(talk, target, wire)?;
+            // One that has come in while it waited to open its own does not open it any more.
+            self.end_opening(talk);
             return Ok(true);
         }
         if self.carriers.is_http1(&place, now_ms) {

@@ -266,6 +266,16 @@ const SAID_TO_OTHERS: &[(&str, &str, &str)] = &[
     ),
     (
         "engine/admin/stats/table.rs",
+        "streams_per_address_max",
+        "figures of HTTP/2, whose settings the edge takes from the environment",
+    ),
+    (
+        "engine/net/http2/receive.rs",
+        "streams_per_address_max",
+        "as above",
+    ),
+    (
+        "engine/admin/stats/table.rs",
         "proxy_headers",
         "figures of a server behind a proxy",
     ),

@@ -11,8 +11,12 @@ use crate::upstream::response::{Head, Said, cleaned, length_of};
 /// What a target may send of one response before its client has taken it.
 const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
 
-/// The same of all responses on a connection.
-const CONNECTION_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
+/// The same of all responses on a connection, in windows of a stream for each request that it may carry. It is given back when
+/// half of it is used: with less than two, clients that take nothing could keep the others from ever using that much.
+const STREAM_WINDOWS_OF_CONNECTION: u64 = 2;
+
+/// The largest window that there is (RFC 9113, section 6.9.1).
+const WINDOW_BYTES_MAX: u32 = (1 << 31) - 1;
 
 /// A response's head, as large as one over HTTP/1 may be.
 const HEAD_BYTES_MAX: u32 = 64 * 1024;
@@ -106,12 +110,16 @@ pub(crate) struct Carriers {
 
 impl Carriers {
     pub fn new(streams_max: u64) -> Self {
+        let connection_window_bytes =
+            streams_max * STREAM_WINDOWS_OF_CONNECTION * u64::from(STREAM_WINDOW_BYTES);
         Self {
             limits: Limits {
                 header_list_bytes_max: HEAD_BYTES_MAX,
                 headers_count_max: HEADERS_COUNT_MAX,
                 stream_window_bytes: STREAM_WINDOW_BYTES,
-                connection_window_bytes: CONNECTION_WINDOW_BYTES,
+                connection_window_bytes: u32::try_from(connection_window_bytes)
+                    .unwrap_or(u32::MAX)
+                    .min(WINDOW_BYTES_MAX),
                 // A request that the target does not take runs out of its own time.
                 write_timeout_ms: u32::MAX,
                 resets: CONTROL_FRAMES,

@@ -240,6 +240,13 @@ impl MercureSettings {
         Ok(())
     }
 
+    /// What stands in front of the channels that it shares with others, where it is said here.
+    // Not inlined: what is read of it while there is no Mercure would be memory that nothing was written to.
+    #[inline(never)]
+    pub(crate) fn own_prefix(&self) -> Option<&str> {
+        self.shared_prefix.as_deref()
+    }
+
     /// Checks what belongs together. `has_program`: a program publishes, and needs no token for that.
     pub(crate) fn check(&self, has_program: bool) -> Result<(), SettingsError> {
         if self.pusher_app.is_some() && self.shared_prefix.is_some() {

@@ -9,6 +9,8 @@ use crate::names;
 
 /// In front of the name of a channel whose topic has private updates.
 const PRIVATE: &str = "private-";
+/// In front of names that members, one user, or the holders of a key may read.
+const GUARDED: [&str; 3] = ["presence-", "#server-to-user-", "private-encrypted-"];
 
 /// Which channels these are.
 #[derive(Clone, Debug)]
@@ -46,7 +48,11 @@ impl Shared {
             Ok(Access::Public) => !is_private,
             Ok(Access::Private) => is_private,
             Ok(_) => false,
-            Err(_) => self.has_any_topic && (is_private || !topic.starts_with(PRIVATE)),
+            Err(_) => {
+                self.has_any_topic
+                    && (is_private || !topic.starts_with(PRIVATE))
+                    && !is_guarded(&channel)
+            }
         };
         let ring_name = format!("{}{channel}", self.prefix);
         // Topics may be longer than names of channels.
@@ -61,7 +67,7 @@ impl Shared {
             Ok(Access::Private) => Some((channel.strip_prefix(PRIVATE)?, true)),
             Ok(_) => None,
             // The names that no channel of Pusher's has say in the same way who may read.
-            Err(_) if self.has_any_topic && !channel.is_empty() => Some(
+            Err(_) if self.has_any_topic && !channel.is_empty() && !is_guarded(channel) => Some(
                 channel
                     .strip_prefix(PRIVATE)
                     .map_or((channel, false), |topic| (topic, true)),
@@ -69,6 +75,11 @@ impl Shared {
             Err(_) => None,
         }
     }
+}
+
+/// Whether the beginning of a name says that members or one user alone may read it, although it is no name of Pusher's.
+fn is_guarded(channel: &str) -> bool {
+    GUARDED.iter().any(|it| channel.starts_with(it))
 }
 
 #[cfg(test)]
@@ -104,12 +115,22 @@ mod tests {
                 "private-news",
                 "private-https://x",
                 "presence-room",
+                "presence-room/1",
                 "#server-to-user-1",
+                "#server-to-user-é",
+                "private-encrypted-a/1",
                 &long,
             ] {
                 assert_eq!(shared.channel_of(topic, false), None, "{topic}");
             }
-            for channel in ["live.presence-room", "live.private-encrypted-a", "news"] {
+            for channel in [
+                "live.presence-room",
+                "live.presence-room/1",
+                "live.#server-to-user-é",
+                "live.private-encrypted-a",
+                "live.private-encrypted-a/1",
+                "news",
+            ] {
                 assert_eq!(shared.topic_of(channel), None, "{channel}");
             }
         }

@@ -284,7 +284,8 @@ fn answer_words(queue: &[AtomicU64], number: u64) -> &[AtomicU64] {
 #[derive(Default)]
 pub(crate) struct Pending {
     records: HashMap<u64, Waiting>,
-    /// Those that were answered and have not been told of, by what their publishers gave.
+    /// Those that were answered and have not been told of; some may have been taken or forgotten meanwhile. Who waits for one
+    /// is read from its record alone: what a publisher gave may be an address, and means nothing once that has gone on.
     over: VecDeque<u64>,
 }
 
@@ -315,19 +316,24 @@ impl Pending {
                 && waiting.answer.replace(answer).is_none()
                 && waiting.user != 0
             {
-                self.over.push_back(waiting.user);
+                self.over.push_back(outbox);
             }
         }
     }
 
-    /// Whether somebody is to be told.
+    /// Whether somebody may have to be told, which [`Pending::next_over`] knows.
     pub fn has_news(&self) -> bool {
         !self.over.is_empty()
     }
 
-    /// The next that has an answer.
+    /// Who waits for the next that has an answer.
     pub fn next_over(&mut self) -> Option<u64> {
-        self.over.pop_front()
+        loop {
+            let outbox = self.over.pop_front()?;
+            if let Some(waiting) = self.records.get(&outbox) {
+                return Some(waiting.user);
+            }
+        }
     }
 
     /// What became of a record, once.
@@ -339,9 +345,7 @@ impl Pending {
 
     /// Nobody waits for it any more.
     pub fn forget(&mut self, outbox: u64) {
-        if let Some(waiting) = self.records.remove(&outbox) {
-            self.over.retain(|user| *user != waiting.user);
-        }
+        self.records.remove(&outbox);
     }
 }
 
@@ -414,5 +418,19 @@ mod tests {
             (pending.take(1), pending.take(2)),
             (None, Some(Answer::Refused))
         );
+    }
+
+    #[test]
+    fn nobody_is_told_of_a_record_that_is_taken_or_forgotten_already() {
+        let (state, mut pending) = (state(), Pending::default());
+        for number in [1, 2, 3] {
+            pending.add(number, number + 10);
+            state.answer(1, number, Answer::Refused);
+        }
+        pending.take_answers(state, 1);
+        assert_eq!(pending.take(1), Some(Answer::Refused));
+        pending.forget(2);
+        assert_eq!((pending.next_over(), pending.next_over()), (Some(13), None));
+        assert!(!pending.has_news());
     }
 }
