@@ -418,12 +418,14 @@ static void globals_locate(void)
 	fermata_globals.used = table->nNumUsed;
 	fermata_globals.elements = table->nNumOfElements;
 	fermata_globals.last = table->nNumUsed ? table->arData[table->nNumUsed - 1].key : NULL;
-	fermata_globals.len = 0;
 	for (uint32_t i = 0; i < FERMATA_SUPERGLOBALS; i++) {
 		zval *value = global_find(i);
 		if (value && !Z_ISUNDEF(fermata_globals.start[i])) {
-			fermata_globals.at[fermata_globals.len] = &Z_ARR_P(value);
-			fermata_globals.arrays[fermata_globals.len++] = Z_ARR(fermata_globals.start[i]);
+			fermata_globals.at[i] = &Z_ARR_P(value);
+			fermata_globals.arrays[i] = Z_ARR(fermata_globals.start[i]);
+		} else {
+			fermata_globals.at[i] = &fermata_globals.arrays[i];
+			fermata_globals.arrays[i] = NULL;
 		}
 	}
 }

@@ -18,9 +18,9 @@ typedef struct fermata_superglobals {
 	const Bucket *table;
 	uint32_t used, elements;
 	const zend_string *last;
-	uint32_t len; /* of those that were arrays: */
+	/* Of those that were arrays; the others point to themselves, so the loop always has one length. */
 	zend_array *const *at[FERMATA_SUPERGLOBALS];
-	const zend_array *arrays[FERMATA_SUPERGLOBALS];
+	zend_array *arrays[FERMATA_SUPERGLOBALS];
 } fermata_superglobals;
 extern fermata_superglobals fermata_globals;
 
@@ -47,7 +47,8 @@ static zend_always_inline bool fermata_globals_differ(void)
 			|| table->arData[table->nNumUsed - 1].key != fermata_globals.last)) {
 		return fermata_globals_compare();
 	}
-	for (uint32_t i = 0; i < fermata_globals.len; i++) {
+#pragma GCC unroll 8
+	for (uint32_t i = 0; i < FERMATA_SUPERGLOBALS; i++) {
 		if (UNEXPECTED(*fermata_globals.at[i] != fermata_globals.arrays[i])) {
 			return fermata_globals_compare();
 		}
