@@ -84,9 +84,12 @@ pub struct Member {
 
 /// Checks a channel's name: 1 to 255 bytes of UTF-8 without control characters.
 pub fn check_channel(name: &[u8]) -> Result<(), String> {
-    // Nearly every name is short printable ASCII, which this decides without decoding it.
-    let is_plain = name.iter().all(|byte| (0x20..0x7f).contains(byte));
-    if is_plain && !name.is_empty() && name.len() <= fermata_hub::CHANNEL_BYTES_MAX {
+    // Nearly every name is short printable ASCII, which this decides without decoding it, sixteen bytes at a time.
+    let is_plain = |plain, byte: &u8| plain & (0x20..0x7f).contains(byte);
+    if name.iter().fold(true, is_plain)
+        && !name.is_empty()
+        && name.len() <= fermata_hub::CHANNEL_BYTES_MAX
+    {
         return Ok(());
     }
     let cause = match std::str::from_utf8(name) {

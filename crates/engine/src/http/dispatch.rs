@@ -213,5 +213,8 @@ impl<D: Driver> Worker<D> {
 
 /// Whether a path that was percent-decoded is UTF-8 without control characters.
 fn is_text(path: &[u8]) -> bool {
-    std::str::from_utf8(path).is_ok() && !path.iter().any(u8::is_ascii_control)
+    // Nearly every path is printable ASCII, which is seen sixteen bytes at a time.
+    let is_plain = |plain, byte: &u8| plain & (0x20..0x7f).contains(byte);
+    path.iter().fold(true, is_plain)
+        || std::str::from_utf8(path).is_ok() && !path.iter().any(u8::is_ascii_control)
 }
