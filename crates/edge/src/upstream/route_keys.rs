@@ -111,7 +111,7 @@ mod tests {
         let count = 2 * OLD_KEYS_MAX;
         std::fs::write(folder.join("key"), "616263").expect("a file");
         let lines: Vec<String> = (0..count)
-            .map(|at| format!("h{at},sig_key=file:.{}key b:1", "/".repeat(at + 1)))
+            .map(|at| format!("h{at},sig_key=file:{}key b:1", "./".repeat(at)))
             .collect();
         let (routes, _) = Routes::read(&lines.join("\n"), |_| Ok(()));
         let (mut keys, problems) = RouteKeys::read(&routes, folder.clone());
