@@ -11,7 +11,7 @@ export FERMATA_EXTENSION := $(CURDIR)/build/fermata.so
 CARGO_TEST := cargo test --locked --quiet --no-fail-fast
 
 .DEFAULT_GOAL := all
-.PHONY: all site chat chat-https crowd test release lint bench bench-chat bench-json bench-files bench-fibers bench-restart bench-counts bench-edge bench-held bench-http2 bench-million bench-million-edge bench-websocket soak soak-edge soak-isolation soak-leaving soak-trust soak-trust-valgrind attack clean help setup generate test-rust test-phpt test-docs \
+.PHONY: all site chat chat-https crowd test release lint bench bench-chat bench-json bench-files bench-fibers bench-floor bench-restart bench-counts bench-edge bench-held bench-http2 bench-million bench-million-edge bench-websocket chaos soak soak-edge soak-isolation soak-leaving soak-trust soak-trust-valgrind attack clean help setup generate test-rust test-phpt test-docs \
 	test-server test-io test-loom test-php84 test-php85 test-versions test-release test-systemd test-scripts test-chat test-browser test-wordpress test-mediawiki test-bench test-generated test-leak test-revolt test-http2 test-php test-editor test-frameworks test-monitoring fuzz
 
 all: ## Build build/fermata.so and build/fermata
@@ -26,7 +26,7 @@ chat: ## Build, then serve the chat at http://127.0.0.1:8000
 chat-https: ## The same at https://localhost:8443, over HTTP/2 with the development certificate
 	@scripts/setup.sh chat
 	@scripts/build-ext.sh
-	FERMATA_HTTP2=on FERMATA_TLS_DEVELOPMENT=on CHAT_ORIGIN=https://localhost:8443 exec build/fermata serve --extension $(FERMATA_EXTENSION) --listen https://localhost:8443 examples/chat/server.php
+	FERMATA_TLS_DEVELOPMENT=on CHAT_ORIGIN=https://localhost:8443 exec build/fermata serve --extension $(FERMATA_EXTENSION) --listen https://localhost:8443 examples/chat/server.php
 
 crowd: ## 10,000 held clients join the chat that `make chat` serves, for a minute; CLIENTS=1000 are fewer, CHAT=http://HOST:PORT is another
 	@scripts/build-ext.sh
@@ -93,6 +93,11 @@ bench-million: ## Hold a million clients, both ends on this machine; under ten m
 	@scripts/build-ext.sh
 	python3 -m bench million
 
+bench-floor: ## What held clients cost beside bare system calls, 100,000 of them in five rounds; fifteen minutes, as root
+	@scripts/setup.sh bench
+	@scripts/build-ext.sh
+	python3 -m bench floor
+
 bench-million-edge: ## The same through the edge, PHP-FPM answering each client; under ten minutes
 	@scripts/setup.sh bench
 	@scripts/build-ext.sh
@@ -125,6 +130,11 @@ soak-isolation: all ## 100,000 mixed requests to each framework, nothing of one 
 soak-trust-valgrind: all ## Handlers that are made up, under memcheck, for SECONDS=60
 	FERMATA_TEST_VALGRIND=1 FERMATA_TEST_DEADLINE_S=600 FERMATA_TEST_SECONDS=$(or $(SECONDS),60) $(if $(SEED),FERMATA_TEST_SEED=$(SEED)) \
 		cargo test --locked -p fermata-tests --test trust -- --nocapture programs_that_are_made_up
+
+chaos: ## Servers, workers, bridges and the log of a cluster killed and stopped at random for ten minutes, each event once and in order; SECONDS=60 is shorter, SEED=1 repeats
+	@scripts/setup.sh test
+	@scripts/build-ext.sh
+	python3 -m bench chaos $(if $(SECONDS),--duration-s $(SECONDS)) $(if $(SEED),--seed $(SEED))
 
 attack: ## Slow clients by the thousand, full disks, too few descriptors, resets, a million requests; as root
 	@scripts/setup.sh bench
@@ -186,8 +196,9 @@ test-monitoring: all ## Alerts, dashboard and log rotation of packaging/, agains
 test-systemd: all ## The unit of docs/deploy.md, checked and run under a systemd of its own; as root
 	scripts/test-systemd.sh
 
-test-scripts: ## Tests of the scripts that set a machine up
+test-scripts: all ## Tests of the scripts that set a machine up, and that run PHP's own tests
 	scripts/test-setup.sh
+	scripts/test-php-phpt.sh
 
 test-chat: ## PHPUnit tests of the chat
 	$(PHP) "$$(command -v phpunit)" --do-not-cache-result --bootstrap examples/chat/tests/autoload.php examples/chat/tests
@@ -227,6 +238,8 @@ test-bench: all ## A quick run of the benchmark, to see that it still works
 	python3 -m bench held --quick
 	python3 -m bench edge --quick
 	python3 -m bench http2 --quick
+	python3 -m bench floor --quick
+	python3 -m bench hub --quick --peers
 	python3 -m bench million --quick
 	python3 -m bench million --quick --server edge
 	python3 -m bench soak --quick --out build/bench/quick

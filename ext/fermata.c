@@ -21,7 +21,6 @@
 #include "zend_exceptions.h"
 #include "zend_interfaces.h"
 #include "zend_observer.h"
-#include "zend_smart_str.h"
 #include "fermata_arginfo.h"
 
 #define INI_NAME_BYTES_MAX 128
@@ -32,7 +31,7 @@ fermata_strings fermata_known;
 
 zend_class_entry *fermata_ce_server, *fermata_ce_limits, *fermata_ce_history, *fermata_ce_log;
 zend_class_entry *fermata_ce_access_log, *fermata_ce_access_log_format;
-zend_class_entry *fermata_ce_tls, *fermata_ce_tls_version, *fermata_ce_client_certificate;
+zend_class_entry *fermata_ce_tls, *fermata_ce_tls_version, *fermata_ce_client_certificate, *fermata_ce_trace;
 zend_class_entry *fermata_ce_log_format, *fermata_ce_log_level, *fermata_ce_slow_policy, *fermata_ce_ack, *fermata_ce_same_site;
 zend_class_entry *fermata_ce_uploaded_file, *fermata_ce_upload_failed;
 zend_class_entry *fermata_ce_routes, *fermata_ce_next;
@@ -150,6 +149,7 @@ static void register_classes(void)
 	fermata_ce_tls = register_class_Fermata_Tls();
 	fermata_ce_tls_version = register_class_Fermata_TlsVersion();
 	fermata_ce_client_certificate = register_class_Fermata_ClientCertificate();
+	fermata_ce_trace = register_class_Fermata_Trace();
 	fermata_ce_log_format = register_class_Fermata_LogFormat();
 	fermata_ce_log_level = register_class_Fermata_LogLevel();
 	fermata_ce_slow_policy = register_class_Fermata_SlowPolicy();
@@ -157,6 +157,7 @@ static void register_classes(void)
 	fermata_ce_same_site = register_class_Fermata_SameSite();
 	fermata_ce_request = register_class_Fermata_Request();
 	fermata_request_init();
+	fermata_globals_init();
 	fermata_ce_response = register_class_Fermata_Response();
 	fermata_response_init();
 	fermata_ce_event_sink = register_class_Fermata_EventSink();
@@ -234,6 +235,7 @@ PHP_MINIT_FUNCTION(fermata)
 	register_settings(type, module_number);
 	register_strings();
 	register_classes();
+	fermata_guards_init();
 	zend_observer_error_register(fermata_error_seen);
 	pthread_atfork(NULL, NULL, forked);
 	return SUCCESS;
@@ -308,27 +310,14 @@ static void print_features(void)
 	}
 }
 
-/* Keys are for nobody who may see phpinfo(): what follows key= or verify-key= becomes ***, and so does what stands before the host
- * in a URL. The caller frees. */
-static char *without_keys(const char *value)
+/* Without secrets, which are for nobody who may see phpinfo(). The caller frees. */
+static char *masked(const char *value)
 {
-	smart_str text = {0};
-	while (*value) {
-		const char *key = strstr(value, "key="), *host = strstr(value, "//");
-		bool is_key = key && (!host || key < host);
-		const char *next = is_key ? key : host;
-		size_t len = next ? (size_t)(next - value) + strlen(is_key ? "key=" : "//") : strlen(value);
-		smart_str_appendl(&text, value, len);
-		value += len;
-		size_t secret = strcspn(value, is_key ? "& \t\r\n" : "@/? \t\r\n");
-		if (next && (is_key || value[secret] == '@')) {
-			smart_str_appends(&text, "***");
-			value += secret;
-		}
-	}
-	smart_str_0(&text);
-	char *copy = estrdup(text.s ? ZSTR_VAL(text.s) : "");
-	smart_str_free(&text);
+	FmStr text = {value, strlen(value)};
+	size_t len = fm_mask_secrets(text, NULL, 0);
+	char *copy = emalloc(len + 1);
+	fm_mask_secrets(text, copy, len);
+	copy[len] = 0;
 	return copy;
 }
 
@@ -341,7 +330,7 @@ static void print_settings(void)
 			bool is_default = !value || (strlen(value) == fallback.len && memcmp(value, fallback.ptr, fallback.len) == 0);
 			source = is_default ? "default" : "ini";
 		}
-		char *shown = without_keys(value && *value ? value : "(none)");
+		char *shown = masked(value && *value ? value : "(none)");
 		print_row(name, shown, source);
 		efree(shown);
 	}

@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: 33c8a5f9c2ce286723def70791c5aa91a3c3b4e9 */
+ * Stub hash: f98636f1061f7c9b185f59defd2b523f19afd072 */
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_Fermata_delay, 0, 1, IS_VOID, 0)
 	ZEND_ARG_TYPE_INFO(0, seconds, IS_DOUBLE, 0)
@@ -192,6 +192,9 @@ ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Mercure___construct, 0, 0, 0)
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, templatesMax, IS_LONG, 1, "null")
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, subscribersMax, IS_LONG, 1, "null")
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, sharedPrefix, IS_STRING, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, version, IS_STRING, 0, "\'0.x\'")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, resourceIdentifier, IS_STRING, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, issuer, IS_STRING, 1, "null")
 ZEND_END_ARG_INFO()
 
 ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Jobs___construct, 0, 0, 0)
@@ -323,6 +326,8 @@ ZEND_END_ARG_INFO()
 
 #define arginfo_class_Fermata_ClientCertificate___construct arginfo_class_Fermata_Jobs___construct
 
+#define arginfo_class_Fermata_Trace___construct arginfo_class_Fermata_Jobs___construct
+
 #define arginfo_class_Fermata_Request___construct arginfo_class_Fermata_Jobs___construct
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Request_method, 0, 0, IS_STRING, 0)
@@ -411,6 +416,9 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Request_earlyHints
 ZEND_END_ARG_INFO()
 
 ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Request_clientCertificate, 0, 0, Fermata\\ClientCertificate, 1)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Request_trace, 0, 0, Fermata\\Trace, 1)
 ZEND_END_ARG_INFO()
 
 #define arginfo_class_Fermata_UploadedFile___construct arginfo_class_Fermata_Jobs___construct
@@ -1126,6 +1134,7 @@ ZEND_METHOD(Fermata_AccessLog, __construct);
 ZEND_METHOD(Fermata_Tls, __construct);
 ZEND_METHOD(Fermata_Tls, development);
 ZEND_METHOD(Fermata_ClientCertificate, __construct);
+ZEND_METHOD(Fermata_Trace, __construct);
 ZEND_METHOD(Fermata_Request, __construct);
 ZEND_METHOD(Fermata_Request, method);
 ZEND_METHOD(Fermata_Request, path);
@@ -1158,6 +1167,7 @@ ZEND_METHOD(Fermata_Request, serverParams);
 ZEND_METHOD(Fermata_Request, fillGlobals);
 ZEND_METHOD(Fermata_Request, earlyHints);
 ZEND_METHOD(Fermata_Request, clientCertificate);
+ZEND_METHOD(Fermata_Request, trace);
 ZEND_METHOD(Fermata_UploadedFile, __construct);
 ZEND_METHOD(Fermata_UploadedFile, moveTo);
 ZEND_METHOD(Fermata_UploadedFile, contents);
@@ -1485,6 +1495,12 @@ static const zend_function_entry class_Fermata_ClientCertificate_methods[] = {
 };
 
 
+static const zend_function_entry class_Fermata_Trace_methods[] = {
+	ZEND_ME(Fermata_Trace, __construct, arginfo_class_Fermata_Trace___construct, ZEND_ACC_PRIVATE)
+	ZEND_FE_END
+};
+
+
 static const zend_function_entry class_Fermata_LogFormat_methods[] = {
 	ZEND_FE_END
 };
@@ -1548,6 +1564,7 @@ static const zend_function_entry class_Fermata_Request_methods[] = {
 	ZEND_ME(Fermata_Request, fillGlobals, arginfo_class_Fermata_Request_fillGlobals, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, earlyHints, arginfo_class_Fermata_Request_earlyHints, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, clientCertificate, arginfo_class_Fermata_Request_clientCertificate, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Request, trace, arginfo_class_Fermata_Request_trace, ZEND_ACC_PUBLIC)
 	ZEND_FE_END
 };
 
@@ -2408,6 +2425,41 @@ static zend_class_entry *register_class_Fermata_ClientCertificate(void)
 	zend_string *property_pem_name = zend_string_init("pem", sizeof("pem") - 1, 1);
 	zend_declare_typed_property(class_entry, property_pem_name, &property_pem_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_STRING));
 	zend_string_release(property_pem_name);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Trace(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata", "Trace", class_Fermata_Trace_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE|ZEND_ACC_READONLY_CLASS;
+
+	zval property_traceId_default_value;
+	ZVAL_UNDEF(&property_traceId_default_value);
+	zend_string *property_traceId_name = zend_string_init("traceId", sizeof("traceId") - 1, 1);
+	zend_declare_typed_property(class_entry, property_traceId_name, &property_traceId_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_STRING));
+	zend_string_release(property_traceId_name);
+
+	zval property_parentId_default_value;
+	ZVAL_UNDEF(&property_parentId_default_value);
+	zend_string *property_parentId_name = zend_string_init("parentId", sizeof("parentId") - 1, 1);
+	zend_declare_typed_property(class_entry, property_parentId_name, &property_parentId_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_STRING));
+	zend_string_release(property_parentId_name);
+
+	zval property_isSampled_default_value;
+	ZVAL_UNDEF(&property_isSampled_default_value);
+	zend_string *property_isSampled_name = zend_string_init("isSampled", sizeof("isSampled") - 1, 1);
+	zend_declare_typed_property(class_entry, property_isSampled_name, &property_isSampled_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_BOOL));
+	zend_string_release(property_isSampled_name);
+
+	zval property_state_default_value;
+	ZVAL_UNDEF(&property_state_default_value);
+	zend_string *property_state_name = zend_string_init("state", sizeof("state") - 1, 1);
+	zend_declare_typed_property(class_entry, property_state_name, &property_state_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_STRING));
+	zend_string_release(property_state_name);
 
 	return class_entry;
 }

@@ -1145,6 +1145,24 @@ typedef struct FmId {
 } FmId;
 
 /**
+ * What the value of a `traceparent` header says; its strings are parts of that value.
+ */
+typedef struct FmTraceParent {
+  /**
+   * The trace: 32 digits.
+   */
+  struct FmStr trace_id;
+  /**
+   * The sender's span: 16 digits.
+   */
+  struct FmStr parent_id;
+  /**
+   * Whether the sender may have recorded it.
+   */
+  bool is_sampled;
+} FmTraceParent;
+
+/**
  * How `fm_server_static` serves files.
  */
 typedef struct FmStatic {
@@ -2145,6 +2163,11 @@ bool fm_request_header_at(struct FmWorker *worker,
                           struct FmStr *value);
 
 /**
+ * Reads the value of a `traceparent` header. False when it is malformed.
+ */
+bool fm_trace_parent(struct FmStr value, struct FmTraceParent *parent);
+
+/**
  * What the route's `{name}` has matched, percent-decoded. False when the pattern has no such name.
  */
 bool fm_request_route(struct FmWorker *worker,
@@ -2225,6 +2248,17 @@ bool fm_setting_at(size_t index,
                    struct FmStr *name,
                    struct FmStr *default_value,
                    struct FmStr *doc);
+
+/**
+ * `text` with `***` in place of its secrets, as the log has it: the number of its bytes. They are in `place` if it has room
+ * for so many.
+ *
+ * # Safety
+ * `place` is NULL or valid for writing `len` bytes.
+ */
+size_t fm_mask_secrets(struct FmStr text,
+                       char *place,
+                       size_t len);
 
 /**
  * A server without routes; NULL only after a panic.

@@ -27,7 +27,7 @@ extern fermata_state fermata;
 
 /* Class entries, set once at MINIT. */
 extern zend_class_entry *fermata_ce_server, *fermata_ce_limits, *fermata_ce_history, *fermata_ce_log;
-extern zend_class_entry *fermata_ce_tls, *fermata_ce_tls_version, *fermata_ce_client_certificate;
+extern zend_class_entry *fermata_ce_tls, *fermata_ce_tls_version, *fermata_ce_client_certificate, *fermata_ce_trace;
 extern zend_class_entry *fermata_ce_access_log, *fermata_ce_access_log_format;
 extern zend_class_entry *fermata_ce_log_format, *fermata_ce_log_level, *fermata_ce_slow_policy, *fermata_ce_ack, *fermata_ce_same_site;
 extern zend_class_entry *fermata_ce_uploaded_file, *fermata_ce_upload_failed;

@@ -5,8 +5,21 @@
 #ifndef FERMATA_VERSIONS_H
 #define FERMATA_VERSIONS_H
 
+#ifdef ZEND_SMART_STR_H
+# error "include versions.h before zend_smart_str.h"
+#endif
+
+/* Updates of November 2026 (8.2.36 and later of each version): what the header expands in an extension calls two functions that
+ * earlier updates do not have, and a library that names them is not loaded there. Ours have their place, in core/strings.c. */
+#define smart_str_ferealloc fermata_smart_str_ferealloc
+#define smart_str_frealloc fermata_smart_str_frealloc
+
 #include "php.h"
 #include "zend_fibers.h"
+#include "zend_smart_str.h"
+
+ZEND_API bool ZEND_FASTCALL fermata_smart_str_ferealloc(smart_str *str, size_t len, bool fallible);
+ZEND_API bool ZEND_FASTCALL fermata_smart_str_frealloc(smart_str *str, size_t len, bool fallible);
 
 #if PHP_VERSION_ID < 80200
 # error "Fermata needs PHP 8.2 or newer"

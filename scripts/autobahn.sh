@@ -94,7 +94,7 @@ for side in "${sides[@]}"; do
     if [ "$side" != client ]; then
         io=epoll
         [ "$side" != server-io_uring ] || io=io_uring
-        FERMATA_LISTEN=http://127.0.0.1:0 FERMATA_HTTP2=on FERMATA_IO=$io "$php" -n -d "extension=$extension" tests/conformance/echo.php >"$log" 2>&1 &
+        FERMATA_LISTEN=http://127.0.0.1:0 FERMATA_IO=$io "$php" -n -d "extension=$extension" tests/conformance/echo.php >"$log" 2>&1 &
         started=$!
         address=$(wait_for "$log" '127\.0\.0\.1:[0-9]+')
         if [ "$side" = server-http2 ]; then

@@ -35,6 +35,9 @@ else
 fi
 
 mkdir -p "$work"
+# Two builds in one folder would configure and link over each other; the second waits.
+exec 9>"$build/.lock"
+flock 9
 if [ -z "$ready_core" ]; then
     cargo build --release --locked -p fermata-ffi -p fermata-cli
     cmp -s "$CARGO_TARGET_DIR/release/fermata" "$build/fermata" ||

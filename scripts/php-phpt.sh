@@ -6,7 +6,7 @@
 # CHECKOUT is a checkout of php-src, best of the version that PHP is; FOLDER is one in it, such as ext/standard/tests/file.
 # A test runs three times: without hooks; with all of them on, in a script (--outside: only that); and with all on in a
 # task of a server, where functions wait (--inside: only that). Tests that fail everywhere count when what they print is
-# different. Some differ by numbers of resources, and inside by what they ask for: who includes them, names of global
+# different; one that took too long is ended and named. Some differ by numbers of resources, and inside by what they ask for: who includes them, names of global
 # variables, their shutdown functions, exit, children that they fork. Tests of curl and ftp start servers: for --outside.
 #
 # FERMATA_EXTENSION names the extension (default build/fermata.so), PHP the php command, EXTENSIONS those to load besides,
@@ -107,15 +107,28 @@ PHP
 # A test that does not end is ended with all that it has begun: run-tests.php kills the process it has started, and those that
 # were forked from it would go on, and hold the pipes that it reads from.
 limited=$work/php-limited
+seconds_max=${TEST_SECONDS_MAX:-30}
+: >"$work/ended.txt"
 cat >"$limited" <<WRAPPER
 #!/bin/sh
 # In the background the shell would take standard input away.
 exec 3<&0
-timeout --signal=KILL ${TEST_SECONDS_MAX:-30} "$php" "\$@" <&3 3<&- &
+began=\$(date +%s)
+timeout --signal=KILL $seconds_max "$php" "\$@" <&3 3<&- &
 group=\$!
 wait \$group
 status=\$?
 kill -9 "-\$group" 2>/dev/null
+# One may also have killed itself.
+if [ \$status -eq 137 ] && [ \$((\$(date +%s) - began)) -ge $seconds_max ]; then
+    before= file=
+    for argument in "\$@"; do
+        [ "\$before" != -f ] || file=\$argument
+        before=\$argument
+    done
+    file=\${file#"$work/now/"}
+    echo "\$FERMATA_PHPT_MODE: \${file%.php}.phpt was ended after $seconds_max s" >>"$work/ended.txt"
+fi
 exit \$status
 WRAPPER
 chmod +x "$limited"
@@ -128,7 +141,7 @@ run() {
     # A group of its own, so that servers which tests have started can be ended with it.
     # shellcheck disable=SC2016 # the dollar signs are for the inner shell
     setsid bash -c 'cd "$1" && shift && exec "$@"' - "$work/now" "$php" -n run-tests.php -q -n --no-color --no-progress --offline \
-        -j"${JOBS:-$(nproc)}" --set-timeout $((${TEST_SECONDS_MAX:-30} + 30)) -p "$limited" "${load[@]}" -d "extension=$extension" -d "auto_prepend_file=$work/before.php" \
+        -j"${JOBS:-$(nproc)}" --set-timeout $((seconds_max + 30)) -p "$limited" "${load[@]}" -d "extension=$extension" -d "auto_prepend_file=$work/before.php" \
         -d fermata.blocking_call_ms=0 "${folders[@]}" >"$work/$mode.txt" 2>&1 &
     local group=$!
     wait "$group" || true
@@ -140,6 +153,7 @@ run() {
 for mode in without "${modes[@]}"; do
     run "$mode"
 done
+cat "$work/ended.txt"
 
 # shellcheck disable=SC2016 # the dollar signs are PHP's
 "$php" -n -r '

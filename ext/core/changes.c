@@ -505,11 +505,10 @@ void fermata_changes_end(void)
 static void exchange_values(fermata_changes *noted)
 {
 	for (value_kind kind = 0; kind < VALUES; kind++) {
-		zval *value = &noted->values[kind], now;
+		zval *value = &noted->values[kind], now = {0};
 		if (Z_ISUNDEF_P(value)) {
 			continue;
 		}
-		ZVAL_UNDEF(&now);
 		get_value(kind, &now);
 		if (!Z_ISUNDEF(now) && !zend_is_identical(&now, value)) {
 			set_value(kind, value);
@@ -522,7 +521,7 @@ static void exchange_values(fermata_changes *noted)
 static void exchange_ini(zend_array *ini)
 {
 	zend_string *name;
-	zval *value, now;
+	zval *value, now = {0};
 	ZEND_HASH_FOREACH_STR_KEY_VAL(ini, name, value) {
 		const zend_ini_entry *entry = zend_hash_find_ptr(EG(ini_directives), name);
 		if (!entry) {
@@ -545,7 +544,7 @@ static void exchange_ini(zend_array *ini)
 static void exchange_environment(zend_array *environment)
 {
 	zend_string *name;
-	zval *value, now, assignment, result;
+	zval *value, now = {0}, assignment, result;
 	ZEND_HASH_FOREACH_STR_KEY_VAL(environment, name, value) {
 		ZVAL_UNDEF(&now);
 		get_environment(name, &now);

@@ -127,13 +127,18 @@ static bool put_array(small *out, zend_array *array)
 		}
 		is_first = false;
 		if (!is_list) {
-			bool put = key ? put_string(out, key)
-				: put_byte(out, '"') && put_long(out, (zend_long)index) && put_byte(out, '"');
-			if (!put || !put_byte(out, ':')) {
+			if (EXPECTED(key)) {
+				if (!put_string(out, key)) {
+					return false;
+				}
+				/* It has left room for a word. */
+				*out->at++ = ':';
+			} else if (!put_byte(out, '"') || !put_long(out, (zend_long)index) || !put_bytes(out, "\":", 2)) {
 				return false;
 			}
 		}
-		if (!put_value(out, value)) {
+		/* Most values are strings. */
+		if (!(EXPECTED(Z_TYPE_P(value) == IS_STRING) ? put_string(out, Z_STR_P(value)) : put_value(out, value))) {
 			return false;
 		}
 	} ZEND_HASH_FOREACH_END();

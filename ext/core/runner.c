@@ -173,11 +173,15 @@ void fermata_clean_up(void)
 	if (UNEXPECTED(EG(exception))) {
 		fermata_log_exception(FERMATA_LOG_ERROR);
 	}
-	if (fermata_run.fiber && UNEXPECTED(fermata_run.fiber->has_globals)) {
-		fermata_globals_end(fermata_run.fiber);
-	}
 	/* A process that runs jobs has no fibers. */
-	if (fermata_run.fiber && UNEXPECTED(fermata_run.fiber->changes || fermata_globals_differ())) {
+	fermata_fiber *fiber = fermata_run.fiber;
+	if (UNEXPECTED(!fiber)) {
+		return;
+	}
+	if (UNEXPECTED(fiber->has_globals)) {
+		fermata_globals_end(fiber);
+	}
+	if (UNEXPECTED(fiber->changes || fermata_globals_differ())) {
 		fermata_changes_undo();
 	}
 }

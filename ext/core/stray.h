@@ -13,6 +13,7 @@ void fermata_session_end(fermata_fiber *fiber);
 void fermata_session_unlocked(void);
 
 /* http/globals.c */
+void fermata_globals_init(void);
 zend_string *fermata_printed_take(void);
 void fermata_printed_end(void);
 void fermata_globals_end(fermata_fiber *fiber);

@@ -904,10 +904,16 @@ void fermata_fiber_settle(void)
 	if (UNEXPECTED(self->has_turn)) {
 		fermata_turn_end(self);
 	}
+	if (UNEXPECTED(self->pins)) {
+		fermata_pins_settle(self);
+	}
 	if (self->claims) {
 		fermata_owners_settle(self);
 	}
 	self->has_failed = false;
+	if (self->future) {
+		fermata_guards_move_rows(self);
+	}
 	self->family = 0;
 	if (UNEXPECTED(self->keeps_guards)) {
 		fermata_guards_settle(self);
@@ -1062,6 +1068,15 @@ uint64_t fermata_fiber_family(void)
 		self->touched = true;
 	}
 	return self->family;
+}
+
+fermata_fiber *fermata_fiber_of_family(uint64_t family)
+{
+	fermata_fiber *one = family ? pool.listed : NULL;
+	while (one && (one->family != family || one->future)) {
+		one = one->next;
+	}
+	return one;
 }
 
 uint32_t fermata_fibers_tasks_max(void)

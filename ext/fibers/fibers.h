@@ -164,6 +164,8 @@ uint64_t fermata_fibers_next_turn(void);
 void fermata_fibers_note_descriptor(int fd);
 /* That of this fiber's handler, for a task. */
 uint64_t fermata_fiber_family(void);
+/* The handler of a family, which waits; NULL = it has ended. */
+fermata_fiber *fermata_fiber_of_family(uint64_t family);
 void fermata_wake(fermata_fiber *fiber);
 void fermata_interrupt(fermata_fiber *fiber);
 void fermata_interrupt_all(void);
@@ -197,6 +199,8 @@ void fermata_owners_move(fermata_fiber *from, fermata_fiber *to);
 
 /* hooks/guards.c: the same, for what is open between two calls. */
 void fermata_guards_move(fermata_fiber *from, fermata_fiber *to);
+/* A task has ended: rows that it has asked for are its handler's, which may read on. */
+void fermata_guards_move_rows(const fermata_fiber *task);
 
 /* timers.c */
 void fermata_timer_arm(fermata_timer *timer, uint64_t due_ms);

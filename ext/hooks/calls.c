@@ -389,6 +389,10 @@ static int hooked_poll_closing(struct pollfd *fds, nfds_t len, int timeout_ms)
 	uintptr_t key = fermata_guard_key_of_fd(len ? fds[0].fd : 0);
 	const fermata_fiber *taker = fermata_run.fiber;
 	int ready;
+	if (UNEXPECTED(fermata_run.retired && !EG(current_execute_data))) {
+		/* After a fatal error nobody goes on with it, but PHP, which frees it, takes all answers that are still to come. */
+		shutdown(fds[0].fd, SHUT_RDWR);
+	}
 	if (UNEXPECTED(is_guarded && !fermata_guard_take(key, &is_new))) {
 		/* By a way that no guard knows. The library has lost the other's place in the conversation by now. */
 		fermata_guard_refuse("connection to PostgreSQL");

@@ -356,6 +356,15 @@ static void note_place(open_state *it)
 	it->begun_line = zend_get_executed_lineno();
 }
 
+static open_state *begin_state(uintptr_t key)
+{
+	open_state *it = pecalloc(1, sizeof(open_state), true);
+	it->key = key;
+	note_place(it);
+	zend_hash_index_update_ptr(&open_states.by_key, key, it);
+	return it;
+}
+
 bool fermata_connection_keeps(uintptr_t key, const fermata_root *root, zend_object *object, zend_execute_data *frame)
 {
 	fermata_connection connection = {0};
@@ -377,10 +386,7 @@ bool fermata_connection_keeps(uintptr_t key, const fermata_root *root, zend_obje
 		return false;
 	}
 	if (!it) {
-		it = pecalloc(1, sizeof(open_state), true);
-		it->key = key;
-		note_place(it);
-		zend_hash_index_update_ptr(&open_states.by_key, key, it);
+		it = begin_state(key);
 	}
 	if (connection.object || !it->connection.handle) {
 		it->connection = connection;
@@ -402,6 +408,23 @@ static uint32_t flags_now(const open_state *it)
 		case FERMATA_REDIS: break;
 	}
 	return it->flags;
+}
+
+/* What the server or its library says of a connection; no call of it may have been seen. */
+static uint32_t flags_of_unseen(const fermata_connection *it)
+{
+	zend_long mode = 0;
+	switch (it->server) {
+		case FERMATA_MYSQL: return flags_of_mysql(it);
+		case FERMATA_POSTGRESQL: return flags_of_postgresql(it);
+		case FERMATA_REDIS: break;
+	}
+	bool is_known = ask_redis(it->object, "getmode", &mode);
+	if (UNEXPECTED(EG(exception))) {
+		/* It is not connected, which is found out later. */
+		zend_clear_exception();
+	}
+	return is_known && mode ? OPEN_TRANSACTION : 0;
 }
 
 bool fermata_connection_is_open(uintptr_t key)
@@ -747,20 +770,28 @@ static bool roll_back(const fermata_connection *it)
 {
 #ifdef HAVE_PDO_OF_PHP
 	pdo_dbh_t *handle = it->pdo;
-	bool may_hide_one = handle && strcmp(handle->driver->driver_name, "sqlite") == 0;
-	if (!handle || (!handle->in_txn && !may_hide_one)) {
+	if (handle && strcmp(handle->driver->driver_name, "sqlite") == 0) {
+		/* Which may have a transaction that PDO knows nothing of. */
+		handle->in_txn = false;
+		return fermata_sqlite_restore_pdo(handle);
+	}
+	if (!handle || !handle->in_txn) {
 		return true;
 	}
 	zend_string *text = ZSTR_INIT_LITERAL("ROLLBACK", false);
 	bool done = handle->methods->doer(handle, text) >= 0;
 	zend_string_release(text);
-	/* SQLite says that there is none. */
-	done |= !handle->in_txn;
 	handle->in_txn = false;
 	return done;
 #else
 	return true;
 #endif
+}
+
+static bool is_sqlite3(const zend_object *object)
+{
+	const fermata_root *root = fermata_guard_root(object);
+	return root && root->key == fermata_sqlite_key_of_object;
 }
 
 bool fermata_connection_restore(zend_object *object)
@@ -772,6 +803,12 @@ bool fermata_connection_restore(zend_object *object)
 		if (UNEXPECTED(it && it->is_left)) {
 			/* Somebody has used it beside the pool: a task is at it. */
 			return false;
+		}
+		uint32_t unseen = it ? 0 : flags_of_unseen(&connection);
+		if (UNEXPECTED(unseen)) {
+			it = begin_state(key);
+			it->connection = connection;
+			it->flags = unseen;
 		}
 		if (it && (it->flags = flags_now(it))) {
 			log_left(it, false, fermata_run.fiber->future != NULL);
@@ -793,8 +830,11 @@ bool fermata_connection_restore(zend_object *object)
 			forget(it);
 			fermata_guard_release(key);
 		}
-	} else if (fermata_sqlite_is_connection(fermata_guard_key(object)) ? !restore_sqlite(fermata_guard_key(object))
-			: !roll_back(&connection)) {
+	} else if (fermata_sqlite_is_connection(fermata_guard_key(object))) {
+		if (!restore_sqlite(fermata_guard_key(object))) {
+			return false;
+		}
+	} else if (is_sqlite3(object) ? !fermata_sqlite_restore(object) : !roll_back(&connection)) {
 		return false;
 	}
 	return fermata_connection_is_alive(object);

@@ -440,6 +440,7 @@ void fermata_guards_settle(fermata_fiber *fiber)
 {
 	uintptr_t key, flags;
 	fiber->keeps_guards = false;
+	fermata_sqlite_drop_rows(fiber);
 	/* From the beginning each time, since what is freed meanwhile may change the table. */
 	while (UNEXPECTED(find_left(fiber, &key, &flags))) {
 		if (flags & KEPT) {
@@ -470,6 +471,15 @@ void fermata_guards_move(fermata_fiber *from, fermata_fiber *to)
 			to->keeps_guards = to->touched = true;
 		}
 	} ZEND_HASH_FOREACH_END();
+	fermata_sqlite_move_rows(from, to);
+}
+
+void fermata_guards_move_rows(const fermata_fiber *task)
+{
+	fermata_fiber *handler = task->keeps_guards ? fermata_fiber_of_family(task->family) : NULL;
+	if (handler) {
+		fermata_sqlite_move_rows(task, handler);
+	}
 }
 
 /* After a fatal error nobody comes back to give anything back. */
@@ -698,6 +708,19 @@ static void add(fermata_guarded *call, uintptr_t key, const fermata_root *root, 
 	call->objects[call->len++] = object;
 }
 
+static void swap(fermata_guarded *call, uint32_t one, uint32_t other)
+{
+	uintptr_t key = call->keys[one];
+	const fermata_root *root = call->roots[one];
+	zend_object *object = call->objects[one];
+	call->keys[one] = call->keys[other];
+	call->roots[one] = call->roots[other];
+	call->objects[one] = call->objects[other];
+	call->keys[other] = key;
+	call->roots[other] = root;
+	call->objects[other] = object;
+}
+
 const fermata_root *fermata_guard_root(const zend_object *object)
 {
 	return guards.is_on ? root_of(object) : NULL;
@@ -791,6 +814,8 @@ static void collect(fermata_guarded *call, zend_execute_data *frame)
 	}
 	if (call->len && call->roots[0] && call->roots[0]->kind == FERMATA_ROOT_STATEMENT && is_execute(frame->func)) {
 		add(call, (uintptr_t)call->objects[0], &executed, call->objects[0]);
+		/* Before the connection: whoever has executed the statement needs that one to read its rows. */
+		swap(call, 0, call->len - 1);
 	}
 }
 
@@ -941,7 +966,8 @@ static ZEND_COLD bool may_call_between(zend_execute_data *frame)
 static ZEND_NAMED_FUNCTION(guarded)
 {
 	zif_handler original = (zif_handler)execute_data->func->internal_function.reserved[guards.place];
-	if (!fermata.handling) {
+	/* A class in the memory that OPcache shares may have been guarded by another process. */
+	if (!fermata.handling || UNEXPECTED(!guards.is_on)) {
 		if (EXPECTED(!fermata.worker || !zend_hash_num_elements(&guards.held)) || may_call_between(execute_data)) {
 			original(INTERNAL_FUNCTION_PARAM_PASSTHRU);
 			if (UNEXPECTED(is_pgsql(execute_data->func))) {
@@ -967,15 +993,19 @@ static ZEND_NAMED_FUNCTION(guarded)
 	fermata_fiber_end_reprieve();
 }
 
+static bool is_unguarded(const zend_function *function)
+{
+	return function->type == ZEND_INTERNAL_FUNCTION && function->internal_function.handler
+		&& function->internal_function.handler != guarded;
+}
+
 static void guard(zend_function *function)
 {
-	if (function->type != ZEND_INTERNAL_FUNCTION || !function->internal_function.handler
-			|| function->internal_function.handler == guarded) {
-		return;
+	if (is_unguarded(function)) {
+		zend_hash_index_update_ptr(&guards.originals, index_of(function), (void *)function->internal_function.handler);
+		function->internal_function.reserved[guards.place] = (void *)function->internal_function.handler;
+		function->internal_function.handler = guarded;
 	}
-	zend_hash_index_update_ptr(&guards.originals, index_of(function), (void *)function->internal_function.handler);
-	function->internal_function.reserved[guards.place] = (void *)function->internal_function.handler;
-	function->internal_function.handler = guarded;
 }
 
 static bool is_guarded_module(const zend_module_entry *module)
@@ -989,6 +1019,35 @@ static bool is_guarded_module(const zend_module_entry *module)
 	return false;
 }
 
+/* Drivers of PDO have classes which extend it, and which have copies of its methods: those are of PDO, and the class is not. */
+static void guard_methods(zend_class_entry *class)
+{
+	zend_function *method;
+	ZEND_HASH_FOREACH_PTR(&class->function_table, method) {
+		if (is_unguarded(method) && is_guarded_module(method->internal_function.module)) {
+			guard(method);
+		}
+	} ZEND_HASH_FOREACH_END();
+}
+
+/* A class of the program's has copies of the functions that it inherits, made when it was declared. They end with the program,
+ * so nothing is given back. */
+static void guard_copies(zend_class_entry *class)
+{
+	zend_function *copy;
+	ZEND_HASH_FOREACH_PTR(&class->function_table, copy) {
+		if (is_unguarded(copy) && is_guarded_module(copy->internal_function.module)) {
+			fermata_patch_lasting(&copy->internal_function.reserved[guards.place], (void *)copy->internal_function.handler);
+			fermata_patch_lasting((void **)&copy->internal_function.handler, (void *)guarded);
+		}
+	} ZEND_HASH_FOREACH_END();
+}
+
+void fermata_guards_init(void)
+{
+	guards.place = zend_get_resource_handle("fermata");
+}
+
 bool fermata_hook_guards(void)
 {
 	zend_class_entry *class;
@@ -996,7 +1055,6 @@ bool fermata_hook_guards(void)
 	if (guards.is_on) {
 		return true;
 	}
-	guards.place = zend_get_resource_handle("fermata");
 	if (UNEXPECTED(guards.place < 0)) {
 		return false;
 	}
@@ -1016,11 +1074,10 @@ bool fermata_hook_guards(void)
 		}
 	} ZEND_HASH_FOREACH_END();
 	ZEND_HASH_FOREACH_PTR(CG(class_table), class) {
-		if (class->type == ZEND_INTERNAL_CLASS && is_guarded_module(class->info.internal.module)) {
-			zend_function *method;
-			ZEND_HASH_FOREACH_PTR(&class->function_table, method) {
-				guard(method);
-			} ZEND_HASH_FOREACH_END();
+		if (class->type == ZEND_USER_CLASS) {
+			guard_copies(class);
+		} else {
+			guard_methods(class);
 		}
 	} ZEND_HASH_FOREACH_END();
 	fermata_hook_iterators();

@@ -50,6 +50,8 @@ bool fermata_patch_has(const char *object);
 uint32_t fermata_patch(const char *object, const fermata_replacement *calls, size_t len, uint32_t *failed);
 /* Writes one pointer, wherever it lies. False when the kernel does not let us. */
 bool fermata_patch_pointer(void **place, void *value);
+/* The same for what ends before the extension does: it does not get its old value back. */
+bool fermata_patch_lasting(void **place, void *value);
 /* How much was changed, and back to that. */
 uint32_t fermata_patch_len(void);
 void fermata_patch_undo(uint32_t len);
@@ -124,6 +126,8 @@ void fermata_owner_note_wait(int fd);
 /* The wait begins; true when its end has to be told. */
 bool fermata_owner_begin_wait(int fd, fermata_side side);
 void fermata_owner_end_wait(int fd, fermata_side side);
+/* The handler has ended while a Fiber of the program's is suspended inside the call. */
+void fermata_owner_left(int fd, fermata_side side, const fermata_fiber *fiber);
 /* What has gone out. */
 void fermata_owner_wrote(int fd, const char *text, size_t len);
 void fermata_owner_read(int fd, const char *text, size_t len);
@@ -145,6 +149,7 @@ void fermata_owners_free(void);
 void fermata_owners_forget(void);
 
 /* guards.c: objects of PHP's that a handler or task is inside of. */
+void fermata_guards_init(void);
 /* False when PHP's functions have no place left for it: other extensions took them all. */
 bool fermata_hook_guards(void);
 bool fermata_hook_libpq(void);
@@ -197,6 +202,8 @@ typedef struct fermata_held_streams {
 	uint32_t len;
 	php_stream *at[FERMATA_HELD_STREAMS_MAX];
 } fermata_held_streams;
+/* The handler has ended, and Fibers of the program's that it has begun may be suspended inside of streams. */
+void fermata_pins_settle(fermata_fiber *fiber);
 void fermata_hold_streams(fermata_held_streams *held);
 void fermata_let_streams_go(const fermata_held_streams *held);
 /* The descriptor of a stream over a socket; -1 = it is another kind. */
@@ -209,6 +216,8 @@ void fermata_hook_streams_end(void);
 
 /* processes.c; pipes and files are read and written by the same calls. */
 bool fermata_hook_processes(void);
+/* Of commands that are started from here on: the files that this process has open, but for the standard streams. */
+void fermata_files_keep_out(void);
 extern const fermata_replacement fermata_calls_processes[], fermata_calls_descriptors[];
 extern const size_t fermata_calls_processes_len, fermata_calls_descriptors_len;
 
@@ -252,6 +261,13 @@ void fermata_sqlite_roll_back(uintptr_t key, const fermata_fiber *fiber);
 bool fermata_sqlite_forbids_wait(const fermata_fiber *fiber);
 /* The fiber's handler or task has ended. */
 void fermata_sqlite_settle(fermata_fiber *fiber);
+/* Nobody else gets the rows that it has not read. */
+void fermata_sqlite_drop_rows(const fermata_fiber *fiber);
+void fermata_sqlite_move_rows(const fermata_fiber *from, fermata_fiber *to);
+/* Ends a transaction that is open in an object of SQLite3, or in a pdo_dbh_t, and drops its temporary tables, whether or not
+ * SQLite is hooked. False when it is of no use any more. */
+bool fermata_sqlite_restore(zend_object *object);
+bool fermata_sqlite_restore_pdo(const void *handle);
 /* 0 = none; the handle is PDO's. */
 uintptr_t fermata_sqlite_key_of_pdo(const void *handle);
 uintptr_t fermata_sqlite_key_of_object(zend_object *object);

@@ -64,9 +64,22 @@ static void iterator_rewind(zend_object_iterator *it)
 	}
 }
 
+/* A class in the memory that OPcache shares may have been changed by another process, and this one has no guards. */
+static ZEND_COLD zend_object_iterator *get_unguarded(zend_class_entry *class, zval *object, int by_reference)
+{
+	const zend_class_entry *root = class;
+	while (root->parent) {
+		root = root->parent;
+	}
+	return root->get_iterator(class, object, by_reference);
+}
+
 static zend_object_iterator *get(kind *which, zend_class_entry *class, zval *object, int by_reference)
 {
 	fermata_guarded call;
+	if (UNEXPECTED(!which->get)) {
+		return get_unguarded(class, object, by_reference);
+	}
 	/* PDO fetches the first row at once. */
 	if (UNEXPECTED(!fermata_guarded_enter_object(&call, Z_OBJ_P(object)))) {
 		return NULL;
@@ -112,7 +125,12 @@ static void exchange_iterator(const char *name)
 	kind *which = &kinds[kinds_len];
 	which->get = class->get_iterator;
 	ZEND_HASH_FOREACH_PTR(CG(class_table), each) {
-		if (each->get_iterator == which->get) {
+		if (each->get_iterator != which->get) {
+			continue;
+		}
+		if (each->type == ZEND_USER_CLASS) {
+			fermata_patch_lasting((void **)&each->get_iterator, by[kinds_len]);
+		} else {
 			fermata_patch_pointer((void **)&each->get_iterator, by[kinds_len]);
 		}
 	} ZEND_HASH_FOREACH_END();

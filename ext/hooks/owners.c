@@ -502,6 +502,15 @@ void fermata_owner_leave(int fd, fermata_side side, bool is_done, bool is_timed_
 	}
 }
 
+void fermata_owner_left(int fd, fermata_side side, const fermata_fiber *fiber)
+{
+	ownership *it = known(fd);
+	if (it && it->inside[side] == fiber) {
+		it->inside[side] = NULL;
+		wake(it, fd);
+	}
+}
+
 bool fermata_owner_is_other_inside(int fd, fermata_side side)
 {
 	const ownership *it = known(fd);

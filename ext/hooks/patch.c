@@ -128,6 +128,11 @@ bool fermata_patch_pointer(void **place, void *value)
 	return true;
 }
 
+bool fermata_patch_lasting(void **place, void *value)
+{
+	return *place == value || store(place, value);
+}
+
 /* What is changed next may have been loaded since. */
 uint32_t fermata_patch_len(void)
 {

@@ -18,6 +18,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* Of linux/close_range.h, which not all systems have. */
+#define CLOSE_ON_EXEC (1U << 2)
+
 extern char **environ;
 
 /* The end of a process that nobody waits for any more. */
@@ -256,6 +259,15 @@ static ssize_t hooked_write(int fd, const void *buf, size_t len)
 	return (ssize_t)written;
 }
 
+/* PHP opens files for all commands of this process to have. What proc_open() gives is copied without the flag. */
+void fermata_files_keep_out(void)
+{
+#ifdef SYS_close_range
+	/* Kernels before 5.11 refuse it. */
+	syscall(SYS_close_range, STDERR_FILENO + 1U, ~0U, CLOSE_ON_EXEC);
+#endif
+}
+
 static pid_t spawn_shell(const char *text, int child_end, int number)
 {
 	char *arguments[] = {"sh", "-c", (char *)text, NULL};
@@ -282,6 +294,7 @@ static FILE *hooked_popen(const char *text, const char *mode)
 	if ((!reads && mode[0] != 'w') || fermata_hook_where() == FERMATA_PLACE_FREE) {
 		return popen(text, mode);
 	}
+	fermata_files_keep_out();
 	if (pipe2(fds, O_CLOEXEC) != 0) {
 		return NULL;
 	}

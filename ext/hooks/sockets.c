@@ -212,8 +212,12 @@ static void lock_accept(short type)
 
 static int hooked_accept4(int fd, struct sockaddr *from, socklen_t *from_len, int flags)
 {
-	fermata_hook_place place;
-	while ((place = fermata_hook_where()) != FERMATA_PLACE_FREE && is_blocking(fd)) {
+	fermata_hook_place place = fermata_hook_where();
+	if (place != FERMATA_PLACE_FREE) {
+		/* As in `hooked_connect`. */
+		flags |= SOCK_CLOEXEC;
+	}
+	for (; place != FERMATA_PLACE_FREE && is_blocking(fd); place = fermata_hook_where()) {
 		struct pollfd one = {.fd = fd, .events = POLLIN};
 		lock_accept(F_WRLCK);
 		int ready = poll(&one, 1, 0);
@@ -242,6 +246,8 @@ static int hooked_connect(int fd, const struct sockaddr *to, socklen_t to_len)
 	fermata_hook_place place = fermata_hook_where();
 	if (place != FERMATA_PLACE_FREE) {
 		fermata_conversation_opened(fd);
+		/* A command that another handler starts would keep it open: its server would go on waiting, with its locks. */
+		fcntl(fd, F_SETFD, FD_CLOEXEC);
 	}
 	/* A Unix socket connects at once, or says something that cannot be waited for. */
 	if (flags < 0 || (flags & O_NONBLOCK) || to->sa_family == AF_UNIX || place == FERMATA_PLACE_FREE) {

@@ -55,6 +55,8 @@ static void open_process(INTERNAL_FUNCTION_PARAMETERS)
 	if (fiber) {
 		fiber->opens_process = execute_data;
 		fiber->opens_process_until = __builtin_frame_address(0);
+		/* What PHP opens for the command it does afterwards: one that has its number already is not copied to it. */
+		fermata_files_keep_out();
 	}
 	spawn.original(INTERNAL_FUNCTION_PARAM_PASSTHRU);
 	if (fiber) {
@@ -238,6 +240,29 @@ const fermata_replacement fermata_calls_spawn[] = {
 	{"execle", hooked_execle},
 };
 const size_t fermata_calls_spawn_len = sizeof(fermata_calls_spawn) / sizeof(fermata_replacement);
+#else
+static struct {
+	zif_handler original;
+	zend_internal_function *function;
+} spawn;
+
+/* In place of PHP's function, which calls posix_spawn() by itself. What it opens for the command it does afterwards. */
+static void open_process(INTERNAL_FUNCTION_PARAMETERS)
+{
+	if (fermata.handling) {
+		fermata_files_keep_out();
+	}
+	spawn.original(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+}
+
+const fermata_replacement fermata_calls_spawn[] = {{NULL, NULL}};
+const size_t fermata_calls_spawn_len = 0;
+
+bool fermata_spawn_closes(int fd)
+{
+	return false;
+}
+#endif
 
 void fermata_spawn_start(void)
 {
@@ -257,20 +282,3 @@ void fermata_spawn_end(void)
 		spawn.function = NULL;
 	}
 }
-#else
-const fermata_replacement fermata_calls_spawn[] = {{NULL, NULL}};
-const size_t fermata_calls_spawn_len = 0;
-
-bool fermata_spawn_closes(int fd)
-{
-	return false;
-}
-
-void fermata_spawn_start(void)
-{
-}
-
-void fermata_spawn_end(void)
-{
-}
-#endif

@@ -7,23 +7,20 @@
  * waits. And it calls us back now and then while it computes: after a while others get their turn.
  *
  * While a fiber is inside a connection others queue for it (guards.c), also until its transaction is over. What PHP frees
- * meanwhile without asking is freed when the fiber is out again. */
+ * meanwhile without asking is freed when the fiber is out again. Rows that its handler has not read end with it. */
 #ifndef _GNU_SOURCE
 # define _GNU_SOURCE
 #endif
 #ifdef HAVE_CONFIG_H
 # include "config.h"
 #endif
-#include "hooks/hooks.h"
+#include "hooks/guards.h"
+#include "zend_smart_str.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
-#if __has_include("ext/pdo/php_pdo_driver.h")
-# include "ext/pdo/php_pdo_driver.h"
-# define HAVE_PDO_OF_PHP
-#endif
 
 /* Instructions of SQLite's between two looks at the clock: some ten microseconds. */
 #define PROGRESS_INSTRUCTIONS 1000
@@ -41,6 +38,8 @@
 /* Of sqlite3.h, whose numbers never change. */
 #define SQLITE_OK 0
 #define SQLITE_BUSY 5
+#define SQLITE_ROW 100
+#define SQLITE_DONE 101
 #define SQLITE_OPEN_SHAREDCACHE 0x00020000
 #define SQLITE_STATIC ((free_bound)0)
 #define SQLITE_TRANSIENT ((free_bound)-1)
@@ -102,6 +101,7 @@ typedef struct connection {
 	uint32_t depth; /* calls of it that are being made */
 	bool never_waits; /* others may be blocked by locks that it has in this process */
 	bool is_closed;
+	bool has_temporary; /* tables that end with it, and so with the handler; or a text that may make some */
 	void *pdo; /* pdo_dbh_t; NULL = of SQLite3, or not known */
 	later *first, *last;
 	/* where the transaction was begun that it is in; the line is 0 in none */
@@ -121,7 +121,15 @@ struct fermata_sqlite_call {
 	const fermata_fiber *taker;
 };
 
+/* A statement that a handler or task has rows of. */
+typedef struct reading {
+	const fermata_fiber *fiber; /* compared and nothing else; NULL = it has ended, and until the next reset there are no rows */
+	uint32_t object; /* the number of the one of PDO, which may be freed meanwhile; 0 = not known, or of SQLite3 */
+	bool is_sqlite3;
+} reading;
+
 static HashTable connections; /* by the address of the database */
+static HashTable readings; /* by the address of the statement */
 static const fermata_fiber nobody; /* whose handler has ended while a Fiber of the program's is suspended inside */
 static HashTable blobs; /* streams of BLOBs, by address: the database */
 static bool is_ready;
@@ -176,11 +184,69 @@ static ZEND_COLD void note_transaction(connection *at)
 	at->begun_line = MAX(zend_get_executed_lineno(), 1);
 }
 
+/* Temporary tables */
+
+static int take_first(void *list, int columns, char **values, char **names)
+{
+	if (columns && values[0]) {
+		smart_str_appendl(list, values[0], strlen(values[0]) + 1);
+	}
+	return 0;
+}
+
+/* What the columns of a query have, with a zero byte behind each. */
+static smart_str ask_all(database *db, const char *text)
+{
+	smart_str list = {0};
+	sqlite.exec(db, text, (void *)take_first, &list, NULL);
+	return list;
+}
+
+static bool has_temporary(database *db)
+{
+	smart_str found = ask_all(db, "SELECT 1 FROM sqlite_temp_master LIMIT 1");
+	bool has_any = found.s != NULL;
+	smart_str_free(&found);
+	return has_any;
+}
+
+static void run_each(database *db, const char *list)
+{
+	smart_str all = ask_all(db, list);
+	const char *end = all.s ? ZSTR_VAL(all.s) + ZSTR_LEN(all.s) : NULL;
+	for (const char *at = all.s ? ZSTR_VAL(all.s) : NULL; at < end; at += strlen(at) + 1) {
+		sqlite.exec(db, at, NULL, NULL, NULL);
+	}
+	smart_str_free(&all);
+}
+
+/* A table that a statement is still reading cannot be dropped, but its rows can go. False when some may have stayed. */
+static bool drop_temporary(database *db)
+{
+	/* With foreign keys, the order would matter, and tables that refer to each other could not be dropped at all. */
+	smart_str keys = ask_all(db, "PRAGMA foreign_keys");
+	bool has_keys = keys.s && ZSTR_VAL(keys.s)[0] == '1';
+	smart_str_free(&keys);
+	if (UNEXPECTED(has_keys)) {
+		sqlite.exec(db, "PRAGMA foreign_keys = OFF", NULL, NULL, NULL);
+	}
+	run_each(db, "SELECT 'DROP '||type||' IF EXISTS temp.\"'||replace(name,'\"','\"\"')||'\"' FROM sqlite_temp_master "
+		"WHERE type IN ('trigger','view','table') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'");
+	run_each(db, "SELECT 'DELETE FROM temp.\"'||replace(name,'\"','\"\"')||'\"' FROM sqlite_temp_master WHERE type = 'table'");
+	if (UNEXPECTED(has_keys)) {
+		sqlite.exec(db, "PRAGMA foreign_keys = ON", NULL, NULL, NULL);
+	}
+	return !has_temporary(db);
+}
+
 bool fermata_sqlite_keeps(uintptr_t key)
 {
 	connection *at = is_ready ? zend_hash_index_find_ptr(&connections, (zend_ulong)key) : NULL;
 	if (!at) {
 		return false;
+	}
+	if (UNEXPECTED(at->has_temporary) && !at->inside && (at->has_temporary = has_temporary(at->db))) {
+		return true;
 	}
 	if (EXPECTED(sqlite.is_autocommit(at->db))) {
 		at->begun_line = 0;
@@ -206,12 +272,8 @@ static ZEND_COLD void log_rolled_back(const connection *at, const fermata_fiber 
 	fm_worker_log(fermata_run.worker, is_usual ? FERMATA_LOG_INFO : FERMATA_LOG_WARNING, (FmStr){text, len});
 }
 
-void fermata_sqlite_roll_back(uintptr_t key, const fermata_fiber *fiber)
+static ZEND_COLD void roll_back(connection *at, const fermata_fiber *fiber)
 {
-	connection *at = is_ready ? zend_hash_index_find_ptr(&connections, (zend_ulong)key) : NULL;
-	if (!at || at->inside || sqlite.is_autocommit(at->db)) {
-		return;
-	}
 	sqlite.exec(at->db, "ROLLBACK", NULL, NULL, NULL);
 	bool is_over = sqlite.is_autocommit(at->db);
 #ifdef HAVE_PDO_OF_PHP
@@ -221,6 +283,25 @@ void fermata_sqlite_roll_back(uintptr_t key, const fermata_fiber *fiber)
 #endif
 	log_rolled_back(at, fiber, is_over);
 	at->begun_line = 0;
+}
+
+void fermata_sqlite_roll_back(uintptr_t key, const fermata_fiber *fiber)
+{
+	connection *at = is_ready ? zend_hash_index_find_ptr(&connections, (zend_ulong)key) : NULL;
+	if (!at || at->inside) {
+		return;
+	}
+	if (!sqlite.is_autocommit(at->db)) {
+		roll_back(at, fiber);
+	}
+	if (UNEXPECTED(at->has_temporary)) {
+		at->has_temporary = !drop_temporary(at->db);
+		if (UNEXPECTED(at->has_temporary)) {
+			/* It is tried again when the next handler ends. */
+			fm_worker_log(fermata_run.worker, FERMATA_LOG_WARNING, FERMATA_LITERAL("a temporary table of a SQLite connection "
+				"that handlers share could not be dropped when its handler ended: a statement is reading it, or the program's authorizer forbids it"));
+		}
+	}
 }
 
 /* Of objects. Their structures are private, but begin like this in all versions. */
@@ -550,58 +631,7 @@ void fermata_sqlite_settle(fermata_fiber *fiber)
 	}
 }
 
-static int hooked_step(statement *self)
-{
-	struct fermata_sqlite_call call;
-	if (UNEXPECTED(!enter(&call, sqlite.database_of(self)))) {
-		return SQLITE_BUSY;
-	}
-	int result = sqlite.step(self);
-	leave(&call);
-	return result;
-}
-
-/* Connections of one cache block each other by locks of this thread, which it cannot wait for. */
-static bool shares_cache(const char *text)
-{
-	return strcasestr(text, "cache=shared") != NULL;
-}
-
-static void look_at_text(const struct fermata_sqlite_call *it, const char *text)
-{
-	if (it->at && UNEXPECTED(shares_cache(text))) {
-		it->at->never_waits = true;
-	}
-}
-
-static int hooked_exec(database *db, const char *text, void *each, void *data, char **error)
-{
-	struct fermata_sqlite_call call;
-	if (UNEXPECTED(!enter(&call, db))) {
-		return SQLITE_BUSY;
-	}
-	look_at_text(&call, text);
-	int result = sqlite.exec(db, text, each, data, error);
-	leave(&call);
-	return result;
-}
-
-static int hooked_prepare(database *db, const char *text, int len, statement **self, const char **tail)
-{
-	struct fermata_sqlite_call call;
-	if (UNEXPECTED(!enter(&call, db))) {
-		*self = NULL;
-		return SQLITE_BUSY;
-	}
-	/* ATTACH, behind a comment perhaps. */
-	const char *begin = text + strspn(text, " \t\r\n;");
-	if (UNEXPECTED(*begin == 'a' || *begin == 'A' || *begin == '-' || *begin == '/')) {
-		look_at_text(&call, begin);
-	}
-	int result = sqlite.prepare(db, text, len, self, tail);
-	leave(&call);
-	return result;
-}
+/* What another fiber is inside of */
 
 /* True when somebody else is inside, who does it when he leaves. */
 static bool put_off(database *db, int (*by)(void *it), void *it)
@@ -631,18 +661,272 @@ static int reset_later(void *it)
 	return sqlite.reset(it);
 }
 
+/* Rows */
+
+static reading *find_reading(const statement *self)
+{
+	return is_ready && fermata_hook_is_loop() ? zend_hash_index_find_ptr(&readings, (zend_ulong)(uintptr_t)self) : NULL;
+}
+
+static void forget_reading(const statement *self)
+{
+	if (is_ready && fermata_hook_is_loop()) {
+		zend_hash_index_del(&readings, (zend_ulong)(uintptr_t)self);
+	}
+}
+
+static void free_reading(zval *value)
+{
+	pefree(Z_PTR_P(value), true);
+}
+
+static bool is_asked_by_sqlite3(void)
+{
+	const zend_execute_data *frame = EG(current_execute_data);
+	const zend_module_entry *module = frame && frame->func && !ZEND_USER_CODE(frame->func->common.type)
+		? frame->func->internal_function.module : NULL;
+	return module && strcmp(module->name, "sqlite3") == 0;
+}
+
+#ifdef HAVE_PDO_OF_PHP
+/* NULL = it is not the one that the object of PDO's has. */
+static pdo_stmt_t *pdo_statement_of(zend_object *object, const statement *self)
+{
+	const fermata_root *root = fermata_guard_root(object);
+	if (!root || root->connection != fermata_connection_of_pdo_statement) {
+		return NULL;
+	}
+	pdo_stmt_t *it = php_pdo_stmt_fetch_object(object);
+	const struct { const void *handle; const statement *it; } *private = it->driver_data;
+	/* The collector of cycles may have freed the connection first. */
+	bool has_connection = Z_TYPE(it->database_object_handle) == IS_OBJECT
+		&& !(OBJ_FLAGS(Z_OBJ(it->database_object_handle)) & IS_OBJ_FREE_CALLED);
+	return private && has_connection && fermata_sqlite_key_of_pdo(it->dbh) && private->it == self ? it : NULL;
+}
+
+static pdo_stmt_t *pdo_statement_at(uint32_t number, const statement *self)
+{
+	zend_object *object = number < EG(objects_store).top ? EG(objects_store).object_buckets[number] : NULL;
+	return number && object && IS_OBJ_VALID(object) ? pdo_statement_of(object, self) : NULL;
+}
+
+static pdo_stmt_t *find_pdo_statement(const reading *one, const statement *self)
+{
+	pdo_stmt_t *found = pdo_statement_at(one->object, self);
+	/* PDO::query() has made it, and its second row was not asked for. */
+	for (uint32_t i = 1; !found && i < EG(objects_store).top; i++) {
+		found = pdo_statement_at(i, self);
+	}
+	return found;
+}
+#endif
+
+static void note_object(reading *one, const statement *self)
+{
+#ifdef HAVE_PDO_OF_PHP
+	const zend_execute_data *frame = EG(current_execute_data);
+	if (!one->object && !one->is_sqlite3 && frame && Z_TYPE(frame->This) == IS_OBJECT && pdo_statement_of(Z_OBJ(frame->This), self)) {
+		one->object = Z_OBJ(frame->This)->handle;
+	}
+#endif
+}
+
+static void note_reader(reading *one)
+{
+	one->fiber = fermata_run.fiber;
+	fermata_run.fiber->keeps_guards = fermata_run.fiber->touched = true;
+}
+
+/* SQLite3 executes a statement, resets it, and then asks for the rows; after the last one, it asks for all of them again. */
+static void note_step(const statement *self, int result)
+{
+	reading *one = find_reading(self);
+	if (!one && (result == SQLITE_ROW || is_asked_by_sqlite3())) {
+		one = pecalloc(1, sizeof(reading), true);
+		one->is_sqlite3 = is_asked_by_sqlite3();
+		zend_hash_index_update_ptr(&readings, (zend_ulong)(uintptr_t)self, one);
+	}
+	if (!one) {
+		return;
+	}
+	if (result != SQLITE_ROW && !one->is_sqlite3) {
+		forget_reading(self);
+		return;
+	}
+	note_object(one, self);
+	note_reader(one);
+}
+
+/* False: the handler that had its rows has ended, and nobody else gets them. */
+static bool may_step(const statement *self)
+{
+	reading *one = find_reading(self);
+	if (EXPECTED(!one)) {
+		return true;
+	}
+	if (one->fiber) {
+		/* Before the step: who had the rows may end while this fiber waits inside. */
+		note_reader(one);
+	}
+	return one->fiber;
+}
+
+static int hooked_step(statement *self)
+{
+	struct fermata_sqlite_call call;
+	if (UNEXPECTED(!enter(&call, sqlite.database_of(self)))) {
+		return SQLITE_BUSY;
+	}
+	int result = SQLITE_DONE;
+	if (UNEXPECTED(!call.at)) {
+		result = sqlite.step(self);
+	} else if (EXPECTED(may_step(self))) {
+		result = sqlite.step(self);
+		note_step(self, result);
+	}
+	leave(&call);
+	return result;
+}
+
+/* For PDO it is as after closeCursor(). */
+static ZEND_COLD void drop_rows(reading *one, statement *self)
+{
+	one->fiber = NULL;
+#ifdef HAVE_PDO_OF_PHP
+	pdo_stmt_t *it = one->is_sqlite3 ? NULL : find_pdo_statement(one, self);
+	if (it) {
+		it->executed = 0;
+		forget_reading(self);
+	}
+#endif
+	if (!put_off(sqlite.database_of(self), reset_later, self)) {
+		sqlite.reset(self);
+	}
+}
+
+static statement *find_read_by(const fermata_fiber *fiber, reading **found)
+{
+	zend_ulong index;
+	ZEND_HASH_FOREACH_NUM_KEY_PTR(&readings, index, *found) {
+		if ((*found)->fiber == fiber) {
+			return (statement *)(uintptr_t)index;
+		}
+	} ZEND_HASH_FOREACH_END();
+	return NULL;
+}
+
+void fermata_sqlite_drop_rows(const fermata_fiber *fiber)
+{
+	reading *one;
+	statement *self;
+	/* From the beginning each time, since an aggregate of the program's may end meanwhile, and change the table. */
+	while (is_ready && UNEXPECTED(self = find_read_by(fiber, &one))) {
+		drop_rows(one, self);
+	}
+}
+
+void fermata_sqlite_move_rows(const fermata_fiber *from, fermata_fiber *to)
+{
+	reading *one;
+	if (!is_ready) {
+		return;
+	}
+	ZEND_HASH_FOREACH_PTR(&readings, one) {
+		if (one->fiber == from) {
+			one->fiber = to;
+			to->keeps_guards = to->touched = true;
+		}
+	} ZEND_HASH_FOREACH_END();
+}
+
+/* Connections of one cache block each other by locks of this thread, which it cannot wait for. */
+static bool shares_cache(const char *text)
+{
+	return strcasestr(text, "cache=shared") != NULL;
+}
+
+/* Of one that only sounds like that none is found later. */
+static bool makes_temporary(const char *text)
+{
+	return strcasestr(text, "create") && strcasestr(text, "temp");
+}
+
+static void look_at_text(const struct fermata_sqlite_call *it, const char *text)
+{
+	if (it->at && UNEXPECTED(shares_cache(text))) {
+		it->at->never_waits = true;
+	}
+	if (it->at && UNEXPECTED(makes_temporary(text))) {
+		it->at->has_temporary = true;
+	}
+}
+
+static int hooked_exec(database *db, const char *text, void *each, void *data, char **error)
+{
+	struct fermata_sqlite_call call;
+	if (UNEXPECTED(!enter(&call, db))) {
+		return SQLITE_BUSY;
+	}
+	look_at_text(&call, text);
+	int result = sqlite.exec(db, text, each, data, error);
+	leave(&call);
+	return result;
+}
+
+static int hooked_prepare(database *db, const char *text, int len, statement **self, const char **tail)
+{
+	struct fermata_sqlite_call call;
+	if (UNEXPECTED(!enter(&call, db))) {
+		*self = NULL;
+		return SQLITE_BUSY;
+	}
+	/* ATTACH and CREATE, behind a comment perhaps. */
+	const char *begin = text + strspn(text, " \t\r\n;");
+	if (UNEXPECTED(*begin == 'a' || *begin == 'A' || *begin == 'c' || *begin == 'C' || *begin == '-' || *begin == '/')) {
+		look_at_text(&call, begin);
+	}
+	int result = sqlite.prepare(db, text, len, self, tail);
+	leave(&call);
+	return result;
+}
+
 static int close_blob_later(void *it)
 {
 	return sqlite.blob_close(it);
 }
 
+/* It is freed by a function of the program's that SQLite calls, while a reset of it waits for the end of that call. */
+static void forget_later(database *db, const void *it)
+{
+	connection *at = fermata_hook_is_loop() ? find(db) : NULL;
+	for (later **place = at ? &at->first : NULL, *last = NULL; place && *place;) {
+		later *one = *place;
+		if (one->it == it) {
+			*place = one->next;
+			at->last = one == at->last ? last : at->last;
+			pefree(one, true);
+		} else {
+			last = one;
+			place = &one->next;
+		}
+	}
+}
+
 static int hooked_finalize(statement *self)
 {
+	forget_reading(self);
+	if (self) {
+		forget_later(sqlite.database_of(self), self);
+	}
 	return UNEXPECTED(self && put_off(sqlite.database_of(self), finalize_later, self)) ? SQLITE_OK : sqlite.finalize(self);
 }
 
 static int hooked_reset(statement *self)
 {
+	const reading *one = find_reading(self);
+	if (one && (!one->is_sqlite3 || !one->fiber)) {
+		forget_reading(self);
+	}
 	return UNEXPECTED(self && put_off(sqlite.database_of(self), reset_later, self)) ? SQLITE_OK : sqlite.reset(self);
 }
 
@@ -940,9 +1224,45 @@ bool fermata_hook_sqlite(void)
 	}
 	zend_hash_init(&connections, 0, NULL, NULL, true);
 	zend_hash_init(&blobs, 0, NULL, NULL, true);
+	zend_hash_init(&readings, 0, NULL, free_reading, true);
 	is_ready = true;
 	exchange_layer();
 	return true;
+}
+
+/* Whether or not it is hooked. */
+static bool can_ask(void)
+{
+	static bool is_found;
+	return is_ready || is_found || (is_found = find_functions());
+}
+
+static bool restore(database *db)
+{
+	if (UNEXPECTED(!sqlite.is_autocommit(db))) {
+		sqlite.exec(db, "ROLLBACK", NULL, NULL, NULL);
+	}
+	bool is_clean = EXPECTED(!has_temporary(db)) || drop_temporary(db);
+	return is_clean && sqlite.is_autocommit(db);
+}
+
+bool fermata_sqlite_restore(zend_object *object)
+{
+	const sqlite3_object *it = structure_of(object);
+	if (!it->is_open || !can_ask()) {
+		return false;
+	}
+	return restore(it->db);
+}
+
+bool fermata_sqlite_restore_pdo(const void *handle)
+{
+#ifdef HAVE_PDO_OF_PHP
+	database *const *place = ((const pdo_dbh_t *)handle)->driver_data;
+	return place && *place && can_ask() && restore(*place);
+#else
+	return true;
+#endif
 }
 
 void fermata_hook_sqlite_end(void)
@@ -965,6 +1285,7 @@ void fermata_hook_sqlite_end(void)
 	} ZEND_HASH_FOREACH_END();
 	zend_hash_destroy(&connections);
 	zend_hash_destroy(&blobs);
+	zend_hash_destroy(&readings);
 	if (sqlite.library) {
 		dlclose(sqlite.library);
 	}

@@ -90,6 +90,7 @@ static void let_close(php_stream *stream)
 /* A stream that a fiber may be waiting inside: lies on the C stack of the function that was called. */
 typedef struct fermata_pin {
 	struct fermata_pin *outer;
+	fermata_fiber *fiber; /* in whose list it is; NULL = that one's handler has ended: a Fiber is suspended inside */
 	php_stream *stream; /* NULL = not pinned: nobody waits, or it is this fiber's already */
 	/* what was in PHP's buffer, which other fibers see empty meanwhile */
 	unsigned char *buffered;
@@ -134,6 +135,36 @@ static bool is_ours(const php_stream *stream)
 	return false;
 }
 
+static void link_pin(fermata_pin *it)
+{
+	it->fiber = fermata_run.fiber;
+	it->outer = it->fiber->pins;
+	it->fiber->pins = it;
+	it->fiber->touched = true;
+}
+
+/* A Fiber of the program's that was suspended inside may be resumed by another handler, also after its own has ended. */
+static void unlink_pin(const fermata_pin *it)
+{
+	for (fermata_pin **at = it->fiber ? &it->fiber->pins : NULL; at && *at; at = &(*at)->outer) {
+		if (EXPECTED(*at == it)) {
+			*at = it->outer;
+			return;
+		}
+	}
+}
+
+void fermata_pins_settle(fermata_fiber *fiber)
+{
+	for (fermata_pin *it = fiber->pins; UNEXPECTED(it); it = it->outer) {
+		it->fiber = NULL;
+		if (it->entered) {
+			fermata_owner_left(it->fd, it->side, fiber);
+		}
+	}
+	fiber->pins = NULL;
+}
+
 static void unpin(fermata_pin *it);
 
 static bool is_file(php_stream *stream)
@@ -155,15 +186,13 @@ static ZEND_COLD bool wait_for_turn(fermata_pin *it, php_stream *stream)
 			fermata_waiters_remove(&next.waiter);
 			/* It may have been handed over a moment before. */
 			if (it->stream) {
-				it->outer = fermata_run.fiber->pins;
-				fermata_run.fiber->pins = it;
+				link_pin(it);
 				unpin(it);
 			}
 			return false;
 		}
 	}
-	it->outer = fermata_run.fiber->pins;
-	fermata_run.fiber->pins = it;
+	link_pin(it);
 	return true;
 }
 
@@ -268,9 +297,8 @@ static bool pin(fermata_pin *it, php_stream *stream, bool reads)
 			return true;
 		}
 		if (it->entered && fermata_owner_is_other_inside(it->fd, it->side)) {
-			it->outer = fermata_run.fiber->pins;
 			it->stream = stream;
-			fermata_run.fiber->pins = it;
+			link_pin(it);
 			keep_open(stream);
 			if (reads) {
 				stream->in_free = IN_FREE_READ;
@@ -288,9 +316,8 @@ static bool pin(fermata_pin *it, php_stream *stream, bool reads)
 	if (stream->in_free || !fermata_hook_may_wait()) {
 		return true;
 	}
-	it->outer = fermata_run.fiber->pins;
 	it->stream = stream;
-	fermata_run.fiber->pins = it;
+	link_pin(it);
 	keep_open(stream);
 	stream->in_free = reads ? IN_FREE_READ : IN_FREE_PINNED;
 	return true;
@@ -386,7 +413,7 @@ static void unpin(fermata_pin *it)
 	if (!stream) {
 		return;
 	}
-	fermata_run.fiber->pins = it->outer;
+	unlink_pin(it);
 	if (UNEXPECTED(turns.first) && hand_over(it)) {
 		return;
 	}
@@ -423,11 +450,44 @@ static void put_buffer_back(const fermata_pin *it)
 	stream->writepos = it->write_at;
 }
 
+/* Who has queued to read finds another buffer than the one it was called for, which was freed when the other's was put back. */
+static ZEND_COLD void find_buffer(php_stream *stream, char **buf, size_t *count)
+{
+	if (stream->readbuflen - stream->writepos < stream->chunk_size) {
+		stream->readbuflen = stream->writepos + stream->chunk_size;
+		stream->readbuf = perealloc(stream->readbuf, stream->readbuflen, stream->is_persistent);
+	}
+	*buf = (char *)stream->readbuf + stream->writepos;
+	*count = stream->readbuflen - stream->writepos;
+}
+
+static ZEND_COLD ssize_t take_rest(php_stream *stream, char *buf, size_t count)
+{
+	size_t len = MIN(count, (size_t)(stream->writepos - stream->readpos));
+	memcpy(buf, stream->readbuf + stream->readpos, len);
+	stream->readpos += (zend_off_t)len;
+	return (ssize_t)len;
+}
+
 static ssize_t read_pinned(php_stream *stream, char *buf, size_t count)
 {
 	fermata_pin it;
+	const unsigned char *readbuf = stream->readbuf;
+	zend_off_t write_at = stream->writepos;
+	bool is_buffered = readbuf && (const unsigned char *)buf == readbuf + write_at;
 	if (UNEXPECTED(!pin(&it, stream, true))) {
 		return -1;
+	}
+	if (UNEXPECTED(stream->readbuf != readbuf || stream->writepos != write_at)) {
+		if (stream->writepos > stream->readpos) {
+			/* The one before has read more than it needed, and PHP looks into its buffer when nothing new has come. */
+			ssize_t len = is_buffered || stream->readfilters.head ? 0 : take_rest(stream, buf, count);
+			unpin(&it);
+			return len;
+		}
+		if (is_buffered) {
+			find_buffer(stream, &buf, &count);
+		}
 	}
 	if (it.stream) {
 		take_buffer(&it);

@@ -26,6 +26,61 @@
 
 /* Server parameters */
 
+/* What every request has in $_SERVER: strings of the module, whose hashes are known. */
+typedef enum server_key {
+	GATEWAY_INTERFACE, HTTP_HOST, HTTPS, QUERY_STRING, REMOTE_ADDR, REMOTE_PORT, REQUEST_METHOD, REQUEST_SCHEME, REQUEST_TIME,
+	REQUEST_TIME_FLOAT, REQUEST_URI, SERVER_ADDR, SERVER_NAME, SERVER_PORT, SERVER_PROTOCOL, SERVER_SOFTWARE, NAMES
+} server_key;
+static const char *const texts[NAMES] = {
+	"GATEWAY_INTERFACE", "HTTP_HOST", "HTTPS", "QUERY_STRING", "REMOTE_ADDR", "REMOTE_PORT", "REQUEST_METHOD", "REQUEST_SCHEME",
+	"REQUEST_TIME", "REQUEST_TIME_FLOAT", "REQUEST_URI", "SERVER_ADDR", "SERVER_NAME", "SERVER_PORT", "SERVER_PROTOCOL",
+	"SERVER_SOFTWARE",
+};
+static struct {
+	zend_string *names[NAMES];
+	zend_string *gateway, *software, *http10, *http11, *http, *https, *on;
+} known;
+
+static zend_string *known_string(const char *text)
+{
+	return zend_string_init_interned(text, strlen(text), true);
+}
+
+void fermata_globals_init(void)
+{
+	for (size_t i = 0; i < NAMES; i++) {
+		known.names[i] = known_string(texts[i]);
+	}
+	known.gateway = known_string("CGI/1.1");
+	known.software = known_string("fermata");
+	known.http10 = known_string("HTTP/1.0");
+	known.http11 = known_string("HTTP/1.1");
+	known.http = known_string("http");
+	known.https = known_string("https");
+	known.on = known_string("on");
+}
+
+static void set_text(zend_array *to, server_key key, FmStr text)
+{
+	zval value;
+	ZVAL_STRINGL_FAST(&value, text.len ? text.ptr : "", text.len);
+	zend_hash_update(to, known.names[key], &value);
+}
+
+static void set_known(zend_array *to, server_key key, zend_string *text)
+{
+	zval value;
+	ZVAL_INTERNED_STR(&value, text);
+	zend_hash_update(to, known.names[key], &value);
+}
+
+static void set_port(zend_array *to, server_key key, uint16_t port)
+{
+	zval value;
+	ZVAL_STR(&value, zend_ulong_to_str(port));
+	zend_hash_update(to, known.names[key], &value);
+}
+
 static void add_text(zend_array *to, const char *name, size_t name_len, FmStr text)
 {
 	zval value;
@@ -33,14 +88,6 @@ static void add_text(zend_array *to, const char *name, size_t name_len, FmStr te
 	zend_hash_str_update(to, name, name_len, &value);
 }
 #define ADD(to, name, text) add_text(to, name, sizeof(name) - 1, text)
-
-static void add_number(zend_array *to, const char *name, size_t name_len, uint64_t number)
-{
-	zval value;
-	ZVAL_STR(&value, zend_ulong_to_str(number));
-	zend_hash_str_update(to, name, name_len, &value);
-}
-#define ADD_NUMBER(to, name, number) add_number(to, name, sizeof(name) - 1, number)
 
 /* HTTP_X_NAME for X-Name; 0 when no program expects it there. A name with an underscore could pass for another that a proxy has
  * written, and that of `Proxy` is a variable of the environment that HTTP clients read. */
@@ -73,15 +120,18 @@ static void add_header(zend_array *to, FmStr name, FmStr value)
 	if (!len) {
 		return;
 	}
-	zval *before = zend_hash_str_find(to, key, len), joined;
-	/* What the caller has given is not joined with: it comes before all headers. */
-	if (!before || Z_TYPE_P(before) != IS_STRING) {
-		add_text(to, key, len, value);
+	/* Of the caller's there is none with such a name. */
+	zend_string *name_string = zend_string_init(key, len, false);
+	zval *slot = zend_hash_lookup(to, name_string);
+	zend_string_release(name_string);
+	if (Z_TYPE_P(slot) != IS_STRING) {
+		ZVAL_STRINGL_FAST(slot, value.len ? value.ptr : "", value.len);
 		return;
 	}
 	bool is_cookie = name.len == 6 && zend_binary_strcasecmp(name.ptr, 6, "cookie", 6) == 0;
-	ZVAL_STR(&joined, zend_string_concat3(Z_STRVAL_P(before), Z_STRLEN_P(before), is_cookie ? "; " : ", ", 2, value.ptr, value.len));
-	zend_hash_str_update(to, key, len, &joined);
+	zend_string *before = Z_STR_P(slot);
+	ZVAL_STR(slot, zend_string_concat3(ZSTR_VAL(before), ZSTR_LEN(before), is_cookie ? "; " : ", ", 2, value.ptr, value.len));
+	zend_string_release(before);
 }
 
 /* Names of the caller's that begin so would be read as headers of the request. */
@@ -147,27 +197,27 @@ static void add_addresses(zend_array *to, const fermata_request *request)
 	uint16_t port = 0;
 	bool is_http10 = false;
 	FmStr address = fermata_request_remote(request, &port), subject, pem;
-	ADD(to, "REMOTE_ADDR", address);
-	ADD_NUMBER(to, "REMOTE_PORT", port);
+	set_text(to, REMOTE_ADDR, address);
+	set_port(to, REMOTE_PORT, port);
 	address = FERMATA_LITERAL("");
 	port = 0;
 	if (request->worker) {
 		fm_request_server(request->worker, request->event.request, &address, &port, &is_http10);
 	}
-	ADD(to, "SERVER_ADDR", address);
-	ADD_NUMBER(to, "SERVER_PORT", port);
-	ADD(to, "SERVER_PROTOCOL", is_http10 ? FERMATA_LITERAL("HTTP/1.0") : FERMATA_LITERAL("HTTP/1.1"));
+	set_text(to, SERVER_ADDR, address);
+	set_port(to, SERVER_PORT, port);
+	set_known(to, SERVER_PROTOCOL, is_http10 ? known.http10 : known.http11);
 	FmStr host = fermata_request_host(request);
 	if (host.len) {
-		ADD(to, "HTTP_HOST", host);
+		set_text(to, HTTP_HOST, host);
 	}
-	ADD(to, "SERVER_NAME", host.len ? without_port(host) : address);
+	set_text(to, SERVER_NAME, host.len ? without_port(host) : address);
 	bool is_secure = fermata_request_tls(request, &subject, &pem);
-	ADD(to, "REQUEST_SCHEME", is_secure ? FERMATA_LITERAL("https") : FERMATA_LITERAL("http"));
+	set_known(to, REQUEST_SCHEME, is_secure ? known.https : known.http);
 	if (is_secure) {
-		ADD(to, "HTTPS", FERMATA_LITERAL("on"));
+		set_known(to, HTTPS, known.on);
 	} else {
-		zend_hash_str_del(to, ZEND_STRL("HTTPS"));
+		zend_hash_del(to, known.names[HTTPS]);
 	}
 }
 
@@ -177,9 +227,9 @@ static void add_time(zend_array *to)
 	zval value;
 	gettimeofday(&now, NULL);
 	ZVAL_LONG(&value, now.tv_sec);
-	zend_hash_str_update(to, ZEND_STRL("REQUEST_TIME"), &value);
+	zend_hash_update(to, known.names[REQUEST_TIME], &value);
 	ZVAL_DOUBLE(&value, (double)now.tv_sec + (double)now.tv_usec / MICROSECONDS);
-	zend_hash_str_update(to, ZEND_STRL("REQUEST_TIME_FLOAT"), &value);
+	zend_hash_update(to, known.names[REQUEST_TIME_FLOAT], &value);
 }
 
 /* A new array, with what the caller adds to that of the request. */
@@ -188,11 +238,11 @@ static zend_array *server_params(const fermata_request *request, zend_array *oth
 	zend_array *params = others && zend_hash_num_elements(others) ? zend_array_dup(others) : zend_new_array(32);
 	const FmEvent *event = &request->event;
 	remove_headers(params);
-	ADD(params, "GATEWAY_INTERFACE", FERMATA_LITERAL("CGI/1.1"));
-	ADD(params, "SERVER_SOFTWARE", FERMATA_LITERAL("fermata"));
-	ADD(params, "REQUEST_METHOD", event->method);
-	ADD(params, "REQUEST_URI", event->target);
-	ADD(params, "QUERY_STRING", event->query);
+	set_known(params, GATEWAY_INTERFACE, known.gateway);
+	set_known(params, SERVER_SOFTWARE, known.software);
+	set_text(params, REQUEST_METHOD, event->method);
+	set_text(params, REQUEST_URI, event->target);
+	set_text(params, QUERY_STRING, event->query);
 	add_headers(params, request);
 	add_addresses(params, request);
 	add_credentials(params, request);

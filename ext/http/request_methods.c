@@ -657,3 +657,29 @@ ZEND_METHOD(Fermata_Request, clientCertificate)
 	ZVAL_STRINGL(OBJ_PROP_NUM(Z_OBJ_P(return_value), 0), subject.ptr, subject.len);
 	ZVAL_STRINGL(OBJ_PROP_NUM(Z_OBJ_P(return_value), 1), pem.ptr, pem.len);
 }
+
+ZEND_METHOD(Fermata_Request, trace)
+{
+	FmStr value, other;
+	FmTraceParent parent;
+	ZEND_PARSE_PARAMETERS_NONE();
+	const fermata_request *request = THIS_REQUEST();
+	FmStr name = FERMATA_LITERAL("traceparent");
+	if (!fermata_request_header(request, name, 0, &value) || fermata_request_header(request, name, 1, &other)
+			|| !fm_trace_parent(value, &parent)) {
+		RETURN_NULL();
+	}
+	zend_string *state = header_joined(request, FERMATA_LITERAL("tracestate"));
+	object_init_ex(return_value, fermata_ce_trace);
+	zend_object *trace = Z_OBJ_P(return_value);
+	ZVAL_STRINGL(OBJ_PROP_NUM(trace, 0), parent.trace_id.ptr, parent.trace_id.len);
+	ZVAL_STRINGL(OBJ_PROP_NUM(trace, 1), parent.parent_id.ptr, parent.parent_id.len);
+	ZVAL_BOOL(OBJ_PROP_NUM(trace, 2), parent.is_sampled);
+	ZVAL_STR(OBJ_PROP_NUM(trace, 3), state ? state : ZSTR_EMPTY_ALLOC());
+}
+
+/* Private in the stub: traces are made by Request::trace(). */
+ZEND_METHOD(Fermata_Trace, __construct)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+}

@@ -63,11 +63,12 @@ static void add_key(zval *to, const char *key_name, zend_string *key, const char
 ZEND_METHOD(Fermata_Mercure, __construct)
 {
 	zend_string *publisher = NULL, *publisher_file = NULL, *subscriber = NULL, *subscriber_file = NULL, *cookie = NULL, *prefix = NULL;
+	zend_string *version = NULL, *resource = NULL, *issuer = NULL;
 	zval *publisher_algorithm = NULL, *subscriber_algorithm = NULL, settings;
 	bool anonymous = false, subscriptions = false, position = true, templates_null = true, subscribers_null = true;
 	HashTable *cors = NULL, *origins = NULL;
 	zend_long heartbeat_s = 40, stream_s = 0, templates_max = 0, subscribers_max = 0;
-	ZEND_PARSE_PARAMETERS_START(0, 17)
+	ZEND_PARSE_PARAMETERS_START(0, 20)
 		Z_PARAM_OPTIONAL
 		Z_PARAM_STR_OR_NULL(publisher)
 		Z_PARAM_OBJECT_OF_CLASS(publisher_algorithm, fermata_ce_mercure_algorithm)
@@ -86,6 +87,9 @@ ZEND_METHOD(Fermata_Mercure, __construct)
 		Z_PARAM_LONG_OR_NULL(templates_max, templates_null)
 		Z_PARAM_LONG_OR_NULL(subscribers_max, subscribers_null)
 		Z_PARAM_STR_OR_NULL(prefix)
+		Z_PARAM_STR(version)
+		Z_PARAM_STR_OR_NULL(resource)
+		Z_PARAM_STR_OR_NULL(issuer)
 	ZEND_PARSE_PARAMETERS_END();
 	mercure *made = FERMATA_FROM(mercure, Z_OBJ_P(ZEND_THIS));
 	if (made->settings && !fermata_constructed_twice()) {
@@ -109,6 +113,9 @@ ZEND_METHOD(Fermata_Mercure, __construct)
 		add_assoc_long(&settings, "subscribers_max", subscribers_max);
 	}
 	add_string(&settings, "shared_prefix", prefix);
+	add_string(&settings, "version", version);
+	add_string(&settings, "resource_identifier", resource);
+	add_string(&settings, "issuer", issuer);
 	if (add_list(&settings, "cors_origins", cors, 10) && add_list(&settings, "publish_origins", origins, 11)) {
 		made->settings = fermata_json_encode(&settings);
 	}
@@ -147,27 +154,29 @@ ZEND_METHOD(Fermata_Server, mercure)
 
 /* mercure_publish() */
 
-/* Without a hub, the channels of these names get it. False after an exception. */
-static bool publish_to_channels(zval *return_value, const FmUpdate *update)
+/* Without a hub, the channels of these names get it; in a cluster, the fiber waits for each. */
+static void publish_to_channels(zval *return_value, const FmUpdate *update)
 {
-	FmMessage message = {.name = update->kind, .data = update->data};
+	fermata_publication publication = {.event = {.name = update->kind, .data = update->data}, .ack = FM_ACK_CLUSTER};
 	FmError error;
 	error.len = 0;
 	FmId id = {0};
-	uint32_t code = fm_message_check(&message, &error);
-	for (size_t i = 0; i < update->topics_len && code == FM_OK; i++) {
-		code = fm_publish(fermata.worker, update->topics[i], &message, 0, FM_ACK_CLUSTER, &id, &error);
-	}
+	uint32_t code = fm_message_check(&publication.event, &error);
 	if (code != FM_OK) {
 		fermata_throw(code, &error);
-		return false;
+		return;
+	}
+	for (size_t i = 0; i < update->topics_len; i++) {
+		publication.channel = update->topics[i];
+		if (!fermata_publish(&publication, &id)) {
+			return;
+		}
 	}
 	if (update->id.ptr) {
 		RETVAL_STRINGL(update->id.ptr, update->id.len);
 	} else {
 		RETVAL_STRINGL(id.text, id.len);
 	}
-	return true;
 }
 
 static void publish(zval *return_value, const FmUpdate *update)

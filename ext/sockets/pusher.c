@@ -386,7 +386,9 @@ static bool is_final(zval *return_value, zval *result, const char *what)
 		RETVAL_COPY(result);
 		return true;
 	}
-	if (Z_TYPE_P(result) == IS_FALSE || Z_TYPE_P(result) == IS_NULL) {
+	/* An empty array names nobody: as in Laravel, only what is true of a closure's answer allows. */
+	bool is_empty = Z_TYPE_P(result) == IS_ARRAY && !zend_hash_num_elements(Z_ARRVAL_P(result));
+	if (Z_TYPE_P(result) == IS_FALSE || Z_TYPE_P(result) == IS_NULL || is_empty) {
 		answer_text(return_value, STATUS_FORBIDDEN, ZEND_STRL("Forbidden"));
 		return true;
 	}

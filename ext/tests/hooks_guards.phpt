@@ -13,7 +13,17 @@ Fermata\Runtime::hook(...Fermata\Hook::cases());
 $say = function (callable $call): string {
     try { return json_encode($call()); } catch (Throwable $e) { return $e::class . ': ' . $e->getMessage(); }
 };
-$server->get('/curl', function () use ($say) {
+// A task that waits inside the call when this returns.
+$begin = function (callable $call) {
+    $is_begun = false;
+    $task = async(function () use ($call, &$is_begun) {
+        $is_begun = true;
+        return $call();
+    });
+    while (!$is_begun) { delay(0.001); }
+    return $task;
+};
+$server->get('/curl', function () use ($say, $begin) {
     $listener = stream_socket_server('tcp://127.0.0.1:0');
     $curl = curl_init('http://' . stream_socket_get_name($listener, false) . '/');
     curl_setopt_array($curl, [CURLOPT_RETURNTRANSFER => true, CURLOPT_POSTFIELDS => 'of the first']);
@@ -22,9 +32,8 @@ $server->get('/curl', function () use ($say) {
     $order = [];
     $others = [];
     foreach (['setopt' => fn () => curl_setopt($curl, CURLOPT_POSTFIELDS, 'of another'), 'reset' => fn () => curl_reset($curl)] as $name => $call) {
-        $others[] = async(function () use ($name, $call, $say, &$order) { $order[] = $name . $say($call); });
+        $others[] = $begin(function () use ($name, $call, $say, &$order) { $order[] = $name . $say($call); });
     }
-    delay(0.001);
     echo count($order), "\n";
     // Where PHP cannot wait, it is refused: in destructors before 8.4.
     echo PHP_VERSION_ID >= 80400 ? 'refused' : preg_replace('/.*PHP cannot wait here.*/', 'refused', $say(function () use ($curl) { new class($curl) { function __construct(public $curl) {} function __destruct() { curl_reset($this->curl); } }; })), "\n";
@@ -36,7 +45,7 @@ $server->get('/curl', function () use ($say) {
     echo implode(' ', $order), $say(fn () => curl_setopt($curl, CURLOPT_POSTFIELDS, 'mine')), "\n";
     return Response::text('done');
 });
-$server->get('/multi', function () use ($say) {
+$server->get('/multi', function () use ($say, $begin) {
     $listener = stream_socket_server('tcp://127.0.0.1:0');
     $multi = curl_multi_init();
     $curl = curl_init('http://' . stream_socket_get_name($listener, false) . '/');
@@ -48,32 +57,27 @@ $server->get('/multi', function () use ($say) {
     });
     $peer = stream_socket_accept($listener, 30);
     fread($peer, 1000);
-    delay(0.001);
     // Another asks for what is there between two calls, and not in the middle of one.
-    $other = async(fn () => curl_multi_getcontent($curl));
-    delay(0.001);
+    $other = $begin(fn () => curl_multi_getcontent($curl));
     fwrite($peer, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nmulti");
     echo await($task), ' ', $say(fn () => await($other)), "\n";
     return Response::text('done');
 });
-$server->get('/buffer', function () use ($say) {
+$server->get('/buffer', function () use ($say, $begin) {
     // Half a line is in PHP's buffer; another must neither take it nor move the buffer.
     [$a, $b] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
     fwrite($b, 'half a ');
-    $task = async(fn () => stream_get_line($a, 1000, "\n"));
-    delay(0.001);
+    $task = $begin(fn () => stream_get_line($a, 1000, "\n"));
     echo $say(fn () => stream_set_chunk_size($a, 1 << 20)), "\n";
-    $other = async(fn () => fread($a, 1));
-    delay(0.001);
+    $other = $begin(fn () => fread($a, 1));
     fwrite($b, "line\nand more\n");
     echo await($task), ' ', await($other), fgets($a);
     return Response::text('done');
 });
-$server->get('/reused', function () {
+$server->get('/reused', function () use ($begin) {
     // The number of a socket that was closed belongs to another at once.
     socket_create_pair(AF_UNIX, SOCK_STREAM, 0, $old);
-    $task = async(fn () => var_export(@socket_read($old[0], 100), true));
-    delay(0.001);
+    $task = $begin(fn () => var_export(@socket_read($old[0], 100), true));
     socket_close($old[0]);
     unset($old[0]);
     socket_create_pair(AF_UNIX, SOCK_STREAM, 0, $new);

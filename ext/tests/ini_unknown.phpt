@@ -18,5 +18,5 @@ echo implode("\n", $lines[0]), "\n";
 ?>
 --EXPECTF--
 Fermata\Exception\ConfigurationException: %sworkres%sdid you mean%sworkers%S
-cluster => nats://***@a:4222,nats://***@c => ini
+cluster => nats://user:***@a:4222,nats://***@c => ini
 grip_url => http://127.0.0.1:5561/?key=***&iss=a http://10.0.0.1/?iss=b&verify-key=*** => ini

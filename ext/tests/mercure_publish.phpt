@@ -17,13 +17,19 @@ $server->post('/', function (Request $r): Response {
 });
 PHP;
 echo (new ReflectionFunction('mercure_publish')), "\n";
-foreach ([['/events', ''], ['/.well-known/mercure?topic=news', '$server->mercure(new Fermata\Mercure(anonymous: true, position: false));']] as [$path, $hub]) {
+$hubs = [
+    '/events' => '',
+    '/.well-known/mercure?topic=news' => '$server->mercure(new Fermata\Mercure(anonymous: true, position: false));',
+    '/.well-known/mercure?match=news' => '$server->mercure(new Fermata\Mercure(anonymous: true, position: false, version: "1.0",
+        resourceIdentifier: "https://example.com/.well-known/mercure", issuer: "https://example.com"));',
+];
+foreach ($hubs as $path => $hub) {
     $server = new TestServer($hub . $routes);
     $held = $server->connect();
     $held->start('GET', $path);
     echo $held->head()[0], "\n";
     echo $server->request('POST', '/?type=added&id=urn:mine', [], 'first'), "\n", $held->event(), "\n";
-    echo preg_match('/^200 [a-z0-9]+-[a-z0-9]+$/', (string) $server->request('POST', '/', [], 'second')), "\n", $held->event(), "\n";
+    echo preg_match('/^200 #?[a-z0-9]+-[a-z0-9]+$/', (string) $server->request('POST', '/', [], 'second')), "\n", $held->event(), "\n";
     foreach (['/?topics=', '/?type=a%0Ab'] as $bad) {
         echo $server->request('POST', $bad, [], 'bad')->body, "\n";
     }
@@ -50,6 +56,13 @@ added: first
 message: second
 channel name "": it is empty; use 1 to 255 bytes of printable text
 event name: it contains a line break or NUL; use one line
+200
+200 urn:mine
+added: first
+1
+message: second
+Invalid "topic" parameter
+Invalid "type" parameter
 200
 200 urn:mine
 added: first

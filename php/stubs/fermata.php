@@ -38,7 +38,7 @@ namespace Fermata {
          *        else none.
          * @param list<string>|null $proxyHeaders of the headers that the proxies of $trustedProxies write: "forwarded", or
          *        some of "x-forwarded-for", "x-forwarded-proto" and "x-forwarded-host". Default: the first two of these.
-         * @param string|null $cluster "nats://HOST:PORT", or several with commas between them: the log that several machines share,
+         * @param string|null $cluster "nats://HOST:PORT" or "redis://HOST:PORT", or several with commas between them: the log that several machines share,
          *        so that what one publishes reaches the clients of all. Default: none.
          * @throws Exception\ConfigurationException when a value is outside its range; the message names the setting
          */
@@ -434,6 +434,9 @@ namespace Fermata {
          *        Channel::get($sharedPrefix . 'news'), private ones of Channel::get($sharedPrefix . 'private-news'), and what either
          *        publishes reaches the clients of both. With the prefix of an application of Pusher's, also its channels.
          *        Default: nothing is shared.
+         * @param string $version of the protocol: "0.x", which today's clients speak, or "1.0", a draft
+         * @param string|null $resourceIdentifier the hub's URL, which tokens of version 1.0 are made for
+         * @param string|null $issuer who makes these tokens
          * @throws Exception\MisuseError when a list has something else in it
          */
         public function __construct(
@@ -454,6 +457,9 @@ namespace Fermata {
             ?int $templatesMax = null,
             ?int $subscribersMax = null,
             ?string $sharedPrefix = null,
+            string $version = '0.x',
+            ?string $resourceIdentifier = null,
+            ?string $issuer = null,
         ) {}
     }
 
@@ -805,6 +811,24 @@ namespace Fermata {
         private function __construct() {}
     }
 
+    /** The trace that a request belongs to, as its sender says in the header `traceparent` (W3C Trace Context). */
+    final readonly class Trace
+    {
+        /** 32 lower-case hexadecimal digits; what the access log calls `trace_id`. */
+        public readonly string $traceId;
+
+        /** The sender's span: 16 such digits. */
+        public readonly string $parentId;
+
+        /** Whether the sender may have recorded the request: what it asks others to do as well. */
+        public readonly bool $isSampled;
+
+        /** The header `tracestate`, unread: what systems that trace tell each other. Empty when there is none. */
+        public readonly string $state;
+
+        private function __construct() {}
+    }
+
     /** Shape of a log line. */
     enum LogFormat: string
     {
@@ -1061,6 +1085,9 @@ namespace Fermata {
 
         /** The certificate that the client has shown; null without Tls::$clientCa, or when it has shown none. */
         public function clientCertificate(): ?ClientCertificate {}
+
+        /** The trace that the sender says this request belongs to; null without a well-formed header `traceparent`, and with several. */
+        public function trace(): ?Trace {}
     }
 
     /** A file that came with a form. It lies in a temporary file, which is removed when its request is over unless it was moved. */

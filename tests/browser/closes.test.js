@@ -22,7 +22,7 @@ describe("event streams over HTTP/2 that are closed", { timeout: 10 * PATIENCE_M
   let control;
 
   before(async () => {
-    server = new Server({ FERMATA_HTTP2: "on", FERMATA_WORKERS: "1", FERMATA_LISTEN: "http://127.0.0.1:0" }, ["tests/fixtures/hub.php"]);
+    server = new Server({ FERMATA_WORKERS: "1", FERMATA_LISTEN: "http://127.0.0.1:0" }, ["tests/fixtures/hub.php"]);
     control = join(dirname(server.database), "control.sock");
     server.set("FERMATA_CONTROL", `unix:${control}`);
     await server.start();

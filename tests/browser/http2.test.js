@@ -17,7 +17,7 @@ describe("the chat over HTTP/2", { timeout: 20 * PATIENCE_MS }, () => {
   let context;
 
   before(async () => {
-    server = new Server({ FERMATA_LISTEN: "https://127.0.0.1:0", FERMATA_TLS_DEVELOPMENT: "on", FERMATA_HTTP2: "on", FERMATA_WORKERS: "1" });
+    server = new Server({ FERMATA_LISTEN: "https://127.0.0.1:0", FERMATA_TLS_DEVELOPMENT: "on", FERMATA_WORKERS: "1" });
     await server.start();
     browser = await launch();
     context = await browser.newContext({ ignoreHTTPSErrors: true });

@@ -7,9 +7,19 @@ use std::thread;
 use std::time::Duration;
 
 use fermata_testkit::sse::{Follower, Stream};
-use fermata_testkit::{Connection, Nats, Server, Signal, send_signal, wait_until};
+use fermata_testkit::{
+    Connection, LogServer, Server, Signal, over_each_log, send_signal, wait_until,
+};
+
+use fermata_tests::publish;
 
 use crate::node::{bridge_pid, node, readiness, wait_ready};
+
+over_each_log!(
+    a_client_that_is_ahead_waits_until_the_log_is_back,
+    without_the_log_publishing_fails_and_held_clients_stay,
+    whatever_is_killed_nothing_is_lost_doubled_or_out_of_order,
+);
 
 /// Publishes when that is possible again.
 fn publish_at_last(server: &Server, data: &str) {
@@ -19,13 +29,30 @@ fn publish_at_last(server: &Server, data: &str) {
     });
 }
 
-#[test]
-fn without_the_log_publishing_fails_and_held_clients_stay() {
-    let Some(mut nats) = Nats::start() else {
-        return;
-    };
+fn a_client_that_is_ahead_waits_until_the_log_is_back(mut log: LogServer) {
+    let (first, second) = (node(&log).start(), node(&log).start());
+    wait_ready(&first, 200);
+    wait_ready(&second, 200);
+    // What the first has, the second does not get: its bridge stands still, then has no log.
+    let bridge = bridge_pid(&second);
+    assert!(send_signal(bridge, Signal::Stop));
+    let id = publish(&first, "news", "one");
+    log.kill();
+    assert!(send_signal(bridge, Signal::Kill));
+    wait_ready(&second, 503);
+    let mut stream = Stream::open(second.connect(), "/events", Some(&id));
+    // Longer than a client waits for a server that has its log.
+    stream.expect_silence(Duration::from_millis(3_000));
+    log.restart();
+    wait_ready(&second, 200);
+    publish_at_last(&first, "two");
+    let event = stream.next_event();
+    assert_eq!((&event.name[..], &event.data[..]), ("message", "two"));
+}
+
+fn without_the_log_publishing_fails_and_held_clients_stay(mut log: LogServer) {
     let nodes: Vec<Server> = (0..2)
-        .map(|_| node(&nats).setting("publish_wait_ms_max", 1_000).start())
+        .map(|_| node(&log).setting("publish_wait_ms_max", 1_000).start())
         .collect();
     for node in &nodes {
         wait_ready(node, 200);
@@ -33,7 +60,7 @@ fn without_the_log_publishing_fails_and_held_clients_stay() {
     let mut stream = Stream::open(nodes[1].connect(), "/events", None);
     publish_at_last(&nodes[0], "before");
     assert_eq!(stream.next_event().data, "before");
-    nats.kill();
+    log.kill();
     for node in &nodes {
         wait_ready(node, 503);
     }
@@ -42,7 +69,7 @@ fn without_the_log_publishing_fails_and_held_clients_stay() {
         (response.status() != 200).then_some(())
     });
     nodes[0].log().wait_for(0, "BackpressureException");
-    nats.restart();
+    log.restart();
     for node in &nodes {
         wait_ready(node, 200);
     }
@@ -84,12 +111,10 @@ fn publish_numbers(
     (acknowledged, doubtful)
 }
 
-#[test]
-fn whatever_is_killed_nothing_is_lost_doubled_or_out_of_order() {
-    let Some(nats) = Nats::start() else { return };
-    let nats = Mutex::new(nats);
+fn whatever_is_killed_nothing_is_lost_doubled_or_out_of_order(log: LogServer) {
+    let log = Mutex::new(log);
     let nodes: Vec<Server> = (0..2)
-        .map(|_| node(&nats.lock().expect("it is ours")).workers(2).start())
+        .map(|_| node(&log.lock().expect("it is ours")).workers(2).start())
         .collect();
     for node in &nodes {
         wait_ready(node, 200);
@@ -122,7 +147,7 @@ fn whatever_is_killed_nothing_is_lost_doubled_or_out_of_order() {
             assert!(send_signal(worker, Signal::Kill));
             nodes[round].wait_replaced(0, worker);
             pause();
-            nats.lock().expect("it is ours").restart();
+            log.lock().expect("it is ours").restart();
             pause();
             // Clients change their server, with the id that the other one has given.
             let seen = followers[0].events.len();

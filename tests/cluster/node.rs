@@ -1,15 +1,15 @@
 //! Servers that share a log.
 
-use fermata_testkit::{Builder, Connection, Nats, Server, wait_until};
+use fermata_testkit::{Builder, Connection, LogServer, Server, wait_until};
 use fermata_tests::fixture;
 
 /// How long a publisher waits where the test wants it to succeed: this machine may be busy.
 pub const PATIENT_MS: u64 = 30_000;
 
 /// A server that shares the log.
-pub fn node(nats: &Nats) -> Builder {
+pub fn node(log: &LogServer) -> Builder {
     fixture("hub")
-        .setting("cluster", format!("nats://127.0.0.1:{}", nats.port()))
+        .setting("cluster", log.url())
         // NATS reserves it, and refuses the stream on a machine with less room.
         .setting("cluster_bytes_max", "16m")
         .setting("metrics_listen", "http://127.0.0.1:0")

@@ -3,17 +3,21 @@
 use std::thread;
 
 use fermata_testkit::sse::{Follower, Stream};
-use fermata_testkit::{Nats, Server};
+use fermata_testkit::{LogServer, Server, over_each_log};
 use fermata_tests::{json, publish};
 
 use crate::node::{node, wait_ready};
 
+over_each_log!(
+    all_servers_have_one_order_in_live_events_replay_and_history,
+    a_server_that_comes_later_has_the_past_under_the_same_ids,
+    applications_do_not_see_each_other,
+);
+
 const EVENTS: usize = 60;
 
-#[test]
-fn all_servers_have_one_order_in_live_events_replay_and_history() {
-    let Some(nats) = Nats::start() else { return };
-    let servers: Vec<Server> = (0..3).map(|_| node(&nats).start()).collect();
+fn all_servers_have_one_order_in_live_events_replay_and_history(log: LogServer) {
+    let servers: Vec<Server> = (0..3).map(|_| node(&log).start()).collect();
     for server in &servers {
         wait_ready(server, 200);
     }
@@ -79,16 +83,14 @@ fn all_servers_have_one_order_in_live_events_replay_and_history() {
     }
 }
 
-#[test]
-fn a_server_that_comes_later_has_the_past_under_the_same_ids() {
-    let Some(nats) = Nats::start() else { return };
-    let first = node(&nats).start();
+fn a_server_that_comes_later_has_the_past_under_the_same_ids(log: LogServer) {
+    let first = node(&log).start();
     wait_ready(&first, 200);
     let ids: Vec<String> = (0..5)
         .map(|number| publish(&first, "news", &number.to_string()))
         .collect();
     drop(first);
-    let second = node(&nats).start();
+    let second = node(&log).start();
     wait_ready(&second, 200);
     let mut stream = Stream::open(second.connect(), "/events", Some(&ids[1]));
     for (event, number) in stream.next_events(3).into_iter().zip(2..) {
@@ -100,11 +102,9 @@ fn a_server_that_comes_later_has_the_past_under_the_same_ids() {
     assert_eq!(stream.next_event().name, "gap");
 }
 
-#[test]
-fn applications_do_not_see_each_other() {
-    let Some(nats) = Nats::start() else { return };
-    let one = node(&nats).setting("cluster_prefix", "one").start();
-    let other = node(&nats).setting("cluster_prefix", "other").start();
+fn applications_do_not_see_each_other(log: LogServer) {
+    let one = node(&log).setting("cluster_prefix", "one").start();
+    let other = node(&log).setting("cluster_prefix", "other").start();
     wait_ready(&one, 200);
     wait_ready(&other, 200);
     let mut stream = Stream::open(other.connect(), "/events", None);

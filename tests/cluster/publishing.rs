@@ -4,24 +4,31 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use fermata_testkit::sse::{Follower, Stream};
-use fermata_testkit::{Nats, Signal, send_signal, wait_until};
+use fermata_testkit::{LogServer, Signal, over_each_log, send_signal, wait_until};
 
 use crate::node::{bridge_pid, node, wait_ready};
 
-#[test]
-fn a_worker_serves_others_while_handlers_wait_for_the_log() {
-    let Some(nats) = Nats::start() else { return };
-    let server = node(&nats).workers(1).start();
+over_each_log!(
+    a_worker_serves_others_while_handlers_wait_for_the_log,
+    events_of_many_tasks_are_published_once_and_each_in_its_order,
+    who_does_not_wait_gets_no_id_and_needs_no_log,
+    a_server_whose_bridge_hangs_is_not_ready,
+);
+
+fn a_worker_serves_others_while_handlers_wait_for_the_log(log: LogServer) {
+    let server = node(&log).workers(1).start();
     wait_ready(&server, 200);
     let mut follower = Follower::new(server.address(), "/events");
     follower.connect();
     let published = AtomicUsize::new(0);
     thread::scope(|scope| {
-        nats.pause();
+        log.pause();
         for number in 0..20 {
             let (server, published) = (&server, &published);
             scope.spawn(move || {
-                let response = server.connect().post("/publish/news", format!("{number}"));
+                // A method of a channel, and a function of FrankenPHP's.
+                let path = ["/publish/news", "/update/news"][number % 2];
+                let response = server.connect().post(path, format!("{number}"));
                 assert_eq!(response.status(), 200, "{}", response.text());
                 published.fetch_add(1, Ordering::Relaxed);
             });
@@ -32,10 +39,10 @@ fn a_worker_serves_others_while_handlers_wait_for_the_log() {
             assert_eq!(connection.get("/pid").status(), 200);
         }
         assert_eq!(published.load(Ordering::Relaxed), 0);
-        nats.resume();
+        log.resume();
     });
     follower.read_until("all events", |events| events.len() == 20);
-    let mut all: Vec<u32> = follower
+    let mut all: Vec<usize> = follower
         .events
         .iter()
         .map(|event| event.data.parse().expect("a number"))
@@ -44,10 +51,8 @@ fn a_worker_serves_others_while_handlers_wait_for_the_log() {
     assert_eq!(all, (0..20).collect::<Vec<_>>());
 }
 
-#[test]
-fn events_of_many_tasks_are_published_once_and_each_in_its_order() {
-    let Some(nats) = Nats::start() else { return };
-    let server = node(&nats).workers(1).start();
+fn events_of_many_tasks_are_published_once_and_each_in_its_order(log: LogServer) {
+    let server = node(&log).workers(1).start();
     wait_ready(&server, 200);
     for ack in ["cluster", "local"] {
         let mut follower = Follower::new(server.address(), &format!("/events?channels={ack}"));
@@ -68,30 +73,24 @@ fn events_of_many_tasks_are_published_once_and_each_in_its_order() {
     }
 }
 
-#[test]
-fn who_does_not_wait_gets_no_id_and_needs_no_log() {
-    let Some(mut nats) = Nats::start() else {
-        return;
-    };
-    let server = node(&nats).setting("publish_wait_ms_max", 60_000).start();
+fn who_does_not_wait_gets_no_id_and_needs_no_log(mut log: LogServer) {
+    let server = node(&log).setting("publish_wait_ms_max", 60_000).start();
     wait_ready(&server, 200);
     let mut stream = Stream::open(server.connect(), "/events", None);
     let response = server.connect().post("/publish-local/news", "first");
     assert_eq!((response.status(), response.text()), (200, ""));
     assert_eq!(stream.next_event().data, "first");
-    nats.kill();
+    log.kill();
     wait_ready(&server, 503);
     let response = server.connect().post("/publish-local/news", "second");
     assert_eq!((response.status(), response.text()), (200, ""));
     // It is back before the event is too old to be sent.
-    nats.restart();
+    log.restart();
     assert_eq!(stream.next_event().data, "second");
 }
 
-#[test]
-fn a_server_whose_bridge_hangs_is_not_ready() {
-    let Some(nats) = Nats::start() else { return };
-    let server = node(&nats).setting("publish_wait_ms_max", 100).start();
+fn a_server_whose_bridge_hangs_is_not_ready(log: LogServer) {
+    let server = node(&log).setting("publish_wait_ms_max", 100).start();
     wait_ready(&server, 200);
     let bridge = bridge_pid(&server);
     assert!(send_signal(bridge, Signal::Stop));

@@ -2,27 +2,14 @@
 
 use std::process::Command;
 
-use fermata_testkit::{Nats, command_path};
+use fermata_testkit::command_path;
 use fermata_tests::fixture;
-
-use crate::node::{node, wait_ready};
-
-#[test]
-fn presence_is_refused() {
-    let Some(nats) = Nats::start() else { return };
-    let server = node(&nats).start();
-    wait_ready(&server, 200);
-    for path in ["/events?user=ann", "/members/news", "/members/news/count"] {
-        let from = server.log().len();
-        assert_eq!(server.connect().get(path).status(), 500, "{path}");
-        server.log().wait_for(from, "presence is of one machine");
-    }
-}
 
 #[test]
 fn addresses_that_are_none_end_the_start() {
     for (servers, cause) in [
-        ("redis://secret@localhost", "nats://HOST:PORT"),
+        ("amqp://secret@localhost", "redis://HOST:PORT"),
+        ("redis://secret@localhost/x", "no number of a database"),
         ("nats://localhost:port", "the port of one of the addresses"),
         ("nats://a,tls://b", "nats://host:port"),
     ] {

@@ -1,5 +1,6 @@
 //! The `fermata` command as somebody types it: `new`, `serve`, `doctor`.
 
+mod cluster;
 mod dev;
 mod folder;
 

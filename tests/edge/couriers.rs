@@ -123,3 +123,19 @@ fn what_is_published_when_the_first_worker_has_ended_is_told() {
     assert!(server.wait_exit().success());
     assert_eq!(port.ids(), [id]);
 }
+
+#[test]
+fn what_clients_of_pusher_and_mercure_alone_get_is_told_no_edge() {
+    let port = Port::open(free_port());
+    let server = Server::builder(fixture_path("doors"))
+        .workers(2)
+        .setting("grip_url", format!("http://127.0.0.1:{}", port.number))
+        .start();
+    // Each is also an update of Mercure, which is a record of its own.
+    let ids = [1, 2, 3].map(|number| {
+        let response = server.connect().post("/publish", format!("{number}"));
+        assert_eq!(response.status(), 200, "{}", response.text());
+        response.text().to_owned()
+    });
+    port.wait_for(&ids.each_ref().map(String::as_str));
+}

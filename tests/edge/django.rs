@@ -47,7 +47,9 @@ fn django_eventstream(kind: Kind) {
         return skipped("this edge is not installed");
     };
     let packages = installed("grip-django");
-    install_python(&packages, &packages.join("django_eventstream"), &PACKAGES);
+    if !install_python(&packages, &packages.join("django_eventstream"), &PACKAGES) {
+        return;
+    }
     let folder = fermata_testkit::Directory::new();
     let mut running = Running::default();
     let mut command = Command::new("python3");

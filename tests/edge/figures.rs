@@ -262,6 +262,7 @@ fn routes_are_reported_by_themselves_and_in_bytes() {
             format!("--prometheus=127.0.0.1:{metrics}"),
             "--stats-format=json".to_owned(),
             "--stats-report-interval-ms=200".to_owned(),
+            "--message-block-bytes=2".to_owned(),
             format!("--route=*,path_beg=/plain,id=p 127.0.0.1:{}", origin.port()),
         ],
     );
@@ -316,8 +317,12 @@ fn routes_are_reported_by_themselves_and_in_bytes() {
     // Each item counts once for each client: "opened" at the beginning, and "one" for as many as there are.
     let sent = CLIENTS * 7 + 3;
     let published = [
-        ("r", "report.sent", 1),
+        ("r", "report.sent", CLIENTS),
         ("r", "report.received", 1),
+        // Three bytes are two blocks.
+        ("r", "report.blocks-received", 2),
+        ("r", "report.blocks-sent", 2 * CLIENTS),
+        ("", "report.blocks-sent", 2 * CLIENTS),
         ("r", "report.client-content-bytes-sent", sent),
         ("", "report.client-content-bytes-sent", 2_000 + sent),
     ];
@@ -329,6 +334,7 @@ fn routes_are_reported_by_themselves_and_in_bytes() {
     assert_eq!(get("activity.count"), 1);
     assert_eq!(get("report.client-content-bytes-sent"), 2_000);
     assert_eq!(get("report.sent"), 0);
+    assert_eq!(get("report.blocks-sent"), 0);
     for (name, value) in [
         ("fermata_edge_route_requests_total{route=\"p\"}", 1),
         ("fermata_edge_route_requests_total{route=\"r\"}", CLIENTS),

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
 use fermata_testkit::install::{install_python, installed, skipped, works};
-use fermata_testkit::{Directory, deadline, wait_until, workspace_root};
+use fermata_testkit::{Directory, Signal, deadline, send_signal, wait_until, workspace_root};
 use serde_json::Value;
 
 use crate::own::Own;
@@ -184,6 +184,34 @@ fn there_are_as_many_at_a_time_as_the_target_and_the_setting_allow() {
     }
 }
 
+/// A machine that is gone without a word, as a process that was stopped.
+#[test]
+fn a_silent_connection_is_given_up() {
+    let Some(backend) = Backend::start(&[]) else {
+        return;
+    };
+    let own = backend.edge(&[
+        "--origin-ping-interval-ms",
+        "1000",
+        "--origin-ping-timeout-ms",
+        "5000",
+        "--origin-response-timeout-ms",
+        "3600000",
+    ]);
+    assert_eq!(figure(&own, "sessions"), 1);
+    std::thread::scope(|scope| {
+        let asked = scope.spawn(|| own.get("/hang").status);
+        wait_until("the backend has the request", || {
+            (figure(&own, "seen") == 1).then_some(())
+        });
+        send_signal(backend.child.id(), Signal::Stop);
+        // Only the PING can end it.
+        assert_eq!(asked.join().expect("it answers"), 502);
+        send_signal(backend.child.id(), Signal::Continue);
+    });
+    assert_eq!(json(own.get("/head").text())["version"], "2.0");
+}
+
 #[test]
 fn tls_backends_choose_by_alpn() {
     let Some(backend) = Backend::start_tls(&[]) else {
@@ -279,6 +307,63 @@ fn a_slow_client_holds_up_nobody_else() {
         (figure(&own, "openMost") > 1).then_some(())
     });
     assert_eq!(own.get("/large").body.len(), 5_000_000);
+    assert_eq!(figure(&own, "sessions"), 1);
+}
+
+#[test]
+fn twenty_slow_clients_hold_up_nobody_else() {
+    const SLOW: usize = 20;
+    const PIECE: &[u8] = &[b'p'; 100_000];
+    let Some(backend) = Backend::start(&[]) else {
+        return;
+    };
+    // One connection carries all of them.
+    let own = backend.edge(&[
+        "--workers",
+        "1",
+        "--write-timeout-ms",
+        "600000",
+        "--origin-idle-timeout-ms",
+        "600000",
+    ]);
+    let mut readers: Vec<_> = (0..SLOW)
+        .map(|_| {
+            let mut reader = own.client();
+            reader.send("GET", "/large", &[], b"");
+            reader
+        })
+        .collect();
+    let mut senders: Vec<_> = (0..SLOW)
+        .map(|_| {
+            let mut sender = own.client();
+            let length = 3 * PIECE.len();
+            let head = format!(
+                "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n"
+            );
+            sender.raw(&[head.as_bytes(), PIECE].concat());
+            sender
+        })
+        .collect();
+    wait_until("all that read slowly are under way", || {
+        (figure(&own, "open") > SLOW as u64).then_some(())
+    });
+    for _ in 0..3 {
+        assert_eq!(own.get("/large").body.len(), 5_000_000);
+        let body = vec![b'b'; 1_000_000];
+        let answer = own.client().request("POST", "/echo", &[], &body);
+        assert!(answer.status == 200 && answer.body == body);
+        for sender in &mut senders {
+            sender.raw(&PIECE[..PIECE.len() / 2]);
+        }
+    }
+    for sender in &mut senders {
+        sender.raw(&PIECE[..PIECE.len() / 2]);
+        assert_eq!(sender.read_answer(false).body.len(), 3 * PIECE.len());
+    }
+    // Nobody was cut off for being slow.
+    for reader in &mut readers {
+        assert_eq!(reader.read_answer(false).body.len(), 5_000_000);
+    }
     assert_eq!(figure(&own, "sessions"), 1);
 }
 
@@ -395,7 +480,9 @@ fn grpc_goes_through() {
         return skipped("python3 or pip is not installed");
     }
     let folder = installed("grpcio");
-    install_python(&folder, &folder.join("grpc/__init__.py"), &[PACKAGE]);
+    if !install_python(&folder, &folder.join("grpc/__init__.py"), &[PACKAGE]) {
+        return;
+    }
     let script = workspace_root().join("tests/edge/clients/grpc_calls.py");
     let run = |arguments: &[&str]| {
         let mut command = Command::new(python);

@@ -91,6 +91,48 @@ const STALLS: usize = 50;
 /// One of so many comes by TLS.
 const TLS: usize = 3;
 
+/// A delay of so much on this side is a machine that stands still: a third of the shortest time-out that is played with.
+const STANDSTILL: Duration = Duration::from_millis(500);
+/// How often it is looked whether this process runs.
+const PULSE: Duration = Duration::from_millis(20);
+/// Of so many conversations one may be excused by a machine that stood still.
+const LATE_ONE_OF: u64 = 1_000;
+
+/// What the edge says when time is over; nothing else is excused.
+const TIME_OUTS: [&str; 3] = ["HTTP/1.1 408 ", "HTTP/1.1 502 ", "HTTP/1.1 504 "];
+
+/// When this process stood still: clients and backends are its threads, and the edge's time-outs go on meanwhile.
+#[derive(Debug, Default)]
+struct Pulse {
+    standstills: Mutex<Vec<(Instant, Duration)>>,
+}
+
+impl Pulse {
+    /// Something that should have taken `expected` has ended now.
+    fn note(&self, begun: Instant, expected: Duration) {
+        let late = begun.elapsed().saturating_sub(expected);
+        if late >= STANDSTILL {
+            lock(&self.standstills).push((begun, late));
+        }
+    }
+
+    fn beat(&self) {
+        let begun = Instant::now();
+        thread::sleep(PULSE);
+        self.note(begun, PULSE);
+    }
+
+    /// The longest standstill of those that began after `from`.
+    fn since(&self, from: Instant) -> Option<Duration> {
+        let standstills = lock(&self.standstills);
+        // One that had begun before may have ended after.
+        let after = standstills
+            .iter()
+            .filter(|(begun, late)| *begun + *late >= from);
+        after.map(|(_, late)| *late).max()
+    }
+}
+
 /// One client and what happens to it.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
@@ -182,7 +224,7 @@ impl Plan {
     }
 
     /// Plays the client. The error says what the edge owes it.
-    fn run(&self, ports: Ports) -> Result<(), String> {
+    fn run(&self, ports: Ports, pulse: &Pulse) -> Result<(), String> {
         let Ok(mut stream) = self.open(ports) else {
             return Err("it does not listen".into());
         };
@@ -198,6 +240,7 @@ impl Plan {
             is_sent &= stream.write_all(&piece).is_ok();
             thread::sleep(self.after / 20);
         }
+        pulse.note(begun, self.after);
         if self.leaving == Leaving::Stays {
             return self.stay(stream, is_sent);
         }
@@ -553,7 +596,7 @@ fn a_client_that_leaves_keeps_no_place() {
                 });
                 let ports = bench.ports();
                 let running: Vec<_> = plans
-                    .map(|plan| scope.spawn(move || plan.run(ports)))
+                    .map(|plan| scope.spawn(move || plan.run(ports, &Pulse::default())))
                     .collect();
                 for one in running {
                     one.join().expect("it runs").expect("it is let go");
@@ -594,6 +637,7 @@ impl Run {
         let count = AtomicUsize::new(1);
         let has_ended = AtomicBool::new(false);
         let (played, failures) = (Mutex::new(Played::default()), Mutex::new(Vec::new()));
+        let (pulse, late) = (Pulse::default(), Mutex::new(Vec::new()));
         let begun = Instant::now();
         let end = begun + Duration::from_secs(self.seconds);
         let mut random = Random::new(self.seed);
@@ -603,17 +647,24 @@ impl Run {
                 .into_iter()
                 .map(|seed| {
                     let (count, played, failures) = (&count, &played, &failures);
+                    let (pulse, late) = (&pulse, &late);
                     scope.spawn(move || {
                         let mut random = Random::new(seed);
                         while Instant::now() < end {
                             let number = count.fetch_add(1, Ordering::Relaxed);
                             let plan = Plan::random(&mut random, number);
-                            let outcome = plan.run(bench.ports());
+                            let begun = Instant::now();
+                            let outcome = plan.run(bench.ports(), pulse);
                             lock(played).add(&plan);
                             if let Err(error) = outcome
                                 && self.is_calm
                             {
-                                lock(failures).push(format!("{plan:?}: {error}"));
+                                let error = format!("{plan:?}: {error}");
+                                let is_time_out = TIME_OUTS.iter().any(|it| error.contains(it));
+                                match pulse.since(begun).filter(|_| is_time_out) {
+                                    Some(stood) => lock(late).push(format!("{stood:?}: {error}")),
+                                    None => lock(failures).push(error),
+                                }
                             }
                         }
                     })
@@ -624,14 +675,23 @@ impl Run {
                     disturb();
                 }
             });
+            scope.spawn(|| {
+                while !has_ended.load(Ordering::Relaxed) {
+                    pulse.beat();
+                }
+            });
             for player in players {
                 player.join().expect("it plays");
             }
             has_ended.store(true, Ordering::Relaxed);
         });
-        let failures = failures.into_inner().unwrap_or_default();
+        let mut failures = failures.into_inner().unwrap_or_default();
+        let late = late.into_inner().unwrap_or_default();
         let played = played.into_inner().unwrap_or_default();
-        self.note(&played, &failures, begun.elapsed());
+        if late.len() as u64 > 1 + played.count / LATE_ONE_OF {
+            failures.extend(late.iter().cloned());
+        }
+        self.note(&played, &failures, &late, begun.elapsed());
         assert!(
             failures.is_empty(),
             "{} of {}:\n{}",
@@ -643,7 +703,7 @@ impl Run {
     }
 
     /// Writes down what was played, where somebody wants to keep it.
-    fn note(&self, played: &Played, failures: &[String], took: Duration) {
+    fn note(&self, played: &Played, failures: &[String], late: &[String], took: Duration) {
         let Ok(folder) = std::env::var("FERMATA_TEST_RESULTS") else {
             return;
         };
@@ -655,6 +715,7 @@ impl Run {
             "by_tls": played.by_tls,
             "by_kind_fault_and_leaving": played.counts,
             "failures": failures,
+            "late": late,
         });
         let file = Path::new(&folder).join(format!("{}.json", self.name));
         std::fs::write(file, format!("{result:#}\n")).expect("a folder for results");

@@ -154,7 +154,7 @@ fn certificates_of_a_folder_are_chosen_by_name_and_read_again() {
     // A bad one changes nothing.
     std::fs::write(file("a.test"), "no certificate").expect("a file");
     own.signal("-HUP");
-    own.wait_for_log("certificates stay as they were");
+    own.wait_for_log("certificates stay as they were: tls_certificates: ");
     assert_eq!(ask(port, "b.test", &file("b.test")), answer);
 }
 
@@ -171,4 +171,74 @@ fn tls_without_certificates_does_not_start() {
         said.contains("name one with files NAME.crt and NAME.key by tls_certificates"),
         "{said}"
     );
+}
+
+/// What is wrong with a certificate is told by the name of the edge's setting, which the engine does not know.
+#[test]
+fn a_bad_certificate_is_told_by_the_name_of_its_setting() {
+    let folder = Directory::new();
+    for ending in ["crt", "key"] {
+        folder.write(&format!("a.{ending}"), "no certificate");
+    }
+    let output = Command::new(fermata_testkit::command_path())
+        .args(["edge", "--listen-tls", "127.0.0.1:0", "--route", "* test"])
+        .args(["--tls-certificates", "."])
+        .current_dir(folder.path())
+        .output()
+        .expect("our own program");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && said.contains(": tls_certificates: ") && said.contains("a.crt"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_bad_address_is_named_by_its_own_setting() {
+    for (program, option, value, expected) in [
+        (
+            "edge",
+            "--listen",
+            "a:b:1",
+            "listen is \"a:b:1\": that is not an address",
+        ),
+        (
+            "edge",
+            "--listen-tls",
+            "a:b:1",
+            "listen_tls is \"a:b:1\": that is not an address",
+        ),
+        (
+            "edge",
+            "--listen-unix",
+            "/a?mode=x",
+            "listen_unix is \"/a?mode=x\": that is ",
+        ),
+        (
+            "edge",
+            "--prometheus",
+            "a:b:1",
+            "prometheus is \"a:b:1\": that is not an address",
+        ),
+        (
+            "hub",
+            "--listen",
+            "a:b:1",
+            "listen is \"a:b:1\": that is not an address",
+        ),
+    ] {
+        let mut command = Command::new(fermata_testkit::command_path());
+        command.args([program, option, value]);
+        match program {
+            "edge" => command.args(["--route", "* 127.0.0.1:9"]),
+            _ => command.args(["--app", "1:key:secret"]),
+        };
+        let output = command
+            .output()
+            .expect("build/fermata can be started; `make` builds it");
+        assert!(!output.status.success(), "{option} {value}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(expected), "{said}");
+        assert!(!said.contains("Server"), "{said}");
+    }
 }

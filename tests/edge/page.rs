@@ -30,6 +30,12 @@ fn page() -> String {
     fs::read_to_string(workspace_root().join(PAGE)).expect(PAGE)
 }
 
+/// The rows below one heading.
+fn table(page: &str, title: &str) -> Vec<Vec<String>> {
+    let (_, rest) = page.split_once(&format!("\n## {title}\n")).expect(title);
+    rows(rest.split("\n## ").next().unwrap_or_default())
+}
+
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
@@ -178,6 +184,183 @@ fn every_option_of_pushpin_has_a_row() {
     }
 }
 
+/// What looks like a key of a configuration in Pushpin's programs: those that are documented nowhere are among them.
+fn keys_in(program: &[u8]) -> BTreeSet<String> {
+    let texts = program.split(|byte| !byte.is_ascii_graphic());
+    let texts = texts.filter_map(|text| std::str::from_utf8(text).ok());
+    let keys = texts.filter_map(|text| {
+        let (section, name) = text.split_once('/')?;
+        let is_section = ["global", "runner", "proxy", "handler"].contains(&section);
+        let is_name = name
+            .bytes()
+            .all(|it| matches!(it, b'a'..=b'z' | b'0'..=b'9' | b'_'));
+        (is_section && is_name && name.len() > 2).then(|| format!("{section}.{name}"))
+    });
+    keys.collect()
+}
+
+#[test]
+fn every_key_that_programs_of_pushpin_read_has_a_row() {
+    let page = page();
+    let rows = table(&page, "Keys of pushpin.conf");
+    let told: BTreeSet<&str> = rows.iter().flat_map(|row| quoted(&row[0])).collect();
+    let mut count = 0;
+    for name in ["pushpin", "pushpin-proxy", "pushpin-handler"] {
+        let Ok(program) = fs::read(Path::new("/usr/bin").join(name)) else {
+            return skipped("Debian's package pushpin is not installed");
+        };
+        for key in keys_in(&program) {
+            assert!(told.contains(&key[..]), "{key} of {name} has no row");
+            count += 1;
+        }
+    }
+    assert!(count > 80, "{count} keys");
+}
+
+#[test]
+fn every_word_of_pushpin_has_a_row() {
+    let page = page();
+    let list = workspace_root().join("tests/edge/pushpin-words.txt");
+    let list = fs::read_to_string(list).expect("the list of Pushpin's words");
+    assert!(list.lines().count() > 15, "{list}");
+    for line in list.lines() {
+        let (title, words) = line.split_once(": ").expect("TITLE: WORDS");
+        let rows = table(&page, title);
+        let mut told = BTreeSet::new();
+        for row in &rows {
+            for word in quoted(&row[0]) {
+                assert!(told.insert(word), "{title}: {word} has two rows");
+            }
+            // What is as in Pushpin, a test shows.
+            let has_case = quoted(&row[3]).next().is_some();
+            assert!(
+                has_case || row[1] == "differs" || row[0] == "unknown ones",
+                "no case: {row:?}"
+            );
+        }
+        for word in words.split(' ') {
+            assert!(told.remove(word), "{title}: {word} has no row");
+        }
+        assert!(told.is_empty(), "{title}: Pushpin has no {told:?}");
+    }
+}
+
+/// The texts of a source without its tests, as they are written.
+fn add_literals(folder: &Path, known: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(folder).expect("a folder").flatten() {
+        let path = entry.path();
+        let name = entry.file_name();
+        if path.is_dir() {
+            add_literals(&path, known);
+        } else if path.extension().is_some_and(|it| it == "rs") && name != "tests.rs" {
+            let text = fs::read_to_string(&path).expect("a source");
+            let text = text.split("#[cfg(test)]\nmod tests").next();
+            let lines = text.unwrap_or_default().lines();
+            let lines = lines.filter(|line| !line.trim_start().starts_with("//"));
+            for line in lines {
+                known.extend(line.split('"').map(str::to_ascii_lowercase));
+            }
+        }
+    }
+}
+
+/// Names of fields, headers and methods are in our sources where the page says that they are as in Pushpin, and are not
+/// where it says that they have no effect.
+#[test]
+fn words_of_the_page_are_those_of_the_sources() {
+    let mut known = BTreeSet::new();
+    // What reads ZHTTP, Pushpin's control messages and GRIP, and the commands.
+    for folder in ["edge", "edge-pushpin", "grip", "cli"] {
+        let folder = format!("crates/{folder}/src");
+        add_literals(&workspace_root().join(folder), &mut known);
+    }
+    let page = page();
+    let list = workspace_root().join("tests/edge/pushpin-words.txt");
+    let list = fs::read_to_string(list).expect("the list of Pushpin's words");
+    let titles = list.lines().filter_map(|line| line.split(": ").next());
+    // Those that tests of the programs themselves read, and paths.
+    let others = ["of routes", "pushpin-publish", "Paths of"];
+    let titles = titles.filter(|title| !others.iter().any(|it| title.contains(it)));
+    let mut count = 0;
+    for title in titles {
+        for row in table(&page, title) {
+            let has_effect =
+                !row[2].starts_with("has no effect") && !row[2].starts_with("it is not");
+            for word in quoted(&row[0]) {
+                let is_known = known.contains(&word.to_ascii_lowercase());
+                let is_right = is_known == has_effect || row[2].starts_with("it is not");
+                assert!(
+                    is_right,
+                    "{title}: {word}: {}",
+                    if is_known {
+                        "it is read"
+                    } else {
+                        "it is not read"
+                    }
+                );
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 200, "{count} words");
+}
+
+#[test]
+fn the_flags_of_the_page_exist() {
+    let help = |command: &str| {
+        let output = Command::new(fermata_testkit::command_path())
+            .args([command, "--help"])
+            .output();
+        let output = output.expect("build/fermata can be started; `make` builds it");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let has = |help: &str, flag: &str| {
+        let mut words = help.split(|it: char| it.is_whitespace() || it == ',');
+        words.any(|word| word == flag)
+    };
+    let (page, edge, publish) = (page(), help("edge"), help("publish"));
+    let mut count = 0;
+    let flags = |cell: &str| -> Vec<String> {
+        let words = quoted(cell).flat_map(|it| it.split(' '));
+        words
+            .filter(|it| it.starts_with("--"))
+            .map(str::to_owned)
+            .collect()
+    };
+    for row in table(&page, "Options of the program") {
+        let is_of_edge = !row[1].contains("`fermata ");
+        for flag in flags(&row[1]).iter().filter(|_| is_of_edge) {
+            assert!(has(&edge, flag), "fermata edge has no {flag}: {row:?}");
+            count += 1;
+        }
+    }
+    for row in table(&page, "Options of pushpin-publish") {
+        for flag in flags(&row[0]).iter().filter(|_| row[1] != "differs") {
+            assert!(
+                has(&publish, flag),
+                "fermata publish has no {flag}: {row:?}"
+            );
+            count += 1;
+        }
+    }
+    assert!(count > 15, "{count} flags");
+    let Ok(theirs) = Command::new("pushpin-publish").arg("--help").output() else {
+        return skipped("Debian's package pushpin is not installed");
+    };
+    let theirs = String::from_utf8_lossy(&theirs.stdout).into_owned();
+    let rows = table(&page, "Options of pushpin-publish");
+    let told: BTreeSet<&str> = rows.iter().flat_map(|row| quoted(&row[0])).collect();
+    let words = theirs
+        .split([' ', '\n', ','])
+        .filter(|it| it.starts_with("--") && it.len() > 2);
+    for flag in words {
+        assert!(
+            told.contains(flag),
+            "{flag} of pushpin-publish --help has no row"
+        );
+    }
+}
+
 #[test]
 fn what_has_no_effect_is_said_at_the_start() {
     let page = page();
@@ -185,8 +368,9 @@ fn what_has_no_effect_is_said_at_the_start() {
         .into_iter()
         .filter(|row| row[1] == "none" && row[0].contains('.'));
     let keys: Vec<String> = keys
-        .map(|row| row[0].trim_matches('`').to_owned())
+        .flat_map(|row| quoted(&row[0]).map(str::to_owned).collect::<Vec<_>>())
         .collect();
+    assert!(keys.len() > 40, "{keys:?}");
     let folder = fermata_testkit::Directory::new();
     let mut conf = String::new();
     for key in &keys {

@@ -204,7 +204,9 @@ fn the_library_of_pages_talks_in_each_transport() {
     ] {
         std::fs::copy(scripts.join(own), folder.join(name)).expect("a file of ours");
     }
-    install_node(&folder);
+    if !install_node(&folder) {
+        return;
+    }
     let edge = start(&[]);
     for transport in ["xhr-polling", "websocket"] {
         let output = Command::new("node")

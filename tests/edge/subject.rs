@@ -80,6 +80,7 @@ download.zhttp.test zhttp/ipc://{folder}/download
 socket.zhttp.test zhttp/ipc://{folder}/socket
 wrong.zhttp.test zhttp/ipc://{folder}/wrong
 built-in.test test
+report.test,id=report 127.0.0.1:{origin}
 path.test,path_beg=/a 127.0.0.1:{closed}
 path.test,path_beg=/path_is_chosen_by_its_longest_start 127.0.0.1:{origin}
 ";
@@ -110,7 +111,7 @@ impl Subject {
             format!(
                 "[global]\ninclude={name}/internal.conf\nrundir={name}\nipc_prefix=t-\n\
                 [runner]\nservices=condure,pushpin-proxy,pushpin-handler\nhttp_port=127.0.0.1:{port}\nlogdir={name}\n\
-                [proxy]\nroutesfile=routes\nupdates_check=off\nsig_key={SIG_KEY}\nset_x_forwarded_protocol=proto-only\n\
+                [proxy]\nroutesfile=routes\nupdates_check=off\nstats_report_interval=1\nsig_key={SIG_KEY}\nset_x_forwarded_protocol=proto-only\n\
                 sockjs_url=http://localhost/sockjs.js\nx_forwarded_for=append\n\
                 [handler]\npush_in_spec=tcp://127.0.0.1:{pull}\npush_in_sub_specs=tcp://127.0.0.1:{sub}\n\
                 push_in_http_addr=127.0.0.1\npush_in_http_port={control}\nstats_spec=ipc://{name}/stats\n\

@@ -5,7 +5,7 @@
 mod services;
 mod urls;
 
-use fermata_testkit::{Connection, Server, wait_until};
+use fermata_testkit::{Connection, Server, is_running, wait_until};
 use fermata_tests::{fixture, json};
 
 use services::Service;
@@ -296,6 +296,24 @@ fn a_query_of_postgres_whose_client_has_left_is_finished_and_its_connection_kept
 }
 
 #[test]
+fn a_worker_that_a_fatal_error_ends_waits_for_no_query_of_postgres() {
+    let service = Service::postgres();
+    let server = server("POSTGRES", &service);
+    let pids = server.worker_pids();
+    let mut asked = ask(&server, "/pgsql?sql=SELECT+pg_sleep(600)");
+    wait_for(
+        &server,
+        "/pdo-pgsql?sql=SELECT+COUNT(*)+FROM+pg_stat_activity+WHERE+query+LIKE+'SELECT+pg_sleep%25'",
+        "1",
+    );
+    assert_eq!(server.connect().get("/fatal").status(), 500);
+    assert_eq!(asked.read_response().status(), 503);
+    for pid in pids.into_values() {
+        wait_until("the worker has ended", || (!is_running(pid)).then_some(()));
+    }
+}
+
+#[test]
 fn a_query_of_mysql_whose_client_has_left_is_finished_and_its_connection_kept() {
     let service = Service::mariadb();
     let server = server_with("MYSQL", &service, "600000");
@@ -354,4 +372,34 @@ fn a_connection_to_mysql_is_closed_by_another_handler_when_nobody_is_inside() {
     let ended = first.read_response();
     assert!(ended.text().contains("interrupted"), "{}", ended.text());
     assert_eq!(second.read_response().text(), "1");
+}
+
+/// A transaction that its handler has left is rolled back by a task, which has the connection meanwhile.
+#[test]
+fn a_connection_whose_clean_up_gets_no_answer_is_given_to_the_next_closed() {
+    let service = Service::mariadb();
+    let server = fixture("hooks")
+        .workers(1)
+        .env("MYSQL", &service.socket)
+        .setting("shared_wait_timeout_ms", 3_600_000)
+        .start();
+    let mut left = ask(&server, "/left-mysql");
+    wait_for_state(&server, "begun", 1);
+    service.stop();
+    assert_eq!(text(&server, "/leave-mysql"), "told");
+    assert_eq!(left.read_response().text(), "left");
+    // It would queue for an hour.
+    let next = ask(&server, "/next-mysql").read_response();
+    assert_eq!(next.status(), 503, "{}", next.text());
+    let log = server.log().text();
+    assert!(log.contains("in the middle of a transaction"), "{log}");
+}
+
+/// Calls that no guard sees: of closures that were made before there were any.
+#[test]
+fn a_pool_ends_a_transaction_whose_calls_nobody_has_seen() {
+    let service = Service::mariadb();
+    let server = server("MYSQL", &service);
+    assert_eq!(text(&server, "/unseen-mysql?begin=1"), "1");
+    assert_eq!(text(&server, "/unseen-mysql"), "0");
 }

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fermata_testkit::install::works;
-use fermata_testkit::{Directory, free_port, wait_until, workspace_root};
+use fermata_testkit::{Directory, Signal, free_port, send_signal, wait_until, workspace_root};
 
 /// How often one that needs a free port is started before giving up: another process may have taken it.
 const STARTS_MAX: usize = 3;
@@ -260,6 +260,11 @@ impl Service {
         let mut service = Service::start("postgres", command, socket, directory);
         service.port = port;
         service
+    }
+
+    /// It answers nobody, and its connections stay.
+    pub fn stop(&self) {
+        assert!(send_signal(self.child.id(), Signal::Stop));
     }
 
     /// Ends it as a power cut would.

@@ -226,11 +226,6 @@ fn malformed_request_lines_are_refused_and_the_connection_closed() {
             "POST /body HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n",
             &[400],
         ),
-        (
-            "HTTP/2 preface",
-            "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-            &[400, 505],
-        ),
         ("HTTP/2.0", "GET / HTTP/2.0\r\nHost: a\r\n\r\n", &[505]),
         ("HTTP/3.1", "GET / HTTP/3.1\r\nHost: a\r\n\r\n", &[505]),
         ("HTTP/0.9", "GET / HTTP/0.9\r\nHost: a\r\n\r\n", &[400, 505]),

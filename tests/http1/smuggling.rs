@@ -216,7 +216,6 @@ const HEADS: &[Whole] = &[
     ("absolute without Host", "GET http://a/rooms/1 HTTP/1.1\r\n\r\n", 400),
     ("version 0.9", "GET /rooms/1 HTTP/0.9\r\nHost: a\r\n\r\n", 505),
     ("version 2.0", "GET /rooms/1 HTTP/2.0\r\nHost: a\r\n\r\n", 505),
-    ("preface of HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400),
     ("version 1.10", "GET /rooms/1 HTTP/1.10\r\nHost: a\r\n\r\n", 400),
     ("version 01.1", "GET /rooms/1 HTTP/01.1\r\nHost: a\r\n\r\n", 400),
     ("version 1,1", "GET /rooms/1 HTTP/1,1\r\nHost: a\r\n\r\n", 400),

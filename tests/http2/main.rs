@@ -5,14 +5,14 @@ mod attacks;
 use std::process::{Command, Output, Stdio};
 
 use fermata_testkit::{Builder, Server, wait_until};
-use fermata_tests::{fixture, publish};
+use fermata_tests::{fixture, publish, stats};
 use serde_json::Value;
 
 /// Longer than any transfer takes on a machine that has much else to do.
 const TRANSFER_S: &str = "120";
 
 pub(crate) fn on(name: &str) -> Builder {
-    fixture(name).setting("http2", "on").workers(1)
+    fixture(name).workers(1)
 }
 
 fn curl(server: &Server, path: &str, arguments: &[&str]) -> Output {
@@ -35,10 +35,30 @@ fn get(server: &Server, path: &str, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn it_is_off_unless_it_is_asked_for() {
+fn it_is_on_unless_it_is_turned_off() {
     let server = fixture("http").workers(1).start();
+    assert!(curl(&server, "/", &[]).status.success());
+    let server = fixture("http").setting("http2", "off").workers(1).start();
     assert!(!curl(&server, "/", &[]).status.success());
+    let mut connection = server.connect();
+    connection.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    assert_eq!(connection.read_response().status(), 400);
     assert_eq!(server.connect().get("/").status(), 200);
+}
+
+/// What comes behind a preface is frames, and no request of HTTP/1.
+#[test]
+fn nothing_is_smuggled_behind_a_preface() {
+    let server = on("http").start();
+    let mut connection = server.connect();
+    connection.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nGET /rooms/1 HTTP/1.1\r\nHost: a\r\n\r\n");
+    let (bytes, _) = connection.read_to_end();
+    let said = String::from_utf8_lossy(&bytes);
+    assert!(!said.contains("HTTP/1.1"), "{said:?}");
+    let mut connection = server.connect();
+    connection.send("GET /rooms/1 HTTP/1.1\r\nHost: a\r\n\r\nPRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    assert_eq!(connection.read_response().status(), 200);
+    assert_eq!(connection.read_response().status(), 400);
 }
 
 #[test]
@@ -125,7 +145,7 @@ fn streams_of_a_program_and_events_flow() {
 
 #[test]
 fn held_clients_get_their_events_and_a_drain_ends_them_in_order() {
-    let mut server = on("hub").start();
+    let mut server = on("hub").control().start();
     let held = Command::new("curl")
         .args(["-sSN", "--http2-prior-knowledge", "--max-time", TRANSFER_S])
         .arg("-o")
@@ -137,6 +157,13 @@ fn held_clients_get_their_events_and_a_drain_ends_them_in_order() {
     let events = || std::fs::read_to_string(&path).unwrap_or_default();
     wait_until("the stream begins", || {
         events().contains("id: ").then_some(())
+    });
+    // A request counts as a connection of its kind, and what carries it as one of its own.
+    wait_until("it is counted", || {
+        let figures = stats(&server);
+        let open = &figures["total"]["connections"];
+        let counts = ["sse", "http2", "http_idle", "http_active"].map(|kind| open[kind].as_u64());
+        (counts == [Some(1), Some(1), Some(0), Some(0)]).then_some(())
     });
     for number in 0..50 {
         publish(&server, "news", &format!("event {number}"));

@@ -1,10 +1,10 @@
-//! Clients of other people, unmodified: `eventsource` for Node, and `symfony/mercure` as backends have it.
+//! Clients of other people, unmodified: `eventsource` for Node, `symfony/mercure` as backends have it, and Python's.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use fermata_testkit::install::{install_node, installed, shown, skipped, works};
+use fermata_testkit::install::{install_node, install_python, installed, shown, skipped, works};
 use fermata_testkit::workspace_root;
 
 use crate::hub::{Hub, SECRET, reader};
@@ -30,7 +30,9 @@ fn event_sources_of_node_hear_what_symfony_publishes() {
     for name in ["package.json", "package-lock.json"] {
         std::fs::copy(scripts().join(name), folder.join(name)).expect("a file of ours");
     }
-    install_node(&folder);
+    if !install_node(&folder) {
+        return;
+    }
     let url = format!(
         "http://127.0.0.1:{}/.well-known/mercure",
         hub.address().port()
@@ -61,4 +63,38 @@ fn event_sources_of_node_hear_what_symfony_publishes() {
         assert_eq!(next(), format!("{text} {}", ids[at]));
     }
     assert!(page.wait().expect("it ends").success());
+}
+
+#[test]
+fn the_libraries_of_python_publish_and_hear() {
+    if !works("python3", &["-m", "pip", "--version"]) {
+        return skipped("python3 or pip is not installed");
+    }
+    let folder = installed("mercure-python");
+    // With the versions of what they are made of, so that this stays what was tried.
+    let packages = [
+        "pymercure==0.0.1.0",
+        "mercure-publisher==0.1.0",
+        "requests==2.34.2",
+        "sseclient-py==1.9.0",
+        "httpx==0.28.1",
+        "PyJWT==2.15.1",
+        "redis==8.1.0",
+    ];
+    if !install_python(&folder, &folder.join("pymercure"), &packages) {
+        return;
+    }
+    let hub = Hub::start("anonymous");
+    let url = format!(
+        "http://127.0.0.1:{}/.well-known/mercure",
+        hub.address().port()
+    );
+    let output = Command::new("python3")
+        .arg(scripts().join("talk.py"))
+        .args([&url, SECRET])
+        .env("PYTHONPATH", &folder)
+        .output()
+        .expect("it was tried before");
+    assert!(output.status.success(), "{}", shown(&output));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "heard\n");
 }

@@ -55,6 +55,11 @@ impl Hub {
     }
 
     pub fn start_with(directives: &str, arguments: &[&str]) -> Hub {
+        Hub::start_as(directives, arguments, &[])
+    }
+
+    /// The same with these variables besides.
+    pub fn start_as(directives: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Hub {
         let directory = Directory::new();
         let process = Listening::start(|port| {
             // One that has ended may have left a socket.
@@ -66,6 +71,7 @@ impl Hub {
                 .env("MERCURE_PUBLISHER_JWT_KEY", SECRET)
                 .env("MERCURE_SUBSCRIBER_JWT_KEY", SECRET)
                 .env("MERCURE_EXTRA_DIRECTIVES", directives)
+                .envs(variables.iter().copied())
                 .env("SERVER_NAME", format!("http://localhost:{port}"))
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())

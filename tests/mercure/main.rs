@@ -2,6 +2,7 @@
 
 mod clients;
 mod doors;
+mod draft;
 mod hub;
 mod killed;
 mod malformed;

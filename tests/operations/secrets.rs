@@ -89,6 +89,87 @@ fn what_php_says_of_its_settings_masks_them() {
     }
 }
 
+/// A server that ends by itself.
+const PROGRAM: &str = r#"<?php
+chdir(__DIR__);
+$master = getmypid();
+$server = new Fermata\Server();
+$server->get('/', fn () => Fermata\Response::noContent());
+$server->every(0.01, fn () => posix_kill($master, 15));
+$server->run();
+"#;
+
+/// All settings of the extension, as php.ini names them.
+fn settings() -> Vec<String> {
+    let all = "echo implode(' ', array_keys(ini_get_all('fermata')));";
+    let output = Php::new(&[]).args(["-r", all]).run();
+    let names: Vec<String> = output
+        .stdout
+        .split_whitespace()
+        .map(str::to_owned)
+        .collect();
+    assert!(names.len() > 50, "{names:?} {}", output.stderr);
+    names
+}
+
+fn variable(setting: &str) -> String {
+    setting.replace('.', "_").to_uppercase()
+}
+
+#[test]
+fn a_secret_in_any_setting_is_in_nothing_that_is_printed() {
+    let folder = Directory::new();
+    let program = folder.write("server.php", PROGRAM);
+    let names = settings();
+    let values = [
+        format!("http://app:{SECRET}@127.0.0.1:1/?key={SECRET}&verify-key={SECRET}"),
+        format!("nats://{SECRET}@127.0.0.1:1"),
+        format!("redis://:{SECRET}@127.0.0.1:1/0"),
+    ];
+    for (number, value) in values.iter().enumerate() {
+        let line = |name: &String| format!("{name}=\"{value}\"");
+        let ini: Vec<String> = names.iter().map(line).collect();
+        let mut with_environment = Php::new(&[]);
+        let mut doctor = Command::new(command_path());
+        doctor.args(["doctor", "--json"]).stdin(Stdio::null());
+        for name in &names {
+            with_environment = with_environment.env(&variable(name), value);
+            doctor.env(variable(name), value);
+        }
+        for php in [Php::new(&ini), with_environment] {
+            let output = php.args(["--ri", "fermata"]).run();
+            // Each of them is shown, without the secret; the backend is the one of the test.
+            let shown = output.stdout.matches("***").count();
+            assert!(shown + 1 >= names.len(), "{}", output.stdout);
+            check("--ri", &output.stdout);
+            check("--ri", &output.stderr);
+        }
+        let output = doctor.output().expect("it can be started");
+        let text = [&output.stdout[..], &output.stderr[..]].concat();
+        assert!(!text.is_empty(), "doctor says something");
+        check("doctor", &String::from_utf8_lossy(&text));
+        // Where no address or path can stand, all of them are refused in one way.
+        let places = ["url", "cluster", "control", "listen", "log", "path", "tls"];
+        let tried = |name: &&String| number == 0 || places.iter().any(|it| name.contains(it));
+        for name in names.iter().filter(tried) {
+            let mut ini = vec![
+                "fermata.listen=http://127.0.0.1:0".to_owned(),
+                "fermata.workers=1".to_owned(),
+                "fermata.drain_timeout_ms=1000".to_owned(),
+                "fermata.log_level=debug".to_owned(),
+            ];
+            ini.retain(|it| !it.starts_with(&format!("{name}=")));
+            ini.push(line(name));
+            let starter = ["timeout".to_owned(), "120".to_owned()];
+            let output = Php::behind(&starter, &ini).arg(&program).run();
+            assert!(output.code != Some(124), "{name} does not end");
+            assert!(!output.stderr.is_empty(), "{name}: {output:?}");
+            check(name, &output.stdout);
+            check(name, &output.stderr);
+        }
+    }
+}
+
 #[test]
 fn the_command_masks_them() {
     let folder = Directory::new();

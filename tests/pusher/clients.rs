@@ -2,10 +2,12 @@
 
 use std::process::Command;
 
-use fermata_testkit::install::{install_node, installed, shown, skipped, works};
+use fermata_testkit::install::{install_node, install_python, installed, shown, skipped, works};
 use fermata_testkit::workspace_root;
 
-use crate::hub::{APPLICATION, Hub};
+use serde_json::json;
+
+use crate::hub::{APPLICATION, Hub, data_of};
 
 /// The libraries talk through the hub, where there are any.
 pub fn talk(hub: &Hub) {
@@ -18,7 +20,9 @@ pub fn talk(hub: &Hub) {
     for name in ["package.json", "package-lock.json"] {
         std::fs::copy(scripts.join(name), folder.join(name)).expect("a file of ours");
     }
-    install_node(&folder);
+    if !install_node(&folder) {
+        return;
+    }
     let output = Command::new("node")
         .arg(scripts.join("talk.mjs"))
         .arg(&folder)
@@ -33,6 +37,39 @@ pub fn talk(hub: &Hub) {
 #[test]
 fn the_libraries_of_pages_and_backends_talk() {
     talk(&Hub::start(&[]));
+}
+
+#[test]
+fn the_library_of_python_publishes_and_asks() {
+    if !works("python3", &["-m", "pip", "--version"]) {
+        return skipped("python3 or pip is not installed");
+    }
+    let folder = installed("pusher-python");
+    if !install_python(&folder, &folder.join("pusher"), &["pusher==3.3.4"]) {
+        return;
+    }
+    let hub = Hub::start(&[]);
+    let mut ann = hub.client();
+    ann.subscribe(&hub, "presence-room", Some("ann"));
+    let mut news = hub.client();
+    news.subscribe(&hub, "news", None);
+    let output = Command::new("python3")
+        .arg(workspace_root().join("tests/pusher/clients/talk.py"))
+        .arg(&folder)
+        .args([&hub.address().port().to_string(), APPLICATION])
+        .output()
+        .expect("it was tried before");
+    assert!(output.status.success(), "{}", shown(&output));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(said, "published\nasked\nrefused\n");
+    let text = |text: &str| json!({ "text": text });
+    for expected in [text("é"), text("two"), json!({"at": 1}), json!({"at": 2})] {
+        let event = news.next();
+        assert_eq!(
+            (&event["event"], data_of(&event)),
+            (&json!("item"), expected)
+        );
+    }
 }
 
 #[test]

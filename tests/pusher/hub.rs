@@ -165,8 +165,8 @@ impl Client {
             .text(&json!({"event": event, "data": data}).to_string());
     }
 
-    /// Subscribes to a channel, as this user of a presence channel.
-    pub fn subscribe(&mut self, hub: &Hub, channel: &str, user: Option<&str>) -> Value {
+    /// Asks to subscribe to a channel, as this user of a presence channel, and does not wait for the answer.
+    pub fn ask_to_subscribe(&mut self, hub: &Hub, channel: &str, user: Option<&str>) {
         let data =
             user.map(|user| json!({"user_id": user, "user_info": {"name": user}}).to_string());
         let auth = auth::subscription(&hub.app, &self.id, channel, data.as_deref());
@@ -174,6 +174,11 @@ impl Client {
             "pusher:subscribe",
             &json!({"channel": channel, "auth": auth, "channel_data": data}),
         );
+    }
+
+    /// The same, and waits; the data of the answer.
+    pub fn subscribe(&mut self, hub: &Hub, channel: &str, user: Option<&str>) -> Value {
+        self.ask_to_subscribe(hub, channel, user);
         let frame = self.next();
         assert_eq!(
             frame["event"], "pusher_internal:subscription_succeeded",

@@ -37,41 +37,50 @@ fn every_member_list_ends_right() {
             clients.push((user, client));
         }
     }
-    let killed = hub.workers()[0];
-    assert!(send_signal(killed, Signal::Kill));
-    wait_until("another one comes in its place", || {
-        let workers = hub.workers();
-        (workers.len() == 3 && !workers.contains(&killed)).then_some(())
-    });
-    // Whose connections have ended is known from the connections themselves.
-    let mut lists: Vec<(String, Client, BTreeSet<String>)> = Vec::new();
+    let all: BTreeSet<String> = (0..USERS).map(|at| format!("user{at}")).collect();
+    let mut lists: Vec<List> = Vec::new();
     for (user, client) in clients {
-        lists.push((
+        lists.push(List {
             user,
             client,
-            (0..USERS).map(|at| format!("user{at}")).collect(),
-        ));
-    }
-    let mut left: BTreeSet<String> = BTreeSet::new();
-    wait_until("the connections of the killed worker have ended", || {
-        lists.retain_mut(|(_, client, members)| {
-            loop {
-                match client.socket.try_next(LOOK) {
-                    None => return true,
-                    Some(Item::End(_)) => return false,
-                    Some(Item::Frame(frame)) => take(&frame.payload, members),
-                }
-            }
+            members: all.clone(),
         });
-        left = lists.iter().map(|(user, _, _)| user.clone()).collect();
-        (users_of(&hub) == left).then_some(())
-    });
-    for (user, client, members) in &mut lists {
+    }
+    // Those come and go in the moment in which a worker ends.
+    let mut coming: Vec<(String, Client)> = (0..USERS)
+        .map(|at| (format!("late{at}"), hub.client()))
+        .collect();
+    let going = lists.split_off(lists.len() - USERS / 2);
+    for (user, client) in &mut coming {
+        client.ask_to_subscribe(&hub, "presence-a", Some(user));
+    }
+    drop(going);
+    let total = lists.len() + coming.len();
+    let killed = hub.workers()[0];
+    assert!(send_signal(killed, Signal::Kill));
+    replaced(&hub, killed);
+    for (user, client) in coming {
+        lists.push(List {
+            user,
+            client,
+            members: BTreeSet::new(),
+        });
+    }
+    // Whose connections have ended is known from the connections themselves.
+    let mut left = settle(&hub, &mut lists);
+    // The one that was killed may have had none of them.
+    while lists.len() == total {
+        let killed = hub.workers()[0];
+        assert!(send_signal(killed, Signal::Kill));
+        replaced(&hub, killed);
+        left = settle(&hub, &mut lists);
+    }
+    for list in &mut lists {
         wait_until("the list is right", || {
-            while *members != left {
-                match client.socket.try_next(deadline()) {
-                    Some(Item::Frame(frame)) => take(&frame.payload, members),
-                    other => panic!("{user}: {other:?}"),
+            while list.members != left {
+                match list.client.socket.try_next(deadline()) {
+                    Some(Item::Frame(frame)) => take(&frame.payload, &mut list.members),
+                    other => panic!("{}: {other:?}", list.user),
                 }
             }
             Some(())
@@ -82,6 +91,39 @@ fn every_member_list_ends_right() {
     let members = back.subscribe(&hub, "presence-a", Some("back"));
     let count = members["presence"]["count"].as_u64().expect("a number");
     assert_eq!(count as usize, left.len() + 1);
+}
+
+/// A client, and who is a member by what it was told.
+struct List {
+    user: String,
+    client: Client,
+    members: BTreeSet<String>,
+}
+
+fn replaced(hub: &Hub, killed: u32) {
+    wait_until("another one comes in its place", || {
+        let workers = hub.workers();
+        (workers.len() == 3 && !workers.contains(&killed)).then_some(())
+    });
+}
+
+/// Drops the clients whose connections have ended, and waits until the hub knows that the others are who is there.
+fn settle(hub: &Hub, lists: &mut Vec<List>) -> BTreeSet<String> {
+    let mut left = BTreeSet::new();
+    wait_until("the connections of the killed worker have ended", || {
+        lists.retain_mut(|list| {
+            loop {
+                match list.client.socket.try_next(LOOK) {
+                    None => return true,
+                    Some(Item::End(_)) => return false,
+                    Some(Item::Frame(frame)) => take(&frame.payload, &mut list.members),
+                }
+            }
+        });
+        left = lists.iter().map(|list| list.user.clone()).collect();
+        (users_of(hub) == left).then_some(())
+    });
+    left
 }
 
 /// A message that changes a list of members. None is told of anybody twice.
@@ -95,6 +137,13 @@ fn take(payload: &[u8], members: &mut BTreeSet<String>) {
             .to_owned()
     };
     match event {
+        "pusher_internal:subscription_succeeded" => {
+            let ids = data_of(&frame)["presence"]["ids"].clone();
+            let ids = ids.as_array().expect("a list").iter();
+            *members = ids
+                .map(|id| id.as_str().expect("text").to_owned())
+                .collect();
+        }
         // From when the channel was filled.
         "pusher_internal:member_added" => {
             members.insert(user());

@@ -1,7 +1,9 @@
 //! Requests over TLS, certificates of clients, figures.
 
+use std::path::Path;
 use std::process::Command;
 
+use fermata_testkit::install::{install_go, installed, skipped, works};
 use fermata_testkit::{Response, wait_until};
 use fermata_tests::json;
 use serde_json::Value;
@@ -39,7 +41,7 @@ fn a_connection_is_used_again() {
 
 #[test]
 fn clients_that_offer_it_speak_http2() {
-    let world = World::start(secure().setting("http2", "on").workers(1));
+    let world = World::start(secure().workers(1));
     let version = ["-w", " %{http_version}"];
     let who = world.get("one.test", "/who", &version);
     assert!(
@@ -52,6 +54,28 @@ fn clients_that_offer_it_speak_http2() {
     std::fs::write(world.path("body"), &body).expect("the directory is ours");
     let output = world.curl("one.test", "/body", &["--data-binary", "@body"]);
     assert!(output.status.success() && output.stdout == body);
+}
+
+/// Many requests over one connection, a body both ways, and early hints, by a client that nobody has adapted.
+#[test]
+fn the_client_of_go_speaks_http2() {
+    if !works("go", &["version"]) {
+        return skipped("Go is not installed");
+    }
+    let program = installed("go-tls-client");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tls/client.go");
+    if !install_go(&program, Path::new(source)) {
+        return;
+    }
+    let world = World::start(secure().setting("body_bytes_max", 1 << 20).workers(1));
+    let output = Command::new(&program)
+        .arg(format!("https://127.0.0.1:{}", world.address.port()))
+        .arg(world.path("ca.pem"))
+        .output()
+        .expect("it was built");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(said, "63 requests, 1 connection, 1 hint\n", "{errors}");
 }
 
 #[test]

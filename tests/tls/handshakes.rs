@@ -9,19 +9,26 @@ fn both_versions_and_http_alone_are_spoken() {
         let flag = format!("--tlsv{version}");
         let arguments = [&flag, "--tls-max", version, "-w", "%{http_version}"];
         assert!(
-            world.get("one.test", "/who", &arguments).ends_with("}1.1"),
+            world.get("one.test", "/who", &arguments).ends_with("}2"),
             "{name}"
         );
         let flag = format!(
             "-{}",
             name.to_lowercase().replace('v', "").replace('.', "_")
         );
-        let said = world.openssl(&[&flag, "-alpn", "h2,http/1.1", "-ign_eof"], LAST_REQUEST);
+        let said = world.openssl(&[&flag, "-alpn", "http/1.1", "-ign_eof"], LAST_REQUEST);
         assert!(said.contains("ALPN protocol: http/1.1"), "{said}");
         assert!(said.contains(&format!("New, {name}")), "{said}");
         assert!(said.contains("HTTP/1.1 200"), "{said}");
     }
-    // Only HTTP/2 is nothing that we speak.
+    // The newest that both know, whatever the client names first.
+    let said = world.openssl(&["-alpn", "http/1.1,h2"], "");
+    assert!(said.contains("ALPN protocol: h2"), "{said}");
+    let said = world.openssl(&["-alpn", "h3"], "");
+    assert!(said.contains("no application protocol"), "{said}");
+    let world = World::start(secure().setting("http2", "off"));
+    let said = world.openssl(&["-alpn", "h2,http/1.1", "-ign_eof"], LAST_REQUEST);
+    assert!(said.contains("ALPN protocol: http/1.1"), "{said}");
     let said = world.openssl(&["-alpn", "h2"], "");
     assert!(said.contains("no application protocol"), "{said}");
 }

@@ -170,3 +170,51 @@ fn certificates_that_change_again_and_again_leave_somebody_who_serves() {
             .then_some(())
     });
 }
+
+/// What an authority answers about a certificate lies beside it, is sent with it, and is read again with it.
+#[test]
+fn ocsp_answers_are_stapled() {
+    let builder = secure();
+    make(
+        &builder,
+        r#"
+        answer() {
+            serial=$(openssl x509 -in one.pem -noout -serial | cut -d= -f2)
+            printf '%s\t%s\t%s\t%s\tunknown\t/CN=one\n' "$1" 330101000000Z "$2" "$serial" >index
+            openssl ocsp -index index -CA ca.pem -rsigner ca.pem -rkey ca.key -issuer ca.pem -cert one.pem -ndays 1 -respout $3 >/dev/null
+        }
+        answer V "" good.ocsp
+        answer R 250101000000Z revoked.ocsp
+        certificate other /CN=other DNS:other.test
+        "#,
+    );
+    let world = World::start(builder.workers(1));
+    let status = || world.openssl(&["-status"], "");
+    assert!(status().contains("OCSP response: no response sent"));
+    let renew = |answer: &[u8], says: &str| {
+        fs::write(world.path("one.pem.ocsp"), answer).expect("ours");
+        let from = world.server.log().len();
+        world.server.signal(Signal::HangUp);
+        world.server.log().wait_for(from, says);
+        let done = "[worker 0] certificates read again";
+        world.server.log().wait_for(from, done);
+    };
+    let good = fs::read(world.path("good.ocsp")).expect("openssl has made it");
+    renew(&good, "certificates read again");
+    let said = status();
+    assert!(said.contains("OCSP Response Status: successful"), "{said}");
+    assert!(said.contains("Cert Status: good"), "{said}");
+    // Over the old version, too.
+    let said = world.openssl(&["-status", "-tls1_2"], "");
+    assert!(said.contains("Cert Status: good"), "{said}");
+    let revoked = fs::read(world.path("revoked.ocsp")).expect("openssl has made it");
+    renew(&revoked, "is revoked");
+    assert!(status().contains("no response sent"));
+    renew(b"HTTP/1.1 200 OK", "is no answer");
+    renew(&good[..good.len() - 100], "is no answer");
+    renew(&good, "certificates read again");
+    fs::copy(world.path("other.pem"), world.path("one.pem")).expect("ours");
+    fs::copy(world.path("other.key"), world.path("one.key")).expect("ours");
+    renew(&good, "about another certificate");
+    assert!(status().contains("no response sent"));
+}

@@ -2,7 +2,7 @@
 //! who comes finds nothing of the one before.
 //!
 //! Cases are random. `FERMATA_TEST_SEED` repeats a run, `FERMATA_TEST_SECONDS` makes it longer, `FERMATA_TEST_OUT` names a file
-//! for what was tried, as JSON.
+//! for what was tried, as JSON. `FERMATA_TEST_CASE` is a case that has failed, as it was printed, which is played over and over.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -133,9 +133,9 @@ impl Case {
                 at_ms: random.within(0..ENDED_WITHIN_MS),
                 takes_ms: random.within(0..8),
                 count: [1, 3, 5_000][random.within(0..3)],
-                mode: match case.client.shared_by == "nobody" {
-                    true => "pool",
-                    false => MODES[random.within(0..MODES.len())],
+                mode: match case.client.shared_by.as_str() {
+                    "nobody" | "turns" => "pool",
+                    _ => MODES[random.within(0..MODES.len())],
                 },
             });
         }
@@ -148,9 +148,7 @@ impl Case {
         match self.client.shared_by.as_str() {
             "nobody" => true,
             "handlers" => self.stage == "wait",
-            // A reply that another one has read is in that one's queue, where who waits for it does not look: php-amqplib's
-            // confirms.
-            "questions" => self.client.name == "amqp" && !self.is_question(),
+            "turns" => self.stage == "wait" || !self.is_question(),
             _ => false,
         }
     }
@@ -222,33 +220,84 @@ impl Case {
         simpler
     }
 
+    /// What `FERMATA_TEST_CASE` takes: `amqp pool wait delay fin after=10 count=1 again; 3 same takes=5 count=1`.
     fn describe(&self) -> String {
         let mut text = format!(
-            "{} ({}): {}, {} after {} ms, {} times",
+            "{} {} {} {} {} after={} count={}",
             self.client.name,
             self.mode,
-            self.wait(),
+            self.stage,
+            self.pause,
             self.ending,
             self.after_ms,
             self.count
         );
         for (name, is_set) in [
-            ("tidies", self.tidies),
-            ("goes on", self.goes_on),
-            ("changes PHP's state", self.is_dirty),
+            ("finally", self.tidies),
+            ("again", self.goes_on),
+            ("dirty", self.is_dirty),
         ] {
             if is_set {
-                let _ = write!(text, ", {name}");
+                let _ = write!(text, " {name}");
             }
         }
         for one in &self.bystanders {
             let _ = write!(
                 text,
-                "; another at {} ms for {} ms, {} times ({})",
-                one.at_ms, one.takes_ms, one.count, one.mode
+                "; {} {} takes={} count={}",
+                one.at_ms, one.mode, one.takes_ms, one.count
             );
         }
         text
+    }
+
+    /// The case that [`Case::describe`] has made `text` of.
+    fn parse(text: &str, clients: &[Client]) -> Case {
+        let known = |names: &'static [&'static str], name: &str| -> &'static str {
+            let found = names.iter().find(|known| **known == name);
+            found.unwrap_or_else(|| panic!("{name:?} in {text:?} is none of {names:?}"))
+        };
+        let number = |words: &[&str], name: &str| -> usize {
+            let found = words.iter().find_map(|word| word.strip_prefix(name));
+            let value = found.and_then(|word| word.strip_prefix('='));
+            let value = value.and_then(|value| value.parse().ok());
+            value.unwrap_or_else(|| panic!("{text:?} has no number {name}="))
+        };
+        let mut parts = text.split("; ");
+        let words: Vec<&str> = parts.next().unwrap_or_default().split(' ').collect();
+        let [name, mode, stage, pause, ending, ..] = words[..] else {
+            panic!("{text:?} is no case");
+        };
+        let client = clients.iter().find(|client| client.name == name);
+        let has = |word: &str| words.contains(&word);
+        Case {
+            client: client
+                .unwrap_or_else(|| panic!("{name:?} is no client here"))
+                .clone(),
+            mode: known(&MODES, mode),
+            stage: stage.into(),
+            pause: pause.into(),
+            ending: known(&ENDINGS, ending),
+            after_ms: number(&words, "after"),
+            count: number(&words, "count"),
+            tidies: has("finally"),
+            goes_on: has("again"),
+            is_dirty: has("dirty"),
+            bystanders: parts
+                .map(|part| {
+                    let words: Vec<&str> = part.split(' ').collect();
+                    let [at, mode, ..] = words[..] else {
+                        panic!("{part:?} is no other handler");
+                    };
+                    Bystander {
+                        at_ms: at.parse().expect("milliseconds"),
+                        takes_ms: number(&words, "takes"),
+                        count: number(&words, "count"),
+                        mode: known(&MODES, mode),
+                    }
+                })
+                .collect(),
+        }
     }
 }
 
@@ -701,9 +750,41 @@ pub fn seconds() -> Option<u64> {
 }
 
 #[test]
+fn a_case_is_read_as_it_is_printed() {
+    let client = Client {
+        name: "amqp".into(),
+        stages: Vec::new(),
+        shared_by: "questions".into(),
+    };
+    for text in [
+        "amqp pool wait delay fin after=10 count=1",
+        "amqp same idle url cancel after=27 count=20000 finally again dirty; 9 same takes=5 count=3; 29 pool takes=0 count=1",
+    ] {
+        assert_eq!(
+            Case::parse(text, std::slice::from_ref(&client)).describe(),
+            text
+        );
+    }
+}
+
+#[test]
 fn the_next_finds_nothing_of_a_handler_that_was_ended() {
     let seed = seed();
     let mut place = Place::start();
+    if let Ok(text) = std::env::var("FERMATA_TEST_CASE") {
+        let case = Case::parse(&text, &place.clients);
+        let end = Instant::now() + Duration::from_secs(seconds().unwrap_or(SECONDS));
+        let mut played = 0;
+        while Instant::now() < end {
+            played += 1;
+            if let Err(why) = place.play(&case) {
+                let log = place.server.log().text();
+                panic!("{} at time {played}: {why}\n{log}", case.describe());
+            }
+        }
+        println!("{played} times");
+        return;
+    }
     for case in [plain(&place.clients), found(&place.clients)].concat() {
         if let Err(why) = place.play(&case) {
             panic!("{}: {why}\n{}", case.describe(), place.server.log().text());

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use fermata_testkit::install::{
-    install, install_node, install_python, installed, shown, skipped, works,
+    install_go, install_node, install_python, installed, shown, skipped, works,
 };
 use fermata_testkit::{Server, workspace_root};
 use serde_json::{Value, json};
@@ -56,7 +56,9 @@ fn node(which: &'static str, flags: &'static [&str]) {
         return skipped("node or npm is not installed");
     }
     let folder = workspace_root().join("tests/load/node");
-    install_node(&folder);
+    if !install_node(&folder) {
+        return;
+    }
     check(
         &|url| {
             let mut command = Command::new("node");
@@ -98,7 +100,9 @@ fn python_websockets() {
         return skipped("python3 is not installed");
     }
     let folder = installed("python");
-    install_python(&folder, &folder.join("websockets"), &[PYTHON_PACKAGE]);
+    if !install_python(&folder, &folder.join("websockets"), &[PYTHON_PACKAGE]) {
+        return;
+    }
     check(
         &|url| {
             let mut command = Command::new("python3");
@@ -118,14 +122,9 @@ fn go_coder_websocket() {
         return skipped("go is not installed");
     }
     let program = installed("go-client");
-    install(
-        &program,
-        Command::new("go")
-            .args(["build", "-o"])
-            .arg(&program)
-            .arg(".")
-            .current_dir(clients().join("go")),
-    );
+    if !install_go(&program, &clients().join("go")) {
+        return;
+    }
     check(
         &|url| {
             let mut command = Command::new(&program);

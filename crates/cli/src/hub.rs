@@ -34,6 +34,9 @@ pub struct Arguments {
     /// Worker processes: a number or auto
     #[arg(long, value_name = "NUMBER")]
     workers: Option<String>,
+    /// Connections of each worker, each of which takes a descriptor (ulimit -n) [default: 10000]
+    #[arg(long, value_name = "NUMBER")]
+    connections_max: Option<u64>,
     /// What stands in front of /app and /apps
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
@@ -81,6 +84,9 @@ fn read(arguments: &Arguments) -> Result<Settings, String> {
     }
     if let Some(workers) = &arguments.workers {
         settings.workers.clone_from(workers);
+    }
+    if let Some(connections) = arguments.connections_max {
+        settings.connections_max = connections;
     }
     if let Some(path) = &arguments.path {
         settings.path.clone_from(path);

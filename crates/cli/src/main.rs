@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod child;
+mod cluster;
 mod completions;
 mod control;
 mod dev;
@@ -47,6 +48,7 @@ struct Arguments {
 enum Command {
     #[command(name = child::CHILD_COMMAND, hide = true)]
     Child(child::Arguments),
+    Cluster(cluster::Arguments),
     Completions(completions::Shells),
     Dev(Box<dev::Arguments>),
     Doctor(doctor::Arguments),
@@ -67,6 +69,7 @@ enum Command {
 fn main() -> ExitCode {
     let (command, outcome) = match Arguments::parse().command {
         Command::Child(arguments) => (child::CHILD_COMMAND, child::run(&arguments).map(|()| true)),
+        Command::Cluster(arguments) => ("cluster", cluster::run(&arguments).map(|()| true)),
         Command::Completions(arguments) => (
             "completions",
             completions::write(&arguments, Arguments::command()).map(|()| true),

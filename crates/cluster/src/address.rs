@@ -1,38 +1,72 @@
-//! Where the log is: `nats://[user:password@|token@]host[:port]`, several separated by commas.
+//! Where the log is: `nats://[user:password@|token@]host[:port]` or `redis://[user:password@|password@]host[:port][/database]`,
+//! several separated by commas.
 
 use thiserror::Error;
 
-const PORT: u16 = 4222;
+const NATS_PORT: u16 = 4222;
+const REDIS_PORT: u16 = 6379;
 /// Most servers of one log that are named.
 const SERVERS_MAX: usize = 32;
+
+/// What keeps the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// NATS with JetStream.
+    Nats,
+    /// Redis, and what speaks its protocol.
+    Redis,
+}
+
+impl Kind {
+    fn scheme(self) -> &'static str {
+        match self {
+            Kind::Nats => "nats://",
+            Kind::Redis => "redis://",
+        }
+    }
+
+    fn port(self) -> u16 {
+        match self {
+            Kind::Nats => NATS_PORT,
+            Kind::Redis => REDIS_PORT,
+        }
+    }
+}
 
 /// One server of the log.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Address {
+    /// What it is; all of a list are the same.
+    pub kind: Kind,
     /// Name or address of the host.
     pub host: String,
     /// Its port.
     pub port: u16,
     /// User and password.
     pub account: Option<(String, String)>,
-    /// The token, when there is no user.
+    /// The token or password, when there is no user.
     pub token: Option<String>,
+    /// Which of Redis' databases.
+    pub database: u32,
 }
 
 /// What is wrong with the text. It never has the text itself, which may have a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum AddressError {
-    /// Not `nats://`.
+    /// Neither `nats://` nor `redis://`, or not the same for all.
     #[error(
-        "use nats://host:port, several separated by commas; other logs and TLS are not supported"
+        "use nats://host:port or redis://host:port, several of one kind separated by commas; other logs and TLS are not supported"
     )]
     Scheme,
     /// No host.
-    #[error("there is no host in one of the addresses; use nats://host:port")]
+    #[error("there is no host in one of the addresses; use nats://host:port or redis://host:port")]
     Host,
     /// Not a port.
     #[error("the port of one of the addresses is not 1 to 65535")]
     Port,
+    /// What is behind the port.
+    #[error("what is behind the port of one of the addresses is no number of a database of Redis")]
+    Database,
     /// Too many.
     #[error("there are more than {SERVERS_MAX} addresses")]
     TooMany,
@@ -44,10 +78,13 @@ impl Address {
     /// # Errors
     /// [`AddressError`].
     pub fn list(text: &str) -> Result<Vec<Address>, AddressError> {
+        let mut kinds = [Kind::Nats, Kind::Redis].into_iter();
+        let kind = kinds
+            .find(|kind| text.trim_start().starts_with(kind.scheme()))
+            .ok_or(AddressError::Scheme)?;
         let list = text
             .split(',')
-            .enumerate()
-            .map(|(at, text)| Address::read(text.trim(), at > 0))
+            .map(|text| Address::read(text.trim(), kind))
             .collect::<Result<Vec<_>, _>>()?;
         if list.len() > SERVERS_MAX {
             return Err(AddressError::TooMany);
@@ -55,13 +92,23 @@ impl Address {
         Ok(list)
     }
 
-    fn read(text: &str, is_scheme_optional: bool) -> Result<Address, AddressError> {
-        let rest = match text.strip_prefix("nats://") {
+    fn read(text: &str, kind: Kind) -> Result<Address, AddressError> {
+        let rest = match text.strip_prefix(kind.scheme()) {
             Some(rest) => rest,
-            None if is_scheme_optional && !text.contains("://") => text,
+            None if !text.contains("://") => text,
             None => return Err(AddressError::Scheme),
         };
         let rest = rest.strip_suffix('/').unwrap_or(rest);
+        // A password may have a slash.
+        let place_at = rest.rfind('@').map_or(0, |at| at + 1);
+        let (rest, database) = match rest[place_at..].find('/') {
+            Some(at) if kind == Kind::Redis => {
+                let (rest, database) = rest.split_at(place_at + at);
+                let database = database[1..].parse();
+                (rest, database.map_err(|_| AddressError::Database)?)
+            }
+            _ => (rest, 0),
+        };
         let (account, place) = match rest.rsplit_once('@') {
             Some((account, place)) => (Some(account), place),
             None => (None, rest),
@@ -82,7 +129,7 @@ impl Address {
             return Err(AddressError::Host);
         }
         let port = match port {
-            None => PORT,
+            None => kind.port(),
             Some(port) => port
                 .parse()
                 .ok()
@@ -95,6 +142,8 @@ impl Address {
             Some(Err(token)) => (None, Some(token.to_owned())),
         };
         Ok(Address {
+            kind,
+            database,
             host: host.to_owned(),
             port,
             account,
@@ -134,11 +183,26 @@ mod tests {
     }
 
     #[test]
+    fn addresses_of_redis_are_read() {
+        let list = Address::list("redis://a, b:7/3,redis://u:p/w@c/2,redis://w@d").unwrap();
+        let shown: Vec<String> = list.iter().map(Address::to_string).collect();
+        assert_eq!(shown, ["a:6379", "b:7", "c:6379", "d:6379"]);
+        let databases: Vec<u32> = list.iter().map(|it| it.database).collect();
+        assert_eq!(databases, [0, 3, 2, 0]);
+        assert_eq!(list[2].account, Some(("u".to_owned(), "p/w".to_owned())));
+        assert_eq!(list[3].token.as_deref(), Some("w"));
+        assert!(list.iter().all(|it| it.kind == Kind::Redis));
+    }
+
+    #[test]
     fn mistakes_are_named() {
         for (text, error) in [
             ("", AddressError::Scheme),
-            ("redis://a", AddressError::Scheme),
+            ("rediss://a", AddressError::Scheme),
             ("nats://a,tls://b", AddressError::Scheme),
+            ("nats://a,redis://b", AddressError::Scheme),
+            ("redis://a:1/x", AddressError::Database),
+            ("nats://a/1", AddressError::Host),
             ("nats://", AddressError::Host),
             ("nats://:4", AddressError::Host),
             ("nats://[::1", AddressError::Host),

@@ -1,4 +1,4 @@
-//! Channels over many machines: the bridge between a node and a shared log, and NATS JetStream as that log.
+//! Channels over many machines: the bridge between a node and a shared log, which is NATS JetStream or a stream of Redis.
 //!
 //! A node's workers append what they publish to an *outbox*. The [`Bridge`] publishes it to the log, learns the place the
 //! log gave it, and reads the log in its order for the node's ring. Order and identity of events come from the log
@@ -9,15 +9,15 @@
 //! # What holds
 //!
 //! - A record is accepted only when the log has acknowledged it. What was sent and not acknowledged when a connection ends is
-//!   sent again under the same id, by which the log knows it (`Nats-Msg-Id`).
+//!   sent again under the same id, by which the log knows it (`Nats-Msg-Id`; in Redis a set beside the stream).
 //! - Records come out in the log's order, each once, and without holes: a hole is an [`Event::Begin`], which tells every client
 //!   that something may be missing.
 //! - Whatever the log says is checked; what cannot be understood ends the connection, and never the process.
 //!
 //! # Decisions and their price
 //!
-//! **Our own client.** The protocol has ten verbs, and the clients that exist bring a runtime. Price: no TLS and no
-//! authentication but user, password and token as yet.
+//! **Our own clients.** NATS has ten verbs and RESP3 a dozen kinds of values, and the clients that exist bring a runtime or
+//! a pool of connections. Price: no TLS, no Sentinel and no authentication but user, password and token as yet.
 //!
 //! **One consumer for all channels of an application.** A node reads everything that is published under its prefix. Price: a
 //! node costs what the whole cluster publishes, whoever is connected to it.
@@ -26,10 +26,18 @@
 
 mod address;
 mod bridge;
+mod epoch;
+mod exchange;
+mod flight;
 mod jetstream;
+mod link;
+mod nats;
+mod redis;
+mod resp;
 mod subject;
 mod wire;
 
-pub use address::{Address, AddressError};
-pub use bridge::{Bridge, Event, IN_FLIGHT_MAX, Options, Outgoing, Place, Received, Rejected};
+pub use address::{Address, AddressError, Kind};
+pub use bridge::Bridge;
+pub use exchange::{Content, Event, IN_FLIGHT_MAX, Options, Outgoing, Place, Received, Rejected};
 pub use wire::{Operation, WireError, parse};

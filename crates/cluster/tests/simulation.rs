@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use fermata_cluster::{Address, Bridge, Event, Options, Outgoing, Place};
+use fermata_cluster::{Address, Bridge, Content, Event, Options, Outgoing, Place};
 use fermata_testkit::Random;
 
 const NODES: usize = 3;
@@ -318,6 +318,7 @@ fn options(node: usize, life: u32) -> Options {
         age_ms_max: 1000,
         bytes_max: 1 << 20,
         replicas: 1,
+        events_max: 100_000,
         past_max: 1000,
     }
 }
@@ -368,6 +369,7 @@ impl Node {
             self.handed += 1;
             let record = Outgoing {
                 outbox: *outbox,
+                content: Content::Event,
                 channel: b"a room.of *",
                 name: None,
                 data,

@@ -37,6 +37,8 @@ pub enum Source {
     Ini,
     /// An argument of `Server`, `Limits`, `History` or `Log`.
     Code,
+    /// A program that has settings of its own, such as the edge.
+    Program,
     /// `FERMATA_<NAME>`.
     Environment,
 }
@@ -290,7 +292,7 @@ fn unknown(name: &str, source: Source) -> SettingError {
     let written = |name: &str| match source {
         Source::Environment => format!("{ENVIRONMENT_PREFIX}{}", name.to_ascii_uppercase()),
         Source::Ini => format!("fermata.{name}"),
-        Source::Code | Source::Default => name.to_owned(),
+        Source::Code | Source::Program | Source::Default => name.to_owned(),
     };
     // A name that shares less than half its letters with the nearest one was not mistyped.
     let suggestion = nearest_setting(name)

@@ -1,7 +1,7 @@
 //! What is wrong with a setting, in a sentence that says how to mend it.
 
 use crate::builder::Source;
-use crate::table::Setting;
+use crate::table::{Setting, Settings, table};
 use crate::value::Kind;
 
 /// Longest part of a refused value that an error repeats.
@@ -71,8 +71,36 @@ fn place(setting: &Setting, source: Source) -> String {
         (Source::Environment, _) => format!("environment variable {}", setting.environment_name()),
         (Source::Ini, _) => format!("INI setting {}", setting.ini_name()),
         (Source::Code, Some(code)) => format!("setting {} ({code})", setting.name),
-        (Source::Code | Source::Default, _) => format!("setting {}", setting.name),
+        (Source::Code | Source::Program | Source::Default, _) => {
+            format!("setting {}", setting.name)
+        }
     }
+}
+
+/// Why a text is no value of the setting `name`, for a program that has a setting of its own in its place. `None`: it is one, or
+/// there is no such setting.
+pub fn problem(name: &str, value: &str) -> Option<String> {
+    let setting = table().iter().find(|setting| setting.name == name)?;
+    Settings::default().assign(setting, value).err()
+}
+
+/// Checks the addresses of a setting that a program has in the place of `listen`, of which `url` makes those of `listen`.
+///
+/// # Errors
+/// What is wrong with one of them, in the words of `setting`; `fix` is what to give.
+pub fn check_addresses(
+    setting: &str,
+    addresses: &[String],
+    url: impl Fn(&str) -> String,
+    fix: &str,
+) -> Result<(), String> {
+    for address in addresses {
+        if let Some(cause) = problem("listen", &url(address)) {
+            let shown = quoted(address);
+            return Err(format!("{setting} is {shown}: that is {cause}; give {fix}"));
+        }
+    }
+    Ok(())
 }
 
 /// The value in quotes, with control characters escaped, cut where it gets long.

@@ -80,8 +80,10 @@ pub fn mask_secrets(text: &str) -> Cow<'_, str> {
 
 /// Where in `rest` a secret begins and how long it is, behind `before` and a separator.
 fn secret_behind(before: &str, separator: u8, rest: &str) -> Option<(usize, usize)> {
-    if separator == b':' && rest.starts_with("//") {
-        return password_of_url(&rest[2..]).map(|(start, len)| (start + 2, len));
+    if separator == b':' && rest.starts_with('/') {
+        // A URL that was taken for a path has lost one of them.
+        let slashes = 1 + usize::from(rest[1..].starts_with('/'));
+        return password_of_url(&rest[slashes..]).map(|(start, len)| (start + slashes, len));
     }
     let blanks = rest.len() - rest.trim_start_matches(' ').len();
     let unquoted = before.trim_end_matches(' ').trim_end_matches(['"', '\'']);
@@ -127,13 +129,14 @@ fn ends_value(character: char) -> bool {
     character.is_whitespace() || "&;,#\"'<>)]}|`".contains(character)
 }
 
-/// The password of what follows `//` in a URL.
+/// The password or token of what follows the slashes in a URL.
 fn password_of_url(rest: &str) -> Option<(usize, usize)> {
     let ends = |it: char| it.is_whitespace() || "/?#\"'<>)`".contains(it);
     let authority = &rest[..rest.find(ends).unwrap_or(rest.len())];
     let user_info = &authority[..authority.rfind('@')?];
-    let colon = user_info.find(':')?;
-    Some((colon + 1, user_info.len() - colon - 1))
+    // Alone it is a name or a token: NATS has both.
+    let start = user_info.find(':').map_or(0, |colon| colon + 1);
+    Some((start, user_info.len() - start))
 }
 
 fn last_word(text: &str) -> &str {
@@ -169,6 +172,11 @@ mod tests {
             ),
             ("Grip-Sig: eyJh.eyJi.c2ln of a client", "Grip-Sig: ***"),
             ("grip-sig: nonsense", "grip-sig: ***"),
+            ("nats://s3cr3t@a:4222,b:4222", "nats://***@a:4222,b:4222"),
+            (
+                "/srv/http:/u:pw@host/ cannot be opened: /a@b",
+                "/srv/http:/u:***@host/ cannot be opened: /a@b",
+            ),
             (
                 "amqp://u:p@ss@host/v and more",
                 "amqp://u:***@host/v and more",

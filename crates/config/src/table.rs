@@ -166,7 +166,7 @@ settings! {
          Empty means that clients are not asked for a certificate.";
     tls_client_required: String = "on", Kind::Choice(&["on", "off"]), Some("Tls clientRequired"),
         "Whether a client without a certificate is turned away when tls_client_ca is set.";
-    http2: String = "off", Kind::Choice(&["on", "off"]), None,
+    http2: String = "on", Kind::Choice(&["on", "off"]), None,
         "Whether clients may speak HTTP/2: over TLS by ALPN, in the clear when they know beforehand (h2c).\n\
          HTTP/1.1 is spoken on the same addresses.";
     streams_per_connection_max: u16 = "100", Kind::Count { min: 1, max: 10_000, unit: "streams" }, None,
@@ -178,8 +178,8 @@ settings! {
         "The same for all requests of a connection together.";
     streams_per_address_max: usize = "0", Kind::Count { min: 0, max: 10_000_000, unit: "streams" }, None,
         "Requests at a time over HTTP/2 from one client address, per worker; each held client is one.\n\
-         0 means no limit.\n\
-         A request over the limit is answered 429.\n\
+         0 means as many as connections_per_address_max, and no limit where that is 0, too.\n\
+         Clients are told to have no more on one connection; a request over the limit is answered 429.\n\
          Leave it at 0 behind a proxy, where every client has the proxy's address.";
     http2_resets_per_second_max: usize = "33", Kind::Count { min: 1, max: 100_000, unit: "streams per second" }, None,
         "Streams that a client may cancel on one connection of HTTP/2, and as many that it may have the server reset by its mistakes.\n\
@@ -220,17 +220,22 @@ settings! {
         "Whether a connection that stays open after its first answer moves to the worker that has the fewest.\n\
          Without it the kernel spreads connections by a hash, which is uneven while there are few.";
     cluster: Option<String> = "", Kind::LogServers, Some("Server cluster"),
-        "Servers of NATS whose JetStream is the log that several machines share: what one of them publishes, clients of all of them get, in one order and under one id.\n\
-         nats://HOST:PORT, or with nats://USER:PASSWORD@HOST:PORT, several with commas between them; docs/cluster.md says what is guaranteed.\n\
+        "Servers of the log that several machines share, NATS with JetStream or Redis: what one machine publishes, clients of all of them get, in one order and under one id.\n\
+         nats://HOST:PORT or redis://HOST:PORT, with nats://USER:PASSWORD@HOST:PORT where there is an account, several with commas between them; docs/cluster.md says what is guaranteed.\n\
          Empty keeps channels on this machine.";
     cluster_prefix: String = "fermata", Kind::Label, None,
         "Name of the application in the log: machines with the same prefix share their channels.\n\
-         Events are published below this subject and kept in the stream FERMATA_ and the prefix.";
+         In NATS events are published below this subject and kept in the stream FERMATA_ and the prefix; in Redis keys begin with it, in braces.";
     cluster_replicas: u16 = "1", Kind::Count { min: 1, max: 5, unit: "copies" }, None,
         "On how many servers of NATS the log is kept, when it is not there and is made.\n\
          3 survives the loss of one server; a single server can have 1 only.";
     cluster_bytes_max: u64 = "1g", Kind::Bytes { min: MIB, max: 1024 * GIB }, None,
-        "Size of the log, when it is not there and is made; what is older than history_age_ms_max, or does not fit, is removed.";
+        "Size of the log in NATS, when it is not there and is made; what is older than history_age_ms_max, or does not fit, is removed.";
+    cluster_events_max: u64 = "100000", Kind::Count { min: 1000, max: 1_000_000_000, unit: "events" }, None,
+        "How many events the log keeps in Redis, which cannot bound it by bytes.";
+    cluster_lease_ms: u64 = "10000", Kind::Milliseconds { min: 1000, max: HOUR }, None,
+        "How long a machine of the cluster may show no sign of life before the users that are present on it have left.\n\
+         All machines need the same.";
     control: Option<String> = "", Kind::Control, Some("Server control"),
         "Unix socket on which other processes publish.\n\
          Empty means none.\n\
@@ -282,8 +287,8 @@ settings! {
          Whoever can connect reads all figures, so keep it away from the public.";
     connections_max: usize = "10000",
         Kind::Count { min: 1, max: 10_000_000, unit: "connections" }, Some("Limits connections"),
-        "Open connections per worker.\n\
-         A connection over the limit is answered 503 and closed.";
+        "Open connections per worker, and as many requests at a time over HTTP/2.\n\
+         A connection over the limit is answered 503 and closed, and such a request is answered 503.";
     connections_per_address_max: usize = "0",
         Kind::Count { min: 0, max: 10_000_000, unit: "connections" },
         Some("Limits connectionsPerAddress"),

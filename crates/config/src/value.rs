@@ -42,7 +42,7 @@ pub enum Kind {
     ProxyHeaders,
     /// URLs of GRIP edges with blanks between them, or empty for none. They may hold keys, so no message repeats them.
     Edges,
-    /// `nats://HOST:PORT`, several with commas between them, or empty for none. They may hold passwords, so no message repeats
+    /// `nats://HOST:PORT` or `redis://HOST:PORT`, several with commas between them, or empty for none. They may hold passwords, so no message repeats
     /// them.
     LogServers,
     /// Letters, digits, `_` and `-`.
@@ -137,7 +137,8 @@ impl Kind {
                 "http://HOST:PORT?key=KEY, several with blanks, or empty for none".to_owned()
             }
             Self::LogServers => {
-                "nats://HOST:PORT, several with commas, or empty for none".to_owned()
+                "nats://HOST:PORT or redis://HOST:PORT, several with commas, or empty for none"
+                    .to_owned()
             }
             Self::Label => format!("1 to {LABEL_BYTES_MAX} letters, digits, _ and -"),
             Self::Choice(words) => words.join(", "),
@@ -162,7 +163,7 @@ impl Kind {
             Self::Paths => "file paths with commas between them, or nothing".to_owned(),
             Self::Networks => "addresses such as 127.0.0.1, networks such as 10.0.0.0/8, or unix, with commas between them, or nothing".to_owned(),
             Self::ProxyHeaders => "one or more of forwarded, x-forwarded-for, x-forwarded-proto and x-forwarded-host, with commas between them".to_owned(),
-            Self::LogServers => "nats://HOST:PORT, several with commas between them, or nothing".to_owned(),
+            Self::LogServers => "nats://HOST:PORT or redis://HOST:PORT, several with commas between them, or nothing".to_owned(),
             Self::Label => format!("1 to {LABEL_BYTES_MAX} letters, digits, _ and -"),
             Self::Edges => "the URL of an edge's control port, such as http://localhost:5561?key=SECRET, several with blanks between them, or nothing".to_owned(),
             Self::Choice([only]) => format!("{only}, the only choice"),
@@ -310,9 +311,9 @@ impl Value for Option<String> {
                 true => Err("not a name".to_owned()),
             },
             // The engine reads them as a whole.
-            Kind::LogServers => match text.starts_with("nats://") {
+            Kind::LogServers => match text.starts_with("nats://") || text.starts_with("redis://") {
                 true => Ok(Some(text.to_owned())),
-                false => Err("not a list of nats:// addresses".to_owned()),
+                false => Err("not a list of nats:// or redis:// addresses".to_owned()),
             },
             Kind::Edges => {
                 let is_url =

@@ -1,13 +1,13 @@
 //! The GRIP edge: stands in front of any HTTP or FastCGI backend and holds its clients.
 //!
 //! [`server`] is what runs; the rest knows nothing of it: each part has its state, and what can be done with that alone.
-//! [`routes`], [`settings`], [`control`], [`fastcgi`] and [`zhttp`] read no files and no clocks: what a file says is an
+//! [`routes`], [`settings`], [`control`] and [`fastcgi`] read no files and no clocks: what a file says is an
 //! argument.
 //!
 //! # Inside
 //!
 //! A client's request waits (`defer`) while a `Talk` (`upstream/talk.rs`) has a connection to its origin, taken from the
-//! pool or opened; what comes back is passed on piece by piece as the client takes it, or read whole when it is an
+//! pool or opened (`upstream/connections.rs`); what comes back is passed on piece by piece as the client takes it, or read whole when it is an
 //! instruction (`answer.rs`).
 //! Which target a conversation asks, and which next, is decided by `upstream/balance.rs` from what all workers know of
 //! targets (`upstream/health.rs`, words in shared memory; `upstream/targets.rs` joins them, worker 0 makes the checks). Why
@@ -46,4 +46,3 @@ pub mod server;
 pub mod settings;
 mod timers;
 pub mod upstream;
-pub mod zhttp;

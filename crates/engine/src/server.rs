@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use fermata_config::{Builder, SettingError, Settings, Source};
+use fermata_tls::PairNames;
 
 use crate::http::files::StaticOptions;
 use crate::http::router::{RouteError, Router};
@@ -157,6 +158,14 @@ impl Server {
     /// this name.
     pub fn set_companion(&mut self, name: &str) {
         self.program.companion = Some(name.to_owned());
+    }
+
+    /// Has messages about certificates and their keys say this setting, which names a folder with both.
+    pub fn name_certificates(&mut self, setting: &'static str) {
+        self.program.certificate_names = PairNames {
+            certificate: setting,
+            key: setting,
+        };
     }
 
     /// Lets channels span several machines where the setting `cluster` says so; without this call such a start fails.

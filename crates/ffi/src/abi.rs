@@ -164,6 +164,15 @@ pub(crate) unsafe fn room<'a>(first: *mut c_char, len: usize) -> &'a mut [MaybeU
     unsafe { std::slice::from_raw_parts_mut(first.cast(), len) }
 }
 
+/// Fills room that is as large as `from`.
+pub(crate) fn copy(from: &[u8], to: &mut [MaybeUninit<u8>]) {
+    assert_eq!(from.len(), to.len());
+    // The compiler makes one memcpy of this loop.
+    for (to, from) in to.iter_mut().zip(from) {
+        to.write(*from);
+    }
+}
+
 /// Gives an answer, if C wants it.
 pub(crate) fn put<T>(place: Option<&mut MaybeUninit<T>>, value: T) {
     if let Some(place) = place {

@@ -53,6 +53,8 @@ pub(crate) struct Front {
 struct Told {
     words: &'static [AtomicU64],
     from_unix_ms: u64,
+    /// Pusher or Mercure are spoken here.
+    has_doors: bool,
 }
 
 /// Words of an edge: the last place that it was told of, and how many have begun to tell it.
@@ -64,11 +66,12 @@ pub(crate) struct Grip {
     couriers: Vec<Courier>,
 }
 
-/// The edges of the settings; `None`: there are none.
+/// The edges of the settings; `None`: there are none. `has_doors`: Pusher or Mercure are spoken here, whose own channels no
+/// client of an edge is in.
 ///
 /// # Errors
 /// What is wrong with an address, and never its text.
-pub(crate) fn front(settings: &Settings) -> Result<Option<Front>, String> {
+pub(crate) fn front(settings: &Settings, has_doors: bool) -> Result<Option<Front>, String> {
     let Some(text) = &settings.grip_url else {
         return Ok(None);
     };
@@ -86,6 +89,7 @@ pub(crate) fn front(settings: &Settings) -> Result<Option<Front>, String> {
     let told = Told {
         words: shared.words(),
         from_unix_ms: unix_ms().saturating_sub(AGAIN_MS),
+        has_doors,
     };
     Ok(Some(Front { edges, told }))
 }
@@ -133,7 +137,7 @@ impl Told {
         let words = self.words.chunks_exact(WORDS);
         let each = edges.into_addresses().into_iter().zip(words);
         each.map(|(address, words)| {
-            let records = Records::begin(published(), words, self.from_unix_ms);
+            let records = Records::begin(published(), words, self);
             Courier::begin(address, timeout, records, log(logger.clone()), &|work| {
                 let handle = thread::begin("fermata-grip", STACK_BYTES, work)?;
                 Ok(handle.thread().clone())
@@ -217,17 +221,18 @@ struct Records {
     /// Whose turn it is to tell the edge: the one that has begun last.
     turns: &'static AtomicU64,
     turn: u64,
+    has_doors: bool,
 }
 
 impl Records {
     /// Goes on where the one before it has come to. `words` are those of an edge.
-    fn begin(mut follower: Follower, words: &'static [AtomicU64], from_unix_ms: u64) -> Self {
+    fn begin(mut follower: Follower, words: &'static [AtomicU64], of: Told) -> Self {
         let [told, turns] = words else {
             unreachable!("chunks of two");
         };
         let turn = turns.fetch_add(1, Ordering::AcqRel) + 1;
         match told.load(Ordering::Acquire) {
-            0 => follower.begin_after(0, from_unix_ms),
+            0 => follower.begin_after(0, of.from_unix_ms),
             place => follower.begin_after(place, 0),
         }
         Self {
@@ -235,6 +240,7 @@ impl Records {
             told,
             turns,
             turn,
+            has_doors: of.has_doors,
         }
     }
 }
@@ -245,10 +251,15 @@ impl Source for Records {
         if self.turns.load(Ordering::Acquire) != self.turn {
             return Next::Nothing;
         }
-        let event = match self.follower.next_event() {
-            Followed::Event(event) => event,
-            Followed::Lost => return Next::Lost,
-            Followed::Nothing => return Next::Nothing,
+        // No more of them than the ring holds.
+        let event = loop {
+            match self.follower.next_event() {
+                Followed::Event(event)
+                    if self.has_doors && fermata_gateway::is_own(event.channel) => {}
+                Followed::Event(event) => break event,
+                Followed::Lost => return Next::Lost,
+                Followed::Nothing => return Next::Nothing,
+            }
         };
         let mut stream = Vec::new();
         event.write_sse(&mut stream);

@@ -4,9 +4,21 @@ use std::io::Write as _;
 use std::mem::MaybeUninit;
 
 use fermata_proto::response;
+use fermata_proto::traceparent::TraceParent;
 
 use crate::abi::{FmStr, NOTHING, ask, put};
 use crate::worker::FmWorker;
+
+/// What the value of a `traceparent` header says; its strings are parts of that value.
+#[repr(C)]
+pub struct FmTraceParent {
+    /// The trace: 32 digits.
+    pub trace_id: FmStr,
+    /// The sender's span: 16 digits.
+    pub parent_id: FmStr,
+    /// Whether the sender may have recorded it.
+    pub is_sampled: bool,
+}
 
 /// The `nth` (from 0) field line of that name, any case. False when there is none.
 #[unsafe(no_mangle)]
@@ -46,6 +58,26 @@ pub extern "C" fn fm_request_header_at(
         };
         put(name, FmStr::lend(line_name));
         put(value, FmStr::lend(line_value));
+        true
+    })
+}
+
+/// Reads the value of a `traceparent` header. False when it is malformed.
+#[unsafe(no_mangle)]
+pub extern "C" fn fm_trace_parent(
+    value: FmStr,
+    parent: Option<&mut MaybeUninit<FmTraceParent>>,
+) -> bool {
+    ask(NOTHING, false, |()| {
+        let Some(read) = TraceParent::parse(value.bytes()) else {
+            return false;
+        };
+        let answer = FmTraceParent {
+            trace_id: FmStr::lend(read.trace_id),
+            parent_id: FmStr::lend(read.parent_id),
+            is_sampled: read.is_sampled,
+        };
+        put(parent, answer);
         true
     })
 }

@@ -1,15 +1,16 @@
 //! Before the server runs: version, settings, routes, start.
 
+use std::ffi::c_char;
 use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 
-use fermata_config::{LogLevel, Settings, Source, effective, table};
+use fermata_config::{LogLevel, Settings, Source, effective, mask_secrets, table};
 use fermata_engine::files::StaticOptions;
 use fermata_engine::{Frames, Server, Started};
 use fermata_gateway::Doors;
 
 use crate::abi::{
-    FM_CONFIGURATION, FM_INTERNAL, FM_MISUSE, FmError, FmStr, NOTHING, ask, guard, put,
+    FM_CONFIGURATION, FM_INTERNAL, FM_MISUSE, FmError, FmStr, NOTHING, ask, copy, guard, put, room,
 };
 use crate::companion::FmCompanion;
 use crate::grip;
@@ -103,6 +104,25 @@ pub extern "C" fn fm_setting_at(
         put(default_value, FmStr::lend(setting.default.as_bytes()));
         put(doc, FmStr::lend(setting.doc.as_bytes()));
         true
+    })
+}
+
+/// `text` with `***` in place of its secrets, as the log has it: the number of its bytes. They are in `place` if it has room
+/// for so many.
+///
+/// # Safety
+/// `place` is NULL or valid for writing `len` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fm_mask_secrets(text: FmStr, place: *mut c_char, len: usize) -> usize {
+    ask(NOTHING, 0, |()| {
+        let text = text.text();
+        let masked = mask_secrets(&text);
+        // SAFETY: by this function's contract.
+        let into = unsafe { room(place, len) };
+        if let Some(into) = into.get_mut(..masked.len()) {
+            copy(masked.as_bytes(), into);
+        }
+        masked.len()
     })
 }
 
@@ -412,7 +432,8 @@ pub extern "C" fn fm_server_start(
         let mut server = *server;
         let settings = server.server.settings();
         let settings = settings.map_err(|error| (FM_CONFIGURATION, error.to_string()))?;
-        let front = grip::front(&settings).map_err(|error| (FM_CONFIGURATION, error))?;
+        let front = grip::front(&settings, server.doors.is_some())
+            .map_err(|error| (FM_CONFIGURATION, error))?;
         if front.as_ref().is_some_and(|front| !front.can_verify()) {
             server.server.warn("grip_url has no key, so requests of the edge cannot be told from others: their clients are held here");
         }

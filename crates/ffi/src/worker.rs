@@ -583,7 +583,7 @@ pub extern "C" fn fm_message_check(
 fn members_failure(error: MembersError) -> (u32, String) {
     let code = match error {
         MembersError::Misuse(_) => FM_MISUSE,
-        MembersError::Backpressure(_) => FM_BACKPRESSURE,
+        MembersError::Backpressure(_) | MembersError::Unknown => FM_BACKPRESSURE,
     };
     (code, error.to_string())
 }

@@ -13,7 +13,7 @@ use fermata_proto::ws::frame::{
 use fermata_proto::ws::{Violation, mask, utf8};
 
 use crate::abi::{
-    FM_MISUSE, FM_PARTIAL, FM_PROTOCOL, FmError, FmStr, NOTHING, array, ask, guard, put, room,
+    FM_MISUSE, FM_PARTIAL, FM_PROTOCOL, FmError, FmStr, NOTHING, array, ask, copy, guard, put, room,
 };
 
 /// Bytes of an answer to a key.
@@ -323,12 +323,6 @@ fn text_valid(payload: &[u8], fin: bool, reserved: Reserved) -> bool {
 
 /// Copies into memory that holds nothing yet. The lengths must be the same.
 #[inline]
-fn copy(from: &[u8], to: &mut [MaybeUninit<u8>]) {
-    assert_eq!(from.len(), to.len());
-    // SAFETY: both have `from.len()` bytes, and a `&mut` overlaps nothing. Any bytes may be written to `MaybeUninit<u8>`.
-    unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.as_mut_ptr().cast(), from.len()) };
-}
-
 fn misuse(message: impl Into<String>) -> (u32, String) {
     (FM_MISUSE, message.into())
 }

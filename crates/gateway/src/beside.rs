@@ -4,6 +4,7 @@ use fermata_config::{Settings as ServerSettings, Source};
 use fermata_engine::websocket::Route;
 use fermata_engine::{Server, Worker};
 use fermata_io::Kernel;
+use fermata_mercure::resource::METADATA_PATH;
 use fermata_tls::Tls;
 
 use crate::gateway::{HANDLER_REQUESTS, Hub};
@@ -58,6 +59,7 @@ impl Doors {
         let table: Table = serde_json::from_str(mercure).map_err(said)?;
         let mut settings = MercureSettings::default();
         table.apply(&mut settings)?;
+        settings.choose_version()?;
         self.settings.mercure = Some(settings);
         Ok(())
     }
@@ -89,7 +91,7 @@ impl Doors {
                     .map_err(shown)?;
             }
         }
-        if self.settings.mercure.is_some() {
+        if let Some(mercure) = &self.settings.mercure {
             for below in [
                 "",
                 "/subscriptions",
@@ -100,6 +102,15 @@ impl Doors {
                 server
                     .route(None, &pattern, HANDLER_REQUESTS)
                     .map_err(shown)?;
+            }
+            if mercure.hub.draft.is_some() {
+                let typed = "/subscriptions/{type}/{match}/{subscriber}";
+                let typed = format!("{}{typed}", fermata_mercure::PATH);
+                for pattern in [typed.as_str(), METADATA_PATH] {
+                    server
+                        .route(None, pattern, HANDLER_REQUESTS)
+                        .map_err(shown)?;
+                }
             }
             server.note(&format!("Mercure at {}", fermata_mercure::PATH));
         }

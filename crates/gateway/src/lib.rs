@@ -30,6 +30,7 @@
 mod beside;
 mod census;
 mod counting;
+mod environment;
 mod gateway;
 mod mercure;
 mod names;
@@ -44,6 +45,7 @@ mod written;
 pub use beside::{Doors, Opening};
 pub use fermata_mercure::update::Update;
 pub use gateway::Hub;
+pub use names::is_own;
 pub use start::{StartError, run};
 
 /// How long changes of counts are collected before the other workers are told.

@@ -9,6 +9,12 @@ pub const UPDATES: &str = "mercure:updates";
 /// What no shared names begin with: the hub's own.
 pub const RESERVED: [&str; 2] = [PUSHER, "mercure:"];
 
+/// Whether a channel on the ring is one that clients of Pusher or Mercure alone are subscribed to.
+pub fn is_own(ring_name: &[u8]) -> bool {
+    let mut own = RESERVED.iter();
+    own.any(|prefix| ring_name.starts_with(prefix.as_bytes()))
+}
+
 /// What stands in front of an application's channels on the ring.
 pub fn prefix(app: &App) -> String {
     match &app.shared_prefix {
@@ -65,6 +71,8 @@ mod tests {
             }
         }
         assert_eq!(ring_name(&apps[2], "news"), "live.news");
+        assert!(is_own(ring_name(&apps[0], "a").as_bytes()) && is_own(UPDATES.as_bytes()));
+        assert!(!is_own(b"live.news"));
         for other in ["news", "pusher:3:news", "pusher:2:news", UPDATES] {
             assert_eq!(split(&apps, other), None, "{other}");
         }

@@ -6,6 +6,7 @@ use fermata_pusher::webhook::{Kind, Webhook};
 use fermata_pusher::{App, ClientEvents};
 use serde::Deserialize;
 
+use crate::environment;
 use crate::mercure::settings::{MercureSettings, Table};
 use crate::names;
 use crate::webhooks::{WEBHOOKS_MAX, parse_url};
@@ -41,6 +42,8 @@ pub struct Settings {
     pub ping_interval_s: u64,
     /// Seconds it has for the answer; also what a client is told of the server's.
     pub activity_timeout_s: u64,
+    /// Connections of each worker.
+    pub connections_max: u64,
     /// Bytes of memory for events that clients may resume from.
     pub history_bytes_max: u64,
     /// `error`, `warning`, `info` or `debug`.
@@ -62,6 +65,7 @@ impl Default for Settings {
             notes: Vec::new(),
             ping_interval_s: 60,
             activity_timeout_s: 30,
+            connections_max: 10_000,
             history_bytes_max: 16 * 1024 * 1024,
             log_level: "info".to_owned(),
             control_socket: None,
@@ -81,6 +85,7 @@ struct File {
     path: Option<String>,
     ping_interval_s: Option<u64>,
     activity_timeout_s: Option<u64>,
+    connections_max: Option<u64>,
     history_bytes_max: Option<u64>,
     log_level: Option<String>,
     control_socket: Option<String>,
@@ -164,6 +169,7 @@ impl Settings {
         take(&mut self.path, file.path);
         take(&mut self.ping_interval_s, file.ping_interval_s);
         take(&mut self.activity_timeout_s, file.activity_timeout_s);
+        take(&mut self.connections_max, file.connections_max);
         take(&mut self.history_bytes_max, file.history_bytes_max);
         take(&mut self.log_level, file.log_level);
         if file.control_socket.is_some() {
@@ -194,6 +200,12 @@ impl Settings {
     ) -> Result<(), SettingsError> {
         let known: HashMap<String, String> =
             variables.filter(|(_, value)| !value.is_empty()).collect();
+        let is_reverb = ["REVERB_APP_ID", "REVERB_APP_KEY", "REVERB_APP_SECRET"]
+            .iter()
+            .any(|name| known.contains_key(*name));
+        if is_reverb {
+            environment::look(&environment::REVERB, &known, &mut self.notes)?;
+        }
         self.read_mercure_environment(&known)?;
         let get = |name: &str| known.get(name).map(String::as_str);
         let number = |name: &str| match get(name).map(str::parse::<u64>) {
@@ -234,6 +246,9 @@ impl Settings {
                 if let Some(max) = number("REVERB_APP_MAX_CONNECTIONS")? {
                     app.limits.connections_max = Some(max);
                 }
+                if let Some(from) = get("REVERB_APP_ACCEPT_CLIENT_EVENTS_FROM") {
+                    app.client_events = client_events_of(from)?;
+                }
                 self.apps.push(app);
             }
             _ => {
@@ -255,8 +270,10 @@ impl Settings {
         if !is_set && self.mercure.is_none() {
             return Ok(());
         }
+        environment::look(&environment::MERCURE, known, &mut self.notes)?;
         let mercure = self.mercure.get_or_insert_default();
         mercure.read_environment(known, &mut self.notes)?;
+        mercure.choose_version()?;
         if let Some(name) = known.get("SERVER_NAME").filter(|_| is_set) {
             match listen_of(name) {
                 Some(listen) => self.listen = listen,
@@ -511,6 +528,18 @@ fn parse_kind(name: &str) -> Result<Kind, SettingsError> {
     })
 }
 
+/// From whom Reverb takes events that clients send to each other.
+fn client_events_of(from: &str) -> Result<ClientEvents, SettingsError> {
+    match from {
+        "members" => Ok(ClientEvents::Members),
+        "none" => Ok(ClientEvents::Refused),
+        other => Err(SettingsError::new(format!(
+            "REVERB_APP_ACCEPT_CLIENT_EVENTS_FROM: \"{}\": it is members or none; who is not subscribed to a channel cannot send to it",
+            other.escape_debug()
+        ))),
+    }
+}
+
 fn take<T>(place: &mut T, value: Option<T>) {
     if let Some(value) = value {
         *place = value;
@@ -527,6 +556,7 @@ mod tests {
         let text = r#"
             listen = ["127.0.0.1:6001", "[::1]:6001"]
             workers = 2
+            connections_max = 50000
             path = "/ws"
             [[app]]
             id = "1"
@@ -543,6 +573,7 @@ mod tests {
             (settings.workers.as_str(), settings.path.as_str()),
             ("2", "/ws")
         );
+        assert_eq!(settings.connections_max, 50_000);
         assert_eq!(settings.apps[0].client_events, ClientEvents::Refused);
         assert_eq!(settings.event_data_bytes_max(), 50_000);
     }
@@ -580,6 +611,75 @@ mod tests {
         }
         let many = "[[app.webhook]]\nurl = 'http://a'\n".repeat(WEBHOOKS_MAX + 1);
         assert!(of(&many).is_err());
+    }
+
+    /// What a file may say at a place: a name that it may not say is answered with those that it may.
+    fn names_at(place: &str) -> Vec<String> {
+        let mut settings = Settings::default();
+        let text = format!("{place}\nno_such_name = 1");
+        let error = settings.read_toml("hub.toml", &text).expect_err(&text);
+        let error = error.to_string();
+        let (_, names) = error.split_once("expected one of ").expect(&error);
+        let names = names.split('`').skip(1).step_by(2);
+        names.map(str::to_owned).collect()
+    }
+
+    /// A message that names a setting is of use only to somebody who can set it.
+    #[test]
+    fn messages_name_settings_that_exist() {
+        // Words of the protocols of Pusher and Mercure, and a setting of the PHP server that the hub may be beside.
+        const OTHERS: [&str; 13] = [
+            "auth_key",
+            "auth_signature",
+            "auth_timestamp",
+            "body_md5",
+            "channel_data",
+            "event_bytes_max",
+            "filter_by_prefix",
+            "resource_metadata",
+            "socket_id",
+            "subscription_count",
+            "user_count",
+            "user_id",
+            "user_info",
+        ];
+        let mut known: Vec<String> = OTHERS.map(str::to_owned).to_vec();
+        for place in ["", "[[app]]", "[[app]]\n[[app.webhook]]", "[mercure]"] {
+            known.extend(names_at(place));
+        }
+        assert!(known.len() > 40, "{known:?}");
+        let crates = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+        let mut folders: Vec<_> = ["gateway", "pusher", "mercure"]
+            .map(|name| crates.join(name).join("src"))
+            .to_vec();
+        let (mut named, mut unknown) = (0, Vec::new());
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(&folder).expect("a folder").flatten() {
+                let path = entry.path();
+                if path.is_dir() {
+                    folders.push(path);
+                    continue;
+                }
+                let source = std::fs::read_to_string(&path).expect("a source");
+                for sentence in fermata_testkit::sentences(&source) {
+                    let words = sentence.split(|it: char| !it.is_ascii_alphanumeric() && it != '_');
+                    // Variables of the environment are in capitals.
+                    let words = words.filter(|word| {
+                        word.trim_matches('_').contains('_') && word.to_ascii_uppercase() != *word
+                    });
+                    for word in words {
+                        match known.iter().any(|name| name == word) {
+                            true => named += 1,
+                            false => {
+                                unknown.push(format!("{}: {word}: {sentence}", path.display()))
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        assert_eq!(unknown, Vec::<String>::new());
+        assert!(named > 8, "{named}");
     }
 
     #[test]

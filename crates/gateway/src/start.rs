@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use fermata_config::Source;
+use fermata_config::{Source, check_addresses};
 use fermata_engine::websocket::{Callbacks, OriginPolicy, Route};
 use fermata_engine::{ChannelEvent, Event, Server, Started, Worker};
 use fermata_io::Kernel;
@@ -140,9 +140,16 @@ pub(crate) fn body_bytes_max(settings: &Settings) -> usize {
 }
 
 fn configure(server: &mut Server, settings: &Settings) -> Result<(), StartError> {
+    for (name, addresses, scheme) in [
+        ("listen", &settings.listen, "http"),
+        ("listen_tls", &settings.listen_tls, "https"),
+    ] {
+        let fix = "HOST:PORT, such as 127.0.0.1:8080";
+        check_addresses(name, addresses, |it| url(scheme, it), fix).map_err(StartError::Setting)?;
+    }
     let mut set = |name: &str, value: &str| {
         server
-            .set(name, value, Source::Code)
+            .set(name, value, Source::Program)
             .map_err(|error| StartError::Setting(error.to_string()))
     };
     let plain = settings.listen.iter().map(|it| url("http", it));
@@ -169,6 +176,7 @@ fn configure(server: &mut Server, settings: &Settings) -> Result<(), StartError>
         "channel_log_bytes_max",
         &LOG_BYTES_MIN.max(event_bytes).to_string(),
     )?;
+    set("connections_max", &settings.connections_max.to_string())?;
     set("history_bytes_max", &settings.history_bytes_max.to_string())?;
     let body_bytes = body_bytes_max(settings).to_string();
     set("body_bytes_max", &body_bytes)?;

@@ -52,21 +52,32 @@ pub struct Report {
     pub blocks_sent: Option<u64>,
     /// Milliseconds the report covers.
     pub duration_ms: u64,
-    /// Bytes of bodies and messages, where they are counted.
-    pub bytes: Option<ContentBytes>,
+    /// What has gone over connections, where it is counted.
+    pub traffic: Option<Traffic>,
 }
 
-/// Bytes of bodies and messages.
+/// What has gone over the connections with clients, and over those with backends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ContentBytes {
+pub struct Traffic {
     /// From clients.
-    pub client_received: u64,
+    pub client_received: Flow,
     /// To clients.
-    pub client_sent: u64,
+    pub client_sent: Flow,
     /// From backends.
-    pub server_received: u64,
+    pub server_received: Flow,
     /// To backends.
-    pub server_sent: u64,
+    pub server_sent: Flow,
+}
+
+/// What has gone one way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flow {
+    /// Bytes of heads: method, target, status, reason, and the names and values of headers.
+    pub header_bytes: u64,
+    /// Bytes of bodies and of messages of WebSockets.
+    pub content_bytes: u64,
+    /// Messages of WebSockets.
+    pub messages: u64,
 }
 
 /// A packet.
@@ -211,14 +222,20 @@ impl Packet<'_> {
                 fields.optional_number("blocks-received", report.blocks_received);
                 fields.optional_number("blocks-sent", report.blocks_sent);
                 fields.number("duration", report.duration_ms);
-                if let Some(bytes) = report.bytes {
-                    for (name, number) in [
-                        ("client-content-bytes-received", bytes.client_received),
-                        ("client-content-bytes-sent", bytes.client_sent),
-                        ("server-content-bytes-received", bytes.server_received),
-                        ("server-content-bytes-sent", bytes.server_sent),
+                if let Some(traffic) = report.traffic {
+                    for (side, way, flow) in [
+                        ("client", "received", traffic.client_received),
+                        ("client", "sent", traffic.client_sent),
+                        ("server", "received", traffic.server_received),
+                        ("server", "sent", traffic.server_sent),
                     ] {
-                        fields.number(name, number);
+                        for (what, number) in [
+                            ("header-bytes", flow.header_bytes),
+                            ("content-bytes", flow.content_bytes),
+                            ("messages", flow.messages),
+                        ] {
+                            fields.number(&format!("{side}-{what}-{way}"), number);
+                        }
                     }
                 }
             }

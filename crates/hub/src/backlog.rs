@@ -86,6 +86,13 @@ impl Backlog {
         self.ahead.and_then(|(_, until_ms)| until_ms)
     }
 
+    /// Lets the wait begin anew: this machine is known to be behind, so nothing is known to be missing.
+    pub fn wait_anew(&mut self) {
+        if let Some((_, until_ms)) = &mut self.ahead {
+            *until_ms = None;
+        }
+    }
+
     /// Its channels.
     pub fn channels(&self) -> impl Iterator<Item = &[u8]> {
         self.channels.iter().map(|channel| &**channel)

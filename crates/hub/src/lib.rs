@@ -62,7 +62,9 @@ pub use local::{
     Direct, Encode, Gathered, Local, LocalConfig, PayloadSpan, SLICES_MAX, SubId, view_channel,
 };
 pub use lock::{LockError, Owner};
-pub use presence::{EachMember, Joined, LeaveData, Presence, PresenceError, Swept};
+pub use presence::{
+    EachMember, EachPresent, Joined, LeaveData, Presence, PresenceError, Present, Swept,
+};
 pub use reader::{Read, Reader};
 pub use record::{Kind, LogPlace, Message, Record, Seq, Subscriber};
 pub use replay::{Replay, ReplayRange};

@@ -9,6 +9,7 @@
 //! after a death rebuilds everything that can be derived: both indexes, the totals, the queue of leaving users and
 //! the free list. What cannot be derived (state, texts, counts) becomes valid by single stores.
 
+mod cluster;
 mod table;
 
 use thiserror::Error;
@@ -20,6 +21,7 @@ use crate::ring::{PublishError, Ring};
 use crate::sync::{Ordering, fence};
 use table::{DUE_UNSET, PRESENT};
 
+pub use cluster::{EachPresent, Present};
 pub(crate) use table::Texts;
 
 /// Most leaves announced by one [`Ring::sweep`], which holds the lock that long.
@@ -167,7 +169,7 @@ impl Ring {
                 max: self.channel_members_max,
             });
         }
-        let announced = first && announce.is_some();
+        let announced = first && announce.is_some() && self.announces;
         if announced {
             // Room first: a join that cannot be announced must not happen.
             self.make_room(&guard, who, draft.shape.total_words())?;
@@ -287,7 +289,7 @@ impl Ring {
                 swept.more = true;
                 break;
             }
-            if table.announced(entry) {
+            if table.announced(entry) || !self.announces {
                 table.texts(entry, texts);
                 texts.data.clear();
                 let Texts {
@@ -297,6 +299,8 @@ impl Ring {
                     data: out,
                 } = texts;
                 data(channel, user, info, out);
+            }
+            if table.announced(entry) && self.announces {
                 match self.announce_leave(&guard, who, texts, unix_ms) {
                     Ok(()) => swept.published = true,
                     // Trying again would not help and would keep everybody behind this user present for ever.

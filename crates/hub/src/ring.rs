@@ -58,6 +58,8 @@ pub struct Ring {
     pub(crate) leave_delay_ms: u64,
     pub(crate) channel_members_max: usize,
     pub(crate) source_members_max: usize,
+    /// Whether joins and leaves are announced in this ring, and not by whoever shares presence with other machines.
+    pub(crate) announces: bool,
     /// Positions and sizes of the records a replay gives; kept for its memory.
     pub(crate) found: Vec<(Seq, usize)>,
     pub(crate) record: Record,
@@ -220,6 +222,7 @@ impl Ring {
             leave_delay_ms: config.leave_delay_ms,
             channel_members_max: usize::MAX,
             source_members_max: usize::MAX,
+            announces: true,
             found: Vec::new(),
             record: Record::empty(),
             texts: Default::default(),
@@ -228,7 +231,7 @@ impl Ring {
     }
 
     /// Another value for the same ring, for a thread of this process that only reads.
-    pub(crate) fn twin(&self) -> Ring {
+    pub fn twin(&self) -> Ring {
         Ring {
             layout: self.layout.clone(),
             found: Vec::new(),

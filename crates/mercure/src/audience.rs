@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 
-use crate::selector::{Selector, SelectorError};
+use crate::selector::{Selector, SelectorError, Syntax};
 
 /// Views before those that have ended are let go.
 const KEPT_MIN: usize = 1024;
@@ -51,6 +51,8 @@ struct Template {
 pub struct Audience {
     /// Most distinct templates.
     templates_max: usize,
+    /// How selectors are written.
+    syntax: Syntax,
     /// Distinct templates of all selectors.
     templates_len: usize,
     views: HashMap<u64, View>,
@@ -66,10 +68,11 @@ pub struct Audience {
 }
 
 impl Audience {
-    /// Without subscribers, who may have so many distinct templates in their topics and rights.
-    pub fn new(templates_max: usize) -> Audience {
+    /// Without subscribers, who may have so many distinct templates in their topics and rights, written in this syntax.
+    pub fn new(templates_max: usize, syntax: Syntax) -> Audience {
         Audience {
             templates_max,
+            syntax,
             templates_len: 0,
             views: HashMap::new(),
             by_rule: HashMap::new(),
@@ -211,7 +214,7 @@ impl Audience {
             let selector = match self.selectors.get(text) {
                 Some(known) => Rc::clone(known),
                 None => {
-                    let selector = Rc::new(Selector::parse(text)?);
+                    let selector = Rc::new(Selector::parse_as(&self.syntax, text)?);
                     self.templates_len += usize::from(selector.is_template());
                     self.selectors.insert(text.clone(), Rc::clone(&selector));
                     selector
@@ -226,7 +229,7 @@ impl Audience {
         match &**selector {
             Selector::Any => self.any.push(number),
             Selector::Exact(text) => self.exact.entry(text.clone()).or_default().push(number),
-            Selector::Template { text, .. } => {
+            Selector::Template { text, .. } | Selector::Pattern { text, .. } => {
                 let entry = self.templates.entry(text.clone());
                 let template = entry.or_insert_with(|| Template {
                     selector: Rc::clone(selector),
@@ -286,7 +289,7 @@ mod tests {
 
     #[test]
     fn the_same_topics_and_rights_are_one_view() {
-        let mut audience = Audience::new(TEMPLATES_MAX);
+        let mut audience = Audience::new(TEMPLATES_MAX, Syntax::Templates);
         let one = audience.view(&texts(&["a", "b"]), &[]).expect("a view");
         let two = audience
             .view(&texts(&["b", "a", "a"]), &[])
@@ -310,7 +313,7 @@ mod tests {
 
     #[test]
     fn views_that_have_ended_are_let_go() {
-        let mut audience = Audience::new(TEMPLATES_MAX);
+        let mut audience = Audience::new(TEMPLATES_MAX, Syntax::Templates);
         for at in 0..10 * KEPT_MIN {
             let topics = [format!("a{at}"), format!("b{at}/{{c}}"), "*".to_owned()];
             let _ = audience.view(&topics, &topics).expect("a view");
@@ -348,7 +351,7 @@ mod tests {
             is_private: bool,
             left in 0_usize..12,
         ) {
-            let mut audience = Audience::new(TEMPLATES_MAX);
+            let mut audience = Audience::new(TEMPLATES_MAX, Syntax::Templates);
             let mut held = Vec::new();
             for (topics, private) in &subscribers {
                 let view = audience.view(&texts(topics), &texts(private)).expect("a view");

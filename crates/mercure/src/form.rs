@@ -28,6 +28,12 @@ impl Form {
         Some(Form(pairs))
     }
 
+    /// All of them, in their order.
+    pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        let pairs = self.0.iter();
+        pairs.map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
     /// The first value of a name.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.all(name).next()

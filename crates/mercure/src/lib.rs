@@ -1,20 +1,26 @@
-//! The Mercure protocol, <https://mercure.rocks/spec>, in the version of today's clients (0.x): no socket and no clock here.
+//! The Mercure protocol, <https://mercure.rocks/spec>: no socket and no clock here. It is that of today's clients (0.x), and
+//! where a hub has a [`resource::Draft`], the draft of version 1.0.
 //!
-//! [`request::read`] tells what a request asks for: to subscribe, to publish, to list subscriptions; or how it is refused.
+//! [`read`] tells what a request asks for: to subscribe, to publish, to list subscriptions; or how it is refused.
 //! A [`token`] says what its bearer may read and write, by [`selector`]s. An [`update`] is what is published; it is kept as
 //! one record with all of its topics. [`audience`] knows which subscribers get which update, [`subscription`] how
-//! subscribing itself is told. [`origin`] is what pages of other sites may do.
+//! subscribing itself is told. [`pattern`] and [`url`] are what matchers of the draft need. [`origin`] is what pages of other sites may do.
 
 #![forbid(unsafe_code)]
 
 pub mod audience;
+mod draft;
 mod form;
+pub mod matcher;
 pub mod origin;
+pub mod pattern;
 pub mod request;
+pub mod resource;
 pub mod selector;
 pub mod subscription;
 pub mod token;
 pub mod update;
+pub mod url;
 
 pub use request::{Hub, Outcome, Request};
 
@@ -26,3 +32,11 @@ pub const TOPICS_MAX: usize = 128;
 
 /// Longest topic or selector, in bytes.
 pub const TOPIC_BYTES_MAX: usize = 2048;
+
+/// Tells what a request asks for, in the version that the hub speaks.
+pub fn read(hub: &Hub, request: &Request<'_>) -> Outcome {
+    match &hub.draft {
+        Some(draft) => draft::read(hub, draft, request),
+        None => request::read(hub, request),
+    }
+}

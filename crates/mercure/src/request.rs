@@ -1,8 +1,11 @@
 //! Requests to the hub: what they ask for, and whether they may.
 
+use std::sync::Arc;
+
 use crate::form::{self, Form};
 use crate::origin::{Allowed, Origins, of_referer};
-use crate::selector::Selector;
+use crate::resource::Draft;
+use crate::selector::{Selector, Syntax};
 use crate::subscription::Filter;
 use crate::token::{Claims, TokenError, Verifier};
 use crate::update::{Update, is_topic};
@@ -30,6 +33,34 @@ pub struct Hub {
     pub cors_origins: Origins,
     /// Pages that may publish by the cookie.
     pub publish_origins: Origins,
+    /// The draft of version 1.0 is spoken, and not 0.x.
+    pub draft: Option<Draft>,
+}
+
+impl Hub {
+    /// How selectors of topics are written.
+    pub fn syntax(&self) -> Syntax {
+        match &self.draft {
+            Some(draft) => Syntax::Matchers(Arc::clone(&draft.base)),
+            None => Syntax::Templates,
+        }
+    }
+
+    /// The header field of answers that names the event before the first one.
+    pub fn answer_id_name(&self) -> &'static str {
+        match self.draft.is_some() {
+            true => "Mercure-Last-Event-ID",
+            false => "Last-Event-ID",
+        }
+    }
+
+    /// What an update is known by whose publisher gave no id, by its place.
+    pub fn id_of(&self, place: &str) -> String {
+        match self.draft.is_some() {
+            true => format!("#{place}"),
+            false => place.to_owned(),
+        }
+    }
 }
 
 /// A request, as far as the protocol looks at it.
@@ -59,6 +90,13 @@ pub struct Request<'a> {
     pub unix_s: u64,
 }
 
+impl<'a> Request<'a> {
+    /// Path and query.
+    pub(crate) fn split(&self) -> (&'a str, &'a str) {
+        self.target.split_once('?').unwrap_or((self.target, ""))
+    }
+}
+
 /// A subscriber that may.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subscribe {
@@ -68,6 +106,8 @@ pub struct Subscribe {
     pub private: Vec<String>,
     /// What is told about it.
     pub payload: Option<serde_json::Value>,
+    /// The same for each of its topics, in the draft; empty when there is nothing to tell about any.
+    pub payloads: Vec<serde_json::Value>,
     /// The id of the last event that it has seen, or `earliest`; an empty one is none.
     pub last_event_id: Option<String>,
     /// The second in which it has to leave.
@@ -85,31 +125,24 @@ pub enum Outcome {
     Subscriptions(Filter),
     /// Nothing that it may: a status and a sentence.
     Refused(u16, &'static str),
+    /// The same with a challenge of the draft: a status, a code of OAuth that may be empty, and a sentence.
+    Challenged(u16, &'static str, &'static str),
+    /// How tokens of the draft are made.
+    Metadata(String),
     /// Whether a page may ask.
     Preflight,
     /// Something that is not the hub's.
     Elsewhere,
 }
 
-/// Tells what a request asks for.
+/// Tells what a request asks for, in version 0.x.
 pub fn read(hub: &Hub, request: &Request<'_>) -> Outcome {
-    let (path, query) = request
-        .target
-        .split_once('?')
-        .unwrap_or((request.target, ""));
-    let Some(rest) = path.strip_prefix(PATH) else {
-        return Outcome::Elsewhere;
+    let (path, _) = request.split();
+    let (rest, query) = match place(hub, request) {
+        Ok(place) => place,
+        Err(outcome) => return *outcome,
     };
     let subscriptions = rest.strip_prefix("/subscriptions");
-    if !rest.is_empty() && (subscriptions.is_none() || !hub.has_subscriptions) {
-        return Outcome::Elsewhere;
-    }
-    if request.method == "OPTIONS" {
-        return Outcome::Preflight;
-    }
-    let Some(query) = Form::parse(query.as_bytes()) else {
-        return Outcome::Refused(400, "Invalid query");
-    };
     let outcome = match (request.method, subscriptions) {
         ("GET" | "HEAD", None) => subscribe(hub, request, &query),
         ("POST", None) => publish(hub, request, &query),
@@ -117,6 +150,22 @@ pub fn read(hub: &Hub, request: &Request<'_>) -> Outcome {
         _ => Err((405, "Method Not Allowed")),
     };
     outcome.unwrap_or_else(|(status, text)| Outcome::Refused(status, text))
+}
+
+/// What the path of a request to the hub has below the hub's, and its query. Otherwise what is to be answered.
+pub(crate) fn place<'a>(hub: &Hub, request: &Request<'a>) -> Result<(&'a str, Form), Box<Outcome>> {
+    let (path, query) = request.split();
+    let rest = path.strip_prefix(PATH).ok_or(Outcome::Elsewhere)?;
+    let is_list = rest.starts_with("/subscriptions") && hub.has_subscriptions;
+    if !rest.is_empty() && !is_list {
+        return Err(Box::new(Outcome::Elsewhere));
+    }
+    if request.method == "OPTIONS" {
+        return Err(Box::new(Outcome::Preflight));
+    }
+    let query = Form::parse(query.as_bytes());
+    let query = query.ok_or(Outcome::Refused(400, "Invalid query"))?;
+    Ok((rest, query))
 }
 
 /// Header fields that answers to a page of another site have, and those that every answer of the hub has.
@@ -150,7 +199,7 @@ pub fn headers(hub: &Hub, request: &Request<'_>) -> Vec<(&'static str, String)> 
     } else {
         headers.push((
             "Access-Control-Expose-Headers",
-            "Link, Last-Event-ID".to_owned(),
+            format!("Link, {}", hub.answer_id_name()),
         ));
     }
     headers
@@ -181,15 +230,19 @@ fn subscribe(hub: &Hub, request: &Request<'_>, query: &Form) -> Result<Outcome, 
         topics,
         private: claims.subscribe.unwrap_or_default(),
         payload: claims.payload,
-        last_event_id: last_event_id(request, query),
+        payloads: Vec::new(),
+        last_event_id: last_event_id(
+            request,
+            query,
+            &["lastEventID", "Last-Event-ID", "last-event-id"],
+        ),
         expires_s: claims.expires_s,
     }))
 }
 
 /// The header goes first: browsers send it when they reconnect to an URL that may have an older one.
-fn last_event_id(request: &Request<'_>, query: &Form) -> Option<String> {
+pub(crate) fn last_event_id(request: &Request<'_>, query: &Form, names: &[&str]) -> Option<String> {
     let header = request.last_event_id.filter(|id| !id.is_empty());
-    let names = ["lastEventID", "Last-Event-ID", "last-event-id"];
     let given = header.or_else(|| names.iter().find_map(|name| query.get(name)));
     let is_asked = request.last_event_id.is_some() || given.is_some();
     let id = given.unwrap_or_default();
@@ -204,12 +257,7 @@ fn publish(hub: &Hub, request: &Request<'_>, query: &Form) -> Result<Outcome, Re
     let verifier = hub.publisher.as_ref().ok_or(unauthorized)?;
     let claims = authorize(hub, verifier, request, query)?.ok_or(unauthorized)?;
     let grants = claims.publish.ok_or(unauthorized)?;
-    let kind = request.content_type.unwrap_or_default();
-    let kind = kind.split(';').next().unwrap_or_default().trim();
-    if !kind.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
-        return Err((415, "Unsupported Media Type"));
-    }
-    let form = Form::parse(request.body).ok_or((400, "Bad Request"))?;
+    let form = form_of(request)?;
     let update = Update::from_form(&form).map_err(|text| (400, text))?;
     let grants = compile(&grants)?;
     if !update
@@ -220,6 +268,16 @@ fn publish(hub: &Hub, request: &Request<'_>, query: &Form) -> Result<Outcome, Re
         return Err((403, "Forbidden"));
     }
     Ok(Outcome::Publish(update))
+}
+
+/// The form that is a request's body.
+pub(crate) fn form_of(request: &Request<'_>) -> Result<Form, Refusal> {
+    let kind = request.content_type.unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    if !kind.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
+        return Err((415, "Unsupported Media Type"));
+    }
+    Form::parse(request.body).ok_or((400, "Bad Request"))
 }
 
 fn list(
@@ -278,32 +336,42 @@ fn authorize(
     if let Some(token) = query.get("authorization") {
         return verify(token);
     }
+    let Some(token) = cookie(hub, request) else {
+        return Ok(None);
+    };
+    if request.method == "POST" {
+        may_publish_by_cookie(hub, request)?;
+    }
+    verify(&token)
+}
+
+/// The token in the hub's cookie.
+pub(crate) fn cookie(hub: &Hub, request: &Request<'_>) -> Option<String> {
     let pairs = request.cookies.iter().flat_map(|field| field.split(';'));
     let mut tokens = pairs.filter_map(|pair| {
         let (name, value) = pair.trim().split_once('=')?;
         (name == hub.cookie).then_some(value)
     });
-    let Some(token) = tokens.next() else {
-        return Ok(None);
-    };
-    // A page of any site can have a browser send its cookies.
-    if request.method == "POST" {
-        let origin = request
-            .origin
-            .or_else(|| request.referer.and_then(of_referer));
-        let origin = origin.ok_or((
+    let token = tokens.next()?.trim_matches('"');
+    Some(form::decode(token.as_bytes(), false).unwrap_or_default())
+}
+
+/// A page of any site can have a browser send its cookies.
+pub(crate) fn may_publish_by_cookie(hub: &Hub, request: &Request<'_>) -> Result<(), Refusal> {
+    let origin = request
+        .origin
+        .or_else(|| request.referer.and_then(of_referer));
+    let origin = origin.ok_or((
+        401,
+        "Unauthorized: publishing by a cookie needs an Origin or Referer header",
+    ))?;
+    match hub.publish_origins.allow(origin) {
+        Allowed::Refused => Err((
             401,
-            "Unauthorized: publishing by a cookie needs an Origin or Referer header",
-        ))?;
-        if hub.publish_origins.allow(origin) == Allowed::Refused {
-            return Err((
-                401,
-                "Unauthorized: pages of this origin may not publish by a cookie",
-            ));
-        }
+            "Unauthorized: pages of this origin may not publish by a cookie",
+        )),
+        _ => Ok(()),
     }
-    let token = form::decode(token.trim_matches('"').as_bytes(), false);
-    verify(&token.unwrap_or_default())
 }
 
 fn refusal(error: TokenError) -> &'static str {

@@ -5,16 +5,29 @@
 //! nearly every topic that is none of its.
 
 use std::fmt;
+use std::sync::Arc;
 
 use regex_lite::{Regex, RegexBuilder};
 
-use crate::TOPIC_BYTES_MAX;
+use crate::pattern::UrlPattern;
+use crate::url::Url;
+use crate::{TOPIC_BYTES_MAX, matcher};
 
 /// Most expressions of a template, and variables of an expression.
 const EXPRESSIONS_MAX: usize = 16;
 
 /// Bytes of a compiled template.
 const PATTERN_BYTES_MAX: usize = 256 * 1024;
+
+/// How selectors are written.
+#[derive(Clone, Debug, Default)]
+pub enum Syntax {
+    /// As a topic or a template.
+    #[default]
+    Templates,
+    /// With their type: a topic or a URL pattern, relative to this URL.
+    Matchers(Arc<Url>),
+}
 
 /// What topics a subscriber or a token is for.
 pub enum Selector {
@@ -31,6 +44,15 @@ pub enum Selector {
         /// What expansions look like.
         pattern: Regex,
     },
+    /// Those that are URLs which a pattern selects.
+    Pattern {
+        /// As it was given, with its type.
+        text: Box<str>,
+        /// What it selects.
+        pattern: Box<UrlPattern>,
+        /// What topics are relative to.
+        base: Arc<Url>,
+    },
 }
 
 /// A template that cannot be used.
@@ -42,6 +64,9 @@ pub enum SelectorError {
     /// More than [`EXPRESSIONS_MAX`] expressions.
     #[error("a template has more than {EXPRESSIONS_MAX} expressions or variables in one")]
     TooMany,
+    /// No type that is known, or not what that type is written as.
+    #[error("a matcher is no URL pattern, or of an unknown type")]
+    Pattern,
 }
 
 /// How an expression expands: RFC 6570, appendix A.
@@ -77,6 +102,32 @@ impl Selector {
         }
     }
 
+    /// Reads a selector that is written in a syntax.
+    ///
+    /// # Errors
+    /// It is too large, or nothing that the syntax has.
+    pub fn parse_as(syntax: &Syntax, text: &str) -> Result<Selector, SelectorError> {
+        let Syntax::Matchers(base) = syntax else {
+            return Selector::parse(text);
+        };
+        let (kind, matcher) = matcher::split(text);
+        if matcher.len() > TOPIC_BYTES_MAX {
+            return Err(SelectorError::TooLong);
+        }
+        match kind {
+            "exact" | "urlpattern" if matcher == "*" => Ok(Selector::Any),
+            "exact" => Ok(Selector::Exact(matcher.into())),
+            "urlpattern" => Ok(Selector::Pattern {
+                text: text.into(),
+                pattern: Box::new(
+                    UrlPattern::parse(matcher, base).map_err(|_| SelectorError::Pattern)?,
+                ),
+                base: Arc::clone(base),
+            }),
+            _ => Err(SelectorError::Pattern),
+        }
+    }
+
     /// Whether it is for a topic.
     pub fn matches(&self, topic: &str) -> bool {
         match self {
@@ -91,19 +142,24 @@ impl Selector {
                     || topic.as_bytes().starts_with(&text.as_bytes()[..*literal])
                         && pattern.is_match(topic)
             }
+            Selector::Pattern { pattern, base, .. } => {
+                Url::parse(topic, Some(base)).is_some_and(|url| pattern.matches(&url))
+            }
         }
     }
 
-    /// Whether it is a template.
+    /// Whether it is a template or a pattern, which is compared with each topic.
     pub fn is_template(&self) -> bool {
-        matches!(self, Selector::Template { .. })
+        matches!(self, Selector::Template { .. } | Selector::Pattern { .. })
     }
 
     /// As it was given.
     pub fn text(&self) -> &str {
         match self {
             Selector::Any => "*",
-            Selector::Exact(text) | Selector::Template { text, .. } => text,
+            Selector::Exact(text)
+            | Selector::Template { text, .. }
+            | Selector::Pattern { text, .. } => text,
         }
     }
 }

@@ -8,12 +8,17 @@ use serde_json::{Value, json};
 
 use crate::PATH;
 use crate::form;
+use crate::matcher::{matcher, split};
+use crate::resource::EVENT;
 use crate::update::write_event;
 
 const CONTEXT: &str = "https://mercure.rocks/";
 
 /// Media type of the answers of the API.
 pub const CONTENT_TYPE: &str = "application/ld+json";
+
+/// The same in the draft.
+pub const DRAFT_CONTENT_TYPE: &str = "application/json";
 
 /// What is told about a subscriber: as JSON, at most [`INFO_BYTES_MAX`] bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,6 +29,12 @@ pub struct Info {
     /// What its token says about it.
     #[serde(rename = "p", default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Value>,
+    /// The same for each topic, in the draft; empty for none.
+    #[serde(rename = "q", default, skip_serializing_if = "Vec::is_empty")]
+    pub payloads: Vec<Value>,
+    /// The topics are matchers of the draft.
+    #[serde(rename = "d", default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_draft: bool,
 }
 
 /// Most bytes of [`Info`] as JSON.
@@ -64,6 +75,17 @@ impl Filter {
         };
         next().is_none().then_some(filter)
     }
+
+    /// The same in the draft, where a matcher follows its type.
+    pub(crate) fn parse_typed(rest: &str) -> Option<Filter> {
+        if rest.is_empty() {
+            return Some(Filter::default());
+        }
+        let (kind, rest) = rest.strip_prefix('/')?.split_once('/')?;
+        let mut filter = Filter::parse(&format!("/{rest}"))?;
+        filter.topic = Some(matcher(kind, filter.topic.as_deref()?)?);
+        Some(filter)
+    }
 }
 
 impl Info {
@@ -91,7 +113,7 @@ impl Subscriber {
 
     /// The URLs of its subscriptions, in the order of its topics.
     pub fn urls(&self) -> impl Iterator<Item = String> {
-        self.info.topics.iter().map(|topic| url(topic, &self.id))
+        self.info.topics.iter().map(|topic| self.url(topic))
     }
 
     /// Appends the updates that tell of those subscriptions that `wants` names by their place. `id` is that of all of them.
@@ -107,17 +129,38 @@ impl Subscriber {
             .collect();
         for (place, &at) in wanted.iter().enumerate() {
             let mut document = self.document(at, is_active);
-            document["@context"] = CONTEXT.into();
+            let kind = match self.info.is_draft {
+                true => Some(EVENT),
+                false => {
+                    document["@context"] = CONTEXT.into();
+                    None
+                }
+            };
             // Who resumes behind the first would miss the others: the last one alone moves the position.
             let id = if place + 1 == wanted.len() { id } else { "" };
-            write_event(id, None, None, &document.to_string(), out);
+            write_event(id, kind, None, &document.to_string(), out);
         }
     }
 
     fn document(&self, at: usize, is_active: bool) -> Value {
         let topic = self.info.topics[at].as_str();
+        if self.info.is_draft {
+            let (kind, matcher) = split(topic);
+            let mut document = json!({
+                "id": self.url(topic),
+                "type": "subscription",
+                "match_type": kind,
+                "match": matcher,
+                "subscriber": self.id,
+                "active": is_active,
+            });
+            if let Some(payload) = self.info.payloads.get(at).filter(|it| !it.is_null()) {
+                document["payload"] = payload.clone();
+            }
+            return document;
+        }
         let mut document = json!({
-            "id": url(topic, &self.id),
+            "id": self.url(topic),
             "type": "Subscription",
             "subscriber": self.id,
             "topic": topic,
@@ -128,15 +171,31 @@ impl Subscriber {
         }
         document
     }
+
+    fn url(&self, topic: &str) -> String {
+        let mut url = format!("{PATH}/subscriptions/");
+        let mut rest = topic;
+        if self.info.is_draft {
+            let (kind, matcher) = split(topic);
+            url.push_str(kind);
+            url.push('/');
+            rest = matcher;
+        }
+        form::encode(rest, &mut url);
+        url.push('/');
+        form::encode(&self.id, &mut url);
+        url
+    }
 }
 
 /// The answer to a question for subscriptions; `None`: there is none by that URL. `path` is what was asked, `last_id` the
-/// newest update's.
+/// newest update's. In the draft it is told by a header field instead.
 pub fn answer(
     filter: &Filter,
     path: &str,
     last_id: &str,
     subscribers: &[Subscriber],
+    is_draft: bool,
 ) -> Option<String> {
     let mut found = Vec::new();
     for subscriber in subscribers {
@@ -155,9 +214,16 @@ pub fn answer(
     }
     if filter.subscriber.is_some() {
         let mut one = found.into_iter().next()?;
+        if is_draft {
+            return Some(one.to_string());
+        }
         one["@context"] = CONTEXT.into();
         one["lastEventID"] = last_id.into();
         return Some(one.to_string());
+    }
+    if is_draft {
+        let collection = json!({"id": path, "type": "subscriptions", "subscriptions": found});
+        return Some(collection.to_string());
     }
     let collection = json!({
         "@context": CONTEXT,
@@ -167,14 +233,6 @@ pub fn answer(
         "subscriptions": found,
     });
     Some(collection.to_string())
-}
-
-fn url(topic: &str, subscriber: &str) -> String {
-    let mut url = format!("{PATH}/subscriptions/");
-    form::encode(topic, &mut url);
-    url.push('/');
-    form::encode(subscriber, &mut url);
-    url
 }
 
 #[cfg(test)]
@@ -187,6 +245,8 @@ mod tests {
             info: Info {
                 topics: vec!["https://a/{b}".to_owned(), "c".to_owned()],
                 payload: Some(json!({"name": "Ada"})),
+                payloads: Vec::new(),
+                is_draft: false,
             },
         }
     }
@@ -228,7 +288,8 @@ mod tests {
         }
         let all = [subscriber()];
         let read = |filter: &Filter| -> Option<Value> {
-            answer(filter, "/p", "7", &all).map(|it| serde_json::from_str(&it).expect("JSON"))
+            answer(filter, "/p", "7", &all, false)
+                .map(|it| serde_json::from_str(&it).expect("JSON"))
         };
         let document = read(&one).expect("it is there");
         assert_eq!(document["id"], URL);
@@ -244,5 +305,44 @@ mod tests {
             everything["subscriptions"].as_array().map(Vec::len),
             Some(2)
         );
+    }
+
+    #[test]
+    fn the_draft_tells_types_and_has_payloads_of_each() {
+        let subscriber = Subscriber {
+            id: "urn:uuid:1".to_owned(),
+            info: Info {
+                topics: vec!["urlpattern:https://a/:b".to_owned(), "exact:c".to_owned()],
+                payload: None,
+                payloads: vec![json!({"n": 1}), Value::Null],
+                is_draft: true,
+            },
+        };
+        let url =
+            "/.well-known/mercure/subscriptions/urlpattern/https%3A%2F%2Fa%2F%3Ab/urn%3Auuid%3A1";
+        let first = json!({
+            "id": url, "type": "subscription", "match_type": "urlpattern", "match": "https://a/:b",
+            "subscriber": "urn:uuid:1", "active": true, "payload": {"n": 1},
+        });
+        let mut out = Vec::new();
+        subscriber.write(true, "#9", |_| true, &mut out);
+        let text = String::from_utf8(out).expect("text");
+        let events: Vec<&str> = text.split_terminator("\n\n").collect();
+        assert!(
+            events[1].starts_with("event: mercure\nid: #9\ndata: "),
+            "{text}"
+        );
+        let document: Value =
+            serde_json::from_str(&events[0]["event: mercure\ndata: ".len()..]).expect("JSON");
+        assert_eq!(document, first);
+        let filter = Filter::parse_typed("/urlpattern/https%3A%2F%2Fa%2F%3Ab/urn%3Auuid%3A1")
+            .expect("a place");
+        let one = answer(&filter, url, "#9", std::slice::from_ref(&subscriber), true).expect("it");
+        assert_eq!(serde_json::from_str::<Value>(&one).expect("JSON"), first);
+        let all = answer(&Filter::default(), "/x", "#9", &[subscriber], true).expect("all");
+        let all: Value = serde_json::from_str(&all).expect("JSON");
+        assert_eq!(all["type"], "subscriptions");
+        assert_eq!(all["subscriptions"][1]["match"], "c");
+        assert!(all["subscriptions"][1].get("payload").is_none() && all.get("@context").is_none());
     }
 }

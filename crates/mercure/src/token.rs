@@ -8,6 +8,10 @@ use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, JwkSet};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation};
 use serde_json::Value;
 
+use crate::matcher::matcher;
+use crate::resource::{DETAIL, Draft};
+use crate::selector::{Selector, Syntax};
+
 /// Longest token that is looked at.
 const TOKEN_BYTES_MAX: usize = 16 * 1024;
 
@@ -153,6 +157,30 @@ impl Verifier {
     /// # Errors
     /// Why it is not believed.
     pub fn verify(&self, token: &str, unix_s: u64) -> Result<Claims, TokenError> {
+        let (_, claims) = self.decode(token)?;
+        claims_of(&claims, unix_s)
+    }
+
+    /// Checks a token of the draft, which is an access token of OAuth (RFC 9068).
+    ///
+    /// # Errors
+    /// Why it is not believed.
+    pub(crate) fn verify_access(
+        &self,
+        token: &str,
+        draft: &Draft,
+        unix_s: u64,
+    ) -> Result<Grants, TokenError> {
+        let (kind, claims) = self.decode(token)?;
+        let kind = kind.unwrap_or_default().to_ascii_lowercase();
+        if kind.strip_prefix("application/").unwrap_or(&kind) != "at+jwt" {
+            return Err(TokenError::Malformed);
+        }
+        grants_of(&claims, draft, unix_s)
+    }
+
+    /// The type of a token and its claims, when one of the keys has signed it.
+    fn decode(&self, token: &str) -> Result<(Option<String>, Value), TokenError> {
         if token.len() > TOKEN_BYTES_MAX {
             return Err(TokenError::Malformed);
         }
@@ -176,7 +204,7 @@ impl Verifier {
             validation.validate_aud = false;
             validation.required_spec_claims.clear();
             match jsonwebtoken::decode::<Value>(token, &key.key, &validation) {
-                Ok(token) => return claims_of(&token.claims, unix_s),
+                Ok(token) => return Ok((header.typ, token.claims)),
                 Err(error) => {
                     use jsonwebtoken::errors::ErrorKind::{InvalidAlgorithm, InvalidSignature};
                     failure = match error.kind() {
@@ -212,7 +240,99 @@ fn algorithms_of(parameters: &AlgorithmParameters) -> Vec<Algorithm> {
     }
 }
 
-fn claims_of(claims: &Value, unix_s: u64) -> Result<Claims, TokenError> {
+/// What a token of the draft says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Grants {
+    /// The second from which on it is no longer good.
+    pub expires_s: Option<u64>,
+    details: Vec<Detail>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Detail {
+    publishes: bool,
+    subscribes: bool,
+    matchers: Vec<String>,
+    payload: Value,
+}
+
+impl Grants {
+    /// Matchers of topics that its bearer may publish to.
+    pub fn publish(&self) -> Vec<String> {
+        let details = self.details.iter().filter(|it| it.publishes);
+        details.flat_map(|it| it.matchers.iter().cloned()).collect()
+    }
+
+    /// Matchers of topics whose private updates its bearer may read.
+    pub fn subscribe(&self) -> Vec<String> {
+        let details = self.details.iter().filter(|it| it.subscribes);
+        details.flat_map(|it| it.matchers.iter().cloned()).collect()
+    }
+
+    /// What is told about a subscription with this matcher.
+    pub fn payload_of(&self, matcher: &str, syntax: &Syntax) -> Value {
+        let is_for =
+            |text: &String| Selector::parse_as(syntax, text).is_ok_and(|it| it.matches(matcher));
+        let mut details = self.details.iter().filter(|it| it.subscribes);
+        let found = details.find(|it| it.matchers.iter().any(is_for));
+        found.map(|it| it.payload.clone()).unwrap_or_default()
+    }
+}
+
+fn grants_of(claims: &Value, draft: &Draft, unix_s: u64) -> Result<Grants, TokenError> {
+    let expires_s = check_times(claims, unix_s)?;
+    let is_for_this = match &claims["aud"] {
+        Value::Array(all) => all.iter().any(|it| *it == draft.resource),
+        one => *one == draft.resource,
+    };
+    if expires_s.is_none() || claims["iss"] != draft.issuer || !is_for_this {
+        return Err(TokenError::Malformed);
+    }
+    let details = match &claims["authorization_details"] {
+        Value::Null => &[][..],
+        Value::Array(details) if details.len() <= SELECTORS_MAX => details,
+        _ => return Err(TokenError::Malformed),
+    };
+    let own = details.iter().filter(|it| it["type"] == DETAIL);
+    let syntax = Syntax::Matchers(std::sync::Arc::clone(&draft.base));
+    let details: Vec<Detail> = own
+        .map(|it| detail_of(it, &syntax).ok_or(TokenError::Malformed))
+        .collect::<Result<_, _>>()?;
+    let matchers: usize = details.iter().map(|it| it.matchers.len()).sum();
+    match matchers > SELECTORS_MAX {
+        true => Err(TokenError::Malformed),
+        false => Ok(Grants { expires_s, details }),
+    }
+}
+
+/// `None`: it is malformed, and then the token is.
+fn detail_of(detail: &Value, syntax: &Syntax) -> Option<Detail> {
+    let actions = detail["actions"].as_array().filter(|it| !it.is_empty())?;
+    let actions: Vec<&str> = actions.iter().map(Value::as_str).collect::<Option<_>>()?;
+    let topics = detail["topics"].as_array().filter(|it| !it.is_empty())?;
+    let read = |topic: &Value| {
+        let kind = match topic.get("match_type") {
+            Some(kind) => kind.as_str()?,
+            None => "exact",
+        };
+        let matcher = matcher(kind, topic["match"].as_str()?)?;
+        Selector::parse_as(syntax, &matcher)
+            .is_ok()
+            .then_some(matcher)
+    };
+    let payload = detail.get("payload").unwrap_or(&Value::Null);
+    (payload.is_null() || payload.is_object()).then_some(())?;
+    let can = |action: &str| actions.contains(&action);
+    Some(Detail {
+        publishes: can("publish"),
+        subscribes: can("subscribe"),
+        matchers: topics.iter().map(read).collect::<Option<_>>()?,
+        payload: payload.clone(),
+    })
+}
+
+/// When a token ends, if it does not already have or is for later.
+fn check_times(claims: &Value, unix_s: u64) -> Result<Option<u64>, TokenError> {
     if !claims.is_object() {
         return Err(TokenError::Malformed);
     }
@@ -230,6 +350,11 @@ fn claims_of(claims: &Value, unix_s: u64) -> Result<Claims, TokenError> {
     if seconds("nbf")?.is_some_and(|from_s| from_s > unix_s) {
         return Err(TokenError::NotYet);
     }
+    Ok(expires_s)
+}
+
+fn claims_of(claims: &Value, unix_s: u64) -> Result<Claims, TokenError> {
+    let expires_s = check_times(claims, unix_s)?;
     let own = CLAIMS.iter().find_map(|name| claims.get(*name));
     let Some(own) = own else {
         return Ok(Claims {

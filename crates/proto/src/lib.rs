@@ -34,6 +34,7 @@ pub mod response;
 pub mod response_reader;
 mod span;
 pub mod sse;
+pub mod traceparent;
 pub mod ws;
 
 pub use refusal::Refusal;

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use crate::install::{skipped, works};
+use crate::process::is_stopped;
 use crate::{Directory, Signal, free_port, send_signal, wait_until};
 
 /// A nats-server with JetStream, killed when dropped.
@@ -108,16 +109,6 @@ impl Drop for Nats {
     fn drop(&mut self) {
         self.kill();
     }
-}
-
-/// Whether all threads of a process are stopped.
-fn is_stopped(pid: u32) -> bool {
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
-    tasks.flatten().all(|task| {
-        let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-        let state = stat.rsplit_once(") ").map(|(_, rest)| rest.as_bytes()[0]);
-        state.is_none_or(|state| state == b'T')
-    })
 }
 
 /// Whether a NATS server of this name listens at the port: what it says first has its name.

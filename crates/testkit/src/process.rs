@@ -52,6 +52,9 @@ pub(crate) fn kill_group(leader: u32) {
     }
 }
 
+/// Where `num_threads` is in the fields of `/proc/PID/stat` that follow the command's name, proc_pid_stat(5).
+const NUM_THREADS: usize = 17;
+
 /// Whether the process exists and is not a zombie. An orphan may stay a zombie for ever inside a
 /// container whose first process does not reap, and has ended all the same.
 pub fn is_running(pid: u32) -> bool {
@@ -59,11 +62,28 @@ pub fn is_running(pid: u32) -> bool {
         return false;
     };
     // The command name is in parentheses and may itself contain some; the state follows the last one.
-    let state = stat
-        .rsplit(')')
-        .next()
-        .and_then(|rest| rest.trim_start().chars().next());
-    !matches!(state, Some('Z' | 'X') | None)
+    let Some(rest) = stat.rsplit(')').next() else {
+        return false;
+    };
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    match fields.first() {
+        // A main thread that has ended is a zombie while other threads of its process still hold files and locks.
+        Some(&("Z" | "X")) => fields
+            .get(NUM_THREADS)
+            .is_some_and(|&it| it != "0" && it != "1"),
+        Some(_) => true,
+        None => false,
+    }
+}
+
+/// Whether all threads of a process are stopped.
+pub(crate) fn is_stopped(pid: u32) -> bool {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
+    tasks.flatten().all(|task| {
+        let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        let state = stat.rsplit_once(") ").map(|(_, rest)| rest.as_bytes()[0]);
+        state.is_none_or(|state| state == b'T')
+    })
 }
 
 fn process_id(pid: u32) -> Option<Pid> {

@@ -146,7 +146,7 @@ fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, FileError> {
     })
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, FileError> {
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, FileError> {
     let unreadable = |cause: String| FileError::Unreadable {
         path: path.to_owned(),
         cause,

@@ -6,7 +6,7 @@
 //!
 //! - [`driver`]: the wrapper; [`mod@session`] below it: one connection's state and buffers.
 //! - [`server`]: from files to a configuration that connections share, read again on demand;
-//!   [`certificate`] and [`names`] are its parts, [`ticket`] lets clients come back cheaply.
+//!   [`certificate`], [`ocsp`] and [`names`] are its parts, [`ticket`] lets clients come back cheaply.
 //! - [`development`]: a certificate for localhost, made on this machine.
 //! - [`client`]: the other end, for the load generator and tests.
 //! - [`handle`]: what the owner of the driver may ask: figures and certificates of clients.
@@ -35,6 +35,7 @@ mod fd_map;
 pub mod handle;
 mod leaving;
 pub mod names;
+pub mod ocsp;
 pub mod server;
 mod session;
 #[cfg(test)]
@@ -46,5 +47,5 @@ pub use driver::Tls;
 pub use handle::{ClientCertificate, Failure, Handle};
 pub use rustls::ClientConfig;
 pub use rustls::pki_types::ServerName;
-pub use server::{Certificates, LoadError, Loaded, Options};
+pub use server::{Certificates, LoadError, Loaded, Options, PairNames};
 pub use session::is_about_name;

@@ -7,10 +7,12 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use webpki::EndEntityCert;
 
+use crate::ocsp::Served;
+
 /// Certificates by name. The first one serves clients that ask for no name, or for an unknown one.
 #[derive(Debug)]
 pub struct Names {
-    all: Vec<Arc<CertifiedKey>>,
+    all: Vec<Served>,
     exact: HashMap<String, Vec<usize>>,
     /// `example.org` for `*.example.org`.
     wildcard: HashMap<String, Vec<usize>>,
@@ -18,14 +20,14 @@ pub struct Names {
 
 impl Names {
     /// Takes the names from the certificates; of several with the same name the earlier is preferred.
-    pub fn new(all: Vec<Arc<CertifiedKey>>) -> Names {
+    pub fn new(all: Vec<Served>) -> Names {
         let mut names = Names {
             all: Vec::new(),
             exact: HashMap::new(),
             wildcard: HashMap::new(),
         };
-        for (at, certified) in all.iter().enumerate() {
-            for name in dns_names(certified) {
+        for (at, served) in all.iter().enumerate() {
+            for name in dns_names(served.plain()) {
                 let (map, name) = match name.strip_prefix("*.") {
                     Some(parent) => (&mut names.wildcard, parent),
                     None => (&mut names.exact, name.as_str()),
@@ -38,7 +40,7 @@ impl Names {
     }
 
     /// The candidates for `name`, best first.
-    fn candidates(&self, name: Option<&str>) -> Vec<&Arc<CertifiedKey>> {
+    fn candidates(&self, name: Option<&str>) -> Vec<&Served> {
         let found = name.and_then(|name| {
             let name = name.to_ascii_lowercase();
             self.exact.get(&name).or_else(|| {
@@ -57,15 +59,11 @@ impl Names {
 impl ResolvesServerCert for Names {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let candidates = self.candidates(hello.server_name());
-        let can_verify = |certified: &CertifiedKey| {
-            certified
-                .key
-                .choose_scheme(hello.signature_schemes())
-                .is_some()
-        };
-        let best = candidates.iter().find(|certified| can_verify(certified));
+        let schemes = hello.signature_schemes();
+        let can_verify = |served: &Served| served.plain().key.choose_scheme(schemes).is_some();
+        let best = candidates.iter().find(|served| can_verify(served));
         best.or(candidates.first())
-            .map(|certified| Arc::clone(certified))
+            .map(|served| Arc::clone(served.now()))
     }
 }
 

@@ -10,6 +10,7 @@ use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion, version};
 
 use crate::certificate::{self, FileError};
 use crate::names::Names;
+use crate::ocsp::Served;
 use crate::ticket::{Secret, Tickets};
 
 /// Application protocols (ALPN), the one that is preferred first.
@@ -39,6 +40,26 @@ pub struct Options {
     pub ticket_period_s: u32,
     /// Whether HTTP/2 is offered beside HTTP/1.1.
     pub has_http2: bool,
+    /// What the files are called, for messages.
+    pub names: PairNames,
+}
+
+/// What the files of [`Options`] are called where they are given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PairNames {
+    /// The certificate.
+    pub certificate: &'static str,
+    /// Its key.
+    pub key: &'static str,
+}
+
+impl Default for PairNames {
+    fn default() -> Self {
+        Self {
+            certificate: "tls_certificate",
+            key: "tls_key",
+        }
+    }
 }
 
 /// Why TLS cannot be served. The sentence names the setting, the cause and the fix.
@@ -103,9 +124,15 @@ impl Certificates {
         let mut warnings = Vec::new();
         let mut all = Vec::new();
         let mut pairs = Vec::new();
+        let names = self.options.names;
         for (certificate, key) in &self.options.pairs {
             match certificate.is_dir() {
-                true => pairs.append(&mut pairs_of(certificate, key, &mut warnings)?),
+                true => pairs.append(&mut pairs_of(
+                    names.certificate,
+                    certificate,
+                    key,
+                    &mut warnings,
+                )?),
                 false => pairs.push((certificate.clone(), key.clone())),
             }
         }
@@ -113,12 +140,14 @@ impl Certificates {
             let pair =
                 certificate::read_pair(certificate, key, unix_s).map_err(|(is_key, error)| {
                     LoadError::File {
-                        setting: if is_key { "tls_key" } else { "tls_certificate" },
+                        setting: if is_key { names.key } else { names.certificate },
                         error,
                     }
                 })?;
             warnings.extend(pair.warnings);
-            all.push(pair.certified);
+            let (served, warning) = Served::new(certificate, pair.certified, unix_s);
+            warnings.extend(warning.map(|why| format!("{}: {why}", names.certificate)));
+            all.push(served);
         }
         let versions: &[&SupportedProtocolVersion] = if self.options.is_tls13_only {
             &[&version::TLS13]
@@ -166,12 +195,12 @@ impl Certificates {
 /// The pairs of a folder, those named `default…` first and then by name. A certificate whose key is not there, because
 /// somebody is copying both, is left out for now with a word in `warnings`.
 fn pairs_of(
+    setting: &'static str,
     folder: &Path,
     keys: &Path,
     warnings: &mut Vec<String>,
 ) -> Result<Vec<(PathBuf, PathBuf)>, LoadError> {
-    const SETTING: &str = "tls_certificate";
-    let problem = |cause: &str| unusable(SETTING, format!("{}: {cause}", folder.display()));
+    let problem = |cause: &str| unusable(setting, format!("{}: {cause}", folder.display()));
     let entries = std::fs::read_dir(folder).map_err(|error| problem(&error.to_string()))?;
     let mut names: Vec<OsString> = Vec::new();
     for entry in entries {
@@ -182,7 +211,7 @@ fn pairs_of(
                 names.extend(path.file_stem().filter(|_| is_meant).map(OsStr::to_owned));
             }
             Err(error) => warnings.push(format!(
-                "{SETTING}: {}: an entry cannot be read: {error}",
+                "{setting}: {}: an entry cannot be read: {error}",
                 folder.display()
             )),
         }
@@ -209,7 +238,7 @@ fn pairs_of(
         .partition(|(_, key)| key.try_exists().unwrap_or(true));
     warnings.extend(alone.iter().map(|(certificate, key)| {
         format!(
-            "{SETTING}: {} is left out: its key {} is not there; put it there, and have them read again",
+            "{setting}: {} is left out: its key {} is not there; put it there, and have them read again",
             certificate.display(),
             key.display()
         )

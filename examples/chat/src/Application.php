@@ -13,20 +13,24 @@ use Fermata\Hold;
 use Fermata\Member;
 use Fermata\Request;
 use Fermata\Response;
+use Fermata\SameSite;
 use Fermata\Server;
 use Fermata\Worker;
 
 /**
  * The chat's requests.
  *
- * A message takes this way: stored and committed, then published to the channel `all`, or to the channels of its
- * sender and its recipient; the core writes it to every tab that listens there. What a tab missed it gets from the
+ * A message takes this way: stored and committed, then published to the channel of everyone, or to those of its sender
+ * and its recipient; the core writes it to every tab that listens there. What a tab missed it gets from the
  * channel's log by `Last-Event-ID`, and what the log no longer holds from the database.
  */
 final readonly class Application
 {
     public const COOKIE = 'chat_session';
+    /** What pages call everyone. */
     public const EVERYONE = 'all';
+    /** What everyone hears. */
+    public const CHANNEL = Doors::PREFIX . 'all';
     /** A page is told the names of so many people; a busy chat shows the number of the others. */
     private const ONLINE_LISTED_MAX = 500;
     private const SIGNAL_KILL = 9;
@@ -38,6 +42,7 @@ final readonly class Application
     private Guard $guard;
     private Sockets $sockets;
     private Typing $typing;
+    private Doors $doors;
 
     public function __construct(private Configuration $configuration, Database $database, private Page $page, Passwords $passwords)
     {
@@ -48,11 +53,16 @@ final readonly class Application
         $this->guard = new Guard($configuration->origin);
         $this->sockets = new Sockets($this->sessions, $this->greeting(...), $this->post(...));
         $this->typing = new Typing();
+        $this->doors = new Doors(bin2hex(random_bytes(32)));
     }
 
     public function register(Server $server): void
     {
         $server->get('/', fn (Request $request): Response => $this->page->response());
+        $server->get('/echo', fn (Request $request): Response => $this->page->response('echo'));
+        $server->get('/mercure', fn (Request $request): Response => $this->page->response('mercure'));
+        $this->doors->register($server, $this->session(...));
+        $server->post('/mercure', $this->handler($this->enterMercure(...), changes: true));
         $server->get('/session', $this->handler($this->showSession(...)));
         $server->post('/session', $this->handler($this->signIn(...), changes: true));
         $server->delete('/session', $this->handler($this->signOut(...), changes: true));
@@ -115,7 +125,7 @@ final readonly class Application
         Channel::get($session->user->channel())->publish(Event::json(['session' => $session->id], 'signout'));
         $this->sockets->end($session);
 
-        return $this->withSessionCookie(Response::noContent(), '', 0);
+        return $this->withMercureCookie($this->withSessionCookie(Response::noContent(), '', 0), '', 0);
     }
 
     private function findUsers(Request $request): Response
@@ -143,13 +153,23 @@ final readonly class Application
         $session = $this->signedIn($request);
         $user = $session->user;
 
-        return Hold::sse(self::EVERYONE, $user->channel())
+        return Hold::sse(self::CHANNEL, $user->channel())
             ->as((string) $user->id, ['name' => $user->name])
             ->since($request->lastEventId())
             ->keepAlive($this->configuration->keepAliveSeconds)
             ->with(Event::json($this->greeting(), 'hello'))
             // Keeps nginx from collecting the stream before it passes it on.
             ->withHeader('X-Accel-Buffering', 'no');
+    }
+
+    /** The cookie that the hub of Mercure asks for, and which topics it is good for. */
+    private function enterMercure(Request $request): Response
+    {
+        $user = $this->signedIn($request)->user;
+
+        $response = Response::json(['topics' => Doors::namesFor($user)]);
+
+        return $this->withMercureCookie($response, $this->doors->tokenFor($user), Doors::TOKEN_S);
     }
 
     /**
@@ -171,7 +191,7 @@ final readonly class Application
      */
     private function hello(): array
     {
-        $everyone = Channel::get(self::EVERYONE);
+        $everyone = Channel::get(self::CHANNEL);
 
         return [
             'online' => array_map(
@@ -185,7 +205,7 @@ final readonly class Application
     private function showInside(Request $request): Response
     {
         $this->signedIn($request);
-        $members = Channel::get(self::EVERYONE)->members(self::ONLINE_LISTED_MAX);
+        $members = Channel::get(self::CHANNEL)->members(self::ONLINE_LISTED_MAX);
 
         return Response::json([
             'held' => array_sum(array_map(static fn (Member $member): int => $member->connections, $members)),
@@ -243,7 +263,7 @@ final readonly class Application
         $recipient = $this->recipient($this->data($request)['to'] ?? null);
         if ($this->typing->admits($user)) {
             $event = Event::json(['from' => $user->toArray(), 'to' => $recipient?->toArray()], 'typing');
-            Channel::get($recipient?->channel() ?? self::EVERYONE)->publish($event);
+            Channel::get($recipient?->channel() ?? self::CHANNEL)->publish($event);
         }
 
         return Response::noContent();
@@ -322,7 +342,7 @@ final readonly class Application
         try {
             if ($message->to === null) {
                 $previous = $this->messages->previousPublic($message->id);
-                Channel::get(self::EVERYONE)->publish(Event::json($message->toArray($previous), 'message'));
+                Channel::get(self::CHANNEL)->publish(Event::json($message->toArray($previous), 'message'));
 
                 return;
             }
@@ -421,6 +441,18 @@ final readonly class Application
                 'textBytes' => Input::TEXT_BYTES_MAX,
             ],
         ]);
+    }
+
+    private function withMercureCookie(Response $response, string $token, int $maxAge): Response
+    {
+        return $response->withCookie(
+            Doors::COOKIE,
+            $token,
+            maxAge: $maxAge,
+            path: Doors::HUB_PATH,
+            secure: $this->configuration->isSecure(),
+            sameSite: SameSite::Strict,
+        );
     }
 
     private function withSessionCookie(Response $response, string $token, int $maxAge): Response

@@ -6,19 +6,22 @@ namespace Chat;
 
 use Fermata\Response;
 
-/** The one HTML page. Its assets live under a path with their hash, so no browser mixes an old script with a new page. */
+/** The HTML pages. Their assets live under a path with their hash, so no browser mixes an old script with a new page. */
 final readonly class Page
 {
     /**
      * Only our own files, no inline script or style, nobody may frame the page; and the browser itself refuses any
      * attempt to have text parsed as HTML (Trusted Types).
      */
-    private const CONTENT_SECURITY_POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    private const CONTENT_SECURITY_POLICY = "default-src 'none'; script-src 'self'%s; style-src 'self'; img-src 'self'; "
         . "connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
         . "require-trusted-types-for 'script'; trusted-types 'none'";
+    /** By their names: where their scripts may come from besides. What is loaded from there is checked by its hash. */
+    private const PAGES = ['index' => '', 'echo' => ' https://cdn.jsdelivr.net', 'mercure' => ''];
 
     public string $assetsPrefix;
-    private Response $response;
+    /** @var array<string, Response> */
+    private array $responses;
 
     public function __construct(string $directory)
     {
@@ -27,17 +30,21 @@ final readonly class Page
             hash_update_file($hash, $file);
         }
         $this->assetsPrefix = '/assets/' . substr(hash_final($hash), 0, 12);
-        $html = str_replace('/assets/', "$this->assetsPrefix/", file_get_contents("$directory/index.html"));
-        $this->response = Response::html($html)
-            ->withHeader('Content-Security-Policy', self::CONTENT_SECURITY_POLICY)
-            ->withHeader('Cross-Origin-Opener-Policy', 'same-origin')
-            ->withHeader('Referrer-Policy', 'no-referrer')
-            ->withHeader('X-Content-Type-Options', 'nosniff')
-            ->withHeader('Cache-Control', 'no-cache');
+        $responses = [];
+        foreach (self::PAGES as $name => $scripts) {
+            $html = str_replace('/assets/', "$this->assetsPrefix/", file_get_contents("$directory/$name.html"));
+            $responses[$name] = Response::html($html)
+                ->withHeader('Content-Security-Policy', sprintf(self::CONTENT_SECURITY_POLICY, $scripts))
+                ->withHeader('Cross-Origin-Opener-Policy', 'same-origin')
+                ->withHeader('Referrer-Policy', 'no-referrer')
+                ->withHeader('X-Content-Type-Options', 'nosniff')
+                ->withHeader('Cache-Control', 'no-cache');
+        }
+        $this->responses = $responses;
     }
 
-    public function response(): Response
+    public function response(string $name = 'index'): Response
     {
-        return $this->response;
+        return $this->responses[$name];
     }
 }

@@ -128,7 +128,7 @@ final class Sockets extends WebSocketHandler
         $since = is_string($data['since'] ?? null) ? substr($data['since'], 0, self::EVENT_ID_BYTES_MAX) : null;
         $user = $visit->session->user;
         $this->tell($socket, 'hello', ($this->hello)());
-        $socket->join(Application::EVERYONE, (string) $user->id, ['name' => $user->name], since: $since, format: Format::Json);
+        $socket->join(Application::CHANNEL, (string) $user->id, ['name' => $user->name], since: $since, format: Format::Json);
         $socket->join($user->channel(), (string) $user->id, announce: false, since: $since, format: Format::Json);
         $visit->isWelcome = true;
     }

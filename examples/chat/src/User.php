@@ -14,7 +14,7 @@ final readonly class User
     /** The channel only this user's tabs listen to. */
     public function channel(): string
     {
-        return "user.$this->id";
+        return Doors::PREFIX . "user.$this->id";
     }
 
     /** @return array{id: int, name: string} */

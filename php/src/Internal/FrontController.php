@@ -185,11 +185,14 @@ final class FrontController
         // Those of the process, which have what the environment and .env files say; not those of the command line.
         $own = ['argv', 'argc', 'PHP_SELF', 'PATH_TRANSLATED', 'SCRIPT_NAME', 'SCRIPT_FILENAME', 'DOCUMENT_ROOT'];
         $public ??= getcwd() ?: '/';
+        // Each request gets a copy and sets these in place, where adding them would enlarge it.
+        $later = ['GATEWAY_INTERFACE', 'SERVER_SOFTWARE', 'REQUEST_METHOD', 'REQUEST_URI', 'QUERY_STRING', 'REMOTE_ADDR', 'REMOTE_PORT',
+            'SERVER_ADDR', 'SERVER_PORT', 'SERVER_PROTOCOL', 'SERVER_NAME', 'REQUEST_SCHEME', 'REQUEST_TIME', 'REQUEST_TIME_FLOAT'];
         return [
             'DOCUMENT_ROOT' => $public,
             'SCRIPT_FILENAME' => "$public/index.php",
             'SCRIPT_NAME' => '/index.php',
             'PHP_SELF' => '/index.php',
-        ] + array_diff_key($_SERVER, array_flip($own));
+        ] + array_fill_keys($later, '') + array_diff_key($_SERVER, array_flip($own));
     }
 }

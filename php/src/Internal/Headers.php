@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Fermata\Internal;
 
 use Fermata\{Hold, Response};
+use Fermata\Exception\MisuseError;
 
 /**
  * Headers as frameworks give them, made such that a Response takes them.
@@ -70,11 +71,22 @@ final class Headers
         return $answer;
     }
 
-    /** Gives an answer the reason phrase that a framework's response has, where that is not the usual one. */
+    /**
+     * Gives an answer the reason phrase that a framework's response has, where that is not the usual one. Frameworks take any
+     * text there; of one that cannot be sent the answer has the usual phrase, since no client may depend on it.
+     */
     public static function withReason(Response|Hold $answer, int $status, string $reason): Response|Hold
     {
         $isUsual = $reason === '' || $reason === (self::REASONS[$status] ?? '');
-        return $isUsual || !$answer instanceof Response ? $answer : $answer->withStatus($status, $reason);
+        if ($isUsual || !$answer instanceof Response) {
+            return $answer;
+        }
+        try {
+            return $answer->withStatus($status, $reason);
+        } catch (MisuseError $error) {
+            trigger_error("a response with status $status is sent with the usual reason phrase: {$error->getMessage()}", E_USER_WARNING);
+            return $answer;
+        }
     }
 
     /**

@@ -38,9 +38,11 @@ final class HttpFoundation
     /** @return array<string, list<string>> */
     private static function headers(SymfonyResponse $response): array
     {
-        $headers = Headers::of($response->headers->allPreserveCaseWithoutCookies());
-        foreach ($response->headers->getCookies() as $cookie) {
-            $headers['Set-Cookie'][] = (string) $cookie;
+        // With the cookies, each made into a line once.
+        $headers = Headers::of($response->headers->allPreserveCase());
+        if (isset($headers['set-cookie'])) {
+            $headers['Set-Cookie'] = $headers['set-cookie'];
+            unset($headers['set-cookie']);
         }
         return Headers::withSent($headers);
     }

@@ -15,7 +15,7 @@ use Illuminate\Http\Request;
 use Illuminate\Pagination\PaginationState;
 use Illuminate\Routing\Route;
 use Illuminate\Support\Facades\Facade;
-use Illuminate\Support\{NamespacedItemResolver, Str};
+use Illuminate\Support\{NamespacedItemResolver, Str, ViewErrorBag};
 use Symfony\Component\HttpFoundation\Response;
 
 /**
@@ -34,6 +34,11 @@ final class Sandbox
 
     private readonly Application $copy;
 
+    /** What the application made while it booted, and the copy has with it, by name. @var array<string, mixed> */
+    private array $made = [];
+
+    private ?Kernel $kernel = null;
+
     /** What the application had before the request. */
     private ?Request $idle = null;
 
@@ -48,7 +53,7 @@ final class Sandbox
     public function handle(Request $request): Response
     {
         $this->prepare($request);
-        return $this->copy->make(Kernel::class)->handle($request);
+        return $this->kernel->handle($request);
     }
 
     /** Makes it the copy of this request. */
@@ -56,20 +61,28 @@ final class Sandbox
     {
         $this->request = $request;
         self::makeCurrent($this->copy);
-        $this->copy->instance('config', clone $this->copy['config']);
-        if ($this->copy->resolved('view')) {
+        if (method_exists($this->copy, 'forgetScopedInstances')) {
+            // Those that were resolved at the boot are not of this request.
+            $this->copy->forgetScopedInstances();
+        }
+        $this->made = self::instances($this->copy);
+        $this->set('config', clone $this->made['config']);
+        if (isset($this->made['view'])) {
             // What is shared with views in this request goes with it.
-            $view = clone $this->copy->make('view');
+            $view = clone $this->made['view'];
             $view->share('__env', $view);
-            $this->copy->instance('view', $view);
+            $this->set('view', $view);
         }
         foreach (self::HOLDERS as $service) {
-            $this->give($service);
+            $holder = $this->made[$service] ?? $this->made[$this->copy->getAlias($service)] ?? null;
+            if ($holder !== null) {
+                $this->give($service, $holder);
+            }
         }
         $this->forget();
-        $kernel = $this->copy->make(Kernel::class);
-        if (method_exists($kernel, 'setApplication')) {
-            $kernel->setApplication($this->copy);
+        $this->kernel = $this->made[Kernel::class] ?? $this->copy->make(Kernel::class);
+        if (method_exists($this->kernel, 'setApplication')) {
+            $this->kernel->setApplication($this->copy);
         }
         $request->enableHttpMethodParameterOverride();
         $this->giveRequest($request);
@@ -78,7 +91,7 @@ final class Sandbox
     /** After the answer. */
     public function terminate(Request $request, Response $response): void
     {
-        $this->copy->make(Kernel::class)->terminate($request, $response);
+        $this->kernel?->terminate($request, $response);
     }
 
     /** The end of it, however the request has ended. */
@@ -98,20 +111,18 @@ final class Sandbox
         if ($this->idle !== null) {
             $this->base->instance('request', $this->idle);
         }
-        if ($this->base->resolved('view.engine.resolver')) {
-            $engines = $this->base->make('view.engine.resolver');
-            if (method_exists($engines, 'forget')) {
-                $engines->forget('blade');
-                $engines->forget('php');
-            }
+        $engines = self::instances($this->base)['view.engine.resolver'] ?? null;
+        if ($engines !== null && method_exists($engines, 'forget')) {
+            $engines->forget('blade');
+            $engines->forget('php');
         }
         self::makeCurrent($this->base);
     }
 
     public static function makeCurrent(Application $application): void
     {
-        $application->instance('app', $application);
-        $application->instance(Container::class, $application);
+        self::put($application, 'app', $application);
+        self::put($application, Container::class, $application);
         Container::setInstance($application);
         Facade::clearResolvedInstances();
         Facade::setFacadeApplication($application);
@@ -124,13 +135,13 @@ final class Sandbox
     private function giveRequest(Request $request): void
     {
         // What this request sets, such as the root of its addresses, goes with it.
-        $url = clone $this->copy->make('url');
+        $url = clone ($this->made['url'] ?? $this->copy->make('url'));
         $url->setSessionResolver(fn() => $this->copy->bound('session') ? $this->copy->make('session') : null);
-        $this->copy->instance('url', $url);
+        $this->set('url', $url);
         // They have the one it was copied from.
         $this->copy->forgetInstance('redirect');
         $this->copy->forgetInstance(ResponseFactory::class);
-        $this->idle = $this->base->bound('request') ? $this->base->make('request') : null;
+        $this->idle = self::instances($this->base)['request'] ?? null;
         $this->base->instance('request', $request);
         $this->copy->instance('request', $request);
     }
@@ -154,11 +165,8 @@ final class Sandbox
     private function rollBack(): void
     {
         // What only the copy has resolved is gone when octane has emptied it.
-        $application = $this->copy->resolved('db') ? $this->copy : $this->base;
-        if (!$application->resolved('db')) {
-            return;
-        }
-        foreach ($application->make('db')->getConnections() as $connection) {
+        $databases = self::instances($this->copy)['db'] ?? self::instances($this->base)['db'] ?? null;
+        foreach ($databases?->getConnections() ?? [] as $connection) {
             try {
                 $connection->rollBack(0);
             } catch (\Throwable $error) {
@@ -168,12 +176,8 @@ final class Sandbox
         }
     }
 
-    private function give(string $service): void
+    private function give(string $service, object $holder): void
     {
-        if (!$this->copy->resolved($service)) {
-            return;
-        }
-        $holder = $this->copy->make($service);
         foreach (['setApplication', 'setContainer'] as $method) {
             if (method_exists($holder, $method)) {
                 $holder->$method($this->copy);
@@ -185,30 +189,64 @@ final class Sandbox
         }
     }
 
+    /** Gives the copy a service of its own. */
+    private function set(string $service, object $instance): void
+    {
+        self::put($this->copy, $service, $instance);
+        $this->made[$service] = $instance;
+    }
+
+    /**
+     * What a container keeps, by name. To ask it for one of them costs as much as to build a small service.
+     *
+     * @return array<string, mixed>
+     */
+    private static function instances(Container $container): array
+    {
+        static $instances = null;
+        $instances ??= \Closure::bind(static fn(Container $container): array => $container->instances, null, Container::class);
+        return $instances($container);
+    }
+
+    /** As instance() of the container, which makes the service once more to tell those who wait for another of it. */
+    private static function put(Container $container, string $service, object $instance): void
+    {
+        static $put = null;
+        $put ??= \Closure::bind(static function (Container $container, string $service, object $instance): void {
+            if (isset($container->aliases[$service]) || !empty($container->reboundCallbacks[$service])) {
+                $container->instance($service, $instance);
+            } else {
+                $container->instances[$service] = $instance;
+            }
+        }, null, Container::class);
+        $put($container, $service, $instance);
+    }
+
     private function forget(): void
     {
         $copy = $this->copy;
+        $made = $this->made;
         $copy->forgetInstance('auth.driver');
-        if ($copy->resolved('auth')) {
-            $copy->make('auth')->forgetGuards();
+        if (isset($made['auth'])) {
+            $made['auth']->forgetGuards();
         }
-        if ($copy->resolved('session')) {
-            $session = $copy->make('session')->driver();
+        if (isset($made['session'])) {
+            $session = $made['session']->driver();
             $session->flush();
             $session->regenerate();
         }
-        if ($copy->resolved('cookie')) {
-            $copy->make('cookie')->flushQueuedCookies();
+        if (isset($made['cookie'])) {
+            $made['cookie']->flushQueuedCookies();
         }
-        if ($copy->resolved('view')) {
-            $copy->make('view')->flushState();
+        if (isset($made['view'])) {
+            $made['view']->flushState();
             // Errors of the session before, which the middleware shares anew.
-            $copy->make('view')->share('errors', new \Illuminate\Support\ViewErrorBag());
+            $made['view']->share('errors', new ViewErrorBag());
         }
-        if ($copy->resolved('translator')) {
-            $translator = $copy->make('translator');
-            $translator->setLocale($copy['config']->get('app.locale'));
-            $translator->setFallback($copy['config']->get('app.fallback_locale'));
+        if (isset($made['translator'])) {
+            $translator = $made['translator'];
+            $translator->setLocale($made['config']->get('app.locale'));
+            $translator->setFallback($made['config']->get('app.fallback_locale'));
             if ($translator instanceof NamespacedItemResolver && method_exists($translator, 'flushParsedKeys')) {
                 $translator->flushParsedKeys();
             }
@@ -222,19 +260,19 @@ final class Sandbox
         }
         // Callables of the server's own routes may have left a transaction too.
         $this->rollBack();
-        if ($copy->resolved('db')) {
-            foreach ($copy->make('db')->getConnections() as $connection) {
+        if (isset($made['db'])) {
+            foreach ($made['db']->getConnections() as $connection) {
                 $connection->flushQueryLog();
                 if (method_exists($connection, 'forgetRecordModificationState')) {
                     $connection->forgetRecordModificationState();
                 }
             }
         }
-        if ($copy->resolved('cache') && $copy['config']->get('cache.stores.array') !== null) {
-            $copy->make('cache')->store('array')->flush();
+        if (isset($made['cache']) && $made['config']->get('cache.stores.array') !== null) {
+            $made['cache']->store('array')->flush();
         }
-        if ($copy->resolved('log')) {
-            $log = $copy->make('log');
+        if (isset($made['log'])) {
+            $log = $made['log'];
             if (method_exists($log, 'withoutContext') && $log->getChannels() !== []) {
                 $log->withoutContext();
             }

@@ -104,6 +104,12 @@ final class Server
         array_splice($bootstrappers, $at === false ? count($bootstrappers) : $at, 0, [SetRequestForConsole::class]);
         $application->bootstrapWith($bootstrappers);
         $application->loadDeferredProviders();
+        // Each request gets a copy of these two, which costs less than to build them.
+        foreach (['url', 'view'] as $service) {
+            if ($application->bound($service)) {
+                $application->make($service);
+            }
+        }
         return $application;
     }
 

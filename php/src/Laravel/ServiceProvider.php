@@ -9,7 +9,7 @@ use Illuminate\Broadcasting\BroadcastManager;
 use Illuminate\Support\ServiceProvider as Base;
 
 /**
- * The command fermata:start, the broadcasting driver `fermata`, Fermata\Channels, and in controllers the Fermata\Request.
+ * The commands fermata:start and fermata:reload, the broadcasting driver `fermata`, Fermata\Channels, and in controllers the Fermata\Request.
  */
 final class ServiceProvider extends Base
 {
@@ -24,6 +24,6 @@ final class ServiceProvider extends Base
         if ($this->app->bound(BroadcastManager::class)) {
             $this->app->make(BroadcastManager::class)->extend('fermata', static fn($app): Broadcaster => new Broadcaster($app->make(Channels::class)));
         }
-        $this->commands([StartCommand::class]);
+        $this->commands([StartCommand::class, ReloadCommand::class]);
     }
 }

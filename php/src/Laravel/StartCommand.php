@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Fermata\Laravel;
 
+use Fermata\Internal\Reload;
 use Illuminate\Console\Command;
 use Symfony\Component\Process\ExecutableFinder;
 
@@ -40,7 +41,9 @@ final class StartCommand extends Command
             requestsMax: (int) $this->option('max-requests'),
             taskWorkers: $this->count('task-workers') ?? 1,
         );
+        $reload = Reload::prepare($this->laravel->storagePath() . '/' . ReloadCommand::FILE);
         $server->run();
+        $reload?->finish();
         return 0;
     }
 

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Fermata\Psr15;
 
-use Psr\Http\Message\{ServerRequestFactoryInterface, ServerRequestInterface, StreamFactoryInterface, UriFactoryInterface, UriInterface};
+use Psr\Http\Message\{ServerRequestFactoryInterface, StreamFactoryInterface, UriFactoryInterface};
 
 /** The factories of PSR-17 that requests are made with: given, or those of a library that is installed. */
 final readonly class Factories
@@ -14,32 +14,6 @@ final readonly class Factories
         public StreamFactoryInterface $streams,
         public UriFactoryInterface $uris,
     ) {}
-
-    /**
-     * @param array<string, list<string>> $headers
-     * @param array<string, mixed> $server
-     * @internal
-     */
-    public function request(string $method, UriInterface $uri, array $headers, string $version, array $server): ServerRequestInterface
-    {
-        // A request of these is made in one piece; elsewhere each header copies it.
-        $class = match ($this->requests::class) {
-            \Nyholm\Psr7\Factory\Psr17Factory::class => \Nyholm\Psr7\ServerRequest::class,
-            \GuzzleHttp\Psr7\HttpFactory::class => \GuzzleHttp\Psr7\ServerRequest::class,
-            default => null,
-        };
-        if ($class !== null) {
-            return new $class($method, $uri, $headers, null, $version, $server);
-        }
-        $request = $this->requests->createServerRequest($method, $uri, $server);
-        if ($request->getProtocolVersion() !== $version) {
-            $request = $request->withProtocolVersion($version);
-        }
-        foreach ($headers as $name => $values) {
-            $request = $request->withHeader((string) $name, $values);
-        }
-        return $request;
-    }
 
     /**
      * Those of nyholm/psr7, guzzlehttp/psr7, laminas/laminas-diactoros, slim/psr7 or httpsoft/http-message, the first that is

@@ -4,7 +4,6 @@ declare(strict_types=1);
 
 namespace Fermata\Psr15;
 
-use Fermata\Exception\BadRequestException;
 use Fermata\Internal\{FrontController, Headers};
 use Fermata\{Hold, Request, Response};
 use Psr\Http\Message\{ResponseInterface, ServerRequestInterface, StreamInterface};
@@ -25,6 +24,7 @@ final class Server
 
     private readonly \Closure $handler;
     private readonly Factories $factories;
+    private readonly Internal\Requests $requests;
     private readonly FrontController $front;
 
     /**
@@ -54,6 +54,7 @@ final class Server
     ) {
         $this->handler = $handler instanceof RequestHandlerInterface ? $handler->handle(...) : $handler(...);
         $this->factories = $factories ?? Factories::find();
+        $this->requests = new Internal\Requests($this->factories);
         $this->front = new FrontController($this->handle(...), $public, $globals, $bodyBytes, $streamBody, $requestsMax, uploadBytes: $uploadBytes);
     }
 
@@ -73,25 +74,8 @@ final class Server
 
     private function request(Request $native): ServerRequestInterface
     {
-        $server = $this->front->serverOf($native);
-        $target = $native->target();
-        $url = ($target[0] ?? '') === '/' ? "{$native->scheme()}://{$native->host()}$target" : $target;
-        try {
-            $uri = $this->factories->uris->createUri($url === '*' ? "{$native->scheme()}://{$native->host()}" : $url);
-        } catch (\InvalidArgumentException $error) {
-            throw new BadRequestException('the request target is no URI', 0, $error);
-        }
-        $request = $this->factories->request($native->method(), $uri, $native->headers(), substr($server['SERVER_PROTOCOL'], 5), $server);
-        if ($query = $native->queries()) {
-            $request = $request->withQueryParams($query);
-        }
-        if ($cookies = $native->cookies()) {
-            $request = $request->withCookieParams($cookies);
-        }
-        if ($this->hasBody($native)) {
-            $request = $this->withBody($request, $native);
-        }
-        return $request->withAttribute(Request::class, $native);
+        $request = $this->requests->make($native, $this->front->serverOf($native));
+        return $this->hasBody($native) ? $this->withBody($request, $native) : $request;
     }
 
     private function hasBody(Request $native): bool
@@ -133,7 +117,7 @@ final class Server
         if ($body instanceof Body) {
             return $this->native($body, $status, $headers);
         }
-        $size = $body->getSize();
+        $size = self::size($body);
         if ($size !== null && $size <= self::WHOLE_BYTES_MAX) {
             return $this->whole($request, $response, FrontController::printed() . $body, $headers);
         }
@@ -153,6 +137,20 @@ final class Server
             return Headers::onto(Response::file($path), $headers);
         }
         return Response::stream(self::pieces($body), $status, $headers, $body->isSeekable() ? $size : null);
+    }
+
+    private static function size(StreamInterface $body): ?int
+    {
+        // Its getSize() asks the file system about what is in memory, too, which takes longer than making the body.
+        if ($body::class === \Nyholm\Psr7\Stream::class && $body->isSeekable()) {
+            try {
+                $body->seek(0, SEEK_END);
+                return $body->tell();
+            } catch (\RuntimeException) {
+                // A stream of the program's that knows no end.
+            }
+        }
+        return $body->getSize();
     }
 
     /** @param array<string, list<string>> $headers */

@@ -11,8 +11,8 @@ use Symfony\Component\HttpKernel\Bundle\Bundle;
 
 /**
  * What an application gets injected: Fermata\Channels to publish with, a hub of Mercure that does so too, and in controllers
- * the Fermata\Request. Services that implement RoutesInterface add routes of the server's own; the console has fermata:serve
- * and fermata:routes.
+ * the Fermata\Request. Services that implement RoutesInterface add routes of the server's own; the console has fermata:serve,
+ * fermata:reload and fermata:routes.
  */
 final class FermataBundle extends Bundle
 {
@@ -27,6 +27,7 @@ final class FermataBundle extends Bundle
         $container->addCompilerPass(new HubPass());
         $container->register(RequestResolver::class)->addTag('controller.argument_value_resolver', ['priority' => 150]);
         $container->register(ServeCommand::class)->addTag('console.command', ['command' => 'fermata:serve']);
+        $container->register(ReloadCommand::class)->addTag('console.command', ['command' => 'fermata:reload']);
         $container->register(RoutesCommand::class)->setArguments([new Reference(ServerRoutes::class)])->addTag('console.command', ['command' => 'fermata:routes']);
     }
 

@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Fermata\Symfony;
 
+use Fermata\Internal\Reload;
 use Symfony\Bundle\FrameworkBundle\Console\Application;
 use Symfony\Component\Console\Command\Command;
 use Symfony\Component\Console\Input\{InputInterface, InputOption};
@@ -35,11 +36,14 @@ final class ServeCommand extends Command
         $kernel = $application->getKernel();
         $listen = $input->getOption('listen');
         $workers = $input->getOption('workers');
-        return (new Runner($kernel, new Options(
+        $reload = Reload::prepare(ReloadCommand::file($kernel));
+        $status = (new Runner($kernel, new Options(
             $listen === [] ? null : $listen,
             $workers === null ? null : (int) $workers,
             $kernel->getProjectDir() . '/' . $input->getOption('public'),
             requestsMax: (int) $input->getOption('worker-loop-max'),
         )))->run();
+        $reload?->finish();
+        return $status;
     }
 }

@@ -26,15 +26,16 @@ trait StartsServers
     private array $startedServers = [];
 
     /**
-     * Starts a program; see TestServer. The log of one whose test fails is shown.
+     * Starts a program, or a server whose routes a function adds; see TestServer. The log of one whose test fails is shown.
      *
+     * @param string|\Closure(\Fermata\Server): mixed $program
      * @param array<string, string> $environment
      * @param list<string> $arguments
      * @param list<string> $options
      */
-    protected function startServer(string $script, array $environment = [], array $arguments = [], array $options = []): TestServer
+    protected function startServer(string|\Closure $program, array $environment = [], array $arguments = [], array $options = []): TestServer
     {
-        return $this->startedServers[] = new TestServer($script, $environment, $arguments, $options);
+        return $this->startedServers[] = new TestServer($program, $environment, $arguments, $options);
     }
 
     /**

@@ -4,13 +4,14 @@ declare(strict_types=1);
 
 namespace Fermata\Testing;
 
-use Fermata\{Event, Publisher};
+use Fermata\{Event, Publisher, Server};
 
 /**
  * A server of an application in a process of its own, for tests: on a free port, with one worker, stopped with the object.
  *
  * The script is the program that runs the server; FERMATA_LISTEN in its environment has it listen on a free port, so its
- * addresses need no change.
+ * addresses need no change. In place of a script a function may add routes: its process is a fork of the test's, so handlers
+ * use the objects of the test as they were at the start. What they change there stays in the server.
  */
 final class TestServer
 {
@@ -19,47 +20,54 @@ final class TestServer
 
     /** @var resource|null */
     private $process;
+
+    /** The process of a server that a function describes; null: there is none, or it has ended. */
+    private ?int $fork = null;
+
+    /** The process that stops the server: forks of it have copies of this object. */
+    private readonly int $owner;
     private ?Publisher $publisher = null;
     private readonly string $folder;
     private readonly string $address;
 
     /**
-     * @param string $script path of the program
+     * @param string|\Closure(Server): mixed $program path of the script, or what adds routes to a server that is then run
      * @param array<string, string> $environment besides that of the test
-     * @param list<string> $arguments of the program
-     * @param list<string> $options of the php command, such as "-dmemory_limit=64M"
+     * @param list<string> $arguments of the script
+     * @param list<string> $options of the php command of the script, such as "-dmemory_limit=64M"
      * @param float $timeout seconds until it has to listen, and that any read of an answer may take
      * @throws \RuntimeException when it does not listen in time; the message has its log
      */
     public function __construct(
-        string $script,
+        string|\Closure $program,
         array $environment = [],
         array $arguments = [],
         array $options = [],
         private readonly float $timeout = 60.0,
     ) {
+        if ($program instanceof \Closure && ($arguments !== [] || $options !== [])) {
+            throw new \ValueError('arguments and options are those of a script; a function has neither');
+        }
+        $this->owner = (int) getmypid();
         $this->folder = sys_get_temp_dir() . '/fermata-test-' . bin2hex(random_bytes(6));
         mkdir($this->folder, 0700);
-        $process = proc_open(
-            [PHP_BINARY, ...self::extension(), ...$options, $script, ...$arguments],
-            [['file', '/dev/null', 'r'], ['file', "$this->folder/output", 'w'], ['file', "$this->folder/log", 'w']],
-            $pipes,
-            null,
-            $environment + ['FERMATA_LISTEN' => 'http://127.0.0.1:0', 'FERMATA_WORKERS' => '1', 'FERMATA_CONTROL' => $this->control()] + getenv(),
-        );
-        if ($process === false) {
-            throw new \RuntimeException('PHP cannot be started');
+        $environment += ['FERMATA_LISTEN' => 'http://127.0.0.1:0', 'FERMATA_WORKERS' => '1', 'FERMATA_CONTROL' => $this->control()];
+        if ($program instanceof \Closure) {
+            $this->fork = $this->fork($program, $environment);
+        } else {
+            $this->process = $this->start([...$options, $program, ...$arguments], $environment);
         }
-        $this->process = $process;
         $this->url = $this->waitForAddress();
         $this->address = substr($this->url, strlen('http://'));
     }
 
     public function __destruct()
     {
+        if (getmypid() !== $this->owner) {
+            return;
+        }
         $this->stop();
-        array_map(unlink(...), glob("$this->folder/*") ?: []);
-        @rmdir($this->folder);
+        $this->removeFolder();
     }
 
     /**
@@ -126,23 +134,115 @@ final class TestServer
     /** The process id of its master. */
     public function pid(): int
     {
-        return $this->process === null ? 0 : proc_get_status($this->process)['pid'];
+        return $this->fork ?? ($this->process === null ? 0 : proc_get_status($this->process)['pid']);
     }
 
     /** Ends it in order. */
     public function stop(): void
     {
-        if ($this->process === null) {
+        if (getmypid() !== $this->owner || ($this->process === null && $this->fork === null)) {
             return;
         }
-        proc_terminate($this->process);
-        for ($deadline = microtime(true) + $this->timeout; proc_get_status($this->process)['running']; usleep(2000)) {
+        $this->signal(SIGTERM);
+        for ($deadline = microtime(true) + $this->timeout; $this->isRunning(); usleep(2000)) {
             if (microtime(true) > $deadline) {
-                proc_terminate($this->process, 9);
+                $this->signal(SIGKILL);
             }
         }
-        proc_close($this->process);
-        $this->process = null;
+        if ($this->process !== null) {
+            proc_close($this->process);
+            $this->process = null;
+        }
+    }
+
+    private function signal(int $number): void
+    {
+        if ($this->fork !== null) {
+            posix_kill($this->fork, $number);
+        } elseif ($this->process !== null) {
+            proc_terminate($this->process, $number);
+        }
+    }
+
+    private function isRunning(): bool
+    {
+        if ($this->fork === null) {
+            return $this->process !== null && proc_get_status($this->process)['running'];
+        }
+        if (pcntl_waitpid($this->fork, $status, WNOHANG) !== 0) {
+            $this->fork = null;
+            return false;
+        }
+        return true;
+    }
+
+    /**
+     * @param list<string> $command
+     * @param array<string, string> $environment
+     * @return resource
+     */
+    private function start(array $command, array $environment)
+    {
+        $process = proc_open(
+            [PHP_BINARY, ...self::extension(), ...$command],
+            [['file', '/dev/null', 'r'], ['file', "$this->folder/output", 'w'], ['file', "$this->folder/log", 'w']],
+            $pipes,
+            null,
+            $environment + getenv(),
+        );
+        if ($process === false) {
+            throw new \RuntimeException('PHP cannot be started');
+        }
+        return $process;
+    }
+
+    /**
+     * @param \Closure(Server): mixed $routes
+     * @param array<string, string> $environment
+     */
+    private function fork(\Closure $routes, array $environment): int
+    {
+        foreach (['fermata', 'pcntl', 'posix'] as $extension) {
+            if (!extension_loaded($extension)) {
+                throw new \RuntimeException("a server that a function describes needs the extension $extension in the PHP of the test");
+            }
+        }
+        touch("$this->folder/output");
+        touch("$this->folder/log");
+        $pid = pcntl_fork();
+        if ($pid === -1) {
+            throw new \RuntimeException('no process can be made: ' . pcntl_strerror(pcntl_get_last_error()));
+        }
+        if ($pid > 0) {
+            return $pid;
+        }
+        // What the test has buffered and not printed yet is the test's to print.
+        while (ob_get_level() > 0 && ob_end_clean()) {
+        }
+        // A file that is opened takes the lowest descriptor, which is the one just closed.
+        fclose(STDOUT);
+        $output = fopen("$this->folder/output", 'a');
+        fclose(STDERR);
+        $log = fopen("$this->folder/log", 'a');
+        foreach ($environment as $name => $value) {
+            putenv("$name=$value");
+        }
+        try {
+            $server = new Server();
+            $routes($server);
+            $server->run();
+        } catch (\Throwable $error) {
+            fwrite($log, "$error\n");
+        }
+        // The shutdown functions and destructors of the test run in its own process alone.
+        posix_kill((int) getmypid(), SIGKILL);
+        exit(1);
+    }
+
+    private function removeFolder(): void
+    {
+        array_map(unlink(...), glob("$this->folder/*") ?: []);
+        @rmdir($this->folder);
     }
 
     private function control(): string
@@ -156,9 +256,10 @@ final class TestServer
             if (preg_match('~listening on (http://[0-9.]+:\d+)~', $this->log(), $found)) {
                 return $found[1];
             }
-            if ($this->process === null || !proc_get_status($this->process)['running'] || microtime(true) > $deadline) {
+            if (!$this->isRunning() || microtime(true) > $deadline) {
                 $said = $this->log() . $this->output();
                 $this->stop();
+                $this->removeFolder();
                 throw new \RuntimeException("the server does not listen: $said");
             }
         }

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Fermata\Tests\Testing;
 
-use Fermata\Event;
+use Fermata\{Channel, Event, Hold, Request, Response, Server};
 use Fermata\Testing\StartsServers;
 use PHPUnit\Framework\{AssertionFailedError, TestCase};
 
@@ -61,5 +61,60 @@ final class StartsServersTest extends TestCase
     public function testTheServerOfTheTestBeforeHasEnded(int $pid): void
     {
         self::assertFalse(posix_kill($pid, 0));
+    }
+
+    public function testAFunctionDescribesAServer(): void
+    {
+        $greeting = new \ArrayObject(['Hello']);
+        $server = $this->startServer(static function (Server $server) use ($greeting): void {
+            $server->get('/{name}', static fn(Request $request): Response => Response::text($greeting[0] . ' ' . $request->route('name')));
+            $server->get('/events', static fn(): Hold => Hold::sse('news'));
+            $server->post('/events', static function (Request $request): Response {
+                Channel::get('news')->publish(new Event($request->body()));
+                return Response::accepted();
+            });
+        });
+        self::assertSame('Hello Ada', $server->get('/Ada')->body);
+        $greeting[0] = 'not seen by the server';
+        self::assertSame('Hello Ada', $server->get('/Ada')->body);
+        $client = $this->assertHolds($server, '/events');
+        $server->request('POST', '/events', body: 'from a handler');
+        $this->assertNextEvent('from a handler', $client);
+        $server->publish('news', 'from outside');
+        $this->assertNextEvent('from outside', $client);
+        $pid = $server->pid();
+        self::assertTrue(posix_kill($pid, 0));
+        $server->stop();
+        self::assertFalse(posix_kill($pid, 0));
+    }
+
+    public function testServersOfFunctionsLeaveWhatTheTestHasAlone(): void
+    {
+        $other = $this->startServer(__DIR__ . '/server.php');
+        ob_start();
+        echo 'of the test';
+        $server = $this->startServer(static function (Server $server): void {
+            $server->get('/', static function (): Response {
+                exit('of the handler');
+            });
+            $server->get('/pid', static fn(): Response => Response::text((string) getmypid()));
+        });
+        $ended = $server->get('/pid')->body;
+        self::assertSame(500, $server->get('/')->status);
+        self::assertNotSame('', $ended);
+        $server->stop();
+        self::assertSame('of the test', ob_get_clean());
+        self::assertStringNotContainsString('of the test', $server->output());
+        self::assertSame('Hello', $other->get('/')->body);
+    }
+
+    public function testAFunctionThatThrowsIsTold(): void
+    {
+        try {
+            $this->startServer(static fn() => throw new \LogicException('no such table'));
+            self::fail('the server has started');
+        } catch (\RuntimeException $error) {
+            self::assertStringContainsString('no such table', $error->getMessage());
+        }
     }
 }

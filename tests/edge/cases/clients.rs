@@ -61,7 +61,9 @@ fn python_gripcontrol(bench: &Bench) {
         return skipped("python3 is not installed");
     }
     let folder = installed("grip-python");
-    install_python(&folder, &folder.join("gripcontrol"), &PYTHON_PACKAGES);
+    if !install_python(&folder, &folder.join("gripcontrol"), &PYTHON_PACKAGES) {
+        return;
+    }
     let script = move || {
         let mut command = Command::new("python3");
         command
@@ -90,7 +92,9 @@ fn node_fanoutio_grip(bench: &Bench) {
     for name in ["package.json", "package-lock.json"] {
         std::fs::copy(scripts().join(name), folder.join(name)).expect("a file of ours");
     }
-    install_node(&folder);
+    if !install_node(&folder) {
+        return;
+    }
     let script = move || {
         let mut command = Command::new("node");
         command

@@ -72,12 +72,18 @@ fn headers_are_set_and_removed(bench: &Bench) {
 }
 
 fn original_headers_are_marked(bench: &Bench) {
-    bench.origin(|request| text(&request.header("eb9bf0f5-X-Own").unwrap_or_default()));
+    bench.origin(|request| {
+        let marked = ["X-Own", "Host", "Connection"].map(|name| {
+            let value = request.header(&format!("eb9bf0f5-{name}"));
+            value.unwrap_or_default()
+        });
+        text(&marked.join(";"))
+    });
     let headers = [("X-Own", "1")];
     let answer = bench
         .client("orig.test")
         .request("GET", &bench.path("/x"), &headers, b"");
-    assert_eq!(answer.text(), "1");
+    assert_eq!(answer.text(), "1;orig.test;");
 }
 
 fn without_grip_nothing_is_touched(bench: &Bench) {

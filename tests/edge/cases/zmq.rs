@@ -1,5 +1,7 @@
 //! ZeroMQ: items by PULL and SUB, commands by REP, figures by PUB.
 
+use std::collections::BTreeMap;
+
 use fermata_grip::command::request;
 use fermata_grip::packet::decode;
 use fermata_grip::value::{Value as Packed, map};
@@ -8,6 +10,8 @@ use serde_json::{Value, json};
 
 use super::cases;
 use crate::bench::Bench;
+use crate::origin::ok;
+use crate::socket::{accept, open};
 use crate::subject::Kind;
 use crate::zmq::Zmq;
 
@@ -18,6 +22,7 @@ cases!(
     rep_publishes,
     stats_tell_of_subscriptions_and_messages,
     stats_report_connections,
+    stats_report_what_a_route_has_had,
     backends_answer_by_zeromq,
 );
 
@@ -234,25 +239,104 @@ fn stats_report_connections(bench: &Bench) {
     let mut stats = Zmq::unix(&bench.subject().stats(), Socket::Sub);
     stats.subscribe(b"");
     let client = bench.opened_stream();
-    let connection = packet(&mut stats, "conn", |fields| fields["type"] == "http");
-    assert!(
-        connection["id"].is_string() && connection["ttl"].is_u64(),
-        "{connection}"
-    );
-    let ids = json!({"ids": [connection["id"]]});
-    let checked = command(bench, "conncheck", ids);
-    assert_eq!(checked["value"], json!([connection["id"]]));
+    // Others' connections are told of as well, and may be gone by now.
+    packet(&mut stats, "conn", |fields| {
+        let is_one = fields["type"] == "http" && fields["id"].is_string() && fields["ttl"].is_u64();
+        let ids = json!([fields["id"]]);
+        is_one && command(bench, "conncheck", json!({"ids": ids}))["value"] == ids
+    });
     let report = packet(&mut stats, "report", |fields| {
         fields["connections"].as_u64() > Some(0)
     });
-    for field in [
+    let flows = ["client", "server"].into_iter().flat_map(|side| {
+        ["header-bytes", "content-bytes", "messages"]
+            .into_iter()
+            .flat_map(move |what| ["received", "sent"].map(|way| format!("{side}-{what}-{way}")))
+    });
+    let counts = [
+        "connections",
         "minutes",
         "received",
         "sent",
         "http-response-sent",
         "duration",
-    ] {
-        assert!(report[field].is_u64(), "{field} in {report}");
+    ];
+    for field in counts.map(str::to_owned).into_iter().chain(flows) {
+        assert!(report[&field].is_u64(), "{field} in {report}");
     }
     drop(client);
+}
+
+fn stats_report_what_a_route_has_had(bench: &Bench) {
+    const BODY: &[u8] = &[b'b'; 1_000];
+    bench.origin(|request| match request.header("upgrade") {
+        Some(_) => accept(request, "", |mut socket| {
+            while let Some(frame) = socket.next() {
+                socket.send(frame.first, frame.payload);
+            }
+        }),
+        None => ok(&[("X-Own", "value")], "a".repeat(2_000)),
+    });
+    let mut stats = Zmq::unix(&bench.subject().stats(), Socket::Sub);
+    stats.subscribe(b"report");
+    packet(&mut stats, "report", |_| true);
+    let path = bench.path("");
+    let mut client = bench.client("report.test");
+    let answer = client.request("POST", &path, &[("X-Asked", "words")], BODY);
+    assert_eq!(answer.body.len(), 2_000);
+    // Words alone: what is between them is not counted.
+    let bytes = |words: &[&str]| words.iter().map(|it| it.len() as u64).sum::<u64>();
+    let host = bytes(&["Host", "report.test"]);
+    let asked = bytes(&["POST", &path, "Content-Length", "1000", "X-Asked", "words"]) + host;
+    let answered = bytes(&[
+        "200",
+        "Whatever",
+        "X-Own",
+        "value",
+        "Content-Length",
+        "2000",
+    ]);
+    let mut sums = BTreeMap::new();
+    let mut expect = |wanted: &[(&str, u64)]| {
+        let mut missing = wanted.to_vec();
+        while !missing.is_empty() {
+            let report = packet(&mut stats, "report", |fields| fields["route"] == "report");
+            for (name, value) in report.as_object().expect("fields") {
+                *sums.entry(name.clone()).or_insert(0) += value.as_u64().unwrap_or_default();
+            }
+            missing.retain(|(name, value)| sums.get(*name) < Some(value));
+        }
+        for (name, value) in wanted {
+            assert_eq!(sums[*name], *value, "{name} of {sums:?}");
+        }
+        sums.clone()
+    };
+    let sums = expect(&[
+        ("client-content-bytes-received", 1_000),
+        ("client-content-bytes-sent", 2_000),
+        ("client-header-bytes-received", asked),
+        ("client-header-bytes-sent", answered),
+        ("server-content-bytes-received", 2_000),
+        ("server-content-bytes-sent", 1_000),
+        ("server-header-bytes-received", answered),
+    ]);
+    // With a signature and more.
+    assert!(sums["server-header-bytes-sent"] > asked, "{sums:?}");
+    assert_eq!(sums["client-messages-sent"], 0, "{sums:?}");
+    let mut socket = open(bench.client("report.test"), &path);
+    for text in ["one", "two"] {
+        socket.text(text);
+        let echoed = socket.next().expect("an echo");
+        assert_eq!(echoed.payload, text.as_bytes());
+    }
+    expect(&[
+        ("client-content-bytes-received", 1_006),
+        ("client-content-bytes-sent", 2_006),
+        ("client-messages-received", 2),
+        ("client-messages-sent", 2),
+        ("server-content-bytes-received", 2_006),
+        ("server-content-bytes-sent", 1_006),
+        ("server-messages-received", 2),
+        ("server-messages-sent", 2),
+    ]);
 }

@@ -8,13 +8,14 @@ import { readFileSync } from 'node:fs';
 const [what, ...rest] = process.argv.slice(2);
 
 function serve(key, certificate) {
+    // Many large answers may wait for slow clients, which Node counts by the session: in MB.
     const settings = { maxConcurrentStreams: Number(process.env.MAX_STREAMS ?? 100) };
     const server = key
         ? http2.createSecureServer({
             allowHTTP1: !process.env.HTTP2_ONLY, settings,
             key: readFileSync(key), cert: readFileSync(certificate),
         })
-        : http2.createServer({ settings });
+        : http2.createServer({ settings, maxSessionMemory: 1000 });
     let sessions = 0, refused = 0, open = 0, openMost = 0, seen = 0;
     server.on('session', () => sessions++);
     server.on('sessionError', () => {});

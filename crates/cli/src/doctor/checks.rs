@@ -377,6 +377,7 @@ fn certificate() -> Option<Check> {
         is_tls13_only: false,
         ticket_period_s: TICKET_PERIOD_S,
         has_http2: false,
+        names: fermata_tls::PairNames::default(),
     };
     let count = options.pairs.len();
     let loaded = fermata_tls::Certificates::new(options).and_then(|it| it.load(now_s()));

@@ -3,12 +3,10 @@
 pub(crate) mod body;
 pub(crate) mod delivery;
 pub(crate) mod filtering;
-pub(crate) mod form;
 pub(crate) mod gone;
 pub(crate) mod journal;
 pub(crate) mod links;
 pub(crate) mod missed;
-pub(crate) mod mode;
 pub(crate) mod over_http;
 pub(crate) mod poll;
 pub(crate) mod request;

@@ -24,6 +24,12 @@ pub(crate) struct ClientRequest {
     pub is_tls: bool,
 }
 
+/// Bytes of the names and values of headers.
+pub(crate) fn headers_bytes(headers: &[(Vec<u8>, Vec<u8>)]) -> u64 {
+    let of_one = |(name, value): &(Vec<u8>, Vec<u8>)| (name.len() + value.len()) as u64;
+    headers.iter().map(of_one).sum()
+}
+
 /// The body of a request.
 #[derive(Debug)]
 pub(crate) enum Body {
@@ -112,6 +118,12 @@ impl ClientRequest {
             .iter()
             .find(|(other, _)| other.eq_ignore_ascii_case(name.as_bytes()))
             .map(|(_, value)| &value[..])
+    }
+
+    /// Bytes of its head's words: what is between them, and the version, is not counted.
+    pub fn words_bytes(&self) -> u64 {
+        let line = self.method.len() + self.target.len();
+        line as u64 + headers_bytes(&self.headers)
     }
 
     /// Whether it asks for a WebSocket.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fermata_edge_pushpin::form::decoded;
 use fermata_proto::response::{reason, reserved_name, valid_name, valid_value};
 
 use crate::client::request::{Body, ClientRequest};
@@ -124,25 +125,6 @@ fn read_headers(json: Option<&[u8]>) -> Result<Headers, &'static str> {
         }
     }
     Ok(read)
-}
-
-/// A part of a query without percent-encoding; what is none stays.
-pub(crate) fn decoded(text: &[u8]) -> Vec<u8> {
-    let digit = |at: usize| (*text.get(at)? as char).to_digit(16);
-    let (mut out, mut at) = (Vec::with_capacity(text.len()), 0);
-    while let Some(&byte) = text.get(at) {
-        match (byte, digit(at + 1), digit(at + 2)) {
-            (b'%', Some(high), Some(low)) => {
-                out.push((high * 16 + low) as u8);
-                at += 3;
-            }
-            _ => {
-                out.push(byte);
-                at += 1;
-            }
-        }
-    }
-    out
 }
 
 impl Script {

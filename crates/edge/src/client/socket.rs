@@ -3,6 +3,7 @@
 use fermata_grip::ws_control::Timed;
 
 use crate::client::over_http::OverHttp;
+use crate::upstream::id::TalkId;
 
 /// What is known of a WebSocket besides its subscriptions.
 pub(crate) struct Socket {
@@ -23,7 +24,7 @@ pub(crate) struct Socket {
 /// How an origin is reached.
 pub(crate) enum Via {
     /// By a WebSocket of its own: the number of the conversation.
-    Pass(u64),
+    Pass(TalkId),
     /// By requests.
     Http(Box<OverHttp>),
     /// It is the built-in one, which says back what it hears.

@@ -2,12 +2,12 @@
 
 use std::rc::Rc;
 
+use fermata_edge_pushpin::state::id::SessionId;
 use fermata_engine::Worker;
 use fermata_io::Kernel;
 use fermata_tls::Tls;
 
 use crate::client::request::ClientRequest;
-use crate::pushpin::state::id::SessionId;
 use crate::routes::{Routes, Rule, Target};
 use crate::upstream::Seat;
 use crate::upstream::targets::Watched;

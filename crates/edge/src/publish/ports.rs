@@ -1,21 +1,44 @@
 //! The ZeroMQ ports of publishers, and who is connected there.
+//!
+//! A connection that ends is noted, for whoever else has its number: [`Ports::ended`].
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::ToSocketAddrs;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use fermata_config::LogLevel;
 use fermata_engine::Server;
+use fermata_engine::stats::Counter;
+use fermata_grip::zmtp;
 use fermata_grip::zmtp::{Endpoint, Peer};
 use fermata_io::net;
 
+use crate::client::source::Engine;
 use crate::error::StartError;
-use crate::publish::port::Port;
+use crate::publish::port::{OUT_BYTES_MAX, Port};
 use crate::pushpin::services::Addresses;
 use crate::settings::Settings;
+use crate::timers::{Timer, Timers};
 
 /// Connections that may wait at a port.
 const BACKLOG: i32 = 128;
+
+/// Connections of all ports together.
+const PEERS_MAX: usize = 1_024;
+
+/// Bytes in front of the parts of one message.
+const HEADS_BYTES_MAX: usize = 64;
+
+/// How long a peer has to say what it is.
+const HANDSHAKE_MS: u64 = 10_000;
+
+/// How long a peer has to be silent before it makes room for another.
+const SILENT_MS: u64 = 60_000;
+
+/// How soon connections are accepted again that could not be, and peers without handshake looked for.
+const ACCEPT_PAUSE_MS: u64 = 100;
+const PEERS_MS: u64 = 1_000;
 
 /// Who may connect to a port that is a file: its owner and group.
 const FILE_MODE: u32 = 0o660;
@@ -35,6 +58,8 @@ pub(crate) struct Ports {
     pub(crate) peers: HashMap<u64, Connection>,
     /// Those of which there is more to read.
     pub(crate) waiting: BTreeSet<u64>,
+    /// Connections that have ended, for those that had opened or used them.
+    pub ended: Vec<u64>,
     pub uris: Uris,
 }
 
@@ -102,6 +127,234 @@ impl Ports {
     /// Whether anybody wants figures.
     pub fn has_listeners_to_stats(&self) -> bool {
         self.peers.values().any(|it| !it.topics.is_empty())
+    }
+}
+
+impl Ports {
+    /// Takes connections of publishers.
+    pub fn listen_at(
+        &mut self,
+        worker: &mut Engine,
+        port: Port,
+        listener: OwnedFd,
+    ) -> std::io::Result<()> {
+        let wire = worker.listen_wires(listener)?;
+        self.listeners.insert(wire, port);
+        Ok(())
+    }
+
+    /// Sends a message to one connection. False: it is not there, or takes nothing.
+    pub fn send(&mut self, worker: &mut Engine, wire: u64, parts: &[&[u8]]) -> bool {
+        let Some(mut connection) = self.peers.remove(&wire) else {
+            return false;
+        };
+        let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        let has_room = connection.peer.is_open()
+            && connection.out.len() + bytes + HEADS_BYTES_MAX <= connection.port.out_bytes_max();
+        if has_room {
+            zmtp::message(&mut connection.out, parts);
+        }
+        match Self::flush(worker, wire, &mut connection) {
+            true => {
+                self.peers.insert(wire, connection);
+            }
+            false => {
+                self.end_peer(worker, wire);
+                return false;
+            }
+        }
+        has_room
+    }
+
+    /// Has a connection that is being opened speak as one of a port, when it stands.
+    pub fn greet(&mut self, worker: &mut Engine, timers: &mut Timers, wire: u64, port: Port) {
+        let connection = Self::new_peer(worker, timers, wire, port, true);
+        self.peers.insert(wire, connection);
+    }
+
+    /// Those who have never said what they are lose their connections.
+    pub fn on_peers_due(&mut self, worker: &mut Engine, timers: &mut Timers) {
+        let now_ms = worker.now_ms();
+        let peers = self.peers.iter();
+        let strangers: Vec<(u64, u64)> = peers
+            .filter(|(_, it)| !it.is_ready)
+            .map(|(wire, it)| (*wire, it.heard_ms))
+            .collect();
+        let mut left = 0;
+        for (wire, since_ms) in strangers {
+            if now_ms < since_ms + HANDSHAKE_MS {
+                left += 1;
+                continue;
+            }
+            worker.count(Counter::EdgePublisherSilent, 1);
+            self.refuse_peer(worker, wire, "it has not said within 10 s what it is");
+        }
+        if left > 0 {
+            timers.at(now_ms + PEERS_MS, Timer::Peers);
+        }
+    }
+
+    fn refuse_peer(&mut self, worker: &mut Engine, wire: u64, reason: &str) {
+        if let Some(connection) = self.peers.remove(&wire) {
+            let port = connection.port.setting();
+            let line = format!("{port}: a publisher's connection is closed: {reason}");
+            worker.log_for_client(LogLevel::Warning, &line);
+        }
+        self.end_peer(worker, wire);
+    }
+
+    /// A connection that is no longer among the peers is over.
+    pub(crate) fn end_peer(&mut self, worker: &mut Engine, wire: u64) {
+        self.waiting.remove(&wire);
+        worker.close_wire(wire);
+        self.ended.push(wire);
+    }
+
+    /// What a connection begins with. The kernel looks after it: a publisher whose machine is gone has said nothing, and
+    /// one that has nothing to publish says nothing either.
+    fn new_peer(
+        worker: &mut Engine,
+        timers: &mut Timers,
+        wire: u64,
+        port: Port,
+        is_ours: bool,
+    ) -> Connection {
+        worker.keep_wire_alive(wire);
+        let now_ms = worker.now_ms();
+        timers.at(now_ms + PEERS_MS, Timer::Peers);
+        let mut out = Vec::new();
+        let peer = Peer::new(port.socket(), zmtp::Limits::default(), &mut out);
+        Connection {
+            port,
+            peer,
+            out,
+            topics: Vec::new(),
+            is_ready: false,
+            is_ours,
+            heard_ms: now_ms,
+        }
+    }
+
+    /// Makes room for one more peer: the one that was silent longest goes, if that was long. A publisher that has nothing to
+    /// say connects again when it has. Those who listen to figures say nothing by nature, and stay.
+    fn has_room_for_peer(&mut self, worker: &mut Engine, now_ms: u64) -> bool {
+        if self.peers.len() < PEERS_MAX {
+            return true;
+        }
+        let peers = self.peers.iter();
+        let publishers = peers
+            .filter(|(_, it)| !it.is_ours && matches!(it.port, Port::Pull | Port::Sub | Port::Rep));
+        let oldest = publishers.min_by_key(|(_, it)| it.heard_ms);
+        let Some((&wire, heard_ms)) = oldest.map(|(wire, it)| (wire, it.heard_ms)) else {
+            return false;
+        };
+        if now_ms < heard_ms + SILENT_MS {
+            return false;
+        }
+        worker.count(Counter::EdgePublishersMax, 1);
+        self.refuse_peer(
+            worker,
+            wire,
+            "others need the place, and it was silent longest",
+        );
+        true
+    }
+
+    pub(crate) fn accept_peers(
+        &mut self,
+        worker: &mut Engine,
+        timers: &mut Timers,
+        listener: u64,
+        port: Port,
+    ) {
+        loop {
+            let now_ms = worker.now_ms();
+            match worker.accept_wire(listener) {
+                Ok(Some((wire, _))) if !self.has_room_for_peer(worker, now_ms) => {
+                    worker.close_wire(wire);
+                    worker.count(Counter::EdgePublishersMax, 1);
+                    let line = format!(
+                        "{} has {PEERS_MAX} publishers; one more is refused",
+                        port.setting()
+                    );
+                    worker.log_for_client(LogLevel::Warning, &line);
+                }
+                Ok(Some((wire, _))) => {
+                    let mut connection = Self::new_peer(worker, timers, wire, port, false);
+                    match Self::flush(worker, wire, &mut connection) {
+                        true => {
+                            self.peers.insert(wire, connection);
+                        }
+                        false => worker.close_wire(wire),
+                    }
+                }
+                Ok(None) => return,
+                Err(error) => {
+                    let line = format!("{}: cannot accept: {error}", port.setting());
+                    worker.log_for_client(LogLevel::Warning, &line);
+                    worker.count(Counter::RefusedAccept, 1);
+                    // The kernel does not say again that somebody waits.
+                    self.waiting.insert(listener);
+                    timers.at(now_ms + ACCEPT_PAUSE_MS, Timer::Ports);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Sends what waits. False: the connection is over.
+    pub(crate) fn flush(worker: &mut Engine, wire: u64, connection: &mut Connection) -> bool {
+        while !connection.out.is_empty() {
+            match worker.send_wire(wire, &connection.out) {
+                Ok(Some(len)) => {
+                    connection.out.drain(..len);
+                }
+                Ok(None) if connection.out.len() <= connection.port.out_bytes_max() => return true,
+                Ok(None) => {
+                    Self::on_slow_peer(worker, connection.port);
+                    return false;
+                }
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    pub(crate) fn on_slow_peer(worker: &mut Engine, port: Port) {
+        worker.count(Counter::EdgePublisherSlow, 1);
+        let line = format!(
+            "{}: a connection is closed that does not take what it asked for",
+            port.setting()
+        );
+        worker.log_for_client(LogLevel::Warning, &line);
+    }
+
+    /// Sends figures to those who want such, and nobody waits for them. Returns for how many they were left out.
+    pub fn send_to_subscribers(&mut self, worker: &mut Engine, payload: &[u8]) -> usize {
+        let wants = |it: &Connection| it.topics.iter().any(|topic| payload.starts_with(topic));
+        let peers = self.peers.iter();
+        let wires: Vec<u64> = peers
+            .filter(|(_, it)| wants(it))
+            .map(|(wire, _)| *wire)
+            .collect();
+        let mut left_out = 0;
+        for wire in wires {
+            let Some(mut connection) = self.peers.remove(&wire) else {
+                continue;
+            };
+            if connection.out.len() + payload.len() > OUT_BYTES_MAX / 2 {
+                left_out += 1;
+            } else {
+                zmtp::message(&mut connection.out, &[payload]);
+            }
+            match Self::flush(worker, wire, &mut connection) {
+                true => {
+                    self.peers.insert(wire, connection);
+                }
+                false => self.end_peer(worker, wire),
+            }
+        }
+        left_out
     }
 }
 

@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 
+use fermata_edge_pushpin::line;
 use fermata_grip::value::Value;
 
 use crate::error::StartError;
 use crate::publish::port::{Port, SESSIONS};
-use crate::pushpin::line;
 use crate::pushpin::rendezvous::Meeting;
 use crate::routes::{Origin, Routes};
 use crate::settings::Settings;
+use crate::upstream::id::TalkId;
 
 /// Questions of each kind without answer at a time; one more is not asked.
 const ASKED_MAX: usize = 10_000;
@@ -136,9 +137,9 @@ pub(crate) enum Question {
     /// Something about sessions.
     State(crate::pushpin::state::Question),
     /// A request, by the number of its conversation.
-    Request(u64),
+    Request(TalkId),
     /// The same where it opens a session.
-    Session(u64),
+    Session(TalkId),
 }
 
 /// Why there is no answer.
@@ -173,7 +174,7 @@ pub(crate) struct Services {
     /// What they end with, so that a backend cannot name sessions of another from its own.
     seals: RandomState,
     /// The conversation of each session, by its number.
-    pub sessions: HashMap<u64, u64>,
+    pub sessions: HashMap<u64, TalkId>,
     /// What backends have said of sessions, until whoever reads from them is done: answers may go the same way.
     pub inbox: VecDeque<Value>,
     /// The wires to other workers, by their numbers, where this one has the ports.
@@ -330,14 +331,20 @@ mod tests {
     fn those_who_have_left_make_room() {
         let mut services = Services::new(Addresses::default(), 0, None);
         let ids: Vec<u64> = (0..line::OUTBOX_MAX as u64)
-            .map(|talk| ask(&mut services, SESSIONS + 1, Question::Request(talk)))
+            .map(|talk| {
+                ask(
+                    &mut services,
+                    SESSIONS + 1,
+                    Question::Request(TalkId::of(talk)),
+                )
+            })
             .collect();
-        assert!(!services.may_ask(SESSIONS + 1, &Question::Request(0)));
+        assert!(!services.may_ask(SESSIONS + 1, &Question::Request(TalkId::of(0))));
         // Another service, and sessions, are asked none the less.
-        ask(&mut services, OTHER, Question::Request(0));
+        ask(&mut services, OTHER, Question::Request(TalkId::of(0)));
         ask(&mut services, SESSIONS, told());
         services.forget(ids[0]);
-        assert!(services.may_ask(SESSIONS + 1, &Question::Request(0)));
+        assert!(services.may_ask(SESSIONS + 1, &Question::Request(TalkId::of(0))));
         for id in ids {
             services.forget(id);
         }
@@ -349,19 +356,19 @@ mod tests {
     fn requests_leave_sessions_their_places() {
         let mut services = Services::new(Addresses::default(), 0, None);
         for talk in 0..ASKED_MAX as u64 {
-            ask(&mut services, OTHER, Question::Request(talk));
+            ask(&mut services, OTHER, Question::Request(TalkId::of(talk)));
             // They are asked, and not answered.
             services.outbox.clear();
         }
-        assert!(!services.may_ask(OTHER, &Question::Request(0)));
+        assert!(!services.may_ask(OTHER, &Question::Request(TalkId::of(0))));
         assert!(services.may_ask(SESSIONS, &told()));
     }
 
     #[test]
     fn what_was_asked_may_have_been_heard() {
         let mut services = Services::new(Addresses::default(), 0, None);
-        let id = ask(&mut services, OTHER, Question::Request(0));
-        let other = ask(&mut services, OTHER, Question::Request(1));
+        let id = ask(&mut services, OTHER, Question::Request(TalkId::of(0)));
+        let other = ask(&mut services, OTHER, Question::Request(TalkId::of(1)));
         let sent = services
             .outbox
             .get_mut(&OTHER)

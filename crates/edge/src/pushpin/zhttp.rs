@@ -1,12 +1,12 @@
 //! Requests and replies of zhttp.
 
+use fermata_edge_pushpin::zhttp::packet::{Response, bytes, response};
 use fermata_grip::spelling::same;
 use fermata_grip::value::Value;
 
 use crate::client::source::Source;
 use crate::upstream::forward::Forwarded;
 use crate::upstream::response::Head;
-use crate::zhttp::packet::{Response, bytes, response};
 
 /// Headers as packets have them, with the host and without these.
 pub(crate) fn headers(forwarded: &Forwarded, without: &[&[u8]]) -> Value {

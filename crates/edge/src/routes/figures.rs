@@ -11,10 +11,11 @@ use crate::routes::Routes;
 
 /// Routes with an id that are counted by themselves; their places are kept as long as the edge runs.
 const ROUTES_MAX: usize = 256;
-/// Words of a route: a cache line.
-const WORDS: usize = 8;
+/// Words of a route: two cache lines.
+const WORDS: usize = 16;
 
-/// What is counted. Bytes are those of bodies and messages, without heads and without what is published.
+/// What is counted, without what is published. Bytes of heads are those of their words and not of what is between them;
+/// messages are those of WebSockets, and their bytes count with those of bodies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Count {
     Requests,
@@ -23,21 +24,18 @@ pub(crate) enum Count {
     ClientSent,
     ServerReceived,
     ServerSent,
-}
-
-impl Count {
-    pub const ALL: [Self; 6] = [
-        Self::Requests,
-        Self::Failed,
-        Self::ClientReceived,
-        Self::ClientSent,
-        Self::ServerReceived,
-        Self::ServerSent,
-    ];
+    ClientHeadReceived,
+    ClientHeadSent,
+    ServerHeadReceived,
+    ServerHeadSent,
+    ClientMessagesReceived,
+    ClientMessagesSent,
+    ServerMessagesReceived,
+    ServerMessagesSent,
 }
 
 /// Counts of one route, by [`Count`].
-pub(crate) type Counts = [u64; Count::ALL.len()];
+pub(crate) type Counts = [u64; Count::ServerMessagesSent as usize + 1];
 
 /// The table.
 #[derive(Clone, Copy, Debug)]
@@ -87,13 +85,12 @@ impl RouteFigures {
         self.words.get(at..at + WORDS).unwrap_or_default()
     }
 
-    pub(crate) fn add(&self, worker: u16, id: Option<&str>, count: Count, by: u64) {
-        if by == 0 {
-            return;
-        }
+    pub(crate) fn add(&self, worker: u16, id: Option<&str>, counted: &[(Count, u64)]) {
         let counts = self.counts_of(usize::from(worker), self.place(id));
-        if let Some(word) = counts.get(count as usize) {
-            word.fetch_add(by, Ordering::Relaxed);
+        for &(count, by) in counted.iter().filter(|(_, by)| *by > 0) {
+            if let Some(word) = counts.get(count as usize) {
+                word.fetch_add(by, Ordering::Relaxed);
+            }
         }
     }
 
@@ -146,27 +143,36 @@ mod tests {
     #[test]
     fn routes_with_an_id_are_counted_by_themselves_as_far_as_there_are_places() {
         let figures = RouteFigures::new(2).expect("memory");
-        figures.add(0, Some("a"), Count::Requests, 1);
-        figures.add(1, Some("a"), Count::Requests, 2);
-        figures.add(1, Some("b"), Count::ServerSent, 5);
-        figures.add(0, None, Count::Failed, 7);
+        figures.add(0, Some("a"), &[(Count::Requests, 1)]);
+        figures.add(1, Some("a"), &[(Count::Requests, 2), (Count::Failed, 0)]);
+        figures.add(1, Some("b"), &[(Count::ServerMessagesSent, 5)]);
+        figures.add(0, None, &[(Count::Failed, 7)]);
         let (routes, _) = Routes::read("h,id=a o:1\ni o:1\nj,id=b o:1\nk,id=c o:1", |_| Ok(()));
         let found = figures.by_route(&routes);
+        let counts = |requests, failed, last| {
+            let mut counts = Counts::default();
+            (
+                counts[0],
+                counts[1],
+                counts[Count::ServerMessagesSent as usize],
+            ) = (requests, failed, last);
+            counts
+        };
         let expected = [
-            ("a", [3, 0, 0, 0, 0, 0]),
-            ("b", [0, 0, 0, 0, 0, 5]),
-            ("c", [0; 6]),
+            ("a", counts(3, 0, 0)),
+            ("b", counts(0, 0, 5)),
+            ("c", counts(0, 0, 0)),
         ];
         assert_eq!(found, expected);
-        assert_eq!(figures.total(), [3, 7, 0, 0, 0, 5]);
+        assert_eq!(figures.total(), counts(3, 7, 5));
         for number in 0..2 * ROUTES_MAX {
-            figures.add(0, Some(&number.to_string()), Count::Requests, 1);
+            figures.add(0, Some(&number.to_string()), &[(Count::Requests, 1)]);
         }
         // The others are counted together, and nobody's count is another's.
         assert_eq!(figures.total()[0], 3 + 2 * ROUTES_MAX as u64);
         assert_eq!(figures.by_route(&routes), expected);
         // A worker that is not there counts nothing.
-        figures.add(9, Some("a"), Count::Requests, 1);
+        figures.add(9, Some("a"), &[(Count::Requests, 1)]);
         assert_eq!(figures.by_route(&routes), expected);
     }
 }

@@ -107,6 +107,45 @@ fn every_property_is_read() {
     assert_eq!(rule.targets[5].ipc_file_mode, Some(0o660));
 }
 
+/// What the page about Pushpin's options says of routes is read.
+#[test]
+fn properties_of_the_page_are_read() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/pushpin-options.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    // One of them has a meaning for each property.
+    const VALUES: [&str; 6] = ["", "=http", "=yes", "=basic", "=3", "=A:b"];
+    let is_read = |line: &dyn Fn(&str) -> String| {
+        let mut results = VALUES.iter().map(|value| read(&line(value)));
+        results.any(|(routes, warnings)| routes.rules().len() == 1 && warnings.is_empty())
+    };
+    let names = |title: &str| -> Vec<String> {
+        let (_, table) = page.split_once(&format!("## {title}\n")).expect(title);
+        let rows = table.lines().take_while(|line| !line.starts_with("## "));
+        let names = rows.filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+        names.map(str::to_owned).collect()
+    };
+    let conditions = names("Conditions of routes");
+    assert!(conditions.len() > 20, "{conditions:?}");
+    for name in conditions {
+        let line = |value: &str| format!("a.example,{name}{value} b:1\n");
+        assert!(is_read(&line), "{name}");
+    }
+    let targets = names("Targets of routes");
+    assert!(targets.len() > 10, "{targets:?}");
+    for name in targets {
+        let line = |value: &str| match &name[..] {
+            "HOST:PORT" => "* a:1\n".to_owned(),
+            "test" => "* test\n".to_owned(),
+            name if name.ends_with("/SPEC") => format!("* {}\n", name.replace("SPEC", "ipc://a")),
+            "ipc_file_mode" => format!("* zhttp/ipc://a,{name}={}\n", "660"),
+            "client_cert" => "* a:1,ssl,client_cert=there.pem,client_key=there.pem\n".to_owned(),
+            "client_key" => "* a:1,ssl,client_key=there.pem,client_cert=there.pem\n".to_owned(),
+            name => format!("* a:1,{name}{value}\n"),
+        };
+        assert!(is_read(&line), "{name}");
+    }
+}
+
 #[test]
 fn the_most_special_rule_is_taken() {
     let routes = clean(

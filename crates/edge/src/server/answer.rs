@@ -10,6 +10,7 @@ use crate::client::journal::Outcome;
 use crate::client::over_http::RESPONSE_BYTES_MAX;
 use crate::client::script::SCRIPT_BYTES_MAX;
 use crate::client::source::Owner;
+use crate::routes::figures::Count;
 use crate::server::edge::Edge;
 use crate::upstream::reply::{FAILED, INSTRUCT_BYTES_MAX, Phase, borrowed, passed, read_instruct};
 use crate::upstream::response::{Head, Said};
@@ -45,8 +46,9 @@ impl Edge {
     }
 
     fn on_head(&mut self, talk: &mut Talk, head: Head, is_whole: bool) -> Step {
-        self.note_answered(talk);
+        self.targets.note_answered(&mut self.worker, talk);
         talk.noted.outcome = Outcome::Answered(head.status);
+        self.count_of_talk(talk, &[(Count::ServerHeadReceived, head.words_bytes())]);
         if head.status == 101 {
             return self.on_switched(talk, &head);
         }
@@ -102,6 +104,7 @@ impl Edge {
             self.forget_request(handle);
             return Step::Over;
         }
+        self.count_route(&talk.source, &[(Count::ClientHeadSent, head.words_bytes())]);
         talk.phase = Phase::Streaming {
             pending: Vec::new(),
             // The head goes first; when the client has taken it, it asks.
@@ -251,7 +254,7 @@ impl Edge {
                 return;
             }
             Owner::Socket(handle) => {
-                self.asking.remove(&handle);
+                self.talks.forget_handle(handle);
                 self.on_events(handle, &head, &body);
                 return;
             }
@@ -265,11 +268,12 @@ impl Edge {
             }
         };
         if let Purpose::Events(_) = talk.purpose {
-            self.asking.remove(&handle);
+            self.talks.forget_handle(handle);
             self.on_opening(talk, handle, &head, &body);
             return;
         }
         if talk.source.is_plain() || !instruct::is_instruct(&borrowed(&head.headers)) {
+            self.count_route(&talk.source, &[(Count::ClientHeadSent, head.words_bytes())]);
             self.respond(handle, &head, &body);
             return;
         }
@@ -319,6 +323,7 @@ impl Edge {
                     headers: answer.headers.clone(),
                     length: None,
                 };
+                self.count_route(&talk.source, &[(Count::ClientHeadSent, head.words_bytes())]);
                 self.respond(handle, &head, &body);
             }
             Hold::Response => self.begin_poll(talk, handle, instruct, body),
@@ -455,7 +460,7 @@ impl Edge {
 
     /// The client of a stream has taken everything and wants more.
     pub(super) fn on_stream_wanted(&mut self, handle: u64) {
-        let Some(&id) = self.asking.get(&handle) else {
+        let Some(id) = self.talks.of_handle(handle) else {
             return;
         };
         self.with_talk(id, |edge, talk| {

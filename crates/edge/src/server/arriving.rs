@@ -46,7 +46,7 @@ impl Edge {
     pub(super) fn on_body_arrived(&mut self, handle: u64) {
         if self.collecting.contains_key(&handle) {
             self.collect_on(handle);
-        } else if let Some(&id) = self.asking.get(&handle) {
+        } else if let Some(id) = self.talks.of_handle(handle) {
             self.with_talk(id, |edge, talk| edge.pump(talk));
         }
     }

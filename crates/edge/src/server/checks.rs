@@ -58,9 +58,9 @@ impl Edge {
 
     pub(super) fn on_seats_due(&mut self) {
         let table = Rc::clone(self.table());
-        self.keep_seats(&table);
-        let due_ms = self.worker.now_ms() + SEATS_MS;
-        self.timers.at(due_ms, Timer::Seats);
+        let now_ms = self.worker.now_ms();
+        self.targets.keep_seats(&table, now_ms);
+        self.timers.at(now_ms + SEATS_MS, Timer::Seats);
     }
 
     pub(super) fn on_check_due(&mut self, rule: usize, target: usize) {
@@ -88,7 +88,7 @@ impl Edge {
         self.timers
             .at(now_ms + check.interval_ms, Timer::Check(rule, target));
         let owner = Owner::Check(rule, target);
-        if self.asking.contains_key(&owner.handle()) {
+        if self.talks.of_handle(owner.handle()).is_some() {
             // The one before has its time still.
             return;
         }

@@ -1,17 +1,12 @@
 //! Connections to origins: one that waits for another request, or a new one to an address of the target.
 
-use std::sync::Arc;
-
-use fermata_tls::ServerName;
-
-use crate::client::source::Source;
 use crate::routes::{Origin, Target};
 use crate::server::edge::Edge;
 use crate::upstream::Failure;
-use crate::upstream::internal::is_internal;
-use crate::upstream::place::{certified_name, own_name};
+use crate::upstream::connections::WireUse;
+use crate::upstream::place::own_name;
 use crate::upstream::resolve::Found;
-use crate::upstream::talk::{Talk, Wait, WireUse};
+use crate::upstream::talk::{Talk, Wait};
 use crate::upstream::unopened::Unopened;
 
 impl Edge {
@@ -28,7 +23,7 @@ impl Edge {
         if let Origin::Zhttp(spec) = &target.origin {
             return self.open_stream(talk, target, spec);
         }
-        let may_speak_http2 = self.may_speak_http2(talk, target);
+        let may_speak_http2 = talk.may_speak_http2(target);
         if may_speak_http2 && may_reuse && self.join_carrier(talk, target)? {
             return Ok(());
         }
@@ -46,9 +41,10 @@ impl Edge {
             Some(_) => talk.due_ms,
             None => now_ms + self.limits.connect_ms,
         };
-        if may_reuse && let Some(wire) = self.take_idle(talk) {
+        if may_reuse && let Some(wire) = self.connections.take_idle(&mut self.worker, &talk.place())
+        {
             self.end_opening(talk);
-            talk.wire = wire;
+            self.give(wire, talk);
             talk.is_reused = true;
             talk.is_connected = true;
             talk.due_ms = now_ms + self.limits.response_ms;
@@ -56,10 +52,11 @@ impl Edge {
         }
         talk.is_reused = false;
         talk.due_ms = due_ms;
-        talk.wire = match &target.origin {
+        let (connections, worker) = (&mut self.connections, &mut self.worker);
+        let wire = match &target.origin {
             Origin::Host { host, port } | Origin::FastCgiHost { host, port } => {
                 if talk.addresses.is_empty() {
-                    match self.find_host(host, *port)? {
+                    match connections.find_host(worker, host, *port)? {
                         Found::Addresses(addresses) => talk.addresses = addresses,
                         Found::Later => {
                             talk.waits = Some(Wait::Name(host.clone()));
@@ -68,10 +65,11 @@ impl Edge {
                     }
                     talk.addresses.reverse();
                 }
-                self.connect_any(talk, target, host)?
+                connections.connect_any(worker, talk, target, host)?
             }
             Origin::Unix(path) | Origin::FastCgiUnix(path) => {
-                let Some(wire) = self.connect_unix(talk, path)? else {
+                let timers = &mut self.timers;
+                let Some(wire) = connections.connect_unix(worker, timers, talk.id(), path)? else {
                     talk.waits = Some(Wait::Room);
                     return Ok(());
                 };
@@ -79,7 +77,7 @@ impl Edge {
                 talk.is_connected = true;
                 talk.due_ms = now_ms + self.limits.response_ms;
                 if may_speak_http2 {
-                    talk.wire = wire;
+                    talk.wire = Some(wire);
                     return self.become_carrier(talk, target);
                 }
                 wire
@@ -89,115 +87,55 @@ impl Edge {
                 return Err(Unopened::Request(502, reason));
             }
         };
+        self.give(wire, talk);
         Ok(())
     }
 
-    /// The addresses of a host, if they are known.
-    fn find_host(&mut self, host: &str, port: u16) -> Result<Found, Unopened> {
-        let now_ms = self.worker.now_ms();
-        let found = self.resolver.find(host, port, now_ms);
-        if let Some(bell) = self.resolver.take_bell() {
-            let copy = bell.try_clone();
-            match copy.and_then(|copy| self.worker.adopt_wire(copy)) {
-                Ok(wire) => {
-                    self.wires.insert(wire, WireUse::Names);
-                    self.bells += 1;
-                }
-                Err(error) => {
-                    // Nobody would be told of names: who asks next tries again.
-                    self.resolver.return_bell(bell);
-                    if let Ok(Found::Later) = found {
-                        let reason = format!("{host} cannot be looked up: {error}");
-                        return Err(Unopened::Own(reason));
-                    }
-                }
-            }
-        }
-        found
+    fn give(&mut self, wire: u64, talk: &mut Talk) {
+        self.connections.give(wire, WireUse::Talk(talk.id()));
+        talk.wire = Some(wire);
     }
 
     /// Names have been looked up: who waits for them goes on.
     pub(super) fn on_names(&mut self, wire: u64) {
-        let mut buffer = [0; 64];
-        while let Ok(Some(1..)) = self.worker.recv_wire(wire, &mut buffer) {}
-        let now_ms = self.worker.now_ms();
-        let names = self.resolver.answers(now_ms);
+        let names = self.connections.take_names(&mut self.worker, wire);
         let is_answered = |talk: &Talk| match &talk.waits {
             Some(Wait::Name(host)) => names.contains(host),
             _ => false,
         };
-        let waiting: Vec<u64> = self
-            .talks
-            .iter()
-            .filter(|(_, talk)| is_answered(talk))
-            .map(|(&id, _)| id)
-            .collect();
-        for id in waiting {
+        for id in self.talks.find(is_answered) {
             self.with_talk(id, |edge, talk| edge.open(talk, true));
         }
     }
 
-    /// A connection that waits for another request, and on which the origin has said nothing since: what it may have said,
-    /// or that it has closed, would be taken for the answer.
-    fn take_idle(&mut self, talk: &Talk) -> Option<u64> {
-        let (now_ms, place) = (self.worker.now_ms(), talk.place());
-        while let Some(wire) = self.pool.take(now_ms, &place) {
-            if let Ok(None) = self.worker.recv_wire(wire, &mut [0]) {
-                return Some(wire);
-            }
-            self.wires.remove(&wire);
-            self.worker.close_wire(wire);
-        }
-        None
-    }
-
-    /// Begins to connect to the first address that does not refuse at once.
-    fn connect_any(
-        &mut self,
-        talk: &mut Talk,
-        target: &Target,
-        host: &str,
-    ) -> Result<u64, Unopened> {
-        let name = match target.is_tls {
-            true => Some(server_name(&talk.source, target, host)?),
-            false => None,
-        };
-        let offers_http2 = self.may_speak_http2(talk, target);
-        let config = match target.is_tls {
-            true => {
-                let config = self.authority.config(target, offers_http2);
-                Some(config.map_err(Unopened::Target)?)
-            }
-            false => None,
-        };
-        let mut failure = Unopened::Target(String::new());
-        while let Some(address) = talk.addresses.pop() {
-            if !target.is_trusted && is_internal(address.ip()) {
-                failure = Unopened::Target("Origin host/IP blocked".to_owned());
-                continue;
-            }
-            let wire = match (&name, &config) {
-                (Some(name), Some(config)) => {
-                    let config = Arc::clone(config);
-                    self.worker.connect_tls(address, config, name.clone())
+    /// Unix sockets may have room again.
+    pub(super) fn on_room(&mut self) {
+        let paths: Vec<String> = self.connections.rooms.0.keys().cloned().collect();
+        for path in paths {
+            while let Some(id) = self.connections.rooms.first(&path) {
+                let waits = |edge: &mut Self| {
+                    let talk = edge.talks.get_mut(id);
+                    talk.is_some_and(|talk| talk.waits_at(&path))
+                };
+                if waits(self) {
+                    self.with_talk(id, |edge, talk| edge.open(talk, true));
+                    if waits(self) && self.connections.rooms.first(&path) == Some(id) {
+                        break;
+                    }
                 }
-                _ => self.worker.connect(address),
-            };
-            match wire {
-                Ok(wire) => return Ok(wire),
-                Err(error) => failure = Unopened::of_connect(&address.to_string(), &error),
+                self.connections.rooms.leave(&path, id);
             }
         }
-        if let Unopened::Target(_) = failure {
-            self.resolver.failed(host);
-        }
-        Err(failure)
+        self.connections
+            .watch_rooms(&mut self.worker, &mut self.timers);
     }
 
     /// Why a connection does not stand.
     pub(super) fn why_unconnected(&mut self, talk: &mut Talk) -> (Failure, String) {
-        let mut byte = [0];
-        match self.worker.recv_wire(talk.wire, &mut byte) {
+        let Some(wire) = talk.wire else {
+            return (Failure::Connect, "no connection".to_owned());
+        };
+        match self.worker.recv_wire(wire, &mut [0]) {
             Err(error) => {
                 let is_name = fermata_tls::is_about_name(&error) && is_named_by_client(talk);
                 let failure = match is_name {
@@ -215,25 +153,5 @@ impl Edge {
 fn is_named_by_client(talk: &Talk) -> bool {
     talk.source.target().is_some_and(|target| {
         !target.trust_connect_host && own_name(&talk.source, target).is_none()
-    })
-}
-
-/// What a target's certificate is checked against.
-fn server_name(
-    source: &Source,
-    target: &Target,
-    host: &str,
-) -> Result<ServerName<'static>, Unopened> {
-    let name = match target.trust_connect_host {
-        true => host.to_owned(),
-        false => certified_name(source, target),
-    };
-    ServerName::try_from(name).map_err(|error| {
-        let reason = format!("the host cannot be checked: {error}");
-        let is_ours = target.trust_connect_host || own_name(source, target).is_some();
-        match is_ours {
-            true => Unopened::Target(reason),
-            false => Unopened::Request(502, reason),
-        }
     })
 }

@@ -37,23 +37,20 @@ use crate::routes::unserved::Parts;
 use crate::routes::{Proto, Request, Rule};
 use crate::timers::{Timer, Timers};
 use crate::upstream::authority::Authority;
+use crate::upstream::connections::Connections;
 use crate::upstream::folders::Folders;
 use crate::upstream::forward::Rewriting;
-use crate::upstream::http2::Carriers;
-use crate::upstream::place::Place;
-use crate::upstream::resolve::Resolver;
-use crate::upstream::room::Rooms;
+use crate::upstream::http2::{Carriers, PingTimes};
 use crate::upstream::signatures::Signatures;
-use crate::upstream::talk::{Limits, Sharing, Talk, WireUse};
+use crate::upstream::talk::{Limits, Sharing};
+use crate::upstream::talks::Talks;
 use crate::upstream::targets::Targets;
-use crate::upstream::{Limits as PoolLimits, Pool};
 
 /// Bytes read from an origin at once.
 const READ_BYTES: usize = 64 * 1024;
 
-/// How often conversations are looked through, and idle connections.
+/// How often conversations are looked through.
 const TALKS_MS: u64 = 1_000;
-const POOL_MS: u64 = 5_000;
 
 /// One worker's edge.
 pub(super) struct Edge {
@@ -91,17 +88,10 @@ pub(super) struct Edge {
     pub(super) control_key: Option<Rc<sig::Key>>,
     accepts_forwarded_proto: bool,
     accepts_pushpin_route: bool,
-    pub talks: HashMap<u64, Box<Talk>>,
-    pub talks_last: u64,
-    /// The conversation of a request or stream, by its handle.
-    pub asking: HashMap<u64, u64>,
-    pub wires: HashMap<u64, WireUse>,
-    pub pool: Pool<Place, u64>,
+    pub talks: Talks,
+    pub connections: Connections,
     /// Those of HTTP/2.
     pub carriers: Carriers,
-    pub resolver: Resolver,
-    /// Wires of `WireUse::Names`.
-    pub bells: usize,
     /// How targets fare.
     pub targets: Targets,
     pub route_figures: RouteFigures,
@@ -111,8 +101,6 @@ pub(super) struct Edge {
     /// In the place of requests that are not needed any more.
     pub forgotten: Rc<ClientRequest>,
     pub timers: Timers,
-    /// Who waits for room at Unix sockets.
-    pub rooms: Rooms,
     pub last_item: Option<(Vec<u8>, Rc<Item>)>,
     /// Brings items into order; of use in the one worker that has the ports of publishers.
     pub intake: Intake,
@@ -143,8 +131,6 @@ pub(super) struct Edge {
     uploads: HashMap<u64, u32>,
     pub journal: Journal,
     pub buffer: Vec<u8>,
-    /// How origins are spoken to in TLS.
-    pub authority: Authority,
 }
 
 impl Edge {
@@ -195,18 +181,18 @@ impl Edge {
             control_key: prepared.keys.control.clone(),
             accepts_forwarded_proto: prepared.settings.accept_x_forwarded_protocol,
             accepts_pushpin_route: prepared.settings.accept_pushpin_route,
-            talks: HashMap::new(),
-            talks_last: 0,
-            asking: HashMap::new(),
-            wires: HashMap::new(),
-            pool: Pool::new(PoolLimits::default()),
-            carriers: Carriers::new(prepared.settings.origin_streams_max),
-            resolver: Resolver::default(),
-            bells: 0,
+            talks: Talks::default(),
+            connections: Connections::new(Authority::new(&prepared.settings, &prepared.directory)),
+            carriers: Carriers::new(
+                prepared.settings.origin_streams_max,
+                PingTimes {
+                    interval_ms: prepared.settings.origin_ping_interval_ms,
+                    timeout_ms: prepared.settings.origin_ping_timeout_ms,
+                },
+            ),
             sessions: HashMap::new(),
             forgotten: Rc::new(ClientRequest::forgotten()),
             timers: Timers::default(),
-            rooms: Rooms::default(),
             last_item: None,
             intake: Intake::new(Sequencing {
                 wait_ms: prepared.settings.message_wait_ms,
@@ -236,7 +222,6 @@ impl Edge {
             temporaries: HashMap::new(),
             uploads: HashMap::new(),
             buffer: vec![0; READ_BYTES],
-            authority: Authority::new(&prepared.settings, &prepared.directory),
         };
         edge.begin_stats();
         edge.begin_routes();
@@ -247,6 +232,7 @@ impl Edge {
     /// Serves until the worker stops; returns what the process should exit with.
     pub fn run(&mut self) -> i32 {
         loop {
+            self.on_peers_ended();
             self.worker.wake_at(self.timers.next_ms());
             self.worker.set_edge_open(self.count_open());
             match self.worker.next_event() {
@@ -298,11 +284,11 @@ impl Edge {
     }
 
     fn count_open(&self) -> EdgeOpen {
-        let idle = self.pool.len() + self.carriers.idle();
+        let idle_carriers = self.carriers.idle();
         EdgeOpen {
-            requests: self.talks.len().max(self.asking.len()) + self.sharing.len(),
-            connections: self.wires.len() - idle - self.bells,
-            idle,
+            requests: self.talks.len() + self.sharing.len(),
+            connections: self.connections.busy() - idle_carriers,
+            idle: self.connections.idle() + idle_carriers,
             sessions: self.sessions.len() + self.sockjs.len(),
             bodies: self.collecting.len() + self.temporaries.len() + self.uploads.len(),
         }
@@ -378,7 +364,12 @@ impl Edge {
             is_sockjs: false,
             session_id: None,
         };
-        self.count_route(&source, Count::Requests, 1);
+        let head_bytes = source.request.words_bytes();
+        let counted = [
+            (Count::Requests, 1),
+            (Count::ClientHeadReceived, head_bytes),
+        ];
+        self.count_route(&source, &counted);
         // A handshake is looked at here and now, so it is refused before anything waits for its body.
         if source.request.is_websocket() && (is_arriving || source.request.body.bytes() > 0) {
             self.answer_text(handle, 400, "A WebSocket handshake has no body.");
@@ -497,10 +488,6 @@ impl Edge {
         self.timers.at(due_ms, Timer::Talks);
     }
 
-    pub(super) fn watch_pool(&mut self, now_ms: u64) {
-        self.timers.at(now_ms + POOL_MS, Timer::Pool);
-    }
-
     fn on_timers(&mut self) {
         if self.worker.take_reload() {
             self.on_reload();
@@ -515,17 +502,7 @@ impl Edge {
                         self.watch_talks();
                     }
                 }
-                Timer::Pool => {
-                    let mut expired = Vec::new();
-                    self.pool.expire(now_ms, &mut expired);
-                    for wire in expired {
-                        self.wires.remove(&wire);
-                        self.worker.close_wire(wire);
-                    }
-                    if !self.pool.is_empty() {
-                        self.watch_pool(now_ms);
-                    }
-                }
+                Timer::Pool => self.connections.expire(&mut self.worker, &mut self.timers),
                 Timer::Carriers => self.on_carriers_due(),
                 Timer::Check(rule, target) => self.on_check_due(rule, target),
                 Timer::Seats => self.on_seats_due(),
@@ -536,7 +513,7 @@ impl Edge {
                 Timer::Items => self.on_items_due(),
                 Timer::Ports => self.on_ports_due(),
                 Timer::Publishers => self.connect_publishers(),
-                Timer::Peers => self.on_peers_due(),
+                Timer::Peers => self.ports.on_peers_due(&mut self.worker, &mut self.timers),
                 Timer::Commands => self.on_commands_due(),
                 Timer::Journal => self.flush_journal(),
                 Timer::Rate => self.on_rate_due(),

@@ -117,14 +117,38 @@ fn write_routes(out: &mut String, table: &Table, routes: RouteFigures) {
         help,
         &[("", Count::Failed)],
     );
+    let of_kinds = |received_of_client, sent_to_client, received_of_server, sent_to_server| {
+        [
+            (",kind=\"client_received\"", received_of_client),
+            (",kind=\"client_sent\"", sent_to_client),
+            (",kind=\"server_received\"", received_of_server),
+            (",kind=\"server_sent\"", sent_to_server),
+        ]
+    };
     let help = "Bytes of bodies and of messages of WebSockets by a route with an id: from and to clients, from and to backends; without heads, and without what is published.";
-    let kinds = [
-        (",kind=\"client_received\"", Count::ClientReceived),
-        (",kind=\"client_sent\"", Count::ClientSent),
-        (",kind=\"server_received\"", Count::ServerReceived),
-        (",kind=\"server_sent\"", Count::ServerSent),
-    ];
+    let kinds = of_kinds(
+        Count::ClientReceived,
+        Count::ClientSent,
+        Count::ServerReceived,
+        Count::ServerSent,
+    );
     family("fermata_edge_route_bytes_total", help, &kinds);
+    let help = "Bytes of heads by a route with an id: methods, targets, statuses, reasons, and names and values of headers.";
+    let kinds = of_kinds(
+        Count::ClientHeadReceived,
+        Count::ClientHeadSent,
+        Count::ServerHeadReceived,
+        Count::ServerHeadSent,
+    );
+    family("fermata_edge_route_header_bytes_total", help, &kinds);
+    let help = "Messages of WebSockets by a route with an id, without what is published.";
+    let kinds = of_kinds(
+        Count::ClientMessagesReceived,
+        Count::ClientMessagesSent,
+        Count::ServerMessagesReceived,
+        Count::ServerMessagesSent,
+    );
+    family("fermata_edge_route_messages_total", help, &kinds);
 }
 
 fn escaped(label: &str) -> String {

@@ -5,6 +5,7 @@
 
 use std::rc::Rc;
 
+use fermata_edge_pushpin::stats::mode::Mode;
 use fermata_engine::stats::Counter;
 use fermata_engine::{Left, Relayed, ResponseHead};
 use fermata_grip::filter::Filters;
@@ -14,11 +15,12 @@ use fermata_grip::prefix::Prefix;
 
 use crate::client::journal::Outcome;
 use crate::client::missed::Standing;
-use crate::client::mode::Mode;
 use crate::client::session::{Kind, Session, Stream, Subscription, keep_alive, takes_items};
 use crate::client::source::Source;
+use crate::routes::figures::Count;
 use crate::server::edge::Edge;
 use crate::upstream::reply::passed;
+use crate::upstream::response::Head;
 use crate::upstream::talk::Talk;
 
 impl Edge {
@@ -119,6 +121,15 @@ impl Edge {
         let is_head = talk.source.request.is_head();
         let held = self.worker.hold_relayed(handle, &head, body, &hold);
         self.forget_request(handle);
+        if held.is_ok() {
+            let head = Head {
+                status: answer.status,
+                reason: answer.reason,
+                headers: answer.headers,
+                length: None,
+            };
+            self.count_route(&talk.source, &[(Count::ClientHeadSent, head.words_bytes())]);
+        }
         if held.is_ok() && !is_head {
             self.enter(talk, handle, subscriptions, instruct, takes_items);
         }

@@ -18,11 +18,12 @@ use crate::server::edge::Edge;
 use crate::timers::Timer;
 use crate::upstream::Failure;
 use crate::upstream::codec::Codec;
+use crate::upstream::connections::WireUse;
 use crate::upstream::forward::Forwarded;
-use crate::upstream::http2::{Lost, OnCarrier, Told};
+use crate::upstream::http2::{Looked, Lost, OnCarrier, Told};
 use crate::upstream::reply::Phase;
 use crate::upstream::response::Said;
-use crate::upstream::talk::{Purpose, Step, Talk, Wait, WireUse};
+use crate::upstream::talk::{Step, Talk, Wait};
 use crate::upstream::unopened::Unopened;
 
 /// Piece of a body in a file that is read at once.
@@ -38,11 +39,6 @@ const TURNS_MAX: usize = 4_096;
 pub(super) const REFUSALS_MAX: u8 = 3;
 
 impl Edge {
-    /// Whether the conversation's request may go to its target in HTTP/2.
-    pub(super) fn may_speak_http2(&self, talk: &Talk, target: &Target) -> bool {
-        target.http2 && matches!(talk.purpose, Purpose::Plain | Purpose::Events(_))
-    }
-
     /// Gives the conversation a stream of a connection that there is, or has it wait for one that is being opened. False: it
     /// has to open one.
     pub(super) fn join_carrier(
@@ -60,7 +56,7 @@ impl Edge {
         if self.carriers.is_http1(&place, now_ms) {
             return Ok(false);
         }
-        if self.carriers.is_opening(&place, talk.id) {
+        if self.carriers.is_opening(&place, talk.id()) {
             // All waiting counts as that for one connection.
             if talk.waits.replace(Wait::Carrier(place)).is_none() {
                 talk.due_ms = now_ms + self.limits.connect_ms;
@@ -69,7 +65,7 @@ impl Edge {
             return Ok(true);
         }
         if talk.opens.is_none() {
-            self.carriers.begin_opening(place.clone(), talk.id);
+            self.carriers.begin_opening(place.clone(), talk.id());
             talk.opens = Some(place);
         }
         Ok(false)
@@ -78,17 +74,20 @@ impl Edge {
     /// The conversation's connection stands, or there will be none.
     pub(super) fn end_opening(&mut self, talk: &mut Talk) {
         if let Some(place) = talk.opens.take() {
-            self.carriers.end_opening(place, talk.id);
+            self.carriers.end_opening(place, talk.id());
             self.watch_carriers();
         }
     }
 
     /// Whether a connection that stands now speaks HTTP/2.
     pub(super) fn has_chosen_http2(&mut self, talk: &mut Talk, target: &Target) -> bool {
-        if !self.may_speak_http2(talk, target) {
+        if !talk.may_speak_http2(target) {
             return false;
         }
-        let has_chosen = !target.is_tls || self.worker.wire_speaks_http2(talk.wire);
+        let has_chosen = !target.is_tls
+            || talk
+                .wire
+                .is_some_and(|wire| self.worker.wire_speaks_http2(wire));
         if !has_chosen {
             let now_ms = self.worker.now_ms();
             self.carriers.note_http1(talk.place(), now_ms);
@@ -103,11 +102,13 @@ impl Edge {
         talk: &mut Talk,
         target: &Target,
     ) -> Result<(), Unopened> {
-        let wire = std::mem::take(&mut talk.wire);
+        let Some(wire) = talk.wire.take() else {
+            return Err(Unopened::Target("the connection is gone".to_owned()));
+        };
         let is_private = matches!(talk.owner, Owner::Check(..));
         let (place, now_ms) = (talk.place(), self.worker.now_ms());
         self.carriers.add(wire, place, is_private, now_ms);
-        self.wires.insert(wire, WireUse::Carrier);
+        self.connections.give(wire, WireUse::Carrier);
         self.watch_talks();
         let entered = self.enter_carrier(talk, target, wire);
         self.end_opening(talk);
@@ -162,7 +163,10 @@ impl Edge {
             .machine
             .open(&opening, fields, has_ended, limits, &mut carrier.out);
         let stream = opened.map_err(|error| Unopened::Target(error.to_string()))?;
-        carrier.talks.insert(stream, talk.id);
+        if carrier.talks.is_empty() {
+            carrier.idle_until_ms = now_ms;
+        }
+        carrier.talks.insert(stream, talk.id());
         talk.is_reused = std::mem::replace(&mut carrier.has_served, true);
         talk.http2 = Some(OnCarrier {
             wire,
@@ -442,8 +446,7 @@ impl Edge {
         let Some(carrier) = self.carriers.remove(wire) else {
             return;
         };
-        self.wires.remove(&wire);
-        self.worker.close_wire(wire);
+        self.connections.close(&mut self.worker, wire);
         for &talk in carrier.talks.values() {
             self.with_talk(talk, |edge, talk| {
                 let failure = match talk.has_response {
@@ -458,8 +461,7 @@ impl Edge {
     /// Closes a connection without requests.
     fn close_carrier(&mut self, wire: u64) {
         self.carriers.remove(wire);
-        self.wires.remove(&wire);
-        self.worker.close_wire(wire);
+        self.connections.close(&mut self.worker, wire);
     }
 
     fn watch_carriers(&mut self) {
@@ -483,21 +485,18 @@ impl Edge {
             return;
         }
         let goes_on = |talk: &Talk| matches!(&talk.waits, Some(Wait::Carrier(place)) if settled.contains(place));
-        let talks = self.talks.iter().filter(|(_, talk)| goes_on(talk));
-        let mut waiting: Vec<u64> = talks.map(|(&id, _)| id).collect();
-        // In the order in which they came.
-        waiting.sort_unstable();
-        for id in waiting {
+        for id in self.talks.find(goes_on) {
             self.with_talk(id, |edge, talk| edge.open(talk, true));
         }
     }
 
     /// Looks through the connections once a second.
     pub(super) fn check_carriers(&mut self, now_ms: u64) {
-        for (wire, failure) in self.carriers.tick(now_ms) {
-            match failure {
-                Some(reason) => self.lose_carrier(wire, &reason),
-                None => {
+        for (wire, looked) in self.carriers.tick(now_ms) {
+            match looked {
+                Looked::Asked => self.flush_carrier(wire),
+                Looked::Failed(reason) => self.lose_carrier(wire, &reason),
+                Looked::Unused => {
                     self.flush_carrier(wire);
                     self.close_carrier(wire);
                 }

@@ -77,7 +77,7 @@ impl Edge {
 
     /// A client that took too little of its link's answer may take more now.
     pub(super) fn on_link_body_due(&mut self, handle: u64) {
-        let Some(&id) = self.asking.get(&handle) else {
+        let Some(id) = self.talks.of_handle(handle) else {
             return;
         };
         self.with_talk(id, |edge, talk| match edge.pass_link(talk) {

@@ -3,7 +3,7 @@
 //! `start` binds and forks; in each worker an [`Edge`](edge::Edge) pulls events as the PHP extension does. Its state is in
 //! parts that know nothing of it (`client`, `upstream`, `publish`, `pushpin`); here is what the loop does with them:
 //! `arriving` bodies of requests, `origin` conversations with origins (`connect` their connections, `send` what goes there,
-//! `targets` which one is asked, `checks` whether they are well), `answer` what becomes of the response, `hold` and `poll` who
+//! `checks` whether targets are well), `answer` what becomes of the response, `hold` and `poll` who
 //! is held, `items` what published items do, `filtering` what servers are asked about them, `publish` how they get into the
 //! ring, `reliable` who has missed something, `rate` deliveries at a rate, `links`, `link_body` and `gone` where links lead,
 //! `figures`, `per_route` and `stats` what dashboards are told, `jsonp` how a script element asks, `sockjs` how a browser without
@@ -37,7 +37,6 @@ mod publishers;
 mod rate;
 mod reliable;
 mod reload;
-mod rooms;
 mod send;
 mod services;
 mod sharing;
@@ -46,7 +45,6 @@ mod sockjs;
 mod start;
 mod state;
 mod stats;
-mod targets;
 mod test_origin;
 mod unopened;
 mod upgrade;

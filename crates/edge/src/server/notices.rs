@@ -1,6 +1,7 @@
 //! What happens to clients and channels, for whoever wants to tell others of it.
 
-use crate::client::mode::Mode;
+use fermata_edge_pushpin::stats::mode::Mode;
+
 use crate::client::source::Source;
 use crate::server::edge::Edge;
 

@@ -15,10 +15,12 @@ use crate::routes::Origin;
 use crate::server::edge::Edge;
 use crate::server::http2::REFUSALS_MAX;
 use crate::upstream::codec::Codec;
+use crate::upstream::connections::WireUse;
 use crate::upstream::folders::Filed;
+use crate::upstream::id::TalkId;
 use crate::upstream::reply::Phase;
 use crate::upstream::response::{Said, of_fastcgi, of_http};
-use crate::upstream::talk::{Purpose, Step, Talk, WireUse};
+use crate::upstream::talk::{Purpose, Step, Talk};
 use crate::upstream::test_origin;
 use crate::upstream::unopened::Unopened;
 use crate::upstream::{Failure, Sent, may_retry};
@@ -37,8 +39,8 @@ impl Edge {
         last_ids: Vec<(Vec<u8>, Vec<u8>)>,
         purpose: Purpose,
     ) {
-        let mut talk = self.talk(owner, source, last_ids, purpose);
-        self.choose(&mut talk);
+        let mut talk = self.talks.begin(owner, source, last_ids, purpose);
+        self.targets.choose(&mut talk, self.worker.now_ms());
         self.begin(talk, true);
     }
 
@@ -50,7 +52,7 @@ impl Edge {
         purpose: Purpose,
         deadline_ms: u64,
     ) {
-        let mut talk = self.talk(owner, source, Vec::new(), purpose);
+        let mut talk = self.talks.begin(owner, source, Vec::new(), purpose);
         talk.deadline_ms = deadline_ms;
         self.begin(talk, false);
     }
@@ -63,26 +65,20 @@ impl Edge {
         last_ids: Vec<(Vec<u8>, Vec<u8>)>,
         deadline_ms: u64,
     ) {
-        let mut talk = self.talk(owner, source, last_ids, Purpose::Plain);
+        let mut talk = self.talks.begin(owner, source, last_ids, Purpose::Plain);
         talk.deadline_ms = deadline_ms;
-        self.choose(&mut talk);
+        self.targets.choose(&mut talk, self.worker.now_ms());
         self.begin(talk, true);
-    }
-
-    pub(super) fn talk(
-        &mut self,
-        owner: Owner,
-        source: Source,
-        last_ids: Vec<(Vec<u8>, Vec<u8>)>,
-        purpose: Purpose,
-    ) -> Box<Talk> {
-        self.talks_last += 1;
-        Talk::new(self.talks_last, owner, source, last_ids, purpose)
     }
 
     fn begin(&mut self, mut talk: Box<Talk>, may_reuse: bool) {
         match self.open(&mut talk, may_reuse) {
-            Step::Goes => self.keep(talk.id, talk),
+            Step::Goes => {
+                if self.talks.is_empty() {
+                    self.watch_talks();
+                }
+                self.talks.keep(talk);
+            }
             Step::Over => self.end(talk),
         }
     }
@@ -94,39 +90,27 @@ impl Edge {
         self.count_talk(&talk);
         self.log_talk(&mut talk);
         self.drop_wire(&mut talk);
-        self.leave_target(&mut talk);
-    }
-
-    fn keep(&mut self, id: u64, talk: Box<Talk>) {
-        if talk.wire != 0 {
-            self.wires.insert(talk.wire, WireUse::Talk(id));
-        }
-        self.asking.insert(talk.owner.handle(), id);
-        if self.talks.is_empty() {
-            self.watch_talks();
-        }
-        self.talks.insert(id, talk);
+        talk.leave_target();
     }
 
     /// Runs a conversation that is under way, and keeps it unless it is over.
-    pub(super) fn with_talk(&mut self, id: u64, run: impl FnOnce(&mut Self, &mut Talk) -> Step) {
-        let Some(mut talk) = self.talks.remove(&id) else {
+    pub(super) fn with_talk(&mut self, id: TalkId, run: impl FnOnce(&mut Self, &mut Talk) -> Step) {
+        let Some(mut talk) = self.talks.lend(id) else {
             return;
         };
         if run(self, &mut talk) == Step::Goes {
-            self.keep(id, talk);
+            self.talks.take_back(talk);
         } else {
             let handle = talk.owner.handle();
+            self.talks.end(id);
             self.end(talk);
-            if self.asking.get(&handle) == Some(&id) {
-                self.asking.remove(&handle);
-            }
+            self.talks.forget_handle_of(handle, id);
         }
     }
 
     /// Whoever asked has gone: the origin is not waited for.
     pub(super) fn abandon(&mut self, handle: u64) {
-        if let Some(id) = self.asking.remove(&handle)
+        if let Some(id) = self.talks.forget_handle(handle)
             && !self.hand_over(id)
         {
             self.with_talk(id, |_, _| Step::Over);
@@ -146,7 +130,7 @@ impl Edge {
             let Some(target) = rule.targets.get(talk.source.target) else {
                 return self.fail_unopened(talk);
             };
-            self.enter_target(talk);
+            self.targets.enter(talk, self.worker.now_ms());
             talk.carry(target);
             if target.origin == Origin::Test {
                 match talk.purpose {
@@ -180,7 +164,7 @@ impl Edge {
                 Ok(()) => return self.pump(talk),
                 Err(failure) => {
                     if let Unopened::Target(reason) = &failure {
-                        self.note_failed(talk, reason);
+                        self.targets.note_failed(&mut self.worker, talk, reason);
                     }
                     talk.failures.push(failure);
                     self.next_target(talk);
@@ -188,6 +172,14 @@ impl Edge {
                 }
             }
         }
+    }
+
+    /// A conversation goes on with the next target.
+    fn next_target(&mut self, talk: &mut Talk) {
+        talk.leave_target();
+        self.end_opening(talk);
+        talk.addresses.clear();
+        talk.source.target = talk.targets.pop().unwrap_or(usize::MAX);
     }
 
     /// Asks the built-in origin, which answers at once.
@@ -200,16 +192,13 @@ impl Edge {
 
     /// Something has happened on a connection.
     pub(super) fn on_wire(&mut self, event: WireEvent) {
-        match self.wires.get(&event.wire) {
+        match self.connections.user(event.wire) {
             Some(&WireUse::Talk(id)) => self.with_talk(id, |edge, talk| edge.on_talk(talk, event)),
             Some(WireUse::Carrier) => self.on_carrier(event),
             Some(WireUse::Names) => self.on_names(event.wire),
             // An idle connection has nothing to say but its end. That it can be written to is no news.
-            Some(WireUse::Idle(place)) if event.readable || event.hangup => {
-                let place = place.clone();
-                self.pool.remove(&place, &event.wire);
-                self.wires.remove(&event.wire);
-                self.worker.close_wire(event.wire);
+            Some(WireUse::Idle(_)) if event.readable || event.hangup => {
+                self.connections.end_idle(&mut self.worker, event.wire);
             }
             Some(&WireUse::Session(id)) => self.on_session_wire(id, event),
             Some(WireUse::Idle(_)) | None => {}
@@ -248,15 +237,18 @@ impl Edge {
         if talk.http2.is_some() {
             return self.pump_carrier(talk, false);
         }
-        if talk.wire == 0 || !talk.is_connected {
+        if talk.wire.is_none() || !talk.is_connected {
             return Step::Goes;
         }
         if self.flush_talk(talk) == Step::Over {
             return Step::Over;
         }
-        while talk.wire != 0 && talk.can_read && talk.phase.wants_more() {
+        while let Some(wire) = talk.wire
+            && talk.can_read
+            && talk.phase.wants_more()
+        {
             let mut buffer = std::mem::take(&mut self.buffer);
-            let received = self.worker.recv_wire(talk.wire, &mut buffer);
+            let received = self.worker.recv_wire(wire, &mut buffer);
             let step = match received {
                 Ok(None) => {
                     talk.can_read = false;
@@ -370,7 +362,7 @@ impl Edge {
             is_reused: talk.is_reused && talk.refusals <= REFUSALS_MAX,
             is_replayable: talk.arriving.as_ref().is_none_or(|it| !it.has_begun),
         };
-        let has_tried = talk.wire != 0;
+        let has_tried = talk.wire.is_some();
         self.drop_wire(talk);
         talk.waits = None;
         if let Phase::Socket { .. } = talk.phase {
@@ -383,7 +375,7 @@ impl Edge {
         let has_more = failure.is_unsent() && !talk.addresses.is_empty();
         let is_its_fault = !is_stale && failure != Failure::Name;
         if is_its_fault && !has_more {
-            self.note_failed(talk, reason);
+            self.targets.note_failed(&mut self.worker, talk, reason);
         }
         let origin = talk.source.target().map(|target| &target.origin);
         if failure == Failure::Connect
@@ -391,7 +383,7 @@ impl Edge {
             && !has_more
             && let Some(Origin::Host { host, .. } | Origin::FastCgiHost { host, .. }) = origin
         {
-            self.resolver.failed(host);
+            self.connections.note_failed_host(host);
         }
         if !may_retry(failure, sent) {
             let status = if failure == Failure::TimeOut {
@@ -424,28 +416,15 @@ impl Edge {
             self.drop_wire(talk);
             return;
         }
-        let wire = std::mem::take(&mut talk.wire);
-        let now_ms = self.worker.now_ms();
-        let place = talk.place();
-        if self.pool.is_empty() {
-            self.watch_pool(now_ms);
-        }
-        match self.pool.put(now_ms, &place, wire) {
-            None => {
-                self.wires.insert(wire, WireUse::Idle(place));
-            }
-            Some(surplus) => {
-                self.wires.remove(&surplus);
-                self.worker.close_wire(surplus);
-            }
+        if let Some(wire) = talk.wire.take() {
+            let (connections, place) = (&mut self.connections, talk.place());
+            connections.release(&mut self.worker, &mut self.timers, place, wire);
         }
     }
 
     pub(super) fn drop_wire(&mut self, talk: &mut Talk) {
-        let wire = std::mem::take(&mut talk.wire);
-        if wire != 0 {
-            self.wires.remove(&wire);
-            self.worker.close_wire(wire);
+        if let Some(wire) = talk.wire.take() {
+            self.connections.close(&mut self.worker, wire);
         }
         self.leave_carrier(talk);
         self.end_opening(talk);
@@ -458,22 +437,17 @@ impl Edge {
     /// Ends conversations in which nothing happens.
     pub(super) fn check_talks(&mut self, now_ms: u64) {
         self.check_streams(now_ms);
-        let late: Vec<u64> = self
-            .talks
-            .iter()
-            .filter(|(_, talk)| {
-                let has_begun = talk.wire != 0
-                    || talk.waits.is_some()
-                    || talk.stream.is_some()
-                    || talk.http2.is_some();
-                // Another worker answers a poll when there is something to say, and its connection ends when it does.
-                let may_wait = matches!(talk.purpose, Purpose::Worker) && talk.is_connected;
-                let is_late =
-                    talk.due_ms <= now_ms && has_begun && !may_wait && talk.phase.wants_more();
-                is_late || talk.deadline_ms <= now_ms
-            })
-            .map(|(&id, _)| id)
-            .collect();
+        let late = self.talks.find(|talk| {
+            let has_begun = talk.wire.is_some()
+                || talk.waits.is_some()
+                || talk.stream.is_some()
+                || talk.http2.is_some();
+            // Another worker answers a poll when there is something to say, and its connection ends when it does.
+            let may_wait = matches!(talk.purpose, Purpose::Worker) && talk.is_connected;
+            let is_late =
+                talk.due_ms <= now_ms && has_begun && !may_wait && talk.phase.wants_more();
+            is_late || talk.deadline_ms <= now_ms
+        });
         for id in late {
             self.with_talk(id, |edge, talk| {
                 if talk.deadline_ms <= now_ms {

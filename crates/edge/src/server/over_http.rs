@@ -10,6 +10,7 @@ use fermata_grip::reliable::retry_delay_ms;
 use crate::client::over_http::{OUTBOX_BYTES_MAX, OUTBOX_EVENTS_MAX, OverHttp};
 use crate::client::socket::{Socket, Via};
 use crate::client::source::Owner;
+use crate::routes::figures::Count;
 use crate::server::edge::Edge;
 use crate::timers::Timer;
 use crate::upstream::reply::borrowed;
@@ -66,6 +67,8 @@ impl Edge {
             );
             return;
         };
+        let head_sent = (Count::ClientHeadSent, head.words_bytes());
+        self.count_route(&talk.source, &[head_sent]);
         over.is_asking = false;
         over.is_single = talk.source.target().is_some_and(|it| it.one_event);
         let mut source = talk.source.clone();

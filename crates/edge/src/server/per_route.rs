@@ -5,41 +5,50 @@ use crate::client::request::Body;
 use crate::client::source::{Owner, Source};
 use crate::routes::figures::Count;
 use crate::server::edge::Edge;
-use crate::upstream::talk::Talk;
+use crate::upstream::talk::{Purpose, Talk};
 
 impl Edge {
     /// Counts something of a request's route.
-    pub(super) fn count_route(&self, source: &Source, count: Count, by: u64) {
+    pub(super) fn count_route(&self, source: &Source, counted: &[(Count, u64)]) {
         let id = source.home().rule().and_then(|rule| rule.id.as_deref());
-        self.route_figures.add(self.worker.index(), id, count, by);
+        self.route_figures.add(self.worker.index(), id, counted);
+    }
+
+    /// Counts something of a conversation with a route's backend, unless it is a check of ours.
+    pub(super) fn count_of_talk(&self, talk: &Talk, counted: &[(Count, u64)]) {
+        if !matches!(talk.owner, Owner::Check(..)) {
+            self.count_route(&talk.source, counted);
+        }
     }
 
     /// A conversation is over.
     pub(super) fn count_talk(&self, talk: &Talk) {
-        if matches!(talk.owner, Owner::Check(..)) {
-            return;
-        }
         let source = &talk.source;
         let sent = match &source.request.body {
             Body::Arriving { first, .. } => first.len() as u64 + talk.noted.body_bytes,
             body => body.bytes(),
         };
         let received = talk.noted.bytes;
-        self.count_route(source, Count::ServerSent, sent);
-        self.count_route(source, Count::ServerReceived, received);
+        let is_failed = talk.noted.outcome == Outcome::Failed;
+        let of_server = [(Count::ServerSent, sent), (Count::ServerReceived, received)];
+        self.count_of_talk(talk, &of_server);
         if let Owner::Client(_) = talk.owner {
-            self.count_route(source, Count::ClientReceived, sent);
-            self.count_route(source, Count::ClientSent, received);
-            if talk.noted.outcome == Outcome::Failed {
-                self.count_route(source, Count::Failed, 1);
-            }
+            // What opens a WebSocket over HTTP is no body of the client's, and neither is what answers it.
+            let is_body = !matches!(talk.purpose, Purpose::Events(_));
+            let bytes = |bytes| if is_body { bytes } else { 0 };
+            let of_client = [
+                (Count::ClientReceived, bytes(sent)),
+                (Count::ClientSent, bytes(received)),
+                (Count::Failed, u64::from(is_failed)),
+            ];
+            self.count_route(source, &of_client);
         }
     }
 
-    /// A message has come from, or goes to, the client of a WebSocket.
-    pub(super) fn count_message(&self, handle: u64, count: Count, bytes: usize) {
+    /// A message has come from, or goes to, the client or the backend of a WebSocket.
+    pub(super) fn count_message(&self, handle: u64, messages: Count, content: Count, bytes: usize) {
         if let Some(session) = self.sessions.get(&handle) {
-            self.count_route(&session.source, count, bytes as u64);
+            self.count_route(&session.source, &[(messages, 1), (content, bytes as u64)]);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Long polls: clients that wait for one published response, or for their origin's after a time.
 
+use fermata_edge_pushpin::stats::mode::Mode;
 use fermata_engine::Left;
 use fermata_engine::stats::Counter;
 use fermata_grip::instruct::Instruct;
@@ -7,9 +8,9 @@ use fermata_grip::item::{Body, Response, ResponseAction};
 
 use crate::client::journal::Outcome;
 use crate::client::missed::Standing;
-use crate::client::mode::Mode;
 use crate::client::poll::{Poll, passes, patched};
 use crate::client::session::{Kind, Session};
+use crate::routes::figures::Count;
 use crate::server::edge::Edge;
 use crate::timers::Timer;
 use crate::upstream::reply::{FAILED, STATUS_FINAL_MIN};
@@ -92,7 +93,8 @@ impl Edge {
         let Some(session) = self.sessions.remove(&handle) else {
             return;
         };
-        let Kind::Poll(poll) = session.kind else {
+        let Session { source, kind, .. } = *session;
+        let Kind::Poll(poll) = kind else {
             return;
         };
         self.timers.forget(Timer::Poll(handle));
@@ -107,6 +109,7 @@ impl Edge {
                 headers: answer.headers,
                 length: None,
             };
+            self.count_route(&source, &[(Count::ClientHeadSent, head.words_bytes())]);
             self.respond(handle, &head, &body);
             return;
         };
@@ -129,6 +132,7 @@ impl Edge {
             headers,
             length: None,
         };
+        self.count_route(&source, &[(Count::ClientHeadSent, head.words_bytes())]);
         match &response.body {
             Body::Bytes(bytes) => self.respond(handle, &head, bytes),
             Body::Patch(patch) => match patched(&body, patch) {

@@ -33,7 +33,8 @@ impl Edge {
             match outcome {
                 Ok(wire) => {
                     self.publishers[at].wire = Some(wire);
-                    self.greet(wire, Port::Sub);
+                    let (ports, worker) = (&mut self.ports, &mut self.worker);
+                    ports.greet(worker, &mut self.timers, wire, Port::Sub);
                     // By TCP it stands when the kernel says so.
                     if let Address::Unix(_) = self.publishers[at].address {
                         self.on_port(WireEvent {

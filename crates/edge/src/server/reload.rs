@@ -47,7 +47,7 @@ impl Edge {
     pub(super) fn on_reload(&mut self) {
         // Routes that were given as they are may name keys and authorities.
         self.signatures.forget();
-        self.authority.forget();
+        self.connections.authority.forget();
         self.read_routes();
     }
 
@@ -83,8 +83,8 @@ impl Edge {
         for line in unserved::routes(&routes, self.parts) {
             self.worker.log(LogLevel::Warning, &line);
         }
-        self.authority.forget();
-        for line in self.authority.problems(&routes) {
+        self.connections.authority.forget();
+        for line in self.connections.authority.problems(&routes) {
             self.worker.log(LogLevel::Warning, &line);
         }
         if routes.rules().is_empty() && !self.table().routes.rules().is_empty() {

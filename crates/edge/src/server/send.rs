@@ -5,6 +5,7 @@ use std::io::Read as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use fermata_config::LogLevel;
+use fermata_edge_pushpin::state::id::SessionId;
 use fermata_proto::response_reader::{RequestKind, ResponseReader};
 
 use crate::client::body::Arriving;
@@ -13,7 +14,7 @@ use crate::client::source::Owner;
 use crate::fastcgi;
 use crate::fastcgi::Script;
 use crate::pushpin::sockjs::workers;
-use crate::pushpin::state::id::SessionId;
+use crate::routes::figures::Count;
 use crate::routes::{Origin, Target};
 use crate::server::edge::Edge;
 use crate::upstream::codec::Codec;
@@ -57,7 +58,10 @@ impl Edge {
             session_id: source.session_id.as_ref().map(SessionId::as_str),
             last_ids: &talk.last_ids,
         };
-        Ok(Forwarded::new(&source.request, &hop))
+        let forwarded = Forwarded::new(&source.request, &hop);
+        let bytes = forwarded.words_bytes(&source.request.method);
+        self.count_of_talk(talk, &[(Count::ServerHeadSent, bytes)]);
+        Ok(forwarded)
     }
 
     /// Writes the request as its target reads it.
@@ -133,7 +137,7 @@ impl Edge {
         if talk.http2.is_some() {
             return self.pump_carrier(talk, false);
         }
-        if talk.wire == 0 || talk.is_sent() {
+        if talk.wire.is_none() || talk.is_sent() {
             return Step::Goes;
         }
         let mut has_moved = false;
@@ -166,10 +170,13 @@ impl Edge {
     }
 
     fn send_request(&mut self, talk: &mut Talk, has_moved: &mut bool) -> std::io::Result<()> {
+        let Some(wire) = talk.wire else {
+            return Ok(());
+        };
         let mut turn_bytes = 0;
         loop {
             while talk.sent < talk.out.len() {
-                match self.worker.send_wire(talk.wire, &talk.out[talk.sent..])? {
+                match self.worker.send_wire(wire, &talk.out[talk.sent..])? {
                     Some(sent) => {
                         *has_moved |= sent > 0;
                         talk.sent += sent;

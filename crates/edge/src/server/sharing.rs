@@ -8,6 +8,7 @@ use fermata_grip::instruct::{Instruct, is_instruct};
 
 use crate::client::source::{Owner, Source};
 use crate::server::edge::Edge;
+use crate::upstream::id::TalkId;
 use crate::upstream::reply::{INSTRUCT_BYTES_MAX, borrowed, read_instruct};
 use crate::upstream::response::Head;
 use crate::upstream::talk::{Purpose, ShareKey, Sharer, Talk};
@@ -38,7 +39,7 @@ impl Edge {
             return self.ask(Owner::Client(handle), source, Vec::new());
         };
         if let Some(&id) = self.sharing.asked.get(&key)
-            && let Some(talk) = self.talks.get_mut(&id)
+            && let Some(talk) = self.talks.get_mut(id)
             && !talk.has_response
         {
             if talk.shared.others.len() < SHARERS_MAX {
@@ -52,10 +53,9 @@ impl Edge {
             }
             return self.ask(Owner::Client(handle), source, Vec::new());
         }
-        // The conversation of this call gets the next number.
-        let id = self.talks_last + 1;
+        let id = self.talks.next_id();
         self.ask(Owner::Client(handle), source, Vec::new());
-        if let Some(talk) = self.talks.get_mut(&id) {
+        if let Some(talk) = self.talks.get_mut(id) {
             talk.shared.key = Some(key.clone());
             self.sharing.asked.insert(key, id);
         }
@@ -64,15 +64,15 @@ impl Edge {
     /// A client has left that may have waited for another's answer.
     pub(super) fn leave_shared(&mut self, handle: u64) {
         if let Some(id) = self.sharing.waiting.remove(&handle)
-            && let Some(talk) = self.talks.get_mut(&id)
+            && let Some(talk) = self.talks.get_mut(id)
         {
             talk.shared.others.retain(|other| other.handle != handle);
         }
     }
 
     /// The client has left that has asked: the first of those who wait has asked from now on. False: nobody waits.
-    pub(super) fn hand_over(&mut self, id: u64) -> bool {
-        let Some(talk) = self.talks.get_mut(&id) else {
+    pub(super) fn hand_over(&mut self, id: TalkId) -> bool {
+        let Some(talk) = self.talks.get_mut(id) else {
             return false;
         };
         if talk.shared.others.is_empty() {
@@ -83,7 +83,7 @@ impl Edge {
         talk.owner = Owner::Client(handle);
         talk.source = Source { target, ..source };
         self.sharing.waiting.remove(&handle);
-        self.asking.insert(handle, id);
+        self.talks.set_handle(handle, id);
         true
     }
 
@@ -159,7 +159,9 @@ impl Edge {
     fn talk_of_sharer(&mut self, talk: &Talk, handle: u64, source: Source) -> Box<Talk> {
         let target = talk.source.target;
         let source = Source { target, ..source };
-        let mut own = self.talk(Owner::Client(handle), source, Vec::new(), Purpose::Plain);
+        let mut own = self
+            .talks
+            .begin(Owner::Client(handle), source, Vec::new(), Purpose::Plain);
         own.noted = talk.noted;
         own
     }

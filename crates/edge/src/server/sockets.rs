@@ -1,6 +1,7 @@
 //! Clients' WebSockets, whatever carries them to their origin: subscriptions, control messages, published messages.
 
 use fermata_config::LogLevel;
+use fermata_edge_pushpin::stats::mode::Mode;
 use fermata_engine::stats::Counter;
 use fermata_grip::filter::Filters;
 use fermata_grip::instruct::KeepAliveMode;
@@ -10,7 +11,6 @@ use fermata_grip::ws_control;
 use fermata_grip::ws_control::{Control, ControlError};
 
 use crate::client::delivery::kept_back;
-use crate::client::mode::Mode;
 use crate::client::session::{Kind, Session, Subscription};
 use crate::client::socket::{Socket, Via};
 use crate::client::source::Source;
@@ -313,7 +313,12 @@ impl Edge {
             true => MessageKind::Text,
             false => MessageKind::Binary,
         };
-        self.count_message(handle, Count::ClientSent, message.len());
+        self.count_message(
+            handle,
+            Count::ClientMessagesSent,
+            Count::ClientSent,
+            message.len(),
+        );
         self.send_kind(handle, kind, message);
         self.touch_socket(handle);
     }
@@ -432,7 +437,12 @@ impl Edge {
 
     /// A message of the client, whatever it was wrapped in.
     pub(super) fn on_message(&mut self, handle: u64, is_text: bool, message: Vec<u8>) {
-        self.count_message(handle, Count::ClientReceived, message.len());
+        self.count_message(
+            handle,
+            Count::ClientMessagesReceived,
+            Count::ClientReceived,
+            message.len(),
+        );
         let Some(socket) = self.socket(handle) else {
             return;
         };

@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 
-use fermata_config::{Listen, Source as SettingSource};
+use fermata_config::{Listen, Source as SettingSource, check_addresses, problem};
 use fermata_engine::websocket::{Callbacks, Compression, OriginPolicy, Route};
 use fermata_engine::{BodyLimits, BodyPace, Server, Started, bind_unix};
 use fermata_io::net;
@@ -171,7 +171,9 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
                 for (port, listener) in &prepared.zmq {
                     listener
                         .try_clone()
-                        .and_then(|listener| edge.listen_at(*port, listener))
+                        .and_then(|listener| {
+                            edge.ports.listen_at(&mut edge.worker, *port, listener)
+                        })
                         .map_err(|error| {
                             StartError::Setting(format!("{}: {error}", port.setting()))
                         })?;
@@ -187,7 +189,10 @@ pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
                     questions
                         .listener
                         .try_clone()
-                        .and_then(|listener| edge.listen_at(Port::Questions, listener))
+                        .and_then(|listener| {
+                            edge.ports
+                                .listen_at(&mut edge.worker, Port::Questions, listener)
+                        })
                         .map_err(|error| StartError::Setting(format!("workers: {error}")))?;
                 }
                 edge.ports.uris = ports::uris(&prepared.settings);
@@ -226,6 +231,7 @@ fn websocket(settings: &Settings) -> Route {
 }
 
 fn configure(server: &mut Server, settings: &Settings, directory: &Path) -> Result<(), StartError> {
+    server.name_certificates("tls_certificates");
     let plain = settings.listen.iter().map(|it| url("http", it));
     let secure = settings.listen_tls.iter().map(|it| url("https", it));
     let unix = settings.listen_unix.iter().map(|it| format!("unix:{it}"));
@@ -234,9 +240,23 @@ fn configure(server: &mut Server, settings: &Settings, directory: &Path) -> Resu
     let header_bytes = settings
         .header_bytes_max
         .max(settings.control_header_bytes_max);
+    for (name, addresses, scheme) in [
+        ("listen", &settings.listen, "http"),
+        ("listen_tls", &settings.listen_tls, "https"),
+    ] {
+        let fix = "HOST:PORT, such as 127.0.0.1:7999";
+        check_addresses(name, addresses, |it| url(scheme, it), fix).map_err(StartError::Setting)?;
+    }
+    check_addresses(
+        "listen_unix",
+        &settings.listen_unix,
+        |it| format!("unix:{it}"),
+        "a path, and behind it what is needed of ?mode=660&user=NAME&group=NAME",
+    )
+    .map_err(StartError::Setting)?;
     let mut set = |name: &str, value: &str| {
         server
-            .set(name, value, SettingSource::Code)
+            .set(name, value, SettingSource::Program)
             .map_err(|error| StartError::Setting(error.to_string()))
     };
     set("listen", &listen.join(","))?;
@@ -256,8 +276,14 @@ fn configure(server: &mut Server, settings: &Settings, directory: &Path) -> Resu
     let target_bytes = settings.target_bytes_max.min(header_bytes);
     set("target_bytes_max", &target_bytes.to_string())?;
     if !settings.prometheus.is_empty() {
-        set("metrics_listen", &prometheus_address(settings))
-            .map_err(|error| StartError::Setting(format!("prometheus: {error}")))?;
+        let address = prometheus_address(settings);
+        if let Some(cause) = problem("metrics_listen", &address) {
+            return Err(StartError::Setting(format!(
+                "prometheus is {:?}: that is {cause}; give a port or HOST:PORT, such as 127.0.0.1:9100",
+                settings.prometheus
+            )));
+        }
+        set("metrics_listen", &address)?;
     }
     let body_bytes = settings.body_bytes_max;
     set(

@@ -11,6 +11,7 @@ use crate::routes::figures::Count;
 use crate::server::edge::Edge;
 use crate::timers::Timer;
 use crate::upstream::handshake::{mask, new_key};
+use crate::upstream::id::TalkId;
 use crate::upstream::reply::{Phase, borrowed};
 use crate::upstream::response::Head;
 use crate::upstream::talk::{Purpose, Step, Talk};
@@ -100,7 +101,7 @@ impl Edge {
             false => ws_control::accepted_prefix(&borrowed(&head.headers)),
         };
         self.log_talk(talk);
-        self.asking.remove(&handle);
+        self.talks.forget_handle(handle);
         let Some(socket) = self.accept(handle, head) else {
             return self.fail(
                 talk,
@@ -108,7 +109,10 @@ impl Edge {
                 "the origin's handshake does not fit the client's",
             );
         };
+        let head_sent = (Count::ClientHeadSent, head.words_bytes());
+        self.count_route(&talk.source, &[head_sent]);
         talk.owner = Owner::Socket(socket);
+        self.talks.set_handle(socket, id);
         talk.due_ms = u64::MAX;
         talk.phase = Phase::Socket {
             client: Box::new(Client::new(None, MESSAGE_BYTES_MAX).passing_pings()),
@@ -139,7 +143,12 @@ impl Edge {
                     match received {
                         Some(Received::Message(kind, message)) => {
                             let message = message.to_vec();
-                            self.count_message(handle, Count::ServerReceived, message.len());
+                            self.count_message(
+                                handle,
+                                Count::ServerMessagesReceived,
+                                Count::ServerReceived,
+                                message.len(),
+                            );
                             self.on_origin_message(handle, kind == Kind::Text, &message);
                         }
                         Some(Received::Ping(payload)) => self.pass_ping(handle, payload),
@@ -180,7 +189,7 @@ impl Edge {
             step = Step::Over;
         }
         // The client has detached the origin, or has left.
-        let is_over = !self.asking.contains_key(&handle)
+        let is_over = self.talks.of_handle(handle).is_none()
             && self.socket(handle).is_none_or(|it| it.via.is_none());
         if is_over { Step::Over } else { step }
     }
@@ -192,7 +201,7 @@ impl Edge {
 
     /// A client that took too little may take more now.
     pub(super) fn on_pause_over(&mut self, handle: u64) {
-        let Some(&id) = self.asking.get(&handle) else {
+        let Some(id) = self.talks.of_handle(handle) else {
             return;
         };
         let queued = self.queued_for(handle);
@@ -218,8 +227,13 @@ impl Edge {
     }
 
     /// A message of the client for its origin.
-    pub(super) fn pass_message(&mut self, id: u64, handle: u64, is_text: bool, message: &[u8]) {
-        self.count_message(handle, Count::ServerSent, message.len());
+    pub(super) fn pass_message(&mut self, id: TalkId, handle: u64, is_text: bool, message: &[u8]) {
+        self.count_message(
+            handle,
+            Count::ServerMessagesSent,
+            Count::ServerSent,
+            message.len(),
+        );
         self.with_talk(id, |edge, talk| {
             let kind = if is_text { Kind::Text } else { Kind::Binary };
             let mut frames = Vec::new();
@@ -241,7 +255,7 @@ impl Edge {
     }
 
     /// A ping of the client for its origin, or the answer to the origin's.
-    pub(super) fn pass_control(&mut self, id: u64, handle: u64, is_ping: bool, payload: &[u8]) {
+    pub(super) fn pass_control(&mut self, id: TalkId, handle: u64, is_ping: bool, payload: &[u8]) {
         self.with_talk(id, |edge, talk| {
             let mut frames = Vec::new();
             if let Phase::Socket { client, .. } = &mut talk.phase {
@@ -268,7 +282,7 @@ impl Edge {
     }
 
     /// The client has closed: so is the connection to its origin.
-    pub(super) fn pass_close(&mut self, id: u64, code: u16, reason: &[u8]) {
+    pub(super) fn pass_close(&mut self, id: TalkId, code: u16, reason: &[u8]) {
         self.with_talk(id, |edge, talk| {
             let mut frames = Vec::new();
             if code != 1006

@@ -12,6 +12,7 @@ use crate::routes::Target;
 use crate::server::edge::Edge;
 use crate::upstream::Failure;
 use crate::upstream::forward::Forwarded;
+use crate::upstream::id::TalkId;
 use crate::upstream::response::Said;
 use crate::upstream::talk::{Purpose, Step, Talk};
 use crate::upstream::unopened::Unopened;
@@ -32,7 +33,7 @@ impl Edge {
             return Err(Unopened::Request(502, reason));
         }
         let forwarded = self.forwarded(talk, target)?;
-        talk.wire = 0;
+        talk.wire = None;
         talk.out.clear();
         talk.sent = 0;
         talk.file = None;
@@ -98,7 +99,7 @@ impl Edge {
     }
 
     /// The backend has answered, or not.
-    pub(super) fn on_zhttp_answer(&mut self, talk: u64, outcome: Result<Value, Unanswered>) {
+    pub(super) fn on_zhttp_answer(&mut self, talk: TalkId, outcome: Result<Value, Unanswered>) {
         self.with_talk(talk, |edge, talk| match outcome {
             // What nobody has heard may be asked of the next one.
             Err(it) if it.is_unheard && !talk.targets.is_empty() => {

@@ -7,6 +7,8 @@ use std::fs::File;
 use std::io::Read as _;
 
 use fermata_config::LogLevel;
+use fermata_edge_pushpin::zhttp;
+use fermata_edge_pushpin::zhttp::{Condition, Event, Exchange, Opening, WINDOW_BYTES};
 use fermata_grip::value::Value;
 use fermata_proto::ws::accept::accept_key;
 
@@ -21,12 +23,11 @@ use crate::timers::Timer;
 use crate::upstream::Failure;
 use crate::upstream::codec::Codec;
 use crate::upstream::forward::{Forwarded, HANDSHAKE_OWN};
+use crate::upstream::id::TalkId;
 use crate::upstream::reply::Phase;
 use crate::upstream::response::{Head, Said};
 use crate::upstream::talk::{Purpose, Step, StreamOf, Talk};
 use crate::upstream::unopened::Unopened;
-use crate::zhttp;
-use crate::zhttp::{Condition, Event, Exchange, Opening, WINDOW_BYTES};
 
 /// Piece of a body in a file that is read at once, and what is sent in a row before others get their turn.
 const FILE_PIECE_BYTES: usize = 64 * 1024;
@@ -58,7 +59,7 @@ impl Edge {
             )));
         }
         let forwarded = self.forwarded(talk, target)?;
-        talk.wire = 0;
+        talk.wire = None;
         talk.waits = None;
         talk.has_response = false;
         // What is sent there may have been heard.
@@ -337,7 +338,7 @@ impl Edge {
 
     /// Backends that took nothing may take something now.
     pub(super) fn on_streams_due(&mut self) {
-        let talks: Vec<u64> = self.services.sessions.values().copied().collect();
+        let talks: Vec<TalkId> = self.services.sessions.values().copied().collect();
         for talk in talks {
             self.with_talk(talk, |edge, talk| {
                 let step = edge.flush_stream(talk);
@@ -354,7 +355,7 @@ impl Edge {
         let reason = "the worker that has the ports of zhttp backends has ended";
         self.lose_questions(reason);
         let sessions = self.services.sessions.iter();
-        let begun: Vec<u64> = sessions
+        let begun: Vec<TalkId> = sessions
             .filter(|(number, _)| !self.services.is_asked(**number))
             .map(|(_, talk)| *talk)
             .collect();
@@ -374,7 +375,7 @@ impl Edge {
         if self.services.sessions.is_empty() {
             return;
         }
-        let talks: Vec<u64> = self.services.sessions.values().copied().collect();
+        let talks: Vec<TalkId> = self.services.sessions.values().copied().collect();
         for talk in talks {
             self.with_talk(talk, |edge, talk| {
                 let (Some(stream), Codec::Zhttp(exchange)) = (talk.stream, &mut talk.codec) else {

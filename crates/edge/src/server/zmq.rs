@@ -3,29 +3,21 @@
 //! They are wires of the one worker that publishes. A message that makes no sense is left out and logged; a peer that
 //! breaks the protocol loses its own connection.
 
-use std::os::fd::OwnedFd;
-
 use fermata_config::LogLevel;
 use fermata_engine::stats::Counter;
 use fermata_engine::{PublishFailure, WireEvent};
 use fermata_grip::command::{Command, Condition, Request};
 use fermata_grip::item::{Format, Item, MessageAction};
 use fermata_grip::value::Value;
-use fermata_grip::zmtp::{Event, Peer};
+use fermata_grip::zmtp::Event;
 use fermata_grip::{command, item, packet, zmtp};
 
 use crate::publish::commands::Query;
-use crate::publish::port::{OUT_BYTES_MAX, Port};
-use crate::publish::ports::{Connection, Uris};
+use crate::publish::port::Port;
+use crate::publish::ports::{Connection, Ports, Uris};
 use crate::publish::stream::BACKLOG_MS;
 use crate::server::edge::Edge;
 use crate::timers::Timer;
-
-/// Connections of all ports together.
-const PEERS_MAX: usize = 1_024;
-
-/// Bytes in front of the parts of one message.
-const HEADS_BYTES_MAX: usize = 64;
 
 /// Topics of one subscriber to figures.
 const TOPICS_MAX: usize = 1_024;
@@ -39,42 +31,26 @@ const TURN_BYTES_MAX: usize = 256 * 1024;
 /// Until the next turn of one that has more.
 const TURN_MS: u64 = 1;
 
-/// How long a peer has to say what it is.
-const HANDSHAKE_MS: u64 = 10_000;
-
-/// How soon connections are accepted again that could not be, and peers without handshake looked for.
-const ACCEPT_PAUSE_MS: u64 = 100;
-const PEERS_MS: u64 = 1_000;
-
-/// How long a peer has to be silent before it makes room for another.
-const SILENT_MS: u64 = 60_000;
-
 impl Edge {
-    /// Takes connections of publishers.
-    pub(super) fn listen_at(&mut self, port: Port, listener: OwnedFd) -> std::io::Result<()> {
-        let wire = self.worker.listen_wires(listener)?;
-        self.ports.listeners.insert(wire, port);
-        Ok(())
-    }
-
     /// Something happened at a port. False: it was not at one.
     pub(super) fn on_port(&mut self, event: WireEvent) -> bool {
         if let Some(&port) = self.ports.listeners.get(&event.wire) {
-            self.accept_peers(event.wire, port);
+            let (ports, worker) = (&mut self.ports, &mut self.worker);
+            ports.accept_peers(worker, &mut self.timers, event.wire, port);
             return true;
         }
         // Taken out while it is worked on, so that it can be answered while items go elsewhere.
         let Some(mut connection) = self.ports.peers.remove(&event.wire) else {
             return false;
         };
-        let stays = self.send_to(event.wire, &mut connection)
+        let stays = Ports::flush(&mut self.worker, event.wire, &mut connection)
             && (!(event.readable || event.hangup) || self.read_from(event.wire, &mut connection))
-            && self.send_to(event.wire, &mut connection);
+            && Ports::flush(&mut self.worker, event.wire, &mut connection);
         match stays {
             true => {
                 self.ports.peers.insert(event.wire, connection);
             }
-            false => self.end_peer(event.wire),
+            false => self.ports.end_peer(&mut self.worker, event.wire),
         }
         // What it has said may have been a reason to ask, and now it can be asked itself.
         self.flush_services();
@@ -84,31 +60,15 @@ impl Edge {
 
     /// Sends a message to one connection. False: it is not there, or takes nothing.
     pub(super) fn send_parts(&mut self, wire: u64, parts: &[&[u8]]) -> bool {
-        let Some(mut connection) = self.ports.peers.remove(&wire) else {
-            return false;
-        };
-        let bytes: usize = parts.iter().map(|part| part.len()).sum();
-        let has_room = connection.peer.is_open()
-            && connection.out.len() + bytes + HEADS_BYTES_MAX <= connection.port.out_bytes_max();
-        if has_room {
-            zmtp::message(&mut connection.out, parts);
-        }
-        match self.send_to(wire, &mut connection) {
-            true => {
-                self.ports.peers.insert(wire, connection);
-            }
-            false => {
-                self.end_peer(wire);
-                return false;
-            }
-        }
-        has_room
+        self.ports.send(&mut self.worker, wire, parts)
     }
 
-    /// Has a connection that is being opened speak as one of a port, when it stands.
-    pub(super) fn greet(&mut self, wire: u64, port: Port) {
-        let connection = self.new_peer(wire, port, true);
-        self.ports.peers.insert(wire, connection);
+    /// Connections of the ports have ended: publishers that were connected to, or the line to services.
+    pub(super) fn on_peers_ended(&mut self) {
+        for wire in std::mem::take(&mut self.ports.ended) {
+            self.on_publisher_gone(wire);
+            self.on_line_gone(wire);
+        }
     }
 
     /// Those who had more to say than fitted in their turn.
@@ -120,139 +80,6 @@ impl Edge {
                 ..WireEvent::default()
             });
         }
-    }
-
-    /// Those who have never said what they are lose their connections.
-    pub(super) fn on_peers_due(&mut self) {
-        let now_ms = self.worker.now_ms();
-        let peers = self.ports.peers.iter();
-        let strangers: Vec<(u64, u64)> = peers
-            .filter(|(_, it)| !it.is_ready)
-            .map(|(wire, it)| (*wire, it.heard_ms))
-            .collect();
-        let mut left = 0;
-        for (wire, since_ms) in strangers {
-            if now_ms < since_ms + HANDSHAKE_MS {
-                left += 1;
-                continue;
-            }
-            self.worker.count(Counter::EdgePublisherSilent, 1);
-            self.refuse_peer(wire, "it has not said within 10 s what it is");
-        }
-        if left > 0 {
-            self.timers.at(now_ms + PEERS_MS, Timer::Peers);
-        }
-    }
-
-    fn refuse_peer(&mut self, wire: u64, reason: &str) {
-        if let Some(connection) = self.ports.peers.remove(&wire) {
-            let port = connection.port.setting();
-            let line = format!("{port}: a publisher's connection is closed: {reason}");
-            self.worker.log_for_client(LogLevel::Warning, &line);
-        }
-        self.end_peer(wire);
-    }
-
-    /// A connection that is no longer among the peers is over.
-    fn end_peer(&mut self, wire: u64) {
-        self.ports.waiting.remove(&wire);
-        self.worker.close_wire(wire);
-        self.on_publisher_gone(wire);
-        self.on_line_gone(wire);
-    }
-
-    /// What a connection begins with. The kernel looks after it: a publisher whose machine is gone has said nothing, and
-    /// one that has nothing to publish says nothing either.
-    fn new_peer(&mut self, wire: u64, port: Port, is_ours: bool) -> Connection {
-        self.worker.keep_wire_alive(wire);
-        let now_ms = self.worker.now_ms();
-        self.timers.at(now_ms + PEERS_MS, Timer::Peers);
-        let mut out = Vec::new();
-        let peer = Peer::new(port.socket(), zmtp::Limits::default(), &mut out);
-        Connection {
-            port,
-            peer,
-            out,
-            topics: Vec::new(),
-            is_ready: false,
-            is_ours,
-            heard_ms: now_ms,
-        }
-    }
-
-    /// Makes room for one more peer: the one that was silent longest goes, if that was long. A publisher that has nothing to
-    /// say connects again when it has. Those who listen to figures say nothing by nature, and stay.
-    fn has_room_for_peer(&mut self, now_ms: u64) -> bool {
-        if self.ports.peers.len() < PEERS_MAX {
-            return true;
-        }
-        let peers = self.ports.peers.iter();
-        let publishers = peers
-            .filter(|(_, it)| !it.is_ours && matches!(it.port, Port::Pull | Port::Sub | Port::Rep));
-        let oldest = publishers.min_by_key(|(_, it)| it.heard_ms);
-        let Some((&wire, heard_ms)) = oldest.map(|(wire, it)| (wire, it.heard_ms)) else {
-            return false;
-        };
-        if now_ms < heard_ms + SILENT_MS {
-            return false;
-        }
-        self.worker.count(Counter::EdgePublishersMax, 1);
-        self.refuse_peer(wire, "others need the place, and it was silent longest");
-        true
-    }
-
-    fn accept_peers(&mut self, listener: u64, port: Port) {
-        loop {
-            let now_ms = self.worker.now_ms();
-            match self.worker.accept_wire(listener) {
-                Ok(Some((wire, _))) if !self.has_room_for_peer(now_ms) => {
-                    self.worker.close_wire(wire);
-                    self.worker.count(Counter::EdgePublishersMax, 1);
-                    let line = format!(
-                        "{} has {PEERS_MAX} publishers; one more is refused",
-                        port.setting()
-                    );
-                    self.worker.log_for_client(LogLevel::Warning, &line);
-                }
-                Ok(Some((wire, _))) => {
-                    let mut connection = self.new_peer(wire, port, false);
-                    match self.send_to(wire, &mut connection) {
-                        true => {
-                            self.ports.peers.insert(wire, connection);
-                        }
-                        false => self.worker.close_wire(wire),
-                    }
-                }
-                Ok(None) => return,
-                Err(error) => {
-                    let line = format!("{}: cannot accept: {error}", port.setting());
-                    self.worker.log_for_client(LogLevel::Warning, &line);
-                    self.worker.count(Counter::RefusedAccept, 1);
-                    // The kernel does not say again that somebody waits.
-                    self.ports.waiting.insert(listener);
-                    self.timers.at(now_ms + ACCEPT_PAUSE_MS, Timer::Ports);
-                    return;
-                }
-            }
-        }
-    }
-
-    /// Sends what waits. False: the connection is over.
-    fn send_to(&mut self, wire: u64, connection: &mut Connection) -> bool {
-        while !connection.out.is_empty() {
-            match self.worker.send_wire(wire, &connection.out) {
-                Ok(Some(len)) => {
-                    connection.out.drain(..len);
-                }
-                Ok(None) if connection.out.len() <= connection.port.out_bytes_max() => return true,
-                Ok(None) => {
-                    self.on_slow_peer(connection.port);
-                    return false;
-                }
-                Err(_) => return false,
-            }
-        }
-        true
     }
 
     /// Reads what there is, as far as its turn goes and the ring has room. False: the connection is over.
@@ -307,21 +134,12 @@ impl Edge {
                 break false;
             }
             if connection.out.len() > connection.port.out_bytes_max() {
-                self.on_slow_peer(connection.port);
+                Ports::on_slow_peer(&mut self.worker, connection.port);
                 break false;
             }
         };
         self.buffer = buffer;
         stays
-    }
-
-    fn on_slow_peer(&mut self, port: Port) {
-        self.worker.count(Counter::EdgePublisherSlow, 1);
-        let line = format!(
-            "{}: a connection is closed that does not take what it asked for",
-            port.setting()
-        );
-        self.worker.log_for_client(LogLevel::Warning, &line);
     }
 
     fn on_peer(&mut self, wire: u64, connection: &mut Connection, event: Event) {
@@ -375,34 +193,6 @@ impl Edge {
             }
             (_, Event::Ready(_) | Event::Subscribed(_) | Event::Unsubscribed(_)) => {}
         }
-    }
-
-    /// Sends figures to those who want such, and nobody waits for them. Returns for how many they were left out.
-    pub(super) fn send_to_subscribers(&mut self, payload: &[u8]) -> usize {
-        let wants = |it: &Connection| it.topics.iter().any(|topic| payload.starts_with(topic));
-        let peers = self.ports.peers.iter();
-        let wires: Vec<u64> = peers
-            .filter(|(_, it)| wants(it))
-            .map(|(wire, _)| *wire)
-            .collect();
-        let mut left_out = 0;
-        for wire in wires {
-            let Some(mut connection) = self.ports.peers.remove(&wire) else {
-                continue;
-            };
-            if connection.out.len() + payload.len() > OUT_BYTES_MAX / 2 {
-                left_out += 1;
-            } else {
-                zmtp::message(&mut connection.out, &[payload]);
-            }
-            match self.send_to(wire, &mut connection) {
-                true => {
-                    self.ports.peers.insert(wire, connection);
-                }
-                false => self.end_peer(wire),
-            }
-        }
-        left_out
     }
 
     fn take_item(&mut self, payload: &[u8], channel: Option<&[u8]>, port: Port) {

@@ -49,6 +49,19 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("proxy.prometheus_prefix", "[handler] has the same key"),
 ];
 
+/// Other names of keys: older ones, and those that Pushpin reads up to 1.40 in place of the ones that it documents.
+const ALIASES: &[(&str, &str)] = &[
+    ("handler.push_in_sub_spec", "handler.push_in_sub_specs"),
+    (
+        "handler.push_in_max_headers_size",
+        "handler.push_in_http_max_headers_size",
+    ),
+    (
+        "handler.push_in_max_body_size",
+        "handler.push_in_http_max_body_size",
+    ),
+];
+
 /// Reads a file into `settings`; `place` is its name. What has no effect here is returned.
 ///
 /// # Errors
@@ -86,12 +99,14 @@ pub fn read_pushpin(
             value.replace(name, text)
         });
         let place = format!("{place}, line {line}");
+        let alias = ALIASES.iter().find(|(alias, _)| alias == key);
+        let key = alias.map_or(key.as_str(), |(_, name)| name);
         let row = table().iter().find(|setting| {
             setting
                 .pushpin
                 .is_some_and(|(section, name, _)| key.split_once('.') == Some((section, name)))
         });
-        match (row, key.as_str()) {
+        match (row, key) {
             (Some(setting), _) => {
                 let (_, _, factor) = setting.pushpin.unwrap_or(("", "", 1));
                 let values = values(setting.name, setting.kind, factor, &value);
@@ -110,6 +125,9 @@ pub fn read_pushpin(
                     .map(|(_, reason)| *reason);
                 let fallback = match key {
                     key if key.ends_with("_bin") => "no other programs are started",
+                    key if key.ends_with("_spec") || key.ends_with("_specs") => {
+                        "sockets between processes do not exist here"
+                    }
                     key if key.ends_with("ipc_file_mode") => {
                         "sockets have the mode that the umask leaves"
                     }

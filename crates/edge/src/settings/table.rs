@@ -176,6 +176,8 @@ settings! {
     origin_response_timeout_ms: u64 = "60000", SOME, None, "Time that a backend has to take more of a request, and then to begin its response; otherwise the client gets 504.";
     origin_idle_timeout_ms: u64 = "1800000", SOME, None, "Time that a backend may pause within its response.";
     origin_streams_max: u64 = "100", Kind::Number(1, 1_000), None, "Requests at a time on one connection to a target with http2, if the target allows as many; further ones get another connection.";
+    origin_ping_interval_ms: u64 = "30000", ANY, None, "Silence of a connection to a target with http2, while requests wait on it, after which it is sent a PING; each answered one makes the time until the next four times as long, up to ten minutes; 0: none is sent.";
+    origin_ping_timeout_ms: u64 = "30000", SOME, None, "Time that the target has to send anything after that; then the connection is closed, and its requests go to another or end with 502.";
     origin_out_after: u64 = "3", Kind::Number(0, 1_000), None, "Requests that have to fail within origin_out_within_ms until a target of several is asked only when no other is left; 0: never.";
     origin_out_within_ms: u64 = "10000", SOME, None, "The time for that.";
     origin_out_for_ms: u64 = "10000", SOME, None, "How long it stays so until one request tries it.";
@@ -224,7 +226,7 @@ settings! {
     prometheus_prefix: String = "", Kind::Text, Some(("handler", "prometheus_prefix", 1)), "In front of its names.";
     message_rate: u64 = "0", ANY, Some(("handler", "message_rate", 1)), "Deliveries a second, all routes together and in turns; 0: as fast as clients take them.";
     message_hwm: u64 = "25000", SOME, Some(("handler", "message_hwm", 1)), "Deliveries of a route that may wait for message_rate; more are dropped, counted and told.";
-    message_block_bytes: u64 = "0", ANY, Some(("handler", "message_block_size", 1)), "Bytes that count as one delivery; 0: every delivery counts one.";
+    message_block_bytes: u64 = "0", ANY, Some(("handler", "message_block_size", 1)), "Bytes that count as one delivery, and as a block in reports; 0: every delivery counts one, and reports have no blocks.";
     event_bytes_max: usize = "4194304", Kind::Number(65_536, 16 << 20), None, "Bytes of a published item, and of what may wait for one client; a larger item is refused.";
     history_bytes_max: usize = "33554432", Kind::Number(1 << 20, 8 << 30), None, "Bytes of the newest items, in memory that all workers share; it has to hold four of event_bytes_max at least.";
     channel_log_bytes_max: usize = "8388608", Kind::Number(65_536, 1 << 30), None, "Bytes of a channel's items that a worker keeps for clients that have not taken them; a client further behind is disconnected, or asks its backend.";

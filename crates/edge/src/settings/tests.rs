@@ -1,3 +1,4 @@
+use fermata_testkit::sentences;
 use proptest::prelude::*;
 
 use super::*;
@@ -70,6 +71,56 @@ fn what_has_no_counterpart_is_noticed() {
         assert!(notice.contains(part), "{notice}");
     }
     assert_eq!(notices.len(), 3);
+}
+
+/// The page about Pushpin's options says of each key which setting it is, and it is that one.
+#[test]
+fn keys_are_the_settings_that_their_page_names() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/pushpin-options.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    let (_, keys) = page.split_once("## Keys of pushpin.conf").expect("keys");
+    let (keys, _) = keys.split_once("\n## ").expect("more behind them");
+    let quoted = |cell: &str| -> Vec<String> {
+        let parts = cell.split('`').skip(1).step_by(2);
+        parts.map(str::to_owned).collect()
+    };
+    const VALUES: [&str; 5] = ["300", "3", "true", "false", "json"];
+    let unchanged = pushpin("").expect("an empty file").0;
+    let mut named = Vec::new();
+    for row in keys.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').collect();
+        for key in quoted(cells[0]) {
+            let (section, name) = key.split_once('.').expect("SECTION.KEY");
+            // Values of every kind; of those that fit, one is not the default.
+            let read = |value: &&str| {
+                let mut settings = Settings::default();
+                let text = format!("[{section}]\n{name}={value}\n");
+                let notices = read_pushpin(&mut settings, "pushpin.conf", &text).ok()?;
+                Some((settings, notices.len()))
+            };
+            let mut results = VALUES.iter().filter_map(read).peekable();
+            let has_notice = results.peek().expect(&key).1 == 1;
+            assert_eq!(has_notice, cells[1].trim() == "none", "{row}");
+            if has_notice || cells[1].contains("read for") {
+                continue;
+            }
+            let setting = quoted(cells[1]).swap_remove(0);
+            let default = find(&setting).expect(row);
+            let default = default.kind.split(default.default);
+            let is_that = results.any(|(mut settings, _)| {
+                let is_changed = settings != unchanged;
+                let set = settings.set("", &setting, &default);
+                is_changed && set.is_ok() && settings == unchanged
+            });
+            assert!(is_that, "{key} is not {setting}");
+            named.push(setting);
+        }
+    }
+    // And none is left out.
+    for setting in table() {
+        let is_named = named.iter().any(|name| name == setting.name);
+        assert!(is_named || setting.pushpin.is_none(), "{}", setting.name);
+    }
 }
 
 #[test]
@@ -157,34 +208,6 @@ proptest! {
     }
 }
 
-/// The texts of a source file that are sentences, up to its tests, without what is put into them.
-fn sentences(source: &str) -> Vec<String> {
-    let source = source.split("#[cfg(test)]").next().unwrap_or_default();
-    let (mut rest, mut found) = (source.chars().peekable(), Vec::new());
-    let (mut before, mut text) = (' ', None::<String>);
-    while let Some(character) = rest.next() {
-        match (&mut text, character) {
-            (Some(_), '\\') => {
-                rest.next();
-            }
-            (Some(_), '"') => found.extend(text.take()),
-            (Some(_), '{') => {
-                while rest.next_if(|&it| it != '}' && it != '"').is_some() {}
-                rest.next_if_eq(&'}');
-            }
-            (Some(text), character) => text.push(character),
-            (None, '/') if before == '/' => while rest.next_if(|&it| it != '\n').is_some() {},
-            // A quotation mark as a character.
-            (None, '"') if before == '\'' => {}
-            (None, '"') => text = Some(String::new()),
-            (None, _) => {}
-        }
-        before = character;
-    }
-    found.retain(|text| text.contains(' '));
-    found
-}
-
 #[test]
 fn messages_name_settings_that_exist() {
     // Words of routes, of the page that SockJS has for iframes, and of environments.
@@ -199,9 +222,6 @@ fn messages_name_settings_that_exist() {
         "bootstrap_iframe",
         "GRIP_URL",
     ];
-    let sample = r#"fn a() { '"' } // "no b_c" {
-        format!("raise x_max \"{d_e}\" "), "one_word" #[cfg(test)] "f g_h""#;
-    assert_eq!(sentences(sample), ["raise x_max  "]);
     let is_name =
         |word: &&str| word.trim_matches('_').contains('_') && !word.starts_with("FERMATA_");
     let mut folders = vec![std::path::PathBuf::from(concat!(
@@ -239,6 +259,77 @@ fn messages_name_settings_that_exist() {
 /// Names of the engine's settings that its messages have and that are none of the edge's: where, and why the edge does not
 /// say them.
 const SAID_TO_OTHERS: &[(&str, &str, &str)] = &[
+    (
+        "edge/server/start.rs",
+        "tls_certificate",
+        "the edge tells the engine",
+    ),
+    (
+        "edge/server/start.rs",
+        "tls_key",
+        "the edge tells the engine",
+    ),
+    (
+        "edge/server/start.rs",
+        "metrics_listen",
+        "the edge tells the engine, and says prometheus",
+    ),
+    (
+        "edge/server/start.rs",
+        "queue_bytes_max",
+        "the edge tells the engine",
+    ),
+    (
+        "edge/server/start.rs",
+        "gather_ms_max",
+        "the edge tells the engine",
+    ),
+    (
+        "engine/admin/stats/table.rs",
+        "connections_per_address_max",
+        "a label; it is 0 in the edge",
+    ),
+    (
+        "engine/admin/stats/table.rs",
+        "members_max",
+        "a label; the edge has no members",
+    ),
+    (
+        "engine/admin/stats/table.rs",
+        "members_per_channel_max",
+        "a label; the edge has no members",
+    ),
+    (
+        "engine/admin/stats/table.rs",
+        "members_per_address_max",
+        "a label; the edge has no members",
+    ),
+    (
+        "engine/net/accept.rs",
+        "connections_per_address_max",
+        "it is 0 in the edge",
+    ),
+    ("hub/layout.rs", "members_max", "the edge has no members"),
+    (
+        "tls/server.rs",
+        "tls_certificate",
+        "the edge has the engine say tls_certificates",
+    ),
+    (
+        "tls/server.rs",
+        "tls_key",
+        "the edge has the engine say tls_certificates",
+    ),
+    (
+        "tls/server.rs",
+        "tls_version_min",
+        "the edge takes the default",
+    ),
+    (
+        "tls/server.rs",
+        "tls_client_ca",
+        "the edge asks clients for no certificates",
+    ),
     (
         "engine/admin/blocking.rs",
         "blocking_call_ms",
@@ -405,7 +496,8 @@ fn messages_name_only_settings_that_exist() {
             let place = format!("{name}/{}", place.display());
             for literal in literals(&text) {
                 let is_part = |it: char| !it.is_ascii_alphanumeric() && it != '_';
-                let words = literal.split(is_part).filter(|word| *word != literal);
+                // Also a name alone, which may become a part of a message when that is made.
+                let words = literal.split(is_part);
                 for word in words.filter(|word| word.contains('_')) {
                     if !of_engine.contains(&word) || is_ours(word) {
                         continue;

@@ -1,9 +1,10 @@
 //! What is spoken on a connection to an origin.
 
+use fermata_edge_pushpin::zhttp;
 use fermata_proto::chunk;
 use fermata_proto::response_reader::ResponseReader;
 
-use crate::{fastcgi, zhttp};
+use crate::fastcgi;
 
 /// What is spoken on the connection.
 pub(crate) enum Codec {

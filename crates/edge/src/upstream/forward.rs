@@ -8,7 +8,7 @@ use fermata_grip::spelling::{Folded, same};
 use fermata_proto::chunk;
 use fermata_proto::response::{valid_name, valid_value};
 
-use crate::client::request::{Body, ClientRequest};
+use crate::client::request::{Body, ClientRequest, headers_bytes};
 use crate::fastcgi;
 use crate::fastcgi::{HttpRequest, Script, VariablesError};
 use crate::routes::{Origin, Rule, Target};
@@ -239,6 +239,12 @@ impl Forwarded {
         }
     }
 
+    /// Bytes of the words of its head, with this method.
+    pub fn words_bytes(&self, method: &[u8]) -> u64 {
+        let host = "Host".len() + self.host.len();
+        (method.len() + self.target.len() + host) as u64 + headers_bytes(&self.headers)
+    }
+
     /// Appends it as HTTP/1.1, with its body where that is in memory.
     pub fn write_http(&self, request: &ClientRequest, out: &mut Vec<u8>) {
         out.extend_from_slice(&request.method);
@@ -438,7 +444,9 @@ fn originals(request: &ClientRequest, hop: &Hop<'_>, headers: &mut Vec<(Vec<u8>,
     for (name, value) in &request.headers {
         let folded = Folded::new(name);
         let needs_mark = hop.rewriting.need_mark.iter().any(|it| same(it, name));
-        if folded.starts_with(ORIGINAL) || is_removed(&folded) || needs_mark {
+        // Of the names of hosts one is written anew, and what it was is told by this one.
+        let stays = !is_removed(&folded) || folded.is("host");
+        if folded.starts_with(ORIGINAL) || !stays || needs_mark {
             continue;
         }
         let marked = [ORIGINAL.as_bytes(), name].concat();

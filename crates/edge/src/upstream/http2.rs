@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use fermata_proto::http2::{Connection, ErrorCode, Event, Limits, Message, Origin, Rate, StreamId};
 use fermata_proto::response::{reserved_name, valid_name, valid_value};
 
+use crate::upstream::id::TalkId;
 use crate::upstream::place::Place;
 use crate::upstream::response::{Head, Said, cleaned, length_of};
 
@@ -35,6 +36,35 @@ const HTTP1_PLACES_MAX: usize = 1_024;
 /// How long a connection without requests is kept. Below what backends allow, so that they seldom close one as it is used.
 const IDLE_MS: u64 = 55_000;
 
+/// What a PING to a target holds.
+const PING: [u8; 8] = *b"fm-alive";
+
+/// The longest time between two PING. Servers of gRPC end connections with more than two within five minutes of silence.
+const PING_INTERVAL_MS_MAX: u64 = 600_000;
+
+/// Each answered PING makes the time until the next so many times as long.
+const PING_INTERVAL_GROWTH: u64 = 4;
+
+/// When a connection that says nothing is looked at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PingTimes {
+    /// Silence after which a PING is sent; 0: none is.
+    pub interval_ms: u64,
+    /// What the target has for its answer.
+    pub timeout_ms: u64,
+}
+
+/// What became of a connection that was looked at.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Looked {
+    /// It has frames to send.
+    Asked,
+    /// It has failed.
+    Failed(String),
+    /// Nobody has used it for long.
+    Unused,
+}
+
 /// A connection that carries requests.
 pub(crate) struct Carrier {
     pub place: Place,
@@ -43,7 +73,7 @@ pub(crate) struct Carrier {
     pub out: Vec<u8>,
     pub sent: usize,
     /// The conversation of each stream.
-    pub talks: HashMap<StreamId, u64>,
+    pub talks: HashMap<StreamId, TalkId>,
     /// Nobody but who has opened it uses it: a check.
     pub is_private: bool,
     /// Requests ran out of time on it while it said nothing.
@@ -54,8 +84,14 @@ pub(crate) struct Carrier {
     pub streams_max: usize,
     /// When the target has said something.
     pub heard_ms: u64,
+    /// When a PING was sent whose answer, or anything else, has not come.
+    pinged_ms: Option<u64>,
+    /// Silence after which the next PING is due.
+    ping_interval_ms: u64,
     /// Since when it has no requests.
     pub idle_since_ms: u64,
+    /// When the first of those that it has came.
+    pub idle_until_ms: u64,
 }
 
 /// Where a conversation's request is.
@@ -72,7 +108,7 @@ pub(crate) struct OnCarrier {
 
 /// What a target has said to one conversation.
 pub(crate) struct Told {
-    pub talk: u64,
+    pub talk: TalkId,
     pub stream: StreamId,
     pub said: Vec<Said>,
     pub lost: Option<Lost>,
@@ -95,10 +131,11 @@ pub(crate) enum Lost {
 pub(crate) struct Carriers {
     pub limits: Limits,
     streams_max: usize,
+    pings: PingTimes,
     by_wire: HashMap<u64, Box<Carrier>>,
     by_place: HashMap<Place, Vec<u64>>,
     /// The conversation that opens a connection others wait for.
-    opening: HashMap<Place, u64>,
+    opening: HashMap<Place, TalkId>,
     /// Targets that speak HTTP/1, and until when that is believed.
     http1: HashMap<Place, u64>,
     /// Places whose waiting conversations go on.
@@ -109,7 +146,7 @@ pub(crate) struct Carriers {
 }
 
 impl Carriers {
-    pub fn new(streams_max: u64) -> Self {
+    pub fn new(streams_max: u64, pings: PingTimes) -> Self {
         let connection_window_bytes =
             streams_max * STREAM_WINDOWS_OF_CONNECTION * u64::from(STREAM_WINDOW_BYTES);
         Self {
@@ -134,6 +171,7 @@ impl Carriers {
                 ..Limits::default()
             },
             streams_max: usize::try_from(streams_max).unwrap_or(usize::MAX),
+            pings,
             by_wire: HashMap::new(),
             by_place: HashMap::new(),
             opening: HashMap::new(),
@@ -173,7 +211,10 @@ impl Carriers {
             has_served: false,
             streams_max: self.streams_max,
             heard_ms: now_ms,
+            pinged_ms: None,
+            ping_interval_ms: self.pings.interval_ms,
             idle_since_ms: now_ms,
+            idle_until_ms: now_ms,
         };
         self.by_wire.insert(wire, Box::new(carrier));
         self.by_place.entry(place).or_default().push(wire);
@@ -199,18 +240,18 @@ impl Carriers {
     }
 
     /// Whether another conversation opens a connection to this place.
-    pub fn is_opening(&self, place: &Place, talk: u64) -> bool {
+    pub fn is_opening(&self, place: &Place, talk: TalkId) -> bool {
         self.opening
             .get(place)
             .is_some_and(|&opener| opener != talk)
     }
 
-    pub fn begin_opening(&mut self, place: Place, talk: u64) {
+    pub fn begin_opening(&mut self, place: Place, talk: TalkId) {
         self.opening.insert(place, talk);
     }
 
     /// The connection stands, or there will be none: who waits for it goes on.
-    pub fn end_opening(&mut self, place: Place, talk: u64) {
+    pub fn end_opening(&mut self, place: Place, talk: TalkId) {
         if self.opening.get(&place) == Some(&talk) {
             self.opening.remove(&place);
             self.settled.push(place);
@@ -268,6 +309,7 @@ impl Carriers {
             return (told, Ok(()));
         };
         carrier.heard_ms = now_ms;
+        carrier.pinged_ms = None;
         let mut at = 0;
         while at < bytes.len() {
             let (message, out) = (&mut self.message, &mut carrier.out);
@@ -282,28 +324,54 @@ impl Carriers {
             let Some(event) = step.event else {
                 continue;
             };
+            if !matches!(event, Event::Pong(_)) {
+                carrier.ping_interval_ms = self.pings.interval_ms;
+            }
             note(event, &carrier.talks, message, &mut told);
         }
         (told, Ok(()))
     }
 
-    /// Connections that have failed, and those that nobody has used for long.
-    pub fn tick(&mut self, now_ms: u64) -> Vec<(u64, Option<String>)> {
-        let mut over = Vec::new();
+    /// Connections that have failed, those that nobody has used for long, and those that were asked for a sign of life.
+    pub fn tick(&mut self, now_ms: u64) -> Vec<(u64, Looked)> {
+        let mut looked = Vec::new();
         for (&wire, carrier) in &mut self.by_wire {
-            let (machine, out) = (&mut carrier.machine, &mut carrier.out);
-            if let Err(violation) = machine.tick(now_ms, &self.limits, out) {
-                over.push((wire, Some(violation.to_string())));
+            if let Err(violation) = carrier.machine.tick(now_ms, &self.limits, &mut carrier.out) {
+                looked.push((wire, Looked::Failed(violation.to_string())));
             } else if carrier.talks.is_empty() && now_ms >= carrier.idle_since_ms + IDLE_MS {
-                machine.abort(ErrorCode::NO_ERROR, out);
-                over.push((wire, None));
+                carrier.machine.abort(ErrorCode::NO_ERROR, &mut carrier.out);
+                looked.push((wire, Looked::Unused));
+            } else if let Some(outcome) = carrier.ping(now_ms, self.pings) {
+                looked.push((wire, outcome));
             }
         }
-        over
+        looked
     }
 }
 
 impl Carrier {
+    /// Asks a target that has been silent for long whether it is there, and says when it is not.
+    fn ping(&mut self, now_ms: u64, times: PingTimes) -> Option<Looked> {
+        if let Some(pinged_ms) = self.pinged_ms {
+            let is_late = now_ms >= pinged_ms + times.timeout_ms;
+            return is_late.then(|| {
+                let waited_ms = times.timeout_ms;
+                Looked::Failed(format!("no answer to a PING within {waited_ms} ms"))
+            });
+        }
+        // Time without requests is not silence: the target has nothing to say then.
+        let since_ms = self.heard_ms.max(self.idle_until_ms);
+        let is_due = times.interval_ms > 0 && now_ms >= since_ms + self.ping_interval_ms;
+        if !is_due || self.talks.is_empty() {
+            return None;
+        }
+        self.machine.ping(PING, &mut self.out);
+        self.pinged_ms = Some(now_ms);
+        let longest_ms = PING_INTERVAL_MS_MAX.max(times.interval_ms);
+        self.ping_interval_ms = (self.ping_interval_ms * PING_INTERVAL_GROWTH).min(longest_ms);
+        Some(Looked::Asked)
+    }
+
     fn has_room(&self) -> bool {
         !self.is_private
             && !self.is_stale
@@ -324,7 +392,12 @@ impl Carrier {
 }
 
 /// Adds what an event says to what its conversation is told.
-fn note(event: Event<'_>, talks: &HashMap<StreamId, u64>, message: &Message, told: &mut Vec<Told>) {
+fn note(
+    event: Event<'_>,
+    talks: &HashMap<StreamId, TalkId>,
+    message: &Message,
+    told: &mut Vec<Told>,
+) {
     let end = Said::End { is_reusable: true };
     match event {
         Event::Response {
@@ -398,7 +471,7 @@ fn note(event: Event<'_>, talks: &HashMap<StreamId, u64>, message: &Message, tol
 /// What the conversation of a stream is told. `None`: it has left.
 fn told_to<'a>(
     stream: StreamId,
-    talks: &HashMap<StreamId, u64>,
+    talks: &HashMap<StreamId, TalkId>,
     told: &'a mut Vec<Told>,
 ) -> Option<&'a mut Told> {
     let at = match told.iter().rposition(|it| it.stream == stream) {
@@ -429,7 +502,11 @@ mod tests {
 
     use super::*;
 
-    fn told(event: Event<'_>, talks: &HashMap<StreamId, u64>, told: &mut Vec<Told>) {
+    fn id(number: u64) -> TalkId {
+        TalkId::of(number)
+    }
+
+    fn told(event: Event<'_>, talks: &HashMap<StreamId, TalkId>, told: &mut Vec<Told>) {
         note(event, talks, &Message::new(), told);
     }
 
@@ -451,10 +528,87 @@ mod tests {
         })
     }
 
+    fn carriers() -> Carriers {
+        let pings = PingTimes {
+            interval_ms: 1_000,
+            timeout_ms: 500,
+        };
+        let mut carriers = Carriers::new(10, pings);
+        carriers.add(1, Place::any(), false, 0);
+        carriers
+    }
+
+    /// What a server says: its SETTINGS, or an answer to our PING.
+    fn frame_of_server(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
+        let len = payload.len() as u8;
+        [&[0, 0, len, kind, flags, 0, 0, 0, 0][..], payload].concat()
+    }
+
+    #[test]
+    fn a_silent_connection_with_requests_is_asked_whether_it_is_there() {
+        let [stream, _] = streams();
+        let mut carriers = carriers();
+        let hello = [frame_of_server(4, 0, b""), frame_of_server(4, 1, b"")].concat();
+        carriers.read(1, &hello, 0).1.expect("SETTINGS");
+        // Without requests nothing is owed.
+        assert_eq!(carriers.tick(5_000), []);
+        let enter = |carriers: &mut Carriers, now_ms| {
+            let carrier = carriers.by_wire.get_mut(&1).expect("there");
+            carrier.talks.insert(stream, id(7));
+            carrier.idle_until_ms = now_ms;
+            carrier.out.clear();
+        };
+        enter(&mut carriers, 5_000);
+        assert_eq!(carriers.tick(5_999), []);
+        assert_eq!(carriers.tick(6_000), [(1, Looked::Asked)]);
+        let sent = carriers.by_wire[&1].out.clone();
+        assert_eq!(sent, frame_of_server(6, 0, &PING));
+        assert_eq!(carriers.tick(6_400), []);
+        // Answered: the next one is due four times as late.
+        let pong = frame_of_server(6, 1, &PING);
+        carriers.read(1, &pong, 6_450).1.expect("PING");
+        assert_eq!(carriers.tick(10_449), []);
+        assert_eq!(carriers.tick(10_450), [(1, Looked::Asked)]);
+        carriers.read(1, &pong, 10_451).1.expect("PING");
+        // Whatever else comes makes the time what it was.
+        carriers
+            .read(1, &frame_of_server(4, 0, b""), 11_000)
+            .1
+            .expect("SETTINGS");
+        assert_eq!(carriers.tick(12_000), [(1, Looked::Asked)]);
+        assert_eq!(carriers.tick(12_499), []);
+        let [(1, Looked::Failed(reason))] = &carriers.tick(12_500)[..] else {
+            panic!("it is not there");
+        };
+        assert_eq!(reason, "no answer to a PING within 500 ms");
+    }
+
+    #[test]
+    fn the_time_between_pings_is_bounded_and_there_may_be_none() {
+        let [stream, _] = streams();
+        let mut carriers = carriers();
+        let carrier = carriers.by_wire.get_mut(&1).expect("there");
+        carrier.talks.insert(stream, id(7));
+        let times = carriers.pings;
+        let carrier = carriers.by_wire.get_mut(&1).expect("there");
+        for _ in 0..20 {
+            let due_ms = carrier.heard_ms + carrier.ping_interval_ms;
+            assert_eq!(carrier.ping(due_ms, times), Some(Looked::Asked));
+            carrier.heard_ms = due_ms;
+            carrier.pinged_ms = None;
+        }
+        assert_eq!(carrier.ping_interval_ms, PING_INTERVAL_MS_MAX);
+        let never = PingTimes {
+            interval_ms: 0,
+            ..times
+        };
+        assert_eq!(carrier.ping(u64::MAX / 2, never), None);
+    }
+
     #[test]
     fn what_comes_at_once_is_told_at_once() {
         let [one, other] = streams();
-        let talks = HashMap::from([(one, 7), (other, 8)]);
+        let talks = HashMap::from([(one, id(7)), (other, id(8))]);
         let mut all = Vec::new();
         for (stream, data, end) in [
             (one, &b"a"[..], false),
@@ -464,7 +618,10 @@ mod tests {
         ] {
             told(Event::Data { stream, data, end }, &talks, &mut all);
         }
-        assert_eq!(all.iter().map(|it| it.talk).collect::<Vec<_>>(), [7, 8]);
+        assert_eq!(
+            all.iter().map(|it| it.talk).collect::<Vec<_>>(),
+            [id(7), id(8)]
+        );
         let [Said::Body(body), Said::End { .. }] = &all[0].said[..] else {
             panic!("one piece and its end: {:?}", all[0].said);
         };
@@ -474,7 +631,7 @@ mod tests {
     #[test]
     fn what_was_not_looked_at_is_told_from_what_was() {
         let [one, other] = streams();
-        let talks = HashMap::from([(one, 7), (other, 8)]);
+        let talks = HashMap::from([(one, id(7)), (other, id(8))]);
         let lost = |event| {
             let mut all = Vec::new();
             told(event, &talks, &mut all);
@@ -483,7 +640,10 @@ mod tests {
         };
         let code = ErrorCode::NO_ERROR;
         let last = one.number();
-        assert_eq!(lost(Event::GoAway { last, code }), [(8, Some(Lost::Left))]);
+        assert_eq!(
+            lost(Event::GoAway { last, code }),
+            [(id(8), Some(Lost::Left))]
+        );
         let reset = |code, origin| Event::Reset {
             stream: one,
             code,
@@ -499,7 +659,7 @@ mod tests {
                 Lost::Violation(Violation::ContentLength),
             ),
         ] {
-            assert_eq!(lost(event), [(7, Some(expected))]);
+            assert_eq!(lost(event), [(id(7), Some(expected))]);
         }
     }
 }

@@ -1,11 +1,14 @@
 //! Backends: keeping connections, when a request may be sent again, which target gets it, and how targets fare.
 
 pub(crate) mod authority;
+pub(crate) mod choice;
 pub(crate) mod codec;
+pub(crate) mod connections;
 pub(crate) mod folders;
 pub(crate) mod forward;
 pub(crate) mod handshake;
 pub(crate) mod http2;
+pub(crate) mod id;
 pub(crate) mod internal;
 pub(crate) mod link_body;
 pub(crate) mod place;
@@ -16,6 +19,7 @@ pub(crate) mod room;
 pub(crate) mod route_keys;
 pub(crate) mod signatures;
 pub(crate) mod talk;
+pub(crate) mod talks;
 pub(crate) mod targets;
 pub(crate) mod test_origin;
 pub(crate) mod unopened;

@@ -16,6 +16,17 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// One like any other.
+    #[cfg(test)]
+    pub(crate) fn any() -> Self {
+        Self {
+            generation: 0,
+            rule: 0,
+            target: 0,
+            name: None,
+        }
+    }
+
     /// Where a connection for this request may serve again.
     pub(crate) fn of(source: &Source) -> Self {
         let target = source.target();

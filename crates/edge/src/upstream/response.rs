@@ -2,7 +2,11 @@
 
 use fermata_proto::response_reader::Event;
 
+use crate::client::request::headers_bytes;
 use crate::fastcgi;
+
+/// Digits of a status.
+const STATUS_BYTES: u64 = 3;
 
 /// A response without its body.
 #[derive(Clone, Debug, Default)]
@@ -13,6 +17,17 @@ pub(crate) struct Head {
     pub headers: Vec<(Vec<u8>, Vec<u8>)>,
     /// What it says of its body.
     pub length: Option<u64>,
+}
+
+impl Head {
+    /// Bytes of its words: what is between them, and the version, is not counted.
+    pub fn words_bytes(&self) -> u64 {
+        let length = self.length.map_or(0, |length| {
+            let digits = length.checked_ilog10().unwrap_or_default() + 1;
+            "Content-Length".len() as u64 + u64::from(digits)
+        });
+        STATUS_BYTES + self.reason.len() as u64 + length + headers_bytes(&self.headers)
+    }
 }
 
 /// What an origin says.

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use crate::routes::Origin;
+use crate::upstream::id::TalkId;
 use crate::upstream::talk::{Talk, Wait};
 
 /// Conversations that may wait for one socket.
@@ -10,16 +11,16 @@ pub(crate) const WAITING_MAX: usize = 4_096;
 
 /// Who waits, by the socket's path. Conversations that have ended meanwhile are passed over when it is their turn.
 #[derive(Debug, Default)]
-pub(crate) struct Rooms(pub(crate) HashMap<String, VecDeque<u64>>);
+pub(crate) struct Rooms(pub(crate) HashMap<String, VecDeque<TalkId>>);
 
 impl Rooms {
     /// Whether a conversation may try: nobody waits, or it is the first.
-    pub(crate) fn may_try(&self, path: &str, id: u64) -> bool {
+    pub(crate) fn may_try(&self, path: &str, id: TalkId) -> bool {
         self.first(path).is_none_or(|first| first == id)
     }
 
     /// A conversation waits, where it was if it was the first; false: too many do.
-    pub(crate) fn wait(&mut self, path: &str, id: u64) -> bool {
+    pub(crate) fn wait(&mut self, path: &str, id: TalkId) -> bool {
         let queue = self.0.entry(path.to_owned()).or_default();
         if queue.front() == Some(&id) {
             return true;
@@ -32,7 +33,7 @@ impl Rooms {
     }
 
     /// The first waits no longer, if it is this one.
-    pub(crate) fn leave(&mut self, path: &str, id: u64) {
+    pub(crate) fn leave(&mut self, path: &str, id: TalkId) {
         let Some(queue) = self.0.get_mut(path) else {
             return;
         };
@@ -44,7 +45,7 @@ impl Rooms {
         }
     }
 
-    pub(crate) fn first(&self, path: &str) -> Option<u64> {
+    pub(crate) fn first(&self, path: &str) -> Option<TalkId> {
         self.0.get(path)?.front().copied()
     }
 }
@@ -65,26 +66,30 @@ impl Talk {
 mod tests {
     use super::*;
 
+    fn id(number: u64) -> TalkId {
+        TalkId::of(number)
+    }
+
     #[test]
     fn the_first_that_came_is_the_first_that_tries() {
         let mut rooms = Rooms::default();
-        assert!(rooms.may_try("a", 1) && rooms.wait("a", 1));
-        assert!(!rooms.may_try("a", 2) && rooms.wait("a", 2));
-        assert!(rooms.may_try("b", 2));
+        assert!(rooms.may_try("a", id(1)) && rooms.wait("a", id(1)));
+        assert!(!rooms.may_try("a", id(2)) && rooms.wait("a", id(2)));
+        assert!(rooms.may_try("b", id(2)));
         // It was tried in vain.
-        assert!(rooms.may_try("a", 1) && rooms.wait("a", 1));
-        assert_eq!(rooms.first("a"), Some(1));
-        rooms.leave("a", 2);
-        rooms.leave("a", 1);
-        assert!(rooms.may_try("a", 2) && !rooms.may_try("a", 3));
-        rooms.leave("a", 2);
+        assert!(rooms.may_try("a", id(1)) && rooms.wait("a", id(1)));
+        assert_eq!(rooms.first("a"), Some(id(1)));
+        rooms.leave("a", id(2));
+        rooms.leave("a", id(1));
+        assert!(rooms.may_try("a", id(2)) && !rooms.may_try("a", id(3)));
+        rooms.leave("a", id(2));
         assert!(rooms.0.is_empty());
     }
 
     #[test]
     fn who_waits_is_bounded() {
         let mut rooms = Rooms::default();
-        assert!((0..WAITING_MAX as u64).all(|id| rooms.wait("a", id)));
-        assert!(!rooms.wait("a", u64::MAX) && rooms.wait("a", 0));
+        assert!((0..WAITING_MAX as u64).all(|it| rooms.wait("a", id(it))));
+        assert!(!rooms.wait("a", id(u64::MAX)) && rooms.wait("a", id(0)));
     }
 }

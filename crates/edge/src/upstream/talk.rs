@@ -11,9 +11,11 @@ use crate::client::body::Arriving;
 use crate::client::journal::Noted;
 use crate::client::over_http::OverHttp;
 use crate::client::source::{Owner, Source};
+use crate::routes::Target;
 use crate::upstream::Asked;
 use crate::upstream::codec::Codec;
 use crate::upstream::http2::OnCarrier;
+use crate::upstream::id::TalkId;
 use crate::upstream::place::Place;
 use crate::upstream::reply::Phase;
 use crate::upstream::unopened::Unopened;
@@ -32,7 +34,7 @@ pub(crate) enum Purpose {
 
 /// A request to an origin, and its response.
 pub(crate) struct Talk {
-    pub(crate) id: u64,
+    id: TalkId,
     pub owner: Owner,
     pub purpose: Purpose,
     /// The client's socket waits for its origin to take more.
@@ -40,8 +42,8 @@ pub(crate) struct Talk {
     pub source: Source,
     pub last_ids: Vec<(Vec<u8>, Vec<u8>)>,
     pub phase: Phase,
-    /// Its connection; 0: none.
-    pub wire: u64,
+    /// Its connection, if it has one of its own.
+    pub wire: Option<u64>,
     /// What it asks a service instead.
     pub question: Option<u64>,
     /// Its stream of a connection that carries others' requests, too.
@@ -114,9 +116,9 @@ pub(crate) type ShareKey = Vec<u8>;
 pub(crate) struct Sharing {
     pub is_on: bool,
     /// The conversation that asks, by what it asks for.
-    pub asked: HashMap<ShareKey, u64>,
+    pub asked: HashMap<ShareKey, TalkId>,
     /// The conversation that a client waits for, by its request.
-    pub waiting: HashMap<u64, u64>,
+    pub waiting: HashMap<u64, TalkId>,
 }
 
 /// What a conversation has to do with others' requests.
@@ -160,7 +162,7 @@ pub(crate) enum Step {
 
 impl Talk {
     pub(crate) fn new(
-        id: u64,
+        id: TalkId,
         owner: Owner,
         source: Source,
         last_ids: Vec<(Vec<u8>, Vec<u8>)>,
@@ -174,7 +176,7 @@ impl Talk {
             source,
             last_ids,
             phase: Phase::Asked,
-            wire: 0,
+            wire: None,
             question: None,
             http2: None,
             opens: None,
@@ -227,7 +229,7 @@ impl Talk {
     }
 
     /// Its number.
-    pub fn id(&self) -> u64 {
+    pub fn id(&self) -> TalkId {
         self.id
     }
 }
@@ -255,19 +257,6 @@ impl Talk {
     }
 }
 
-/// Whose a connection to an origin is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum WireUse {
-    Talk(u64),
-    Idle(Place),
-    /// It carries the requests of many.
-    Carrier,
-    /// The WebSocket of a SockJS session.
-    Session(u64),
-    /// It tells that names have been looked up.
-    Names,
-}
-
 /// Times that origins have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
@@ -280,5 +269,10 @@ impl Talk {
     /// Where its connection may serve again.
     pub(crate) fn place(&self) -> Place {
         Place::of(&self.source)
+    }
+
+    /// Whether its request may go to its target in HTTP/2.
+    pub(crate) fn may_speak_http2(&self, target: &Target) -> bool {
+        target.http2 && matches!(self.purpose, Purpose::Plain | Purpose::Events(_))
     }
 }

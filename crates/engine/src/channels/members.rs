@@ -41,7 +41,7 @@ impl<D: Driver> Worker<D> {
         client: Option<IpAddr>,
         announces: bool,
     ) -> Result<Presence, HoldError> {
-        self.channels.check_presence().map_err(HoldError::Misuse)?;
+        self.await_presence();
         let joined = announces.then(|| announcement(user, Some(info)));
         let source = client.map(network_of).unwrap_or_default();
         let unix_ms = self.net.driver.unix_ms();
@@ -64,6 +64,7 @@ impl<D: Driver> Worker<D> {
             });
             let failure = match outcome {
                 Ok(Ok(())) => {
+                    self.channels.note_member(channel, user);
                     presence.channels.push(channel.to_vec());
                     continue;
                 }

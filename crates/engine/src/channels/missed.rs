@@ -41,6 +41,7 @@ impl Channels {
         let ids = self.encoder.ids;
         let enough = out.len() + PIECE_BYTES;
         let (mut records, mut gaps) = (0, 0);
+        self.wait_for_log(backlog);
         self.ring
             .next_missed(backlog, up_to, unix_ms, &mut |missed| {
                 match missed {

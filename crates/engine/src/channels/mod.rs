@@ -83,6 +83,9 @@ impl Channels {
         let owner = memory::owner(u32::from(slot));
         ring.set_channel_members_max(settings.members_per_channel_max);
         ring.set_source_members_max(settings.members_per_address_max);
+        if outbox.is_some() {
+            ring.leave_announcements_to_caller();
+        }
         let started = ring.worker_started(&owner, unix_ms);
         let reader = started.map_err(io::Error::other)?;
         let identity = fermata_io::random::u64();

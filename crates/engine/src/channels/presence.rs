@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use fermata_config::LogLevel;
-use fermata_hub::LockError;
+use fermata_hub::{LockError, Ring};
 
 use super::Channels;
 use super::publish::{Member, check_channel};
@@ -31,18 +31,12 @@ pub enum MembersError {
     /// The presence table was not to be had in time.
     #[error("presence: {0}")]
     Backpressure(#[from] LockError),
+    /// Other machines have not told yet.
+    #[error("who is present on the other machines of the cluster is not known yet; try again")]
+    Unknown,
 }
 
 impl Channels {
-    /// Presence is of one machine: where there are several nobody may take its users for all.
-    pub fn check_presence(&self) -> Result<(), String> {
-        match self.outbox {
-            None => Ok(()),
-            Some(_) => Err("presence is of one machine, and `cluster` is set: who is present elsewhere is not known; leave                  out as() and members()"
-                .to_owned()),
-        }
-    }
-
     /// Others have left, perhaps with their worker: they are announced soon.
     pub fn expect_leaving(&mut self, now_ms: u64) {
         if self.ring.leaving_count() > 0 {
@@ -60,6 +54,7 @@ impl Channels {
                 let message = format!("presence: a user could not be taken out: {error}");
                 log.write_limited(LogLevel::Error, unix_ms, &message);
             }
+            self.note_member(channel, &presence.user);
         }
         let due_ms = now_ms + self.settings.leave_delay_ms + 1;
         self.sweep_ms = self.sweep_ms.min(due_ms);
@@ -70,11 +65,19 @@ impl Channels {
         if now_ms < self.sweep_ms {
             return;
         }
-        let swept = self
-            .ring
-            .sweep(&self.owner, unix_ms, &mut |_, user, info, data| {
-                data.extend_from_slice(&announcement(user, Some(info)));
-            });
+        let (is_shared, mut left) = (self.outbox.is_some(), Vec::new());
+        let swept =
+            self.ring.sweep(
+                &self.owner,
+                unix_ms,
+                &mut |channel, user, info, data| match is_shared {
+                    true => left.push((channel.to_vec(), user.to_vec())),
+                    false => data.extend_from_slice(&announcement(user, Some(info))),
+                },
+            );
+        for (channel, user) in left {
+            self.note_member(&channel, &user);
+        }
         let is_done = match swept {
             Ok(swept) => {
                 if swept.published {
@@ -91,11 +94,22 @@ impl Channels {
         self.sweep_ms = if is_done { u64::MAX } else { now_ms + SWEEP_MS };
     }
 
+    /// The table that has all who are present, on whichever machine.
+    fn members_table(&mut self) -> Result<&mut Ring, MembersError> {
+        if !self.is_presence_known() {
+            return Err(MembersError::Unknown);
+        }
+        Ok(match &mut self.outbox {
+            Some(outbox) => outbox.members(),
+            None => &mut self.ring,
+        })
+    }
+
     /// How many users are present in a channel.
     pub fn member_count(&mut self, channel: &[u8]) -> Result<usize, MembersError> {
+        let owner = self.owner;
         check_channel(channel).map_err(MembersError::Misuse)?;
-        self.check_presence().map_err(MembersError::Misuse)?;
-        Ok(self.ring.member_count(&self.owner, channel)?)
+        Ok(self.members_table()?.member_count(&owner, channel)?)
     }
 
     /// Who is present in a channel, at most `count_max` of them, the last to come first.
@@ -105,10 +119,9 @@ impl Channels {
         count_max: usize,
     ) -> Result<Vec<Member>, MembersError> {
         check_channel(channel).map_err(MembersError::Misuse)?;
-        self.check_presence().map_err(MembersError::Misuse)?;
-        let mut members = Vec::new();
-        self.ring.members(
-            &self.owner,
+        let (owner, mut members) = (self.owner, Vec::new());
+        self.members_table()?.members(
+            &owner,
             channel,
             count_max,
             &mut |user, info, connections| {

@@ -144,6 +144,8 @@ pub(crate) struct Exchange {
     pub is_head: bool,
     /// Its handler waits: the client's next request or message waits, too, and its leaving is told.
     pub is_deferred: bool,
+    /// Its request waits for being begun, in `Starts`.
+    pub is_put_off: bool,
     /// What its channels have for it is handed to the embedder.
     pub takes_items: bool,
     /// Number of the request, part of its handle.
@@ -162,6 +164,7 @@ impl Exchange {
             protocol: Protocol::Http11,
             is_head: false,
             is_deferred: false,
+            is_put_off: false,
             takes_items: false,
             serial: 0,
             chain: SubId::NONE,

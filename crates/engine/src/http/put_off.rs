@@ -17,7 +17,8 @@ impl<D: Driver> Worker<D> {
         if self.http.passes_on {
             return false;
         }
-        if self.waiting.is_full() && self.put_off_of_stream() {
+        if self.waiting.is_full() && self.is_of_stream() {
+            self.put_off_now();
             return true;
         }
         if self.http.starts.begin(self.http.request.handler) {
@@ -28,28 +29,30 @@ impl<D: Driver> Worker<D> {
         true
     }
 
-    /// Puts a request of a stream off until a handler is free, which a request of HTTP/1 waits for unread. False: it is none.
-    ///
-    /// Connections have many streams, so there is a bound of its own: as many wait as there may be connections.
+    /// Puts a WebSocket's handshake off that the program looks at, until a handler is free. One over HTTP/1 waits unread.
     #[cold]
-    fn put_off_of_stream(&mut self) -> bool {
+    pub(crate) fn put_off_upgrade(&mut self) -> bool {
+        let puts_off = self.waiting.is_full() && self.is_of_stream();
+        if puts_off {
+            self.put_off_now();
+        }
+        puts_off
+    }
+
+    /// Whether the current request came over a stream: those are read while all handlers wait.
+    #[cold]
+    fn is_of_stream(&self) -> bool {
         let index = self.http.request.index();
         let connection = self.net.connections.at(index.connection());
-        if !connection.is_some_and(|it| it.line.is_stream()) {
-            return false;
-        }
-        if self.http.starts.waiting_len() < self.settings.connections_max {
-            self.put_off_now();
-        } else {
-            self.http.lent = 0;
-            self.drop_upload();
-            self.refuse(index, 503, ALL_WAIT);
-        }
-        true
+        connection.is_some_and(|it| it.line.is_stream())
     }
 
     #[cold]
     fn put_off_now(&mut self) {
+        let index = self.http.request.index();
+        if let Some(exchange) = self.net.connections.exchange_mut(index) {
+            exchange.is_put_off = true;
+        }
         let mut request = self.http.starts.spare();
         std::mem::swap(&mut self.http.request, &mut request);
         self.http.lent = 0;
@@ -82,7 +85,10 @@ impl<D: Driver> Worker<D> {
             let queued = self.http.starts.take()?;
             if self.take_queued(queued) {
                 self.note_begin();
-                return Some(Event::Request);
+                return Some(match self.http.request.is_connect {
+                    true => Event::Upgrade,
+                    false => Event::Request,
+                });
             }
             self.http.starts.cancel();
         }
@@ -104,12 +110,36 @@ impl<D: Driver> Worker<D> {
         std::mem::swap(&mut self.http.request, &mut request);
         self.http.starts.keep_spare(request);
         let handle = self.http.request.handle;
-        if self.open_request(handle).is_err() {
+        let Ok(index) = self.open_request(handle) else {
+            self.http.starts.forget_dead();
             self.drop_upload();
             return false;
+        };
+        if let Some(exchange) = self.net.connections.exchange_mut(index) {
+            exchange.is_put_off = false;
         }
         self.http.lent = handle;
         true
+    }
+
+    /// The client of a request that was put off has left. Where many have, they give up their places.
+    #[cold]
+    pub(crate) fn note_dead(&mut self) {
+        if !self.http.starts.note_dead() {
+            return;
+        }
+        let connections = &self.net.connections;
+        let dead = self.http.starts.take_dead(|request| {
+            let exchange = connections.exchange(request.index());
+            exchange.is_none_or(|it| !it.is_put_off || it.handle(request.index()) != request.handle)
+        });
+        for mut request in dead {
+            let upload = std::mem::take(&mut request.upload);
+            if upload != 0 {
+                self.http.uploads.release(upload);
+            }
+            self.http.starts.keep_spare(request);
+        }
     }
 
     /// Refuses requests that nobody could take in time, because all handlers wait.

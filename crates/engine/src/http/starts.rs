@@ -3,9 +3,10 @@
 //! A request whose handler is known to take long waits here until everything short has been done, and so does one of a
 //! route that is not known yet when this turn's handlers have taken long already. From here requests are begun for a
 //! bounded time of each turn, the routes taking turns. So a short request waits for the rest of one turn, and not for all
-//! handlers of a crowd that came before; routes that are known as short never wait here.
+//! handlers of a crowd that came before. Handlers that take neither long nor next to nothing are begun at once until those of
+//! the turn have taken as much; routes that are known as short never wait here.
 //!
-//! How long a handler takes is measured in each call until its route is known and while it is long, and in one of
+//! How long a handler takes is measured in each call until its route is known and while it is not short, and in one of
 //! [`SAMPLE`] calls else: a look at the clock costs as much as finding the route.
 //!
 //! The price: requests of different connections may be answered in another order than they came in. Those of one connection
@@ -15,7 +16,7 @@ use std::collections::VecDeque;
 
 use crate::http::request::Request;
 
-/// Time that handlers which are begun at once may take in a turn until routes that are not known yet wait. None is
+/// Time that handlers which are begun at once may take in a turn until routes wait that are not known as short. None is
 /// interrupted.
 pub(crate) const AT_ONCE_US_MAX: u64 = 4_000;
 
@@ -25,6 +26,9 @@ pub(crate) const LONG_US_MAX: u64 = 2_000;
 
 /// From this mean time on the handlers of a route wait for short ones.
 const LONG_US: u64 = 500;
+
+/// From this mean time on each call is measured, and those of a turn are bounded: a crowd of them takes long, too.
+const MEDIUM_US: u64 = 100;
 
 /// One call counts as so much at most: a single one that was held up does not make a short route a long one.
 const CALL_US_MAX: u64 = 4 * LONG_US;
@@ -40,6 +44,11 @@ const SAMPLE: u8 = 8;
 
 /// Routes with larger numbers are all begun at once.
 const ROUTES_MAX: usize = 1 << 16;
+
+/// Requests whose clients have left are sought when there are so many, and when they are this part of those that wait: so
+/// they hold little, and each costs a few looks.
+const DEAD_MIN: usize = 64;
+const DEAD_PART: usize = 8;
 
 /// Emptied requests kept for the next, and the room for a body that each keeps.
 const SPARES_MAX: usize = 64;
@@ -74,7 +83,8 @@ pub(crate) struct Queued {
     pub since_ms: u64,
 }
 
-/// The requests of a worker that wait for being begun; at most one for each connection.
+/// The requests of a worker that wait for being begun; at most one for each connection or stream, and a few of clients that
+/// have left.
 pub(crate) struct Starts {
     /// By the number of the handler.
     routes: Vec<Route>,
@@ -82,6 +92,8 @@ pub(crate) struct Starts {
     rotation: VecDeque<u32>,
     /// Requests that wait, of all handlers.
     waiting_len: usize,
+    /// Those of them whose clients have left.
+    dead_len: usize,
     #[expect(
         clippy::vec_box,
         reason = "they come and go boxed, and moving a request is dear"
@@ -100,6 +112,7 @@ impl Starts {
             routes: Vec::new(),
             rotation: VecDeque::new(),
             waiting_len: 0,
+            dead_len: 0,
             spares: Vec::new(),
             runs: Runs::Nothing,
             since_us: 0,
@@ -175,10 +188,12 @@ impl Starts {
             self.routes.resize_with(at + 1, Route::default);
         }
         let route = &mut self.routes[at];
-        if route.mean_us >= LONG_US * MEAN_PART {
-            return false;
-        }
-        if route.calls < CALLS_KNOWN {
+        if route.mean_us >= MEDIUM_US * MEAN_PART {
+            let is_long = route.mean_us >= LONG_US * MEAN_PART;
+            if is_long || self.at_once_us >= AT_ONCE_US_MAX || !route.waiting.is_empty() {
+                return false;
+            }
+        } else if route.calls < CALLS_KNOWN {
             if self.at_once_us >= AT_ONCE_US_MAX || !route.waiting.is_empty() {
                 return false;
             }
@@ -206,7 +221,39 @@ impl Starts {
         self.waiting_len += 1;
     }
 
-    /// How many wait.
+    /// The client of a request that waits has left. True when those of such clients are to be taken out.
+    pub fn note_dead(&mut self) -> bool {
+        self.dead_len += 1;
+        self.dead_len >= DEAD_MIN.max(self.waiting_len / DEAD_PART)
+    }
+
+    /// One of a client that has left was taken in its turn.
+    pub fn forget_dead(&mut self) {
+        self.dead_len = self.dead_len.saturating_sub(1);
+    }
+
+    /// Takes out the requests whose clients have left.
+    #[expect(clippy::vec_box, reason = "as with `spares`")]
+    pub fn take_dead(&mut self, is_dead: impl Fn(&Request) -> bool) -> Vec<Box<Request>> {
+        let mut dead = Vec::with_capacity(self.dead_len);
+        for &handler in &self.rotation {
+            let waiting = &mut self.routes[handler as usize].waiting;
+            for _ in 0..waiting.len() {
+                match waiting.pop_front() {
+                    Some(queued) if is_dead(&queued.request) => dead.push(queued.request),
+                    queued => waiting.extend(queued),
+                }
+            }
+        }
+        self.rotation
+            .retain(|&it| !self.routes[it as usize].waiting.is_empty());
+        self.waiting_len -= dead.len();
+        self.dead_len = 0;
+        dead
+    }
+
+    /// How many wait, with those whose clients have left.
+    #[cfg(test)]
     pub fn waiting_len(&self) -> usize {
         self.waiting_len
     }

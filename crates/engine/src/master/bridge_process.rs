@@ -90,8 +90,8 @@ impl Master {
                 &format!("cleaning up after pid {pid}: {error}"),
             );
         }
-        if let Some(cluster) = &self.cluster {
-            cluster.bridge_ended();
+        if let Some(cluster) = &mut self.cluster {
+            cluster.bridge_ended(&owner, pid as u32);
         }
         // It may have published and waked nobody.
         for waker in self.wakers.iter() {

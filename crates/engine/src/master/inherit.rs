@@ -1,5 +1,7 @@
 //! Connections that were handed to a worker which has ended before it took them.
 
+use std::collections::BTreeSet;
+
 use fermata_io::Driver;
 use fermata_io::handover::Taken;
 
@@ -9,17 +11,27 @@ impl Master {
     /// Hands what is in the inbox of an ended worker to the others. Without any it stays there for the next worker that
     /// starts; when there will be none, its clients are closed.
     pub(super) fn pass_on(&mut self, slot: u16) {
-        let Some(inbox) = self.inboxes.get(usize::from(slot)) else {
-            return;
-        };
+        let mut left = vec![slot];
+        while let Some(slot) = left.pop() {
+            left.extend(self.empty(slot));
+        }
+    }
+
+    /// The workers that have got something and take nothing any more: they have looked into their inboxes for the last
+    /// time, maybe before that was there.
+    fn empty(&mut self, slot: u16) -> BTreeSet<u16> {
+        let mut heirs = BTreeSet::new();
         let slots = self.inboxes.len() as u16;
+        let Some(inbox) = self.inboxes.get(usize::from(slot)) else {
+            return heirs;
+        };
         loop {
             let heir = self.stats.least_settled(slots, 0);
             if heir.is_none() && self.stopping_until_ms.is_none() {
-                return;
+                break;
             }
             let accepted = match inbox.take() {
-                Taken::Nothing => return,
+                Taken::Nothing => break,
                 Taken::Connection(accepted) => accepted,
                 // Its worker has ended, and so has what it counted.
                 Taken::Lost => continue,
@@ -32,8 +44,11 @@ impl Master {
                 if inbox.put(accepted.fd, accepted.peer).is_err() {
                     self.stats.remove_settled(heir);
                 }
+                heirs.insert(heir);
             }
             self.driver.close(accepted.fd);
         }
+        heirs.retain(|heir| !self.stats.takes(*heir));
+        heirs
     }
 }

@@ -45,7 +45,7 @@ impl Master {
         let logger = Logger::new(settings.log_format, settings.log_level, "master");
         let identity = Identity::of(&settings)?;
         // Before anything is bound: a bad certificate is the likeliest mistake.
-        let tls = ServerTls::open(&settings, &logger)?;
+        let tls = ServerTls::open(&settings, program.certificate_names, &logger)?;
         let access_log = Sink::open(&settings)?;
         let owned = access_log.as_ref().filter(|log| log.is_file());
         if let (Some(identity), Some(log)) = (&identity, owned) {

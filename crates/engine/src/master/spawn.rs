@@ -49,13 +49,9 @@ impl Master {
         ours.set_nonblocking(true).map_err(io("socketpair"))?;
         theirs.set_nonblocking(true).map_err(io("socketpair"))?;
         let master_pid = process::pid();
-        // Where those may have left connections that have ended, and those of this seat that have retired.
-        let left: Vec<u16> = (0..self.inboxes.len() as u16)
-            .filter(|slot| {
-                let owner = self.children.iter().find(|child| child.slot == *slot);
-                owner.is_none_or(|child| child.index == index)
-            })
-            .collect();
+        // Those of this seat have left connections for their replacement.
+        let of_seat = self.children.iter().filter(|child| child.index == index);
+        let retired: Vec<u16> = of_seat.map(|child| child.slot).collect();
         match process::fork() {
             Err(error) => {
                 let message = format!("worker {index} cannot be started: fork: {error}");
@@ -68,9 +64,7 @@ impl Master {
                 let begun = self.become_worker(index, slot, theirs, master_pid);
                 match begun {
                     Ok(mut worker) => {
-                        for slot in left {
-                            worker.inherit(slot);
-                        }
+                        worker.inherit(&retired);
                         Ok(Some(worker))
                     }
                     Err(error) => {

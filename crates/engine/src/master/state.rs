@@ -13,6 +13,7 @@ use fermata_io::signal::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use fermata_io::sys::epoll::Epoll;
 use fermata_io::wake::Waker;
 use fermata_io::{Backend, Driver, signal};
+use fermata_tls::PairNames;
 
 use super::blocking::{Looker, Seen};
 use super::bridge::Bridge;
@@ -63,6 +64,8 @@ pub struct Program {
     pub companion: Option<String>,
     /// Channels may span machines.
     pub allows_cluster: bool,
+    /// What it calls the settings of certificates and their keys.
+    pub certificate_names: PairNames,
 }
 
 /// One worker process as the master sees it.

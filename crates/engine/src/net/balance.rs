@@ -111,13 +111,18 @@ impl<D: Driver> Worker<D> {
         self.hand_over(index, heir.map_or(self.slot, |(slot, _)| slot))
     }
 
-    /// Takes what a worker that has retired or ended has left in its own inbox for its replacement.
-    pub(crate) fn inherit(&mut self, slot: u16) {
-        self.take_from(slot, true);
+    /// Takes, at its start, what is left in the inboxes of `retired` workers and of those that have ended.
+    pub(crate) fn inherit(&mut self, retired: &[u16]) {
+        for slot in 0..self.inboxes.len() as u16 {
+            // The master leaves it there when it finds no worker that takes connections, which this one does by now.
+            if retired.contains(&slot) || self.reporter.shared.is_vacant(slot) {
+                self.take_from(slot, true);
+            }
+        }
     }
 
     /// Gives a connection away. False when it stays, as it was.
-    fn hand_over(&mut self, index: ConnectionIndex, slot: u16) -> bool {
+    pub(crate) fn hand_over(&mut self, index: ConnectionIndex, slot: u16) -> bool {
         let Some(connection) = self.net.connections.at(index) else {
             return false;
         };
@@ -146,6 +151,10 @@ impl<D: Driver> Worker<D> {
         }
         self.net.counts.add(Counter::Moved, 1);
         self.close(index);
+        if slot != self.slot && !self.reporter.shared.takes(slot) {
+            // It has looked into its inbox for the last time, maybe before this was there, and so may its replacement.
+            self.take_from(slot, true);
+        }
         true
     }
 

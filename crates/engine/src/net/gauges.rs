@@ -3,7 +3,7 @@
 use super::connection::{Connection, Origin};
 #[cfg(test)]
 use super::connections::Connections;
-use crate::http::exchange::Exchange;
+use crate::http::exchange::{Exchange, Stage};
 
 /// Connections by state.
 #[derive(Default)]
@@ -23,8 +23,11 @@ pub(crate) struct Gauges {
 impl Gauges {
     /// A public connection has something on its way.
     pub fn begin_active(&mut self, connection: &mut Connection, exchange: &Exchange) {
-        let counts =
-            connection.origin == Origin::Public && !exchange.is_held() && !exchange.is_socket();
+        let is_one = !matches!(
+            exchange.stage,
+            Stage::Held(_) | Stage::Socket(_) | Stage::Http2(_)
+        );
+        let counts = connection.origin == Origin::Public && is_one;
         if counts && !std::mem::replace(&mut connection.is_active, true) {
             self.active += 1;
         }

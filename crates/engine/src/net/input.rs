@@ -220,7 +220,12 @@ impl<D: Driver> Worker<D> {
                         current.requests += 1;
                     }
                     let event = self.dispatch();
-                    if matches!(event, Some(Event::Request)) && self.put_off() {
+                    let is_put_off = match event {
+                        Some(Event::Request) => self.put_off(),
+                        Some(Event::Upgrade) => self.put_off_upgrade(),
+                        _ => false,
+                    };
+                    if is_put_off {
                         continue;
                     }
                     if event.is_some() {

@@ -319,6 +319,9 @@ impl<D: Driver> Worker<D> {
         if connection.is_settled {
             self.reporter.shared.remove_settled(self.slot);
         }
+        if exchange.is_put_off {
+            self.note_dead();
+        }
         if !self.sockets.upgrades.is_empty() {
             self.sockets.upgrades.remove(&index.exchange());
         }

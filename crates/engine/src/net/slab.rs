@@ -41,6 +41,10 @@ impl Key {
 }
 
 impl<T> Slab<T> {
+    /// What one entry costs, with its place in the list of free ones.
+    #[cfg(test)]
+    pub const ENTRY_BYTES: usize = size_of::<Entry<T>>() + size_of::<u32>();
+
     pub fn new() -> Slab<T> {
         Slab {
             chunks: Vec::new(),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use fermata_config::{LogLevel, Settings};
 use fermata_io::clock;
 use fermata_tls::server::ClientAuthority;
-use fermata_tls::{Certificates, Handle, LoadError, Options, development};
+use fermata_tls::{Certificates, Handle, LoadError, Options, PairNames, development};
 
 use crate::log::Logger;
 
@@ -42,7 +42,11 @@ pub enum TlsError {
 
 impl ServerTls {
     /// Reads the certificates if `settings` has an https address.
-    pub(crate) fn open(settings: &Settings, logger: &Logger) -> Result<Option<Self>, TlsError> {
+    pub(crate) fn open(
+        settings: &Settings,
+        names: PairNames,
+        logger: &Logger,
+    ) -> Result<Option<Self>, TlsError> {
         if !settings.has_https() {
             return Ok(None);
         }
@@ -62,6 +66,7 @@ impl ServerTls {
             ticket_period_s: u32::try_from(settings.tls_ticket_period_ms / 1000)
                 .unwrap_or(u32::MAX),
             has_http2: settings.http2 == "on",
+            names,
         })?;
         let tls = ServerTls {
             handle: Handle::new(None),

@@ -220,3 +220,47 @@ fn a_connection_that_arrives_without_its_descriptor_is_not_counted_for_ever() {
         pair.run(|_, _| {}, |pair| pair.settled_counts() == [0, 0]);
     });
 }
+
+#[test]
+fn a_connection_for_a_worker_that_has_retired_meanwhile_is_served_by_the_one_that_had_it() {
+    over_each(|pair| {
+        let mut client = pair.settled();
+        let index = pair.workers[0].net.connections.indexes()[0];
+        // Chosen as the taker a moment ago; its replacement, too, has looked into this inbox by now.
+        pair.workers[1].begin_drain(true);
+        assert!(pair.workers[0].hand_over(index, 1));
+        ask(&mut client, "next");
+        let mut got = Vec::new();
+        for _ in 0..TURNS_MAX {
+            pair.turn(0, &mut |_, _| {});
+            if has_read(&mut client, &mut got, 1) {
+                break;
+            }
+        }
+        assert_eq!(bodies(&got), ["next"]);
+        assert_eq!(pair.stats.settled(0), 1);
+    });
+}
+
+#[test]
+fn a_worker_takes_at_its_start_what_one_that_has_ended_has_left() {
+    over_each(|pair| {
+        let mut client = pair.settled();
+        let index = pair.workers[0].net.connections.indexes()[0];
+        // The master looks for somebody who takes it before the first worker does.
+        pair.stats.set_takes(0, false);
+        assert!(pair.workers[0].hand_over(index, 1));
+        pair.stats.worker_ended(1, 1, true);
+        pair.stats.set_takes(0, true);
+        pair.workers[0].inherit(&[]);
+        ask(&mut client, "next");
+        let mut got = Vec::new();
+        for _ in 0..TURNS_MAX {
+            pair.turn(0, &mut |_, _| {});
+            if has_read(&mut client, &mut got, 1) {
+                break;
+            }
+        }
+        assert_eq!(bodies(&got), ["next"]);
+    });
+}

@@ -13,6 +13,7 @@ use proptest::prelude::*;
 
 use super::sockets::Told;
 use super::{FILE_BYTES, HUGE, Rig, cases, file_content, get, settings};
+use crate::admin::stats::Counter;
 use crate::net::READ_BYTES;
 use crate::{Left, Read};
 
@@ -221,8 +222,14 @@ pub(super) fn check_empty(rig: &Rig) {
 }
 
 #[test]
-fn it_is_off_unless_it_is_asked_for() {
-    let mut rig = Rig::new(1);
+fn it_is_refused_where_it_is_off() {
+    let mut rig = Rig::with(
+        1,
+        Settings {
+            http2: "off".to_owned(),
+            ..settings()
+        },
+    );
     let client = rig.peer(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
     let answer = client.read();
     assert!(
@@ -383,7 +390,7 @@ fn bodies_over_a_limit_are_refused_and_the_connection_stays() {
 #[test]
 fn connections_are_read_while_all_handlers_wait() {
     let few = Settings {
-        connections_max: 3,
+        connections_max: 6,
         header_timeout_ms: 5_000,
         ..on()
     };
@@ -398,6 +405,8 @@ fn connections_are_read_while_all_handlers_wait() {
     assert_eq!(client.answer(huge).body.len(), 65_535);
     let (late_handle, early_handle) = (rig.late[0], rig.late[1]);
     assert_eq!(rig.worker.read_body(early_handle, 100), Ok(Read::Pending));
+    let mut other = Client::new(&rig);
+    other.run(&mut rig);
 
     rig.worker.set_full(true);
     // A window goes on with an answer, a handler that reads its body gets it, and a client's leaving is told.
@@ -413,22 +422,32 @@ fn connections_are_read_while_all_handlers_wait() {
     assert_eq!(rig.arrived, [early_handle]);
     assert_eq!(rig.left, [Left::Request(late_handle)]);
     assert_eq!(rig.worker.net.gauges.held, 0);
+    for over in [huge, late, held] {
+        let (machine, out) = (&mut client.machine, &mut client.out);
+        machine.release(over, &client.limits, out);
+    }
 
-    // Requests wait, as many as there may be connections.
+    // Requests wait, and over all connections there are as many as there may be connections.
     let requests = rig.requests;
     let waiting: Vec<_> = (0..4).map(|_| client.get("/hello")).collect();
     client.run(&mut rig);
     assert_eq!(rig.requests, requests);
-    assert_eq!(client.answer(waiting[3]).status, 503);
+    let refused = other.get("/hello");
+    other.run(&mut rig);
+    assert_eq!(other.whole(refused).0, 503);
+    let counts = &rig.worker.net.counts;
+    assert_eq!(counts.get(Counter::Http2RefusedConnections), 1);
+    other.peer.close();
     let cancelled = waiting[1];
     let (machine, out) = (&mut client.machine, &mut client.out);
     machine.reset(cancelled, ErrorCode::CANCEL, out);
     client.run(&mut rig);
     rig.worker.set_full(false);
     client.run(&mut rig);
-    assert_eq!(rig.requests, requests + 2);
-    assert_eq!(client.whole(waiting[0]), ok("hello"));
-    assert_eq!(client.whole(waiting[2]), ok("hello"));
+    assert_eq!(rig.requests, requests + 3);
+    for at in [0, 2, 3] {
+        assert_eq!(client.whole(waiting[at]), ok("hello"));
+    }
 
     // And not for ever.
     rig.worker.set_full(true);
@@ -443,6 +462,91 @@ fn connections_are_read_while_all_handlers_wait() {
     rig.respond(early_handle, b"read");
     client.send(early, b"", Rest::End);
     client.run(&mut rig);
+    check_empty(&rig);
+}
+
+/// A handshake that the program looks at needs a handler, as a request does.
+#[test]
+fn handshakes_wait_while_all_handlers_do() {
+    let mut rig = Rig::with(
+        1,
+        Settings {
+            header_timeout_ms: 5_000,
+            ..on()
+        },
+    );
+    let mut client = Client::new(&rig);
+    client.run(&mut rig);
+    rig.worker.set_full(true);
+    let asked = client.connect("/asked/yes", &[]);
+    let left = client.connect("/asked/yes", &[]);
+    let plain = client.connect("/ws", &[]);
+    client.run(&mut rig);
+    let (machine, out) = (&mut client.machine, &mut client.out);
+    machine.reset(left, ErrorCode::CANCEL, out);
+    // What comes behind the handshake is not lost.
+    client.send(asked, &frame(Opcode::Text, b"early"), Rest::Open);
+    client.run(&mut rig);
+    assert_eq!(rig.told, [], "no handler begins");
+    assert!(!client.answers.contains_key(&asked.number()));
+    assert_eq!(client.answer(plain).status, 200, "it needs none");
+    rig.worker.set_full(false);
+    client.run(&mut rig);
+    assert_eq!(client.answer(asked).status, 200);
+    assert_eq!(client.answer(asked).body, told(Opcode::Text, b"early"));
+    let upgrades = rig.told.iter().filter(|it| **it == Told::Upgrade);
+    assert_eq!(upgrades.count(), 1);
+
+    rig.worker.set_full(true);
+    let overdue = client.connect("/asked/yes", &[]);
+    client.run(&mut rig);
+    rig.advance(6_000);
+    client.run(&mut rig);
+    assert_eq!(client.answer(overdue).status, 503);
+    rig.worker.set_full(false);
+    for stream in [asked, plain, overdue] {
+        let (machine, out) = (&mut client.machine, &mut client.out);
+        machine.reset(stream, ErrorCode::CANCEL, out);
+    }
+    client.run(&mut rig);
+    assert!(rig.worker.sockets.upgrades.is_empty());
+    check_empty(&rig);
+}
+
+/// Requests that were cancelled while they waited give up their places, so that those of others wait in them.
+#[test]
+fn cancelled_requests_do_not_wait() {
+    let mut rig = Rig::with(
+        1,
+        Settings {
+            connections_max: 10,
+            ..on()
+        },
+    );
+    let mut client = Client::new(&rig);
+    client.run(&mut rig);
+    rig.worker.set_full(true);
+    let first = client.get("/hello");
+    client.run(&mut rig);
+    for _ in 0..500 {
+        let cancelled = client.get("/hello");
+        client.run(&mut rig);
+        let (machine, out) = (&mut client.machine, &mut client.out);
+        machine.reset(cancelled, ErrorCode::CANCEL, out);
+        machine.release(cancelled, &client.limits, out);
+        client.run(&mut rig);
+        let waiting = rig.worker.http.starts.waiting_len();
+        assert!(waiting <= 10 + 64, "{waiting}");
+    }
+    let last = client.get("/hello");
+    client.run(&mut rig);
+    let requests = rig.requests;
+    rig.worker.set_full(false);
+    client.run(&mut rig);
+    assert_eq!(rig.requests, requests + 2);
+    assert_eq!(client.whole(first), ok("hello"));
+    assert_eq!(client.whole(last), ok("hello"));
+    assert_eq!(rig.worker.http.starts.waiting_len(), 0);
     check_empty(&rig);
 }
 

@@ -159,6 +159,48 @@ fn made_you_reset() {
     });
 }
 
+/// However many requests one read has that have to be reset or refused, a turn takes as many of them as requests in a row of
+/// HTTP/1.
+#[test]
+fn a_turn_takes_few_streams_that_are_reset() {
+    const ATTACKS: usize = 600;
+    let many = Settings {
+        http2_resets_per_second_max: 1_000,
+        ..on()
+    };
+    let reset: fn(u32) -> Vec<u8> = |stream| {
+        bytes(&[
+            (Kind::Headers, flag::END_HEADERS, stream, &head()),
+            (Kind::WindowUpdate, 0, stream, &[0; 4]),
+        ])
+    };
+    // A header in capitals.
+    let refused: fn(u32) -> Vec<u8> = |stream| {
+        let block = [&head()[..], &[0, 1, b'A', 1, b'b']].concat();
+        bytes(&[(Kind::Headers, WHOLE, stream, &block)])
+    };
+    for what in [reset, refused] {
+        let mut rig = Rig::with(1, many.clone());
+        let mut attacker = Attacker::new(&rig);
+        rig.run();
+        let all = (0..ATTACKS as u32).map(|nth| what(STREAM + 2 * nth));
+        attacker.peer.write(&all.collect::<Vec<_>>().concat());
+        let (mut taken, mut turns) = (0, 0);
+        while taken < ATTACKS {
+            rig.turn();
+            turns += 1;
+            let now = attacker.has(Kind::RstStream);
+            assert!(now - taken <= 128, "{} in turn {turns}", now - taken);
+            taken = now;
+            assert!(turns < ATTACKS, "{taken} were taken");
+        }
+        assert_eq!(attacker.told(), None);
+        drop(attacker);
+        rig.run();
+        check_empty(&rig);
+    }
+}
+
 #[test]
 fn frames_without_work_in_them() {
     check_flood(Counter::Http2FloodPings, 20, |_| {
@@ -303,23 +345,46 @@ fn streams_of_an_address_are_limited() {
         ..on()
     };
     let mut rig = Rig::with(1, few);
-    let mut one = Client::with(&rig, Limits::default());
+    check_address(&mut rig);
+}
+
+/// A hundred streams are as good as a hundred connections.
+#[test]
+fn a_limit_of_connections_is_one_of_streams() {
+    let few = Settings {
+        connections_per_address_max: 3,
+        ..on()
+    };
+    let mut rig = Rig::with(1, few);
+    check_address(&mut rig);
+}
+
+/// An address has room for three streams.
+fn check_address(rig: &mut Rig) {
+    let mut one = Client::with(rig, Limits::default());
+    let mut two = Client::new(rig);
+    one.run(rig);
     let held = [one.get("/hold/a"), one.get("/hold/a"), one.get("/hold/a")];
-    one.run(&mut rig);
+    one.run(rig);
     assert!(held.iter().all(|it| one.answer(*it).status == 200));
-    let more = one.get("/hello");
-    one.run(&mut rig);
-    assert_eq!(one.whole(more).0, 429);
+    // A client is told, and does not ask for more over one connection.
+    assert_eq!(one.machine.room(), 0);
+    let more = two.get("/hello");
+    two.run(rig);
+    assert_eq!(two.whole(more).0, 429);
     assert_eq!(
         rig.worker.net.counts.get(Counter::Http2RefusedPerAddress),
         1
     );
     let (machine, out) = (&mut one.machine, &mut one.out);
     machine.reset(held[0], ErrorCode::CANCEL, out);
-    one.run(&mut rig);
+    machine.release(held[0], &Limits::default(), out);
+    one.run(rig);
     let again = one.get("/hello");
-    one.run(&mut rig);
+    one.run(rig);
     assert_eq!(one.whole(again), ok("hello"));
+    two.peer.close();
+    rig.run();
     // Requests of HTTP/1 are not counted.
     let plain = rig.peer(&get("/hello"));
     assert!(plain.read().starts_with(b"HTTP/1.1 200"));

@@ -4,7 +4,7 @@ use fermata_io::sys::fake::{End, FakePeer};
 
 use super::client::answers;
 use super::{LONG_MS, LONGER_MS, Rig, get, post};
-use crate::http::starts::{AT_ONCE_US_MAX, LONG_US_MAX};
+use crate::http::starts::{AT_ONCE_US_MAX, LONG_US_MAX, Starts};
 
 /// What the handlers of a turn may take: each kind its part and one handler more.
 const TURN_MS_MAX: u64 = (AT_ONCE_US_MAX + LONG_US_MAX) / 1000 + 2 * LONGER_MS;
@@ -53,6 +53,31 @@ fn a_short_request_waits_for_one_turn_and_not_for_a_crowd() {
     rig.run();
     for (number, peer) in peers.iter().enumerate() {
         assert_eq!(bodies(peer), [number.to_string()]);
+    }
+}
+
+#[test]
+fn handlers_that_are_just_not_long_are_bounded_too() {
+    for took_us in [150, 300, 490] {
+        let (mut starts, mut now_us) = (Starts::new(), 0);
+        // In the first the time is not known yet.
+        for turn in 0..50 {
+            starts.begin_turn();
+            let begin_us = now_us;
+            for _ in 0..CROWD {
+                if starts.begin(0) {
+                    starts.note_begin(now_us);
+                    now_us += took_us;
+                    starts.note_return(now_us);
+                }
+            }
+            let turn_us = now_us - begin_us;
+            assert!(turn_us > 0);
+            assert!(
+                turn == 0 || turn_us <= AT_ONCE_US_MAX + took_us,
+                "{took_us} us each: turn {turn} took {turn_us} us"
+            );
+        }
     }
 }
 

@@ -82,6 +82,7 @@ impl<D: Driver> Worker<D> {
         let mut piece = std::mem::take(&mut self.scratch);
         piece.clear();
         let (up_to, unix_ms) = (self.channels.reader.read_up_to(), self.net.driver.unix_ms());
+        self.channels.wait_for_log(&mut missing.backlog);
         let encoder = &mut self.channels.encoder;
         let is_json = encoder.is_json(missing.format);
         let (mut records, mut gaps, mut plain_bytes) = (0, 0, 0);

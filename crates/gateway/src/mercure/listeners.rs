@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
 use fermata_engine::{ChannelEvent, Select};
+use fermata_mercure::Hub;
 use fermata_mercure::audience::Audience;
 use fermata_mercure::subscription::Subscriber;
 use fermata_mercure::update::{EARLIEST, Update};
@@ -14,6 +15,8 @@ pub(super) const GIVEN_MAX: usize = 16_384;
 
 pub(super) struct Listeners {
     pub audience: Audience,
+    /// How the protocol is spoken.
+    hub: Hub,
     /// Ids of the engine by those that publishers have given; the earliest of several updates with one id.
     given: HashMap<Rc<str>, Box<str>>,
     /// The same in the order they came.
@@ -49,9 +52,10 @@ enum What {
 }
 
 impl Listeners {
-    pub fn new(templates_max: usize) -> Listeners {
+    pub fn new(templates_max: usize, hub: Hub) -> Listeners {
         Listeners {
-            audience: Audience::new(templates_max),
+            audience: Audience::new(templates_max, hub.syntax()),
+            hub,
             given: HashMap::new(),
             given_order: VecDeque::new(),
             newest: None,
@@ -62,7 +66,7 @@ impl Listeners {
     /// Remembers by what an update is called. `name` is what was kept beside its data.
     pub fn note(&mut self, place: &str, name: &[u8]) {
         let Some(given) = given_id(name) else {
-            self.newest = Some((place.to_owned(), place.to_owned()));
+            self.newest = Some((place.to_owned(), self.hub.id_of(place)));
             return;
         };
         self.newest = Some((place.to_owned(), given.clone()));
@@ -116,7 +120,8 @@ impl Listeners {
                 match Update::from_kept(name.unwrap_or_default(), data) {
                     Some(update) => {
                         let mut bytes = Vec::new();
-                        update.write(update.id.as_deref().unwrap_or(id), &mut bytes);
+                        let given = update.id.clone();
+                        update.write(&given.unwrap_or_else(|| self.hub.id_of(id)), &mut bytes);
                         What::Update {
                             topics: update.topics,
                             is_private: update.is_private,
@@ -214,7 +219,7 @@ impl Select for Listening {
             } => {
                 let place = std::str::from_utf8(&listeners.at_hand.place).unwrap_or_default();
                 let wants = |at: usize| listeners.audience.selects(view, &[&urls[at]], true);
-                subscriber.write(*is_active, place, wants, out);
+                subscriber.write(*is_active, &listeners.hub.id_of(place), wants, out);
             }
         }
     }
@@ -226,7 +231,7 @@ mod tests {
 
     #[test]
     fn the_earliest_of_one_id_counts_and_old_ones_go() {
-        let mut listeners = Listeners::new(1);
+        let mut listeners = Listeners::new(1, Hub::default());
         assert_eq!(listeners.newest_id(), EARLIEST);
         let name = |id: &str| format!("{{\"t\":[\"a\"],\"i\":\"{id}\"}}").into_bytes();
         listeners.note("e-1", &name("x"));

@@ -14,6 +14,7 @@ use std::rc::Rc;
 
 use fermata_engine::{HoldError, Message, PublishFailure, Since, ViewHold, ViewPast};
 use fermata_mercure::request::{self, Outcome, Request, Subscribe};
+use fermata_mercure::resource::{EVENT, METADATA_PATH};
 use fermata_mercure::subscription::{self, Filter, Info, Subscriber};
 use fermata_mercure::update::{EARLIEST, Update};
 
@@ -26,6 +27,7 @@ use shared::Shared;
 /// The channel of all updates.
 const CHANNEL: &[u8] = UPDATES.as_bytes();
 
+const JSON: &[u8] = subscription::DRAFT_CONTENT_TYPE.as_bytes();
 const TEXT: &[u8] = b"text/plain; charset=utf-8";
 
 /// Updates looked at for an id that this worker has not read yet.
@@ -71,7 +73,7 @@ impl Gateway<'_> {
         let Some(settings) = self.hub.settings.mercure.clone() else {
             return;
         };
-        let mut listeners = Listeners::new(settings.templates_max);
+        let mut listeners = Listeners::new(settings.templates_max, settings.hub.clone());
         let past = self.worker.history(CHANNEL, None, listeners::GIVEN_MAX);
         for update in past.unwrap_or_default() {
             listeners.note(&update.id, update.name.as_deref().unwrap_or_default());
@@ -100,7 +102,8 @@ impl Gateway<'_> {
             self.answer(handle, 200, None, &[], b"");
             return true;
         }
-        if !target.starts_with(fermata_mercure::PATH) {
+        let is_metadata = settings.hub.draft.is_some() && target.starts_with(METADATA_PATH);
+        if !target.starts_with(fermata_mercure::PATH) && !is_metadata {
             return false;
         }
         let all = |name: &[u8]| -> Vec<String> {
@@ -132,12 +135,29 @@ impl Gateway<'_> {
             .map(|(name, value)| (name.into(), value.into()))
             .collect();
         let handle = asked.handle;
-        match request::read(&settings.hub, &request) {
+        match fermata_mercure::read(&settings.hub, &request) {
             Outcome::Subscribe(subscribe) => self.hold_subscriber(handle, subscribe, headers),
             Outcome::Publish(update) => self.take_update(handle, &update, headers),
             Outcome::Subscriptions(filter) => self.list(&asked, &filter, headers),
             Outcome::Preflight => self.answer(handle, 204, None, &headers, b""),
             Outcome::Refused(status, text) => self.refuse_request(handle, status, text, headers),
+            Outcome::Challenged(status, error, text) => {
+                let mut headers = headers;
+                if let Some(draft) = &settings.hub.draft {
+                    let challenge = draft.challenge(error);
+                    headers.push((b"WWW-Authenticate".into(), challenge.into()));
+                }
+                self.answer(
+                    handle,
+                    status,
+                    Some(TEXT),
+                    &headers,
+                    format!("{text}\n").as_bytes(),
+                );
+            }
+            Outcome::Metadata(document) => {
+                self.answer(handle, 200, Some(JSON), &headers, document.as_bytes());
+            }
             Outcome::Elsewhere => return false,
         }
         true
@@ -167,6 +187,8 @@ impl Gateway<'_> {
         let info = Info {
             topics: subscribe.topics,
             payload: subscribe.payload,
+            payloads: subscribe.payloads,
+            is_draft: settings.hub.draft.is_some(),
         };
         let member = match settings.hub.has_subscriptions {
             true => match info.to_json() {
@@ -210,7 +232,7 @@ impl Gateway<'_> {
                 (_, ViewPast::Whole) => asked,
                 _ => EARLIEST.to_owned(),
             };
-            headers.push((b"Last-Event-ID".into(), answer.into()));
+            headers.push((settings.hub.answer_id_name().into(), answer.into()));
             headers
         });
         match outcome {
@@ -254,7 +276,8 @@ impl Gateway<'_> {
         let unread = unread.unwrap_or_default();
         match unread.iter().find(is_it) {
             Some(past) => past.id.clone(),
-            None => id.to_owned(),
+            // Those that the hub gives in the draft are fragments.
+            None => id.strip_prefix('#').unwrap_or(id).to_owned(),
         }
     }
 
@@ -286,7 +309,10 @@ impl Gateway<'_> {
         let id = self.worker.publish(CHANNEL, message)?;
         Ok(match &update.id {
             Some(given) => given.clone(),
-            None => id.as_str().to_owned(),
+            None => match &self.hub.mercure {
+                Some(door) => door.settings.hub.id_of(id.as_str()),
+                None => id.as_str().to_owned(),
+            },
         })
     }
 
@@ -334,6 +360,7 @@ impl Gateway<'_> {
             return;
         };
         let subscribers_max = door.settings.subscribers_max;
+        let is_draft = door.settings.hub.draft.is_some();
         let last_id = door.listeners.borrow().newest_id();
         let path = asked.target.split('?').next().unwrap_or_default();
         let members = match self.worker.members(CHANNEL, subscribers_max) {
@@ -352,7 +379,8 @@ impl Gateway<'_> {
                 })
             })
             .collect();
-        let Some(body) = subscription::answer(filter, path, &last_id, &subscribers) else {
+        let Some(body) = subscription::answer(filter, path, &last_id, &subscribers, is_draft)
+        else {
             self.refuse_request(asked.handle, 404, "Not Found", headers);
             return;
         };
@@ -360,6 +388,17 @@ impl Gateway<'_> {
         let is_plain = last_id
             .bytes()
             .all(|byte| byte.is_ascii_graphic() && byte != b'"');
+        if is_plain && is_draft {
+            let link = format!(
+                "<{}>; rel=\"mercure\"; last-event-id=\"{last_id}\"; type=\"{}\"; content-type=\"{}\"",
+                fermata_mercure::PATH,
+                EVENT,
+                subscription::DRAFT_CONTENT_TYPE
+            );
+            headers.retain(|(name, _)| name != b"Link");
+            headers.push((b"Link".into(), link.into()));
+            headers.push((b"Cache-Control".into(), b"must-revalidate".into()));
+        }
         if is_plain {
             let tag = format!("\"{last_id}\"");
             let is_known = asked.as_request().if_none_match == Some(tag.as_str());
@@ -369,7 +408,10 @@ impl Gateway<'_> {
                 return;
             }
         }
-        let kind = subscription::CONTENT_TYPE.as_bytes();
+        let kind = match is_draft {
+            true => JSON,
+            false => subscription::CONTENT_TYPE.as_bytes(),
+        };
         self.answer(asked.handle, 200, Some(kind), &headers, body.as_bytes());
     }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use fermata_mercure::Hub;
 use fermata_mercure::origin::Origins;
+use fermata_mercure::resource::{self, Draft};
 use fermata_mercure::token::Verifier;
 use serde::Deserialize;
 
@@ -46,6 +47,12 @@ pub struct MercureSettings {
     pub templates_max: usize,
     /// Subscribers whose subscriptions are told, over all workers.
     pub subscribers_max: usize,
+    /// The version of the protocol, as it was given; `None`: 0.x.
+    pub version: Option<String>,
+    /// The hub's own URL, for version 1.0.
+    pub resource_identifier: Option<String>,
+    /// Who makes its tokens.
+    pub issuer: Option<String>,
     /// The Pusher application whose channels and these topics hear of each other.
     pub pusher_app: Option<String>,
     /// What stands in front of the names of channels that hear of these topics, and these topics of them.
@@ -65,6 +72,9 @@ impl Default for MercureSettings {
             update_bytes_max: 256 * 1024,
             templates_max: 10_000,
             subscribers_max: 16_384,
+            version: None,
+            resource_identifier: None,
+            issuer: None,
             pusher_app: None,
             shared_prefix: None,
         }
@@ -92,6 +102,9 @@ pub(crate) struct Table {
     update_bytes_max: Option<usize>,
     templates_max: Option<usize>,
     subscribers_max: Option<usize>,
+    version: Option<String>,
+    resource_identifier: Option<String>,
+    issuer: Option<String>,
     pusher_app: Option<String>,
     shared_prefix: Option<String>,
 }
@@ -124,6 +137,11 @@ impl Table {
         take(&mut settings.update_bytes_max, self.update_bytes_max);
         take(&mut settings.templates_max, self.templates_max);
         take(&mut settings.subscribers_max, self.subscribers_max);
+        settings.version = self.version.or(settings.version.take());
+        settings.resource_identifier = self
+            .resource_identifier
+            .or(settings.resource_identifier.take());
+        settings.issuer = self.issuer.or(settings.issuer.take());
         settings.pusher_app = self.pusher_app.or(settings.pusher_app.take());
         settings.shared_prefix = self.shared_prefix.or(settings.shared_prefix.take());
         Ok(())
@@ -150,12 +168,7 @@ impl MercureSettings {
             let found = verifier(&name, (key, get(&format!("{name}_ALG"))), None)?;
             *place = found.or(place.take());
         }
-        if let Some(url) = get("MERCURE_TRANSPORT_URL") {
-            notes.push(format!(
-                "MERCURE_TRANSPORT_URL: {} is not used; history_bytes_max bounds what is kept",
-                url.escape_debug()
-            ));
-        }
+        self.version = get("MERCURE_PROTOCOL_VERSION").or(self.version.take());
         let directives = get("MERCURE_EXTRA_DIRECTIVES").unwrap_or_default();
         self.read_directives(&directives, known, notes)
     }
@@ -211,6 +224,8 @@ impl MercureSettings {
             "cors_origins" => hub.cors_origins = Origins::new(values.iter().cloned()),
             "publish_origins" => hub.publish_origins = Origins::new(values.iter().cloned()),
             "cookie_name" => take(&mut hub.cookie, first),
+            "resource_identifier" => self.resource_identifier = first,
+            "issuer" => self.issuer = first,
             "heartbeat" => self.heartbeat_ms = of_time()?,
             "write_timeout" => self.stream_ms_max = of_time()?,
             "publisher_jwt" => {
@@ -237,6 +252,36 @@ impl MercureSettings {
                 )));
             }
         }
+        Ok(())
+    }
+
+    /// Takes the version of the protocol, when all that belongs to it was given.
+    ///
+    /// # Errors
+    /// What is missing or wrong.
+    pub(crate) fn choose_version(&mut self) -> Result<(), SettingsError> {
+        let wrong = |text: String| Err(SettingsError::new(format!("Mercure: {text}")));
+        match self.version.as_deref() {
+            None | Some("0.x") => return Ok(()),
+            Some("1.0") => {}
+            Some(other) => {
+                let other = other.escape_debug();
+                return wrong(format!("version \"{other}\": it is \"0.x\" or \"1.0\""));
+            }
+        }
+        let identifier = self.resource_identifier.as_deref().unwrap_or_default();
+        let draft = Draft::new(identifier, self.issuer.as_deref().unwrap_or_default());
+        let Some(draft) = draft else {
+            return wrong(format!(
+                "version 1.0 needs resource_identifier, the hub's URL, such as https://example.com{}, and issuer, who makes \
+                 its tokens",
+                fermata_mercure::PATH
+            ));
+        };
+        if self.hub.cookie == COOKIE {
+            resource::COOKIE.clone_into(&mut self.hub.cookie);
+        }
+        self.hub.draft = Some(draft);
         Ok(())
     }
 
@@ -384,7 +429,6 @@ mod tests {
         let (settings, notes) = of(&[
             ("MERCURE_PUBLISHER_JWT_KEY", "a"),
             ("MERCURE_SUBSCRIBER_JWT_KEY", "b"),
-            ("MERCURE_TRANSPORT_URL", "bolt://x.db"),
             (
                 "MERCURE_EXTRA_DIRECTIVES",
                 "demo\n  cors_origins http://a.example `https://b.example` # pages\n\nanonymous\nsubscriptions\n\
@@ -399,7 +443,7 @@ mod tests {
             (90_000, 500)
         );
         assert_eq!(settings.hub.cookie, "c");
-        assert_eq!(notes.len(), 3, "{notes:?}");
+        assert_eq!(notes.len(), 2, "{notes:?}");
         let origins = &settings.hub.cors_origins;
         assert_ne!(
             origins.allow("https://b.example"),
@@ -425,6 +469,35 @@ mod tests {
         let (settings, _) = of(&[("MERCURE_PUBLISHER_JWT_KEY", "a")]).expect("settings");
         assert!(settings.check(false).is_err());
         assert!(of(&[]).expect("settings").0.check(false).is_err());
+    }
+
+    #[test]
+    fn a_version_needs_what_belongs_to_it() {
+        let version = |name: &'static str, directives: &'static str| {
+            let variables = [
+                ("MERCURE_PUBLISHER_JWT_KEY", "a"),
+                ("MERCURE_PROTOCOL_VERSION", name),
+                ("MERCURE_EXTRA_DIRECTIVES", directives),
+            ];
+            let (mut settings, _) = of(&variables).expect("settings");
+            settings.choose_version().map(|()| settings.hub)
+        };
+        let both =
+            "resource_identifier https://a.example/.well-known/mercure\nissuer https://a.example";
+        let hub = version("1.0", both).expect("a hub");
+        assert!(hub.draft.is_some());
+        assert_eq!(hub.cookie, resource::COOKIE);
+        let own = format!("{both}\ncookie_name c");
+        assert_eq!(version("1.0", own.leak()).expect("a hub").cookie, "c");
+        assert!(version("0.x", both).is_ok_and(|hub| hub.draft.is_none()));
+        for (name, directives, word) in [
+            ("2", both, "0.x"),
+            ("1.0", "", "resource_identifier"),
+            ("1.0", "issuer https://a.example", "resource_identifier"),
+        ] {
+            let error = version(name, directives).expect_err(name);
+            assert!(error.to_string().contains(word), "{error}");
+        }
     }
 
     #[test]

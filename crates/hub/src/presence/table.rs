@@ -218,6 +218,22 @@ impl Table {
         total == 0
     }
 
+    /// Connections of `slot`.
+    pub(super) fn connections_of(&self, entry: Entry, slot: u32) -> u32 {
+        u32::try_from(self.get(entry, E_COUNTS + slot as usize)).unwrap_or(u32::MAX)
+    }
+
+    /// So many connections of `slot`, of a user that is present and stays it.
+    pub(super) fn set_connections(&self, entry: Entry, info: Option<&[u8]>, slot: u32, count: u32) {
+        if let Some(info) = info {
+            self.set_info(entry, info);
+        }
+        let at = E_COUNTS + slot as usize;
+        let others = self.get(entry, E_TOTAL).saturating_sub(self.get(entry, at));
+        self.set(entry, at, u64::from(count));
+        self.set(entry, E_TOTAL, others.saturating_add(u64::from(count)));
+    }
+
     pub(super) fn set_announced(&self, entry: Entry) {
         self.set(entry, E_ANNOUNCED, 1);
     }
@@ -226,10 +242,13 @@ impl Table {
         self.get(entry, E_ANNOUNCED) != 0
     }
 
-    /// Ends a leaving user.
+    /// Ends a user.
     pub(super) fn remove(&self, entry: Entry) {
+        let was_leaving = self.state(entry) == LEAVING;
         self.set(entry, E_STATE, FREED);
-        self.unqueue(entry);
+        if was_leaving {
+            self.unqueue(entry);
+        }
         self.unlink(entry);
         self.set(entry, E_KEY_NEXT, self.header(FREE));
         self.set_header(FREE, entry as u64 + 1);
@@ -321,6 +340,10 @@ impl Table {
             && self.text_is(entry, words_for(CHANNEL_BYTES_MAX), user)
     }
 
+    pub(super) fn is_used(&self, entry: Entry) -> bool {
+        self.state(entry) != FREED
+    }
+
     pub(super) fn connections(&self, entry: Entry) -> u32 {
         u32::try_from(self.get(entry, E_TOTAL)).unwrap_or(u32::MAX)
     }
@@ -353,7 +376,7 @@ impl Table {
     }
 
     /// All entries that may be in use.
-    pub(super) fn used_entries(&self) -> impl Iterator<Item = Entry> {
+    pub(super) fn used_entries(&self) -> std::ops::Range<Entry> {
         0..self.high()
     }
 

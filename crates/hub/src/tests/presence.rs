@@ -351,3 +351,85 @@ fn what_is_too_long_is_refused() {
     let (_, size) = crate::tests::presence_sizes();
     assert!(size < 3000, "words of an entry grow quietly");
 }
+
+#[test]
+fn a_table_that_machines_share_has_counts_that_are_set() {
+    let config = small();
+    let mut ring = Ring::create(memory(&config), &config, 7, 11).unwrap();
+    ring.leave_announcements_to_caller();
+    let who = master();
+    let set = |ring: &mut Ring, slot: u32, user: &[u8], count: u32| {
+        let presence = Presence {
+            channel: b"room",
+            user,
+            info: b"1",
+            source: b"",
+            announce: Some(b""),
+        };
+        // Twice is as once.
+        for _ in 0..2 {
+            ring.set_present(&who, slot, &presence, count).unwrap();
+            ring.check_presence();
+        }
+    };
+    let known = |ring: &mut Ring, user: &[u8], slot: u32| {
+        let mut known = None;
+        ring.present(&who, (b"room", user), slot, &mut |it| {
+            known = Some((it.connections, it.of_slot, it.is_announced));
+        })
+        .unwrap();
+        known
+    };
+    set(&mut ring, 0, b"ann", 2);
+    set(&mut ring, 1, b"ann", 3);
+    set(&mut ring, 1, b"bob", 1);
+    assert_eq!(known(&mut ring, b"ann", 1), Some((5, 3, true)));
+    // A slot that is none.
+    assert_eq!(known(&mut ring, b"ann", 99), Some((5, 0, true)));
+    set(&mut ring, 0, b"ann", 0);
+    assert_eq!(known(&mut ring, b"ann", 1), Some((3, 3, true)));
+    set(&mut ring, 1, b"ann", 0);
+    assert_eq!(known(&mut ring, b"ann", 1), None);
+    set(&mut ring, 2, b"nobody", 0);
+    assert_eq!(ring.member_count(&who, b"room").unwrap(), 1);
+    // A walk in pieces gives everybody.
+    set(&mut ring, 0, b"carol", 1);
+    let (mut from, mut users) = (Some(0), Vec::new());
+    while let Some(at) = from {
+        let mut each = |it: &crate::Present<'_>| users.push(it.user.to_vec());
+        from = ring.present_from(&who, at, 1, 0, &mut each).unwrap();
+    }
+    users.sort();
+    assert_eq!(users, [b"bob".to_vec(), b"carol".to_vec()]);
+    ring.clear_present(&who).unwrap();
+    assert_eq!(known(&mut ring, b"bob", 1), None);
+    ring.check_presence();
+}
+
+#[test]
+fn who_announces_itself_is_given_all_that_have_left() {
+    let config = small();
+    let mut ring = Ring::create(memory(&config), &config, 7, 11).unwrap();
+    ring.leave_announcements_to_caller();
+    let who = worker(0);
+    let mut reader = ring.worker_started(&who, 0).unwrap();
+    for (user, announce) in [(&b"ann"[..], Some(&b"joined"[..])), (b"bob", None)] {
+        let presence = Presence {
+            channel: b"room",
+            user,
+            info: b"",
+            source: b"",
+            announce,
+        };
+        ring.join(&who, &presence, 0).unwrap();
+        ring.leave(&who, b"room", user, 0).unwrap();
+    }
+    let mut left = Vec::new();
+    let swept = ring
+        .sweep(&who, 1_000, &mut |_, user, _, _| left.push(user.to_vec()))
+        .unwrap();
+    assert_eq!(left, [b"ann".to_vec(), b"bob".to_vec()]);
+    assert_eq!((swept.left, swept.published), (2, false));
+    assert!(read_all(&mut reader).is_empty());
+    ring.check_presence();
+}

@@ -17,6 +17,7 @@ fn hub() -> Hub {
         cookie: "mercureAuthorization".to_owned(),
         cors_origins: Origins::new(["https://page.example".to_owned()]),
         publish_origins: Origins::new(["https://page.example".to_owned()]),
+        draft: None,
     }
 }
 

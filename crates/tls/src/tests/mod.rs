@@ -17,7 +17,7 @@ use rustls::ServerConfig;
 use crate::development;
 use crate::driver::Tls;
 use crate::handle::Handle;
-use crate::server::{Certificates, Options};
+use crate::server::{Certificates, Options, PairNames};
 
 const LISTENER: u64 = u64::MAX;
 
@@ -54,6 +54,7 @@ fn options() -> Options {
         is_tls13_only: false,
         ticket_period_s: 3600,
         has_http2: false,
+        names: PairNames::default(),
     }
 }
 

@@ -79,6 +79,7 @@ class ServerTest extends TestCase
         self::assertSame($before, self::$server->get('/state')->json());
         self::assertSame(['Test', 'en', false, null, null, 'UTC', false, 0, 'state'], array_slice($before, 0, 9));
         self::assertSame(['1', '1'], [self::$server->get('/count')->body, self::$server->get('/count')->body]);
+        self::assertSame(['1', '1'], [self::$server->get('/scoped')->body, self::$server->get('/scoped')->body]);
         self::assertSame(['1', '1'], [self::$server->get('/controller')->body, self::$server->get('/controller')->body]);
     }
 

@@ -69,6 +69,12 @@ final class Counter
     public int $count = 0;
 }
 
+/** Of one request, as long as that takes. */
+final class Scoped
+{
+    public int $count = 0;
+}
+
 final class Page
 {
     private int $calls = 0;
@@ -85,12 +91,14 @@ final class RouteProvider extends ServiceProvider
     public function register(): void
     {
         $this->app->singleton(Counter::class);
+        $this->app->scoped(Scoped::class);
     }
 
     public function boot(): void
     {
         // Resolves the manager at the start, as many packages do.
         Auth::provider('named', static fn(): Named => new Named());
+        $this->app->make(Scoped::class);
         URL::getFacadeRoot();
         Redirect::getFacadeRoot();
         $this->app->make(ExceptionHandler::class)->renderable(static fn(NotFoundHttpException $error, Request $request) => $request->is('missing')
@@ -117,6 +125,7 @@ final class RouteProvider extends ServiceProvider
                 return (string) $request->session()->get('visits');
             });
             Route::get('/count', static fn(): string => (string) ++app(Counter::class)->count);
+            Route::get('/scoped', static fn(): string => (string) ++app(Scoped::class)->count);
             Route::get('/controller', [Page::class, 'show']);
             Route::get('/leave', static function (): string {
                 Config::set('app.name', 'Changed');

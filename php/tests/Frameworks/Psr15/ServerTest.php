@@ -71,6 +71,34 @@ final class ServerTest extends TestCase
     }
 
     /** @dataProvider libraries */
+    public function testARequestIsAsTheLibraryMakesIt(string $library): void
+    {
+        $server = self::server($library);
+        $headers = ['Host' => 'Shop.example:8080', 'X-Many' => ['one', 'two'], 'X-Number' => '8'];
+        // Slim refuses names of digits.
+        $seven = $library === 'slim' ? [] : ['seven'];
+        $headers += array_filter(['7' => $seven]);
+        foreach (['/made' => ['/made', ''], '/a%2Fb/ä"/made?q=[ä]&r' => ['/a%2Fb/%C3%A4%22/made', 'q=%5B%C3%A4%5D&r'], '/made?' => ['/made', '']] as $target => [$path, $query]) {
+            // Bytes that a target may not have are the client's to write as an escape.
+            $target = str_replace(['ä', '"'], ['%C3%A4', '%22'], $target);
+            $made = $server->get($target, $headers)->json();
+            $uri = "http://shop.example:8080$path" . ($query === '' ? '' : "?$query");
+            self::assertSame([
+                'uri' => $uri, 'path' => $path, 'query' => $query, 'target' => substr($uri, strlen('http://shop.example:8080')), 'host' => 'Shop.example:8080',
+                'number' => $seven, 'changed' => ['other'], 'added' => ['8', '9'], 'hasHost' => false, 'stillHasHost' => true,
+                'attributes' => [\Fermata\Request::class], 'body' => '',
+            ], array_diff_key($made, ['names' => 1]));
+            $names = array_map(strtolower(...), $made['names']);
+            sort($names);
+            self::assertSame(['host', 'x-many', 'x-number'], array_values(array_diff($names, ['connection', '7'])));
+        }
+        // Two slashes at the beginning name no host.
+        self::assertSame('shop.example', parse_url($server->get('//other/made', ['Host' => 'shop.example'])->json()['uri'], PHP_URL_HOST));
+        $absolute = $server->get('http://shop.example/made?a', ['Host' => 'shop.example'])->json();
+        self::assertSame(['http://shop.example/made?a', '/made', 'a'], [$absolute['uri'], $absolute['path'], $absolute['query']]);
+    }
+
+    /** @dataProvider libraries */
     public function testHeadersAreTakenLeniently(string $library): void
     {
         $answer = self::server($library)->get('/headers');

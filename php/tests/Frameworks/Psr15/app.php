@@ -33,6 +33,7 @@ final class App implements RequestHandlerInterface
         return match (true) {
             $path === '/' => $this->text('Hello ' . ($request->getQueryParams()['name'] ?? 'nobody')),
             $path === '/all' => $this->text(json_encode($this->all($request), JSON_THROW_ON_ERROR)),
+            str_ends_with($path, '/made') => $this->text(json_encode($this->made($request), JSON_THROW_ON_ERROR)),
             $path === '/headers' => $this->responses->createResponse(207)->withHeader('X-Many', ['a', 'b'])->withAddedHeader('x-many', 'c')
                 ->withHeader('Content-Length', '999')->withHeader('Connection', 'close')->withAddedHeader('Set-Cookie', 'a=1')->withAddedHeader('set-cookie', 'b=2; Path=/')
                 ->withHeader('X-Number', '5'),
@@ -78,6 +79,18 @@ final class App implements RequestHandlerInterface
             'many' => $request->getHeader('X-Many'), 'same' => $server == $_SERVER,
             'server' => array_intersect_key($server, array_flip(['SERVER_PROTOCOL', 'REMOTE_ADDR', 'REQUEST_METHOD', 'SCRIPT_NAME', 'QUERY_STRING', 'HTTP_HOST'])),
             'time' => abs($server['REQUEST_TIME_FLOAT'] - microtime(true)) < 60,
+        ];
+    }
+
+    private function made(ServerRequestInterface $request): array
+    {
+        $changed = $request->withHeader('x-MANY', 'other')->withAddedHeader('X-Number', '9')->withoutHeader('HOST');
+        return [
+            'uri' => (string) $request->getUri(), 'path' => $request->getUri()->getPath(), 'query' => $request->getUri()->getQuery(),
+            'target' => $request->getRequestTarget(), 'host' => $request->getHeaderLine('hOsT'), 'number' => $request->getHeader('7'),
+            'names' => array_map(strval(...), array_keys($request->getHeaders())), 'changed' => $changed->getHeader('X-Many'),
+            'added' => $changed->getHeader('x-number'), 'hasHost' => $changed->hasHeader('Host'), 'stillHasHost' => $request->hasHeader('Host'),
+            'attributes' => array_keys($request->getAttributes()), 'body' => (string) $request->getBody(),
         ];
     }
 

@@ -134,6 +134,15 @@ final class RuntimeTest extends TestCase
         fclose($stream);
     }
 
+    public function testAReasonPhraseThatCannotBeSentIsTheUsualOne(): void
+    {
+        foreach (['/long-reason', '/split-reason'] as $target) {
+            $answer = self::$server->request('GET', $target);
+            self::assertSame([404, 'x'], [$answer->status, $answer->body]);
+            self::assertArrayNotHasKey('x-own', $answer->headers);
+        }
+    }
+
     public function testAControllerHoldsAClient(): void
     {
         $client = self::$server->open('GET', '/held');
@@ -194,14 +203,43 @@ final class RuntimeTest extends TestCase
         self::assertSame([['handler', 'GET', '/native']], array_map(static fn(array $route): array => [$route['kind'], $route['method'], $route['path']], $routes));
     }
 
+    public function testTheConsoleReloadsTheServer(): void
+    {
+        $listening = static function (TestServer $server, int $times): string {
+            for ($deadline = microtime(true) + 60; preg_match_all('~listening on (http://\S+)~', $server->log(), $found) < $times; usleep(5000)) {
+                self::assertLessThan($deadline, microtime(true), "the server does not listen again:\n" . $server->log());
+            }
+            return $found[1][$times - 1];
+        };
+        file_put_contents(self::$folder . '/version', 'old');
+        $server = new TestServer(__DIR__ . '/app.php', ['TEST_CONSOLE' => '1', 'TEST_FOLDER' => self::$folder], ['fermata:serve'],
+            ['-dinclude_path=.:/usr/share/php', '-derror_reporting=' . (E_ALL & ~E_DEPRECATED & ~E_USER_DEPRECATED)]);
+        $pid = $server->pid();
+        self::assertSame('old', $server->get('/version')->body);
+        file_put_contents(self::$folder . '/version', 'new');
+        foreach ([2, 3] as $times) {
+            self::assertStringContainsString("The server $pid", self::console('fermata:reload'));
+            $url = $listening($server, $times);
+            self::assertSame('new', file_get_contents("$url/version"));
+        }
+        self::assertSame($pid, $server->pid());
+        $server->stop();
+        // A process id that is another's by now is left alone.
+        file_put_contents(self::$folder . '/var/log/fermata-prod.pid', getmypid() . ' 1');
+        self::assertStringContainsString('No server', self::console('!fermata:reload'));
+    }
+
+    /** What a command prints; one that begins with ! has to fail. */
     private static function console(string ...$arguments): string
     {
+        $fails = str_starts_with($arguments[0], '!');
+        $arguments[0] = ltrim($arguments[0], '!');
         $command = [PHP_BINARY, '-dinclude_path=.:/usr/share/php', '-derror_reporting=' . (E_ALL & ~E_DEPRECATED & ~E_USER_DEPRECATED)];
         $extension = (string) getenv('FERMATA_EXTENSION');
         $process = proc_open([...$command, ...($extension === '' ? [] : ["-dextension=$extension"]), __DIR__ . '/app.php', ...$arguments],
             [1 => ['pipe', 'w'], 2 => ['redirect', 1]], $pipes, null, ['TEST_CONSOLE' => '1', 'TEST_FOLDER' => self::$folder] + getenv());
         $printed = (string) stream_get_contents($pipes[1]);
-        self::assertSame(0, proc_close($process), $printed);
+        self::assertSame($fails ? 1 : 0, proc_close($process), $printed);
         return $printed;
     }
 }

@@ -24,6 +24,9 @@ foreach (['Bundle/FrameworkBundle', 'Component/Runtime', 'Component/Console', 'C
     require_once "Symfony/$package/autoload.php";
 }
 
+/** What the code was when the program began. */
+define(__NAMESPACE__ . '\VERSION', (string) @file_get_contents(getenv('TEST_FOLDER') . '/version'));
+
 /** Keeps what a request leaves in a service, until it is reset. */
 final class Memory implements ResetInterface
 {
@@ -108,8 +111,11 @@ final class TestKernel extends Kernel
         return match ($action) {
             '', 'index' => new Response('Hello ' . $request->query->get('name', 'nobody')),
             'hints' => $this->hint(),
+            'version' => new Response(VERSION),
             'refused-file' => new JsonResponse([$request->files->get('one')->getError(), $request->files->get('one')->getClientOriginalName()]),
             'reason' => (new Response('x'))->setStatusCode(299, 'Own Phrase'),
+            'long-reason' => (new Response('x'))->setStatusCode(404, str_repeat('x', 300)),
+            'split-reason' => (new Response('x'))->setStatusCode(404, "Own\r\nX-Own: phrase"),
             'all' => new JsonResponse([
                 'method' => $request->getMethod(), 'uri' => $request->getUri(), 'query' => $request->query->all(), 'post' => $request->request->all(),
                 'cookies' => $request->cookies->all(), 'ip' => $request->getClientIp(), 'base' => $request->getBaseUrl(), 'path' => $request->getPathInfo(),

@@ -1,7 +1,5 @@
 //! SockJS: sessions of browsers without WebSockets.
 
-pub(crate) mod place;
-pub(crate) mod queue;
 pub(crate) mod reply;
 pub(crate) mod session;
 pub(crate) mod text;

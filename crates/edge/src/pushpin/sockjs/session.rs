@@ -1,10 +1,10 @@
 //! A polling session of SockJS.
 
+use fermata_edge_pushpin::sockjs::queue::{Asker, Queue};
 use fermata_proto::response_reader::ResponseReader;
 use fermata_proto::ws::client::Client;
 
 use crate::client::source::Source;
-use crate::pushpin::sockjs::queue::{Asker, Queue};
 use crate::upstream::response::Head;
 
 /// A session.

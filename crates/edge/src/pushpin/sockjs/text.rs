@@ -1,39 +1,14 @@
-//! Messages as SockJS writes them, and where requests have them.
+//! Where requests of SockJS have what they bring.
 
-use serde_json::Value;
+use fermata_edge_pushpin::form::pairs;
+use fermata_edge_pushpin::sockjs::frame::messages;
+use fermata_edge_pushpin::sockjs::place::Transport;
 
-use crate::client::form::pairs;
 use crate::client::request::{Body, ClientRequest};
 use crate::client::script::is_callback;
-use crate::pushpin::sockjs::place::Transport;
 
 /// Names of the query parameter with a script's function: what clients send, and what is older.
 const CALLBACK: [&[u8]; 2] = [b"callback", b"c"];
-
-/// Several messages for a client.
-pub(crate) fn array(messages: &[String]) -> String {
-    format!("a{}", Value::from(messages))
-}
-
-/// The end of a session.
-pub(crate) fn close(code: u16, reason: &str) -> String {
-    format!("c{}", serde_json::json!([code, reason]))
-}
-
-/// Messages of a client. `None`: it is no list of texts.
-pub(crate) fn messages(json: &[u8]) -> Option<Vec<String>> {
-    serde_json::from_slice(json).ok()
-}
-
-/// A frame as a script that calls a function.
-pub(crate) fn script(callback: &str, frame: &str) -> String {
-    // These two end a line in scripts of before 2019, but not in JSON.
-    let argument = Value::from(frame)
-        .to_string()
-        .replace('\u{2028}', "\\u2028")
-        .replace('\u{2029}', "\\u2029");
-    format!("/**/{callback}({argument});\n")
-}
 
 /// The function that a script element wants called. `Err`: what it names is no function, and must not get into a script.
 pub(crate) fn callback(request: &ClientRequest, is_script: bool) -> Result<Option<String>, ()> {
@@ -105,19 +80,6 @@ mod tests {
             host: Vec::new(),
             is_tls: false,
         }
-    }
-
-    #[test]
-    fn frames_are_json_behind_a_letter() {
-        assert_eq!(
-            array(&["a\"b".to_owned(), "ü".to_owned()]),
-            "a[\"a\\\"b\",\"ü\"]"
-        );
-        assert_eq!(close(3000, "Go away!"), "c[3000,\"Go away!\"]");
-        assert_eq!(
-            script("f", "a[\"\u{2028}\"]"),
-            "/**/f(\"a[\\\"\\u2028\\\"]\");\n"
-        );
     }
 
     #[test]

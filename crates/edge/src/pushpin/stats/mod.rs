@@ -1,22 +1,20 @@
 //! What the stats socket tells.
 
-pub(crate) mod clients;
 pub(crate) mod feed;
-pub(crate) mod note;
 pub(crate) mod routes;
-pub(crate) mod tally;
 
 use std::path::PathBuf;
 
+use fermata_edge_pushpin::stats::clients::{Clients, Own};
+use fermata_edge_pushpin::stats::published::Published;
+use fermata_edge_pushpin::stats::tally::Tally;
 use fermata_grip::packet::Notation;
 
 use crate::client::journal::Journal;
 use crate::error::StartError;
 use crate::pushpin::rendezvous::Meeting;
-use crate::pushpin::stats::clients::{Clients, Own};
 use crate::pushpin::stats::feed::{Feed, Feeders};
 use crate::pushpin::stats::routes::RouteReports;
-use crate::pushpin::stats::tally::Tally;
 use crate::routes::figures::Counts;
 use crate::settings::Settings;
 
@@ -57,9 +55,9 @@ pub(crate) struct Speaker {
     /// Counters as they were then.
     pub(crate) last: [u64; 4],
     pub(crate) connections_max: u64,
-    pub(crate) http_response_sent: u64,
-    /// Bytes of what was published, once for each client.
-    pub(crate) published_bytes: u64,
+    pub(crate) published: Published,
+    /// What counts as one of a content's bytes; 0: blocks are not counted.
+    pub(crate) block_bytes: u64,
     pub(crate) last_counts: Counts,
     pub(crate) routes: RouteReports,
 }
@@ -94,8 +92,8 @@ impl Stats {
                 since_ms: 0,
                 last: [0; 4],
                 connections_max: 0,
-                http_response_sent: 0,
-                published_bytes: 0,
+                published: Published::default(),
+                block_bytes: settings.message_block_bytes,
                 last_counts: Counts::default(),
                 routes: RouteReports::default(),
             })),

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use fermata_edge_pushpin::stats::published::Published;
+
 use crate::routes::figures::Counts;
 
 /// Routes that are reported; of more only what all have together.
@@ -18,9 +20,7 @@ pub(crate) struct Route {
     connected_ms: u64,
     pub received: u64,
     pub sent: u64,
-    pub http_response_sent: u64,
-    /// Bytes of what was published, once for each client.
-    pub published_bytes: u64,
+    pub published: Published,
     /// What was counted when it was reported last.
     pub last: Counts,
 }

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use fermata_config::LogLevel;
+use fermata_edge_pushpin::line::{NOBODY, TOO_MANY, Waiting, envelope, read_envelope, refusal};
 use fermata_engine::WireEvent;
 
 use crate::publish::port::Port;
-use crate::pushpin::line::{NOBODY, TOO_MANY, Waiting, envelope, read_envelope, refusal};
 use crate::server::edge::Edge;
 use crate::timers::Timer;
 
@@ -86,7 +86,8 @@ impl Edge {
             return Vec::new();
         };
         line.wire = Some(wire);
-        self.greet(wire, Port::Service(service));
+        let (ports, worker) = (&mut self.ports, &mut self.worker);
+        ports.greet(worker, &mut self.timers, wire, Port::Service(service));
         self.on_port(WireEvent {
             wire,
             ..WireEvent::default()

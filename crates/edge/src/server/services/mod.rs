@@ -11,10 +11,10 @@ mod line;
 use std::collections::VecDeque;
 
 use fermata_config::LogLevel;
+use fermata_edge_pushpin::line::{NOBODY_THERE, why_unheard};
 use fermata_grip::packet;
 use fermata_grip::value::Value;
 
-use crate::pushpin::line::{NOBODY_THERE, why_unheard};
 pub(crate) use crate::pushpin::services::{Asked, Question, Unanswered};
 use crate::server::edge::Edge;
 use crate::timers::Timer;

@@ -1,8 +1,8 @@
 //! WebSockets whose messages are wrapped: several in one array, and a letter for what is no message.
 
+use fermata_edge_pushpin::sockjs::frame;
 use fermata_grip::item::MessageKind;
 
-use crate::pushpin::sockjs::text;
 use crate::server::edge::Edge;
 
 /// The code of a client whose frames are none.
@@ -36,7 +36,7 @@ impl Edge {
     ) {
         if matches!(kind, MessageKind::Text | MessageKind::Binary) {
             let message = String::from_utf8_lossy(content).into_owned();
-            let frame = text::array(&[message]);
+            let frame = frame::array(&[message]);
             let _ = self.worker.send(handle, false, frame.as_bytes());
         }
     }
@@ -47,7 +47,7 @@ impl Edge {
         if frame.is_empty() {
             return;
         }
-        let Some(messages) = text::messages(frame) else {
+        let Some(messages) = frame::messages(frame) else {
             return self.close_socket(handle, BROKEN, b"Broken framing.");
         };
         for message in messages {

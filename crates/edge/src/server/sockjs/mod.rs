@@ -16,12 +16,13 @@ mod workers;
 
 use std::rc::Rc;
 
+use fermata_edge_pushpin::sockjs::place::{self, Place, Transport};
+use fermata_edge_pushpin::sockjs::queue::Asker;
+
 use crate::client::request::{Body, ClientRequest};
 use crate::client::source::Source;
 use crate::pushpin::sockjs::base;
-use crate::pushpin::sockjs::place::{Place, Transport};
-use crate::pushpin::sockjs::queue::Asker;
-use crate::pushpin::sockjs::{place, text};
+use crate::pushpin::sockjs::text;
 use crate::server::edge::Edge;
 
 /// The largest body of a request.

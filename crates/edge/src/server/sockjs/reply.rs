@@ -1,9 +1,10 @@
 //! Answers to requests of SockJS: any page may read them, and none is kept.
 
+use fermata_edge_pushpin::sockjs::frame;
+use fermata_edge_pushpin::sockjs::queue::Asker;
+
 use crate::client::request::ClientRequest;
-use crate::pushpin::sockjs::queue::Asker;
 use crate::pushpin::sockjs::reply::{NEVER, PLAIN, head, headers, page, push};
-use crate::pushpin::sockjs::text;
 use crate::server::edge::Edge;
 use crate::server::sockjs::PAGE_CACHE;
 use crate::upstream::response::Head;
@@ -18,7 +19,7 @@ impl Edge {
     pub(super) fn reply(&mut self, asker: &Asker, frame: &str) {
         self.sockjs.asking.remove(&asker.handle);
         let (media, body) = match &asker.callback {
-            Some(callback) => (SCRIPT, text::script(callback, frame)),
+            Some(callback) => (SCRIPT, frame::script(callback, frame)),
             None => (PLAIN, format!("{frame}\n")),
         };
         let headers = headers(asker.origin.as_deref(), media, NEVER);
@@ -29,7 +30,7 @@ impl Edge {
     pub(super) fn reply_ok(&mut self, asker: &Asker) {
         self.sockjs.asking.remove(&asker.handle);
         let (media, body) = match &asker.callback {
-            Some(callback) => (SCRIPT, text::script(callback, "ok")),
+            Some(callback) => (SCRIPT, frame::script(callback, "ok")),
             None => (PLAIN, "ok".to_owned()),
         };
         let headers = headers(asker.origin.as_deref(), media, NEVER);

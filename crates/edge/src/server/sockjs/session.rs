@@ -1,19 +1,19 @@
 //! Polling sessions: the client of a WebSocket in this worker, for a browser that only asks.
 
 use fermata_config::LogLevel;
+use fermata_edge_pushpin::sockjs::queue::{Asker, Due, Queue};
 use fermata_engine::WireEvent;
 use fermata_proto::response_reader::{RequestKind, ResponseReader};
 use fermata_proto::ws::client::{Client, Received};
 use fermata_proto::ws::message::Kind;
 
 use crate::client::source::{HANDLER_SESSIONS, Source};
-use crate::pushpin::sockjs::queue::{Asker, Due, Queue};
 use crate::pushpin::sockjs::session::{Name, Session, Stage, Step};
 use crate::server::edge::Edge;
 use crate::timers::Timer;
+use crate::upstream::connections::WireUse;
 use crate::upstream::handshake::mask;
 use crate::upstream::response::{Said, of_http};
-use crate::upstream::talk::WireUse;
 
 /// The largest message of a backend, and the largest response in place of a WebSocket.
 const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -78,7 +78,7 @@ impl Edge {
             queue: Queue::new(asker, heartbeat_ms, linger_ms),
             sender: None,
         };
-        self.wires.insert(wire, WireUse::Session(id));
+        self.connections.give(wire, WireUse::Session(id));
         self.sockjs.by_name.insert(name, id);
         self.sockjs.sessions.insert(id, Box::new(session));
         self.pump_session(id);
@@ -221,8 +221,7 @@ impl Edge {
 
     fn close_session_wire(&mut self, wire: u64) {
         if wire != 0 {
-            self.wires.remove(&wire);
-            self.worker.close_wire(wire);
+            self.connections.close(&mut self.worker, wire);
         }
     }
 

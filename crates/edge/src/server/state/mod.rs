@@ -4,6 +4,8 @@
 //! not waited for: the request goes on without session.
 
 use fermata_config::LogLevel;
+use fermata_edge_pushpin::state::id::SessionId;
+use fermata_edge_pushpin::state::{Ids, bytes, ids, messages, rules};
 use fermata_grip::command;
 use fermata_grip::instruct::Instruct;
 use fermata_grip::value::{Value, map};
@@ -11,8 +13,7 @@ use fermata_grip::value::{Value, map};
 use crate::client::request::{Body, ClientRequest};
 use crate::client::source::{Owner, Source};
 use crate::publish::port::SESSIONS;
-use crate::pushpin::state::id::SessionId;
-use crate::pushpin::state::{Ids, Question, bytes, ids, messages, rules};
+use crate::pushpin::state::Question;
 use crate::server::edge::Edge;
 use crate::server::services;
 use crate::timers::Timer;

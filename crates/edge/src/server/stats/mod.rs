@@ -7,16 +7,17 @@
 mod feed;
 
 use fermata_config::LogLevel;
+use fermata_edge_pushpin::stats::clients::Held;
+use fermata_edge_pushpin::stats::mode::Mode;
+use fermata_edge_pushpin::stats::note::Note;
+use fermata_edge_pushpin::stats::published::Published;
+use fermata_edge_pushpin::stats::tally::News;
 use fermata_engine::stats::{Counter, Figures};
 use fermata_grip::item::Item;
-use fermata_grip::stats::{ContentBytes, Packet, Report, Transport};
+use fermata_grip::stats::{Flow, Packet, Report, Traffic, Transport};
 
-use crate::client::mode::Mode;
 use crate::client::source::Source;
 use crate::pushpin::stats::Role;
-use crate::pushpin::stats::clients::Held;
-use crate::pushpin::stats::note::Note;
-use crate::pushpin::stats::tally::News;
 use crate::routes::figures::{Count, Counts};
 use crate::server::edge::Edge;
 use crate::server::figures::{connected, minutes};
@@ -37,13 +38,37 @@ fn totals(figures: &Figures) -> [u64; 4] {
 }
 
 /// What was counted since, with what was published to clients.
-fn content_bytes(now: Counts, last: Counts, published_bytes: u64) -> ContentBytes {
+fn traffic(now: Counts, last: Counts, published: &Published) -> Traffic {
     let since = |count: Count| now[count as usize].saturating_sub(last[count as usize]);
-    ContentBytes {
-        client_received: since(Count::ClientReceived),
-        client_sent: since(Count::ClientSent) + published_bytes,
-        server_received: since(Count::ServerReceived),
-        server_sent: since(Count::ServerSent),
+    let flow = |head, content, messages| Flow {
+        header_bytes: since(head),
+        content_bytes: since(content),
+        messages: since(messages),
+    };
+    let mut client_sent = flow(
+        Count::ClientHeadSent,
+        Count::ClientSent,
+        Count::ClientMessagesSent,
+    );
+    client_sent.content_bytes += published.bytes;
+    client_sent.messages += published.messages;
+    Traffic {
+        client_received: flow(
+            Count::ClientHeadReceived,
+            Count::ClientReceived,
+            Count::ClientMessagesReceived,
+        ),
+        client_sent,
+        server_received: flow(
+            Count::ServerHeadReceived,
+            Count::ServerReceived,
+            Count::ServerMessagesReceived,
+        ),
+        server_sent: flow(
+            Count::ServerHeadSent,
+            Count::ServerSent,
+            Count::ServerMessagesSent,
+        ),
     }
 }
 
@@ -182,7 +207,8 @@ impl Edge {
             return;
         };
         let mut counts = Vec::new();
-        let mut reached: Vec<Vec<u8>> = Vec::new();
+        let mut reached: Vec<(Vec<u8>, Option<u64>)> = Vec::new();
+        let (block_bytes, mut blocks_max) = (speaker.block_bytes, None);
         for (mode, bytes) in [
             (
                 Mode::Response,
@@ -201,31 +227,44 @@ impl Edge {
                 continue;
             };
             let count = speaker.tally.count(mode, &item.channel);
-            if count > 0 {
-                counts.push((mode, count));
-            }
-            let polls = |count| if mode == Mode::Response { count } else { 0 };
-            speaker.http_response_sent += polls(count);
-            speaker.published_bytes += count * bytes as u64;
+            let blocks = match block_bytes {
+                0 => None,
+                block_bytes => Some(item.blocks(bytes, block_bytes)),
+            };
+            blocks_max = blocks_max.max(blocks.filter(|_| count > 0));
+            speaker.published.add(mode, count, bytes, blocks);
             for (name, count) in speaker.tally.by_route(mode, &item.channel) {
                 let Some(route) = speaker.routes.get(name) else {
                     continue;
                 };
                 route.sent += count;
-                route.http_response_sent += polls(count);
-                route.published_bytes += count * bytes as u64;
-                if !reached.iter().any(|it| it == name) {
-                    route.received += 1;
-                    reached.push(name.to_vec());
+                route.published.add(mode, count, bytes, blocks);
+                let known = reached.iter_mut().find(|(it, _)| it == name);
+                match known {
+                    Some((_, most)) => *most = (*most).max(blocks),
+                    None => {
+                        route.received += 1;
+                        reached.push((name.to_vec(), blocks));
+                    }
                 }
             }
+            if count > 0 {
+                counts.push((mode, count, blocks));
+            }
         }
-        for (mode, count) in counts {
+        // An item weighs as its heaviest format that reaches somebody.
+        speaker.published.receive(blocks_max);
+        for (name, blocks) in &reached {
+            if let Some(route) = speaker.routes.get(name) {
+                route.published.receive(*blocks);
+            }
+        }
+        for (mode, count, blocks) in counts {
             let packet = Packet::Message {
                 channel: &item.channel,
                 item_id: item.id.as_deref(),
                 count,
-                blocks: None,
+                blocks,
                 transport: transport(mode),
             };
             self.send_stats(&packet, b"");
@@ -264,7 +303,7 @@ impl Edge {
         }
         let counts = self.route_figures.total();
         let last_counts = std::mem::replace(&mut speaker.last_counts, counts);
-        let published_bytes = std::mem::take(&mut speaker.published_bytes);
+        let published = std::mem::take(&mut speaker.published);
         let totals = totals(&figures);
         let last = std::mem::replace(&mut speaker.last, totals);
         // The counters of a server go on over restarts of its workers, but not over those of a machine.
@@ -276,10 +315,11 @@ impl Edge {
             minutes: next(),
             received: next(),
             sent: next(),
-            http_response_sent: std::mem::take(&mut speaker.http_response_sent),
+            http_response_sent: published.http_responses,
+            blocks_received: published.blocks_received,
+            blocks_sent: published.blocks_sent,
             duration_ms: now_ms - speaker.since_ms,
-            bytes: Some(content_bytes(counts, last_counts, published_bytes)),
-            ..Report::default()
+            traffic: Some(traffic(counts, last_counts, &published)),
         };
         let duration_ms = report.duration_ms;
         speaker.since_ms = now_ms;
@@ -306,16 +346,17 @@ impl Edge {
             };
             let last = std::mem::replace(&mut route.last, counts);
             let connections = route.take_connections();
-            let published_bytes = std::mem::take(&mut route.published_bytes);
+            let published = std::mem::take(&mut route.published);
             let report = Report {
                 connections,
                 minutes: route.take_minutes(),
                 received: std::mem::take(&mut route.received),
                 sent: std::mem::take(&mut route.sent),
-                http_response_sent: std::mem::take(&mut route.http_response_sent),
+                http_response_sent: published.http_responses,
+                blocks_received: published.blocks_received,
+                blocks_sent: published.blocks_sent,
                 duration_ms,
-                bytes: Some(content_bytes(counts, last, published_bytes)),
-                ..Report::default()
+                traffic: Some(traffic(counts, last, &published)),
             };
             if counts == last && connections == 0 && report.minutes == 0 {
                 continue;
@@ -417,7 +458,7 @@ impl Edge {
         }
         let route = (!route.is_empty()).then_some(route);
         let payload = packet.encode(&speaker.from, route, speaker.notation);
-        let left_out = self.send_to_subscribers(&payload);
+        let left_out = self.ports.send_to_subscribers(&mut self.worker, &payload);
         if left_out > 0 {
             let line = format!(
                 "zmq_stats: a packet is left out for {left_out} subscribers that do not take them fast enough"

@@ -129,7 +129,8 @@ impl Reporter {
         let http = net.connections.len() as u64
             - net.gauges.held
             - net.gauges.sockets
-            - net.gauges.control;
+            - net.gauges.control
+            - net.http2.carriers_len() as u64;
         let mut gauges = [0; Gauge::WRITTEN];
         for (gauge, value) in [
             (Gauge::HttpActive, net.gauges.active),
@@ -137,6 +138,7 @@ impl Reporter {
             (Gauge::Sse, net.gauges.held),
             (Gauge::WebSocket, net.gauges.sockets),
             (Gauge::Control, net.gauges.control),
+            (Gauge::Http2, net.http2.carriers_len() as u64),
             (Gauge::BlockedNow, net.gauges.blocked),
             (Gauge::FibersWaiting, self.program.fibers_waiting),
             (Gauge::TasksQueued, self.program.tasks_queued),

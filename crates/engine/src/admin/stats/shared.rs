@@ -195,6 +195,19 @@ impl Shared {
     /// Whether connections may be handed to the worker. Called in it.
     pub(crate) fn set_takes(&self, slot: u16, takes: bool) {
         self.words[slot_at(slot) + TAKES].store(u64::from(takes), Ordering::Release);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Whether the worker takes connections now. Of two processes, one that has put a connection into an inbox and asks
+    /// this, and one that has said this of itself and looks into its inbox, one finds out about the other.
+    pub(crate) fn takes(&self, slot: u16) -> bool {
+        fence(Ordering::SeqCst);
+        self.words[slot_at(slot) + TAKES].load(Ordering::Acquire) == 1
+    }
+
+    /// Whether the slot has no worker: the last one has ended, or the next has not begun.
+    pub(crate) fn is_vacant(&self, slot: u16) -> bool {
+        self.load(slot_at(slot) + PID) == 0
     }
 
     /// A connection of the worker, or one that is being handed to it, is there to stay.
@@ -371,6 +384,7 @@ impl Shared {
         self.add(WORKER_ENDS, 1);
         self.add(WORKER_FAILURES, u64::from(failed));
         self.words[FOLDS].store((version | 1) + 1, Ordering::Release);
+        fence(Ordering::SeqCst);
     }
 
     /// Writes a worker's figures. Only the worker of the slot may call this.

@@ -121,8 +121,9 @@ figures! {
         Http2FloodContinuations("reason" "flood_continuations"),
     }
     "http2_streams_refused" "http2_streams_refused_total" Plain Sum
-    "Requests over HTTP/2 answered 429 because their client's address had streams_per_address_max." {
-        Http2RefusedPerAddress
+    "Requests over HTTP/2 refused by a limit: 429 because their client's address had streams_per_address_max, 503 because the worker had connections_max of them." {
+        Http2RefusedPerAddress("reason" "streams_per_address_max"),
+        Http2RefusedConnections("reason" "connections_max"),
     }
     "proxy_headers_ignored" "proxy_headers_ignored_total" Plain Sum
     "Requests of trusted proxies with Forwarded and X-Forwarded headers that proxy_headers does not name: no header was believed." {
@@ -378,12 +379,13 @@ figures! {
     /// A state at this moment.
     Gauge;
     "connections" "connections" Plain Sum
-    "Open connections: with a request or answer on its way, without, held as event stream, WebSocket, on the control socket." {
+    "Open connections: with a request or answer on its way, without, held as event stream, WebSocket, on the control socket. Each request at a time over HTTP/2 counts as the connection that it would be over HTTP/1, and what carries them is http2." {
         HttpActive("kind" "http_active"),
         HttpIdle("kind" "http_idle"),
         Sse("kind" "sse"),
         WebSocket("kind" "websocket"),
         Control("kind" "control"),
+        Http2("kind" "http2"),
     }
     "tls_connections" "tls_connections" Plain Sum
     "Open connections that are encrypted." { TlsOpen }

@@ -2,8 +2,8 @@
 //!
 //! What a client has sent is written such that it cannot end a line, end a quoted string or drive a
 //! terminal: control characters, quotes, backslashes and (in the first two formats) everything beyond
-//! ASCII are escaped. No header but Referer and User-Agent is ever written, and of addresses the query
-//! only when the setting asks for it.
+//! ASCII are escaped. No header but Referer, User-Agent and (in JSON) the ids of Traceparent is ever
+//! written, and of addresses the query only when the setting asks for it.
 
 use std::io::Write as _;
 
@@ -11,6 +11,7 @@ use fermata_io::Peer;
 use fermata_proto::date;
 use fermata_proto::http1::{Head, Span};
 use fermata_proto::number::decimal;
+use fermata_proto::traceparent::TraceParent;
 
 use crate::http::protocol::Protocol;
 
@@ -129,6 +130,13 @@ pub(super) fn write_request(
                 out.push(b'"');
             }
         }
+        if let Some(of) = only(parsed, head, b"traceparent").and_then(TraceParent::parse) {
+            out.extend_from_slice(b",\"trace_id\":\"");
+            out.extend_from_slice(of.trace_id);
+            out.extend_from_slice(b"\",\"parent_id\":\"");
+            out.extend_from_slice(of.parent_id);
+            out.push(b'"');
+        }
         return;
     }
     escape(out, method);
@@ -222,12 +230,21 @@ fn write_peer(out: &mut Vec<u8>, peer: Peer) -> std::io::Result<()> {
 
 /// The first field line of that name.
 fn find<'a>(parsed: &Head, head: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    lines(parsed, head, name).next()
+}
+
+/// The field line of that name, where there are not several.
+fn only<'a>(parsed: &Head, head: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    let mut lines = lines(parsed, head, name);
+    let first = lines.next();
+    first.filter(|_| lines.next().is_none())
+}
+
+fn lines<'a>(parsed: &Head, head: &'a [u8], name: &[u8]) -> impl Iterator<Item = &'a [u8]> {
     let of = |span: Span| span.of(head);
-    let line = parsed
-        .headers
-        .iter()
-        .find(|line| of(line.name).eq_ignore_ascii_case(name))?;
-    Some(of(line.value))
+    let named =
+        (parsed.headers.iter()).filter(move |line| of(line.name).eq_ignore_ascii_case(name));
+    named.map(move |line| of(line.value))
 }
 
 fn without_query(target: &[u8]) -> &[u8] {
@@ -338,6 +355,23 @@ mod tests {
             "status": 200, "bytes": 15, "duration_ms": 1234.567, "worker": 3,
         });
         assert_eq!(json, expected);
+    }
+
+    #[test]
+    fn json_has_the_ids_of_the_trace_that_the_sender_names() {
+        const PARENT: &str =
+            "traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\r\n";
+        let request = |lines: &str| {
+            let request = format!("GET /a HTTP/1.1\r\nHost: x\r\n{lines}\r\n");
+            let json = line(Format::Json, &request, false);
+            serde_json::from_str::<serde_json::Value>(&json).expect("one object per line")
+        };
+        let json = request(PARENT);
+        assert_eq!(json["trace_id"], "4bf92f3577b34da6a3ce929d0e0e4736");
+        assert_eq!(json["parent_id"], "00f067aa0ba902b7");
+        for lines in ["", "Traceparent: 00-x\r\n", &PARENT.repeat(2)] {
+            assert_eq!(request(lines).get("trace_id"), None, "{lines}");
+        }
     }
 
     #[test]

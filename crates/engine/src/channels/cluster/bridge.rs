@@ -10,7 +10,7 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fermata_cluster::{Address, Bridge, Event, Options, Outgoing, Place, Received};
+use fermata_cluster::{Address, Bridge, Content, Event, Options, Outgoing, Place, Received};
 use fermata_config::{LogLevel, Settings};
 use fermata_hub::{
     Consumer, Kind, LockError, LogPlace, Message, Owner, PublishError, Read, Record, Ring,
@@ -20,7 +20,10 @@ use fermata_io::sys::epoll::Epoll;
 use fermata_io::wake::Waker;
 use fermata_io::{Driver, clock, random};
 
-use super::memory::{Answer, BEAT_MS_MAX, Cluster, MARK_BYTES, NOBODY, READER_SLOT, State};
+use super::memory::{
+    Answer, BEAT_MS_MAX, Cluster, MARK_BYTES, MARK_NOTE, NOBODY, READER_SLOT, State,
+};
+use super::presence::{Members, Note};
 use crate::channels::publish::{self, check_channel, check_message};
 use crate::log::Logger;
 
@@ -52,6 +55,7 @@ pub(crate) struct Process {
     owner: Owner,
     consumer: Consumer,
     state: State,
+    members: Members,
     waker: Waker,
     wakers: Arc<Vec<Waker>>,
     driver: Epoll,
@@ -92,6 +96,7 @@ impl Process {
             age_ms_max: settings.history_age_ms_max,
             bytes_max: settings.cluster_bytes_max,
             replicas: settings.cluster_replicas,
+            events_max: settings.cluster_events_max,
             past_max: PAST_MESSAGES_MAX,
         };
         let reached = ring.log_reached().map(|place| Place {
@@ -99,11 +104,23 @@ impl Process {
             seq: place.seq,
         });
         let reached_ms = ring.log_reached_unix_ms();
+        let consumer = cluster.ring.consume(READER_SLOT);
+        let tables = (cluster.members, ring.twin(), cluster.ring);
+        let (lease_ms, monotonic_ms) = (settings.cluster_lease_ms, clock::monotonic_ms());
+        let members = Members::new(
+            tables,
+            cluster.state,
+            owner,
+            cluster.node,
+            lease_ms,
+            monotonic_ms,
+        );
         Ok(Process {
             bridge: Bridge::new(options, reached, reached_ms, driver.now_ms()),
             servers: cluster.servers,
-            consumer: cluster.ring.consume(READER_SLOT),
+            consumer,
             state: cluster.state,
+            members,
             waker: cluster.waker,
             ring,
             owner,
@@ -145,6 +162,7 @@ impl Process {
             self.bridge.handle_time(now_ms);
         }
         self.take_events()?;
+        self.members.turn(clock::monotonic_ms());
         self.send_outbox();
         self.take_events()?;
         self.write()?;
@@ -171,7 +189,11 @@ impl Process {
             return 0;
         }
         let due_ms = self.bridge.due_ms().saturating_sub(now_ms);
-        due_ms.min(BEAT_MS_MAX / BEATS)
+        let monotonic_ms = clock::monotonic_ms();
+        let members_ms = self.members.due_ms(monotonic_ms);
+        due_ms
+            .min(members_ms.saturating_sub(monotonic_ms))
+            .min(BEAT_MS_MAX / BEATS)
     }
 
     fn log(&self, level: LogLevel, message: &str) {
@@ -201,6 +223,7 @@ impl Process {
                 }
                 Event::Ready => {
                     self.state.set_ready();
+                    self.members.on_ready(clock::monotonic_ms());
                     self.log(LogLevel::Info, "connected to the log of the cluster");
                 }
                 Event::Away(cause) => {
@@ -317,6 +340,24 @@ impl Process {
                 self.bridge.discard(outbox, now_ms);
                 continue;
             };
+            if mark[2] == MARK_NOTE {
+                let (channel, data) = (record.channel(), record.data());
+                match self.members.fact_of(&Note { channel, data }) {
+                    Some(data) => {
+                        let outgoing = Outgoing {
+                            outbox,
+                            content: Content::Presence,
+                            channel,
+                            name: None,
+                            data,
+                            except: None,
+                        };
+                        self.bridge.send(&outgoing, now_ms);
+                    }
+                    None => self.bridge.discard(outbox, now_ms),
+                }
+                continue;
+            }
             let slot = u16::from_le_bytes([mark[0], mark[1]]);
             // Its publisher has given up, and has perhaps tried again. The log may have it from a connection before.
             if unix_ms.saturating_sub(record.unix_ms) > self.event_ms_max {
@@ -331,6 +372,7 @@ impl Process {
             }
             let outgoing = Outgoing {
                 outbox,
+                content: Content::Event,
                 channel: record.channel(),
                 name: (mark[2] != 0).then_some(name),
                 data: record.data(),
@@ -362,7 +404,12 @@ impl Process {
     /// # Errors
     /// The ring is damaged.
     fn begin(&mut self, place: Place) -> std::io::Result<()> {
-        while let Err(error) = self.ring.begin_log(&self.owner, log_place(place)) {
+        // In this order: whoever goes on after a death in between does both.
+        while let Err(error) = self
+            .members
+            .begin()
+            .and_then(|()| self.ring.begin_log(&self.owner, log_place(place)))
+        {
             if error == LockError::Corrupt {
                 return Err(std::io::Error::other(error));
             }
@@ -379,6 +426,9 @@ impl Process {
     /// # Errors
     /// The ring is damaged.
     fn publish(&mut self, received: &Received) -> std::io::Result<()> {
+        if received.content == Content::Presence {
+            return self.publish_presence(received);
+        }
         let message = publish::Message {
             name: received.name.as_deref(),
             data: &received.data,
@@ -396,6 +446,47 @@ impl Process {
             name: message.name,
             data: message.data,
         };
+        self.append(received, &record)
+    }
+
+    /// Takes what servers tell each other of who is present, and tells clients who comes and who goes.
+    ///
+    /// # Errors
+    /// The ring is damaged.
+    fn publish_presence(&mut self, received: &Received) -> std::io::Result<()> {
+        let Received {
+            place,
+            channel,
+            data,
+            ..
+        } = received;
+        let told = check_channel(channel).and_then(|()| {
+            self.members
+                .take(*place, channel, data, clock::monotonic_ms())
+        });
+        let told = match told {
+            Ok(Some(told)) => told,
+            Ok(None) => return Ok(()),
+            Err(cause) => {
+                self.members.set_applied(*place);
+                self.log(LogLevel::Warning, &cause);
+                return Ok(());
+            }
+        };
+        let record = Message {
+            channel,
+            kind: told.kind,
+            name: None,
+            data: &told.data,
+        };
+        self.append(received, &record)?;
+        self.members.set_applied(*place);
+        Ok(())
+    }
+
+    /// # Errors
+    /// The ring is damaged.
+    fn append(&mut self, received: &Received, record: &Message<'_>) -> std::io::Result<()> {
         let except = received
             .except
             .map(|(worker, key)| Subscriber { worker, key });
@@ -405,7 +496,7 @@ impl Process {
         loop {
             match self
                 .ring
-                .publish_logged(&self.owner, &record, except, place, received.unix_ms)
+                .publish_logged(&self.owner, record, except, place, received.unix_ms)
             {
                 Ok(_) => {
                     self.has_published = true;
@@ -533,6 +624,7 @@ mod tests {
         }
         let received = Received {
             place: Place { epoch: 7, seq: 2 },
+            content: Content::Event,
             channel: b"c".to_vec(),
             name: None,
             data: b"1".to_vec(),

@@ -14,6 +14,12 @@ const OUTBOX_BYTES_MIN: usize = 4 << 20;
 const OUTBOX_EVENTS_MIN: usize = 8;
 /// What stands before an event's name in the outbox: the worker's slot (2 bytes), and whether there is a name.
 pub(super) const MARK_BYTES: usize = 3;
+/// In the place of whether there is a name: it is a note about who is present, see `presence`.
+pub(super) const MARK_NOTE: u8 = 2;
+/// Longest note: what it is, a server and a user.
+const NOTE_BYTES_MAX: usize = 1 + 8 + fermata_hub::USER_BYTES_MAX;
+/// Servers that may have members at the same time.
+pub(super) const NODES_MAX: u32 = 64;
 /// The slot of the outbox that the bridge reads in.
 pub(super) const READER_SLOT: u32 = 0;
 
@@ -26,12 +32,28 @@ pub(super) const PENDING_MAX: usize = 1024;
 const ANSWERS_MAX: usize = 2 * PENDING_MAX;
 const ANSWER_WORDS: usize = 4;
 
+/// Bytes for records of the table of members, which has none: the least that there may be.
+const MEMBERS_RING_BYTES: usize = 4096;
+
 /// Words per cache line: workers do not share one.
 const LINE: usize = 8;
 const STATE: usize = 0;
 const AWAY_SINCE_MS: usize = 1;
 const BEAT_MS: usize = 2;
-const QUEUES: usize = LINE;
+/// Since when somebody asks for presence (0 = nobody), whether the members of other servers are known, the place of the log up
+/// to which the table of the cluster is, what was decided at a place, and whether tables are to be compared.
+const WANTED_MS: usize = LINE;
+const KNOWN: usize = LINE + 1;
+const APPLIED_EPOCH: usize = LINE + 2;
+const APPLIED_SEQ: usize = LINE + 3;
+const DECIDED_EPOCH: usize = LINE + 4;
+const DECIDED_SEQ: usize = LINE + 5;
+const DECIDED: usize = LINE + 6;
+const COMPARE: usize = LINE + 7;
+/// Per server that has members its name (0 = none) and when something was heard of it.
+const NODES: usize = 2 * LINE;
+const NODE_WORDS: usize = 2;
+const QUEUES: usize = NODES + NODES_MAX as usize * NODE_WORDS;
 /// Of a worker's queue: how many answers were written and read, on lines of their own, then the answers.
 const WRITTEN: usize = 0;
 const TAKEN: usize = LINE;
@@ -82,6 +104,14 @@ pub(crate) enum Answer {
     Unknown,
 }
 
+/// What clients are told when a count of a user has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Decision {
+    Nothing,
+    Join,
+    Leave,
+}
+
 /// Words that the bridge writes and workers read.
 #[derive(Clone, Copy)]
 pub(super) struct State {
@@ -92,9 +122,13 @@ pub(super) struct State {
 pub(crate) struct Cluster {
     pub(super) servers: Vec<Address>,
     pub(super) ring: Ring,
+    /// Who is present in the whole cluster, with a slot for each server; no records.
+    pub(super) members: Ring,
     pub(super) state: State,
     /// Wakes the bridge.
     pub(super) waker: Waker,
+    /// Tells this server from all others.
+    pub(super) node: u64,
     /// Tells this outbox from all others.
     pub(super) name: String,
 }
@@ -102,6 +136,7 @@ pub(crate) struct Cluster {
 /// A worker's part.
 pub(crate) struct Outbox {
     pub(super) ring: Ring,
+    pub(super) members: Ring,
     pub(super) state: State,
     pub(super) waker: Waker,
     pub(super) pending: Pending,
@@ -122,7 +157,7 @@ impl Cluster {
             let cause = "edges in front (grip_url) are told what this machine publishes alone; leave one of the two out";
             return Err(ClusterError::Contradiction(cause));
         }
-        let record_bytes_max = settings.event_bytes_max + MARK_BYTES;
+        let record_bytes_max = settings.event_bytes_max.max(NOTE_BYTES_MAX) + MARK_BYTES;
         let config = Config {
             ring_bytes: OUTBOX_BYTES_MIN.max(record_bytes_max * OUTBOX_EVENTS_MIN),
             index_buckets: 1,
@@ -143,14 +178,26 @@ impl Cluster {
         };
         ring.worker_started(&reader, 0)
             .map_err(std::io::Error::other)?;
+        let config = Config {
+            ring_bytes: MEMBERS_RING_BYTES,
+            record_bytes_max: 1,
+            workers_max: NODES_MAX,
+            members_max: settings.members_max as u32,
+            ..config
+        };
+        let memory = shm::Shared::anonymous(Layout::new(&config)?.words())?;
+        let mut members = Ring::create(memory.words(), &config, epoch, random::u64())?;
+        members.leave_announcements_to_caller();
         let words = shm::Shared::anonymous(QUEUES + usize::from(slots) * QUEUE_WORDS)?.words();
         let state = State { words };
         state.set_away(clock::monotonic_ms());
         Ok(Some(Cluster {
             servers,
             ring,
+            members,
             state,
             waker: Waker::new()?,
+            node: epoch,
             name: format!("{epoch:016x}"),
         }))
     }
@@ -159,6 +206,7 @@ impl Cluster {
     pub fn into_outbox(self) -> Outbox {
         Outbox {
             ring: self.ring,
+            members: self.members,
             state: self.state,
             waker: self.waker,
             pending: Pending::default(),
@@ -166,7 +214,8 @@ impl Cluster {
     }
 
     /// The bridge process has ended: nobody talks to the log.
-    pub fn bridge_ended(&self) {
+    pub fn bridge_ended(&mut self, owner: &Owner, pid: u32) {
+        self.worker_ended(owner, Owner::MASTER_SLOT, pid);
         self.state.set_away(clock::monotonic_ms());
     }
 
@@ -174,6 +223,14 @@ impl Cluster {
     pub fn worker_ended(&mut self, owner: &Owner, slot: u32, pid: u32) {
         // The next publisher finds out as well when this fails.
         let _ = self.ring.worker_ended(owner, slot, pid, 0);
+        let _ = self.members.worker_ended(owner, slot, pid, 0);
+    }
+}
+
+impl Outbox {
+    /// Who is present in the whole cluster.
+    pub fn members(&mut self) -> &mut Ring {
+        &mut self.members
     }
 }
 
@@ -214,6 +271,133 @@ impl State {
 
     fn silence_ms(&self, now_ms: u64) -> u64 {
         now_ms.saturating_sub(self.words[BEAT_MS].load(Ordering::Relaxed))
+    }
+
+    /// Somebody asks who is present, for the first time at this moment unless it has been asked before.
+    pub fn want_presence(&self, now_ms: u64) {
+        if !self.is_presence_wanted() {
+            self.words[WANTED_MS].store(now_ms.max(1), Ordering::Relaxed);
+        }
+    }
+
+    pub fn is_presence_wanted(&self) -> bool {
+        self.words[WANTED_MS].load(Ordering::Relaxed) != 0
+    }
+
+    /// For how long it has been asked who is present.
+    pub fn presence_wanted_ms(&self, now_ms: u64) -> u64 {
+        now_ms.saturating_sub(self.words[WANTED_MS].load(Ordering::Relaxed))
+    }
+
+    /// Whether the members of other servers are known.
+    pub fn is_presence_known(&self) -> bool {
+        self.words[KNOWN].load(Ordering::Acquire) != 0
+    }
+
+    pub fn set_presence_known(&self) {
+        self.words[KNOWN].store(1, Ordering::Release);
+    }
+
+    /// Nothing is known of other servers.
+    pub fn forget_presence(&self) {
+        for at in KNOWN..NODES + NODES_MAX as usize * NODE_WORDS {
+            self.words[at].store(0, Ordering::Release);
+        }
+    }
+
+    /// Whether the table of the cluster has what the log says at a place.
+    pub fn is_applied(&self, place: LogPlace) -> bool {
+        self.words[APPLIED_EPOCH].load(Ordering::Relaxed) == place.epoch
+            && self.words[APPLIED_SEQ].load(Ordering::Relaxed) >= place.seq
+    }
+
+    pub fn set_applied(&self, place: LogPlace) {
+        self.words[APPLIED_SEQ].store(place.seq, Ordering::Relaxed);
+        self.words[APPLIED_EPOCH].store(place.epoch, Ordering::Release);
+    }
+
+    /// What a bridge before has decided at a place, and may not have finished.
+    pub fn decision(&self, place: LogPlace) -> Option<Decision> {
+        let is_it = self.words[DECIDED_EPOCH].load(Ordering::Acquire) == place.epoch
+            && self.words[DECIDED_SEQ].load(Ordering::Relaxed) == place.seq;
+        is_it.then(|| match self.words[DECIDED].load(Ordering::Relaxed) {
+            1 => Decision::Join,
+            2 => Decision::Leave,
+            _ => Decision::Nothing,
+        })
+    }
+
+    pub fn decide(&self, place: LogPlace, decision: Decision) {
+        let word = match decision {
+            Decision::Nothing => 0,
+            Decision::Join => 1,
+            Decision::Leave => 2,
+        };
+        self.words[DECIDED_EPOCH].store(0, Ordering::Release);
+        self.words[DECIDED].store(word, Ordering::Relaxed);
+        self.words[DECIDED_SEQ].store(place.seq, Ordering::Relaxed);
+        self.words[DECIDED_EPOCH].store(place.epoch, Ordering::Release);
+    }
+
+    /// The tables of this machine and of the cluster may differ.
+    pub fn want_compare(&self) {
+        self.words[COMPARE].store(1, Ordering::Relaxed);
+    }
+
+    pub fn is_compare_wanted(&self) -> bool {
+        self.words[COMPARE].load(Ordering::Relaxed) != 0
+    }
+
+    pub fn take_compare_wanted(&self) -> bool {
+        self.words[COMPARE].swap(0, Ordering::Relaxed) != 0
+    }
+
+    /// Servers that have members: slot, name, and when something was heard of each.
+    pub fn nodes(&self) -> impl Iterator<Item = (u32, u64, u64)> {
+        let words = self.words;
+        (0..NODES_MAX).filter_map(move |slot| {
+            let at = node_word(slot);
+            let node = words[at].load(Ordering::Relaxed);
+            (node != 0).then(|| (slot, node, words[at + 1].load(Ordering::Relaxed)))
+        })
+    }
+
+    pub fn node_of(&self, slot: u32) -> Option<u64> {
+        self.nodes().find(|it| it.0 == slot).map(|it| it.1)
+    }
+
+    pub fn slot_of(&self, node: u64) -> Option<u32> {
+        self.nodes().find(|it| it.1 == node).map(|it| it.0)
+    }
+
+    /// The slot of a server, which it gets if it has none; `None`: all are taken.
+    pub fn claim_slot(&self, node: u64, now_ms: u64) -> Option<u32> {
+        if let Some(slot) = self.slot_of(node) {
+            return Some(slot);
+        }
+        let is_free = |slot: &u32| self.words[node_word(*slot)].load(Ordering::Relaxed) == 0;
+        let slot = (0..NODES_MAX).find(is_free)?;
+        self.words[node_word(slot) + 1].store(now_ms, Ordering::Relaxed);
+        self.words[node_word(slot)].store(node, Ordering::Relaxed);
+        Some(slot)
+    }
+
+    pub fn forget_node(&self, slot: u32) {
+        self.words[node_word(slot)].store(0, Ordering::Relaxed);
+    }
+
+    /// Something was heard of a server.
+    pub fn hear(&self, node: u64, now_ms: u64) {
+        if let Some(slot) = self.slot_of(node) {
+            self.words[node_word(slot) + 1].store(now_ms, Ordering::Relaxed);
+        }
+    }
+
+    /// Nothing could be heard until now.
+    pub fn hear_all(&self, now_ms: u64) {
+        for (slot, ..) in self.nodes() {
+            self.words[node_word(slot) + 1].store(now_ms, Ordering::Relaxed);
+        }
     }
 
     /// Says what became of a worker's record. `false` when its queue is full, or there is none.
@@ -273,6 +457,10 @@ impl State {
         let at = QUEUES + usize::from(slot) * QUEUE_WORDS;
         self.words.get(at..at + QUEUE_WORDS)
     }
+}
+
+fn node_word(slot: u32) -> usize {
+    NODES + slot as usize * NODE_WORDS
 }
 
 fn answer_words(queue: &[AtomicU64], number: u64) -> &[AtomicU64] {

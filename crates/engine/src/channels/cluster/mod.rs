@@ -7,6 +7,7 @@
 mod bridge;
 mod memory;
 mod outbox;
+mod presence;
 
 pub(crate) use bridge::Process;
 pub use memory::ClusterError;

@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
-use fermata_hub::{Ids, Message as Record, PublishError, Subscriber};
+use fermata_hub::{Backlog, Ids, Message as Record, PublishError, Subscriber};
 use fermata_io::{Driver, clock};
 
 use super::memory::{Answer, MARK_BYTES, NOBODY, READER_SLOT};
+use super::presence::{Note, member_note, put_note};
 use crate::channels::Channels;
 use crate::channels::publish::{EventId, Message, PublishFailure};
 use crate::worker::Worker;
@@ -14,6 +15,9 @@ use crate::worker::Worker;
 /// From one look for the log's answer to the next, of a publisher that holds the worker. The answer takes a fifth of a
 /// millisecond at best.
 const LOOK: Duration = Duration::from_micros(50);
+
+/// How long a server waits, when presence is used for the first time, until it knows who is present on others.
+const PRESENCE_MS_MAX: u64 = 3_000;
 
 /// The part of the ring that a worker leaves unread while it waits: the bridge must find room.
 const UNREAD_PART: u64 = 4;
@@ -52,6 +56,20 @@ impl Channels {
             .is_none_or(|outbox| outbox.state.is_ready(clock::monotonic_ms()))
     }
 
+    /// Whether all who are present are known; without a cluster they are.
+    pub fn is_presence_known(&self) -> bool {
+        self.outbox
+            .as_ref()
+            .is_none_or(|outbox| outbox.state.is_presence_known())
+    }
+
+    /// Lets a client wait that is ahead of this machine, as long as the log is not there or has not given all that it has.
+    pub fn wait_for_log(&self, backlog: &mut Backlog) {
+        if backlog.is_waiting() && !self.is_log_ready() {
+            backlog.wait_anew();
+        }
+    }
+
     /// Whether the bridge has said something that a handler waits for.
     pub fn take_log_answers(&mut self) -> bool {
         let Some(outbox) = &mut self.outbox else {
@@ -61,6 +79,22 @@ impl Channels {
             outbox.pending.take_answers(outbox.state, self.slot);
         }
         outbox.pending.has_news()
+    }
+
+    /// Tells the other machines that the count of a user has changed.
+    pub fn note_member(&mut self, channel: &[u8], user: &[u8]) {
+        let Some(outbox) = &mut self.outbox else {
+            return;
+        };
+        let data = member_note(user);
+        let data = &data[..];
+        if !put_note(&mut outbox.ring, &self.owner, &Note { channel, data }) {
+            // The bridge finds it by itself.
+            outbox.state.want_compare();
+        }
+        if outbox.ring.wake_list() & 1 << READER_SLOT != 0 {
+            outbox.waker.wake();
+        }
     }
 
     /// Whether handlers wait for the log.
@@ -295,6 +329,27 @@ impl<D: Driver> Worker<D> {
             let now_ms = self.net.driver.refresh_now();
             if let Some(outcome) = self.channels.outcome(outbox, began_ms, now_ms) {
                 return outcome;
+            }
+            self.pause_for_log();
+        }
+    }
+
+    /// Waits once for what other machines know of who is present.
+    pub(crate) fn await_presence(&mut self) {
+        loop {
+            let Some(outbox) = &self.channels.outbox else {
+                return;
+            };
+            let now_ms = clock::monotonic_ms();
+            if !outbox.state.is_presence_wanted() {
+                outbox.state.want_presence(now_ms);
+                outbox.waker.wake();
+            }
+            let is_over = outbox.state.is_presence_known()
+                || !outbox.state.is_ready(now_ms)
+                || outbox.state.presence_wanted_ms(now_ms) >= PRESENCE_MS_MAX;
+            if is_over {
+                return;
             }
             self.pause_for_log();
         }

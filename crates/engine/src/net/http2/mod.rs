@@ -59,6 +59,8 @@ pub(crate) struct Http2 {
     /// Streams of each address, where there is a limit for them.
     addresses: HashMap<IpAddr, u32>,
     per_address_max: usize,
+    /// Streams that there may be.
+    len_max: usize,
     /// Carriers with output for the end of the turn.
     dirty: Vec<ConnectionIndex>,
     /// A header block that is being made, reused.
@@ -104,6 +106,15 @@ struct Stream {
     has_trailers: bool,
 }
 
+/// The limit that a stream is beyond.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Beyond {
+    /// `streams_per_address_max`
+    Address,
+    /// `connections_max`
+    Worker,
+}
+
 impl Http2 {
     pub fn new() -> Http2 {
         Http2 {
@@ -114,6 +125,7 @@ impl Http2 {
             streams: Slab::new(),
             addresses: HashMap::new(),
             per_address_max: 0,
+            len_max: usize::MAX,
             dirty: Vec::new(),
             block: Vec::new(),
             trailers: HashMap::new(),
@@ -131,9 +143,19 @@ impl Http2 {
         let resets = rate(settings.http2_resets_per_second_max, RESETS_BURST_S);
         let window_updates = settings.http2_window_updates_per_second_max;
         self.is_on = settings.http2 == "on";
-        self.per_address_max = settings.streams_per_address_max;
+        self.len_max = settings.connections_max;
+        // A hundred streams are as good as a hundred connections.
+        self.per_address_max = match settings.streams_per_address_max {
+            0 => settings.connections_per_address_max,
+            max => max,
+        };
+        // A client knows what it is told here, and waits with what is more.
+        let streams_max = match self.per_address_max {
+            0 => self.len_max,
+            max => max.min(self.len_max),
+        };
         self.limits = Limits {
-            streams_max: settings.streams_per_connection_max,
+            streams_max: settings.streams_per_connection_max.min(count(streams_max)),
             header_list_bytes_max: settings.header_bytes_max as u32,
             headers_count_max: count(settings.headers_count_max),
             target_bytes_max: settings.target_bytes_max as u32,
@@ -157,6 +179,11 @@ impl Http2 {
     /// Streams that there are.
     pub fn streams_len(&self) -> usize {
         self.streams.len()
+    }
+
+    /// Connections that carry streams.
+    pub fn carriers_len(&self) -> usize {
+        self.carriers.len()
     }
 
     /// Addresses with streams, where there is a limit for them.
@@ -321,16 +348,21 @@ impl Http2 {
         self.streams.at(place.0).is_none_or(|it| it.is_reset)
     }
 
-    /// Counts a stream for the limit of its client's address. False: it is one too many.
-    fn count_address(&mut self, peer: Peer) -> bool {
+    /// Counts a stream for the limit of its client's address, and says which limit it is beyond.
+    fn count(&mut self, peer: Peer) -> Option<Beyond> {
+        let mut is_crowded = false;
         if self.per_address_max > 0
             && let Some(address) = peer.ip()
         {
             let count = self.addresses.entry(address).or_insert(0);
             *count += 1;
-            return *count as usize <= self.per_address_max;
+            is_crowded = *count as usize > self.per_address_max;
         }
-        true
+        if self.streams.len() >= self.len_max {
+            Some(Beyond::Worker)
+        } else {
+            is_crowded.then_some(Beyond::Address)
+        }
     }
 
     /// The connection of a stream has ended.
@@ -405,5 +437,46 @@ impl<'a> Source<'a> {
             self.slices = &self.slices[1..];
             self.taken = 0;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a client's connection may cost beyond one of HTTP/1, and a stream beyond the connection that it is to handlers.
+    const CARRIER_BYTES_MAX: usize = 512;
+    const STREAM_BYTES_MAX: usize = 144;
+
+    const STREAMS: u32 = 100;
+
+    fn feed(machine: &mut Machine, bytes: &[u8]) {
+        let (mut message, mut out, mut at) = (Message::new(), Vec::new(), 0);
+        let limits = Limits::default();
+        while at < bytes.len() {
+            let step = machine.handle(&bytes[at..], 0, &limits, &mut message, &mut out);
+            at += step.expect("a client as any other").consumed;
+        }
+    }
+
+    #[test]
+    fn a_connection_and_its_streams_cost_little() {
+        let mut machine = Machine::server(&Limits::default(), 0, &mut Vec::new());
+        let preface = fermata_proto::http2::frame::PREFACE;
+        let settings = [[0, 0, 0, 4, 0, 0, 0, 0, 0], [0, 0, 0, 4, 1, 0, 0, 0, 0]].concat();
+        feed(&mut machine, &[&preface[..], &settings].concat());
+        let idle = machine.kept_bytes();
+        let carrier = size_of::<Carrier>() + Slab::<Box<Carrier>>::ENTRY_BYTES + idle;
+        assert!(carrier <= CARRIER_BYTES_MAX, "{carrier}");
+        let get = [0x82, 0x87, 0x84, 0x41, 1, b'a'];
+        for nth in 0..STREAMS {
+            let id = (nth * 2 + 1).to_be_bytes();
+            let head = [0, 0, get.len() as u8, 1, 5, id[0], id[1], id[2], id[3]];
+            feed(&mut machine, &[&head[..], &get].concat());
+        }
+        assert_eq!(machine.streams_count(), STREAMS as usize);
+        let held = (machine.kept_bytes() - idle) / STREAMS as usize;
+        let stream = held + Slab::<Stream>::ENTRY_BYTES;
+        assert!(stream <= STREAM_BYTES_MAX, "{held} and {}", stream - held);
     }
 }

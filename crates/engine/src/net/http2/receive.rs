@@ -6,7 +6,7 @@ use fermata_proto::Span;
 use fermata_proto::http1::{Body, Method};
 use fermata_proto::http2::{Connection as Machine, Event, Origin as ResetBy, StreamId, frame};
 
-use super::{Carrier, CarrierPlace, Stream, StreamPlace};
+use super::{Beyond, Carrier, CarrierPlace, Stream, StreamPlace};
 use crate::admin::stats::Counter;
 use crate::http::body::BodyRest;
 use crate::http::body::HeadAt;
@@ -25,6 +25,7 @@ enum Received {
     Nothing,
     Request(StreamId, bool),
     Data(StreamId),
+    Refused,
     Reset(StreamId, ResetBy),
 }
 
@@ -61,6 +62,8 @@ impl<D: Driver> Worker<D> {
             tick_ms: 0,
         }));
         exchange.stage = Stage::Http2(CarrierPlace(key.index));
+        // Its requests are what is on its way, each for itself.
+        self.net.gauges.end_active(connection);
         self.net.counts.add(Counter::Http2Connections, 1);
         if let Some(carrier) = self.net.http2.carriers.at_mut(key.index) {
             carrier.mark(&mut self.net.http2.dirty);
@@ -142,16 +145,22 @@ impl<D: Driver> Worker<D> {
                     self.log.write_limited(LogLevel::Info, unix_ms, &line);
                     self.trace.on_refused(unix_ms, peer, status, 0);
                 }
-                Received::Nothing
+                Received::Refused
             }
             Some(Event::Reset { stream, origin, .. }) => Received::Reset(stream, origin),
         };
         carrier.mark(&mut net.http2.dirty);
         let context = match received {
             Received::Reset(stream, _) | Received::Data(stream) => carrier.machine.context(stream),
-            Received::Nothing | Received::Request(..) => None,
+            Received::Nothing | Received::Refused | Received::Request(..) => None,
         };
         self.advance(current.at + consumed);
+        // They cost as much as requests that are answered, so others get their turn behind as many.
+        if matches!(received, Received::Refused | Received::Reset(..))
+            && let Some(current) = &mut self.current
+        {
+            current.requests += 1;
+        }
         let step = match (received, context.map(ConnectionIndex)) {
             (Received::Request(stream, end), _) => {
                 return self.open_stream_request(index, place, stream, end);
@@ -256,7 +265,7 @@ impl<D: Driver> Worker<D> {
         id: StreamId,
         ends: bool,
     ) -> Step {
-        let Some((index, is_crowded)) = self.insert_stream(carrier_index, carrier, id) else {
+        let Some((index, beyond)) = self.insert_stream(carrier_index, carrier, id) else {
             return Step::Again;
         };
         let message = &mut self.net.http2.message;
@@ -300,10 +309,21 @@ impl<D: Driver> Worker<D> {
             exchange.is_head = is_head;
             connection.has_ended = ends;
         }
-        if is_crowded {
-            self.net.counts.add(Counter::Http2RefusedPerAddress, 1);
-            let text = "The server's limit streams_per_address_max is reached.\n";
-            self.refuse(index.exchange(), 429, text);
+        if let Some(beyond) = beyond {
+            let (counter, status, text) = match beyond {
+                Beyond::Address => (
+                    Counter::Http2RefusedPerAddress,
+                    429,
+                    "The server's limit streams_per_address_max is reached.\n",
+                ),
+                Beyond::Worker => (
+                    Counter::Http2RefusedConnections,
+                    503,
+                    "The server's limit connections_max is reached.\n",
+                ),
+            };
+            self.net.counts.add(counter, 1);
+            self.refuse(index.exchange(), status, text);
             return Step::Again;
         }
         if body == Body::None {
@@ -330,15 +350,15 @@ impl<D: Driver> Worker<D> {
         Step::Again
     }
 
-    /// A connection for a stream that has begun, and whether its client's address has too many.
+    /// A connection for a stream that has begun, and the limit that it is beyond.
     fn insert_stream(
         &mut self,
         carrier_index: ConnectionIndex,
         carrier: CarrierPlace,
         id: StreamId,
-    ) -> Option<(ConnectionIndex, bool)> {
+    ) -> Option<(ConnectionIndex, Option<Beyond>)> {
         let peer = self.net.connections.at(carrier_index)?.peer;
-        let is_crowded = !self.net.http2.count_address(peer);
+        let beyond = self.net.http2.count(peer);
         let stream = self.net.http2.streams.insert(Stream {
             carrier,
             id,
@@ -354,11 +374,12 @@ impl<D: Driver> Worker<D> {
         connection.is_watched = true;
         let mut exchange = Exchange::new();
         exchange.protocol = Protocol::Http2;
+        self.net.gauges.begin_active(&mut connection, &exchange);
         let index = self.net.connections.insert_pair(connection, exchange);
         let index = index.connection();
         let carrier = self.net.http2.carriers.at_mut(carrier.0)?;
         carrier.machine.set_context(id, index.0);
         self.net.counts.add(Counter::Http2Streams, 1);
-        Some((index, is_crowded))
+        Some((index, beyond))
     }
 }

@@ -13,6 +13,10 @@ use crate::http2::message::{Allowance, Builder, Part};
 use crate::http2::streams::{Place, Reading, STREAMS_MAX, Standing, Stream};
 use crate::response::bodiless;
 
+/// The numbers of the streams that a client opens before it can have seen the limit are below this one: a thousand heads, which
+/// is more than a client's first flight has room for.
+const UNINFORMED_STREAMS_END: u32 = 2_000;
+
 impl Connection {
     pub(super) fn headers(&mut self, header: Header, payload: &[u8], c: &mut Context) -> Outcome {
         let mut fragment = payload;
@@ -169,7 +173,11 @@ impl Connection {
         let max = usize::from(c.limits.streams_max).min(STREAMS_MAX);
         if self.streams.len() >= max {
             self.follow(block, c)?;
-            self.count(Flood::ResetsCaused, c.now_ms, c.limits)?;
+            // A client need not wait for SETTINGS, and until it has seen them it knows no limit (RFC 9113, 3.4 and 5.1.2).
+            let is_uninformed = self.settings_sent_ms.is_some() && id < UNINFORMED_STREAMS_END;
+            if !is_uninformed {
+                self.count(Flood::ResetsCaused, c.now_ms, c.limits)?;
+            }
             frame::write_reset(c.out, id, ErrorCode::REFUSED_STREAM);
             self.streams.remember(id, true);
             let refusal = Refusal::StreamsTooMany;

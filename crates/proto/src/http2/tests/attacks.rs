@@ -108,6 +108,56 @@ fn made_you_reset() {
     }
 }
 
+/// Before a client has seen SETTINGS it knows of no limit, so what is refused then is no flood; but only what a first flight can hold.
+#[test]
+fn streams_before_the_limit_was_seen_are_no_flood() {
+    let limits = Limits {
+        streams_max: 2,
+        resets_caused: Rate::new(1, 3),
+        ..Limits::default()
+    };
+    let begin = |acknowledges: bool| {
+        let mut out = Vec::new();
+        let connection = Connection::server(&limits, 0, &mut out);
+        let mut end = End::new(connection, limits.clone(), out);
+        let mut bytes = PREFACE.to_vec();
+        frame::write(&mut bytes, Kind::Settings, 0, 0, &[]);
+        if acknowledges {
+            frame::write(&mut bytes, Kind::Settings, flag::ACK, 0, &[]);
+        }
+        assert_eq!(end.feed(&bytes), Ok(vec![Told::Settings]));
+        end.open(1, true);
+        end.open(3, true);
+        end
+    };
+    let refused = |stream| Ok(vec![Told::Refused(stream, Refusal::StreamsTooMany)]);
+    let flood = || Err(Violation::Flood(Flood::ResetsCaused));
+
+    let mut end = begin(false);
+    for stream in (5..2_000).step_by(2) {
+        assert_eq!(end.request(stream, true, &[]), refused(stream));
+    }
+    for stream in [2_001, 2_003, 2_005] {
+        assert_eq!(end.request(stream, true, &[]), refused(stream));
+    }
+    assert_eq!(end.request(2_007, true, &[]), flood());
+
+    // With the acknowledgement it has said that it knows.
+    let mut end = begin(false);
+    assert_eq!(end.request(5, true, &[]), refused(5));
+    assert_eq!(end.frame(Kind::Settings, flag::ACK, 0, &[]), Ok(Vec::new()));
+    for stream in [7, 9, 11] {
+        assert_eq!(end.request(stream, true, &[]), refused(stream));
+    }
+    assert_eq!(end.request(13, true, &[]), flood());
+
+    let mut end = begin(true);
+    for stream in [5, 7, 9] {
+        assert_eq!(end.request(stream, true, &[]), refused(stream));
+    }
+    assert_eq!(end.request(11, true, &[]), flood());
+}
+
 #[test]
 fn frames_of_control() {
     let (stream, nothing) = (1, |_: &mut End| {});

@@ -1,0 +1,183 @@
+//! The log that `fermata cluster up` starts.
+
+use std::fs::DirBuilder;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use fermata_io::process::{self, Exit};
+use fermata_io::signal::{SIGKILL, SIGTERM};
+
+use crate::child::{self, Child, Signals};
+
+/// How long servers and their log may take to end until they are killed.
+pub const END_MAX: Duration = Duration::from_secs(10);
+
+/// What keeps the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Kind {
+    /// nats-server with JetStream
+    Nats,
+    /// redis-server
+    Redis,
+}
+
+impl Kind {
+    fn program(self) -> &'static str {
+        match self {
+            Kind::Nats => "nats-server",
+            Kind::Redis => "redis-server",
+        }
+    }
+
+    fn is_installed(self) -> bool {
+        let mut command = Command::new(self.program());
+        let outcome = command
+            .arg("--version")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        outcome.is_ok_and(|status| status.success())
+    }
+}
+
+/// A server of the log, and the folder where it keeps what it has.
+pub struct Log {
+    kind: Kind,
+    port: u16,
+    folder: Folder,
+    child: Option<Child>,
+}
+
+impl Log {
+    /// Starts what was asked for, or what is installed.
+    ///
+    /// # Errors
+    /// One sentence for the user.
+    pub fn start(kind: Option<Kind>, port: Option<u16>) -> Result<Self, String> {
+        let kind = match kind {
+            Some(kind) if !kind.is_installed() => {
+                return Err(format!("{} is not installed", kind.program()));
+            }
+            Some(kind) => kind,
+            None => [Kind::Nats, Kind::Redis]
+                .into_iter()
+                .find(|kind| kind.is_installed())
+                .ok_or(
+                    "neither nats-server nor redis-server is installed; install one, or name a log that runs by --cluster",
+                )?,
+        };
+        let mut log = Self {
+            kind,
+            port: port.map_or_else(free_port, Ok)?,
+            folder: Folder::new()?,
+            child: None,
+        };
+        log.begin()?;
+        Ok(log)
+    }
+
+    /// Starts it, with what it had.
+    ///
+    /// # Errors
+    /// One sentence for the user.
+    pub fn begin(&mut self) -> Result<(), String> {
+        if self.child.is_some() {
+            return Err("the log runs".to_owned());
+        }
+        let port = self.port.to_string();
+        let mut command = Command::new(self.kind.program());
+        match self.kind {
+            Kind::Nats => command.args(["-js", "-a", "127.0.0.1", "-p", &port, "-sd"]),
+            Kind::Redis => command.args([
+                "--bind",
+                "127.0.0.1",
+                "--port",
+                &port,
+                "--appendonly",
+                "yes",
+                "--save",
+                "",
+                "--dir",
+            ]),
+        };
+        command.arg(&self.folder.0);
+        let mut bound = child::bound(&command)?;
+        bound
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let child = Child::start(&mut bound);
+        self.child = Some(child.map_err(|error| format!("{}: {error}", self.kind.program()))?);
+        Ok(())
+    }
+
+    /// Where it is, as the setting `cluster` has it.
+    pub fn url(&self) -> String {
+        match self.kind {
+            Kind::Nats => format!("nats://127.0.0.1:{}", self.port),
+            Kind::Redis => format!("redis://127.0.0.1:{}", self.port),
+        }
+    }
+
+    pub fn kill(&self) {
+        if let Some(child) = &self.child {
+            child.signal(SIGKILL);
+        }
+    }
+
+    /// How it has ended, once.
+    pub fn ended(&mut self) -> Option<Exit> {
+        let exit = self.child.as_mut()?.exit()?;
+        self.child = None;
+        Some(exit)
+    }
+
+    pub fn end(&mut self, signals: &Signals) {
+        if let Some(child) = &mut self.child {
+            child::end(child, SIGTERM, signals, END_MAX);
+        }
+    }
+}
+
+impl std::fmt::Display for Log {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let state = if self.child.is_some() {
+            "runs"
+        } else {
+            "does not run"
+        };
+        write!(out, "{}  {}, {state}", self.url(), self.kind.program())
+    }
+}
+
+/// A folder of its own, removed in the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Result<Self, String> {
+        let path = std::env::temp_dir().join(format!("fermata-cluster-{}", process::pid()));
+        DirBuilder::new()
+            .mode(0o700)
+            .create(&path)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn free_port() -> Result<u16, String> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+    let address = listener.and_then(|listener| listener.local_addr());
+    address
+        .map(|address| address.port())
+        .map_err(|error| format!("a port for the log: {error}"))
+}

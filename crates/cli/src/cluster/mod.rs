@@ -1,0 +1,326 @@
+//! `fermata cluster up`: several servers of one program on this machine, with a log between them, to see what happens when
+//! some of it is killed.
+
+mod log;
+
+use std::io::{BufRead, BufReader, PipeReader};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fermata_io::process::{self, Pid};
+use fermata_io::signal::{SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM};
+
+use crate::child::{self, Child, Signals};
+use crate::php::{self, Php};
+use log::{END_MAX, Log};
+
+/// How often lines of the servers are looked for.
+const LOOK: Duration = Duration::from_millis(50);
+/// Most lines that wait to be shown; a server that writes more waits.
+const LINES_MAX: usize = 1024;
+/// What the log of NATS may have, unless the environment says more: NATS reserves it.
+const LOG_BYTES_MAX: &str = "64m";
+
+const HELP: &str = "\
+status          what runs, and where
+kill 2          kill a server with all its processes (SIGKILL)
+kill bridge 2   kill the process of a server that speaks to the log; it is started anew
+kill log        kill the log
+start 2, start log
+quit            end everything; Ctrl+C does the same";
+
+/// Try a program on several servers that share their channels.
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Verb,
+}
+
+#[derive(clap::Subcommand)]
+enum Verb {
+    Up(Box<Up>),
+}
+
+/// Run several servers of a program on this machine, with a log between them, for development.
+///
+/// The log is a nats-server or redis-server of its own in a folder that is removed in the end, or one that runs and is named
+/// by --cluster. What the servers log is shown with their number. Type `help` to see what can be killed and started again;
+/// Ctrl+C ends everything.
+#[derive(clap::Args)]
+struct Up {
+    #[command(flatten)]
+    php: php::Arguments,
+    /// Ports of 127.0.0.1 to listen at, one for each server
+    #[arg(long, value_name = "PORT,…", value_delimiter = ',', default_values_t = [8080, 8081, 8082])]
+    ports: Vec<u16>,
+    /// Worker processes of each server
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    workers: u32,
+    /// The log to start. Default: NATS where nats-server is installed, else Redis
+    #[arg(long, value_enum)]
+    log: Option<log::Kind>,
+    /// Port of 127.0.0.1 for the log. Default: one that is free
+    #[arg(long, value_name = "PORT")]
+    log_port: Option<u16>,
+    /// A log that runs already, such as nats://HOST or redis://HOST
+    #[arg(long, env = "FERMATA_CLUSTER", hide_env_values = true, value_name = "URL", conflicts_with_all = ["log", "log_port"])]
+    cluster: Option<String>,
+    /// The PHP program that makes the server and calls run()
+    program: PathBuf,
+}
+
+/// Something that happens while all wait.
+enum News {
+    /// A server has logged a line.
+    Line(usize, String),
+    /// A line was typed.
+    Typed(String),
+}
+
+struct Node {
+    port: u16,
+    child: Option<Child>,
+    bridge: Option<Pid>,
+    is_connected: bool,
+}
+
+struct Cluster<'a> {
+    up: &'a Up,
+    php: Php,
+    log: Option<Log>,
+    url: String,
+    nodes: Vec<Node>,
+    sender: mpsc::SyncSender<News>,
+}
+
+/// # Errors
+/// One sentence for the user.
+pub fn run(arguments: &Arguments) -> Result<(), String> {
+    let Verb::Up(up) = &arguments.command;
+    let php = up.php.find()?;
+    crate::serve::check(&php)?;
+    if !up.program.is_file() {
+        return Err(format!("{}: no such file", up.program.display()));
+    }
+    // Made before the first thread, so that all of them leave these signals to this one.
+    let signals = Signals::install(&[SIGINT, SIGTERM, SIGQUIT, SIGHUP])?;
+    let log = match &up.cluster {
+        Some(_) => None,
+        None => Some(Log::start(up.log, up.log_port)?),
+    };
+    let url = match (&up.cluster, &log) {
+        (Some(url), _) => url.clone(),
+        (None, log) => log.as_ref().map_or_else(String::new, Log::url),
+    };
+    let (sender, receiver) = mpsc::sync_channel(LINES_MAX);
+    let mut cluster = Cluster {
+        up,
+        php,
+        log,
+        url,
+        nodes: Vec::new(),
+        sender,
+    };
+    for port in &up.ports {
+        cluster.nodes.push(Node {
+            port: *port,
+            child: None,
+            bridge: None,
+            is_connected: false,
+        });
+        cluster.start(cluster.nodes.len() - 1)?;
+    }
+    cluster.status();
+    eprintln!("Type help to see what can be killed; Ctrl+C ends everything.");
+    read_commands(cluster.sender.clone());
+    cluster.serve(&signals, &receiver);
+    cluster.end(&signals, receiver);
+    Ok(())
+}
+
+impl Cluster<'_> {
+    fn serve(&mut self, signals: &Signals, news: &Receiver<News>) {
+        loop {
+            if signals.wait(Instant::now() + LOOK).is_some_and(is_end) {
+                return;
+            }
+            // No more than may wait, so that signals are heard while a server writes and writes.
+            for news in news.try_iter().take(LINES_MAX) {
+                match news {
+                    News::Line(at, line) => self.take_line(at, &line),
+                    News::Typed(line) if line.trim() == "quit" => return,
+                    News::Typed(line) => {
+                        if let Err(problem) = self.obey(&line) {
+                            eprintln!("{problem}");
+                        }
+                    }
+                }
+            }
+            self.notice_ends();
+        }
+    }
+
+    /// Does what was typed.
+    fn obey(&mut self, line: &str) -> Result<(), String> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            [] => {}
+            ["status"] => self.status(),
+            ["kill", "log"] => self.log()?.kill(),
+            ["start", "log"] => self.log()?.begin()?,
+            ["kill", "bridge", number] => {
+                let at = self.number(number)?;
+                let bridge = self.nodes[at].bridge.take();
+                let bridge = bridge.ok_or(format!("server {number} has no bridge yet"))?;
+                process::kill(bridge, SIGKILL).map_err(|error| error.to_string())?;
+            }
+            ["kill", number] => {
+                let at = self.number(number)?;
+                let child = self.nodes[at].child.as_ref();
+                let child = child.ok_or(format!("server {number} does not run"))?;
+                child.signal(SIGKILL);
+            }
+            ["start", number] => {
+                let at = self.number(number)?;
+                if self.nodes[at].child.is_some() {
+                    return Err(format!("server {number} runs"));
+                }
+                self.start(at)?;
+            }
+            _ => eprintln!("{HELP}"),
+        }
+        Ok(())
+    }
+
+    fn log(&mut self) -> Result<&mut Log, String> {
+        self.log
+            .as_mut()
+            .ok_or_else(|| "the log was not started by this command".to_owned())
+    }
+
+    /// The place of a server that was named by its number.
+    fn number(&self, text: &str) -> Result<usize, String> {
+        let at = text.parse().ok().and_then(|it: usize| it.checked_sub(1));
+        at.filter(|at| *at < self.nodes.len())
+            .ok_or_else(|| format!("{text} is no number of a server; type help"))
+    }
+
+    fn start(&mut self, at: usize) -> Result<(), String> {
+        let mut command = self.php.command(false);
+        command
+            .arg(&self.up.program)
+            .env("FERMATA_CLUSTER", &self.url)
+            .env("FERMATA_WORKERS", self.up.workers.to_string())
+            // Each has its own address, and no other that all would have.
+            .env(
+                "FERMATA_LISTEN",
+                format!("http://127.0.0.1:{}", self.nodes[at].port),
+            )
+            .env_remove("FERMATA_CONTROL")
+            .env_remove("FERMATA_METRICS_LISTEN");
+        if std::env::var_os("FERMATA_CLUSTER_BYTES_MAX").is_none() {
+            command.env("FERMATA_CLUSTER_BYTES_MAX", LOG_BYTES_MAX);
+        }
+        let (reader, child) = start_piped(&command)?;
+        let sender = self.sender.clone();
+        thread::spawn(move || {
+            for line in BufReader::new(reader).lines().map_while(Result::ok) {
+                // In the end nobody shows it; it is read all the same, or the server could not write.
+                let _ = sender.send(News::Line(at, line));
+            }
+        });
+        self.nodes[at].child = Some(child);
+        Ok(())
+    }
+
+    fn take_line(&mut self, at: usize, line: &str) {
+        let node = &mut self.nodes[at];
+        eprintln!("{} | {line}", at + 1);
+        if line.contains("connected to the log of the cluster") {
+            node.is_connected = true;
+        } else if line.contains("the log of the cluster is not there") {
+            node.is_connected = false;
+        } else if let Some((_, rest)) = line.split_once("bridge started pid=") {
+            let digits = rest.split(|it: char| !it.is_ascii_digit()).next();
+            node.bridge = digits.and_then(|digits| digits.parse().ok());
+        }
+    }
+
+    fn notice_ends(&mut self) {
+        for (at, node) in self.nodes.iter_mut().enumerate() {
+            let Some(exit) = node.child.as_mut().and_then(Child::exit) else {
+                continue;
+            };
+            (node.child, node.bridge, node.is_connected) = (None, None, false);
+            let number = at + 1;
+            eprintln!("server {number} has ended ({exit}); start {number} brings it back");
+        }
+        if let Some(exit) = self.log.as_mut().and_then(Log::ended) {
+            eprintln!("the log has ended ({exit}); start log brings it back");
+        }
+    }
+
+    fn status(&self) {
+        let url = match &self.log {
+            Some(log) => log.to_string(),
+            None => fermata_engine::mask_secrets(&self.url).into_owned(),
+        };
+        eprintln!("log       {url}");
+        for (at, node) in self.nodes.iter().enumerate() {
+            let state = match (&node.child, node.is_connected) {
+                (None, _) => "does not run",
+                (Some(_), true) => "connected to the log",
+                (Some(_), false) => "not connected to the log",
+            };
+            eprintln!("server {}  http://127.0.0.1:{}  {state}", at + 1, node.port);
+        }
+    }
+
+    /// Ends the servers, then their log.
+    fn end(mut self, signals: &Signals, news: Receiver<News>) {
+        // Lines that wait are not shown any more, and nothing waits for room.
+        drop(news);
+        for node in &self.nodes {
+            if let Some(child) = &node.child {
+                child.signal(SIGTERM);
+            }
+        }
+        for child in self.nodes.iter_mut().filter_map(|node| node.child.as_mut()) {
+            child::end(child, SIGTERM, signals, END_MAX);
+        }
+        if let Some(log) = &mut self.log {
+            log.end(signals);
+        }
+    }
+}
+
+fn is_end(signal: i32) -> bool {
+    matches!(signal, SIGINT | SIGTERM | SIGQUIT | SIGHUP)
+}
+
+/// Starts a program that ends with this one, and whose output is read.
+fn start_piped(command: &Command) -> Result<(PipeReader, Child), String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", command.get_program().display());
+    let (reader, writer) = std::io::pipe().map_err(failed)?;
+    let mut bound = child::bound(command)?;
+    bound
+        .stdin(Stdio::null())
+        .stdout(writer.try_clone().map_err(failed)?)
+        .stderr(writer);
+    let child = Child::start(&mut bound).map_err(failed)?;
+    Ok((reader, child))
+}
+
+/// Reads what is typed until the end of the input, after which only signals are obeyed.
+fn read_commands(sender: mpsc::SyncSender<News>) {
+    thread::spawn(move || {
+        for line in std::io::stdin().lines().map_while(Result::ok) {
+            if sender.send(News::Typed(line)).is_err() {
+                return;
+            }
+        }
+    });
+}

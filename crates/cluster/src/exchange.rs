@@ -1,0 +1,160 @@
+//! What a bridge and its caller give each other, and how long and how much a bridge waits for; the same for each kind of log.
+
+use crate::address::Address;
+
+/// Most records that are sent and not acknowledged.
+pub const IN_FLIGHT_MAX: usize = 1024;
+/// Most bytes that wait to be taken by the socket before no more records are.
+pub(crate) const UNSENT_BYTES_MAX: usize = 1 << 20;
+/// How long the log is waited for: each step of a new connection, and an acknowledgement.
+pub(crate) const ANSWER_MS_MAX: u64 = 5_000;
+/// How often a silent connection is asked whether it lives, and how long its silence may be.
+pub(crate) const PING_MS: u64 = 2_000;
+pub(crate) const SILENCE_MS_MAX: u64 = 6_000;
+
+/// A place in the log: the same for one event on every node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// Tells logs apart: another one begins when the log was made anew. Never zero.
+    pub epoch: u64,
+    /// Ascending in the order of the log.
+    pub seq: u64,
+}
+
+/// What a bridge needs to know. None of it changes while it lives.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The servers, tried in turn.
+    pub servers: Vec<Address>,
+    /// Tells applications apart that share a log: letters, digits, `_` and `-`.
+    pub prefix: String,
+    /// Tells this bridge's conversations from all others'; random, and new for each life of the process.
+    pub inbox: String,
+    /// What the outbox is called; the same as long as its records are.
+    pub outbox: String,
+    /// What the log is made with when it is not there: oldest message, most bytes, copies.
+    pub age_ms_max: u64,
+    /// Most bytes of it.
+    pub bytes_max: u64,
+    /// On how many servers it is.
+    pub replicas: u16,
+    /// Most events of it, where it cannot be bounded by bytes: Redis.
+    pub events_max: u64,
+    /// Most messages of the past that a node begins with.
+    pub past_max: u64,
+}
+
+/// What a record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Content {
+    /// An event of the channel.
+    #[default]
+    Event,
+    /// What servers tell each other of who is present; its data is theirs.
+    Presence,
+}
+
+/// A record of the outbox.
+#[derive(Clone, Copy, Debug)]
+pub struct Outgoing<'a> {
+    /// Its place in the outbox.
+    pub outbox: u64,
+    /// What it is.
+    pub content: Content,
+    /// The channel.
+    pub channel: &'a [u8],
+    /// The event's name; no line breaks.
+    pub name: Option<&'a [u8]>,
+    /// The event's data.
+    pub data: &'a [u8],
+    /// Who does not get it.
+    pub except: Option<(u64, u64)>,
+}
+
+/// A record that the log will never take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejected {
+    /// Its place in the outbox.
+    pub outbox: u64,
+    /// Why.
+    pub cause: String,
+}
+
+/// A record of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Its place.
+    pub place: Place,
+    /// What it is.
+    pub content: Content,
+    /// The channel.
+    pub channel: Vec<u8>,
+    /// The event's name.
+    pub name: Option<Vec<u8>>,
+    /// The event's data: any bytes, others publish to the log as well.
+    pub data: Vec<u8>,
+    /// Who does not get it.
+    pub except: Option<(u64, u64)>,
+    /// When the log has stored it.
+    pub unix_ms: u64,
+}
+
+/// What the caller does next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Open a connection to this server (an index of `Options::servers`); then `handle_connected` or `handle_closed`.
+    Connect(usize),
+    /// Close the connection. `handle_closed` is not called for it.
+    Disconnect,
+    /// Everything up to this place is not to be had, or not known to be whole: records follow from behind it.
+    Begin(Place),
+    /// The next record.
+    Record(Received),
+    /// The log has a record of the outbox.
+    Accepted {
+        /// Its place in the outbox.
+        outbox: u64,
+        /// Its place in the log.
+        place: Place,
+    },
+    /// The log does not take a record of the outbox.
+    Rejected(Rejected),
+    /// Records of the outbox up to this one are not needed any more.
+    Released(u64),
+    /// Hand over the records of the outbox again, from the oldest that is not released.
+    Rewind,
+    /// The log is there, and what it had has been given.
+    Ready,
+    /// The log is not there. Why.
+    Away(String),
+    /// Something that an operator should know.
+    Notice(String),
+}
+
+impl Content {
+    /// How it stands in the log; events have nothing.
+    pub(crate) fn text(self) -> Option<&'static [u8]> {
+        match self {
+            Content::Event => None,
+            Content::Presence => Some(b"presence"),
+        }
+    }
+
+    /// What it says there. `None`: something that this version does not know.
+    pub(crate) fn read(text: Option<&[u8]>) -> Option<Content> {
+        match text {
+            None => Some(Content::Event),
+            Some(b"presence") => Some(Content::Presence),
+            Some(_) => None,
+        }
+    }
+}
+
+/// Who does not get a record, as it was written with it.
+pub(crate) fn read_except(text: &[u8]) -> Option<(u64, u64)> {
+    let text = std::str::from_utf8(text)
+        .ok()
+        .filter(|text| text.len() == 32)?;
+    let number = |digits: Option<&str>| u64::from_str_radix(digits?, 16).ok();
+    Some((number(text.get(..16))?, number(text.get(16..))?))
+}

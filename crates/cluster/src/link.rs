@@ -1,0 +1,102 @@
+//! The connection to the log: which server, since when, and when it is tried again.
+
+use crate::exchange::ANSWER_MS_MAX;
+
+/// Before the first connection is tried again; it doubles up to the other.
+const RETRY_MS_MIN: u64 = 100;
+const RETRY_MS_MAX: u64 = 2_000;
+
+enum State {
+    /// None; tried again at this time.
+    Down { retry_ms: u64 },
+    /// The caller opens it.
+    Opening { until_ms: u64 },
+    /// It is open.
+    Up,
+}
+
+/// One connection after the other, to one server after the other.
+pub(crate) struct Link {
+    state: State,
+    server: usize,
+    failures: u32,
+    is_away: bool,
+    is_ready: bool,
+}
+
+impl Link {
+    pub fn new(now_ms: u64) -> Link {
+        Link {
+            state: State::Down { retry_ms: now_ms },
+            server: 0,
+            failures: 0,
+            is_away: false,
+            is_ready: false,
+        }
+    }
+
+    /// The server, an index of the options' list.
+    pub fn server(&self) -> usize {
+        self.server
+    }
+
+    pub fn is_up(&self) -> bool {
+        matches!(self.state, State::Up)
+    }
+
+    /// The server to connect to, when it is time.
+    pub fn begin(&mut self, now_ms: u64) -> Option<usize> {
+        match self.state {
+            State::Down { retry_ms } if retry_ms <= now_ms => {
+                let until_ms = now_ms + ANSWER_MS_MAX;
+                self.state = State::Opening { until_ms };
+                Some(self.server)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether it should be open by now.
+    pub fn is_late(&self, now_ms: u64) -> bool {
+        matches!(self.state, State::Opening { until_ms } if until_ms <= now_ms)
+    }
+
+    /// When one of these two has something to say, while it is not open.
+    pub fn due_ms(&self) -> u64 {
+        match self.state {
+            State::Down { retry_ms } => retry_ms,
+            State::Opening { until_ms } => until_ms,
+            State::Up => u64::MAX,
+        }
+    }
+
+    pub fn handle_connected(&mut self) {
+        self.state = State::Up;
+    }
+
+    /// The log can be written to and read from.
+    pub fn handle_success(&mut self) {
+        self.failures = 0;
+    }
+
+    /// What the log had has been given. Whether that is news.
+    pub fn note_ready(&mut self) -> bool {
+        self.is_away = false;
+        !std::mem::replace(&mut self.is_ready, true)
+    }
+
+    /// The connection has ended. Whether it is news that the log is away; `None`: there was no connection.
+    pub fn end(&mut self, servers: usize, now_ms: u64) -> Option<bool> {
+        if matches!(self.state, State::Down { .. }) {
+            return None;
+        }
+        self.server = (self.server + 1) % servers;
+        let delay_ms = (RETRY_MS_MIN << self.failures.min(8)).min(RETRY_MS_MAX);
+        self.failures += 1;
+        self.state = State::Down {
+            retry_ms: now_ms + delay_ms,
+        };
+        self.is_ready = false;
+        Some(!std::mem::replace(&mut self.is_away, true))
+    }
+}

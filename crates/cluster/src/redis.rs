@@ -1,0 +1,685 @@
+//! Redis as the log: one stream for all channels of an application, written and read by scripts, so that each step is whole.
+//!
+//! Keys are `{PREFIX}:log` (the stream), `{PREFIX}:meta` (epoch and last place) and `{PREFIX}:sent:OUTBOX` (which records of an
+//! outbox the log has, as long as they may be sent again). Each append publishes its last place on the channel `{PREFIX}:new`.
+//!
+//! That channel may drop messages, so a bridge that has heard nothing reads all the same every two seconds ([`PING_MS`]). A
+//! fail-over may lose what was acknowledged: the epoch changes as soon as a bridge connects that has read more than the log has,
+//! or another message at its place.
+
+use std::collections::VecDeque;
+
+use crate::epoch::epoch_of;
+use crate::exchange::{
+    ANSWER_MS_MAX, Content, Event, IN_FLIGHT_MAX, Options, Outgoing, PING_MS, Place, Received,
+    SILENCE_MS_MAX, UNSENT_BYTES_MAX, read_except,
+};
+use crate::flight::Flight;
+use crate::link::Link;
+use crate::resp::{self, RespError, Value};
+
+/// Most records that one script appends.
+const APPEND_MAX: usize = 64;
+/// Most events that one script gives, and after how many bytes of data it gives no more: Redis closes a connection that has
+/// subscribed when too much waits for it (`client-output-buffer-limit`).
+const READ_MAX: &[u8] = b"512";
+const READ_BYTES_MAX: &[u8] = b"2097152";
+/// Longest reply: what one script gives, the event with which it passed its bound, and what is around them.
+const REPLY_BYTES_MAX: usize = 64 << 20;
+/// How many records of an outbox the log knows that it has, all that may be sent again among them ([`IN_FLIGHT_MAX`]), and how
+/// long.
+const SENT_RANK: &[u8] = b"-4097";
+const SENT_SECONDS: &[u8] = b"600";
+/// Arguments per appended record.
+const RECORD_ARGUMENTS: usize = 5;
+
+/// Says where the log stands, and gives it an epoch when it has none, or has lost what a node has read. Keys: meta, log.
+/// Arguments: an epoch that nobody has, the node's epoch, its place, when the message there was stored.
+const OPEN: &[u8] = br"
+local epoch = redis.call('HGET', KEYS[1], 'epoch')
+local last = redis.call('HGET', KEYS[1], 'last') or '0'
+local newest = redis.call('XREVRANGE', KEYS[2], '+', '-', 'COUNT', 1)[1]
+if newest then
+  local id = string.match(newest[1], '^%d+')
+  if tonumber(id) > tonumber(last) then
+    last = id
+    redis.call('HSET', KEYS[1], 'last', id)
+  end
+end
+local lost = 0
+if epoch and epoch == ARGV[2] then
+  if tonumber(ARGV[3]) > tonumber(last) then
+    lost = 1
+  elseif ARGV[4] ~= '' then
+    local entry = redis.call('XRANGE', KEYS[2], ARGV[3] .. '-0', ARGV[3] .. '-0')[1]
+    for i = 1, entry and #entry[2] or 0, 2 do
+      if entry[2][i] == 't' and entry[2][i + 1] ~= ARGV[4] then lost = 1 end
+    end
+  end
+end
+if not epoch or lost == 1 then
+  epoch = ARGV[1]
+  redis.call('HSET', KEYS[1], 'epoch', epoch)
+end
+local oldest = redis.call('XRANGE', KEYS[2], '-', '+', 'COUNT', 1)[1]
+return {epoch, last, oldest and string.match(oldest[1], '^%d+') or '0', lost}
+";
+
+/// Appends records, each once. Keys: meta, log, sent. Arguments: epoch, most events of the log, channel for news, rank of the
+/// newest record to forget, seconds to remember the others; per record its
+/// number, channel, '+' and its name or '-' or '=' and what it is instead of an event, data, who does not get it.
+const APPEND: &[u8] = br"
+if redis.call('HGET', KEYS[1], 'epoch') ~= ARGV[1] then
+  return redis.error_reply('EPOCH the log was made anew')
+end
+local time = redis.call('TIME')
+local ms = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
+local places, seq = {}, nil
+for i = 6, #ARGV, 5 do
+  local number = ARGV[i]
+  local known = redis.call('ZRANGEBYSCORE', KEYS[3], number, number)[1]
+  if known then
+    places[#places + 1] = string.match(known, '%d+$')
+  else
+    seq = string.format('%.0f', redis.call('HINCRBY', KEYS[1], 'last', 1))
+    local add = {'XADD', KEYS[2], 'MAXLEN', '~', ARGV[2], seq .. '-0', 't', ms, 'c', ARGV[i + 1], 'd', ARGV[i + 3]}
+    if string.sub(ARGV[i + 2], 1, 1) == '+' then
+      add[#add + 1] = 'n'
+      add[#add + 1] = string.sub(ARGV[i + 2], 2)
+    elseif string.sub(ARGV[i + 2], 1, 1) == '=' then
+      add[#add + 1] = 'k'
+      add[#add + 1] = string.sub(ARGV[i + 2], 2)
+    end
+    if ARGV[i + 4] ~= '' then
+      add[#add + 1] = 'x'
+      add[#add + 1] = ARGV[i + 4]
+    end
+    redis.call(unpack(add))
+    redis.call('ZADD', KEYS[3], number, number .. ' ' .. seq)
+    places[#places + 1] = seq
+  end
+end
+redis.call('ZREMRANGEBYRANK', KEYS[3], 0, ARGV[4])
+redis.call('EXPIRE', KEYS[3], ARGV[5])
+if seq then redis.call('PUBLISH', ARGV[3], seq) end
+return places
+";
+
+/// Reads what follows a place. Keys: meta, log. Arguments: epoch, first place, most events, most bytes.
+const READ: &[u8] = br"
+if redis.call('HGET', KEYS[1], 'epoch') ~= ARGV[1] then
+  return redis.error_reply('EPOCH the log was made anew')
+end
+local given, bytes, from = {}, 0, ARGV[2] .. '-0'
+repeat
+  local entries = redis.call('XRANGE', KEYS[2], from, '+', 'COUNT', 16)
+  for _, entry in ipairs(entries) do
+    given[#given + 1] = entry
+    for _, text in ipairs(entry[2]) do bytes = bytes + #text end
+    if #given >= tonumber(ARGV[3]) or bytes >= tonumber(ARGV[4]) then break end
+    from = '(' .. entry[1]
+  end
+until #entries < 16 or #given >= tonumber(ARGV[3]) or bytes >= tonumber(ARGV[4])
+return {redis.call('HGET', KEYS[1], 'last') or '0', given}
+";
+
+const SCRIPTS: [&[u8]; 3] = [OPEN, APPEND, READ];
+const SCRIPT_OPEN: usize = 0;
+const SCRIPT_APPEND: usize = 1;
+const SCRIPT_READ: usize = 2;
+
+/// What the server was asked for; it answers in this order.
+enum Asked {
+    Hello,
+    Select,
+    Load(usize),
+    Open,
+    /// These records, by their places in the outbox.
+    Append(Vec<u64>),
+    Read,
+}
+
+/// See the module.
+pub(crate) struct Redis {
+    options: Options,
+    keys: Keys,
+    link: Link,
+    reached: Option<Place>,
+    reached_ms: Option<u64>,
+    epoch: u64,
+    /// Connections so far: no two make the same epoch.
+    connections: u64,
+    /// The log's end as far as it is known, and when the connection began.
+    last: u64,
+    past_until: u64,
+    is_live: bool,
+    is_reading: bool,
+    scripts: [Vec<u8>; 3],
+    asked: VecDeque<(Asked, u64)>,
+    flight: Flight,
+    /// Records for the next script: arguments as they are sent, and their places in the outbox.
+    batch: Vec<u8>,
+    batched: Vec<u64>,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    events: VecDeque<Event>,
+    heard_ms: u64,
+    read_ms: u64,
+    now_ms: u64,
+}
+
+struct Keys {
+    meta: Vec<u8>,
+    log: Vec<u8>,
+    sent: Vec<u8>,
+    news: Vec<u8>,
+    events_max: Vec<u8>,
+}
+
+impl Redis {
+    pub fn new(
+        options: Options,
+        reached: Option<Place>,
+        reached_ms: Option<u64>,
+        now_ms: u64,
+    ) -> Redis {
+        let key = |name: &str| format!("{{{}}}:{name}", options.prefix).into_bytes();
+        Redis {
+            keys: Keys {
+                meta: key("meta"),
+                log: key("log"),
+                sent: key(&format!("sent:{}", options.outbox)),
+                news: key("new"),
+                events_max: options.events_max.to_string().into_bytes(),
+            },
+            options,
+            link: Link::new(now_ms),
+            reached,
+            reached_ms,
+            epoch: 0,
+            connections: 0,
+            last: 0,
+            past_until: 0,
+            is_live: false,
+            is_reading: false,
+            scripts: Default::default(),
+            asked: VecDeque::new(),
+            flight: Flight::default(),
+            batch: Vec::new(),
+            batched: Vec::new(),
+            input: Vec::new(),
+            output: Vec::new(),
+            events: VecDeque::new(),
+            heard_ms: now_ms,
+            read_ms: now_ms,
+            now_ms,
+        }
+    }
+
+    pub fn handle_connected(&mut self, now_ms: u64) {
+        (self.now_ms, self.heard_ms, self.read_ms) = (now_ms, now_ms, now_ms);
+        self.link.handle_connected();
+        self.connections += 1;
+        let server = &self.options.servers[self.link.server()];
+        let mut hello: Vec<&[u8]> = vec![b"HELLO", b"3"];
+        let account = server.account.as_ref();
+        let password = account
+            .map(|(_, password)| password)
+            .or(server.token.as_ref());
+        if let Some(password) = password {
+            let user = account.map_or("", |(user, _)| user);
+            let user = if user.is_empty() { "default" } else { user };
+            hello.extend([b"AUTH", user.as_bytes(), password.as_bytes()]);
+        }
+        resp::command(&mut self.output, &hello);
+        self.asked.push_back((Asked::Hello, now_ms));
+        if server.database > 0 {
+            let database = server.database.to_string();
+            resp::command(&mut self.output, &[b"SELECT", database.as_bytes()]);
+            self.asked.push_back((Asked::Select, now_ms));
+        }
+        for (at, script) in SCRIPTS.into_iter().enumerate() {
+            resp::command(&mut self.output, &[b"SCRIPT", b"LOAD", script]);
+            self.asked.push_back((Asked::Load(at), now_ms));
+        }
+        // Its answer is a pushed message.
+        resp::command(&mut self.output, &[b"SUBSCRIBE", &self.keys.news]);
+    }
+
+    pub fn handle_closed(&mut self, cause: &str, now_ms: u64) {
+        self.now_ms = now_ms;
+        self.end(cause);
+    }
+
+    pub fn handle_input(&mut self, bytes: &[u8], now_ms: u64) {
+        (self.now_ms, self.heard_ms) = (now_ms, now_ms);
+        let mut input = std::mem::take(&mut self.input);
+        input.extend_from_slice(bytes);
+        let mut taken = 0;
+        while self.link.is_up() {
+            let outcome = match resp::parse(&input[taken..]) {
+                Ok(None) if input.len() - taken > REPLY_BYTES_MAX => {
+                    Err(RespError::TooLong.to_string())
+                }
+                Ok(None) => break,
+                Ok(Some((value, len))) => {
+                    taken += len;
+                    self.on_value(value)
+                }
+                Err(error) => Err(error.to_string()),
+            };
+            if let Err(cause) = outcome {
+                return self.fail(&cause);
+            }
+        }
+        if self.link.is_up() {
+            input.drain(..taken);
+            self.input = input;
+            self.read_on();
+        }
+    }
+
+    pub fn handle_time(&mut self, now_ms: u64) {
+        self.now_ms = now_ms;
+        if let Some(server) = self.link.begin(now_ms) {
+            return self.events.push_back(Event::Connect(server));
+        }
+        if self.link.is_late(now_ms) {
+            return self.fail("the connection was not opened in time");
+        }
+        if !self.link.is_up() {
+            return;
+        }
+        let oldest = self
+            .asked
+            .front()
+            .map(|(_, sent_ms)| sent_ms + ANSWER_MS_MAX);
+        if oldest.is_some_and(|due_ms| due_ms <= now_ms) {
+            self.fail("no answer in time");
+        } else if now_ms >= self.heard_ms + SILENCE_MS_MAX {
+            self.fail("the connection is silent");
+        } else if self.is_live && !self.is_reading && now_ms >= self.read_ms + PING_MS {
+            // What was told may have been missed, and the server must show that it lives.
+            self.read();
+        }
+    }
+
+    pub fn due_ms(&self) -> u64 {
+        if !self.link.is_up() {
+            return self.link.due_ms();
+        }
+        let oldest = self
+            .asked
+            .front()
+            .map(|(_, sent_ms)| sent_ms + ANSWER_MS_MAX);
+        let next_read = match self.is_live && !self.is_reading {
+            true => self.read_ms + PING_MS,
+            false => u64::MAX,
+        };
+        oldest
+            .unwrap_or(u64::MAX)
+            .min(self.heard_ms + SILENCE_MS_MAX)
+            .min(next_read)
+    }
+
+    pub fn can_send(&self) -> bool {
+        self.is_live
+            && self.flight.len() < IN_FLIGHT_MAX
+            && self.output.len() + self.batch.len() < UNSENT_BYTES_MAX
+    }
+
+    pub fn send(&mut self, record: &Outgoing<'_>, now_ms: u64) {
+        self.now_ms = now_ms;
+        self.flight.push(record.outbox, now_ms, false);
+        resp::argument(&mut self.batch, record.outbox.to_string().as_bytes());
+        resp::argument(&mut self.batch, record.channel);
+        let (mark, text) = match (record.content.text(), record.name) {
+            (Some(content), _) => (b'=', content),
+            (None, Some(name)) => (b'+', name),
+            (None, None) => (b'-', &b""[..]),
+        };
+        let mut name = vec![mark];
+        name.extend_from_slice(text);
+        resp::argument(&mut self.batch, &name);
+        resp::argument(&mut self.batch, record.data);
+        let except = record
+            .except
+            .map(|(worker, key)| format!("{worker:016x}{key:016x}"));
+        resp::argument(&mut self.batch, except.unwrap_or_default().as_bytes());
+        self.batched.push(record.outbox);
+        if self.batched.len() == APPEND_MAX {
+            self.append();
+        }
+    }
+
+    pub fn discard(&mut self, outbox: u64, now_ms: u64) {
+        self.flight.push(outbox, now_ms, true);
+        self.flight.settle(outbox);
+    }
+
+    pub fn poll_event(&mut self) -> Option<Event> {
+        let event = self.events.pop_front();
+        event.or_else(|| self.flight.released().map(Event::Released))
+    }
+
+    pub fn transmit(&mut self) -> &mut Vec<u8> {
+        self.append();
+        &mut self.output
+    }
+
+    /// Sends the records that were handed over.
+    fn append(&mut self) {
+        if self.batched.is_empty() {
+            return;
+        }
+        let records = std::mem::take(&mut self.batched);
+        let epoch = self.epoch.to_string();
+        let head: [&[u8]; 11] = [
+            b"EVALSHA",
+            &self.scripts[SCRIPT_APPEND],
+            b"3",
+            &self.keys.meta,
+            &self.keys.log,
+            &self.keys.sent,
+            epoch.as_bytes(),
+            &self.keys.events_max,
+            &self.keys.news,
+            SENT_RANK,
+            SENT_SECONDS,
+        ];
+        let count = head.len() + records.len() * RECORD_ARGUMENTS;
+        resp::begin(&mut self.output, count);
+        for text in head {
+            resp::argument(&mut self.output, text);
+        }
+        self.output.append(&mut self.batch);
+        self.asked.push_back((Asked::Append(records), self.now_ms));
+    }
+
+    /// Asks for what follows.
+    fn read(&mut self) {
+        let Some(reached) = self.reached else { return };
+        let (epoch, from) = (self.epoch.to_string(), (reached.seq + 1).to_string());
+        let command: [&[u8]; 9] = [
+            b"EVALSHA",
+            &self.scripts[SCRIPT_READ],
+            b"2",
+            &self.keys.meta,
+            &self.keys.log,
+            epoch.as_bytes(),
+            from.as_bytes(),
+            READ_MAX,
+            READ_BYTES_MAX,
+        ];
+        resp::command(&mut self.output, &command);
+        self.asked.push_back((Asked::Read, self.now_ms));
+        self.is_reading = true;
+        self.read_ms = self.now_ms;
+    }
+
+    fn read_on(&mut self) {
+        let is_behind = self.reached.is_some_and(|it| it.seq < self.last);
+        if self.is_live && !self.is_reading && is_behind {
+            self.read();
+        }
+    }
+
+    fn on_value(&mut self, value: Value<'_>) -> Result<(), String> {
+        if let Value::Push(message) = value {
+            if let [kind, _, last] = &message[..]
+                && kind.as_text() == Some(b"message")
+            {
+                self.last = self.last.max(last.as_number().unwrap_or(0));
+            }
+            return Ok(());
+        }
+        let Some((asked, _)) = self.asked.pop_front() else {
+            return Err("an answer that was not asked for".to_owned());
+        };
+        if let Value::Error(text) = value {
+            return Err(refusal(&asked, &String::from_utf8_lossy(text)));
+        }
+        match asked {
+            // A replica would do until the first publish.
+            Asked::Hello if is_replica(&value) => return Err(REPLICA.to_owned()),
+            Asked::Hello | Asked::Select => {}
+            Asked::Load(at) => {
+                let sha = value.as_text().ok_or("a script has no name")?;
+                self.scripts[at] = sha.to_vec();
+                if at == SCRIPTS.len() - 1 {
+                    self.open();
+                }
+            }
+            Asked::Open => self
+                .on_open(&value)
+                .ok_or("where the log stands is not said")?,
+            Asked::Append(records) => self
+                .on_appended(&records, &value)
+                .ok_or("what became of records is not said")?,
+            Asked::Read => {
+                self.is_reading = false;
+                self.on_read(&value).ok_or("what was read is no event")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn open(&mut self) {
+        let candidate = epoch_of(&format!("{} {}", self.options.inbox, self.connections));
+        let candidate = candidate.to_string();
+        let (epoch, seq) = match self.reached {
+            Some(place) => (place.epoch.to_string(), place.seq.to_string()),
+            None => (String::new(), "0".to_owned()),
+        };
+        let stored = self.reached_ms.map_or(String::new(), |ms| ms.to_string());
+        let command: [&[u8]; 9] = [
+            b"EVALSHA",
+            &self.scripts[SCRIPT_OPEN],
+            b"2",
+            &self.keys.meta,
+            &self.keys.log,
+            candidate.as_bytes(),
+            epoch.as_bytes(),
+            seq.as_bytes(),
+            stored.as_bytes(),
+        ];
+        resp::command(&mut self.output, &command);
+        self.asked.push_back((Asked::Open, self.now_ms));
+    }
+
+    fn on_open(&mut self, value: &Value<'_>) -> Option<()> {
+        let [epoch, last, oldest, lost] = value.as_array()? else {
+            return None;
+        };
+        (self.epoch, self.last) = (epoch.as_number()?, last.as_number()?);
+        let oldest = match oldest.as_number()? {
+            0 => self.last,
+            oldest => oldest - 1,
+        };
+        let newest = self.last.saturating_sub(self.options.past_max);
+        match self.reached {
+            Some(place) if place.epoch == self.epoch && place.seq >= oldest => {}
+            Some(place) if place.epoch == self.epoch => {
+                self.notice_removed(oldest - place.seq);
+                self.begin(oldest);
+            }
+            reached => {
+                if lost.as_number()? == 1 {
+                    self.notice(
+                        "the log has lost messages that it had acknowledged: it gets a new epoch",
+                    );
+                }
+                if reached.is_some() {
+                    self.notice(
+                        "the log was made anew or has lost messages: clients are told that messages may be missing",
+                    );
+                }
+                self.begin(newest.max(oldest));
+            }
+        }
+        self.past_until = self.last;
+        self.is_live = true;
+        self.link.handle_success();
+        self.note_ready();
+        Some(())
+    }
+
+    fn on_appended(&mut self, records: &[u64], value: &Value<'_>) -> Option<()> {
+        let places = value.as_array()?;
+        if places.len() != records.len() {
+            return None;
+        }
+        for (&outbox, seq) in records.iter().zip(places) {
+            let place = Place {
+                epoch: self.epoch,
+                seq: seq.as_number()?,
+            };
+            self.last = self.last.max(place.seq);
+            self.events.push_back(Event::Accepted { outbox, place });
+            self.flight.settle(outbox);
+        }
+        Some(())
+    }
+
+    fn on_read(&mut self, value: &Value<'_>) -> Option<()> {
+        let [last, entries] = value.as_array()? else {
+            return None;
+        };
+        let last = last.as_number()?;
+        self.last = self.last.max(last);
+        let entries = entries.as_array()?;
+        for entry in entries {
+            self.on_entry(entry)?;
+        }
+        let reached = self.reached?;
+        if entries.is_empty() && reached.seq < last {
+            self.notice_removed(last - reached.seq);
+            self.begin(last);
+        }
+        self.note_ready();
+        Some(())
+    }
+
+    fn on_entry(&mut self, entry: &Value<'_>) -> Option<()> {
+        let [id, fields] = entry.as_array()? else {
+            return None;
+        };
+        let id = std::str::from_utf8(id.as_text()?).ok()?;
+        let seq = id.split('-').next()?.parse::<u64>().ok()?;
+        let reached = self.reached?;
+        if seq <= reached.seq {
+            return None;
+        }
+        if seq > reached.seq + 1 {
+            self.notice_removed(seq - reached.seq - 1);
+            self.begin(seq - 1);
+        }
+        let place = Place {
+            epoch: self.epoch,
+            seq,
+        };
+        let fields = fields.as_array()?;
+        let field = |name: &[u8]| {
+            let pair = fields
+                .chunks_exact(2)
+                .find(|pair| pair[0].as_text() == Some(name));
+            pair.and_then(|pair| pair[1].as_text())
+        };
+        let stored = field(b"t").and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
+        self.reached = Some(place);
+        self.reached_ms = stored;
+        match (field(b"c"), field(b"d"), Content::read(field(b"k"))) {
+            (Some(channel), Some(data), Some(content)) => {
+                self.events.push_back(Event::Record(Received {
+                    place,
+                    content,
+                    channel: channel.to_vec(),
+                    name: field(b"n").map(<[u8]>::to_vec),
+                    data: data.to_vec(),
+                    except: field(b"x").and_then(read_except),
+                    unix_ms: stored.unwrap_or(0),
+                }))
+            }
+            _ => self.notice(
+                "a message is left out: it has no channel or no data, or its content is not known",
+            ),
+        }
+        Some(())
+    }
+
+    fn note_ready(&mut self) {
+        let is_past_given = self.reached.is_some_and(|it| it.seq >= self.past_until);
+        if self.is_live && is_past_given && self.link.note_ready() {
+            self.events.push_back(Event::Ready);
+        }
+    }
+
+    fn begin(&mut self, seq: u64) {
+        let place = Place {
+            epoch: self.epoch,
+            seq,
+        };
+        self.reached = Some(place);
+        self.reached_ms = None;
+        self.events.push_back(Event::Begin(place));
+    }
+
+    fn notice(&mut self, text: &str) {
+        self.events.push_back(Event::Notice(text.to_owned()));
+    }
+
+    fn notice_removed(&mut self, count: u64) {
+        self.notice(&format!(
+            "the log has removed messages that were not read, {count} of them: clients are told that messages may be missing"
+        ));
+    }
+
+    fn fail(&mut self, cause: &str) {
+        self.events.push_back(Event::Disconnect);
+        self.end(cause);
+    }
+
+    fn end(&mut self, cause: &str) {
+        let server = self.link.server();
+        let Some(is_news) = self.link.end(self.options.servers.len(), self.now_ms) else {
+            return;
+        };
+        (self.is_live, self.is_reading) = (false, false);
+        self.asked.clear();
+        self.batch.clear();
+        self.batched.clear();
+        self.input = Vec::new();
+        self.output.clear();
+        self.events.extend(self.flight.clear().map(Event::Released));
+        self.events.push_back(Event::Rewind);
+        if is_news {
+            let server = &self.options.servers[server];
+            self.events
+                .push_back(Event::Away(format!("{server}: {cause}")));
+        }
+    }
+}
+
+const REPLICA: &str = "the server is a replica, which takes no events";
+
+/// Whether a server says so of itself when it is greeted.
+fn is_replica(greeting: &Value<'_>) -> bool {
+    let pairs = greeting.as_array().unwrap_or_default().chunks_exact(2);
+    let mut roles = pairs.filter(|pair| pair[0].as_text() == Some(b"role"));
+    roles.any(|pair| pair[1].as_text() == Some(b"replica"))
+}
+
+/// What an error means, in which a command may be that has the password.
+fn refusal(asked: &Asked, text: &str) -> String {
+    let code = text.split(' ').next().unwrap_or_default();
+    match (asked, code) {
+        (Asked::Hello, "ERR") => {
+            "the server does not speak RESP3, the protocol of Redis 6 and later".to_owned()
+        }
+        (Asked::Hello, code) => format!("the server refuses the connection: {code}"),
+        (_, "READONLY") => REPLICA.to_owned(),
+        (_, "MOVED") => "another server of this Redis Cluster has the log".to_owned(),
+        (_, "EPOCH") => "the log was made anew".to_owned(),
+        _ => format!("the server says {text}"),
+    }
+}

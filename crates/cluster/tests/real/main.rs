@@ -1,0 +1,8 @@
+//! Bridges and a real server of the log, which is killed and comes back: nothing is lost, doubled or out of order.
+
+#![allow(clippy::unwrap_used)]
+
+mod each;
+mod nats;
+mod node;
+mod redis;

@@ -1,0 +1,124 @@
+//! What is of NATS alone.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use fermata_cluster::Event;
+use fermata_testkit::{Nats, free_port, wait_until};
+
+use crate::node::{Node, run};
+
+fn url(nats: &Nats) -> String {
+    format!("nats://127.0.0.1:{}", nats.port())
+}
+
+/// Asks JetStream for something over a connection of its own.
+fn ask(port: u16, subject: &str, body: &str) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(60)))
+        .unwrap();
+    let text = format!(
+        "CONNECT {{\"verbose\":false}}\r\nSUB answer 1\r\nPUB {subject} answer {}\r\n{body}\r\n",
+        body.len()
+    );
+    stream.write_all(text.as_bytes()).unwrap();
+    let mut lines = BufReader::new(stream).lines();
+    lines
+        .by_ref()
+        .find(|line| line.as_ref().unwrap().starts_with("MSG answer"));
+    lines.next().unwrap().unwrap()
+}
+
+#[test]
+fn a_log_whose_newest_messages_are_deleted_is_ready() {
+    let Some(nats) = Nats::start() else { return };
+    let mut first = Node::new("a", &url(&nats));
+    for data in ["1", "2", "3"] {
+        first.publish(data);
+    }
+    run("all are in the log", &mut [&mut first], |nodes| {
+        nodes[0].told.len() == 3
+    });
+    let answer = ask(
+        nats.port(),
+        "$JS.API.STREAM.MSG.DELETE.FERMATA_test",
+        "{\"seq\":3}",
+    );
+    assert!(answer.contains("\"success\":true"), "{answer}");
+    // With something left to give, and without.
+    let mut late = Node::new("b", &url(&nats));
+    run("it is ready", &mut [&mut late], |nodes| nodes[0].is_ready);
+    assert_eq!(late.told, first.told[..2]);
+    let mut again = Node::behind("c", &url(&nats), Some(late.told[1].0));
+    run("it is ready", &mut [&mut again], |nodes| nodes[0].is_ready);
+    assert_eq!((again.told.len(), again.gaps.len()), (0, 0));
+}
+
+#[test]
+fn what_is_too_large_is_refused_and_holds_up_nothing() {
+    let Some(nats) = Nats::start() else { return };
+    let mut node = Node::new("a", &url(&nats));
+    node.publish("before");
+    node.publish(&"x".repeat(2 << 20));
+    node.publish("after");
+    run("all have an answer", &mut [&mut node], |nodes| {
+        nodes[0].told.len() == 2 && nodes[0].released == 3
+    });
+    assert_eq!(node.rejected, [2]);
+}
+
+#[test]
+fn a_server_without_jetstream_is_named() {
+    if !Nats::is_there() {
+        return;
+    }
+    let port = free_port();
+    let mut child = Command::new("nats-server")
+        .args(["-a", "127.0.0.1", "-p", &port.to_string()])
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it can be started");
+    let mut bridge = Node::new("a", &format!("nats://127.0.0.1:{port}"));
+    let mut cause = None;
+    let mut is_seen = false;
+    wait_until("it says why", || {
+        let now_ms = bridge.began.elapsed().as_millis() as u64;
+        bridge.bridge.handle_time(now_ms);
+        let mut buffer = [0; 65536];
+        if let Some(stream) = &mut bridge.stream
+            && let Ok(len) = stream.read(&mut buffer)
+        {
+            bridge.bridge.handle_input(&buffer[..len], now_ms);
+        }
+        while let Some(event) = bridge.bridge.poll_event() {
+            match event {
+                Event::Connect(_) => match TcpStream::connect(("127.0.0.1", port)) {
+                    Ok(stream) => {
+                        stream
+                            .set_read_timeout(Some(Duration::from_millis(5)))
+                            .unwrap();
+                        bridge.stream = Some(stream);
+                        is_seen = true;
+                        bridge.bridge.handle_connected(now_ms);
+                    }
+                    // As long as it does not listen nothing else is to be learned.
+                    Err(_) => {
+                        std::thread::sleep(Duration::from_millis(5));
+                        bridge = Node::new("a", &format!("nats://127.0.0.1:{port}"));
+                    }
+                },
+                Event::Away(text) if is_seen => cause = Some(text),
+                _ => {}
+            }
+        }
+        cause.take()
+    })
+    .contains("no JetStream")
+    .then_some(())
+    .expect("the cause names JetStream");
+    let _ = child.kill();
+    let _ = child.wait();
+}

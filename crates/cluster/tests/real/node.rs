@@ -1,0 +1,161 @@
+//! A bridge with its socket, whose outbox is a list.
+
+use std::collections::HashMap;
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use fermata_cluster::{Address, Bridge, Content, Event, Options, Outgoing, Place};
+use fermata_testkit::wait_until;
+
+/// A bridge with its socket, whose outbox is a list.
+pub struct Node {
+    pub bridge: Bridge,
+    pub began: Instant,
+    servers: Vec<Address>,
+    pub stream: Option<TcpStream>,
+    pub outbox: Vec<String>,
+    /// How many records were handed over, and how many are not needed any more.
+    handed: usize,
+    pub released: usize,
+    pub accepted: HashMap<u64, Place>,
+    pub rejected: Vec<u64>,
+    pub told: Vec<(Place, String)>,
+    pub gaps: Vec<Place>,
+    pub is_ready: bool,
+    pub causes: Vec<String>,
+}
+
+impl Node {
+    pub fn new(name: &str, log: &str) -> Node {
+        Node::behind(name, log, None)
+    }
+
+    /// One that has read everything up to `reached`.
+    pub fn behind(name: &str, log: &str, reached: Option<Place>) -> Node {
+        let options = Options {
+            servers: Address::list(log).unwrap(),
+            prefix: "test".to_owned(),
+            inbox: format!("_INBOX.{name}"),
+            outbox: name.to_owned(),
+            age_ms_max: 600_000,
+            bytes_max: 64 << 20,
+            replicas: 1,
+            events_max: 100_000,
+            past_max: 10_000,
+        };
+        Node {
+            servers: options.servers.clone(),
+            bridge: Bridge::new(options, reached, None, 0),
+            began: Instant::now(),
+            stream: None,
+            outbox: Vec::new(),
+            handed: 0,
+            released: 0,
+            accepted: HashMap::new(),
+            rejected: Vec::new(),
+            told: Vec::new(),
+            gaps: Vec::new(),
+            is_ready: false,
+            causes: Vec::new(),
+        }
+    }
+
+    pub fn publish(&mut self, data: &str) {
+        self.outbox.push(data.to_owned());
+    }
+
+    fn turn(&mut self) {
+        let now_ms = self.began.elapsed().as_millis() as u64;
+        if self.bridge.due_ms() <= now_ms {
+            self.bridge.handle_time(now_ms);
+        }
+        self.take_events(now_ms);
+        while self.bridge.can_send() && self.handed < self.outbox.len() {
+            self.handed += 1;
+            let record = Outgoing {
+                outbox: self.handed as u64,
+                content: Content::Event,
+                channel: "räume > 1.*".as_bytes(),
+                name: Some(b" a name "),
+                data: self.outbox[self.handed - 1].as_bytes(),
+                except: Some((1, u64::MAX)),
+            };
+            self.bridge.send(&record, now_ms);
+        }
+        self.take_events(now_ms);
+        let Some(stream) = &mut self.stream else {
+            std::thread::sleep(Duration::from_millis(1));
+            return;
+        };
+        let out = self.bridge.transmit();
+        let written = stream.write_all(out);
+        out.clear();
+        let mut buffer = [0; 65536];
+        match written.and_then(|()| stream.read(&mut buffer)) {
+            Ok(0) => self.lose(now_ms),
+            Ok(len) => self.bridge.handle_input(&buffer[..len], now_ms),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            Err(_) => self.lose(now_ms),
+        }
+        self.take_events(now_ms);
+    }
+
+    fn lose(&mut self, now_ms: u64) {
+        self.stream = None;
+        self.bridge.handle_closed("closed", now_ms);
+    }
+
+    fn take_events(&mut self, now_ms: u64) {
+        while let Some(event) = self.bridge.poll_event() {
+            match event {
+                Event::Connect(at) => {
+                    match TcpStream::connect(("127.0.0.1", self.servers[at].port)) {
+                        Ok(stream) => {
+                            let timeout = Some(Duration::from_millis(1));
+                            stream.set_read_timeout(timeout).unwrap();
+                            self.stream = Some(stream);
+                            self.bridge.handle_connected(now_ms);
+                        }
+                        Err(_) => self.bridge.handle_closed("refused", now_ms),
+                    }
+                }
+                Event::Disconnect => self.stream = None,
+                Event::Begin(place) => self.gaps.push(place),
+                Event::Record(record) => {
+                    assert_eq!(record.channel, "räume > 1.*".as_bytes());
+                    assert_eq!(record.name.as_deref(), Some(&b" a name "[..]));
+                    assert_eq!(record.except, Some((1, u64::MAX)));
+                    assert!(record.unix_ms > 1_600_000_000_000);
+                    self.told
+                        .push((record.place, String::from_utf8(record.data).unwrap()));
+                }
+                Event::Accepted { outbox, place } => {
+                    self.accepted.insert(outbox, place);
+                }
+                Event::Rejected(rejected) => self.rejected.push(rejected.outbox),
+                Event::Released(outbox) => self.released = outbox as usize,
+                Event::Rewind => self.handed = self.released,
+                Event::Ready => self.is_ready = true,
+                Event::Away(cause) => {
+                    println!("away: {cause}");
+                    self.causes.push(cause);
+                    self.is_ready = false;
+                }
+                Event::Notice(text) => println!("{text}"),
+            }
+        }
+    }
+}
+
+/// Lets all of them go on until a condition holds.
+pub fn run(what: &str, nodes: &mut [&mut Node], mut condition: impl FnMut(&[&mut Node]) -> bool) {
+    wait_until(what, || {
+        for _ in 0..20 {
+            for node in nodes.iter_mut() {
+                node.turn();
+            }
+        }
+        condition(nodes).then_some(())
+    });
+}

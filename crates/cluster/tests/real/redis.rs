@@ -1,0 +1,205 @@
+//! What is of Redis alone.
+
+use fermata_testkit::{Redis, Sentinel, wait_until};
+
+use crate::node::{Node, run};
+
+fn url(redis: &Redis) -> String {
+    format!("redis://127.0.0.1:{}", redis.port())
+}
+
+#[test]
+fn a_log_that_was_deleted_begins_anew() {
+    let Some(redis) = Redis::start() else { return };
+    let mut node = Node::new("a", &url(&redis));
+    node.publish("1");
+    run("it is in the log", &mut [&mut node], |nodes| {
+        nodes[0].told.len() == 1
+    });
+    redis.ask("FLUSHALL");
+    node.publish("2");
+    run("the next one is told", &mut [&mut node], |nodes| {
+        nodes[0].told.len() == 2
+    });
+    let [(before, _), (after, data)] = &node.told[..] else {
+        panic!("{:?}", node.told);
+    };
+    assert_eq!(data, "2");
+    assert_ne!(before.epoch, after.epoch);
+    assert_eq!(node.gaps.len(), 2);
+}
+
+#[test]
+fn what_the_log_has_removed_before_it_was_read_is_a_gap() {
+    let Some(redis) = Redis::start() else { return };
+    let mut first = Node::new("a", &url(&redis));
+    for number in 0..10 {
+        first.publish(&number.to_string());
+    }
+    run("all are in the log", &mut [&mut first], |nodes| {
+        nodes[0].told.len() == 10
+    });
+    redis.ask("XTRIM {test}:log MAXLEN 3");
+    let second = first.told[1].0;
+    let mut late = Node::behind("b", &url(&redis), Some(second));
+    run("it has the rest", &mut [&mut late], |nodes| {
+        nodes[0].is_ready && nodes[0].told.len() == 3
+    });
+    assert_eq!(late.told, first.told[7..]);
+    assert_eq!(late.gaps, [first.told[6].0]);
+}
+
+#[test]
+fn a_replica_is_passed_over() {
+    let (Some(main), Some(replica)) = (Redis::start(), Redis::start()) else {
+        return;
+    };
+    replica.ask(&format!("REPLICAOF 127.0.0.1 {}", main.port()));
+    wait_until("it is a replica", || {
+        let text = replica.ask("INFO replication");
+        text.contains("master_link_status:up").then_some(())
+    });
+    let mut node = Node::new("a", &format!("{},{}", url(&replica), url(&main)));
+    node.publish("1");
+    run("it is told", &mut [&mut node], |nodes| {
+        nodes[0].told.len() == 1
+    });
+    assert!(main.ask("XLEN {test}:log").starts_with(":1"));
+}
+
+/// The replica takes over and has less than was acknowledged.
+#[test]
+fn after_a_fail_over_that_loses_events_all_nodes_have_a_gap_and_one_order() {
+    let (Some(mut main), Some(replica)) = (Redis::start(), Redis::start()) else {
+        return;
+    };
+    replica.ask(&format!("REPLICAOF 127.0.0.1 {}", main.port()));
+    let both = format!("{},{}", url(&main), url(&replica));
+    let (mut a, mut b) = (Node::new("a", &both), Node::new("b", &both));
+    for number in 0..10 {
+        a.publish(&number.to_string());
+    }
+    let all = &mut [&mut a, &mut b];
+    run("all are told", all, |nodes| {
+        nodes.iter().all(|node| node.told.len() == 10)
+    });
+    wait_until("the replica has them", || {
+        let text = replica.ask("XLEN {test}:log");
+        text.starts_with(":10\r").then_some(())
+    });
+    // From here on the replica is told nothing.
+    replica.ask("REPLICAOF 127.0.0.1 1");
+    a.publish("lost");
+    let all = &mut [&mut a, &mut b];
+    run("it is acknowledged and read", all, |nodes| {
+        nodes.iter().all(|node| node.told.len() == 11)
+    });
+    main.kill();
+    replica.ask("REPLICAOF NO ONE");
+    b.publish("after");
+    let all = &mut [&mut a, &mut b];
+    run("the next one is told", all, |nodes| {
+        nodes
+            .iter()
+            .all(|node| node.told.last().is_some_and(|it| it.1 == "after"))
+    });
+    let (before, after) = (a.told[10].0, a.told.last().map(|it| it.0));
+    assert_ne!(after.map(|it| it.epoch), Some(before.epoch));
+    assert_eq!(a.told.last(), b.told.last());
+    for node in [&a, &b] {
+        assert!(node.gaps.len() > 1, "{:?}", node.gaps);
+        let lost = node.told.iter().filter(|it| it.1 == "lost");
+        assert_eq!(lost.count(), 1);
+    }
+}
+
+#[test]
+fn after_a_fail_over_by_sentinel_nodes_go_on_without_a_gap() {
+    let (Some(mut main), Some(replica)) = (Redis::start(), Redis::start()) else {
+        return;
+    };
+    replica.ask(&format!("REPLICAOF 127.0.0.1 {}", main.port()));
+    let sentinel = Sentinel::watch(&main);
+    let both = format!("{},{}", url(&main), url(&replica));
+    let (mut a, mut b) = (Node::new("a", &both), Node::new("b", &both));
+    for number in 0..100 {
+        a.publish(&format!("a{number}"));
+        b.publish(&format!("b{number}"));
+    }
+    let all = &mut [&mut a, &mut b];
+    run("all are told", all, |nodes| {
+        nodes.iter().all(|node| node.told.len() == 200)
+    });
+    // Or it would be lost.
+    wait_until("the replica has them", || {
+        let text = replica.ask("XLEN {test}:log");
+        text.starts_with(":200\r").then_some(())
+    });
+    main.kill();
+    for number in 100..150 {
+        a.publish(&format!("a{number}"));
+    }
+    let all = &mut [&mut a, &mut b];
+    run("all are told", all, |nodes| {
+        nodes.iter().all(|node| node.told.len() == 250)
+    });
+    assert_eq!(sentinel.main_port(), Some(replica.port()));
+    assert_eq!(a.told, b.told);
+    assert_eq!((a.gaps.len(), b.gaps.len()), (1, 1));
+    let own = a.told.iter().filter(|it| it.1.starts_with('a'));
+    assert_eq!(
+        own.map(|it| &it.1).collect::<Vec<_>>(),
+        a.outbox.iter().collect::<Vec<_>>()
+    );
+    // The old one comes back, as a replica.
+    main.restart();
+    wait_until("it is a replica", || {
+        main.ask("INFO replication")
+            .contains("role:slave")
+            .then_some(())
+    });
+    b.publish("end");
+    let all = &mut [&mut a, &mut b];
+    run("the end is told", all, |nodes| {
+        nodes.iter().all(|node| node.told.len() == 251)
+    });
+    assert_eq!((a.gaps.len(), b.gaps.len()), (1, 1));
+}
+
+#[test]
+fn a_password_is_needed_and_not_shown() {
+    let Some(redis) = Redis::start() else { return };
+    redis.ask("CONFIG SET requirepass right");
+    let port = redis.port();
+    let mut wrong = Node::new("a", &format!("redis://wrong@127.0.0.1:{port}"));
+    run("it is refused", &mut [&mut wrong], |nodes| {
+        !nodes[0].causes.is_empty()
+    });
+    let cause = &wrong.causes[0];
+    assert!(cause.contains("WRONGPASS"), "{cause}");
+    assert!(!cause.contains("wrong@"), "{cause}");
+    let mut right = Node::new("b", &format!("redis://right@127.0.0.1:{port}/3"));
+    right.publish("1");
+    run("it is told", &mut [&mut right], |nodes| {
+        nodes[0].told.len() == 1
+    });
+}
+
+#[test]
+fn a_user_needs_no_more_rights_than_documented() {
+    let Some(redis) = Redis::start() else { return };
+    let commands = "+hello +select +script|load +evalsha +subscribe +hget +hset +hincrby +xadd +xrange +xrevrange +zadd \
+                    +zrangebyscore +zremrangebyrank +expire +time +publish";
+    let answer = redis.ask(&format!(
+        "ACL SETUSER app on >right ~{{test}}:* &{{test}}:new {commands}"
+    ));
+    assert_eq!(answer, "+OK\r\n");
+    let port = redis.port();
+    let mut node = Node::new("a", &format!("redis://app:right@127.0.0.1:{port}"));
+    for number in 0..10 {
+        node.publish(&number.to_string());
+    }
+    run("all are told", &mut [&mut node], |nodes| {
+        nodes[0].told.len() == 10
+    });
+}

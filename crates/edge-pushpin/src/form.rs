@@ -1,0 +1,48 @@
+//! Forms as browsers write them, in bodies and in queries.
+
+/// Names and values, decoded. A name without `=` has an empty value.
+pub fn pairs(form: &[u8]) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
+    let plain = |text: &[u8]| {
+        let spaced: Vec<u8> = text
+            .iter()
+            .map(|&byte| if byte == b'+' { b' ' } else { byte })
+            .collect();
+        decoded(&spaced)
+    };
+    form.split(|&byte| byte == b'&').map(move |pair| {
+        let at = pair.iter().position(|&byte| byte == b'=');
+        let (name, value) = pair.split_at(at.unwrap_or(pair.len()));
+        (plain(name), plain(value.get(1..).unwrap_or_default()))
+    })
+}
+
+/// A part of a query without percent-encoding; what is none stays.
+pub fn decoded(text: &[u8]) -> Vec<u8> {
+    let digit = |at: usize| (*text.get(at)? as char).to_digit(16);
+    let (mut out, mut at) = (Vec::with_capacity(text.len()), 0);
+    while let Some(&byte) = text.get(at) {
+        match (byte, digit(at + 1), digit(at + 2)) {
+            (b'%', Some(high), Some(low)) => {
+                out.push((high * 16 + low) as u8);
+                at += 3;
+            }
+            _ => {
+                out.push(byte);
+                at += 1;
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_are_taken_apart() {
+        let found: Vec<(Vec<u8>, Vec<u8>)> = pairs(b"a=1+2&b%3D=%26=&c").collect();
+        let pair = |name: &str, value: &str| (name.into(), value.into());
+        assert_eq!(found, [pair("a", "1 2"), pair("b=", "&="), pair("c", "")]);
+    }
+}

@@ -1,0 +1,129 @@
+//! What a path below the one of SockJS names.
+
+/// How a session's client talks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// A WebSocket.
+    Socket,
+    /// Requests of JavaScript that wait for messages.
+    Poll,
+    /// Requests of JavaScript that bring messages.
+    Send,
+    /// Script elements that wait for messages.
+    ScriptPoll,
+    /// Forms and script elements that bring messages.
+    ScriptSend,
+}
+
+impl Transport {
+    fn read(name: &[u8]) -> Option<Self> {
+        Some(match name {
+            b"websocket" => Self::Socket,
+            b"xhr" => Self::Poll,
+            b"xhr_send" => Self::Send,
+            b"jsonp" => Self::ScriptPoll,
+            b"jsonp_send" => Self::ScriptSend,
+            _ => return None,
+        })
+    }
+
+    /// Whether a request with this method is one.
+    pub fn takes(self, method: &[u8]) -> bool {
+        match self {
+            Self::Socket => false,
+            Self::Poll | Self::Send => method == b"POST",
+            // A script element can only GET.
+            Self::ScriptPoll | Self::ScriptSend => matches!(method, b"GET" | b"POST"),
+        }
+    }
+
+    /// Whether it brings messages.
+    pub fn is_send(self) -> bool {
+        matches!(self, Self::Send | Self::ScriptSend)
+    }
+
+    /// Whether it is a script element's.
+    pub fn is_script(self) -> bool {
+        matches!(self, Self::ScriptPoll | Self::ScriptSend)
+    }
+}
+
+/// What there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place<'a> {
+    /// What clients ask first.
+    Info,
+    /// The page for iframes.
+    Page,
+    /// A WebSocket without wrapping.
+    Socket,
+    /// A session, by the client's name for it.
+    Session(&'a [u8], Transport),
+    /// Nothing that SockJS knows.
+    Nothing,
+}
+
+/// Reads a path: `/info`, or `/SERVER/SESSION/TRANSPORT`. The part for the server means nothing; it is for balancers.
+pub fn read(path: &[u8]) -> Place<'_> {
+    let Some(path) = path.strip_prefix(b"/") else {
+        return Place::Nothing;
+    };
+    let mut parts = path.split(|&byte| byte == b'/');
+    match (parts.next(), parts.next(), parts.next(), parts.next()) {
+        (Some(b"info"), None, ..) => Place::Info,
+        (Some(b"websocket"), None, ..) => Place::Socket,
+        (Some(name), None, ..) if name.starts_with(b"iframe") && name.ends_with(b".html") => {
+            Place::Page
+        }
+        (Some(server), Some(session), Some(transport), None)
+            if !server.is_empty() && !session.is_empty() =>
+        {
+            match Transport::read(transport) {
+                Some(transport) => Place::Session(session, transport),
+                None => Place::Nothing,
+            }
+        }
+        _ => Place::Nothing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_name_what_is_there() {
+        for (path, place) in [
+            ("/info", Place::Info),
+            ("/iframe.html", Place::Page),
+            ("/iframe-1.6.1.html", Place::Page),
+            ("/websocket", Place::Socket),
+            ("/000/abc/xhr", Place::Session(b"abc", Transport::Poll)),
+            (
+                "/0/a/jsonp_send",
+                Place::Session(b"a", Transport::ScriptSend),
+            ),
+            ("", Place::Nothing),
+            ("/", Place::Nothing),
+            ("/info/", Place::Nothing),
+            ("//a/xhr", Place::Nothing),
+            ("/0//xhr", Place::Nothing),
+            ("/0/a/xhr/", Place::Nothing),
+            ("/0/a/xhr_streaming", Place::Nothing),
+        ] {
+            assert_eq!(read(path.as_bytes()), place, "{path}");
+        }
+    }
+
+    #[test]
+    fn methods_are_those_of_browsers() {
+        for (transport, method, expected) in [
+            (Transport::Poll, "POST", true),
+            (Transport::Poll, "GET", false),
+            (Transport::ScriptPoll, "GET", true),
+            (Transport::Socket, "GET", false),
+        ] {
+            assert_eq!(transport.takes(method.as_bytes()), expected, "{method}");
+        }
+    }
+}

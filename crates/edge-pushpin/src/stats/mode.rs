@@ -1,0 +1,12 @@
+//! How a subscriber takes items.
+
+/// How a subscriber takes items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Mode {
+    /// A long poll.
+    Response,
+    /// A stream.
+    Stream,
+    /// A WebSocket.
+    Socket,
+}

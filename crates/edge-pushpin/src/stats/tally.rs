@@ -1,0 +1,200 @@
+//! How many clients each channel has, over all workers.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+use crate::stats::mode::Mode;
+
+/// A channel, for one kind of clients.
+pub type Key = (Mode, Vec<u8>);
+
+/// Clients of one route in one worker.
+pub type Part = (u64, Vec<u8>);
+
+/// What is to be told of a channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    /// It has so many clients, none for a while yet where it lingers.
+    There(Key, u64),
+    /// Nobody has it any more.
+    Gone(Key),
+}
+
+#[derive(Debug, Default)]
+struct Entry {
+    parts: HashMap<Part, u64>,
+    /// When it is told of again, or that it is gone; what the queue has for another time counts no longer.
+    due_ms: u64,
+}
+
+impl Entry {
+    fn count(&self) -> u64 {
+        self.parts.values().sum()
+    }
+}
+
+/// All channels with clients.
+#[derive(Debug)]
+pub struct Tally {
+    channels: HashMap<Key, Entry>,
+    due: BinaryHeap<Reverse<(u64, Key)>>,
+    /// How often a channel is told of.
+    again_ms: u64,
+    /// How long one stays whose long polls are between two requests.
+    linger_ms: u64,
+}
+
+impl Tally {
+    /// No channels yet; each is told of every `again_ms`, and stays for `linger_ms` after its last long poll.
+    pub fn new(again_ms: u64, linger_ms: u64) -> Self {
+        Self {
+            channels: HashMap::new(),
+            due: BinaryHeap::new(),
+            again_ms: again_ms.max(1),
+            linger_ms,
+        }
+    }
+
+    /// The clients of a channel.
+    pub fn count(&self, mode: Mode, channel: &[u8]) -> u64 {
+        let key = (mode, channel.to_vec());
+        self.channels.get(&key).map_or(0, Entry::count)
+    }
+
+    /// The same by route.
+    pub fn by_route(&self, mode: Mode, channel: &[u8]) -> Vec<(&[u8], u64)> {
+        let key = (mode, channel.to_vec());
+        let parts = self.channels.get(&key).map(|it| it.parts.iter());
+        let parts = parts.into_iter().flatten();
+        parts
+            .map(|((_, route), count)| (&route[..], *count))
+            .collect()
+    }
+
+    /// A worker has so many by a route.
+    pub fn set(&mut self, now_ms: u64, part: Part, key: Key, count: u64, news: &mut Vec<News>) {
+        let is_new = !self.channels.contains_key(&key);
+        if is_new && count == 0 {
+            return;
+        }
+        let entry = self.channels.entry(key.clone()).or_default();
+        let had = entry.count();
+        match count {
+            0 => entry.parts.remove(&part),
+            count => entry.parts.insert(part, count),
+        };
+        let has = entry.count();
+        let linger_ms = match key.0 {
+            Mode::Response => self.linger_ms,
+            Mode::Stream | Mode::Socket => 0,
+        };
+        match (had, has) {
+            (_, 0) if linger_ms == 0 => {
+                self.channels.remove(&key);
+                news.push(News::Gone(key));
+            }
+            (1.., 0) => {
+                entry.due_ms = now_ms + linger_ms;
+                self.due.push(Reverse((entry.due_ms, key)));
+            }
+            (0, 1..) => {
+                entry.due_ms = now_ms + self.again_ms;
+                self.due.push(Reverse((entry.due_ms, key.clone())));
+                if is_new {
+                    news.push(News::There(key, has));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A worker is gone, with its clients.
+    pub fn forget(&mut self, now_ms: u64, worker: u64, news: &mut Vec<News>) {
+        let mut gone = Vec::new();
+        for (key, entry) in &self.channels {
+            let parts = entry.parts.keys().filter(|(of, _)| *of == worker);
+            gone.extend(parts.map(|part| (part.clone(), key.clone())));
+        }
+        for (part, key) in gone {
+            self.set(now_ms, part, key, 0, news);
+        }
+    }
+
+    /// What is to be told by now.
+    pub fn expire(&mut self, now_ms: u64, news: &mut Vec<News>) {
+        while let Some(Reverse((due_ms, _))) = self.due.peek()
+            && *due_ms <= now_ms
+        {
+            let Some(Reverse((due_ms, key))) = self.due.pop() else {
+                return;
+            };
+            let Some(entry) = self.channels.get_mut(&key) else {
+                continue;
+            };
+            if entry.due_ms != due_ms {
+                continue;
+            }
+            match entry.count() {
+                0 => {
+                    self.channels.remove(&key);
+                    news.push(News::Gone(key));
+                }
+                count => {
+                    entry.due_ms = now_ms + self.again_ms;
+                    self.due.push(Reverse((entry.due_ms, key.clone())));
+                    news.push(News::There(key, count));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(worker: u64) -> Part {
+        (worker, b"r".to_vec())
+    }
+
+    fn key(mode: Mode) -> Key {
+        (mode, b"c".to_vec())
+    }
+
+    #[test]
+    fn a_channel_is_there_as_long_as_any_worker_has_clients() {
+        let (mut tally, mut news) = (Tally::new(30, 60), Vec::new());
+        tally.set(0, part(1), key(Mode::Stream), 2, &mut news);
+        tally.set(0, part(2), key(Mode::Stream), 3, &mut news);
+        assert_eq!(news, [News::There(key(Mode::Stream), 2)]);
+        assert_eq!(tally.count(Mode::Stream, b"c"), 5);
+        let by_route = tally.by_route(Mode::Stream, b"c");
+        assert_eq!(by_route.iter().map(|it| it.1).sum::<u64>(), 5);
+        news.clear();
+        tally.set(0, part(1), key(Mode::Stream), 0, &mut news);
+        tally.expire(29, &mut news);
+        assert_eq!(news, []);
+        tally.expire(30, &mut news);
+        assert_eq!(news, [News::There(key(Mode::Stream), 3)]);
+        news.clear();
+        tally.forget(31, 2, &mut news);
+        tally.expire(1_000, &mut news);
+        assert_eq!(news, [News::Gone(key(Mode::Stream))]);
+    }
+
+    #[test]
+    fn long_polls_linger_between_two_requests() {
+        let (mut tally, mut news) = (Tally::new(1_000, 60), Vec::new());
+        tally.set(0, part(1), key(Mode::Response), 1, &mut news);
+        tally.set(1, part(1), key(Mode::Response), 0, &mut news);
+        tally.set(50, part(1), key(Mode::Response), 1, &mut news);
+        tally.expire(100, &mut news);
+        assert_eq!(news, [News::There(key(Mode::Response), 1)]);
+        tally.set(200, part(1), key(Mode::Response), 0, &mut news);
+        tally.expire(259, &mut news);
+        assert_eq!(news.len(), 1);
+        tally.expire(260, &mut news);
+        assert_eq!(news.last(), Some(&News::Gone(key(Mode::Response))));
+        assert!(tally.channels.is_empty());
+    }
+}

@@ -1,0 +1,132 @@
+//! Which target a conversation asks, and what its target is known for afterwards.
+//!
+//! Of a route with one target that nobody checks nothing is remembered here, and its requests cost nothing.
+
+use fermata_config::LogLevel;
+
+use crate::client::source::{Engine, Owner, Table, name_of};
+use crate::routes::{Origin, Target};
+use crate::upstream::talk::{Purpose, Talk};
+use crate::upstream::targets::{Targets, Watched};
+use crate::upstream::{Change, Policy, Seat, State};
+
+impl Targets {
+    /// Puts the targets of a conversation's route into the order in which they are asked, and takes the first.
+    pub fn choose(&self, talk: &mut Talk, now_ms: u64) {
+        let Some(rule) = talk.source.rule() else {
+            return;
+        };
+        let health = self.health;
+        // Events of an open WebSocket are for targets that know such, and files for clients that read them.
+        let is_open = matches!(talk.purpose, Purpose::Events(None));
+        let reads = matches!(
+            (&talk.owner, &talk.purpose),
+            (Owner::Client(_), Purpose::Plain)
+        );
+        let fits = |at: &usize| {
+            let target = &rule.targets[*at];
+            (!is_open || target.over_http) && (reads || !matches!(target.origin, Origin::Files(_)))
+        };
+        let mut order: Vec<usize> = match talk.source.watched() {
+            None => (0..rule.targets.len()).filter(fits).collect(),
+            Some(watched) => {
+                let mut order = watched.order(rule, &talk.source.request, health, now_ms);
+                order.retain(fits);
+                let own = talk.source.target;
+                let is_balanced = rule.care.policy != Policy::FailOver;
+                // An open one stays where it is as long as it can.
+                if is_open
+                    && is_balanced
+                    && watched.state(own, health, now_ms) != State::Out
+                    && let Some(place) = order.iter().position(|&at| at == own)
+                {
+                    order[..=place].rotate_right(1);
+                }
+                order
+            }
+        };
+        order.reverse();
+        talk.source.target = order.pop().unwrap_or(usize::MAX);
+        talk.targets = order;
+    }
+
+    /// A conversation turns to its target.
+    pub fn enter(&self, talk: &mut Talk, now_ms: u64) {
+        let target = talk.source.target;
+        let is_check = matches!(talk.owner, Owner::Check(..));
+        if talk.is_counted || is_check {
+            return;
+        }
+        let Some(watched) = talk.source.watched() else {
+            return;
+        };
+        watched.balancer.borrow_mut().begin(target);
+        if let Some(&Some(seat)) = watched.seats.get(target) {
+            talk.target_asked = self.health.on_request(seat, now_ms, watched.passive);
+        }
+        talk.is_counted = true;
+    }
+
+    /// The target of a conversation was of no use.
+    pub fn note_failed(&self, worker: &mut Engine, talk: &Talk, reason: &str) {
+        let Some((watched, seat)) = watched_seat(talk) else {
+            return;
+        };
+        let now_ms = worker.now_ms();
+        let change = self
+            .health
+            .on_failure(seat, talk.target_asked, now_ms, watched.passive);
+        if change == Some(Change::Out) {
+            let out_ms = watched.passive.out_ms;
+            let line = format!(
+                "{} is out for {out_ms} ms: {} requests failed, the last because {reason}",
+                name_of(&talk.source),
+                watched.passive.failures_max,
+            );
+            worker.log(LogLevel::Warning, &line);
+        }
+    }
+
+    /// The target of a conversation has answered.
+    pub fn note_answered(&self, worker: &mut Engine, talk: &Talk) {
+        let Some((_, seat)) = watched_seat(talk) else {
+            return;
+        };
+        if self.health.on_success(seat, talk.target_asked).is_some() {
+            let line = format!("{} is back", name_of(&talk.source));
+            worker.log(LogLevel::Info, &line);
+        }
+    }
+
+    /// Tells others that the seats of our targets are in use.
+    pub fn keep_seats(&self, table: &Table, now_ms: u64) {
+        for watched in table.watched.iter().flatten() {
+            for seat in watched.seats.iter().flatten() {
+                self.health.keep(*seat, now_ms);
+            }
+        }
+    }
+}
+
+impl Talk {
+    /// A conversation has nothing to do with its target any more.
+    pub(crate) fn leave_target(&mut self) {
+        if !std::mem::take(&mut self.is_counted) {
+            return;
+        }
+        if let Some(watched) = self.source.watched() {
+            watched.balancer.borrow_mut().end(self.source.target);
+        }
+    }
+}
+
+fn watched_seat(talk: &Talk) -> Option<(&Watched, Seat)> {
+    let is_folder = |target: &Target| matches!(target.origin, Origin::Files(_));
+    // A folder is there or it is not, which costs nothing to find out each time.
+    if matches!(talk.owner, Owner::Check(..)) || talk.source.target().is_some_and(is_folder) {
+        return None;
+    }
+    let watched = talk.source.watched()?;
+    let seat = (*watched.seats.get(talk.source.target)?)?;
+    Some((watched, seat))
+}

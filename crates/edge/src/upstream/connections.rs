@@ -1,0 +1,268 @@
+//! The connections of a worker to origins: whose each is, those that wait for another request, and how new ones are opened.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use fermata_tls::ServerName;
+
+use crate::client::source::{Engine, Source};
+use crate::routes::Target;
+use crate::timers::{Timer, Timers};
+use crate::upstream::authority::Authority;
+use crate::upstream::id::TalkId;
+use crate::upstream::internal::is_internal;
+use crate::upstream::place::{Place, certified_name, own_name};
+use crate::upstream::resolve::{Found, Resolver};
+use crate::upstream::room::{Rooms, WAITING_MAX};
+use crate::upstream::talk::Talk;
+use crate::upstream::unopened::Unopened;
+use crate::upstream::{Limits, Pool};
+
+/// How often idle connections are looked through.
+const POOL_MS: u64 = 5_000;
+
+/// How soon a Unix socket that was full is tried again.
+const ROOM_MS: u64 = 10;
+
+/// Whose a connection is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum WireUse {
+    Talk(TalkId),
+    Idle(Place),
+    /// It carries the requests of many.
+    Carrier,
+    /// The WebSocket of a SockJS session.
+    Session(u64),
+    /// It tells that names have been looked up.
+    Names,
+}
+
+/// All connections.
+pub(crate) struct Connections {
+    uses: HashMap<u64, WireUse>,
+    pool: Pool<Place, u64>,
+    resolver: Resolver,
+    /// Connections of [`WireUse::Names`].
+    bells: usize,
+    /// Who waits for room at Unix sockets.
+    pub rooms: Rooms,
+    /// How origins are spoken to in TLS.
+    pub authority: Authority,
+}
+
+impl Connections {
+    pub fn new(authority: Authority) -> Self {
+        Self {
+            uses: HashMap::new(),
+            pool: Pool::new(Limits::default()),
+            resolver: Resolver::default(),
+            bells: 0,
+            rooms: Rooms::default(),
+            authority,
+        }
+    }
+
+    /// Whose a connection is; `None`: it is none of these.
+    pub fn user(&self, wire: u64) -> Option<&WireUse> {
+        self.uses.get(&wire)
+    }
+
+    /// Connections that are in use.
+    pub fn busy(&self) -> usize {
+        self.uses.len() - self.pool.len() - self.bells
+    }
+
+    /// Connections that wait for another request.
+    pub fn idle(&self) -> usize {
+        self.pool.len()
+    }
+
+    pub fn give(&mut self, wire: u64, user: WireUse) {
+        self.uses.insert(wire, user);
+    }
+
+    pub fn close(&mut self, worker: &mut Engine, wire: u64) {
+        self.uses.remove(&wire);
+        worker.close_wire(wire);
+    }
+
+    /// A connection may serve another request.
+    pub fn release(&mut self, worker: &mut Engine, timers: &mut Timers, place: Place, wire: u64) {
+        let now_ms = worker.now_ms();
+        if self.pool.is_empty() {
+            timers.at(now_ms + POOL_MS, Timer::Pool);
+        }
+        match self.pool.put(now_ms, &place, wire) {
+            None => self.give(wire, WireUse::Idle(place)),
+            Some(surplus) => self.close(worker, surplus),
+        }
+    }
+
+    /// A connection that waits for another request, and on which the origin has said nothing since: what it may have said,
+    /// or that it has closed, would be taken for the answer.
+    pub fn take_idle(&mut self, worker: &mut Engine, place: &Place) -> Option<u64> {
+        while let Some(wire) = self.pool.take(worker.now_ms(), place) {
+            if let Ok(None) = worker.recv_wire(wire, &mut [0]) {
+                return Some(wire);
+            }
+            self.close(worker, wire);
+        }
+        None
+    }
+
+    /// An idle connection has ended, or its origin has said something unasked.
+    pub fn end_idle(&mut self, worker: &mut Engine, wire: u64) {
+        if let Some(WireUse::Idle(place)) = self.uses.get(&wire) {
+            self.pool.remove(place, &wire);
+            self.close(worker, wire);
+        }
+    }
+
+    /// Closes the connections that have waited too long.
+    pub fn expire(&mut self, worker: &mut Engine, timers: &mut Timers) {
+        let now_ms = worker.now_ms();
+        let mut expired = Vec::new();
+        self.pool.expire(now_ms, &mut expired);
+        for wire in expired {
+            self.close(worker, wire);
+        }
+        if !self.pool.is_empty() {
+            timers.at(now_ms + POOL_MS, Timer::Pool);
+        }
+    }
+
+    /// The addresses of a host, if they are known.
+    pub fn find_host(
+        &mut self,
+        worker: &mut Engine,
+        host: &str,
+        port: u16,
+    ) -> Result<Found, Unopened> {
+        let found = self.resolver.find(host, port, worker.now_ms());
+        if let Some(bell) = self.resolver.take_bell() {
+            match bell.try_clone().and_then(|copy| worker.adopt_wire(copy)) {
+                Ok(wire) => {
+                    self.give(wire, WireUse::Names);
+                    self.bells += 1;
+                }
+                Err(error) => {
+                    // Nobody would be told of names: who asks next tries again.
+                    self.resolver.return_bell(bell);
+                    if let Ok(Found::Later) = found {
+                        let reason = format!("{host} cannot be looked up: {error}");
+                        return Err(Unopened::Own(reason));
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    /// The names that have been looked up, of which `wire` tells.
+    pub fn take_names(&mut self, worker: &mut Engine, wire: u64) -> Vec<String> {
+        let mut buffer = [0; 64];
+        while let Ok(Some(1..)) = worker.recv_wire(wire, &mut buffer) {}
+        self.resolver.answers(worker.now_ms())
+    }
+
+    /// None of a host's addresses is of use.
+    pub fn note_failed_host(&mut self, host: &str) {
+        self.resolver.failed(host);
+    }
+
+    /// Begins to connect to the first address of a conversation's target that does not refuse at once.
+    pub fn connect_any(
+        &mut self,
+        worker: &mut Engine,
+        talk: &mut Talk,
+        target: &Target,
+        host: &str,
+    ) -> Result<u64, Unopened> {
+        let tls = match target.is_tls {
+            true => {
+                let name = server_name(&talk.source, target, host)?;
+                let offers_http2 = talk.may_speak_http2(target);
+                let config = self.authority.config(target, offers_http2);
+                Some((name, config.map_err(Unopened::Target)?))
+            }
+            false => None,
+        };
+        let mut failure = Unopened::Target(String::new());
+        while let Some(address) = talk.addresses.pop() {
+            if !target.is_trusted && is_internal(address.ip()) {
+                failure = Unopened::Target("Origin host/IP blocked".to_owned());
+                continue;
+            }
+            let wire = match &tls {
+                Some((name, config)) => {
+                    worker.connect_tls(address, Arc::clone(config), name.clone())
+                }
+                None => worker.connect(address),
+            };
+            match wire {
+                Ok(wire) => return Ok(wire),
+                Err(error) => failure = Unopened::of_connect(&address.to_string(), &error),
+            }
+        }
+        if let Unopened::Target(_) = failure {
+            self.resolver.failed(host);
+        }
+        Err(failure)
+    }
+
+    /// A connection to a Unix socket; `None`: it has to wait for room.
+    pub fn connect_unix(
+        &mut self,
+        worker: &mut Engine,
+        timers: &mut Timers,
+        id: TalkId,
+        path: &str,
+    ) -> Result<Option<u64>, Unopened> {
+        if self.rooms.may_try(path, id) {
+            match worker.connect_unix(Path::new(path)) {
+                // Its program has enough to do for now.
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                connected => {
+                    self.rooms.leave(path, id);
+                    return connected
+                        .map(Some)
+                        .map_err(|error| Unopened::of_connect(path, &error));
+                }
+            }
+        }
+        if !self.rooms.wait(path, id) {
+            let reason = format!("{path}: it is full, and {WAITING_MAX} requests wait for room");
+            return Err(Unopened::Target(reason));
+        }
+        self.watch_rooms(worker, timers);
+        Ok(None)
+    }
+
+    /// Unix sockets that are full are tried again soon.
+    pub fn watch_rooms(&self, worker: &mut Engine, timers: &mut Timers) {
+        if !self.rooms.0.is_empty() {
+            timers.at(worker.now_ms() + ROOM_MS, Timer::Room);
+        }
+    }
+}
+
+/// What a target's certificate is checked against.
+fn server_name(
+    source: &Source,
+    target: &Target,
+    host: &str,
+) -> Result<ServerName<'static>, Unopened> {
+    let name = match target.trust_connect_host {
+        true => host.to_owned(),
+        false => certified_name(source, target),
+    };
+    ServerName::try_from(name).map_err(|error| {
+        let reason = format!("the host cannot be checked: {error}");
+        let is_ours = target.trust_connect_host || own_name(source, target).is_some();
+        match is_ours {
+            true => Unopened::Target(reason),
+            false => Unopened::Request(502, reason),
+        }
+    })
+}

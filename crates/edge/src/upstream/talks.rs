@@ -1,0 +1,178 @@
+//! The conversations of a worker with origins: each by its number, and by the request or socket it asks for.
+
+use std::collections::HashMap;
+
+use crate::client::source::{Owner, Source};
+use crate::upstream::id::TalkId;
+use crate::upstream::talk::{Purpose, Talk};
+
+/// All conversations. One that is worked on keeps its entry, which is empty meanwhile.
+#[derive(Default)]
+pub(crate) struct Talks {
+    entries: HashMap<TalkId, Option<Box<Talk>>>,
+    by_handle: HashMap<u64, TalkId>,
+    last: u64,
+}
+
+impl Talks {
+    /// A new conversation, which is not among the others until it is [kept](Self::keep).
+    pub fn begin(
+        &mut self,
+        owner: Owner,
+        source: Source,
+        last_ids: Vec<(Vec<u8>, Vec<u8>)>,
+        purpose: Purpose,
+    ) -> Box<Talk> {
+        let id = self.next_id();
+        self.last += 1;
+        Talk::new(id, owner, source, last_ids, purpose)
+    }
+
+    /// The number that the next conversation gets.
+    pub fn next_id(&self) -> TalkId {
+        TalkId::of(self.last + 1)
+    }
+
+    /// Adds a conversation that has begun.
+    pub fn keep(&mut self, talk: Box<Talk>) {
+        self.by_handle.insert(talk.owner.handle(), talk.id());
+        self.entries.insert(talk.id(), Some(talk));
+    }
+
+    /// Lends a conversation to be worked on; `None`: it is over, or lent already.
+    pub fn lend(&mut self, id: TalkId) -> Option<Box<Talk>> {
+        self.entries.get_mut(&id)?.take()
+    }
+
+    /// Takes back what was lent.
+    pub fn take_back(&mut self, talk: Box<Talk>) {
+        let entry = self.entries.get_mut(&talk.id());
+        debug_assert!(entry.as_ref().is_some_and(|it| it.is_none()));
+        if let Some(entry) = entry {
+            *entry = Some(talk);
+        }
+    }
+
+    /// A conversation that was lent is over.
+    pub fn end(&mut self, id: TalkId) {
+        self.entries.remove(&id);
+    }
+
+    /// A conversation that nobody works on.
+    pub fn get_mut(&mut self, id: TalkId) -> Option<&mut Talk> {
+        self.entries.get_mut(&id)?.as_deref_mut()
+    }
+
+    /// The conversations for which `is_it` holds, in the order in which they began.
+    pub fn find(&self, is_it: impl Fn(&Talk) -> bool) -> Vec<TalkId> {
+        let talks = self.entries.values().flatten();
+        let mut found: Vec<TalkId> = talks.filter(|it| is_it(it)).map(|it| it.id()).collect();
+        found.sort_unstable();
+        found
+    }
+
+    /// The conversation that asks for a request or socket.
+    pub fn of_handle(&self, handle: u64) -> Option<TalkId> {
+        self.by_handle.get(&handle).copied()
+    }
+
+    /// A conversation asks for this request or socket from now on.
+    pub fn set_handle(&mut self, handle: u64, id: TalkId) {
+        self.by_handle.insert(handle, id);
+    }
+
+    /// A conversation asks for this request or socket no longer, whatever becomes of it.
+    pub fn forget_handle(&mut self, handle: u64) -> Option<TalkId> {
+        self.by_handle.remove(&handle)
+    }
+
+    /// The same if it was this one.
+    pub fn forget_handle_of(&mut self, handle: u64, id: TalkId) {
+        if self.of_handle(handle) == Some(id) {
+            self.by_handle.remove(&handle);
+        }
+    }
+
+    /// How many there are, with requests and sockets that are asked for.
+    pub fn len(&self) -> usize {
+        self.entries.len().max(self.by_handle.len())
+    }
+
+    /// Whether there is no conversation.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use fermata_io::Peer;
+
+    use super::*;
+    use crate::client::request::{Body, ClientRequest};
+    use crate::client::source::Table;
+    use crate::routes::Routes;
+
+    fn source() -> Source {
+        Source {
+            request: Rc::new(ClientRequest {
+                method: b"GET".to_vec(),
+                target: b"/".to_vec(),
+                headers: Vec::new(),
+                body: Body::None,
+                peer: Peer::Unix,
+                host: Vec::new(),
+                is_tls: false,
+            }),
+            table: Rc::new(Table {
+                generation: 0,
+                routes: Routes::read("", |_| Ok(())).0,
+                home: None,
+                watched: Vec::new(),
+            }),
+            rule: 0,
+            target: 0,
+            is_trusted: false,
+            is_sockjs: false,
+            session_id: None,
+        }
+    }
+
+    fn begin(talks: &mut Talks, handle: u64) -> TalkId {
+        let owner = Owner::Client(handle);
+        let talk = talks.begin(owner, source(), Vec::new(), Purpose::Plain);
+        let id = talk.id();
+        talks.keep(talk);
+        id
+    }
+
+    #[test]
+    fn a_conversation_that_is_worked_on_is_not_lent_twice() {
+        let mut talks = Talks::default();
+        let id = begin(&mut talks, 7);
+        let talk = talks.lend(id).expect("a conversation");
+        assert!(talks.lend(id).is_none() && talks.get_mut(id).is_none());
+        assert!(talks.find(|_| true).is_empty() && !talks.is_empty());
+        talks.take_back(talk);
+        assert_eq!(talks.find(|_| true), [id]);
+        talks.lend(id).expect("it again");
+        talks.end(id);
+        assert!(talks.is_empty() && talks.lend(id).is_none());
+    }
+
+    #[test]
+    fn the_next_conversation_of_a_request_outlives_the_one_before() {
+        let mut talks = Talks::default();
+        let next = talks.next_id();
+        let first = begin(&mut talks, 7);
+        assert_eq!(first, next);
+        let second = begin(&mut talks, 7);
+        talks.end(first);
+        talks.forget_handle_of(7, first);
+        assert_eq!((talks.of_handle(7), talks.len()), (Some(second), 1));
+        talks.forget_handle_of(7, second);
+        assert_eq!((talks.of_handle(7), talks.len()), (None, 1));
+    }
+}

@@ -1,0 +1,250 @@
+//! The variables that Reverb and the Mercure hub have, and what becomes of each here.
+//!
+//! Replacing them is changing one command, so a variable that asks for something which is not done is not passed over: the
+//! start says so, or is refused where the server would not be what was asked for.
+
+use std::collections::HashMap;
+
+use crate::written::SettingsError;
+
+/// What becomes of a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Meaning {
+    /// It is a setting.
+    Taken,
+    /// It is for somebody else: the backend, the page, or a part of the other server that there is none of here.
+    Elsewhere,
+    /// It changes nothing, which is said at the start with this reason.
+    Noted(&'static str),
+    /// The hub does not start while it is on, for this reason.
+    Refused(&'static str),
+}
+
+use Meaning::{Elsewhere, Noted, Refused, Taken};
+
+const BY_APPLICATION: &str = "limits of an application are settings of its [[app]]";
+const CADDYS: &str = "it is Caddy's, which this is not";
+
+/// Those of Reverb's `config/reverb.php`.
+pub(crate) const REVERB: [(&str, Meaning); 24] = [
+    ("REVERB_APP_ID", Taken),
+    ("REVERB_APP_KEY", Taken),
+    ("REVERB_APP_SECRET", Taken),
+    ("REVERB_APP_PING_INTERVAL", Taken),
+    ("REVERB_APP_ACTIVITY_TIMEOUT", Taken),
+    ("REVERB_APP_MAX_MESSAGE_SIZE", Taken),
+    ("REVERB_APP_MAX_CONNECTIONS", Taken),
+    ("REVERB_APP_ACCEPT_CLIENT_EVENTS_FROM", Taken),
+    ("REVERB_SERVER_HOST", Taken),
+    ("REVERB_SERVER_PORT", Taken),
+    ("REVERB_SERVER_PATH", Taken),
+    // Where the page and the backend find the server.
+    ("REVERB_HOST", Elsewhere),
+    ("REVERB_PORT", Elsewhere),
+    ("REVERB_SCHEME", Elsewhere),
+    // The name of the only server that there is.
+    ("REVERB_SERVER", Elsewhere),
+    ("REVERB_SCALING_CHANNEL", Elsewhere),
+    ("REVERB_PULSE_INGEST_INTERVAL", Elsewhere),
+    ("REVERB_TELESCOPE_INGEST_INTERVAL", Elsewhere),
+    (
+        "REVERB_SCALING_ENABLED",
+        Refused(
+            "several hubs do not share channels, so clients of one would miss what another publishes; run one",
+        ),
+    ),
+    (
+        "REVERB_MAX_REQUEST_SIZE",
+        Noted("a request has as many bytes as event_data_bytes_max and batch_events_max need"),
+    ),
+    (
+        "REVERB_APP_RATE_LIMITING_ENABLED",
+        Noted("client_events_per_second of an [[app]] bounds what a client sends to others"),
+    ),
+    ("REVERB_APP_RATE_LIMIT_MAX_ATTEMPTS", Noted(BY_APPLICATION)),
+    ("REVERB_APP_RATE_LIMIT_DECAY_SECONDS", Noted(BY_APPLICATION)),
+    ("REVERB_APP_RATE_LIMIT_TERMINATE", Noted(BY_APPLICATION)),
+];
+
+/// Those of the Mercure hub's Caddyfile and documentation, and of `symfony/mercure`.
+pub(crate) const MERCURE: [(&str, Meaning); 14] = [
+    ("MERCURE_PUBLISHER_JWT_KEY", Taken),
+    ("MERCURE_PUBLISHER_JWT_ALG", Taken),
+    ("MERCURE_SUBSCRIBER_JWT_KEY", Taken),
+    ("MERCURE_SUBSCRIBER_JWT_ALG", Taken),
+    ("MERCURE_EXTRA_DIRECTIVES", Taken),
+    ("MERCURE_PROTOCOL_VERSION", Taken),
+    ("SERVER_NAME", Taken),
+    // What the backend publishes to, where its pages listen, and what it signs with.
+    ("MERCURE_URL", Elsewhere),
+    ("MERCURE_PUBLIC_URL", Elsewhere),
+    ("MERCURE_JWT_SECRET", Elsewhere),
+    (
+        "MERCURE_TRANSPORT_URL",
+        Noted("history_bytes_max bounds what is kept, in memory"),
+    ),
+    ("GLOBAL_OPTIONS", Noted(CADDYS)),
+    ("CADDY_EXTRA_CONFIG", Noted(CADDYS)),
+    ("CADDY_SERVER_EXTRA_DIRECTIVES", Noted(CADDYS)),
+];
+
+/// Says of the variables that are set what does not become a setting.
+///
+/// # Errors
+/// A variable asks for what cannot be done.
+pub(crate) fn look(
+    variables: &[(&str, Meaning)],
+    known: &HashMap<String, String>,
+    notes: &mut Vec<String>,
+) -> Result<(), SettingsError> {
+    for (name, meaning) in variables {
+        let Some(value) = known.get(*name) else {
+            continue;
+        };
+        match meaning {
+            Taken | Elsewhere => {}
+            Noted(reason) => notes.push(format!("{name} changes nothing here: {reason}")),
+            Refused(reason) if is_on(value) => {
+                return Err(SettingsError::new(format!("{name}: {reason}")));
+            }
+            Refused(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// As Laravel's `env()` reads what is true or false.
+fn is_on(value: &str) -> bool {
+    let off = ["0", "false", "(false)", "no", "off", "null", "(null)"];
+    !off.iter().any(|it| value.eq_ignore_ascii_case(it))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Settings;
+
+    /// With these an application and a Mercure hub are there.
+    const NEEDED: [(&str, &str); 5] = [
+        ("REVERB_APP_ID", "1"),
+        ("REVERB_APP_KEY", "key"),
+        ("REVERB_APP_SECRET", "secret"),
+        ("MERCURE_PUBLISHER_JWT_KEY", "a"),
+        ("MERCURE_SUBSCRIBER_JWT_KEY", "b"),
+    ];
+
+    /// Each other variable that is taken, with a value that differs from what is there without it.
+    const VALUES: [(&str, &str); 13] = [
+        ("REVERB_APP_PING_INTERVAL", "7"),
+        ("REVERB_APP_ACTIVITY_TIMEOUT", "8"),
+        ("REVERB_APP_MAX_MESSAGE_SIZE", "20001"),
+        ("REVERB_APP_MAX_CONNECTIONS", "9"),
+        ("REVERB_APP_ACCEPT_CLIENT_EVENTS_FROM", "none"),
+        ("REVERB_SERVER_HOST", "192.0.2.1"),
+        ("REVERB_SERVER_PORT", "9001"),
+        ("REVERB_SERVER_PATH", "/ws"),
+        ("MERCURE_PUBLISHER_JWT_ALG", "HS384"),
+        ("MERCURE_SUBSCRIBER_JWT_ALG", "HS512"),
+        ("MERCURE_EXTRA_DIRECTIVES", "anonymous"),
+        ("MERCURE_PROTOCOL_VERSION", "0.x"),
+        ("SERVER_NAME", ":3001"),
+    ];
+
+    fn all() -> impl Iterator<Item = (&'static str, Meaning)> {
+        REVERB.into_iter().chain(MERCURE)
+    }
+
+    fn read(more: &[(&str, &str)]) -> Result<Settings, String> {
+        let variables = NEEDED.iter().chain(more);
+        let variables = variables.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let mut settings = Settings::default();
+        settings
+            .read_environment(variables)
+            .map_err(|error| error.to_string())?;
+        settings.check().map_err(|error| error.to_string())?;
+        Ok(settings)
+    }
+
+    #[test]
+    fn every_variable_is_taken_or_said_not_to_be() {
+        let plain = read(&[]).expect("settings");
+        assert_eq!(plain.notes, [""; 0]);
+        for (name, meaning) in all() {
+            let value = VALUES.iter().find(|(it, _)| *it == name);
+            let value = value.map_or("1", |(_, value)| *value);
+            let found = read(&[(name, value)]);
+            match meaning {
+                Taken => {
+                    let is_needed = NEEDED.iter().any(|(it, _)| *it == name);
+                    let found = found.expect(name);
+                    // Which algorithm a key is for is not shown: one that there is not is refused.
+                    let changed = match name.ends_with("_ALG") {
+                        true => read(&[(name, "none")]).is_err(),
+                        false => format!("{found:?}") != format!("{plain:?}"),
+                    };
+                    assert!(is_needed || changed, "{name} changes nothing");
+                    assert_eq!(found.notes, plain.notes, "{name}");
+                }
+                Elsewhere => {
+                    let found = found.expect(name);
+                    assert_eq!(format!("{found:?}"), format!("{plain:?}"), "{name}");
+                }
+                Noted(reason) => {
+                    let notes = found.expect(name).notes;
+                    assert_eq!(notes.len(), 1, "{name}");
+                    assert!(
+                        notes[0].contains(name) && notes[0].contains(reason),
+                        "{notes:?}"
+                    );
+                }
+                Refused(reason) => {
+                    let error = found.expect_err(name);
+                    assert!(error.contains(name) && error.contains(reason), "{error}");
+                    for off in ["false", "0", "(false)", "FALSE"] {
+                        assert!(read(&[(name, off)]).is_ok(), "{name}={off}");
+                    }
+                }
+            }
+        }
+        for (name, _) in VALUES.iter().chain(&NEEDED) {
+            assert!(all().any(|it| it == (*name, Taken)), "{name}");
+        }
+    }
+
+    #[test]
+    fn every_variable_is_documented() {
+        let pages = ["replace-reverb.md", "replace-mercure.md"].map(|name| {
+            let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/");
+            std::fs::read_to_string(format!("{path}{name}")).expect("a page of ours")
+        });
+        for (page, variables) in pages.iter().zip([&REVERB[..], &MERCURE[..]]) {
+            for (name, _) in variables {
+                assert!(page.contains(&format!("`{name}`")), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_neither_server_is_asked_for_is_not_looked_at() {
+        let variables = [("GLOBAL_OPTIONS", "debug"), ("REVERB_SCALING_ENABLED", "1")];
+        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let mut settings = Settings::default();
+        settings
+            .read_environment(variables.into_iter())
+            .expect("settings");
+        assert_eq!(settings.notes, [""; 0]);
+    }
+
+    #[test]
+    fn who_may_send_to_others_is_reverbs_choice_as_far_as_it_is_safe() {
+        let of = |value| read(&[("REVERB_APP_ACCEPT_CLIENT_EVENTS_FROM", value)]);
+        let client_events = |value| of(value).map(|it| it.apps[0].client_events);
+        use fermata_pusher::ClientEvents;
+        assert_eq!(client_events("members"), Ok(ClientEvents::Members));
+        assert_eq!(client_events("none"), Ok(ClientEvents::Refused));
+        for value in ["all", "x"] {
+            let error = of(value).expect_err(value);
+            assert!(error.contains("members"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! A real redis-server that writes each change to disk before it answers: the log that servers share.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use crate::install::{skipped, works};
+use crate::process::is_stopped;
+use crate::{Directory, Signal, free_port, send_signal, wait_until};
+
+/// A redis-server, killed when dropped.
+pub struct Redis {
+    directory: Directory,
+    port: u16,
+    child: Option<Child>,
+}
+
+impl Redis {
+    /// Whether it is installed; where it is not, the log says that the test was skipped.
+    pub fn is_there() -> bool {
+        let is_there = works("redis-server", &["--version"]);
+        if !is_there {
+            skipped("there is no redis-server");
+        }
+        is_there
+    }
+
+    /// `None` where it is not installed.
+    pub fn start() -> Option<Redis> {
+        if !Redis::is_there() {
+            return None;
+        }
+        let mut redis = Redis {
+            directory: Directory::new(),
+            port: 0,
+            child: None,
+        };
+        // Another process may take a port that was free.
+        wait_until("redis-server has a port", || {
+            redis.port = free_port();
+            redis.begin().then_some(())
+        });
+        Some(redis)
+    }
+
+    /// The port of 127.0.0.1 at which it listens.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// What it had stays.
+    pub fn restart(&mut self) {
+        self.kill();
+        wait_until("redis-server has its port again", || {
+            self.begin().then_some(())
+        });
+    }
+
+    /// It answers nobody until [`Redis::resume`], and its connections stay.
+    pub fn pause(&self) {
+        self.signal(Signal::Stop);
+        let child = self.child.as_ref().expect("it runs");
+        wait_until("redis-server has stopped", || {
+            is_stopped(child.id()).then_some(())
+        });
+    }
+
+    /// It goes on.
+    pub fn resume(&self) {
+        self.signal(Signal::Continue);
+    }
+
+    fn signal(&self, signal: Signal) {
+        let child = self.child.as_ref().expect("it runs");
+        assert!(send_signal(child.id(), signal));
+    }
+
+    /// As if it had failed: with SIGKILL.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// Sends a command in one line, and gives the beginning of its answer.
+    pub fn ask(&self, command: &str) -> String {
+        // Sentinel closes connections of a server whose role it changes.
+        wait_until("redis-server answers", || ask(self.port, command))
+    }
+
+    /// Whether it listens: false when it has ended instead, since the port is not free.
+    fn begin(&mut self) -> bool {
+        let child = Command::new("redis-server")
+            .args(["--bind", "127.0.0.1", "--port", &self.port.to_string()])
+            .args([
+                "--appendonly",
+                "yes",
+                "--appendfsync",
+                "always",
+                "--save",
+                "",
+            ])
+            .arg("--dir")
+            .arg(self.directory.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("it can be started");
+        let child = self.child.insert(child);
+        let own = format!("process_id:{}\r\n", child.id());
+        wait_until("redis-server listens or ends", || {
+            let is_over = child.try_wait().expect("it is our child").is_some();
+            let is_there = ask(self.port, "INFO server").is_some_and(|text| text.contains(&own));
+            (is_over || is_there).then_some(!is_over)
+        })
+    }
+}
+
+/// A Sentinel that watches one server, whose replica it promotes when that is gone; killed when dropped.
+pub struct Sentinel {
+    child: Child,
+    port: u16,
+    /// Its configuration, which it writes to.
+    _directory: Directory,
+}
+
+impl Sentinel {
+    /// Starts one that knows the replicas of `main`.
+    pub fn watch(main: &Redis) -> Sentinel {
+        let (port, directory) = (free_port(), Directory::new());
+        directory.write(
+            "sentinel.conf",
+            format!(
+                "port {port}\nbind 127.0.0.1\nsentinel monitor main 127.0.0.1 {} 1\n\
+                 sentinel down-after-milliseconds main 1000\nsentinel failover-timeout main 5000\n",
+                main.port()
+            ),
+        );
+        let child = Command::new("redis-server")
+            .arg(directory.join("sentinel.conf"))
+            .arg("--sentinel")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("it can be started");
+        let sentinel = Sentinel {
+            child,
+            port,
+            _directory: directory,
+        };
+        wait_until("the Sentinel knows the replica", || {
+            let text = ask(port, "SENTINEL MASTER main")?;
+            let (_, rest) = text.split_once("num-slaves\r\n")?;
+            rest.starts_with("$1\r\n1").then_some(())
+        });
+        sentinel
+    }
+
+    /// The port of the server that it takes for the main one.
+    pub fn main_port(&self) -> Option<u16> {
+        let text = ask(self.port, "SENTINEL GET-MASTER-ADDR-BY-NAME main")?;
+        text.lines().last()?.trim().parse().ok()
+    }
+}
+
+impl Drop for Sentinel {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn ask(port: u16, command: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    let timeout = Some(Duration::from_secs(5));
+    stream.set_read_timeout(timeout).ok()?;
+    stream.write_all(format!("{command}\r\n").as_bytes()).ok()?;
+    let mut answer = vec![0; 64 * 1024];
+    let len = stream.read(&mut answer).ok().filter(|len| *len > 0)?;
+    Some(String::from_utf8_lossy(&answer[..len]).into_owned())
+}

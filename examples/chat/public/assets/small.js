@@ -1,0 +1,91 @@
+// What the two small pages share: who is signed in, the list of messages, and the line to write on.
+
+import { get, post, setCsrfToken } from "./api.js";
+
+const MESSAGES_MAX = 200;
+const messages = document.getElementById("messages");
+const status = document.getElementById("status");
+const composer = document.getElementById("composer");
+/** Up to this message nothing is missing; null: nothing was asked for yet. */
+let completeId = null;
+
+/** Who is signed in; null: nobody, and the page says so. */
+export async function start() {
+  const { user, session, csrfToken } = await get("/session");
+  if (user === null) {
+    signedOut();
+    return null;
+  }
+  setCsrfToken(csrfToken);
+  composer.hidden = false;
+  composer.addEventListener("submit", send);
+
+  return { user, session };
+}
+
+/** @param {"live" | "waiting" | "problem"} state */
+export function show(state, text) {
+  status.dataset.state = state;
+  status.textContent = text;
+}
+
+export function signedOut() {
+  composer.hidden = true;
+  show("signed-out", "You are signed out. ");
+  const link = document.createElement("a");
+  link.href = "/";
+  link.textContent = "Sign in at the chat";
+  status.append(link);
+}
+
+/** Shows a message in the order of the database, once, however often and by whatever way it comes. */
+export function add({ id, from, to, text }) {
+  const shown = [...messages.children];
+  const next = shown.find((item) => Number(item.dataset.id) >= id);
+  if (next !== undefined && Number(next.dataset.id) === id) {
+    return;
+  }
+  const item = document.createElement("li");
+  item.dataset.id = id;
+  item.className = to === null ? "public" : "private";
+  item.append(part("from", to === null ? from.name : `${from.name} to ${to.name}`), part("text", text));
+  messages.insertBefore(item, next ?? null);
+  if (messages.children.length > MESSAGES_MAX) {
+    messages.firstElementChild.remove();
+  }
+}
+
+/** What was said while nothing was heard: to be called whenever a subscription begins, which may have missed something. */
+export async function catchUp() {
+  // Not the last message that is shown: what came with the subscription is newer than what was missed.
+  let page;
+  do {
+    page = await get(completeId === null ? "/messages" : `/messages?after=${completeId}`);
+    page.messages.forEach(add);
+    const isFirst = completeId === null;
+    completeId = page.messages.at(-1)?.id ?? completeId ?? 0;
+    page.more &&= !isFirst;
+  } while (page.more);
+}
+
+async function send(event) {
+  event.preventDefault();
+  const field = document.getElementById("text");
+  const text = field.value;
+  field.value = "";
+  try {
+    const { message } = await post("/messages", { to: "all", text, key: crypto.randomUUID() });
+    add(message);
+  } catch (problem) {
+    field.value ||= text;
+    show("problem", problem.message);
+  }
+}
+
+function part(name, text) {
+  const element = document.createElement("span");
+  element.className = name;
+  element.textContent = text;
+
+  return element;
+}

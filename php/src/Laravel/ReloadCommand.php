@@ -1,0 +1,30 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Fermata\Laravel;
+
+use Fermata\Internal\Reload;
+use Illuminate\Console\Command;
+
+/** Has the server of fermata:start start anew with new code: php artisan fermata:reload */
+final class ReloadCommand extends Command
+{
+    /** In the storage folder, which server runs the application. */
+    public const FILE = 'framework/fermata.pid';
+
+    protected $signature = 'fermata:reload';
+
+    protected $description = 'Start the server of fermata:start anew, with new code; its requests are finished first';
+
+    public function handle(): int
+    {
+        $pid = Reload::ask($this->laravel->storagePath() . '/' . self::FILE);
+        if ($pid === null) {
+            $this->error('No server of fermata:start runs here that can be reloaded');
+            return 1;
+        }
+        $this->info("The server $pid finishes its requests and starts anew");
+        return 0;
+    }
+}

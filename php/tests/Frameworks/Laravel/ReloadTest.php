@@ -1,0 +1,50 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Fermata\Tests\Frameworks\Laravel;
+
+use Fermata\Testing\TestServer;
+use PHPUnit\Framework\TestCase;
+
+/** artisan fermata:reload, with the example's application. */
+final class ReloadTest extends TestCase
+{
+    private const ARTISAN = __DIR__ . '/../../../../examples/laravel/artisan';
+
+    public function testArtisanReloadsTheServer(): void
+    {
+        $folder = sys_get_temp_dir() . '/fermata-laravel-' . bin2hex(random_bytes(6));
+        $options = ['-dinclude_path=.:/usr/share/php', '-derror_reporting=' . (E_ALL & ~E_DEPRECATED & ~E_USER_DEPRECATED)];
+        try {
+            [$status, $printed] = self::reload($folder, $options);
+            self::assertSame(1, $status, $printed);
+            self::assertStringContainsString('No server', $printed);
+            $server = new TestServer(self::ARTISAN, ['APP_VAR' => $folder], ['fermata:start', '--workers=1'], $options);
+            [$status, $printed] = self::reload($folder, $options);
+            self::assertSame(0, $status, $printed);
+            self::assertStringContainsString("The server {$server->pid()}", $printed);
+            for ($deadline = microtime(true) + 60; preg_match_all('~listening on (http://\S+)~', $server->log(), $found) < 2; usleep(5000)) {
+                self::assertLessThan($deadline, microtime(true), "the server does not listen again:\n" . $server->log());
+            }
+            self::assertStringContainsString('<html', (string) file_get_contents($found[1][1]));
+            $server->stop();
+            self::assertFileDoesNotExist("$folder/framework/fermata.pid");
+        } finally {
+            exec('rm -rf ' . escapeshellarg($folder));
+        }
+    }
+
+    /**
+     * @param list<string> $options
+     * @return array{int, string}
+     */
+    private static function reload(string $folder, array $options): array
+    {
+        $extension = (string) getenv('FERMATA_EXTENSION');
+        $command = [PHP_BINARY, ...$options, ...($extension === '' ? [] : ["-dextension=$extension"]), self::ARTISAN, 'fermata:reload'];
+        $process = proc_open($command, [1 => ['pipe', 'w'], 2 => ['redirect', 1]], $pipes, null, ['APP_VAR' => $folder] + getenv());
+        $printed = (string) stream_get_contents($pipes[1]);
+        return [proc_close($process), $printed];
+    }
+}

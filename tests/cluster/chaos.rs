@@ -1,0 +1,415 @@
+//! Servers, workers, bridges and the log are killed or stopped at random while numbered events are published and read: each
+//! event is read once and in the order of the log, or the reader is told that some may be missing.
+//!
+//! `FERMATA_TEST_SEED` repeats a run, `FERMATA_TEST_SECONDS` makes it longer, and `FERMATA_TEST_RESULTS` names a folder for
+//! what was done and seen.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fermata_testkit::sse::{Event, Item, Stream};
+use fermata_testkit::{
+    Connection, LogServer, Random, Server, Signal, deadline, over_each_log, send_signal,
+};
+use serde_json::json;
+
+use crate::node::{bridge_pid, node, wait_ready};
+
+over_each_log!(each_event_is_read_once_whatever_is_killed);
+
+const SECONDS: u64 = 8;
+const NODES: usize = 3;
+const PUBLISHERS: usize = 3;
+const READERS: usize = 6;
+/// Between two events of a publisher, between two failures, and how long what fails is away.
+const PUBLISH_MS: Range<usize> = 1..20;
+const PAUSE_MS: Range<usize> = 100..900;
+const AWAY_MS: Range<usize> = 0..1_200;
+/// How long a reader stays at one server.
+const STAY_MS: Range<usize> = 50..3_000;
+/// Before a server that was not there is tried again, and how long a reader waits before it looks around.
+const RETRY: Duration = Duration::from_millis(20);
+const LOOK: Duration = Duration::from_millis(50);
+
+const FAULTS: [&str; 6] = [
+    "bridge killed",
+    "bridge stopped",
+    "log killed",
+    "log stopped",
+    "server killed",
+    "worker killed",
+];
+
+/// A place in the log: its epoch, and the number within.
+type Place = (u64, u64);
+/// An event: its publisher, and the number it has there.
+type Numbered = (usize, u64);
+
+/// What all have to do with.
+struct World {
+    /// Where the servers are; `None` while one is not.
+    addresses: Mutex<Vec<Option<SocketAddr>>>,
+    /// What stands where in the log, as readers have seen it.
+    seen: Mutex<HashMap<Place, Option<Numbered>>>,
+    is_over: AtomicBool,
+    /// When a reader that has not read the end fails: set when the end is published, for what comes before takes as long as
+    /// the machine needs.
+    give_up: OnceLock<Instant>,
+    readers_left: AtomicU32,
+}
+
+impl World {
+    fn new() -> World {
+        World {
+            addresses: Mutex::new(vec![None; NODES]),
+            seen: Mutex::default(),
+            is_over: AtomicBool::new(false),
+            give_up: OnceLock::new(),
+            readers_left: AtomicU32::new(READERS as u32),
+        }
+    }
+
+    fn connect(&self, random: &mut Random) -> Option<Connection> {
+        let address = *random.choose(&lock(&self.addresses));
+        Connection::try_open(address?).ok()
+    }
+
+    /// Publishes, and gives the id.
+    fn publish(&self, random: &mut Random, data: &str) -> Option<String> {
+        let mut connection = self.connect(random)?;
+        let response = connection.try_request("POST", "/publish/news", &[], data.as_bytes());
+        let response = response.ok().filter(|response| response.status() == 200)?;
+        Some(response.text().to_owned())
+    }
+}
+
+/// The servers and their log.
+struct Cluster<'a> {
+    log: LogServer,
+    servers: Vec<Option<Server>>,
+    world: &'a World,
+    done: BTreeMap<&'static str, u32>,
+}
+
+impl Cluster<'_> {
+    fn start(&mut self, at: usize) {
+        let server = node(&self.log).workers(2).start();
+        // As a load balancer does: clients come when it has what the log had.
+        wait_ready(&server, 200);
+        lock(&self.world.addresses)[at] = Some(server.address());
+        self.servers[at] = Some(server);
+    }
+
+    /// Lets one thing fail, and brings it back.
+    fn fail(&mut self, random: &mut Random) {
+        let at = random.within(0..NODES);
+        let fault = *random.choose(&FAULTS);
+        let away = Duration::from_millis(random.within(AWAY_MS) as u64);
+        *self.done.entry(fault).or_default() += 1;
+        println!("{fault} {at}, away for {away:?}");
+        let server = self.servers[at].as_ref().expect("it is back");
+        match fault {
+            "bridge killed" => {
+                send_signal(bridge_pid(server), Signal::Kill);
+            }
+            "bridge stopped" => {
+                let pid = bridge_pid(server);
+                if send_signal(pid, Signal::Stop) {
+                    thread::sleep(away);
+                    send_signal(pid, Signal::Continue);
+                }
+            }
+            "worker killed" => {
+                let pids: Vec<u32> = server.worker_pids().into_values().collect();
+                send_signal(*random.choose(&pids), Signal::Kill);
+            }
+            "log killed" => {
+                self.log.kill();
+                thread::sleep(away);
+                self.log.restart();
+            }
+            "log stopped" => {
+                self.log.pause();
+                thread::sleep(away);
+                self.log.resume();
+            }
+            _ => {
+                lock(&self.world.addresses)[at] = None;
+                // All its processes, with SIGKILL.
+                self.servers[at] = None;
+                thread::sleep(away);
+                self.start(at);
+            }
+        }
+    }
+}
+
+/// What became of a publisher's events.
+#[derive(Default)]
+struct Published {
+    acknowledged: Vec<u64>,
+    doubtful: u64,
+}
+
+fn publish_numbers(world: &World, publisher: usize, mut random: Random) -> Published {
+    let mut published = Published::default();
+    for number in 0.. {
+        if world.is_over.load(Ordering::Relaxed) {
+            break;
+        }
+        match world.publish(&mut random, &format!("{publisher}:{number}")) {
+            Some(_) => published.acknowledged.push(number),
+            None => published.doubtful += 1,
+        }
+        let pause = random.within(PUBLISH_MS) as u64;
+        thread::sleep(Duration::from_millis(pause));
+    }
+    published
+}
+
+/// A client that changes servers with the id it was given last.
+struct Reader<'a> {
+    world: &'a World,
+    id: String,
+    /// The event it was given last, and whether it was told since that events may be missing.
+    last: Place,
+    is_warned: bool,
+    read: u64,
+    gaps: u64,
+    /// Gaps behind which it was given what it had.
+    repeated: u64,
+    connects: u64,
+}
+
+impl Reader<'_> {
+    /// Reads until the end was read.
+    fn run(mut self, mut random: Random) -> Self {
+        loop {
+            let give_up = self.world.give_up.get();
+            assert!(
+                give_up.is_none_or(|at| Instant::now() < *at),
+                "the end does not come to a reader at {:?}",
+                self.last
+            );
+            let stream = self.world.connect(&mut random).and_then(|connection| {
+                Stream::try_open(connection, "/events", Some(&self.id)).ok()
+            });
+            let Some(mut stream) = stream else {
+                thread::sleep(RETRY);
+                continue;
+            };
+            self.connects += 1;
+            let stay = Duration::from_millis(random.within(STAY_MS) as u64);
+            let leaves = Instant::now() + stay;
+            loop {
+                match stream.try_next(LOOK) {
+                    Some(Item::Event(event)) => {
+                        if self.take(&event) {
+                            return self;
+                        }
+                    }
+                    Some(Item::Position(id)) => {
+                        let is_where_it_was = place(&id) == self.last;
+                        assert!(
+                            is_where_it_was || self.is_warned,
+                            "from {:?} to {id} without a word",
+                            self.last
+                        );
+                        self.id = id;
+                    }
+                    Some(Item::End(_)) => break,
+                    Some(Item::Comment(_) | Item::Retry(_)) | None => {}
+                }
+                if Instant::now() >= leaves {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Whether this was the end.
+    fn take(&mut self, event: &Event) -> bool {
+        if let Some(id) = &event.id {
+            self.id.clone_from(id);
+        }
+        if event.name == "gap" {
+            self.gaps += 1;
+            self.is_warned = true;
+            return false;
+        }
+        let found = place(event.id.as_deref().expect("events have ids"));
+        let is_next = found == (self.last.0, self.last.1 + 1);
+        assert!(
+            is_next || self.is_warned,
+            "{found:?} after {:?} without a word",
+            self.last
+        );
+        // A server that is behind gives what it reads next, which the client may have from another one.
+        self.repeated += u64::from(found <= self.last);
+        let numbered = event
+            .data
+            .split_once(':')
+            .and_then(|(publisher, number)| Some((publisher.parse().ok()?, number.parse().ok()?)));
+        let before = lock(&self.world.seen).insert(found, numbered);
+        assert!(
+            before.is_none_or(|before| before == numbered),
+            "two events at {found:?}"
+        );
+        (self.last, self.is_warned) = (found, false);
+        self.read += 1;
+        event.data == "end"
+    }
+}
+
+fn each_event_is_read_once_whatever_is_killed(log: LogServer) {
+    let kind = match log {
+        LogServer::Nats(_) => "nats",
+        LogServer::Redis(_) => "redis",
+    };
+    let seed = Random::seed_from_environment();
+    let mut random = Random::new(seed);
+    let world = World::new();
+    let mut cluster = Cluster {
+        log,
+        servers: (0..NODES).map(|_| None).collect(),
+        world: &world,
+        done: BTreeMap::new(),
+    };
+    for at in 0..NODES {
+        cluster.start(at);
+    }
+    let first = world.publish(&mut random, "start");
+    let id = first.expect("everything is there");
+    let begun = Instant::now();
+    let (published, readers) = thread::scope(|scope| {
+        let world = &world;
+        let _over = Over(world);
+        let publishers: Vec<_> = (0..PUBLISHERS)
+            .map(|publisher| {
+                let random = Random::new(random.bits());
+                scope.spawn(move || publish_numbers(world, publisher, random))
+            })
+            .collect();
+        let readers: Vec<_> = (0..READERS)
+            .map(|_| {
+                let random = Random::new(random.bits());
+                let reader = Reader {
+                    world,
+                    id: id.clone(),
+                    last: place(&id),
+                    is_warned: false,
+                    read: 0,
+                    gaps: 0,
+                    repeated: 0,
+                    connects: 0,
+                };
+                scope.spawn(move || {
+                    // Also when it fails.
+                    let _left = Left(world);
+                    reader.run(random)
+                })
+            })
+            .collect();
+        while begun.elapsed() < Duration::from_secs(seconds()) {
+            let pause = random.within(PAUSE_MS) as u64;
+            thread::sleep(Duration::from_millis(pause));
+            cluster.fail(&mut random);
+        }
+        world.is_over.store(true, Ordering::Relaxed);
+        let published: Vec<_> = publishers
+            .into_iter()
+            .map(|publisher| publisher.join().expect("it does not fail"))
+            .collect();
+        for server in cluster.servers.iter().flatten() {
+            wait_ready(server, 200);
+        }
+        world
+            .give_up
+            .get_or_init(|| Instant::now() + 2 * deadline());
+        // Once more for a reader that was told of a gap where the end was.
+        while world.readers_left.load(Ordering::Relaxed) > 0 {
+            world.publish(&mut random, "end");
+            thread::sleep(Duration::from_millis(200));
+        }
+        let readers: Vec<_> = readers
+            .into_iter()
+            .map(|reader| reader.join().expect("a reader has what it must have"))
+            .collect();
+        (published, readers)
+    });
+    let mut in_log: Vec<_> = lock(&world.seen).drain().collect();
+    in_log.sort_unstable();
+    for (publisher, published) in published.iter().enumerate() {
+        let own = in_log.iter().filter_map(|(_, numbered)| *numbered);
+        let own: Vec<u64> = own.filter(|it| it.0 == publisher).map(|it| it.1).collect();
+        let mut once = own.clone();
+        once.sort_unstable();
+        once.dedup();
+        assert_eq!(once.len(), own.len(), "nothing is doubled");
+        let mut rest = own.iter();
+        let lost = published
+            .acknowledged
+            .iter()
+            .find(|number| !rest.any(|own| own == *number));
+        assert_eq!(lost, None, "of publisher {publisher}, lost or out of order");
+    }
+    let sum = |count: fn(&Reader<'_>) -> u64| readers.iter().map(count).sum::<u64>();
+    let result = json!({
+        "test": format!("chaos-{kind}"),
+        "seed": seed,
+        "seconds": begun.elapsed().as_secs(),
+        "servers": NODES,
+        "failures": cluster.done,
+        "acknowledged": published.iter().map(|it| it.acknowledged.len()).sum::<usize>(),
+        "refused_or_unknown": published.iter().map(|it| it.doubtful).sum::<u64>(),
+        "read": sum(|reader| reader.read),
+        "gaps": sum(|reader| reader.gaps),
+        "gaps_that_repeat": sum(|reader| reader.repeated),
+        "connections": sum(|reader| reader.connects),
+    });
+    println!("{result:#}");
+    if let Ok(folder) = std::env::var("FERMATA_TEST_RESULTS") {
+        let file = Path::new(&folder).join(format!("chaos-{kind}.json"));
+        std::fs::write(file, format!("{result:#}\n")).expect("a folder for results");
+    }
+}
+
+/// A reader that has ended, however.
+struct Left<'a>(&'a World);
+
+impl Drop for Left<'_> {
+    fn drop(&mut self) {
+        self.0.readers_left.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A run that has ended, however: publishers and readers do not go on when what lets things fail has failed itself.
+struct Over<'a>(&'a World);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.is_over.store(true, Ordering::Relaxed);
+        self.0.give_up.get_or_init(Instant::now);
+    }
+}
+
+fn place(id: &str) -> Place {
+    let (epoch, seq) = id.split_once('-').expect("an epoch and a number");
+    let number = |text| u64::from_str_radix(text, 36).expect("a number in base 36");
+    (number(epoch), number(seq))
+}
+
+fn seconds() -> u64 {
+    let given = std::env::var("FERMATA_TEST_SECONDS");
+    given.ok().and_then(|it| it.parse().ok()).unwrap_or(SECONDS)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

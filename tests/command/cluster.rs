@@ -1,0 +1,191 @@
+//! `fermata cluster up`: servers that share a log, killed and started by what is typed.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::{Child, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use fermata_testkit::sse::Stream;
+use fermata_testkit::{Connection, Directory, Signal, free_port, send_signal, wait_until};
+use fermata_tests::fixture_path;
+
+use super::{fermata, is_open, run};
+
+struct Cluster {
+    child: Child,
+    ports: Vec<u16>,
+    log_port: u16,
+    folder: Directory,
+    said: Arc<Mutex<String>>,
+}
+
+impl Cluster {
+    fn start(log: &str) -> Self {
+        let folder = Directory::new();
+        let ports: Vec<u16> = (0..3).map(|_| free_port()).collect();
+        let log_port = free_port();
+        let list: Vec<String> = ports.iter().map(u16::to_string).collect();
+        let mut child = fermata(&["cluster", "up", "--ports", &list.join(",")])
+            .args(["--log", log, "--log-port", &log_port.to_string()])
+            .arg(fixture_path("hub"))
+            .env("TMPDIR", folder.path())
+            // NATS reserves it.
+            .env("FERMATA_CLUSTER_BYTES_MAX", "16m")
+            .env("FERMATA_PUBLISH_WAIT_MS_MAX", "60000")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("make has built it");
+        let said = Arc::new(Mutex::new(String::new()));
+        let (into, stderr) = (Arc::clone(&said), child.stderr.take().expect("it is piped"));
+        thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                let mut said = into.lock().expect("no other has panicked");
+                *said += &line;
+                said.push('\n');
+            }
+        });
+        Self {
+            child,
+            ports,
+            log_port,
+            folder,
+            said,
+        }
+    }
+
+    fn said(&self) -> String {
+        self.said.lock().expect("no other has panicked").clone()
+    }
+
+    /// Types a line; gives where what is said from now on begins.
+    fn enter(&mut self, line: &str) -> usize {
+        let from = self.said().len();
+        let stdin = self.child.stdin.as_mut().expect("it is piped");
+        writeln!(stdin, "{line}").expect("it reads");
+        from
+    }
+
+    fn wait_for(&self, from: usize, part: &str) {
+        wait_until(&format!("{part:?} is said"), || {
+            self.said()[from..].contains(part).then_some(())
+        });
+    }
+
+    /// Waits until a server and the log know each other.
+    fn wait_connected(&self, from: usize, number: usize) {
+        wait_until(&format!("server {number} is connected"), || {
+            let said = self.said();
+            let mut lines = said[from..].lines();
+            let own = format!("{number} | ");
+            lines
+                .any(|line| line.starts_with(&own) && line.contains("connected to the log"))
+                .then_some(())
+        });
+    }
+
+    fn connect(&self, number: usize) -> Connection {
+        Connection::open(SocketAddr::from((
+            Ipv4Addr::LOCALHOST,
+            self.ports[number - 1],
+        )))
+    }
+
+    fn publish(&self, number: usize, data: &str) {
+        let response = self.connect(number).post("/publish/news", data);
+        assert_eq!(response.status(), 200, "{}", response.text());
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        // It takes what it has started with it.
+        send_signal(self.child.id(), Signal::Terminate);
+        let _ = self.child.wait();
+    }
+}
+
+/// The workers of a server that was killed notice it by themselves.
+fn wait_closed(port: u16) {
+    wait_until(&format!("nobody listens on {port}"), || {
+        (!is_open(port)).then_some(())
+    });
+}
+
+fn servers_share_channels_though_some_of_it_is_killed(log: &str) {
+    let mut cluster = Cluster::start(log);
+    for number in 1..=3 {
+        cluster.wait_connected(0, number);
+    }
+    let mut stream = Stream::open(cluster.connect(2), "/events", None);
+    cluster.publish(1, "one");
+    assert_eq!(stream.next_event().data, "one");
+    let from = cluster.enter("kill 1");
+    cluster.wait_for(from, "server 1 has ended");
+    wait_closed(cluster.ports[0]);
+    cluster.publish(3, "two");
+    assert_eq!(stream.next_event().data, "two");
+    let from = cluster.enter("start 1");
+    cluster.wait_connected(from, 1);
+    cluster.publish(1, "three");
+    assert_eq!(stream.next_event().data, "three");
+    let from = cluster.enter("kill log");
+    cluster.wait_for(from, "the log has ended");
+    cluster.wait_for(from, "the log of the cluster is not there");
+    let from = cluster.enter("start log");
+    for number in 1..=3 {
+        cluster.wait_connected(from, number);
+    }
+    let from = cluster.enter("kill bridge 3");
+    cluster.wait_connected(from, 3);
+    cluster.publish(3, "four");
+    assert_eq!(stream.next_event().data, "four");
+    let from = cluster.enter("kill 9");
+    cluster.wait_for(from, "9 is no number of a server");
+    let from = cluster.enter("status");
+    cluster.wait_for(from, "connected to the log");
+    drop(stream);
+    send_signal(cluster.child.id(), Signal::Interrupt);
+    let status = cluster.child.wait().expect("it is our child");
+    assert!(status.success(), "{status}:\n{}", cluster.said());
+    for port in cluster.ports.iter().chain([&cluster.log_port]) {
+        wait_closed(*port);
+    }
+    let rest = std::fs::read_dir(cluster.folder.path()).expect("our folder");
+    assert_eq!(rest.count(), 0, "its folder is removed");
+}
+
+#[test]
+fn servers_share_channels_in_nats() {
+    if fermata_testkit::Nats::is_there() {
+        servers_share_channels_though_some_of_it_is_killed("nats");
+    }
+}
+
+#[test]
+fn servers_share_channels_in_redis() {
+    if fermata_testkit::Redis::is_there() {
+        servers_share_channels_though_some_of_it_is_killed("redis");
+    }
+}
+
+#[test]
+fn a_log_that_is_not_installed_is_named() {
+    let mut command = fermata(&["cluster", "up", "--log", "redis"]);
+    let folder = Directory::new();
+    let (is_done, _, said) = run(command
+        .arg(fixture_path("hub"))
+        .env("FERMATA_PHP", php())
+        .env("PATH", folder.path()));
+    assert!(!is_done);
+    assert!(said.contains("redis-server is not installed"), "{said}");
+}
+
+/// Where PHP is, for a command that finds nothing by its name.
+fn php() -> String {
+    let mut which = std::process::Command::new("sh");
+    let (_, path, _) = run(which.args(["-c", "command -v \"${FERMATA_PHP:-php}\""]));
+    path.trim().to_owned()
+}
