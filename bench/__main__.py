@@ -9,15 +9,18 @@ TABLES = ("chat", "files", "json")
 """The tables against other servers are rows of one suite, which takes their names as arguments."""
 SUITES = {
     "attack": "bench.suites.attack.main",
+    "chaos": "bench.suites.crowd.chaos",
     "cluster": "bench.suites.cluster.main",
     "codec": "bench.suites.codec.main",
     "counts": "bench.suites.counts.main",
     "drivers": "bench.suites.drivers.main",
     "edge": "bench.suites.edge.main",
     "fibers": "bench.suites.fibers.main",
+    "floor": "bench.suites.crowd.floor",
     "frameworks": "bench.suites.frameworks.main",
     "held": "bench.suites.held.main",
     "http2": "bench.suites.http2.main",
+    "hub": "bench.suites.hub.main",
     "leaving": "bench.suites.crowd.leaving",
     "million": "bench.suites.crowd.million",
     "readme": "bench.readme",

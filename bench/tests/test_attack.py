@@ -5,7 +5,7 @@ from __future__ import annotations
 import unittest
 from datetime import UTC, datetime
 
-from bench.suites.attack import parts
+from bench.suites.attack import floods, parts
 from bench.suites.attack.report import markdown, passed
 from bench.suites.attack.resets import FORM, REQUESTS
 
@@ -22,6 +22,17 @@ class Figures(unittest.TestCase):
 
     def test_a_form_announces_its_length(self) -> None:
         self.assertIn(b"Content-Length: %d\r\n\r\n--B" % len(FORM), REQUESTS["upload"])
+
+
+class Floods(unittest.TestCase):
+    def test_a_flood_is_frames_behind_a_preface(self) -> None:
+        for name in floods.ATTACKS:
+            wire, at = floods.wire(name), len(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+            while at < len(wire):
+                length = int.from_bytes(wire[at:at + 3], "big")
+                self.assertLessEqual(length, 16_384, name)
+                at += 9 + length
+            self.assertEqual(at, len(wire), name)
 
 
 class Verdicts(unittest.TestCase):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import select
+import socket
 import unittest
 from datetime import UTC, datetime
 
@@ -126,6 +128,21 @@ class Asking(unittest.TestCase):
         self.assertEqual(polls.missing(), 0)
         polls.newest[3] = 6
         self.assertEqual(polls.missing(), 2)
+
+    def test_an_answer_that_waits_to_be_read_came_in_time(self) -> None:
+        polls = Polls(Plan("poll", clients=1, groups=1, port=1, tls_port=0, connect_rate=1, churn=0, settle_s=1))
+        client = polls.clients[0]
+        client.socket, server = socket.socketpair()
+        client.socket.setblocking(False)
+        polls._clients[client.socket.fileno()] = client
+        polls._epoll.register(client.socket.fileno(), select.EPOLLIN)
+        client.turn = 1
+        server.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        polls._on_timer(client, 1, "answer")
+        self.assertEqual((polls.counts["unanswered"], polls.counts["requests"]), (0, 1))
+        polls._on_timer(client, client.turn, "answer")
+        self.assertEqual(polls.counts["unanswered"], 1)
+        server.close()
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from bench.lib.peers import FERMATA
 from bench.suites.crowd.clients import requests, requests_result
 from bench.suites.crowd.server import Server
 
-from . import holders, resets
+from . import floods, holders, resets
 from .slow import FIRST, SlowClients
 
 SCRIPT = Path(__file__).with_name("server.php")
@@ -247,6 +247,39 @@ def client_resets(size: Size, is_quick: bool) -> Part:
     return part
 
 
+def http2_floods(size: Size, is_quick: bool) -> Part:
+    """Frames of HTTP/2 without work in them, as fast as they are taken, and a normal client beside each kind."""
+    part = Part("floods")
+    seconds = size.attack_s / 3
+    with serving(part, 2) as server:
+        quiet = normal(server, size, seconds)
+        beside = {}
+        for name in floods.ATTACKS:
+            flood = floods.Flood(name, server.port)
+            flood.start()
+            try:
+                beside[name] = normal(server, size, seconds)
+            finally:
+                beside_ended = flood.stop()
+            beside[name]["ended"] = beside_ended
+        is_empty = eventually(lambda: connections(server) == 0)
+        closed = stats(server)["http2_closed"]
+        part.figures |= {"quiet_alone": quiet, "floods": beside, "closed": closed}
+    faults = sum(one["faults"] for one in beside.values())
+    answered = sum(one["responses"] for one in beside.values())
+    part.check(f"the normal client was answered ({answered:,} times, {faults} faults)", answered > 0 and faults == 0)
+    for name in floods.CLOSED:
+        count = closed[f"flood_{name}"]
+        part.check(f"{name} ended their connections ({count:,} times)", count > 0)
+    part.check("no connection was left when they had gone", is_empty)
+    if not is_quick:
+        worst = max(beside, key=lambda name: beside[name]["latency_us"]["p99"])
+        p99 = beside[worst]["latency_us"]["p99"] / 1000
+        part.check(f"the normal client's p99 was {p99:.1f} ms at the most, under {worst}; at most {P99_MS_MAX:.0f}",
+                   p99 <= P99_MS_MAX)
+    return part
+
+
 def million(size: Size, is_quick: bool) -> Part:
     """Requests by the million, and the workers' memory after each slice of them."""
     part = Part("memory")
@@ -281,6 +314,7 @@ PARTS: dict[str, Callable[[Size, bool], Part]] = {
     "descriptors": lambda size, _: descriptors(size),
     "disk-full": lambda size, _: disk_full(size),
     "resets": client_resets,
+    "http2-floods": http2_floods,
     "memory": million,
 }
 

@@ -36,6 +36,11 @@ def markdown(parts: Sequence[Part], size: Size, facts: Mapping[str, str], starte
         if part.skipped:
             lines.append(f"- not run: {part.skipped}")
         out += [f"## {part.name.capitalize()}", "\n".join(lines)]
+        if "floods" in part.figures:
+            head = ["flood", "p50", "p99", "max", "connections that it cost"]
+            rows = [_flood("none", part.figures["quiet_alone"])]
+            rows += [_flood(name, beside) for name, beside in part.figures["floods"].items()]
+            out.append(table(head, rows))
         if "samples" in part.figures:
             head = ["requests", "private", "PSS", "RSS"]
             out.append(table(head, [_sample(sample) for sample in part.figures["samples"]]))
@@ -50,6 +55,12 @@ def _latencies(part: Part) -> list[str]:
     values = (quiet["p50"], quiet["p99"], beside["p50"], beside["p99"], beside["max"])
     grown = (found["private_peak"] - found["private_before"]) / found["attackers"]
     return [part.name, *(f"{value / 1000:.2f} ms" for value in values), f"{grown / 1000:.1f} kB"]
+
+
+def _flood(name: str, beside: Mapping[str, Any]) -> list[str]:
+    latency = beside["latency_us"]
+    values = (f"{latency[key] / 1000:.2f} ms" for key in ("p50", "p99", "max"))
+    return [name.replace("_", " "), *values, f"{beside.get('ended', 0):,}"]
 
 
 def _sample(sample: Mapping[str, Any]) -> list[str]:

@@ -58,6 +58,8 @@ END_S_MAX = 120.0
 DESCRIPTORS_MORE = 8
 """A worker that has served may have so many descriptors more than one that has not."""
 SOCKET_BODY = '{"items":[{"channel":"socket-{n}","formats":{"ws-message":{"content":"{message}"}}}]}'
+BACKEND_S_MAX = 20
+"""So long the edge waits for a backend's response; clients count on an end of that."""
 WRONG = ("lost", "missing", "repeated", "corrupt", "misdirected", "unanswered", "stays")
 """What must not happen to long polls and SockJS clients."""
 
@@ -88,7 +90,7 @@ class Front(Server):
                 *("--tls-certificates", str(self._at / "certificates"), "--routes", str(self._at / "routes")),
                 *("--control", f"127.0.0.1:{self.control_port}", "--prometheus", f"127.0.0.1:{self.metrics_port}"),
                 *("--workers", str(workers), "--connections-max", str(CONNECTIONS_MAX), "--sig-key", "soak"),
-                *("--subscription-linger-ms", "1000"),
+                *("--subscription-linger-ms", "1000", "--origin-response-timeout-ms", str(BACKEND_S_MAX * 1000)),
             ]
             self._launch(workers, port, command, {})
         except BaseException:

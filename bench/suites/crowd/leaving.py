@@ -34,17 +34,17 @@ def main() -> int:
         environment = os.environ | settings | {"FERMATA_TEST_RESULTS": results}
         done = subprocess.run(TEST, cwd=ROOT, env=environment, check=False)
         command = " ".join([*(f"{name}={value}" for name, value in settings.items()), *TEST])
-        file = write(Path(results), started, facts, command, options.out)
+        file = write("leaving", Path(results), started, facts, command, options.out)
     note(f"raw: {file}")
     return done.returncode
 
 
-def write(results: Path, started: datetime, facts: dict[str, str], command: str, out: Path | None) -> Path:
+def write(name: str, results: Path, started: datetime, facts: dict[str, str], command: str, out: Path | None) -> Path:
     """One document of what the tests have noted."""
     where = out or folder(started, facts, quick=False)
     where.mkdir(parents=True, exist_ok=True)
     tests = [json.loads(found.read_text()) for found in sorted(results.glob("*.json"))]
     document = {"started": started.isoformat(), "machine": facts, "command": command, "tests": tests}
-    file = where / f"leaving-{started:%H%M%S}.json"
+    file = where / f"{name}-{started:%H%M%S}.json"
     file.write_text(json.dumps(document, indent=1) + "\n")
     return file

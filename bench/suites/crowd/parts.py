@@ -86,13 +86,13 @@ class Stage:
         self.pids: list[int] = []
         self.notes: list[str] = []
 
-    def warm_up(self) -> None:
+    def warm_up(self, groups: int = 8) -> None:
         """Every worker has served requests and a few clients, who are gone again: what is left is the workers' own."""
         count = str(self.server.workers * WARM_UP_PER_WORKER)
         # To all only with a rate of its own.
         publishing = [*self.server.publishing(), "--publish-connections", "64"]
         for arguments in (
-            ["sse", self.server.streams(), "--clients", count, "--groups", "8", "--step", "warm-up=1s,groups=20",
+            ["sse", self.server.streams(), "--clients", count, "--groups", str(groups), "--step", "warm-up=1s,groups=20",
              *publishing],
             ["http", self.server.url(self.server.page), "--no-keep-alive", "--requests", str(self.server.workers * 20)],
         ):

@@ -23,9 +23,10 @@ from dataclasses import dataclass
 MESSAGE_BYTES = 128
 """What `fermata load` sends if nothing is said."""
 ANSWER_S_MAX = 60.0
-"""A long poll is answered after 20 s at the latest, a SockJS client hears something every 25 s."""
-END_S_MAX = 30.0
-"""Until a connection ends whose client has ended its side."""
+"""A backend is given 20 s (`BACKEND_S_MAX` of the soak); then a long poll is answered after 20 s, and a SockJS client hears
+something every 25 s."""
+END_S_MAX = ANSWER_S_MAX
+"""Until a connection ends whose client has ended its side: its request is answered all the same."""
 RETURN_S = 1.0
 SHAKING_MAX = 50
 """TLS handshakes at the same time: after a worker's death thousands want one, and the edge waits for none for long."""
@@ -127,6 +128,8 @@ class Polls:
         """Those shown, in the order in which they were first seen."""
         self.newest = [0] * plan.groups
         self.faults: list[dict] = []
+        self.turn_s_max = 0.0
+        """The longest turn of the loop: so late may this program itself be."""
         self._random = random.Random(plan.seed)
         self._messages = Messages()
         self._epoll = select.epoll()
@@ -141,11 +144,12 @@ class Polls:
         self._tls.check_hostname, self._tls.verify_mode = False, ssl.CERT_NONE
 
     def run(self) -> dict:
-        begin = time.monotonic()
+        begin = last = time.monotonic()
         started, churn, ended, look = 0, 0.0, None, 0.0
         self._epoll.register(sys.stdin.fileno(), select.EPOLLIN)
         while True:
             now = time.monotonic()
+            self.turn_s_max, last = max(self.turn_s_max, now - last), now
             while started < len(self.clients) and started < (now - begin) * self.plan.connect_rate:
                 self._waiting.append(self.clients[started])
                 started += 1
@@ -184,6 +188,7 @@ class Polls:
             "statuses": dict(self.statuses),
             "certificates": self.certificates,
             "faults": self.faults,
+            "turn_s_max": self.turn_s_max,
         }
 
     def _open(self, client: Client) -> None:
@@ -250,6 +255,9 @@ class Polls:
         self._return(client)
 
     def _on_timer(self, client: Client, turn: int, what: str) -> None:
+        if what != "return" and turn == client.turn and client.socket is not None:
+            # What has come and was not read yet came in time.
+            self._on_event(client, select.EPOLLIN)
         if turn != client.turn:
             return
         if what == "answer":

@@ -27,8 +27,12 @@ GOALS = (
     Goal("late-hook", "what slow file_get_contents() under Hook::Files adds to it", "ms", 5.0),
     Goal("late-write", "what slow File::write(sync: true) adds to it", "ms", 5.0),
     Goal("crowd-compute", "p99 of `GET /` while 200 handlers begin that compute for 2 ms", "ms", 20.0, "issue 12"),
+    Goal("crowd-brief", "while 200 begin that compute for 0.4 ms", "ms", 20.0, "issue 12"),
     Goal("crowd-wait", "while 200 begin that compute for 0.5 ms and wait for 20, four times", "ms", 20.0, "issue 12"),
     Goal("crowd-process", "while 200 begin that run a process", "ms", 20.0, "issue 12"),
+    Goal("crowd-curl", "while 200 begin that ask another server with cURL", "ms", 20.0, "issue 12"),
+    Goal("crowd-socket", "while 200 begin that ask it over a stream of their own", "ms", 20.0, "issue 12"),
+    Goal("crowd-query", "while 200 begin that connect to a database with PDO and ask it", "ms", 20.0, "issue 12"),
     Goal("late-query", "what slow queries under Hook::Streams add to it", "ms", 5.0),
 )
 

@@ -39,7 +39,10 @@ SLOW_BYTES_PER_SECOND = 2 << 20
 SLOW_AT_ONCE = 4
 SLOW_QUERY_MS = 500
 CROWD = 200
-CROWD_ROUNDS = 5
+CROWD_ROUNDS = 20
+CROWDS = ("compute", "brief", "wait", "process", "curl", "socket", "query")
+CROWD_CONNECTIONS_MAX = 2 * CROWD
+"""Of the database: those that were closed may still be counted."""
 PAUSE_SECONDS = 0.0005
 """Between two requests of the one who must not wait."""
 
@@ -141,10 +144,19 @@ def late(subject: Peer, quick: bool, found: dict[str, float], not_run: dict[str,
         found[f"late-{kind}"] = statistics.median(with_slow - without for without, with_slow, _ in added)
 
 
-def crowd(subject: Peer, quick: bool, found: dict[str, float], _: dict[str, str], __: Path) -> None:
+def crowd(subject: Peer, quick: bool, found: dict[str, float], not_run: dict[str, str], folder: Path) -> None:
     """How long a short request takes while many others, of which each takes long, are begun at once."""
-    with Running(subject, "waiting", []) as running:
-        for kind in ("compute", "wait", "process"):
+    with ExitStack() as stack:
+        upstream = stack.enter_context(Running(subject, "plain", []))
+        os.environ["BENCH_UPSTREAM"] = str(upstream.port)
+        try:
+            os.environ["BENCH_MYSQL"] = str(stack.enter_context(slow.database(folder, "crowd", CROWD_CONNECTIONS_MAX)))
+        except CannotRun as reason:
+            not_run["crowd-query"] = str(reason)
+        running = stack.enter_context(Running(subject, "waiting", []))
+        for kind in CROWDS:
+            if f"crowd-{kind}" in not_run:
+                continue
             took = []
             for _ in range(1 if quick else CROWD_ROUNDS):
                 took += beside_crowd(running, f"/crowd/{kind}")
@@ -179,7 +191,7 @@ def beside_crowd(running: Running, path: str) -> list[float]:
 def slowness(kind: str, subject: Peer, folder: Path) -> Iterator[tuple[Running, Callable[[int], None]]]:
     """A server, and what makes one slow request, by the number of the client that does."""
     if kind == "query":
-        with slow.database(folder) as path:
+        with slow.database(folder, "slow") as path:
             os.environ["BENCH_MYSQL"] = str(path)
             with Running(subject, "waiting", []) as running:
                 yield running, lambda _: void(ask(running, f"/slow/query/{SLOW_QUERY_MS}"))

@@ -104,6 +104,10 @@ $server->get('/crowd/compute', static function () use ($compute): Response {
     $compute(2);
     return Response::text('computed');
 });
+$server->get('/crowd/brief', static function () use ($compute): Response {
+    $compute(0.4);
+    return Response::text('computed');
+});
 $server->get('/crowd/wait', static function () use ($compute): Response {
     for ($i = 0; $i < 4; $i++) {
         $compute(0.5);
@@ -114,6 +118,27 @@ $server->get('/crowd/wait', static function () use ($compute): Response {
 $server->get('/crowd/process', static function (): Response {
     $process = proc_open(['/bin/true'], [], $pipes);
     return Response::text((string) proc_close($process));
+});
+
+// Waits for another server, which takes 20 ms, through what client libraries are built on.
+$server->get('/upstream', static function (): Response {
+    delay(0.02);
+    return Response::text('upstream');
+});
+$upstream = (int) getenv('BENCH_UPSTREAM');
+$server->get('/crowd/curl', static function () use ($upstream): Response {
+    $curl = curl_init("http://127.0.0.1:$upstream/upstream");
+    curl_setopt($curl, CURLOPT_RETURNTRANSFER, true);
+    return Response::text(curl_exec($curl));
+});
+$server->get('/crowd/socket', static function () use ($upstream): Response {
+    $socket = stream_socket_client("tcp://127.0.0.1:$upstream");
+    fwrite($socket, "GET /upstream HTTP/1.1\r\nHost: 127.0.0.1:$upstream\r\nConnection: close\r\n\r\n");
+    return Response::text(explode("\r\n\r\n", stream_get_contents($socket), 2)[1]);
+});
+$server->get('/crowd/query', static function (): Response {
+    $database = new PDO('mysql:unix_socket=' . getenv('BENCH_MYSQL'), 'root', '');
+    return Response::text((string) $database->query('SELECT SLEEP(0.02)')->fetchColumn());
 });
 
 if ($variant === 'timer') {

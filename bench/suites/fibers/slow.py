@@ -71,18 +71,20 @@ def forget(path: Path) -> None:
 
 
 @contextmanager
-def database(folder: Path) -> Iterator[Path]:
-    """A MariaDB of its own; its socket. Raises CannotRun."""
+def database(folder: Path, name: str, connections_max: int = 100) -> Iterator[Path]:
+    """A MariaDB of its own, with its files in the folder under this name; its socket. Raises CannotRun."""
     if shutil.which("mariadbd") is None or shutil.which("mariadb-install-db") is None:
         raise CannotRun("mariadbd is not installed")
-    data, path = folder / "mysql-data", folder / "mysql.sock"
+    data, path = folder / f"{name}-data", folder / f"{name}.sock"
     install = ["mariadb-install-db", "--no-defaults", "--user=root", "--auth-root-authentication-method=normal"]
     install += ["--skip-test-db", "--skip-name-resolve", f"--datadir={data}"]
     done = subprocess.run(install, capture_output=True, timeout=120, check=False)
     if done.returncode != 0:
         raise CannotRun(f"mariadb-install-db failed: {done.stderr[-200:]!r}")
     command = ["mariadbd", "--no-defaults", "--user=root", "--skip-networking", "--skip-log-bin"]
-    command += [f"--datadir={data}", f"--socket={path}", f"--pid-file={folder / 'mysql.pid'}"]
+    command += [f"--datadir={data}", f"--socket={path}", f"--pid-file={folder / f'{name}.pid'}"]
+    # PHP does not wait for room in the queue of a Unix socket.
+    command += [f"--max-connections={connections_max}", f"--back-log={connections_max}"]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         _wait_for(path, server)

@@ -1,0 +1,42 @@
+"""`make chaos`: what a cluster is made of is killed and stopped at random for ten minutes, kept as a run.
+
+It is the test of tests/cluster/chaos.rs with more time, once with each log. What failed how often, how many events were
+acknowledged and read and how many gaps clients were told of is written to bench/runs/<date>-<host>/; the exit code is 1 when
+an event was lost, doubled or out of order.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bench.lib import machine
+from bench.lib.peers import ROOT
+
+from .leaving import write
+from .parts import note
+
+TEST = ["cargo", "test", "--locked", "--quiet", "-p", "fermata-tests", "--test", "cluster", "chaos::"]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--duration-s", type=int, default=600, help="default 600")
+    parser.add_argument("--seed", type=int, help="repeats what a run has done")
+    parser.add_argument("--out", type=Path, help="folder for the result, default bench/runs/<date>-<host>")
+    options = parser.parse_args()
+    started, facts = datetime.now(UTC), machine.facts()
+    settings = {"FERMATA_TEST_SECONDS": str(options.duration_s)}
+    if options.seed is not None:
+        settings["FERMATA_TEST_SEED"] = str(options.seed)
+    with tempfile.TemporaryDirectory(prefix="fermata-chaos-") as results:
+        environment = os.environ | settings | {"FERMATA_TEST_RESULTS": results}
+        done = subprocess.run(TEST, cwd=ROOT, env=environment, check=False)
+        command = " ".join([*(f"{name}={value}" for name, value in settings.items()), *TEST])
+        file = write("chaos", Path(results), started, facts, command, options.out)
+    note(f"raw: {file}")
+    return done.returncode
