@@ -234,6 +234,14 @@ fn check(settings: &Settings) -> Result<(), SettingError> {
     ] {
         fits("event_bytes_max", event, other, bound, bound)?;
     }
+    if settings.test_clock == "on" && settings.workers != 1 {
+        return Err(SettingError::Conflict {
+            name: "test_clock",
+            value: settings.test_clock.clone(),
+            cause: "each worker would have a time of its own".to_owned(),
+            fix: "set workers to 1, or leave test_clock out: it is for tests".to_owned(),
+        });
+    }
     check_tls(settings)
 }
 

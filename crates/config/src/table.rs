@@ -240,6 +240,9 @@ settings! {
         "Unix socket on which other processes publish.\n\
          Empty means none.\n\
          The socket has mode 0600, so only the server's own user can publish.";
+    test_clock: String = "off", Kind::Choice(&["off", "on"]), None,
+        "Whether a test may set the clock of the server forward, by POST /clock on the control socket: for tests of what waits, with one worker.\n\
+         Timers, time limits and ages of what is kept go by it; PHP's own time() and microtime() do not.";
     trusted_proxies: Networks = "", Kind::Networks, Some("Server trustedProxies"),
         "Proxies in front who tell by headers who a client is; proxy_headers names the headers.\n\
          unix stands for all peers on Unix sockets.\n\

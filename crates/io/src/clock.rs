@@ -1,12 +1,27 @@
 //! The two clocks. Everything above this crate gets the time as an argument.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use rustix::time::{ClockId, Timespec, clock_gettime};
+
+/// How far both clocks of this process are ahead of the machine's; zero but in tests of applications.
+static AHEAD_MS: AtomicU64 = AtomicU64::new(0);
+
+/// Sets both clocks of this process forward, for good: timers that would be due by then are due.
+pub fn advance_ms(ms: u64) {
+    AHEAD_MS.fetch_add(ms, Ordering::Relaxed);
+}
+
+#[inline]
+fn ahead_ms() -> u64 {
+    AHEAD_MS.load(Ordering::Relaxed)
+}
 
 /// Milliseconds of the monotonic clock (since boot, never set back). Costs no system call.
 #[inline]
 #[must_use]
 pub fn monotonic_ms() -> u64 {
-    as_ms(clock_gettime(ClockId::Monotonic))
+    as_ms(clock_gettime(ClockId::Monotonic)) + ahead_ms()
 }
 
 /// The same clock in microseconds.
@@ -15,7 +30,7 @@ pub fn monotonic_ms() -> u64 {
 pub fn monotonic_us() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    seconds * 1_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0) / 1_000
+    (seconds * 1000 + ahead_ms()) * 1000 + u64::try_from(time.tv_nsec).unwrap_or(0) / 1_000
 }
 
 /// Milliseconds since 1970 by the wall clock, which may be set back.
@@ -25,7 +40,7 @@ pub fn monotonic_us() -> u64 {
 #[inline]
 #[must_use]
 pub fn unix_ms() -> u64 {
-    as_ms(clock_gettime(ClockId::RealtimeCoarse))
+    as_ms(clock_gettime(ClockId::RealtimeCoarse)) + ahead_ms()
 }
 
 /// A clock before its epoch reads as zero: callers compute deadlines, not dates before 1970.

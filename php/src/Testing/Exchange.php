@@ -22,29 +22,12 @@ final class Exchange
     public readonly array $headers;
 
     /**
-     * @param array<string, string|int|list<string>> $headers
-     * @param float $timeout seconds that any single read may take
+     * @param resource $stream on which the request was sent
      * @internal see TestServer
      */
-    public function __construct(string $address, string $method, string $target, array $headers, string $body, float $timeout)
+    public function __construct($stream, string $method)
     {
-        $stream = @stream_socket_client("tcp://$address", $code, $message, $timeout);
-        if ($stream === false) {
-            throw new \RuntimeException("the server at $address cannot be reached: $message");
-        }
-        stream_set_timeout($stream, (int) ceil($timeout));
         $this->stream = $stream;
-        $head = "$method $target HTTP/1.1\r\nConnection: close\r\n";
-        $headers += ['Host' => $address];
-        if ($body !== '') {
-            $headers += ['Content-Length' => strlen($body)];
-        }
-        foreach ($headers as $name => $values) {
-            foreach ((array) $values as $value) {
-                $head .= "$name: $value\r\n";
-            }
-        }
-        fwrite($stream, "$head\r\n$body");
         $this->readHead($method);
     }
 

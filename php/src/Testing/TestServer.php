@@ -52,6 +52,9 @@ final class TestServer
         $this->folder = sys_get_temp_dir() . '/fermata-test-' . bin2hex(random_bytes(6));
         mkdir($this->folder, 0700);
         $environment += ['FERMATA_LISTEN' => 'http://127.0.0.1:0', 'FERMATA_WORKERS' => '1', 'FERMATA_CONTROL' => $this->control()];
+        if ($environment['FERMATA_WORKERS'] === '1') {
+            $environment += ['FERMATA_TEST_CLOCK' => 'on'];
+        }
         if ($program instanceof \Closure) {
             $this->fork = $this->fork($program, $environment);
         } else {
@@ -104,7 +107,54 @@ final class TestServer
      */
     public function open(string $method, string $target, array $headers = [], string $body = ''): Exchange
     {
-        return new Exchange($this->address, $method, $target, $headers, $body, $this->timeout);
+        return $this->send($method, $target, $headers, $body)->open();
+    }
+
+    /**
+     * Sends a request and reads nothing: for handlers that wait, while the test does something else.
+     *
+     * @param array<string, string|int|list<string>> $headers
+     */
+    public function send(string $method, string $target, array $headers = [], string $body = ''): Pending
+    {
+        return new Pending("tcp://$this->address", $method, $target, $headers, $body, $this->timeout);
+    }
+
+    /**
+     * Sets the server's clock forward: what waits for a time (sleep, timeouts, timers, pings of held clients, limits of
+     * connections) goes on as if that time had passed. PHP's own time() and microtime(), and waits for others, do not.
+     *
+     * It goes in steps, so that what repeats does so as often as it would; each is a turn of the server's loop.
+     *
+     * @param float $seconds 0 or more
+     * @param float $step seconds, from 0.001 to 60; for hours take larger ones
+     * @throws \RuntimeException when the server has no such clock: it needs one worker (FERMATA_WORKERS=1)
+     */
+    public function advance(float $seconds, float $step = 0.1): void
+    {
+        if (!($seconds >= 0.0 && $seconds < 1e9)) {
+            throw new \ValueError('seconds has to be 0 or more, and less than 1,000,000,000');
+        }
+        if (!($step >= 0.001 && $step <= 60.0)) {
+            throw new \ValueError('step has to be 0.001 to 60 seconds');
+        }
+        $step = (int) round($step * 1000);
+        for ($left = (int) round($seconds * 1000); $left > 0; $left -= $step) {
+            $this->setClockForward(min($left, $step));
+        }
+        // What the last step has woken runs in a turn of its own, and may have woken more.
+        $this->setClockForward(0);
+        $this->setClockForward(0);
+    }
+
+    private function setClockForward(int $ms): void
+    {
+        $body = json_encode(['advance_ms' => $ms], JSON_THROW_ON_ERROR);
+        $address = "unix://$this->folder/control";
+        $answer = (new Pending($address, 'POST', '/clock', ['Host' => 'fermata'], $body, $this->timeout))->answer();
+        if ($answer->status !== 200) {
+            throw new \RuntimeException("the server's clock stays as it is: $answer->body");
+        }
     }
 
     /**

@@ -5,8 +5,11 @@ declare(strict_types=1);
 namespace Fermata\Tests\Testing;
 
 use Fermata\{Channel, Event, Hold, Request, Response, Server};
-use Fermata\Testing\StartsServers;
+use Fermata\Exception\TimeoutException;
+use Fermata\Testing\{Answer, StartsServers, TestServer};
 use PHPUnit\Framework\{AssertionFailedError, TestCase};
+
+use function Fermata\{delay, timeout};
 
 /** What users' tests use, in a test of theirs. */
 final class StartsServersTest extends TestCase
@@ -86,6 +89,69 @@ final class StartsServersTest extends TestCase
         self::assertTrue(posix_kill($pid, 0));
         $server->stop();
         self::assertFalse(posix_kill($pid, 0));
+    }
+
+    public function testTimePassesWhenTheTestSaysSo(): void
+    {
+        $server = $this->startServer(static function (Server $server): void {
+            $ticks = 0;
+            $server->every(60.0, static function () use (&$ticks): void {
+                Channel::get('ticks')->publish((string) ++$ticks);
+            });
+            $server->get('/ticks', static fn(): Hold => Hold::sse('ticks'));
+            $server->get('/later', static function (): Response {
+                delay(3600.0);
+                return Response::text('an hour later');
+            });
+            $server->get('/late', static function (): Response {
+                try {
+                    return timeout(30.0, static function (): Response {
+                        delay(3600.0);
+                        return Response::text('in time');
+                    });
+                } catch (TimeoutException) {
+                    return Response::text('too late', 504);
+                }
+            });
+        });
+        $began = microtime(true);
+        $ticks = $this->assertHolds($server, '/ticks');
+        $server->advance(59.0);
+        $this->assertNoEvent($ticks, 0.05);
+        $server->advance(182.0);
+        foreach (['1', '2', '3', '4'] as $tick) {
+            $this->assertNextEvent($tick, $ticks);
+        }
+        $this->assertNoEvent($ticks, 0.05);
+        self::assertSame('an hour later', $this->answerAfter($server, '/later', 3600.0)->body);
+        self::assertSame(504, $this->answerAfter($server, '/late', 31.0)->status);
+        self::assertLessThan(600.0, microtime(true) - $began, 'time passed by the clock of the machine');
+    }
+
+    /** The answer of a handler that waits for a time of the program's. */
+    private function answerAfter(TestServer $server, string $target, float $seconds): Answer
+    {
+        $request = $server->send('GET', $target);
+        $server->advance($seconds, step: 1.0);
+        return $request->answer();
+    }
+
+    public function testAClockThatIsNotThereIsTold(): void
+    {
+        $server = $this->startServer(__DIR__ . '/server.php', ['FERMATA_WORKERS' => '2']);
+        try {
+            $server->advance(1.0);
+            self::fail('the clock of two workers was set forward');
+        } catch (\RuntimeException $error) {
+            self::assertStringContainsString('test_clock', $error->getMessage());
+        }
+        foreach ([[-1.0, 0.1], [NAN, 0.1], [1.0, 0.0], [1.0, 61.0]] as [$seconds, $step]) {
+            try {
+                $server->advance($seconds, $step);
+                self::fail("it has gone forward by $seconds in steps of $step");
+            } catch (\ValueError) {
+            }
+        }
     }
 
     public function testServersOfFunctionsLeaveWhatTheTestHasAlone(): void

@@ -4,9 +4,10 @@
 //! `POST /publish` with `{"channel": "room.1", "name": "…", "data": "…"}` answers
 //! `{"id": "…"}`; `curl --unix-socket PATH -d … http://fermata/publish` works as well as
 //! `Publisher`. `GET /stats` answers the figures of all workers as JSON, `GET /metrics` as text for
-//! Prometheus. Who may connect is decided by the permissions of the socket file (0600).
+//! Prometheus. `POST /clock` with `{"advance_ms": 100}` sets the clock forward where `test_clock` is
+//! on. Who may connect is decided by the permissions of the socket file (0600).
 
-use fermata_io::Driver;
+use fermata_io::{Driver, clock};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -26,6 +27,15 @@ struct Publish {
     data: String,
 }
 
+/// What the clock is set forward at most by one request: timers that repeat are due once for each.
+const ADVANCE_MS_MAX: u64 = 60_000;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Advance {
+    advance_ms: u64,
+}
+
 impl<D: Driver> Worker<D> {
     /// Answers the current request, which came in over the control socket.
     pub(crate) fn answer_control(&mut self, index: ExchangeIndex) {
@@ -40,6 +50,10 @@ impl<D: Driver> Worker<D> {
                         refusal(&format!("the body is not a publish request: {error}")),
                     ),
                 };
+                (status, JSON, json.to_string())
+            }
+            (b"POST", b"/clock") if self.settings.test_clock == "on" => {
+                let (status, json) = set_clock_forward(view.body());
                 (status, JSON, json.to_string())
             }
             (b"GET", b"/stats") => {
@@ -61,6 +75,10 @@ impl<D: Driver> Worker<D> {
             ),
             (_, b"/stats" | b"/metrics") => {
                 (405, JSON, refusal("figures are read by GET").to_string())
+            }
+            (_, b"/clock") => {
+                let known = "the clock is set forward by POST /clock, where test_clock is on";
+                (405, JSON, refusal(known).to_string())
             }
             _ => {
                 let known = "the control socket knows POST /publish, GET /stats and GET /metrics";
@@ -95,6 +113,27 @@ impl<D: Driver> Worker<D> {
 
     pub(crate) fn json_snapshot(&self) -> String {
         serde_json::to_string(&self.snapshot()).expect("maps with text keys are always JSON")
+    }
+}
+
+/// Timers that are due by then are called in the next turn of the loop.
+fn set_clock_forward(body: &[u8]) -> (u16, Value) {
+    match serde_json::from_slice(body) {
+        Ok(Advance { advance_ms }) if advance_ms <= ADVANCE_MS_MAX => {
+            clock::advance_ms(advance_ms);
+            (200, json!({ "now_ms": clock::unix_ms() }))
+        }
+        Ok(Advance { advance_ms }) => {
+            let error = format!(
+                "advance_ms is {advance_ms}, and at most {ADVANCE_MS_MAX} in one request: send several"
+            );
+            (400, refusal(&error))
+        }
+        Err(error) => {
+            let error =
+                format!("the body does not say how far to go ({{\"advance_ms\": 100}}): {error}");
+            (400, refusal(&error))
+        }
     }
 }
 
