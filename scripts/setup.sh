@@ -125,6 +125,7 @@ need_test() {
     need php-symfony-runtime test -e /usr/share/php/Symfony/Component/Runtime/autoload.php
     need php-symfony-console test -e /usr/share/php/Symfony/Component/Console/autoload.php
     need php-symfony-dotenv test -e /usr/share/php/Symfony/Component/Dotenv/autoload.php
+    need php-symfony-mercure test -e /usr/share/php/Symfony/Component/Mercure/autoload.php
     need php-symfony-yaml test -e /usr/share/php/Symfony/Component/Yaml/autoload.php
     need php-laravel-framework test -e /usr/share/php/Illuminate/autoload.php
     need "$php_package-pgsql" has_module pdo_pgsql

@@ -86,5 +86,19 @@ check "it asks again after it has waited" [ "$(grep -c 'update' <<<"$calls")" = 
 check "it has apt wait for dpkg" grep -q 'DPkg::Lock::Timeout=600 install' <<<"$calls"
 check "it succeeds after it has waited" [ "$status" = 0 ]
 
+# What programs of the tests load from Debian's packages, by the paths that setup.sh looks for.
+output='' calls='' status=0
+loaded=$(
+    cd "$root"
+    grep -rhoE "(/usr/share/php/|require(_once)? ')[A-Z][A-Za-z0-9/]+/autoload\\.php" php/tests tests ext/tests examples bench/suites bench/peers |
+        sed -E "s|^.*(php/\|')||" # what is left begins in /usr/share/php
+    grep -rhoE "'(Bundle|Component)/[A-Za-z]+'" php/tests bench/suites bench/peers | sed -E "s|'(.*)'|Symfony/\\1/autoload.php|"
+)
+while read -r path; do
+    # A package that another one needs comes with that.
+    case $path in Slim/autoload.php | Symfony/Component/HttpClient/*) continue ;; esac
+    check "it installs what has /usr/share/php/$path" grep -qF "/usr/share/php/$path" "$root/scripts/setup.sh"
+done < <(sort -u <<<"$loaded")
+
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -161,7 +161,8 @@ fn certificates_of_a_folder_are_chosen_by_name_and_read_again() {
 #[test]
 fn tls_without_certificates_does_not_start() {
     let output = Command::new(fermata_testkit::command_path())
-        .args(["edge", "--listen-tls", "127.0.0.1:0", "--route", "* test"])
+        .args(["edge", "--control=", "--listen-tls", "127.0.0.1:0"])
+        .args(["--route", "* test"])
         .current_dir(Directory::new().path())
         .output()
         .expect("our own program");
@@ -181,7 +182,8 @@ fn a_bad_certificate_is_told_by_the_name_of_its_setting() {
         folder.write(&format!("a.{ending}"), "no certificate");
     }
     let output = Command::new(fermata_testkit::command_path())
-        .args(["edge", "--listen-tls", "127.0.0.1:0", "--route", "* test"])
+        .args(["edge", "--control=", "--listen-tls", "127.0.0.1:0"])
+        .args(["--route", "* test"])
         .args(["--tls-certificates", "."])
         .current_dir(folder.path())
         .output()
