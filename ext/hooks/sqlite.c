@@ -689,8 +689,8 @@ static bool is_asked_by_sqlite3(void)
 }
 
 #ifdef HAVE_PDO_OF_PHP
-/* NULL = it is not the one that the object of PDO's has. */
-static pdo_stmt_t *pdo_statement_of(zend_object *object, const statement *self)
+/* NULL = the object is none of PDO's, or has none of SQLite. */
+static const statement *statement_of_pdo(zend_object *object)
 {
 	const fermata_root *root = fermata_guard_root(object);
 	if (!root || root->connection != fermata_connection_of_pdo_statement) {
@@ -701,23 +701,14 @@ static pdo_stmt_t *pdo_statement_of(zend_object *object, const statement *self)
 	/* The collector of cycles may have freed the connection first. */
 	bool has_connection = Z_TYPE(it->database_object_handle) == IS_OBJECT
 		&& !(OBJ_FLAGS(Z_OBJ(it->database_object_handle)) & IS_OBJ_FREE_CALLED);
-	return private && has_connection && fermata_sqlite_key_of_pdo(it->dbh) && private->it == self ? it : NULL;
+	return private && has_connection && fermata_sqlite_key_of_pdo(it->dbh) ? private->it : NULL;
 }
 
 static pdo_stmt_t *pdo_statement_at(uint32_t number, const statement *self)
 {
 	zend_object *object = number < EG(objects_store).top ? EG(objects_store).object_buckets[number] : NULL;
-	return number && object && IS_OBJ_VALID(object) ? pdo_statement_of(object, self) : NULL;
-}
-
-static pdo_stmt_t *find_pdo_statement(const reading *one, const statement *self)
-{
-	pdo_stmt_t *found = pdo_statement_at(one->object, self);
-	/* PDO::query() has made it, and its second row was not asked for. */
-	for (uint32_t i = 1; !found && i < EG(objects_store).top; i++) {
-		found = pdo_statement_at(i, self);
-	}
-	return found;
+	bool is_its = number && object && IS_OBJ_VALID(object) && statement_of_pdo(object) == self;
+	return is_its ? php_pdo_stmt_fetch_object(object) : NULL;
 }
 #endif
 
@@ -725,7 +716,7 @@ static void note_object(reading *one, const statement *self)
 {
 #ifdef HAVE_PDO_OF_PHP
 	const zend_execute_data *frame = EG(current_execute_data);
-	if (!one->object && !one->is_sqlite3 && frame && Z_TYPE(frame->This) == IS_OBJECT && pdo_statement_of(Z_OBJ(frame->This), self)) {
+	if (!one->object && !one->is_sqlite3 && frame && Z_TYPE(frame->This) == IS_OBJECT && statement_of_pdo(Z_OBJ(frame->This)) == self) {
 		one->object = Z_OBJ(frame->This)->handle;
 	}
 #endif
@@ -793,7 +784,7 @@ static ZEND_COLD void drop_rows(reading *one, statement *self)
 {
 	one->fiber = NULL;
 #ifdef HAVE_PDO_OF_PHP
-	pdo_stmt_t *it = one->is_sqlite3 ? NULL : find_pdo_statement(one, self);
+	pdo_stmt_t *it = one->is_sqlite3 ? NULL : pdo_statement_at(one->object, self);
 	if (it) {
 		it->executed = 0;
 		forget_reading(self);
@@ -804,24 +795,44 @@ static ZEND_COLD void drop_rows(reading *one, statement *self)
 	}
 }
 
-static statement *find_read_by(const fermata_fiber *fiber, reading **found)
+#ifdef HAVE_PDO_OF_PHP
+/* The objects of statements that are not known yet, in one pass over all of them. */
+static ZEND_COLD void find_objects(const fermata_fiber *fiber)
 {
-	zend_ulong index;
-	ZEND_HASH_FOREACH_NUM_KEY_PTR(&readings, index, *found) {
-		if ((*found)->fiber == fiber) {
-			return (statement *)(uintptr_t)index;
+	for (uint32_t i = 1; i < EG(objects_store).top; i++) {
+		zend_object *object = EG(objects_store).object_buckets[i];
+		const statement *self = IS_OBJ_VALID(object) ? statement_of_pdo(object) : NULL;
+		reading *one = self ? find_reading(self) : NULL;
+		if (one && one->fiber == fiber && !one->is_sqlite3) {
+			one->object = i;
 		}
-	} ZEND_HASH_FOREACH_END();
-	return NULL;
+	}
 }
+#endif
 
 void fermata_sqlite_drop_rows(const fermata_fiber *fiber)
 {
-	reading *one;
-	statement *self;
-	/* From the beginning each time, since an aggregate of the program's may end meanwhile, and change the table. */
-	while (is_ready && UNEXPECTED(self = find_read_by(fiber, &one))) {
-		drop_rows(one, self);
+	bool is_any = is_ready;
+	/* An aggregate of the program's may end meanwhile, and change the table: once more, until nothing was found. */
+	while (UNEXPECTED(is_any)) {
+		bool has_objects = false;
+		is_any = false;
+		/* By place, since the table may be moved. */
+		for (uint32_t i = 0; i < readings.nNumUsed; i++) {
+			const Bucket *bucket = &readings.arData[i];
+			reading *one = Z_TYPE(bucket->val) == IS_UNDEF ? NULL : Z_PTR(bucket->val);
+			if (!one || one->fiber != fiber) {
+				continue;
+			}
+#ifdef HAVE_PDO_OF_PHP
+			if (!one->is_sqlite3 && !one->object && !has_objects) {
+				find_objects(fiber);
+				has_objects = true;
+			}
+#endif
+			drop_rows(one, (statement *)(uintptr_t)bucket->h);
+			is_any = true;
+		}
 	}
 }
 
