@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: f98636f1061f7c9b185f59defd2b523f19afd072 */
+ * Stub hash: 2f0b2bc516d1685d213e7f19718673c3371c5136 */
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_Fermata_delay, 0, 1, IS_VOID, 0)
 	ZEND_ARG_TYPE_INFO(0, seconds, IS_DOUBLE, 0)
@@ -716,6 +716,8 @@ ZEND_END_ARG_INFO()
 
 #define arginfo_class_Fermata_Runtime_hooks arginfo_class_Fermata_Server_routes
 
+#define arginfo_class_Fermata_Runtime_isToRestart arginfo_class_Fermata_Poll_inHandler
+
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Runtime_keepOnCancel, 0, 1, IS_VOID, 0)
 	ZEND_ARG_TYPE_INFO(0, connection, IS_MIXED, 0)
 ZEND_END_ARG_INFO()
@@ -1246,6 +1248,7 @@ ZEND_METHOD(Fermata_Cancellation, isCancelled);
 ZEND_METHOD(Fermata_Cancellation, run);
 ZEND_METHOD(Fermata_Runtime, hook);
 ZEND_METHOD(Fermata_Runtime, hooks);
+ZEND_METHOD(Fermata_Runtime, isToRestart);
 ZEND_METHOD(Fermata_Runtime, keepOnCancel);
 ZEND_METHOD(Fermata_Pool, __construct);
 ZEND_METHOD(Fermata_Pool, use);
@@ -1713,6 +1716,7 @@ static const zend_function_entry class_Fermata_Hook_methods[] = {
 static const zend_function_entry class_Fermata_Runtime_methods[] = {
 	ZEND_ME(Fermata_Runtime, hook, arginfo_class_Fermata_Runtime_hook, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
 	ZEND_ME(Fermata_Runtime, hooks, arginfo_class_Fermata_Runtime_hooks, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_ME(Fermata_Runtime, isToRestart, arginfo_class_Fermata_Runtime_isToRestart, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
 	ZEND_ME(Fermata_Runtime, keepOnCancel, arginfo_class_Fermata_Runtime_keepOnCancel, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
 	ZEND_FE_END
 };

@@ -1282,6 +1282,10 @@ typedef struct FmStart {
    * The companion that still runs (calling process only): the caller ends it. 0 = there is none.
    */
   int32_t companion_pid;
+  /**
+   * SIGUSR2 has ended the server, and nobody has asked it to stop since (calling process only).
+   */
+  bool is_to_restart;
 } FmStart;
 
 /**

@@ -17,7 +17,7 @@ static zend_object_handlers server_handlers;
 #define THIS_SERVER() FERMATA_FROM(fermata_server, Z_OBJ_P(ZEND_THIS))
 
 /* The script has told a server what to serve, and has called run(). */
-static bool is_prepared, is_run;
+static bool is_prepared, is_run, is_to_restart;
 
 /* A script that has come to its end without an error, and serves nothing. */
 void fermata_server_request_end(void)
@@ -450,4 +450,11 @@ ZEND_METHOD(Fermata_Server, run)
 		RETURN_THROWS();
 	}
 	EG(exit_status) = start.exit_code;
+	is_to_restart = start.is_to_restart;
+}
+
+ZEND_METHOD(Fermata_Runtime, isToRestart)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	RETURN_BOOL(is_to_restart);
 }

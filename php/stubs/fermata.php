@@ -1805,6 +1805,12 @@ namespace Fermata {
         public static function hooks(): array {}
 
         /**
+         * Whether the server that run() has returned from is to be started anew: SIGUSR2 has ended it, and no signal to stop
+         * came since. What runs the program does so, by exec() for example.
+         */
+        public static function isToRestart(): bool {}
+
+        /**
          * A connection that goes on when a wait in it is ended (by a client that left, timeout(), a cancelled task), where it
          * would be shut down otherwise. The next who reads from it gets what the one that was ended has not read, so it is for
          * protocols that tell by a number in each message whom it is for, and for streams of one-sided messages. Handlers do not

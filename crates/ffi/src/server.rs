@@ -41,6 +41,8 @@ pub struct FmStart {
     pub companion: Option<Box<FmCompanion>>,
     /// The companion that still runs (calling process only): the caller ends it. 0 = there is none.
     pub companion_pid: i32,
+    /// SIGUSR2 has ended the server, and nobody has asked it to stop since (calling process only).
+    pub is_to_restart: bool,
 }
 
 impl FmStart {
@@ -50,6 +52,7 @@ impl FmStart {
         worker_index: 0,
         companion: None,
         companion_pid: 0,
+        is_to_restart: false,
     };
 }
 
@@ -463,6 +466,7 @@ pub extern "C" fn fm_server_start(
             Started::Ended {
                 exit_code,
                 companion_pid,
+                is_to_restart,
                 published,
                 logger,
             } => {
@@ -472,6 +476,7 @@ pub extern "C" fn fm_server_start(
                 FmStart {
                     exit_code,
                     companion_pid,
+                    is_to_restart,
                     ..FmStart::NOTHING
                 }
             }

@@ -4,19 +4,19 @@ declare(strict_types=1);
 
 namespace Fermata\Internal;
 
+use Fermata\Runtime;
+
 /**
  * A server that is run by a console's command, and what another command needs to have it start anew with new code.
  *
  * The application is loaded before the workers are forked, so new code takes a new program: the server ends in order, and its
  * master becomes, by exec(), the command that it was started with, under the same process id. A file names the master and when
- * it began, so that a process id that somebody else has by now is never signalled.
+ * it began, so that a process id that somebody else has by now is never signalled. A stop that comes meanwhile wins.
  *
  * @internal
  */
 final class Reload
 {
-    private const WANTED = 'reload';
-
     /**
      * @param list<string> $command
      * @param array<string, string> $environment
@@ -58,12 +58,11 @@ final class Reload
      */
     public function finish(): void
     {
-        [$pid, , $wanted] = self::read($this->file);
-        if ($pid !== $this->pid) {
-            return;
+        [$pid] = self::read($this->file);
+        if ($pid === $this->pid) {
+            @unlink($this->file);
         }
-        @unlink($this->file);
-        if ($wanted) {
+        if (Runtime::isToRestart()) {
             pcntl_exec(PHP_BINARY, $this->command, $this->environment);
             throw new \RuntimeException('the server cannot start anew: ' . pcntl_strerror(pcntl_get_last_error()));
         }
@@ -76,19 +75,11 @@ final class Reload
      */
     public static function ask(string $file): ?int
     {
-        [$pid, $began, $wanted] = self::read($file);
-        // Only who may end the server: what the file says would start it anew at its next end.
-        if ($pid === null || self::began($pid) !== $began || !posix_kill($pid, 0)) {
+        [$pid, $began] = self::read($file);
+        if ($pid === null || self::began($pid) !== $began) {
             return null;
         }
-        if ($wanted) {
-            // It is on its way; a second signal would cut the requests that it finishes.
-            return $pid;
-        }
-        if (!self::write($file, "$pid $began " . self::WANTED)) {
-            return null;
-        }
-        return posix_kill($pid, SIGTERM) ? $pid : null;
+        return posix_kill($pid, SIGUSR2) ? $pid : null;
     }
 
     /** When a process began, in ticks since the machine did; null: there is none. */
@@ -99,14 +90,14 @@ final class Reload
         return $stat === false ? null : explode(' ', substr($stat, (int) strrpos($stat, ')') + 2))[19] ?? null;
     }
 
-    /** @return array{?int, ?string, bool} */
+    /** @return array{?int, ?string} */
     private static function read(string $file): array
     {
         $text = @file_get_contents($file);
-        if ($text === false || !preg_match('/^([1-9]\d*) (\d+)( ' . self::WANTED . ')?$/D', $text, $found)) {
-            return [null, null, false];
+        if ($text === false || !preg_match('/^([1-9]\d*) (\d+)$/D', $text, $found)) {
+            return [null, null];
         }
-        return [(int) $found[1], $found[2], isset($found[3])];
+        return [(int) $found[1], $found[2]];
     }
 
     private static function write(string $file, string $text): bool

@@ -3,7 +3,9 @@
 use fermata_config::LogLevel;
 use fermata_hub::Owner;
 use fermata_io::process::{self, Exit, Fork, Pid};
-use fermata_io::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGTERM, SIGUSR1};
+use fermata_io::signal::{
+    self, SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGTERM, SIGUSR1, SIGUSR2,
+};
 use fermata_io::{Driver, clock};
 
 use super::state::{Master, RESTART_DELAY_MS, STABLE_MS};
@@ -49,7 +51,7 @@ impl Master {
 
     fn begin_bridge(&mut self, master: Pid) -> std::io::Result<Process> {
         // The master ends it, when nobody publishes any more: not a terminal, and not whoever signals all processes.
-        for signal in [SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGPIPE] {
+        for signal in [SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE] {
             signal::ignore(signal)?;
         }
         signal::restore_default(SIGCHLD)?;

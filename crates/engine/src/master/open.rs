@@ -172,6 +172,7 @@ impl Master {
             backend,
             has_terminal: std::fs::File::open(TERMINAL).is_ok(),
             stopping_until_ms: None,
+            is_to_restart: false,
             stop_signal_ms: 0,
             identity,
             looker,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use fermata_config::{LogLevel, Scheme};
 use fermata_io::process::{self, Fork};
-use fermata_io::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGUSR1};
+use fermata_io::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGUSR1, SIGUSR2};
 use fermata_io::{Driver, Fd, Kernel};
 use fermata_tls::Tls;
 
@@ -119,7 +119,9 @@ impl Master {
         for signal in [SIGINT, SIGHUP, SIGPIPE, SIGUSR1] {
             signal::ignore(signal).map_err(io("signal handlers"))?;
         }
-        signal::restore_default(SIGCHLD).map_err(io("signal handlers"))?;
+        for signal in [SIGCHLD, SIGUSR2] {
+            signal::restore_default(signal).map_err(io("signal handlers"))?;
+        }
         self.children.clear();
         let ring = self
             .ring

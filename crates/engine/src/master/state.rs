@@ -9,7 +9,7 @@ use std::sync::Arc;
 use fermata_config::{LogLevel, Settings};
 use fermata_hub::Ring;
 use fermata_io::handover::Inbox;
-use fermata_io::signal::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use fermata_io::signal::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use fermata_io::sys::epoll::Epoll;
 use fermata_io::wake::Waker;
 use fermata_io::{Backend, Driver, signal};
@@ -32,7 +32,7 @@ use crate::net::tls::ServerTls;
 use crate::websocket::Route;
 
 /// What the master is told by.
-pub(super) const SIGNALS: [i32; 5] = [SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGCHLD];
+pub(super) const SIGNALS: [i32; 6] = [SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD];
 
 /// A process that has lived this long was not a failed start: the restart delay begins anew.
 pub(super) const STABLE_MS: u64 = 1_000;
@@ -129,6 +129,8 @@ pub(crate) struct Master {
     /// The server was started in a terminal.
     pub(super) has_terminal: bool,
     pub(super) stopping_until_ms: Option<u64>,
+    /// SIGUSR2 has ended the server, and no signal to stop came since: its program is to be run again.
+    pub(super) is_to_restart: bool,
     /// When the last signal to stop came.
     pub(super) stop_signal_ms: u64,
     /// Whose rights workers get; `None` = those of the master.

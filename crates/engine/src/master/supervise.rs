@@ -6,14 +6,14 @@ use std::os::fd::AsRawFd;
 use fermata_config::LogLevel;
 use fermata_hub::Owner;
 use fermata_io::process::{self, Exit};
-use fermata_io::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGTERM, SIGUSR1};
+use fermata_io::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGTERM, SIGUSR1, SIGUSR2};
 use fermata_io::{Driver, Kernel};
 use fermata_tls::Tls;
 
 use super::companion::Companion;
 use super::error::StartError;
 use super::link::{EXIT_RETIRED, NOTE_RETIRING, ORDER_DRAIN};
-use super::state::{Master, TERMINAL, TOKEN_LOOKER, TOKEN_SIGNALS};
+use super::state::{Master, SIGNALS, TERMINAL, TOKEN_LOOKER, TOKEN_SIGNALS};
 use crate::channels::follow::Archive;
 use crate::channels::memory;
 use crate::log::Logger;
@@ -41,6 +41,8 @@ pub enum Started {
         exit_code: i32,
         /// The companion, which goes on until the caller ends it; 0 = there is none.
         companion_pid: i32,
+        /// The caller is to run its program again, with new code.
+        is_to_restart: bool,
         /// All that was published, for who has not read it yet.
         published: Option<Box<Archive>>,
         /// The master's.
@@ -147,6 +149,13 @@ impl Master {
                 }
             }
             SIGUSR1 => self.reopen_access_log(),
+            SIGUSR2 => {
+                // A server that stops already is not started again.
+                if self.stopping_until_ms.is_none() {
+                    self.is_to_restart = true;
+                    self.stop("stopping to start anew");
+                }
+            }
             SIGHUP if !self.has_lost_terminal() => {
                 if !self.can_reload() {
                     let message =
@@ -158,7 +167,17 @@ impl Master {
                 self.reopen_access_log();
                 self.reload_program();
             }
-            _ if self.stopping_until_ms.is_none() => self.stop(),
+            _ if self.stopping_until_ms.is_none() => {
+                self.stop("stopping; send the signal again to stop at once");
+            }
+            _ if self.is_to_restart => {
+                // The first signal to stop: what is under way is finished as after any other.
+                self.is_to_restart = false;
+                self.stop_signal_ms = self.driver.refresh_now();
+                let message =
+                    "stopping, and not starting anew; send the signal again to stop at once";
+                self.log(LogLevel::Info, message);
+            }
             _ if self.is_same_signal() => {}
             _ => {
                 self.log(LogLevel::Warning, "second signal: stopping at once");
@@ -180,16 +199,13 @@ impl Master {
     }
 
     /// Asks all workers to finish.
-    fn stop(&mut self) {
+    fn stop(&mut self, message: &str) {
         let now_ms = self.driver.refresh_now();
         self.stopping_until_ms = Some(now_ms + self.settings.drain_timeout_ms + KILL_GRACE_MS);
         self.stop_signal_ms = now_ms;
         self.stats.set_stopping();
         self.manager.stopping();
-        self.log(
-            LogLevel::Info,
-            "stopping; send the signal again to stop at once",
-        );
+        self.log(LogLevel::Info, message);
         for seat in &mut self.seats {
             seat.due_ms = None;
             seat.listeners.clear();
@@ -311,12 +327,18 @@ impl Master {
             Box::new(Archive(ring))
         });
         self.log(LogLevel::Info, "stopped");
-        for signal in [SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGCHLD] {
+        for signal in SIGNALS {
             let _ = signal::restore_default(signal);
+        }
+        // A signal to stop that came after the last worker had ended.
+        while let Some(signal) = self.signals.read() {
+            let is_hangup = signal == SIGHUP && self.has_lost_terminal();
+            self.is_to_restart &= !(matches!(signal, SIGTERM | SIGINT) || is_hangup);
         }
         Started::Ended {
             exit_code: 0,
             companion_pid: self.beside.pid,
+            is_to_restart: self.is_to_restart,
             published,
             logger: self.logger.clone(),
         }

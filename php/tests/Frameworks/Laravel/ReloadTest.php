@@ -35,6 +35,36 @@ final class ReloadTest extends TestCase
         }
     }
 
+    /** A stop (systemctl, a deployment) that comes while the old program finishes its requests: the server does not come back. */
+    public function testAStopDuringAReloadWins(): void
+    {
+        $folder = sys_get_temp_dir() . '/fermata-laravel-' . bin2hex(random_bytes(6));
+        $options = ['-dinclude_path=.:/usr/share/php', '-derror_reporting=' . (E_ALL & ~E_DEPRECATED & ~E_USER_DEPRECATED)];
+        try {
+            $server = new TestServer(self::ARTISAN, ['APP_VAR' => $folder], ['fermata:start', '--workers=1'], $options);
+            $pid = $server->pid();
+            // A request that never comes to its end has it drain.
+            $open = $server->open('GET', '/');
+            $half = stream_socket_client('tcp://' . substr($server->url, strlen('http://')));
+            fwrite($half, "POST /messages HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhello");
+            usleep(200_000);
+            [$status, $printed] = self::reload($folder, $options);
+            self::assertSame(0, $status, $printed);
+            posix_kill($pid, SIGTERM);
+            usleep(200_000);
+            fclose($half);
+            unset($open);
+            for ($deadline = microtime(true) + 60; !str_contains($server->log(), 'stopped') && microtime(true) < $deadline; usleep(5000)) {
+            }
+            // Long enough for a program that begins anew to have a file.
+            usleep(1_000_000);
+            self::assertSame(1, preg_match_all('~listening on ~', $server->log()), $server->log());
+            self::assertFileDoesNotExist("$folder/framework/fermata.pid");
+        } finally {
+            exec('rm -rf ' . escapeshellarg($folder));
+        }
+    }
+
     /**
      * @param list<string> $options
      * @return array{int, string}
