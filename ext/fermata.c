@@ -10,7 +10,10 @@
 #include "core/stray.h"
 #include "files/file.h"
 #include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <unistd.h>
 #include "SAPI.h"
 #include "php_ini.h"
 #include "ext/standard/info.h"
@@ -230,8 +233,22 @@ static void forked(void)
 	fermata_codec_forked();
 }
 
+void fermata_fill_standard_streams(void)
+{
+	for (int number = STDIN_FILENO; number <= STDERR_FILENO; number++) {
+		/* The lowest that is free is taken, which is this one. Commands that PHP starts have it, too. */
+		if (UNEXPECTED(fcntl(number, F_GETFD) < 0 && errno == EBADF) && open("/dev/null", O_RDWR) < 0) {
+			return;
+		}
+	}
+}
+
 PHP_MINIT_FUNCTION(fermata)
 {
+	if (strcmp(sapi_module.name, "cli") == 0) {
+		/* Before PHP opens its script. */
+		fermata_fill_standard_streams();
+	}
 	register_settings(type, module_number);
 	register_strings();
 	register_classes();

@@ -445,6 +445,11 @@ typedef struct fermata_publication {
 /* False after an exception. */
 bool fermata_publish(fermata_publication *publication, FmId *id);
 
+/* fermata.c */
+/* Opens /dev/null for each descriptor from 0 to 2 that is closed. What is opened next would take its place, and get what is
+ * printed or logged: a connection of a client, for example. */
+void fermata_fill_standard_streams(void);
+
 /* core/publisher.c */
 void fermata_publisher_init(void);
 /* sockets/pusher.c */

@@ -239,6 +239,7 @@ ZEND_METHOD(Fermata_Server, __construct)
 		Z_PARAM_ARRAY_HT_OR_NULL(proxy_headers)
 		Z_PARAM_STR_OR_NULL(cluster)
 	ZEND_PARSE_PARAMETERS_END();
+	fermata_fill_standard_streams();
 	if ((listens && !fermata_strings_check(listens, 1)) || (proxies && zend_hash_num_elements(proxies) && !fermata_strings_check(proxies, 8))
 		|| (proxy_headers && !fermata_strings_check(proxy_headers, 12))) {
 		RETURN_THROWS();
@@ -424,6 +425,7 @@ ZEND_METHOD(Fermata_Server, run)
 	/* What is still buffered would be written once more by every worker. */
 	php_output_flush_all();
 	fflush(NULL);
+	fermata_fill_standard_streams();
 
 	FmServer *core = server->core;
 	server->core = NULL;

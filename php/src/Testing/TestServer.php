@@ -269,24 +269,45 @@ final class TestServer
         // What the test has buffered and not printed yet is the test's to print.
         while (ob_get_level() > 0 && ob_end_clean()) {
         }
-        // A file that is opened takes the lowest descriptor, which is the one just closed.
-        fclose(STDOUT);
-        $output = fopen("$this->folder/output", 'a');
-        fclose(STDERR);
-        $log = fopen("$this->folder/log", 'a');
-        foreach ($environment as $name => $value) {
-            putenv("$name=$value");
-        }
         try {
+            $streams = $this->redirect();
+            foreach ($environment as $name => $value) {
+                putenv("$name=$value");
+            }
             $server = new Server();
             $routes($server);
             $server->run();
         } catch (\Throwable $error) {
-            fwrite($log, "$error\n");
+            file_put_contents("$this->folder/log", "$error\n", FILE_APPEND);
         }
         // The shutdown functions and destructors of the test run in its own process alone.
         posix_kill((int) getmypid(), SIGKILL);
         exit(1);
+    }
+
+    /**
+     * Has descriptors 1 and 2 be the files of output and log. A file that is opened takes the lowest descriptor that is free.
+     *
+     * @return list<resource> kept open, or the descriptors were closed again
+     */
+    private function redirect(): array
+    {
+        $streams = [];
+        foreach (['/dev/null', "$this->folder/output", "$this->folder/log"] as $number => $file) {
+            $isOpen = is_link("/proc/self/fd/$number");
+            if ($isOpen && $number === 0) {
+                continue;
+            }
+            $standard = ['STDIN', 'STDOUT', 'STDERR'][$number];
+            if ($isOpen && defined($standard) && is_resource(constant($standard))) {
+                fclose(constant($standard));
+            }
+            $streams[] = fopen($file, $number === 0 ? 'r' : 'a') ?: throw new \RuntimeException("$file cannot be opened");
+            if (@readlink("/proc/self/fd/$number") !== realpath($file)) {
+                throw new \RuntimeException("descriptor $number cannot be directed to $file: another file of the test has it");
+            }
+        }
+        return $streams;
     }
 
     private function removeFolder(): void

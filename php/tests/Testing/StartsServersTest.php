@@ -154,6 +154,29 @@ final class StartsServersTest extends TestCase
         }
     }
 
+    /** PHP opens what comes next in the place of what was closed. */
+    public function testAFunctionDescribesAServerWhateverStandardStreamsAreClosed(): void
+    {
+        $file = (string) tempnam(sys_get_temp_dir(), 'fermata-test');
+        file_put_contents($file, '<?php require $argv[1]; foreach (array_slice($argv, 2) as $name) { fclose(constant($name)); }'
+            . ' $server = new Fermata\Testing\TestServer(function (Fermata\Server $server): void {'
+            . ' $server->get("/", function () { echo "printed"; return Fermata\Response::text("hello"); }); }, timeout: 20.0);'
+            . ' $answer = $server->get("/")->body; $server->stop(); $said = [$server->output(), str_contains($server->log(), "] stopped")];'
+            . ' file_put_contents(__FILE__, json_encode([$answer, ...$said]));');
+        $extension = (string) getenv('FERMATA_EXTENSION');
+        $command = [PHP_BINARY, ...($extension === '' ? [] : ["-dextension=$extension"]), $file, __DIR__ . '/../autoload.php'];
+        $text = (string) file_get_contents($file);
+        foreach ([['STDIN'], ['STDOUT'], ['STDERR'], ['STDIN', 'STDOUT', 'STDERR'], []] as $closed) {
+            file_put_contents($file, $text);
+            $process = proc_open([...$command, ...$closed], [['file', '/dev/null', 'r'], ['pipe', 'w'], ['redirect', 1]], $pipes);
+            self::assertIsResource($process);
+            $said = (string) stream_get_contents($pipes[1]);
+            proc_close($process);
+            self::assertSame('["hello","printed",true]', file_get_contents($file), implode(' ', $closed) . ": $said");
+        }
+        unlink($file);
+    }
+
     public function testServersOfFunctionsLeaveWhatTheTestHasAlone(): void
     {
         $other = $this->startServer(__DIR__ . '/server.php');
