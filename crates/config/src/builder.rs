@@ -3,6 +3,7 @@
 use crate::error::{SettingError, quoted};
 use crate::listen::{Listen, Transport, parse_port};
 use crate::nearest::nearest;
+use crate::otel::{self, Otel};
 use crate::table::{Settings, find, table};
 
 /// What every setting's environment variable starts with.
@@ -110,7 +111,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Reads `FERMATA_<NAME>`, `PORT` and `GRIP_URL` from these variables; others are ignored.
+    /// Reads `FERMATA_<NAME>`, `PORT`, `GRIP_URL` and those of OpenTelemetry from these variables; others are ignored.
     ///
     /// # Errors
     /// As [`Builder::set`]. An unknown `FERMATA_…` variable is an error only when it looks like a
@@ -120,6 +121,7 @@ impl Builder {
         variables: impl IntoIterator<Item = (String, String)>,
     ) -> Result<(), SettingError> {
         let mut grip = None;
+        let mut otel = Otel::default();
         for (variable, value) in variables {
             if variable == PORT_VARIABLE {
                 self.port = Some(parse_port(&value).map_err(|cause| SettingError::Invalid {
@@ -134,6 +136,10 @@ impl Builder {
                 grip = Some(value);
                 continue;
             }
+            if variable.starts_with(otel::PREFIX) {
+                otel.insert(variable, value);
+                continue;
+            }
             let Some(name) = variable.strip_prefix(ENVIRONMENT_PREFIX) else {
                 continue;
             };
@@ -143,7 +149,8 @@ impl Builder {
                 self.set(&name, &value, Source::Environment)?;
             }
         }
-        // It is everybody's, so whatever is meant for this server alone comes before it.
+        // These are everybody's, so whatever is meant for this server alone comes before them.
+        self.set_otel(&otel);
         match grip {
             Some(value) if !self.has("grip_url") => self.set_grip(&value),
             _ => Ok(()),
@@ -175,6 +182,21 @@ impl Builder {
         match ports[..] {
             [] => Ok(()),
             _ => self.set("grip_url", &ports.join(" "), Source::Default),
+        }
+    }
+
+    /// Programs of all languages read these variables: one that this server cannot use ends nothing, it is told of.
+    fn set_otel(&mut self, otel: &Otel) {
+        let (settings, notice) = otel.settings();
+        self.warnings.extend(notice);
+        for (name, variable, value) in settings {
+            if self.has(name) {
+                continue;
+            }
+            if let Err(error) = self.set(name, &value, Source::Default) {
+                let message = format!("environment variable {variable} is left out: {error}");
+                self.warnings.push(message);
+            }
         }
     }
 

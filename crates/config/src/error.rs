@@ -49,7 +49,9 @@ impl SettingError {
         Self::Invalid {
             place: place(setting, source),
             value: match setting.kind {
-                Kind::Edges | Kind::LogServers => "not shown, since it may hold a key".to_owned(),
+                Kind::Edges | Kind::LogServers | Kind::Pairs => {
+                    "not shown, since it may hold a key".to_owned()
+                }
                 _ => quoted(value),
             },
             cause,

@@ -22,6 +22,7 @@ mod error;
 mod listen;
 mod nearest;
 mod networks;
+mod otel;
 mod proxy_headers;
 pub mod reference;
 mod secrets;

@@ -288,6 +288,30 @@ settings! {
         "Address that answers GET /metrics for Prometheus, /health/live and /health/ready.\n\
          Empty means none.\n\
          Whoever can connect reads all figures, so keep it away from the public.";
+    otlp_endpoint: Option<String> = "", Kind::Url, None,
+        "Collector of OpenTelemetry that gets a span for each request, hold and publish, by OTLP over HTTP with JSON; docs/traces.md shows one.\n\
+         http://HOST:PORT or https://HOST:PORT; a URL without a path gets /v1/traces.\n\
+         Empty sends none. OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT is taken where nothing else gives a value.";
+    otlp_headers: Option<String> = "", Kind::Pairs, None,
+        "Headers of what is sent there, such as api-key=SECRET: name=value with commas between them, values percent-encoded.\n\
+         OTEL_EXPORTER_OTLP_TRACES_HEADERS or OTEL_EXPORTER_OTLP_HEADERS is taken where nothing else gives a value.";
+    otlp_service_name: String = "fermata", Kind::Text, None,
+        "The service that spans belong to (service.name).\n\
+         OTEL_SERVICE_NAME is taken where nothing else gives a value.";
+    otlp_resource: Option<String> = "", Kind::Pairs, None,
+        "What else is said of the service, such as deployment.environment.name=production: name=value with commas between them, values percent-encoded.\n\
+         OTEL_RESOURCE_ATTRIBUTES is taken where nothing else gives a value.";
+    otlp_sampler: String = "parentbased_traceidratio", Kind::Choice(&[
+        "parentbased_traceidratio", "parentbased_always_on", "parentbased_always_off", "traceidratio", "always_on", "always_off",
+    ]), None,
+        "Which requests get spans: with parentbased_, those whose traceparent says that their sender records them, and of requests without one the part that the rest of the word says.\n\
+         OTEL_TRACES_SAMPLER is taken where nothing else gives a value.";
+    otlp_sampling_ratio: String = "1", Kind::Ratio, None,
+        "The part of traceidratio: 0.01 records one trace of a hundred.\n\
+         OTEL_TRACES_SAMPLER_ARG is taken where nothing else gives a value.";
+    otlp_timeout_ms: u64 = "10000", Kind::Milliseconds { min: 100, max: HOUR }, None,
+        "Time that the collector has to take what is sent, which is then sent again.\n\
+         OTEL_EXPORTER_OTLP_TRACES_TIMEOUT or OTEL_EXPORTER_OTLP_TIMEOUT is taken where nothing else gives a value.";
     connections_max: usize = "10000",
         Kind::Count { min: 1, max: 10_000_000, unit: "connections" }, Some("Limits connections"),
         "Open connections per worker, and as many requests at a time over HTTP/2.\n\

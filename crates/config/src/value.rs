@@ -9,6 +9,9 @@ use crate::proxy_headers::ProxyHeaders;
 
 /// Longest [`Kind::Label`].
 const LABEL_BYTES_MAX: usize = 64;
+/// Longest [`Kind::Text`], and longest [`Kind::Pairs`] together.
+const TEXT_BYTES_MAX: usize = 256;
+const PAIRS_BYTES_MAX: usize = 4096;
 
 /// What text a setting accepts, with its bounds. Bounds are inclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +50,14 @@ pub enum Kind {
     LogServers,
     /// Letters, digits, `_` and `-`.
     Label,
+    /// `http://…` or `https://…`, or empty for none.
+    Url,
+    /// `name=value`, several with commas between them, or empty for none. They may hold keys, so no message repeats them.
+    Pairs,
+    /// A line of text, or empty for none.
+    Text,
+    /// A number from 0 to 1.
+    Ratio,
     /// A size in bytes; the suffixes `k`, `m` and `g` multiply by 1024, 1024² and 1024³.
     Bytes {
         /// Smallest accepted value.
@@ -77,6 +88,10 @@ impl Kind {
             Self::ProxyHeaders => "headers",
             Self::Edges | Self::LogServers => "URLs",
             Self::Label => "name",
+            Self::Url => "URL",
+            Self::Pairs => "pairs",
+            Self::Text => "text",
+            Self::Ratio => "ratio",
             Self::Choice(_) => "word",
             Self::Count { .. } => "number",
             Self::Bytes { .. } => "size",
@@ -110,6 +125,10 @@ impl Kind {
             | Self::Edges
             | Self::LogServers
             | Self::Label
+            | Self::Url
+            | Self::Pairs
+            | Self::Text
+            | Self::Ratio
             | Self::Choice(_) => "",
         }
     }
@@ -141,6 +160,10 @@ impl Kind {
                     .to_owned()
             }
             Self::Label => format!("1 to {LABEL_BYTES_MAX} letters, digits, _ and -"),
+            Self::Url => "http://HOST:PORT/path or https://…, or empty for none".to_owned(),
+            Self::Pairs => "name=value, several with commas, or empty for none".to_owned(),
+            Self::Text => format!("up to {TEXT_BYTES_MAX} bytes in one line"),
+            Self::Ratio => "0 to 1".to_owned(),
             Self::Choice(words) => words.join(", "),
             Self::Count { min, max, .. } => format!("{min} to {max}"),
             Self::Bytes { min, max } => format!("{} to {}", bytes_text(*min), bytes_text(*max)),
@@ -165,6 +188,10 @@ impl Kind {
             Self::ProxyHeaders => "one or more of forwarded, x-forwarded-for, x-forwarded-proto and x-forwarded-host, with commas between them".to_owned(),
             Self::LogServers => "nats://HOST:PORT or redis://HOST:PORT, several with commas between them, or nothing".to_owned(),
             Self::Label => format!("1 to {LABEL_BYTES_MAX} letters, digits, _ and -"),
+            Self::Url => "a URL that begins with http:// or https://, or nothing".to_owned(),
+            Self::Pairs => "name=value, several with commas between them, commas and percent signs in values percent-encoded, or nothing".to_owned(),
+            Self::Text => format!("up to {TEXT_BYTES_MAX} bytes without control characters"),
+            Self::Ratio => "a number from 0 to 1, such as 0.25".to_owned(),
             Self::Edges => "the URL of an edge's control port, such as http://localhost:5561?key=SECRET, several with blanks between them, or nothing".to_owned(),
             Self::Choice([only]) => format!("{only}, the only choice"),
             Self::Choice(words) => format!("one of {}", words.join(", ")),
@@ -200,6 +227,10 @@ impl Kind {
             | Self::Edges
             | Self::LogServers
             | Self::Label
+            | Self::Url
+            | Self::Pairs
+            | Self::Text
+            | Self::Ratio
             | Self::Choice(_) => {
                 return Err("not a number".to_owned());
             }
@@ -233,6 +264,25 @@ impl Kind {
             _ => Err("not known".to_owned()),
         }
     }
+}
+
+/// Checks `name=value,name=value`, as OpenTelemetry has it in environment variables.
+fn check_pairs(text: &str) -> Result<(), String> {
+    if text.len() > PAIRS_BYTES_MAX {
+        return Err(format!("longer than {PAIRS_BYTES_MAX} bytes"));
+    }
+    // Some become headers: no byte may end one.
+    if !text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
+        return Err("not all printable ASCII".to_owned());
+    }
+    let parts = text.split(',').map(str::trim).filter(|it| !it.is_empty());
+    for part in parts {
+        let name = part.split_once('=').map(|(name, _)| name.trim());
+        if name.is_none_or(|name| name.is_empty() || name.contains([' ', ':', '"'])) {
+            return Err("not a list of name=value".to_owned());
+        }
+    }
+    Ok(())
 }
 
 fn split_size(text: &str) -> (&str, u64) {
@@ -292,6 +342,15 @@ impl Value for String {
                     false => Err("not such a name".to_owned()),
                 }
             }
+            Kind::Text => match text.len() <= TEXT_BYTES_MAX && !text.chars().any(char::is_control)
+            {
+                true => Ok(text.to_owned()),
+                false => Err("too long, or not one line".to_owned()),
+            },
+            Kind::Ratio => match text.parse::<f64>() {
+                Ok(ratio) if (0.0..=1.0).contains(&ratio) => Ok(text.to_owned()),
+                _ => Err("not a number from 0 to 1".to_owned()),
+            },
             _ => kind.word(text),
         }
     }
@@ -315,6 +374,11 @@ impl Value for Option<String> {
                 true => Ok(Some(text.to_owned())),
                 false => Err("not a list of nats:// or redis:// addresses".to_owned()),
             },
+            Kind::Url => match text.starts_with("http://") || text.starts_with("https://") {
+                true => Ok(Some(text.to_owned())),
+                false => Err("not a URL of HTTP".to_owned()),
+            },
+            Kind::Pairs => check_pairs(text).map(|()| Some(text.to_owned())),
             Kind::Edges => {
                 let is_url =
                     |part: &str| part.starts_with("http://") || part.starts_with("https://");
