@@ -2054,6 +2054,12 @@ uint32_t fm_publish(struct FmWorker *worker,
                     struct FmError *error);
 
 /**
+ * Names the request whose handler is about to publish, by its handle: the publish is part of its trace. 0 = none.
+ */
+void fm_publish_for(struct FmWorker *worker,
+                    uint64_t request);
+
+/**
  * Whether a publish takes longer than a moment, so that a handler should wait for it: `fm_publish_begin`.
  */
 bool fm_publish_waits(const struct FmWorker *worker);

@@ -72,6 +72,9 @@ bool fermata_publish(fermata_publication *publication, FmId *id)
 	FmError error;
 	uint32_t code;
 	error.len = 0;
+	if (fermata.handling && !fermata_run.socket && fermata_run.request) {
+		fm_publish_for(fermata.worker, fermata_run.request->event.request);
+	}
 	if (UNEXPECTED(fm_publish_waits(fermata.worker)) && !fermata_wait_obstacle()) {
 		code = publish_waiting(publication, id, &error);
 	} else {

@@ -8,6 +8,7 @@ mod proxies;
 mod proxy_protocol;
 mod secrets;
 mod stuck_log;
+mod traces;
 
 use fermata_testkit::Server;
 

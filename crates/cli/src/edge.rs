@@ -118,7 +118,8 @@ pub fn run(arguments: &Arguments) -> Result<i32, String> {
             .set(&option, name, values)
             .map_err(|error| error.to_string())?;
     }
-    fermata_edge::server::run(settings, &directory).map_err(|error| error.to_string())
+    fermata_edge::server::run(settings, &directory, fermata_gateway::open_post)
+        .map_err(|error| error.to_string())
 }
 
 /// A text for the rest of the process, which is how clap takes names: as many as there are settings.

@@ -18,8 +18,9 @@
 //! A part is handed what it needs and knows no `Worker`. Modules with `impl Worker` join parts (`channels/hold.rs`,
 //! `websocket/upgrade.rs`, `embed/defer.rs`), and no part uses one of those: `scripts/modules.py` holds the engine to that.
 //! `admin/trace/` remembers requests in progress for the access log and the histogram of latencies; a worker has one only
-//! when somebody wants either. Lines are collected and written at most ten times a second, and left out and counted rather
-//! than waited for.
+//! when somebody wants either, or spans. Lines are collected and written at most ten times a second, and left out and
+//! counted rather than waited for. Spans go from workers over a socket pair to the exporter (`admin/otlp/`,
+//! `master/exporter_process.rs`), a process that posts them to a collector and is there only when one is set.
 //! Handlers that hold the loop are noticed by the master from two words in shared memory, and their place is read out of
 //! the worker's memory (`master/blocking.rs`, `frames.rs`): no signal, no thread.
 //! Nobody waits for a log (`log.rs`, `io/log_file.rs`): a line that standard error does not take at once is left out and
@@ -105,6 +106,7 @@ mod tests;
 pub mod websocket;
 mod worker;
 
+pub use admin::otlp::{OpenPost, OtlpError, Post, Posted};
 pub use admin::publisher::{PublisherError, publish};
 pub use admin::stats;
 pub use admin::stats::MoreMetrics;

@@ -5,6 +5,7 @@ use std::path::Path;
 use fermata_config::{Builder, SettingError, Settings, Source};
 use fermata_tls::PairNames;
 
+use crate::admin::otlp::OpenPost;
 use crate::http::files::StaticOptions;
 use crate::http::router::{RouteError, Router};
 use crate::master::{self, Frames, Master, Program, StartError, Started};
@@ -166,6 +167,11 @@ impl Server {
             certificate: setting,
             key: setting,
         };
+    }
+
+    /// Gives the client for HTTP by which spans get to their collector; without it a start with the setting `otlp_endpoint` fails.
+    pub fn set_post(&mut self, open: OpenPost) {
+        self.program.open_post = Some(open);
     }
 
     /// Lets channels span several machines where the setting `cluster` says so; without this call such a start fails.

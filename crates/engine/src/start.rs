@@ -9,6 +9,7 @@ use fermata_io::wake::Waker;
 use fermata_io::{Driver, Fd};
 
 use crate::admin::blocking::Blocking;
+use crate::admin::otlp;
 use crate::admin::stats::{Reporter, Shared};
 use crate::admin::trace::{Sink, Tracing};
 use crate::channels::Channels;
@@ -70,6 +71,8 @@ pub struct Parts {
     pub(crate) spools: Spools,
     /// The access log, opened.
     pub(crate) access_log: Option<Sink>,
+    /// Where spans go that have ended.
+    pub(crate) spans: Option<otlp::Outbox>,
     /// Wakes the master to look at handlers; `None` = nobody wants to.
     pub looker: Option<Waker>,
 }
@@ -140,7 +143,7 @@ impl<D: Driver> Worker<D> {
             current: None,
             scratch: Vec::new(),
             blocking: Blocking::new(settings.blocking_call_ms, parts.looker, stats, slot),
-            trace: Tracing::new(&settings, parts.access_log, index),
+            trace: Tracing::new(&settings, parts.access_log, parts.spans, index),
             reporter: Reporter::new(stats, slot, &settings),
             settings,
         };

@@ -55,6 +55,12 @@ pub extern "C" fn fm_publish(
     })
 }
 
+/// Names the request whose handler is about to publish, by its handle: the publish is part of its trace. 0 = none.
+#[unsafe(no_mangle)]
+pub extern "C" fn fm_publish_for(worker: Option<&mut FmWorker>, request: u64) {
+    ask(worker, (), |worker| worker.worker.publish_for(request));
+}
+
 /// Whether a publish takes longer than a moment, so that a handler should wait for it: `fm_publish_begin`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_publish_waits(worker: Option<&FmWorker>) -> bool {

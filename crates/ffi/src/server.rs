@@ -440,6 +440,7 @@ pub extern "C" fn fm_server_start(
         if front.as_ref().is_some_and(|front| !front.can_verify()) {
             server.server.warn("grip_url has no key, so requests of the edge cannot be told from others: their clients are held here");
         }
+        server.server.set_post(fermata_gateway::open_post);
         let doors = server.doors.take();
         let opening = doors.map(|doors| doors.open(&mut server.server));
         let opening = opening

@@ -34,6 +34,7 @@ mod environment;
 mod gateway;
 mod mercure;
 mod names;
+mod posting;
 mod questions;
 pub mod settings;
 mod sockets;
@@ -46,6 +47,7 @@ pub use beside::{Doors, Opening};
 pub use fermata_mercure::update::Update;
 pub use gateway::Hub;
 pub use names::is_own;
+pub use posting::open_post;
 pub use start::{StartError, run};
 
 /// How long changes of counts are collected before the other workers are told.

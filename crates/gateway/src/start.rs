@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::gateway::{HANDLER_REQUESTS, HANDLER_SOCKETS, Hub};
 use crate::names;
+use crate::posting::open_post;
 use crate::settings::{Settings, SettingsError};
 use crate::sockets::UNNAMED;
 use crate::webhooks::Prepared;
@@ -62,6 +63,7 @@ pub fn run(settings: Settings) -> Result<i32, StartError> {
         .map_err(|error| StartError::Setting(format!("webhook: {error}")))?;
     let mut server = Server::new();
     configure(&mut server, &settings)?;
+    server.set_post(open_post);
     server.fallback(HANDLER_REQUESTS, true);
     if !settings.apps.is_empty() {
         let pattern = format!("{}/app/{{key}}", settings.path);

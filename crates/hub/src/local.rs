@@ -506,6 +506,18 @@ impl Local {
         }
     }
 
+    /// Frames that the owner of a chain has not been sent, with those that it does not get. What [`Local::advance`] takes
+    /// away from them was sent.
+    pub fn frames_ahead(&self, chain: SubId) -> u64 {
+        let (mut id, mut frames) = (chain.0, 0);
+        while let Some(subscription) = self.subscriptions.get(id as usize) {
+            let stream = &self.streams[subscription.stream as usize];
+            frames += stream.frames_from(subscription.cursor);
+            id = subscription.next;
+        }
+        frames
+    }
+
     /// After a gap: goes on with the oldest that can still be sent.
     pub fn skip_gap(&mut self, chain: SubId) {
         let mut id = chain.0;

@@ -28,9 +28,7 @@ pub fn monotonic_ms() -> u64 {
 #[inline]
 #[must_use]
 pub fn monotonic_us() -> u64 {
-    let time = clock_gettime(ClockId::Monotonic);
-    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    (seconds * 1000 + ahead_ms()) * 1000 + u64::try_from(time.tv_nsec).unwrap_or(0) / 1_000
+    as_us(clock_gettime(ClockId::Monotonic)) + ahead_ms() * 1000
 }
 
 /// Milliseconds since 1970 by the wall clock, which may be set back.
@@ -43,12 +41,25 @@ pub fn unix_ms() -> u64 {
     as_ms(clock_gettime(ClockId::RealtimeCoarse)) + ahead_ms()
 }
 
+/// The wall clock in microseconds, read anew and not from the coarse clock.
+#[inline]
+#[must_use]
+pub fn unix_us() -> u64 {
+    as_us(clock_gettime(ClockId::Realtime)) + ahead_ms() * 1000
+}
+
 /// A clock before its epoch reads as zero: callers compute deadlines, not dates before 1970.
 #[inline]
 fn as_ms(time: Timespec) -> u64 {
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     let nanoseconds = u64::try_from(time.tv_nsec).unwrap_or(0);
     seconds * 1000 + nanoseconds / 1_000_000
+}
+
+#[inline]
+fn as_us(time: Timespec) -> u64 {
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    seconds * 1_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0) / 1_000
 }
 
 #[cfg(test)]

@@ -59,6 +59,8 @@ impl Socket {
 pub struct Answer {
     /// Its status.
     pub status: u16,
+    /// After how many seconds it is to be tried again, where it says so (`Retry-After`, RFC 9110, 10.2.3); dates are not read.
+    pub retry_after_s: Option<u64>,
     body: Vec<u8>,
     is_kept: bool,
 }
@@ -78,6 +80,11 @@ impl Answer {
     /// Whether what was posted is taken.
     pub fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
+    }
+
+    /// Its content.
+    pub fn into_body(self) -> Vec<u8> {
+        self.body
     }
 
     /// The beginning of what it says, for a log.
@@ -110,6 +117,11 @@ impl Poster {
             self.tls = Some(tls::configuration()?);
         }
         Ok(())
+    }
+
+    /// Gives each post so much time from here on.
+    pub fn set_timeout(&mut self, timeout: Duration) {
+        self.timeout = timeout;
     }
 
     /// Host and port.
@@ -231,6 +243,7 @@ impl Connection {
                     (Event::Head(head), _) => {
                         answer = Some(Answer {
                             status: head.status,
+                            retry_after_s: retry_after_s(&head.headers),
                             body: Vec::new(),
                             is_kept: false,
                         });
@@ -249,6 +262,7 @@ impl Connection {
                 Err(ResponseError::Head(HeadError::Framing { status })) if status >= 200 => {
                     return Ok(Some(Answer {
                         status,
+                        retry_after_s: None,
                         body: Vec::new(),
                         is_kept: false,
                     }));
@@ -262,6 +276,12 @@ impl Connection {
             }
         }
     }
+}
+
+fn retry_after_s(headers: &[(Vec<u8>, Vec<u8>)]) -> Option<u64> {
+    let named = |name: &[u8]| name.eq_ignore_ascii_case(b"retry-after");
+    let (_, value) = headers.iter().find(|(name, _)| named(name))?;
+    std::str::from_utf8(value).ok()?.trim().parse().ok()
 }
 
 /// Connects to the first address that takes the connection.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use fermata_config::{Listen, Source as SettingSource, check_addresses, problem};
 use fermata_engine::websocket::{Callbacks, Compression, OriginPolicy, Route};
-use fermata_engine::{BodyLimits, BodyPace, Server, Started, bind_unix};
+use fermata_engine::{BodyLimits, BodyPace, OpenPost, Server, Started, bind_unix};
 use fermata_io::net;
 
 use crate::client::source::{HANDLER_CLIENTS, HANDLER_CONTROL, HANDLER_WORKERS};
@@ -41,12 +41,13 @@ const GATHER_MS_MAX: u64 = 20;
 const STORED_BYTES_MAX: u64 = 1 << 30;
 
 /// Runs the edge until it is stopped, and returns what the process should exit with. `directory` is where files of the
-/// settings are looked for.
+/// settings are looked for; `open_post` is the client for HTTP that takes spans to their collector.
 ///
 /// # Errors
 /// It does not start; the sentence says why and what helps.
-pub fn run(settings: Settings, directory: &Path) -> Result<i32, StartError> {
+pub fn run(settings: Settings, directory: &Path, open_post: OpenPost) -> Result<i32, StartError> {
     let mut server = Server::new();
+    server.set_post(open_post);
     configure(&mut server, &settings, directory)?;
     let (routes, routes_file) = read_routes(&mut server, &settings, directory)?;
     let in_vain = unserved::routes(&routes, Parts::new(&settings));

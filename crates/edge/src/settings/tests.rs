@@ -371,6 +371,11 @@ const SAID_TO_OTHERS: &[(&str, &str, &str)] = &[
         "figures of a server behind a proxy",
     ),
     (
+        "engine/admin/otlp/",
+        "otlp_endpoint",
+        "the edge takes it from the environment, as FERMATA_OTLP_ENDPOINT",
+    ),
+    (
         "engine/admin/trace/",
         "access_log",
         "the edge has log_requests",

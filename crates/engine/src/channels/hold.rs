@@ -338,6 +338,8 @@ impl<D: Driver> Worker<D> {
             }
             self.trace.on_sent(index, sent);
         }
+        let is_recorded = self.trace.is_recorded(index);
+        let ahead = is_recorded.then(|| self.channels.local.frames_ahead(chain));
         match sent {
             Ok(Some(sent)) if sent == wanted => {
                 self.channels
@@ -368,6 +370,10 @@ impl<D: Driver> Worker<D> {
             }
             Ok(None) => self.block(index.connection()),
             Err(error) => self.close_broken(index.connection(), &error),
+        }
+        if let Some(ahead) = ahead {
+            let left = self.channels.local.frames_ahead(chain);
+            self.trace.on_events(index, ahead.saturating_sub(left));
         }
     }
 

@@ -8,6 +8,7 @@ use fermata_io::Driver;
 use fermata_proto::sse;
 
 use crate::admin::stats::Counter;
+use crate::admin::trace::Span;
 use crate::channels::cluster::Ack;
 use crate::channels::follow::Follower;
 use crate::channels::hold::{Hold, HoldError};
@@ -19,6 +20,8 @@ use crate::channels::publish::{
     check_message,
 };
 use crate::http::respond::Gone;
+use crate::net::index::ExchangeIndex;
+use crate::net::slab::Key;
 use crate::websocket::parse_id;
 use crate::worker::Worker;
 
@@ -78,9 +81,39 @@ impl<D: Driver> Worker<D> {
         except: Option<Subscriber>,
         ack: Ack,
     ) -> Result<EventId, PublishFailure> {
+        let span = self.begin_publish_span(channel, &message);
         let outcome = self.append(channel, message, except, ack);
+        self.trace.end_publish(span, outcome.as_ref());
         self.count_published(outcome.as_ref().err());
         outcome
+    }
+
+    /// Names the request whose handler is about to publish; 0 = none. Without it that is the one that was handed out last, unless
+    /// its handler has waited.
+    pub fn publish_for(&mut self, handle: u64) {
+        if self.trace.has_spans() {
+            self.http.publisher = handle;
+        }
+    }
+
+    /// The span of a publish, when it is recorded: as its request is, or by itself.
+    pub(crate) fn begin_publish_span(
+        &mut self,
+        channel: &[u8],
+        message: &Message<'_>,
+    ) -> Option<Box<Span>> {
+        if !self.trace.has_spans() {
+            return None;
+        }
+        let handle = match std::mem::take(&mut self.http.publisher) {
+            0 => self.http.lent,
+            handle => handle,
+        };
+        let index = ExchangeIndex::of_request(handle);
+        let exchange = self.net.connections.exchange(index);
+        let is_there = exchange.is_some_and(|it| it.serial == Key::from_u64(handle).generation);
+        let request = (handle != 0 && is_there).then_some(index);
+        self.trace.begin_publish(request, channel, message.data)
     }
 
     /// Counts a publish that is over.

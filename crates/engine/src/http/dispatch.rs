@@ -7,10 +7,11 @@ use fermata_proto::http1::Method;
 use fermata_proto::{http1, percent};
 
 use crate::admin::stats::Counter;
+use crate::admin::trace::Client;
 use crate::embed::event::Event;
 use crate::http::files::Directory;
 use crate::http::request::{Place, UNROUTED_FILE};
-use crate::http::router::{Found, Params};
+use crate::http::router::{Found, Params, WEBSOCKET};
 use crate::net::connection::Origin;
 use crate::net::index::ExchangeIndex;
 use crate::worker::{Running, Worker};
@@ -29,6 +30,26 @@ impl<D: Driver> Worker<D> {
     /// Finds who answers the current request and answers it unless that is PHP.
     pub(crate) fn dispatch(&mut self) -> Option<Event> {
         let index = self.http.request.index();
+        if !self.trace.is_recorded(index) {
+            return self.dispatch_to(index);
+        }
+        let client = Client {
+            address: self.client_address(),
+            is_secure: self.is_client_secure(),
+            host: self.client_host().map(<[u8]>::to_vec),
+        };
+        self.trace.on_client(index, &client);
+        let event = self.dispatch_to(index);
+        let handler = match event {
+            Some(Event::Request) => self.http.request.handler,
+            Some(Event::Upgrade) => self.http.request.handler | WEBSOCKET,
+            _ => return event,
+        };
+        self.trace.on_route(index, self.http.router.label(handler));
+        event
+    }
+
+    fn dispatch_to(&mut self, index: ExchangeIndex) -> Option<Event> {
         let origin = match self.net.connections.at(index.connection()) {
             Some(connection) => connection.origin,
             None => return None,

@@ -8,7 +8,7 @@ use fermata_io::signal::{
 };
 use fermata_io::{Driver, clock};
 
-use super::state::{Master, RESTART_DELAY_MS, STABLE_MS};
+use super::state::Master;
 use crate::channels::cluster::Process;
 use crate::channels::memory;
 
@@ -27,13 +27,12 @@ impl Master {
                 process::exit_now(1);
             }
             Ok(Fork::Parent(pid)) => {
-                self.bridge.pid = pid;
-                self.bridge.started_ms = now_ms;
-                self.bridge.due_ms = u64::MAX;
+                self.bridge.begin(pid, now_ms);
                 self.log(LogLevel::Info, &format!("bridge started pid={pid}"));
             }
             Err(error) => {
-                self.delay_bridge(now_ms);
+                let longest_ms = self.settings.restart_delay_ms_max;
+                self.bridge.delay(now_ms, longest_ms);
                 let message = format!(
                     "the bridge to the log of the cluster cannot be started: fork: {error}; tried again in {} ms",
                     self.bridge.delay_ms
@@ -61,6 +60,7 @@ impl Master {
         self.control = None;
         self.metrics = None;
         self.tls = None;
+        self.otlp = None;
         if let Some(identity) = &self.identity {
             identity.take_on().map_err(std::io::Error::other)?;
         }
@@ -82,7 +82,6 @@ impl Master {
         }
         let now_ms = self.driver.refresh_now();
         let unix_ms = self.driver.unix_ms();
-        self.bridge.pid = 0;
         let owner = memory::owner(Owner::MASTER_SLOT);
         if let Some(ring) = &mut self.ring
             && let Err(error) = ring.worker_ended(&owner, Owner::MASTER_SLOT, pid as u32, unix_ms)
@@ -99,25 +98,14 @@ impl Master {
         for waker in self.wakers.iter() {
             waker.wake();
         }
-        if now_ms.saturating_sub(self.bridge.started_ms) >= STABLE_MS {
-            self.bridge.delay_ms = 0;
-            self.bridge.due_ms = now_ms;
-        } else {
-            self.delay_bridge(now_ms);
-        }
+        let longest_ms = self.settings.restart_delay_ms_max;
+        self.bridge.end(now_ms, longest_ms);
         let message = format!(
             "the bridge to the log of the cluster has ended pid={pid} ({exit}); it is started anew in {} ms and goes on from \
              its place",
             self.bridge.delay_ms
         );
         self.log(LogLevel::Error, &message);
-    }
-
-    fn delay_bridge(&mut self, now_ms: u64) {
-        let longest_ms = self.settings.restart_delay_ms_max;
-        let bridge = &mut self.bridge;
-        bridge.delay_ms = (bridge.delay_ms * 2).clamp(RESTART_DELAY_MS.min(longest_ms), longest_ms);
-        bridge.due_ms = now_ms + bridge.delay_ms;
     }
 
     /// Nobody publishes any more. What it has not sent nobody was told to be published.

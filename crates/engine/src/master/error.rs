@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use fermata_config::SettingError;
 
+use crate::admin::otlp::OtlpError;
 use crate::admin::trace::SinkError;
 use crate::channels::cluster::ClusterError;
 use crate::channels::memory::HubError;
@@ -21,6 +22,9 @@ pub enum StartError {
     /// The log that machines share.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
+    /// The collector of spans.
+    #[error(transparent)]
+    Otlp(#[from] OtlpError),
     /// The access log.
     #[error(transparent)]
     AccessLog(#[from] SinkError),

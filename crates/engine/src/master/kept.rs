@@ -1,9 +1,11 @@
-//! The process between this machine and the log of its cluster, as the master sees it.
+//! A process that the master keeps beside the workers, such as the bridge to the log of a cluster: when it runs, and when it is
+//! started.
 
 use fermata_io::process::Pid;
 
-/// When it runs, and when it is started.
-pub(super) struct Bridge {
+use super::state::{RESTART_DELAY_MS, STABLE_MS};
+
+pub(super) struct Kept {
     /// 0 = it does not run.
     pub pid: Pid,
     pub started_ms: u64,
@@ -12,13 +14,37 @@ pub(super) struct Bridge {
     pub delay_ms: u64,
 }
 
-impl Bridge {
-    pub fn new(is_wanted: bool) -> Bridge {
-        Bridge {
+impl Kept {
+    pub fn new(is_wanted: bool) -> Kept {
+        Kept {
             pid: 0,
             started_ms: 0,
             due_ms: if is_wanted { 0 } else { u64::MAX },
             delay_ms: 0,
         }
+    }
+
+    /// It runs.
+    pub fn begin(&mut self, pid: Pid, now_ms: u64) {
+        self.pid = pid;
+        self.started_ms = now_ms;
+        self.due_ms = u64::MAX;
+    }
+
+    /// It has ended, and is started anew: at once, or more and more slowly where it keeps ending right after its start.
+    pub fn end(&mut self, now_ms: u64, longest_ms: u64) {
+        self.pid = 0;
+        if now_ms.saturating_sub(self.started_ms) >= STABLE_MS {
+            self.delay_ms = 0;
+            self.due_ms = now_ms;
+        } else {
+            self.delay(now_ms, longest_ms);
+        }
+    }
+
+    /// It could not be started.
+    pub fn delay(&mut self, now_ms: u64, longest_ms: u64) {
+        self.delay_ms = (self.delay_ms * 2).clamp(RESTART_DELAY_MS.min(longest_ms), longest_ms);
+        self.due_ms = now_ms + self.delay_ms;
     }
 }

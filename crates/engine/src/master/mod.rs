@@ -6,14 +6,15 @@
 mod banner;
 mod beside;
 mod blocking;
-mod bridge;
 mod bridge_process;
 mod companion;
 mod descriptors;
 pub(crate) mod error;
+mod exporter_process;
 mod frames;
 mod identity;
 mod inherit;
+mod kept;
 pub(crate) mod link;
 mod manager;
 mod open;

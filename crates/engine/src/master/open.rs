@@ -12,13 +12,14 @@ use fermata_io::wake::Waker;
 use fermata_io::{Driver, net, process, random};
 
 use super::blocking::Looker;
-use super::bridge::Bridge;
 use super::companion::Beside;
 use super::error::StartError;
 use super::identity::{self, Identity};
+use super::kept::Kept;
 use super::manager::Manager;
 use super::state::{Master, Program, SIGNALS, Seat, TERMINAL, TOKEN_LOOKER, TOKEN_SIGNALS};
 use super::{control_path, descriptors, workers_of};
+use crate::admin::otlp::Otlp;
 use crate::admin::trace::Sink;
 use crate::channels::cluster::{Cluster, ClusterError};
 use crate::channels::memory;
@@ -47,6 +48,7 @@ impl Master {
         // Before anything is bound: a bad certificate is the likeliest mistake.
         let tls = ServerTls::open(&settings, program.certificate_names, &logger)?;
         let access_log = Sink::open(&settings)?;
+        let otlp = Otlp::open(&settings, program.open_post)?;
         let owned = access_log.as_ref().filter(|log| log.is_file());
         if let (Some(identity), Some(log)) = (&identity, owned) {
             identity.own_log(log).map_err(|source| StartError::Io {
@@ -164,8 +166,10 @@ impl Master {
             inboxes: Arc::new(inboxes),
             wakers: Arc::new(wakers),
             ring: Some(ring),
-            bridge: Bridge::new(cluster.is_some()),
+            bridge: Kept::new(cluster.is_some()),
             cluster,
+            exporter: Kept::new(otlp.is_some()),
+            otlp,
             stats,
             signals,
             driver,

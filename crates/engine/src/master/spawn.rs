@@ -177,6 +177,7 @@ impl Master {
             tls,
             metrics: self.metrics.take().map(|(fd, _)| fd.into_raw_fd()),
             access_log: self.open_access_log(),
+            spans: self.otlp.take().map(|otlp| otlp.into_outbox(self.stats)),
             looker: match self.settings.blocking_call_ms {
                 0 => None,
                 _ => Some(self.looker.waker.share().map_err(io("eventfd"))?),

@@ -16,12 +16,13 @@ use fermata_io::{Backend, Driver, signal};
 use fermata_tls::PairNames;
 
 use super::blocking::{Looker, Seen};
-use super::bridge::Bridge;
 use super::companion::Beside;
 use super::frames::Frames;
 use super::identity::Identity;
+use super::kept::Kept;
 use super::manager::Manager;
 use super::stall::Pulse;
+use crate::admin::otlp::{OpenPost, Otlp};
 use crate::admin::stats;
 use crate::channels::cluster::Cluster;
 use crate::http::body::Spools;
@@ -64,6 +65,8 @@ pub struct Program {
     pub companion: Option<String>,
     /// Channels may span machines.
     pub allows_cluster: bool,
+    /// Its client for HTTP, which takes spans to their collector.
+    pub open_post: Option<OpenPost>,
     /// What it calls the settings of certificates and their keys.
     pub certificate_names: PairNames,
 }
@@ -120,7 +123,11 @@ pub(crate) struct Master {
     /// What workers publish goes to a log that other machines share.
     pub(super) cluster: Option<Cluster>,
     /// The process that talks to the log.
-    pub(super) bridge: Bridge,
+    pub(super) bridge: Kept,
+    /// What workers record goes to a collector of spans.
+    pub(super) otlp: Option<Otlp>,
+    /// The process that sends it there.
+    pub(super) exporter: Kept,
     pub(super) stats: stats::Shared,
     pub(super) signals: signal::Pipe,
     pub(super) driver: Epoll,

@@ -64,6 +64,7 @@ impl Master {
                 return Ok(Started::Companion(companion));
             }
             self.start_bridge(now_ms);
+            self.start_exporter(now_ms);
             for index in 0..self.seats.len() {
                 if self.seats[index]
                     .due_ms
@@ -127,6 +128,7 @@ impl Master {
                     self.on_exit(pid, exit);
                     self.on_companion_exit(pid, exit);
                     self.on_bridge_exit(pid, exit);
+                    self.on_exporter_exit(pid, exit);
                 }
             }
             SIGCHLD => {
@@ -146,6 +148,9 @@ impl Master {
                 }
                 if let Some(exit) = process::reap_pid(self.bridge.pid) {
                     self.on_bridge_exit(self.bridge.pid, exit);
+                }
+                if let Some(exit) = process::reap_pid(self.exporter.pid) {
+                    self.on_exporter_exit(self.exporter.pid, exit);
                 }
             }
             SIGUSR1 => self.reopen_access_log(),
@@ -316,12 +321,15 @@ impl Master {
         let beside = (self.beside.due_ms != u64::MAX).then_some(self.beside.due_ms);
         let own = check.into_iter().chain(look).chain(alive).chain(beside);
         let bridge = (self.bridge.due_ms != u64::MAX).then_some(self.bridge.due_ms);
-        let others = self.stopping_until_ms.into_iter().chain(own).chain(bridge);
+        let exporter = (self.exporter.due_ms != u64::MAX).then_some(self.exporter.due_ms);
+        let own = own.chain(bridge).chain(exporter);
+        let others = self.stopping_until_ms.into_iter().chain(own);
         restarts.chain(others).min()
     }
 
     fn end(&mut self) -> Started {
         self.end_bridge();
+        self.end_exporter();
         let published = self.ring.take().map(|mut ring| {
             ring.close();
             Box::new(Archive(ring))

@@ -347,6 +347,7 @@ fn parts(settings: Settings, slot: u16, listeners: Vec<Fd>, ring: Ring) -> Parts
         tls: None,
         metrics: None,
         access_log: None,
+        spans: None,
         looker: None,
     }
 }

@@ -230,6 +230,12 @@ impl Stream {
         log.frames.get(index).map_or(self.end, |frame| frame.start)
     }
 
+    /// Frames that begin at a boundary or behind it.
+    pub(super) fn frames_from(&self, at: u64) -> u64 {
+        let log = self.log.as_ref();
+        log.map_or(0, |log| (log.frames.len() - self.frame_at(log, at)) as u64)
+    }
+
     /// The sequence number of the last frame in the `len` bytes from the boundary `start`.
     pub(super) fn last_seq(&self, start: u64, len: usize) -> Seq {
         let Some(log) = &self.log else {

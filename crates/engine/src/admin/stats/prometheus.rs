@@ -93,6 +93,18 @@ impl Snapshot {
                 self.job_supervisor_restarts.to_string(),
             ),
             (
+                "spans_exported_total",
+                "counter",
+                "Spans that their collector has taken.",
+                self.spans_exported.to_string(),
+            ),
+            (
+                "spans_dropped_total",
+                "counter",
+                "Spans that were left out because the collector was not there, did not take them or was too slow.",
+                self.spans_dropped.to_string(),
+            ),
+            (
                 "ring_bytes",
                 "gauge",
                 "Size of the ring of records.",

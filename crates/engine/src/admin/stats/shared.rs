@@ -52,6 +52,9 @@ const JOB_PROCESSES_REPLACED: usize = 3 * LINE + 1;
 const COMPANION_ENDS: usize = 3 * LINE + 2;
 /// Written by any process, which hardly ever happens.
 const LOG_DROPPED: usize = 3 * LINE + 3;
+/// Written by the exporter, and the second by any process, which hardly ever happens.
+const SPANS_EXPORTED: usize = 3 * LINE + 4;
+const SPANS_DROPPED: usize = 3 * LINE + 5;
 const SLOTS_AT: usize = 4 * LINE;
 
 // A slot.
@@ -140,6 +143,8 @@ pub(super) struct ServerView {
     pub jobs_running: u64,
     pub job_process_restarts: u64,
     pub job_supervisor_restarts: u64,
+    pub spans_exported: u64,
+    pub spans_dropped: u64,
     /// What ended workers have counted, by seat.
     pub totals: Vec<[u64; Counter::LEN]>,
     pub slots: Vec<SlotView>,
@@ -286,6 +291,22 @@ impl Shared {
     /// A line of the log was left out.
     pub(crate) fn log_dropped(&self) {
         self.words[LOG_DROPPED].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The collector has taken spans.
+    pub(crate) fn spans_exported(&self, count: u64) {
+        self.add(SPANS_EXPORTED, count);
+    }
+
+    /// Spans were left out.
+    pub(crate) fn spans_dropped(&self, count: u64) {
+        self.words[SPANS_DROPPED].fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Those two figures.
+    #[cfg(test)]
+    pub(crate) fn spans(&self) -> (u64, u64) {
+        (self.load(SPANS_EXPORTED), self.load(SPANS_DROPPED))
     }
 
     /// A process begins with a job.
@@ -477,6 +498,8 @@ impl Shared {
             jobs_running: self.load(JOBS_RUNNING),
             job_process_restarts: self.load(JOB_PROCESSES_REPLACED),
             job_supervisor_restarts: self.load(COMPANION_ENDS),
+            spans_exported: self.load(SPANS_EXPORTED),
+            spans_dropped: self.load(SPANS_DROPPED),
             totals: (0..seats)
                 .map(|index| std::array::from_fn(|counter| self.load(totals_at(index) + counter)))
                 .collect(),

@@ -77,6 +77,12 @@ pub struct Snapshot {
     /// Times that the process which supervises them has ended and was replaced.
     #[serde(default)]
     pub job_supervisor_restarts: u64,
+    /// Spans that the collector has taken.
+    #[serde(default)]
+    pub spans_exported: u64,
+    /// Spans that were left out.
+    #[serde(default)]
+    pub spans_dropped: u64,
     /// Size of the ring of records in bytes.
     pub ring_bytes: u64,
     /// All workers together.
@@ -272,6 +278,8 @@ impl Snapshot {
             jobs_running: server.jobs_running,
             job_process_restarts: server.job_process_restarts,
             job_supervisor_restarts: server.job_supervisor_restarts,
+            spans_exported: server.spans_exported,
+            spans_dropped: server.spans_dropped,
             ring_bytes: ring.bytes(),
             total,
             workers,

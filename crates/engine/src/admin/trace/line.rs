@@ -13,10 +13,8 @@ use fermata_proto::http1::{Head, Span};
 use fermata_proto::number::decimal;
 use fermata_proto::traceparent::TraceParent;
 
+use crate::admin::json::{FIELD_BYTES_MAX, escape_json, is_all_plain, is_plain};
 use crate::http::protocol::Protocol;
-
-/// Bytes of a target or header that are written; what is longer is cut.
-const FIELD_BYTES_MAX: usize = 2048;
 
 /// How lines are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +81,14 @@ pub(super) struct Line<'a> {
     pub duration_us: u64,
 }
 
+/// The server's own span of a request.
+#[derive(Clone, Copy)]
+pub(super) struct Recorded {
+    pub trace_id: u128,
+    pub id: u64,
+    pub parent_id: Option<u64>,
+}
+
 /// Writes the part of a line that the request determines. In the first two formats that is the request
 /// line, a NUL, and what stands behind the number of bytes.
 pub(super) fn write_request(
@@ -91,6 +97,7 @@ pub(super) fn write_request(
     protocol: Protocol,
     (parsed, head): (&Head, &[u8]),
     has_query: bool,
+    recorded: Option<Recorded>,
 ) {
     let method = parsed.method_span.of(head);
     let target = parsed.target.of(head);
@@ -130,7 +137,17 @@ pub(super) fn write_request(
                 out.push(b'"');
             }
         }
-        if let Some(of) = only(parsed, head, b"traceparent").and_then(TraceParent::parse) {
+        if let Some(span) = recorded {
+            // The server records it, below the same parent.
+            let _ = write!(
+                out,
+                ",\"trace_id\":\"{:032x}\",\"span_id\":\"{:016x}\"",
+                span.trace_id, span.id
+            );
+            if let Some(parent_id) = span.parent_id {
+                let _ = write!(out, ",\"parent_id\":\"{parent_id:016x}\"");
+            }
+        } else if let Some(of) = only(parsed, head, b"traceparent").and_then(TraceParent::parse) {
             out.extend_from_slice(b",\"trace_id\":\"");
             out.extend_from_slice(of.trace_id);
             out.extend_from_slice(b"\",\"parent_id\":\"");
@@ -229,18 +246,22 @@ fn write_peer(out: &mut Vec<u8>, peer: Peer) -> std::io::Result<()> {
 }
 
 /// The first field line of that name.
-fn find<'a>(parsed: &Head, head: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+pub(super) fn find<'a>(parsed: &Head, head: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     lines(parsed, head, name).next()
 }
 
 /// The field line of that name, where there are not several.
-fn only<'a>(parsed: &Head, head: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+pub(super) fn only<'a>(parsed: &Head, head: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let mut lines = lines(parsed, head, name);
     let first = lines.next();
     first.filter(|_| lines.next().is_none())
 }
 
-fn lines<'a>(parsed: &Head, head: &'a [u8], name: &[u8]) -> impl Iterator<Item = &'a [u8]> {
+pub(super) fn lines<'a>(
+    parsed: &Head,
+    head: &'a [u8],
+    name: &[u8],
+) -> impl Iterator<Item = &'a [u8]> {
     let of = |span: Span| span.of(head);
     let named =
         (parsed.headers.iter()).filter(move |line| of(line.name).eq_ignore_ascii_case(name));
@@ -269,33 +290,6 @@ fn escape(out: &mut Vec<u8>, text: &[u8]) {
     out.extend_from_slice(rest);
 }
 
-/// Looks at every byte, whatever it finds: that is what the compiler can do for many at a time.
-fn is_all_plain(text: &[u8]) -> bool {
-    text.iter()
-        .fold(true, |plain, byte| plain & is_plain(*byte))
-}
-
-fn is_plain(byte: u8) -> bool {
-    (byte.wrapping_sub(b' ') <= b'~' - b' ') & (byte != b'"') & (byte != b'\\')
-}
-
-fn escape_json(out: &mut Vec<u8>, text: &[u8]) {
-    let text = &text[..text.len().min(FIELD_BYTES_MAX)];
-    if is_all_plain(text) {
-        out.extend_from_slice(text);
-        return;
-    }
-    for character in String::from_utf8_lossy(text).chars() {
-        match character {
-            '"' | '\\' => out.extend_from_slice(&[b'\\', character as u8]),
-            _ if character.is_control() => {
-                let _ = write!(out, "\\u{:04x}", u32::from(character));
-            }
-            _ => out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -312,7 +306,7 @@ mod tests {
         assert!(matches!(parsed, Parse::Complete { .. }), "{request:?}");
         let mut text = Vec::new();
         let head = (&head, request.as_bytes());
-        write_request(&mut text, format, Protocol::Http11, head, has_query);
+        write_request(&mut text, format, Protocol::Http11, head, has_query, None);
         written(format, &text)
     }
 

@@ -1,4 +1,4 @@
-//! What is remembered of a request until it has been answered: for the access log and for the
+//! What is remembered of a request until it has been answered: for the access log, for spans and for the
 //! histogram of latencies.
 //!
 //! A worker has a `Trace` only when somebody wants one of them; without it each place below costs one
@@ -6,12 +6,17 @@
 
 mod line;
 mod sink;
+mod span;
+
+use std::collections::HashMap;
 
 use fermata_config::{LogLevel, Settings};
 use fermata_io::{Driver, Peer, clock};
 use fermata_proto::http1;
 
+use crate::admin::otlp::Outbox;
 use crate::admin::stats::{Counter, Counts};
+use crate::channels::publish::{EventId, PublishFailure};
 use crate::http::protocol::Protocol;
 use crate::log;
 use crate::net::Net;
@@ -20,6 +25,8 @@ use crate::net::index::ExchangeIndex;
 
 use line::{Format, Line, Stamp};
 pub(crate) use sink::{Sink, SinkError};
+pub(crate) use span::{Client, Span};
+use span::{Ending, Spans, Within};
 
 /// Status of a request whose client has left before the answer; servers agree on the number.
 const STATUS_CLIENT_LEFT: u16 = 499;
@@ -34,6 +41,9 @@ struct Trace {
     /// When the events of this turn were collected.
     turn_us: u64,
     log: Option<Log>,
+    spans: Option<Spans>,
+    /// Of publishes that wait for the log of a cluster, by their records; as many as may wait there.
+    publishing: HashMap<u64, Box<Span>>,
     counts_latency: bool,
 }
 
@@ -75,11 +85,18 @@ struct Entry {
     bytes: u64,
     /// What the line says of the request itself, ready to be written.
     text: Vec<u8>,
+    /// Of the request, and once it is answered of the time for which its client is held.
+    span: Option<Box<Span>>,
 }
 
 impl Trace {
     /// `None` when nobody wants to know.
-    fn new(settings: &Settings, sink: Option<Sink>, worker: u16) -> Option<Box<Trace>> {
+    fn new(
+        settings: &Settings,
+        sink: Option<Sink>,
+        outbox: Option<Outbox>,
+        worker: u16,
+    ) -> Option<Box<Trace>> {
         let counts_latency = settings.metrics_listen.is_some();
         let log = sink.map(|sink| Log {
             sink,
@@ -90,11 +107,14 @@ impl Trace {
             stamp: Stamp::default(),
             untold: 0,
         });
-        (counts_latency || log.is_some()).then(|| {
+        let spans = outbox.map(|outbox| Spans::new(settings, outbox));
+        (counts_latency || log.is_some() || spans.is_some()).then(|| {
             Box::new(Trace {
                 entries: Vec::new(),
                 turn_us: clock::monotonic_us(),
                 log,
+                spans,
+                publishing: HashMap::new(),
                 counts_latency,
             })
         })
@@ -150,6 +170,7 @@ impl Trace {
             bytes,
             end,
             text,
+            span,
             ..
         } = std::mem::take(entry);
         // A request that could not be read has no time of its own.
@@ -161,6 +182,15 @@ impl Trace {
         let is_timed = started_us != 0 && end != End::Closed && status != STATUS_CLIENT_LEFT;
         if self.counts_latency && is_timed {
             net.counts.latency(duration_us);
+        }
+        if let (Some(spans), Some(span)) = (&mut self.spans, span) {
+            let ending = Ending {
+                now_us,
+                status,
+                bytes: Some(bytes),
+                peer,
+            };
+            spans.end(span, ending);
         }
         if let Some(log) = &mut self.log {
             log.write(&Line {
@@ -179,12 +209,32 @@ impl Trace {
         }
     }
 
+    /// A request is answered, and its client stays.
+    fn end_request(&mut self, index: ExchangeIndex, span: Box<Span>, peer: Peer) {
+        let now_us = clock::monotonic_us();
+        let (Some(spans), Some(entry)) = (&mut self.spans, self.entries.get_mut(index.0 as usize))
+        else {
+            return;
+        };
+        entry.span = Some(spans.begin_hold(&span, now_us));
+        let ending = Ending {
+            now_us,
+            status: entry.status,
+            bytes: None,
+            peer,
+        };
+        spans.end(span, ending);
+    }
+
     /// Writes what has been collected, when it is enough or `is_due`.
     fn flush(&mut self, is_due: bool) {
         if let Some(log) = &mut self.log
             && (is_due || log.sink.is_worth_writing())
         {
             log.sink.write();
+        }
+        if let Some(spans) = &mut self.spans {
+            spans.flush(is_due);
         }
     }
 }
@@ -193,8 +243,13 @@ impl Trace {
 pub(crate) struct Tracing(Option<Box<Trace>>);
 
 impl Tracing {
-    pub fn new(settings: &Settings, sink: Option<Sink>, worker: u16) -> Tracing {
-        Tracing(Trace::new(settings, sink, worker))
+    pub fn new(
+        settings: &Settings,
+        sink: Option<Sink>,
+        outbox: Option<Outbox>,
+        worker: u16,
+    ) -> Tracing {
+        Tracing(Trace::new(settings, sink, outbox, worker))
     }
 
     #[inline]
@@ -234,6 +289,8 @@ impl Tracing {
             return;
         }
         let started_us = trace.turn_us;
+        let spans = trace.spans.as_mut();
+        let span = spans.and_then(|spans| spans.begin(started_us, protocol, (head, bytes)));
         let mut text = Vec::new();
         if let Some(log) = &mut trace.log {
             text = log.spare.pop().unwrap_or_default();
@@ -243,14 +300,121 @@ impl Tracing {
                 protocol,
                 (head, bytes),
                 log.has_query,
+                span.as_deref().map(Span::recorded),
             );
         }
         *trace.entry(index) = Entry {
             is_open: true,
             started_us,
             text,
+            span,
             ..Entry::default()
         };
+    }
+
+    /// Whether the request gets a span.
+    #[inline]
+    pub fn is_recorded(&self, index: ExchangeIndex) -> bool {
+        let entry = self
+            .0
+            .as_ref()
+            .filter(|trace| trace.spans.is_some())
+            .and_then(|trace| trace.entries.get(index.0 as usize));
+        entry.is_some_and(|entry| entry.span.is_some())
+    }
+
+    /// Who asks, for the request's span.
+    pub fn on_client(&mut self, index: ExchangeIndex, client: &Client) {
+        if let Some(span) = self.span(index) {
+            span.tell_client(client);
+        }
+    }
+
+    /// What is to answer, for the request's span.
+    pub fn on_route(&mut self, index: ExchangeIndex, label: Option<&str>) {
+        if let Some(span) = self.span(index) {
+            span.tell_route(label);
+        }
+    }
+
+    /// A held client was sent events of its channels.
+    pub fn on_events(&mut self, index: ExchangeIndex, count: u64) {
+        if let Some(span) = self.span(index) {
+            span.tell_events(count);
+        }
+    }
+
+    /// Whether anything gets a span.
+    #[inline]
+    pub fn has_spans(&self) -> bool {
+        self.0.as_ref().is_some_and(|trace| trace.spans.is_some())
+    }
+
+    /// The span of a publish, when it is recorded; `request` is that whose handler publishes.
+    pub fn begin_publish(
+        &mut self,
+        request: Option<ExchangeIndex>,
+        channel: &[u8],
+        data: &[u8],
+    ) -> Option<Box<Span>> {
+        let Trace { spans, entries, .. } = &mut **self.0.as_mut()?;
+        let entry = request.and_then(|index| entries.get(index.0 as usize));
+        let within = match entry.filter(|entry| entry.is_open) {
+            Some(entry) => match &entry.span {
+                Some(span) => Within::Recorded(span),
+                None => Within::Unrecorded,
+            },
+            None => Within::Nothing,
+        };
+        spans.as_mut()?.begin_publish(&within, channel, data)
+    }
+
+    /// A publish is over.
+    pub fn end_publish(
+        &mut self,
+        span: Option<Box<Span>>,
+        outcome: Result<&EventId, &PublishFailure>,
+    ) {
+        let Some(span) = span else {
+            return;
+        };
+        let outcome = outcome
+            .map(EventId::as_str)
+            .map_err(|failure| match failure {
+                PublishFailure::Misuse(_) => "misuse",
+                PublishFailure::Backpressure(_) => "backpressure",
+            });
+        let spans = self.0.as_mut().and_then(|trace| trace.spans.as_mut());
+        if let Some(spans) = spans {
+            spans.end_publish(span, outcome);
+        }
+    }
+
+    /// The log of a cluster will say what became of a publish.
+    pub fn await_publish(&mut self, record: u64, span: Option<Box<Span>>) {
+        if let (Some(span), Some(trace)) = (span, &mut self.0) {
+            trace.publishing.insert(record, span);
+        }
+    }
+
+    /// The span of such a publish, of which the log has said something.
+    #[inline]
+    pub fn take_publish(&mut self, record: u64) -> Option<Box<Span>> {
+        self.0.as_mut()?.publishing.remove(&record)
+    }
+
+    /// The handler has thrown, for the request's span.
+    pub fn on_failure(&mut self, index: ExchangeIndex, exception: &str) {
+        if !exception.is_empty()
+            && let Some(span) = self.span(index)
+        {
+            span.tell_failure(exception);
+        }
+    }
+
+    fn span(&mut self, index: ExchangeIndex) -> Option<&mut Span> {
+        let entry = self.0.as_mut()?.open_entry(index)?;
+        entry.span.as_deref_mut()
     }
 
     /// The body of a request is complete, later than its head: its time begins now.
@@ -298,7 +462,10 @@ impl Tracing {
                 }
                 End::Sent => {}
                 End::Closed => {
-                    let started_us = entry.started_us;
+                    let (started_us, span) = (entry.started_us, entry.span.take());
+                    if let Some(span) = span {
+                        trace.end_request(index, span, connection.peer);
+                    }
                     if trace.counts_latency && started_us != 0 {
                         let duration_us = clock::monotonic_us().saturating_sub(started_us);
                         net.counts.latency(duration_us);

@@ -240,13 +240,21 @@ impl<D: Driver> Worker<D> {
             return Ok(Publishing::Done(id));
         }
         let except = self.excepted(except);
+        let span = self.begin_publish_span(channel, &message);
         let begun = self
             .record(channel, message)
             .and_then(|record| self.begin_in_log(&record, except, (ack, user, began_ms)));
         match &begun {
-            Ok(Publishing::Done(_)) => self.count_published(None),
-            Ok(_) => {}
-            Err(failure) => self.count_published(Some(failure)),
+            Ok(Publishing::Done(id)) => {
+                self.trace.end_publish(span, Ok(id));
+                self.count_published(None);
+            }
+            Ok(Publishing::Pending(record)) => self.trace.await_publish(*record, span),
+            Ok(Publishing::Later) => {}
+            Err(failure) => {
+                self.trace.end_publish(span, Err(failure));
+                self.count_published(Some(failure));
+            }
         }
         begun
     }
@@ -267,12 +275,15 @@ impl<D: Driver> Worker<D> {
     ) -> Option<Result<EventId, PublishFailure>> {
         let now_ms = self.net.driver.refresh_now();
         let outcome = self.channels.outcome(record, began_ms, now_ms)?;
+        let span = self.trace.take_publish(record);
+        self.trace.end_publish(span, outcome.as_ref());
         self.count_published(outcome.as_ref().err());
         Some(outcome)
     }
 
     /// Nobody waits for a record any more. It is published all the same.
     pub fn forget_publish(&mut self, record: u64) {
+        self.trace.take_publish(record);
         if let Some(outbox) = &mut self.channels.outbox {
             outbox.pending.forget(record);
         }

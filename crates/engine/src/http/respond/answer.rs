@@ -53,6 +53,7 @@ impl<D: Driver> Worker<D> {
     ) -> Result<(), Gone> {
         let index = self.open_request(handle)?;
         self.net.counts.add(Counter::HandlerFailures, 1);
+        self.trace.on_failure(index, detail.exception);
         self.log_detailed(LogLevel::Error, log_message, detail);
         let text = match status {
             500 => "The server has failed to answer; its log tells why.",

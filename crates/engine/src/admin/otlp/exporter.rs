@@ -1,0 +1,517 @@
+//! The exporter process: takes what workers send, gathers it, and posts it until the collector has taken it.
+//!
+//! One thread takes and one posts, so that a collector that is slow fills the queue here and not the kernel's. The queue is
+//! bounded; spans that it has no room for are left out and counted. What waits here is lost with the process.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::unix::net::UnixDatagram;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use fermata_config::{LogLevel, Settings};
+use fermata_io::{clock, random, thread};
+
+use super::encode::{envelope, pairs};
+use super::{COUNT_BYTES, Otlp, Post, Posted, WAITING_BYTES_MAX};
+use crate::admin::stats::Shared;
+use crate::log::Logger;
+
+/// How long the exporter may take with the rest when the last worker has ended; then the master ends it.
+pub(crate) const FLUSH_MS_MAX: u64 = 3_000;
+/// Of that, what is left for its end.
+const FLUSH: Duration = Duration::from_millis(FLUSH_MS_MAX - 500);
+/// How long spans wait for others.
+const GATHER: Duration = Duration::from_millis(1_000);
+/// Bytes of spans of one post.
+const POST_BYTES_MAX: usize = 1 << 20;
+/// Bytes of spans that wait.
+const QUEUE_BYTES_MAX: usize = 8 << 20;
+/// The pause before the first try anew; it doubles up to the second one.
+const PAUSE_MIN: Duration = Duration::from_millis(500);
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// How long the same spans are tried; longer pauses than the second one are not waited for, whatever the collector says.
+const TRY_MAX: Duration = Duration::from_secs(300);
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(120);
+/// How often it is said that the collector takes nothing.
+const SAY_AGAIN: Duration = Duration::from_secs(60);
+/// Enough for a request over TLS.
+const STACK_BYTES: usize = 512 * 1024;
+/// Of what the collector says, the part that the log shows.
+const SHOWN_CHARS_MAX: usize = 200;
+
+/// What the process is made of.
+pub(crate) struct Exporter {
+    outlet: UnixDatagram,
+    sender: Sender,
+    queue: Arc<Queue>,
+    stats: Shared,
+}
+
+/// Between the two threads.
+#[derive(Default)]
+struct Queue {
+    inner: Mutex<Waiting>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    pieces: VecDeque<Piece>,
+    bytes: usize,
+    /// Until when what waits is to be sent: nothing comes any more.
+    ends: Option<Instant>,
+}
+
+/// Spans of one worker.
+struct Piece {
+    count: u64,
+    spans: Vec<u8>,
+}
+
+/// What posts.
+struct Sender {
+    post: Box<dyn Post>,
+    headers: Vec<(String, String)>,
+    before: Vec<u8>,
+    after: &'static [u8],
+    timeout: Duration,
+    queue: Arc<Queue>,
+    stats: Shared,
+    logger: Logger,
+    /// When it was last said that the collector takes nothing; `None`: it takes what it gets.
+    said: Option<Instant>,
+}
+
+/// What became of a post.
+enum Outcome {
+    /// Taken, but for so many.
+    Taken { rejected: u64 },
+    /// It will never be taken.
+    Refused(String),
+    /// It is to be tried again, not before the time that the collector has named.
+    Later(String, Option<Duration>),
+}
+
+impl Exporter {
+    /// Begins in the forked process.
+    ///
+    /// # Errors
+    /// The collector's URL is of no use any more.
+    pub fn new(
+        otlp: Otlp,
+        settings: &Settings,
+        stats: Shared,
+        logger: Logger,
+    ) -> Result<Exporter, String> {
+        let (before, after) = envelope(settings);
+        let headers = settings.otlp_headers.as_deref().unwrap_or_default();
+        let queue = Arc::new(Queue::default());
+        Ok(Exporter {
+            sender: Sender {
+                post: (otlp.open)(&otlp.url)?,
+                headers: pairs(headers).collect(),
+                before,
+                after,
+                timeout: Duration::from_millis(settings.otlp_timeout_ms),
+                queue: Arc::clone(&queue),
+                stats,
+                logger,
+                said: None,
+            },
+            outlet: otlp.outlet,
+            queue,
+            stats,
+        })
+    }
+
+    /// Runs until the master says that no worker is left, and what waits is sent or its time is over.
+    ///
+    /// # Errors
+    /// The process is of no use any more.
+    pub fn run(self) -> io::Result<()> {
+        let Exporter {
+            outlet,
+            sender,
+            queue,
+            stats,
+        } = self;
+        let posting = thread::begin("fermata-otlp", STACK_BYTES, move || sender.run())?;
+        let mut buffer = vec![0; 2 * WAITING_BYTES_MAX];
+        loop {
+            match outlet.recv(&mut buffer) {
+                Ok(0) => break,
+                Ok(len) => {
+                    if let Some(dropped) = queue.put(&buffer[..len]) {
+                        stats.spans_dropped(dropped);
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+            if posting.is_finished() {
+                return Err(io::Error::other("the thread that posts spans has ended"));
+            }
+        }
+        queue.end(Instant::now() + FLUSH);
+        let _ = posting.join();
+        Ok(())
+    }
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a datagram of a worker, or says how many spans there was no room for.
+    fn put(&self, datagram: &[u8]) -> Option<u64> {
+        let (count, spans) = datagram.split_first_chunk::<COUNT_BYTES>()?;
+        let count = u64::from(u32::from_le_bytes(*count));
+        let mut waiting = self.lock();
+        if waiting.bytes + spans.len() > QUEUE_BYTES_MAX {
+            return Some(count);
+        }
+        waiting.bytes += spans.len();
+        let spans = spans.to_vec();
+        waiting.pieces.push_back(Piece { count, spans });
+        // The thread that posts waits for the first, and for enough.
+        if waiting.pieces.len() == 1 || waiting.bytes >= POST_BYTES_MAX {
+            self.changed.notify_one();
+        }
+        None
+    }
+
+    fn end(&self, at: Instant) {
+        self.lock().ends = Some(at);
+        self.changed.notify_one();
+    }
+
+    /// Waits for spans, and for others behind them. `None` when there are none and nothing comes any more.
+    fn take(&self) -> Option<Vec<Piece>> {
+        let mut waiting = self.lock();
+        while waiting.pieces.is_empty() {
+            if waiting.ends.is_some() {
+                return None;
+            }
+            let waited = self.changed.wait(waiting);
+            waiting = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+        let until = Instant::now() + GATHER;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if waiting.ends.is_some() || waiting.bytes >= POST_BYTES_MAX || left.is_zero() {
+                break;
+            }
+            let waited = self.changed.wait_timeout(waiting, left);
+            waiting = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let mut taken = Vec::new();
+        let mut bytes = 0;
+        while let Some(piece) = waiting.pieces.front() {
+            bytes += piece.spans.len();
+            if bytes > POST_BYTES_MAX && !taken.is_empty() {
+                break;
+            }
+            waiting.bytes -= piece.spans.len();
+            taken.extend(waiting.pieces.pop_front());
+        }
+        Some(taken)
+    }
+
+    /// Waits before a post is tried again. `false`: its time is over.
+    fn pause(&self, pause: Duration) -> bool {
+        let until = Instant::now() + pause;
+        let mut waiting = self.lock();
+        loop {
+            let now = Instant::now();
+            match waiting.ends {
+                Some(ends) if ends <= now || ends <= until => return false,
+                _ if until <= now => return true,
+                _ => {}
+            }
+            let waited = self.changed.wait_timeout(waiting, until - now);
+            waiting = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn ends(&self) -> Option<Instant> {
+        self.lock().ends
+    }
+}
+
+impl Sender {
+    fn run(mut self) {
+        while let Some(pieces) = self.queue.take() {
+            let count = pieces.iter().map(|piece| piece.count).sum();
+            let body = self.body(&pieces);
+            drop(pieces);
+            let dropped = self.send(count, &body);
+            self.stats.spans_exported(count - dropped);
+            if dropped > 0 {
+                self.stats.spans_dropped(dropped);
+            }
+        }
+    }
+
+    fn body(&self, pieces: &[Piece]) -> Vec<u8> {
+        let mut body = self.before.clone();
+        for (at, piece) in pieces.iter().enumerate() {
+            if at > 0 {
+                body.push(b',');
+            }
+            body.extend_from_slice(&piece.spans);
+        }
+        body.extend_from_slice(self.after);
+        body
+    }
+
+    /// Posts until that is over. How many spans were not taken.
+    fn send(&mut self, count: u64, body: &[u8]) -> u64 {
+        let began = Instant::now();
+        let mut pause = PAUSE_MIN;
+        loop {
+            let (cause, named) = match self.post(body) {
+                Outcome::Taken { rejected } => {
+                    if self.said.take().is_some() {
+                        self.log(LogLevel::Info, "the collector takes spans again");
+                    }
+                    return rejected.min(count);
+                }
+                Outcome::Refused(cause) => {
+                    self.say(&format!("{cause}; {count} spans are left out"));
+                    return count;
+                }
+                Outcome::Later(cause, named) => (cause, named),
+            };
+            // Up to half of it more or less, so that servers that were cut off together do not come back together.
+            let part = random::u64() % 1_000;
+            let own = pause.mul_f64(0.5 + part as f64 / 1_000.0);
+            let wait = named.unwrap_or(own).min(RETRY_AFTER_MAX);
+            if began.elapsed() + wait > TRY_MAX || !self.queue.pause(wait) {
+                self.say(&format!("{cause}; {count} spans are left out"));
+                return count;
+            }
+            self.say(&format!(
+                "{cause}; what no room is for meanwhile is left out, and counted in spans_dropped"
+            ));
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    fn post(&mut self, body: &[u8]) -> Outcome {
+        let left = self
+            .queue
+            .ends()
+            .map(|ends| ends.saturating_duration_since(Instant::now()));
+        let timeout = left.map_or(self.timeout, |left| left.min(self.timeout));
+        let headers: Vec<(&str, &str)> = self
+            .headers
+            .iter()
+            .map(|(name, value)| (&**name, &**value))
+            .collect();
+        match self.post.post(&headers, body, timeout) {
+            Ok(posted) => judge(&posted),
+            Err(error) => Outcome::Later(error, None),
+        }
+    }
+
+    /// Says why the collector takes nothing, now and then.
+    fn say(&mut self, cause: &str) {
+        if self.said.is_none_or(|said| said.elapsed() >= SAY_AGAIN) {
+            self.said = Some(Instant::now());
+            let line = format!("otlp_endpoint: the collector takes no spans: {cause}");
+            self.log(LogLevel::Warning, &line);
+        }
+    }
+
+    fn log(&self, level: LogLevel, message: &str) {
+        self.logger.write(level, clock::unix_ms(), message);
+    }
+}
+
+/// What an answer means (OTLP, "OTLP/HTTP Response").
+fn judge(posted: &Posted) -> Outcome {
+    match posted.status {
+        200..=299 => Outcome::Taken {
+            rejected: rejected(&posted.body),
+        },
+        429 | 502 | 503 | 504 => {
+            Outcome::Later(said(posted), posted.retry_after_s.map(Duration::from_secs))
+        }
+        _ => Outcome::Refused(said(posted)),
+    }
+}
+
+/// How many spans of a post that was taken were not.
+fn rejected(body: &[u8]) -> u64 {
+    let Ok(answer) = serde_json::from_slice::<serde_json::Value>(body) else {
+        return 0;
+    };
+    match &answer["partialSuccess"]["rejectedSpans"] {
+        serde_json::Value::String(text) => text.parse().unwrap_or(0),
+        number => number.as_u64().unwrap_or(0),
+    }
+}
+
+fn said(posted: &Posted) -> String {
+    let text = String::from_utf8_lossy(&posted.body);
+    let text: String = text.trim().chars().take(SHOWN_CHARS_MAX).collect();
+    format!("it answers {} {}", posted.status, text.escape_debug())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use fermata_config::LogFormat;
+
+    use super::*;
+
+    /// A collector that answers with what is given, and then with 200.
+    struct Scripted {
+        answers: VecDeque<Result<Posted, String>>,
+        posts: mpsc::Sender<(String, String)>,
+    }
+
+    impl Post for Scripted {
+        fn post(
+            &mut self,
+            headers: &[(&str, &str)],
+            body: &[u8],
+            _: Duration,
+        ) -> Result<Posted, String> {
+            let body = String::from_utf8(body.to_vec()).expect("JSON is text");
+            let _ = self.posts.send((format!("{headers:?}"), body));
+            self.answers.pop_front().unwrap_or_else(|| answer(200, ""))
+        }
+    }
+
+    fn answer(status: u16, body: &str) -> Result<Posted, String> {
+        Ok(Posted {
+            status,
+            retry_after_s: (status == 429).then_some(0),
+            body: body.as_bytes().to_vec(),
+        })
+    }
+
+    type Posts = mpsc::Receiver<(String, String)>;
+
+    fn exporter(answers: Vec<Result<Posted, String>>) -> (Exporter, UnixDatagram, Posts) {
+        let (inlet, outlet) = UnixDatagram::pair().expect("there are descriptors");
+        let (posts, posted) = mpsc::channel();
+        let settings = Settings {
+            otlp_headers: Some("api-key=a%2Cb".to_owned()),
+            ..Settings::default()
+        };
+        let (before, after) = envelope(&settings);
+        let (queue, stats) = (Arc::new(Queue::default()), Shared::private());
+        let headers = settings.otlp_headers.as_deref().unwrap_or_default();
+        let sender = Sender {
+            post: Box::new(Scripted {
+                answers: answers.into(),
+                posts,
+            }),
+            headers: pairs(headers).collect(),
+            before,
+            after,
+            timeout: Duration::from_secs(1),
+            queue: Arc::clone(&queue),
+            stats,
+            logger: Logger::new(LogFormat::Text, LogLevel::Error, "test"),
+            said: None,
+        };
+        let exporter = Exporter {
+            outlet,
+            sender,
+            queue,
+            stats,
+        };
+        (exporter, inlet, posted)
+    }
+
+    fn datagram(count: u32, spans: &[u8]) -> Vec<u8> {
+        [&count.to_le_bytes()[..], spans].concat()
+    }
+
+    /// What was posted, taken and dropped, when the master ends the exporter behind these datagrams.
+    fn run(
+        answers: Vec<Result<Posted, String>>,
+        datagrams: &[Vec<u8>],
+    ) -> (Vec<(String, String)>, u64, u64) {
+        let (exporter, inlet, posted) = exporter(answers);
+        let stats = exporter.stats;
+        for datagram in datagrams {
+            inlet.send(datagram).expect("there is room");
+        }
+        inlet.send(&[]).expect("there is room");
+        exporter.run().expect("it ends in order");
+        let (exported, dropped) = stats.spans();
+        (posted.try_iter().collect(), exported, dropped)
+    }
+
+    #[test]
+    fn spans_of_many_workers_go_in_one_post_and_the_last_before_the_end() {
+        let datagrams = [
+            datagram(2, b"{\"a\":1},{\"a\":2}"),
+            datagram(1, b"{\"a\":3}"),
+        ];
+        let (posts, exported, dropped) = run(Vec::new(), &datagrams);
+        assert_eq!((posts.len(), exported, dropped), (1, 3, 0));
+        assert_eq!(posts[0].0, "[(\"api-key\", \"a,b\")]");
+        let body: serde_json::Value = serde_json::from_str(&posts[0].1).expect("JSON");
+        let spans = &body["resourceSpans"][0]["scopeSpans"][0]["spans"];
+        assert_eq!(*spans, serde_json::json!([{"a": 1}, {"a": 2}, {"a": 3}]));
+    }
+
+    #[test]
+    fn what_the_collector_cannot_take_now_is_posted_again() {
+        let one = [datagram(1, b"{}")];
+        let (posts, exported, dropped) = run(vec![answer(429, "")], &one);
+        assert_eq!((posts.len(), exported, dropped), (2, 1, 0));
+        assert_eq!(posts[0], posts[1]);
+        let answers = vec![answer(503, "later"), Err("refused".to_owned())];
+        let (posts, exported, dropped) = run(answers, &one);
+        assert_eq!((posts.len(), exported, dropped), (3, 1, 0));
+    }
+
+    #[test]
+    fn what_it_will_never_take_is_counted() {
+        let many = [datagram(5, b"{},{},{},{},{}")];
+        let (posts, exported, dropped) = run(vec![answer(400, "no")], &many);
+        assert_eq!((posts.len(), exported, dropped), (1, 0, 5));
+        let partial = r#"{"partialSuccess":{"rejectedSpans":"2","errorMessage":"old"}}"#;
+        let (posts, exported, dropped) = run(vec![answer(200, partial)], &many);
+        assert_eq!((posts.len(), exported, dropped), (1, 3, 2));
+    }
+
+    #[test]
+    fn the_end_does_not_wait_for_a_collector_that_is_down() {
+        let answers = (0..1000).map(|_| Err("refused".to_owned())).collect();
+        let began = Instant::now();
+        let (posts, exported, dropped) = run(answers, &[datagram(4, b"{},{},{},{}")]);
+        assert!(began.elapsed() < Duration::from_millis(FLUSH_MS_MAX));
+        assert!(!posts.is_empty());
+        assert_eq!((exported, dropped), (0, 4));
+    }
+
+    #[test]
+    fn the_queue_is_bounded() {
+        let queue = Queue::default();
+        let large = datagram(3, &vec![b'x'; 60_000]);
+        let fit = QUEUE_BYTES_MAX / 60_000;
+        for _ in 0..fit {
+            assert_eq!(queue.put(&large), None);
+        }
+        assert_eq!(queue.put(&large), Some(3));
+        let mut taken = 0;
+        queue.end(Instant::now());
+        while let Some(pieces) = queue.take() {
+            let bytes: usize = pieces.iter().map(|piece| piece.spans.len()).sum();
+            assert!(bytes <= POST_BYTES_MAX);
+            taken += pieces.len();
+        }
+        assert_eq!(taken, fit);
+        assert_eq!(queue.lock().bytes, 0);
+    }
+}

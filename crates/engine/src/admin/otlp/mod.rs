@@ -1,0 +1,267 @@
+//! Spans on their way to a collector of OpenTelemetry, by OTLP over HTTP with JSON.
+//!
+//! A worker encodes a span when it ends, and hands what it has collected to the exporter, a process of the master's, as a
+//! datagram on a socket pair: at the end of a turn when it is much, and with the figures ten times a second. What the kernel
+//! does not take at once waits in a bounded buffer, and what that has no room for is left out and counted: no worker waits.
+//! The exporter (`exporter.rs`) gathers what all workers send, posts it, and posts it again while the collector takes nothing.
+//! A datagram that was sent outlives its worker, and the exporter's end stays open in the master while that is replaced.
+//!
+//! How is posted the engine does not know: `OpenPost` comes from the embedder, which has a client for HTTP.
+
+mod encode;
+mod exporter;
+
+use std::io;
+use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
+
+use fermata_config::Settings;
+
+use crate::admin::stats::Shared;
+
+pub(crate) use encode::Attributes;
+pub(crate) use exporter::{Exporter, FLUSH_MS_MAX};
+
+/// Bytes of spans that are sent before their time is up.
+const WORTH_SENDING_BYTES: usize = 16 * 1024;
+/// Bytes of spans of a worker that wait for the kernel to take them. Far below what a socket pair takes at once.
+const WAITING_BYTES_MAX: usize = 64 * 1024;
+/// What a datagram begins with: how many spans there are.
+const COUNT_BYTES: usize = 4;
+
+/// Opens what posts to a URL.
+///
+/// The error says what is wrong with the URL or with the certificates that it needs.
+pub type OpenPost = fn(url: &str) -> Result<Box<dyn Post>, String>;
+
+/// Posts JSON to one URL and waits for the answer.
+pub trait Post: Send {
+    /// Posts within a time.
+    ///
+    /// # Errors
+    /// There is no answer; why, as a clause.
+    fn post(
+        &mut self,
+        headers: &[(&str, &str)],
+        body: &[u8],
+        timeout: Duration,
+    ) -> Result<Posted, String>;
+}
+
+/// An answer to a post.
+pub struct Posted {
+    /// Its status.
+    pub status: u16,
+    /// After how many seconds it is to be tried again, where the answer says so.
+    pub retry_after_s: Option<u64>,
+    /// Its content.
+    pub body: Vec<u8>,
+}
+
+/// Why spans cannot be sent.
+#[derive(Debug, thiserror::Error)]
+pub enum OtlpError {
+    /// The setting.
+    #[error("otlp_endpoint: {0}")]
+    Endpoint(String),
+    /// A program that has no client for HTTP.
+    #[error("otlp_endpoint: this program sends no spans; unset it here")]
+    OtherProgram,
+    /// Descriptors.
+    #[error("otlp_endpoint: a socket pair: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// The master's part, from which workers and the exporter get theirs.
+pub(crate) struct Otlp {
+    inlet: UnixDatagram,
+    outlet: UnixDatagram,
+    url: String,
+    open: OpenPost,
+}
+
+impl Otlp {
+    /// What leads to the exporter, when the settings name a collector. Called before anything is forked.
+    pub fn open(settings: &Settings, open: Option<OpenPost>) -> Result<Option<Otlp>, OtlpError> {
+        let Some(endpoint) = &settings.otlp_endpoint else {
+            return Ok(None);
+        };
+        let url = encode::traces_url(endpoint);
+        let open = open.ok_or(OtlpError::OtherProgram)?;
+        // What is wrong with it is said now.
+        open(&url).map_err(OtlpError::Endpoint)?;
+        let (inlet, outlet) = UnixDatagram::pair()?;
+        inlet.set_nonblocking(true)?;
+        Ok(Some(Otlp {
+            inlet,
+            outlet,
+            url,
+            open,
+        }))
+    }
+
+    /// A worker's part.
+    pub fn into_outbox(self, stats: Shared) -> Outbox {
+        Outbox {
+            socket: self.inlet,
+            waiting: empty(),
+            count: 0,
+            stats,
+        }
+    }
+
+    /// No worker sends any more: the exporter sends what it has, and ends.
+    pub fn finish(&self) {
+        // Behind everything that workers have sent. It has no room only where the exporter hangs, which is then killed.
+        let _ = self.inlet.send(&[]);
+    }
+}
+
+/// A worker's part: spans that have not been handed over.
+pub(crate) struct Outbox {
+    socket: UnixDatagram,
+    /// The number of spans, then the spans with commas between them.
+    waiting: Vec<u8>,
+    count: u32,
+    stats: Shared,
+}
+
+impl Outbox {
+    /// Adds the span that `write` appends, unless there is no room.
+    pub fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let before = self.waiting.len();
+        if self.count > 0 {
+            self.waiting.push(b',');
+        }
+        write(&mut self.waiting);
+        self.count += 1;
+        if self.waiting.len() <= WAITING_BYTES_MAX {
+            return;
+        }
+        let span = self.waiting.split_off(before);
+        self.count -= 1;
+        self.send();
+        if self.count == 0 && span.len() + COUNT_BYTES <= WAITING_BYTES_MAX {
+            // Without the comma, if there was something before it.
+            let from = usize::from(before > COUNT_BYTES);
+            self.waiting
+                .extend_from_slice(span.get(from..).unwrap_or_default());
+            self.count = 1;
+        } else {
+            self.stats.spans_dropped(1);
+        }
+    }
+
+    /// Hands over what there is, when that is worth it or `is_due`.
+    #[inline]
+    pub fn flush(&mut self, is_due: bool) {
+        if self.count > 0 && (is_due || self.waiting.len() >= WORTH_SENDING_BYTES) {
+            self.send();
+        }
+    }
+
+    #[inline(never)]
+    fn send(&mut self) {
+        if self.count == 0 {
+            return;
+        }
+        self.waiting[..COUNT_BYTES].copy_from_slice(&self.count.to_le_bytes());
+        match self.socket.send(&self.waiting) {
+            // It waits for another turn.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+                ) =>
+            {
+                return;
+            }
+            Ok(_) => {}
+            Err(_) => self.stats.spans_dropped(u64::from(self.count)),
+        }
+        self.waiting.truncate(COUNT_BYTES);
+        self.count = 0;
+    }
+}
+
+/// The beginning of a datagram.
+fn empty() -> Vec<u8> {
+    vec![0; COUNT_BYTES]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outbox() -> (Outbox, UnixDatagram) {
+        let (socket, other) = UnixDatagram::pair().expect("there are descriptors");
+        socket.set_nonblocking(true).expect("it is a socket");
+        let outbox = Outbox {
+            socket,
+            waiting: empty(),
+            count: 0,
+            stats: Shared::private(),
+        };
+        (outbox, other)
+    }
+
+    fn received(socket: &UnixDatagram) -> Option<(u32, String)> {
+        let mut buffer = vec![0; 2 * WAITING_BYTES_MAX];
+        socket.set_nonblocking(true).expect("it is a socket");
+        let len = socket.recv(&mut buffer).ok()?;
+        let (count, spans) = buffer[..len].split_at(COUNT_BYTES);
+        let count = u32::from_le_bytes(count.try_into().expect("four bytes"));
+        Some((count, String::from_utf8(spans.to_vec()).expect("text")))
+    }
+
+    #[test]
+    fn spans_are_handed_over_together_when_they_are_many_or_due() {
+        let (mut outbox, other) = outbox();
+        outbox.append(|out| out.extend_from_slice(b"{1}"));
+        outbox.append(|out| out.extend_from_slice(b"{2}"));
+        outbox.flush(false);
+        assert_eq!(received(&other), None);
+        outbox.flush(true);
+        assert_eq!(received(&other), Some((2, "{1},{2}".to_owned())));
+        outbox.flush(true);
+        assert_eq!(received(&other), None);
+        outbox.append(|out| out.resize(out.len() + WORTH_SENDING_BYTES, b'x'));
+        outbox.flush(false);
+        assert_eq!(received(&other).map(|it| it.0), Some(1));
+    }
+
+    #[test]
+    fn an_exporter_that_takes_nothing_costs_spans_and_neither_time_nor_memory() {
+        let (mut outbox, other) = outbox();
+        let write = |out: &mut Vec<u8>| out.resize(out.len() + 1000, b'x');
+        for _ in 0..2000 {
+            outbox.append(write);
+            outbox.flush(false);
+            assert!(outbox.waiting.len() <= WAITING_BYTES_MAX);
+        }
+        let mut taken = 0;
+        while let Some((count, spans)) = received(&other) {
+            assert_eq!(spans.len(), count as usize * 1001 - 1);
+            taken += u64::from(count);
+        }
+        let (_, dropped) = outbox.stats.spans();
+        assert!(taken > 0 && dropped > 0);
+        assert_eq!(taken + dropped + u64::from(outbox.count), 2000);
+        // What has waited goes once there is room.
+        let waiting = outbox.count;
+        outbox.flush(true);
+        assert_eq!(received(&other).map(|it| it.0), Some(waiting));
+    }
+
+    #[test]
+    fn a_span_larger_than_all_is_left_out() {
+        let (mut outbox, other) = outbox();
+        outbox.append(|out| out.extend_from_slice(b"{}"));
+        outbox.append(|out| out.resize(out.len() + WAITING_BYTES_MAX, b'x'));
+        outbox.append(|out| out.extend_from_slice(b"[]"));
+        outbox.flush(true);
+        assert_eq!(received(&other), Some((1, "{}".to_owned())));
+        assert_eq!(received(&other), Some((1, "[]".to_owned())));
+        assert_eq!(outbox.stats.spans(), (0, 1));
+    }
+}

@@ -1,0 +1,502 @@
+//! Spans: which requests get one, and how one is written (OTLP as JSON, names of OpenTelemetry's semantic conventions).
+//!
+//! Whether a request is recorded is decided before anything is allocated for it. What clients have sent is cut and escaped as
+//! in the access log; of its headers only Host, User-Agent and those of the trace are written, and of its address no query,
+//! which often holds secrets.
+
+use std::io::Write as _;
+use std::net::IpAddr;
+
+use fermata_config::Settings;
+use fermata_io::{Peer, clock, random};
+use fermata_proto::http1::{Head, Method};
+use fermata_proto::number::decimal;
+use fermata_proto::traceparent::TraceParent;
+
+use super::line::{self, Recorded};
+use crate::admin::json::escape_json;
+use crate::admin::otlp::{Attributes, Outbox};
+use crate::http::protocol::Protocol;
+
+/// Bytes of a `tracestate` header that are kept: what the specification asks for at least.
+const STATE_BYTES_MAX: usize = 512;
+
+/// Bits of a span's flags: it was sampled, whether its parent is elsewhere is known, and it is.
+const SAMPLED: u32 = 1;
+const HAS_REMOTE: u32 = 1 << 8;
+const IS_REMOTE: u32 = 1 << 9;
+
+/// What a span is to other spans, by OTLP's numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Internal = 1,
+    Server = 2,
+    Producer = 4,
+}
+
+/// What makes spans.
+pub(super) struct Spans {
+    outbox: Outbox,
+    sampler: Sampler,
+    ids: Ids,
+}
+
+/// A span that has not ended.
+pub(crate) struct Span {
+    trace_id: u128,
+    id: u64,
+    parent_id: Option<u64>,
+    kind: Kind,
+    /// Of a request its method; a known one.
+    name: Vec<u8>,
+    route: Option<Box<str>>,
+    began_us: u64,
+    attributes: Vec<u8>,
+    state: Vec<u8>,
+    error: Option<String>,
+    /// Of a hold: what its channels have given it.
+    events: u64,
+}
+
+/// What a span that begins within the program stands below.
+pub(super) enum Within<'a> {
+    /// Below the span of a request, or of the time for which its client is held.
+    Recorded(&'a Span),
+    /// Below one that is not recorded.
+    Unrecorded,
+    /// Nothing that is known.
+    Nothing,
+}
+
+/// What is told of a request's client.
+pub(crate) struct Client {
+    pub address: Option<(IpAddr, u16)>,
+    pub is_secure: bool,
+    pub host: Option<Vec<u8>>,
+}
+
+/// When an answer is complete, and how it was.
+#[derive(Clone, Copy)]
+pub(super) struct Ending {
+    pub now_us: u64,
+    pub status: u16,
+    /// Of the body; `None` where it has only begun.
+    pub bytes: Option<u64>,
+    pub peer: Peer,
+}
+
+impl Spans {
+    pub fn new(settings: &Settings, outbox: Outbox) -> Spans {
+        Spans {
+            outbox,
+            sampler: Sampler::of(settings),
+            ids: Ids(random::u64()),
+        }
+    }
+
+    /// The span of a request whose head was read, when it is to be recorded.
+    pub fn begin(
+        &mut self,
+        began_us: u64,
+        protocol: Protocol,
+        (parsed, head): (&Head, &[u8]),
+    ) -> Option<Box<Span>> {
+        let value = line::only(parsed, head, b"traceparent");
+        let parent = value.and_then(TraceParent::parse);
+        let trace_id = match &parent {
+            Some(parent) => hexadecimal(parent.trace_id)?,
+            None => self.ids.trace(),
+        };
+        let is_sampled = parent.as_ref().map(|parent| parent.is_sampled);
+        if !self.sampler.decide(is_sampled, trace_id) {
+            return None;
+        }
+        let mut state = Vec::new();
+        if parent.is_some() {
+            for value in line::lines(parsed, head, b"tracestate") {
+                if !state.is_empty() {
+                    state.push(b',');
+                }
+                state.extend_from_slice(value);
+            }
+            // A part of it would be another one.
+            if state.len() > STATE_BYTES_MAX {
+                state.clear();
+            }
+        }
+        let method = parsed.method_span.of(head);
+        let mut list = Vec::with_capacity(512);
+        let mut attributes = Attributes(&mut list);
+        let name = if parsed.method == Method::Other {
+            attributes.text("http.request.method", b"_OTHER");
+            attributes.text("http.request.method_original", method);
+            b"HTTP"
+        } else {
+            attributes.text("http.request.method", method);
+            method
+        };
+        attributes.text("url.path", parsed.path.of(head));
+        let version: &[u8] = match protocol {
+            Protocol::Http10 => b"1.0",
+            Protocol::Http11 => b"1.1",
+            Protocol::Http2 => b"2",
+        };
+        attributes.text("network.protocol.version", version);
+        if let Some(agent) = line::find(parsed, head, b"user-agent") {
+            attributes.text("user_agent.original", agent);
+        }
+        Some(Box::new(Span {
+            trace_id,
+            id: self.ids.span(),
+            parent_id: match &parent {
+                Some(parent) => Some(hexadecimal(parent.parent_id)? as u64),
+                None => None,
+            },
+            kind: Kind::Server,
+            name: name.to_vec(),
+            route: None,
+            began_us,
+            attributes: list,
+            state,
+            error: None,
+            events: 0,
+        }))
+    }
+
+    /// The answer of a request has begun and goes on for as long as its client stays: that time is a span of its own.
+    pub fn begin_hold(&mut self, request: &Span, began_us: u64) -> Box<Span> {
+        Box::new(Span {
+            trace_id: request.trace_id,
+            id: self.ids.span(),
+            parent_id: Some(request.id),
+            kind: Kind::Internal,
+            name: b"hold".to_vec(),
+            route: request.route.clone(),
+            began_us,
+            attributes: Vec::new(),
+            state: request.state.clone(),
+            error: None,
+            events: 0,
+        })
+    }
+
+    /// The span of a publish, when it is to be recorded.
+    pub fn begin_publish(
+        &mut self,
+        within: &Within<'_>,
+        channel: &[u8],
+        data: &[u8],
+    ) -> Option<Box<Span>> {
+        let (trace_id, parent_id, state) = match within {
+            Within::Recorded(span) => (span.trace_id, Some(span.id), span.state.clone()),
+            Within::Unrecorded => return None,
+            Within::Nothing => (self.ids.trace(), None, Vec::new()),
+        };
+        if parent_id.is_none() && !self.sampler.decide(None, trace_id) {
+            return None;
+        }
+        let mut list = Vec::with_capacity(512);
+        let mut attributes = Attributes(&mut list);
+        attributes.text("messaging.system", b"fermata");
+        attributes.text("messaging.operation.name", b"publish");
+        attributes.text("messaging.operation.type", b"send");
+        attributes.text("messaging.destination.name", channel);
+        attributes.number("messaging.message.body.size", data.len() as u64);
+        Some(Box::new(Span {
+            trace_id,
+            id: self.ids.span(),
+            parent_id,
+            kind: Kind::Producer,
+            // Not with the channel's name, of which there may be any number.
+            name: b"publish".to_vec(),
+            route: None,
+            began_us: clock::monotonic_us(),
+            attributes: list,
+            state,
+            error: None,
+            events: 0,
+        }))
+    }
+
+    /// A publish is over: with the event's id, or with what has failed.
+    pub fn end_publish(&mut self, mut span: Box<Span>, outcome: Result<&str, &str>) {
+        match outcome {
+            Ok("") => {}
+            Ok(id) => Attributes(&mut span.attributes).text("messaging.message.id", id.as_bytes()),
+            Err(kind) => {
+                Attributes(&mut span.attributes).text("error.type", kind.as_bytes());
+                span.error = Some(kind.to_owned());
+            }
+        }
+        self.finish(&span, clock::monotonic_us());
+    }
+
+    /// A span is over.
+    pub fn end(&mut self, mut span: Box<Span>, ending: Ending) {
+        span.tell_end(ending);
+        self.finish(&span, ending.now_us);
+    }
+
+    fn finish(&mut self, span: &Span, now_us: u64) {
+        let now_unix_us = clock::unix_us();
+        let began_unix_us = now_unix_us.saturating_sub(now_us.saturating_sub(span.began_us));
+        self.outbox
+            .append(|out| span.write(out, began_unix_us, now_unix_us));
+    }
+
+    /// Hands over what has ended, when that is worth it or `is_due`.
+    #[inline]
+    pub fn flush(&mut self, is_due: bool) {
+        self.outbox.flush(is_due);
+    }
+}
+
+impl Span {
+    /// Its ids, for the access log.
+    pub(super) fn recorded(&self) -> Recorded {
+        Recorded {
+            trace_id: self.trace_id,
+            id: self.id,
+            parent_id: self.parent_id,
+        }
+    }
+
+    /// Who asks, as far as that is known.
+    pub fn tell_client(&mut self, client: &Client) {
+        let mut attributes = Attributes(&mut self.attributes);
+        let scheme: &[u8] = if client.is_secure { b"https" } else { b"http" };
+        attributes.text("url.scheme", scheme);
+        if let Some((address, _)) = client.address {
+            attributes.text("client.address", address.to_string().as_bytes());
+        }
+        if let Some(host) = &client.host {
+            let (name, port) = host_and_port(host);
+            attributes.text("server.address", name);
+            if let Some(port) = port {
+                attributes.number("server.port", port);
+            }
+        }
+    }
+
+    /// What answers it.
+    pub fn tell_route(&mut self, label: Option<&str>) {
+        // `GET /rooms/{id}`; what else has a label is no route.
+        let route = label.and_then(|label| Some(label.split_once(" /")?.1));
+        let Some(route) = route else {
+            return;
+        };
+        let route = format!("/{route}");
+        Attributes(&mut self.attributes).text("http.route", route.as_bytes());
+        self.route = Some(route.into());
+    }
+
+    /// What its handler has thrown.
+    pub fn tell_failure(&mut self, exception: &str) {
+        self.error = Some(exception.to_owned());
+    }
+
+    fn tell_end(&mut self, ending: Ending) {
+        let mut attributes = Attributes(&mut self.attributes);
+        match self.kind {
+            Kind::Producer => {}
+            Kind::Internal => {
+                attributes.number("fermata.hold.events", self.events);
+                attributes.number("fermata.hold.bytes", ending.bytes.unwrap_or(0));
+            }
+            Kind::Server => {
+                let status = ending.status;
+                match ending.peer {
+                    Peer::Unix => attributes.text("network.transport", b"unix"),
+                    peer => {
+                        let address = peer.ip().map(|ip| ip.to_string()).unwrap_or_default();
+                        attributes.text("network.peer.address", address.as_bytes());
+                        attributes.number("network.peer.port", u64::from(peer.port()));
+                    }
+                }
+                if status == super::STATUS_CLIENT_LEFT {
+                    attributes.text("error.type", b"client_left");
+                } else {
+                    attributes.number("http.response.status_code", u64::from(status));
+                    if let Some(bytes) = ending.bytes {
+                        attributes.number("http.response.body.size", bytes);
+                    }
+                }
+                match &self.error {
+                    Some(error) => attributes.text("error.type", error.as_bytes()),
+                    None if (500..).contains(&status) => {
+                        let status = status.to_string();
+                        attributes.text("error.type", status.as_bytes());
+                        self.error = Some(status);
+                    }
+                    None => {}
+                }
+            }
+        }
+    }
+
+    /// A held client was sent events of its channels.
+    pub fn tell_events(&mut self, count: u64) {
+        self.events += count;
+    }
+
+    fn write(&self, out: &mut Vec<u8>, began_us: u64, ended_us: u64) {
+        // Writing to a `Vec` cannot fail.
+        let _ = write!(
+            out,
+            "{{\"traceId\":\"{:032x}\",\"spanId\":\"{:016x}\"",
+            self.trace_id, self.id
+        );
+        let mut flags = SAMPLED | HAS_REMOTE;
+        if let Some(parent_id) = self.parent_id {
+            let _ = write!(out, ",\"parentSpanId\":\"{parent_id:016x}\"");
+            if self.kind == Kind::Server {
+                flags |= IS_REMOTE;
+            }
+        }
+        if !self.state.is_empty() {
+            out.extend_from_slice(b",\"traceState\":\"");
+            escape_json(out, &self.state);
+            out.push(b'"');
+        }
+        let _ = write!(out, ",\"flags\":{flags},\"name\":\"");
+        escape_json(out, &self.name);
+        if let Some(route) = &self.route {
+            out.push(b' ');
+            escape_json(out, route.as_bytes());
+        }
+        let _ = write!(out, "\",\"kind\":{}", self.kind as u32);
+        for (key, us) in [
+            ("startTimeUnixNano", began_us),
+            ("endTimeUnixNano", ended_us),
+        ] {
+            let _ = write!(out, ",\"{key}\":\"");
+            decimal(out, us * 1000);
+            out.push(b'"');
+        }
+        out.extend_from_slice(b",\"attributes\":[");
+        out.extend_from_slice(&self.attributes);
+        out.push(b']');
+        if self.error.is_some() {
+            out.extend_from_slice(b",\"status\":{\"code\":2}");
+        }
+        out.push(b'}');
+    }
+}
+
+/// Which traces are recorded.
+#[derive(Clone, Copy, Debug)]
+struct Sampler {
+    heeds_parent: bool,
+    /// Of 2⁶³ traces that begin here.
+    bound: u64,
+}
+
+impl Sampler {
+    fn of(settings: &Settings) -> Sampler {
+        let word = &*settings.otlp_sampler;
+        let own = word.strip_prefix("parentbased_");
+        let ratio = match own.unwrap_or(word) {
+            "always_on" => 1.0,
+            "always_off" => 0.0,
+            // Was checked when it was read.
+            _ => settings.otlp_sampling_ratio.parse().unwrap_or(1.0),
+        };
+        Sampler {
+            heeds_parent: own.is_some(),
+            bound: (ratio * 2_f64.powi(63)) as u64,
+        }
+    }
+
+    /// `parent` is whether the sender records it; `None` = there is none. By the trace's id, as other programs decide, so that they
+    /// agree.
+    fn decide(self, parent: Option<bool>, trace_id: u128) -> bool {
+        match parent {
+            Some(is_sampled) if self.heeds_parent => is_sampled,
+            _ => (trace_id as u64) >> 1 < self.bound,
+        }
+    }
+}
+
+/// Ids that differ from those of all others, although they can be guessed (SplitMix64).
+struct Ids(u64);
+
+impl Ids {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Zero is no id.
+    fn span(&mut self) -> u64 {
+        self.next().max(1)
+    }
+
+    fn trace(&mut self) -> u128 {
+        (u128::from(self.next()) << 64) | u128::from(self.span())
+    }
+}
+
+fn hexadecimal(digits: &[u8]) -> Option<u128> {
+    u128::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+}
+
+/// The parts of a `Host` header.
+fn host_and_port(host: &[u8]) -> (&[u8], Option<u64>) {
+    let at = host.iter().rposition(|byte| *byte == b':');
+    let parts = at.map(|at| (&host[..at], &host[at + 1..]));
+    let port = parts.and_then(|(name, port)| {
+        let port = std::str::from_utf8(port).ok()?.parse::<u16>().ok()?;
+        Some((name, Some(u64::from(port))))
+    });
+    port.unwrap_or((host, None))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sampler(word: &str, ratio: &str) -> Sampler {
+        Sampler::of(&Settings {
+            otlp_sampler: word.to_owned(),
+            otlp_sampling_ratio: ratio.to_owned(),
+            ..Settings::default()
+        })
+    }
+
+    #[test]
+    fn the_decision_of_a_parent_is_heeded_where_the_word_says_so() {
+        for (word, with, without, root) in [
+            ("parentbased_always_on", true, false, true),
+            ("parentbased_always_off", true, false, false),
+            ("always_on", true, true, true),
+            ("always_off", false, false, false),
+        ] {
+            let sampler = sampler(word, "1");
+            assert_eq!(sampler.decide(Some(true), 1), with, "{word}");
+            assert_eq!(sampler.decide(Some(false), 1), without, "{word}");
+            assert_eq!(sampler.decide(None, 1), root, "{word}");
+        }
+    }
+
+    #[test]
+    fn a_ratio_records_that_part_of_the_traces_that_begin_here() {
+        let mut ids = Ids(7);
+        for (ratio, expected) in [("0", 0..=0), ("1", 10_000..=10_000), ("0.25", 2300..=2700)] {
+            let sampler = sampler("parentbased_traceidratio", ratio);
+            let count = (0..10_000).filter(|_| sampler.decide(None, ids.trace()));
+            assert!(expected.contains(&count.count()), "{ratio}");
+        }
+        assert!(sampler("traceidratio", "1").decide(None, u128::MAX));
+        assert!(!sampler("traceidratio", "0").decide(Some(true), 0));
+    }
+
+    #[test]
+    fn a_host_may_have_a_port() {
+        assert_eq!(host_and_port(b"a:80"), (&b"a"[..], Some(80)));
+        assert_eq!(host_and_port(b"[::1]:80"), (&b"[::1]"[..], Some(80)));
+        assert_eq!(host_and_port(b"[::1]"), (&b"[::1]"[..], None));
+        assert_eq!(host_and_port(b"a"), (&b"a"[..], None));
+    }
+}
