@@ -77,6 +77,11 @@ impl<D: Driver> Worker<D> {
                 TEXT,
                 "the log of the cluster is not there\n".to_owned(),
             ),
+            (b"GET" | b"HEAD", b"/health/ready") if !self.channels.is_presence_known() => (
+                503,
+                TEXT,
+                "who is present on other servers is not known yet\n".to_owned(),
+            ),
             (b"GET" | b"HEAD", b"/health/ready") => (200, TEXT, "ready\n".to_owned()),
             (_, path) if is_known(path) => (405, TEXT, "Figures are read by GET.\n".to_owned()),
             _ => {

@@ -41,7 +41,6 @@ impl<D: Driver> Worker<D> {
         client: Option<IpAddr>,
         announces: bool,
     ) -> Result<Presence, HoldError> {
-        self.await_presence();
         let joined = announces.then(|| announcement(user, Some(info)));
         let source = client.map(network_of).unwrap_or_default();
         let unix_ms = self.net.driver.unix_ms();

@@ -224,7 +224,6 @@ impl<D: Driver> Worker<D> {
 
     /// How many users are present in a channel.
     pub fn member_count(&mut self, channel: &[u8]) -> Result<usize, MembersError> {
-        self.await_presence();
         self.channels.member_count(channel)
     }
 
@@ -234,7 +233,6 @@ impl<D: Driver> Worker<D> {
         channel: &[u8],
         count_max: usize,
     ) -> Result<Vec<Member>, MembersError> {
-        self.await_presence();
         self.channels.members(channel, count_max)
     }
 

@@ -42,7 +42,7 @@ const AWAY_SINCE_MS: usize = 1;
 const BEAT_MS: usize = 2;
 /// Since when somebody asks for presence (0 = nobody), whether the members of other servers are known, the place of the log up
 /// to which the table of the cluster is, what was decided at a place, and whether tables are to be compared.
-const WANTED_MS: usize = LINE;
+const USED: usize = LINE;
 const KNOWN: usize = LINE + 1;
 const APPLIED_EPOCH: usize = LINE + 2;
 const APPLIED_SEQ: usize = LINE + 3;
@@ -273,20 +273,13 @@ impl State {
         now_ms.saturating_sub(self.words[BEAT_MS].load(Ordering::Relaxed))
     }
 
-    /// Somebody asks who is present, for the first time at this moment unless it has been asked before.
-    pub fn want_presence(&self, now_ms: u64) {
-        if !self.is_presence_wanted() {
-            self.words[WANTED_MS].store(now_ms.max(1), Ordering::Relaxed);
-        }
+    /// Some server has members: from now on tables are compared, and servers shown to live.
+    pub fn use_presence(&self) {
+        self.words[USED].store(1, Ordering::Relaxed);
     }
 
-    pub fn is_presence_wanted(&self) -> bool {
-        self.words[WANTED_MS].load(Ordering::Relaxed) != 0
-    }
-
-    /// For how long it has been asked who is present.
-    pub fn presence_wanted_ms(&self, now_ms: u64) -> u64 {
-        now_ms.saturating_sub(self.words[WANTED_MS].load(Ordering::Relaxed))
+    pub fn is_presence_used(&self) -> bool {
+        self.words[USED].load(Ordering::Relaxed) != 0
     }
 
     /// Whether the members of other servers are known.

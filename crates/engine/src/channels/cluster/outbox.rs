@@ -16,9 +16,6 @@ use crate::worker::Worker;
 /// millisecond at best.
 const LOOK: Duration = Duration::from_micros(50);
 
-/// How long a server waits, when presence is used for the first time, until it knows who is present on others.
-const PRESENCE_MS_MAX: u64 = 3_000;
-
 /// The part of the ring that a worker leaves unread while it waits: the bridge must find room.
 const UNREAD_PART: u64 = 4;
 
@@ -86,6 +83,7 @@ impl Channels {
         let Some(outbox) = &mut self.outbox else {
             return;
         };
+        outbox.state.use_presence();
         let data = member_note(user);
         let data = &data[..];
         if !put_note(&mut outbox.ring, &self.owner, &Note { channel, data }) {
@@ -340,27 +338,6 @@ impl<D: Driver> Worker<D> {
             let now_ms = self.net.driver.refresh_now();
             if let Some(outcome) = self.channels.outcome(outbox, began_ms, now_ms) {
                 return outcome;
-            }
-            self.pause_for_log();
-        }
-    }
-
-    /// Waits once for what other machines know of who is present.
-    pub(crate) fn await_presence(&mut self) {
-        loop {
-            let Some(outbox) = &self.channels.outbox else {
-                return;
-            };
-            let now_ms = clock::monotonic_ms();
-            if !outbox.state.is_presence_wanted() {
-                outbox.state.want_presence(now_ms);
-                outbox.waker.wake();
-            }
-            let is_over = outbox.state.is_presence_known()
-                || !outbox.state.is_ready(now_ms)
-                || outbox.state.presence_wanted_ms(now_ms) >= PRESENCE_MS_MAX;
-            if is_over {
-                return;
             }
             self.pause_for_log();
         }

@@ -210,10 +210,11 @@ impl Members {
 
     /// When [`Members::turn`] is to be called at the latest.
     pub fn due_ms(&self, now_ms: u64) -> u64 {
-        if !self.state.is_presence_wanted() || !self.state.is_ready(now_ms) {
+        if !self.state.is_ready(now_ms) {
             return u64::MAX;
         }
-        if !self.walks.is_empty() || self.state.is_compare_wanted() {
+        let is_used = self.state.is_presence_used();
+        if is_used && (!self.walks.is_empty() || self.state.is_compare_wanted()) {
             return now_ms + 1;
         }
         let question = match self.question {
@@ -224,14 +225,17 @@ impl Members {
                 (quiet_ms + ANSWERS_QUIET_MS).min(at_ms + ANSWERS_MS_MAX)
             }
         };
-        question.min(self.compare_ms).min(self.beat_ms)
+        match is_used {
+            true => question.min(self.compare_ms).min(self.beat_ms),
+            false => question,
+        }
     }
 
     /// Does what is due; notes for the outbox are put there.
     pub fn turn(&mut self, now_ms: u64) {
-        let stood_still = now_ms.saturating_sub(self.turn_ms) >= self.lease_ms / BEATS_PER_LEASE;
+        let stood_still = has_stood_still(now_ms.saturating_sub(self.turn_ms), self.lease_ms);
         self.turn_ms = now_ms;
-        if !self.state.is_presence_wanted() || !self.state.is_ready(now_ms) {
+        if !self.state.is_ready(now_ms) {
             return;
         }
         if stood_still {
@@ -239,6 +243,9 @@ impl Members {
             self.state.hear_all(now_ms);
         }
         self.ask(now_ms);
+        if !self.state.is_presence_used() {
+            return;
+        }
         if self.beat_ms <= now_ms {
             self.beat_ms = now_ms + self.lease_ms / BEATS_PER_LEASE;
             if self.has_members {
@@ -515,7 +522,9 @@ impl Members {
         if self.state.is_applied(place) {
             return Ok(None);
         }
-        self.state.want_presence(now_ms);
+        if fact.op != OP_ASK {
+            self.state.use_presence();
+        }
         if fact.flags & FLAG_GONE == 0 && fact.op != OP_ASK {
             self.state.hear(fact.node, now_ms);
         }
@@ -527,7 +536,9 @@ impl Members {
                 }
                 // A walk that has begun may have passed by what has changed since.
                 self.walks.retain(|walk| !matches!(walk, Walk::Answer(_)));
-                self.walks.push_back(Walk::Answer(0));
+                if self.state.is_presence_used() {
+                    self.walks.push_back(Walk::Answer(0));
+                }
             }
             OP_MEMBER | OP_REPEAT => return self.take_member(place, channel, &fact, now_ms),
             _ => {}
@@ -632,6 +643,12 @@ impl Members {
     }
 }
 
+/// Whether this process has not run for so long that others may seem silent who are not. A turn is due with each beat at the
+/// latest, and may come late; what another said just before this process stood still is a beat old.
+fn has_stood_still(since_turn_ms: u64, lease_ms: u64) -> bool {
+    since_turn_ms >= lease_ms / 2
+}
+
 fn flag(flag: u8, is_set: bool) -> u8 {
     if is_set { flag } else { 0 }
 }
@@ -647,4 +664,24 @@ pub(super) fn put_note(outbox: &mut Ring, owner: &Owner, note: &Note<'_>) -> boo
         data: note.data,
     };
     outbox.publish(owner, &message, 0).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server that has nothing to do but to beat took each of its turns for the first after a standstill when they came a
+    /// millisecond late, so that it heard silent servers anew each time, and their members stayed.
+    #[test]
+    fn a_turn_that_comes_late_is_no_standstill_and_a_standstill_makes_nobody_silent() {
+        for lease_ms in [1_000, 6_000, 10_000, 3_600_000] {
+            let beat_ms = lease_ms / BEATS_PER_LEASE;
+            assert!(!has_stood_still(beat_ms + lease_ms / 7, lease_ms));
+            let longest_ms = (0..=lease_ms)
+                .rev()
+                .find(|ms| !has_stood_still(*ms, lease_ms));
+            assert!(longest_ms.expect("no time is none") + beat_ms < lease_ms);
+            assert!(has_stood_still(lease_ms, lease_ms));
+        }
+    }
 }
