@@ -81,6 +81,8 @@ static struct {
 	int (*backup_step)(backup *it, int pages);
 	int (*backup_finish)(backup *it);
 	database *(*database_of)(statement *it);
+	int (*is_busy)(statement *it);
+	int (*is_readonly)(statement *it);
 	int (*is_autocommit)(database *db);
 	void (*on_progress)(database *db, int instructions, int (*call)(void *data), void *data);
 	layer *(*find_layer)(const char *name);
@@ -439,10 +441,16 @@ static int progress(void *unused)
 	return it && (fermata_hook_is_cut() || !give_way(it));
 }
 
-/* Whether somebody who waits here may have what we wait for. */
+/* Whether somebody who waits here may have what we wait for: a fiber that is inside, is in a transaction, or has rows to read. */
 static bool is_anybody_inside(void)
 {
 	const connection *at;
+	const reading *one;
+	ZEND_HASH_FOREACH_PTR(&readings, one) {
+		if (one->fiber && one->fiber != fermata_run.fiber) {
+			return true;
+		}
+	} ZEND_HASH_FOREACH_END();
 	ZEND_HASH_FOREACH_PTR(&connections, at) {
 		if (is_anothers(at) || fermata_guard_is_anothers((uintptr_t)at->db)) {
 			return true;
@@ -454,15 +462,13 @@ static bool is_anybody_inside(void)
 static int hooked_sleep(layer *self, int us)
 {
 	struct fermata_sqlite_call *it = innermost();
-	if (!it) {
-		return sqlite.sleep(self, us);
-	}
-	if (UNEXPECTED(fermata_hook_is_cut())) {
+	if (it && UNEXPECTED(fermata_hook_is_cut())) {
 		return us;
 	}
 	if (!may_wait(it)) {
 		/* Who has the lock may be a fiber that cannot go on before we do: then the time is over sooner. */
-		return is_anybody_inside() ? us : sqlite.sleep(self, us);
+		bool is_ours = is_ready && fermata.worker && fermata_hook_is_loop() && !fermata.forked && is_anybody_inside();
+		return is_ours ? us : sqlite.sleep(self, us);
 	}
 	uint64_t due_ms = fermata_ms_to_due(us / US_PER_MS);
 	while (fermata_hook_wait(due_ms) == FERMATA_WAIT_WOKEN) {
@@ -651,6 +657,34 @@ static bool put_off(database *db, int (*by)(void *it), void *it)
 	return true;
 }
 
+/* What ends a statement is the commit of what it has written, for which readers of the file are waited for: INSERT … RETURNING
+ * whose rows were not all read. */
+static ZEND_COLD int end_write(statement *self, int (*by)(statement *it))
+{
+	struct fermata_sqlite_call call;
+	bool may_wait_inside = is_asked_by_program() && fermata_hook_is_loop() && fermata.handling && !fermata.forked;
+	if (may_wait_inside && !enter(&call, sqlite.database_of(self))) {
+		/* PHP asks for no answer: it is done here. */
+		may_wait_inside = false;
+	}
+	int result = by(self);
+	if (may_wait_inside) {
+		leave(&call);
+	}
+	if (UNEXPECTED(result == SQLITE_BUSY && fermata_run.worker && !fermata.forked)) {
+		fm_worker_log(fermata_run.worker, FERMATA_LOG_WARNING, FERMATA_LITERAL("what a statement of SQLite has written is undone: "
+			"its rows were not all read, and others read the file when it was closed or freed; read the rows of INSERT, UPDATE and DELETE … RETURNING to their end"));
+	}
+	return result;
+}
+
+static int end_statement(statement *self, int (*by)(statement *it))
+{
+	bool may_commit = self && is_ready && UNEXPECTED(sqlite.is_busy(self) && !sqlite.is_readonly(self))
+		&& sqlite.is_autocommit(sqlite.database_of(self));
+	return UNEXPECTED(may_commit) ? end_write(self, by) : by(self);
+}
+
 static int finalize_later(void *it)
 {
 	return sqlite.finalize(it);
@@ -791,7 +825,7 @@ static ZEND_COLD void drop_rows(reading *one, statement *self)
 	}
 #endif
 	if (!put_off(sqlite.database_of(self), reset_later, self)) {
-		sqlite.reset(self);
+		end_statement(self, sqlite.reset);
 	}
 }
 
@@ -929,7 +963,7 @@ static int hooked_finalize(statement *self)
 	if (self) {
 		forget_later(sqlite.database_of(self), self);
 	}
-	return UNEXPECTED(self && put_off(sqlite.database_of(self), finalize_later, self)) ? SQLITE_OK : sqlite.finalize(self);
+	return UNEXPECTED(self && put_off(sqlite.database_of(self), finalize_later, self)) ? SQLITE_OK : end_statement(self, sqlite.finalize);
 }
 
 static int hooked_reset(statement *self)
@@ -938,7 +972,7 @@ static int hooked_reset(statement *self)
 	if (one && (!one->is_sqlite3 || !one->fiber)) {
 		forget_reading(self);
 	}
-	return UNEXPECTED(self && put_off(sqlite.database_of(self), reset_later, self)) ? SQLITE_OK : sqlite.reset(self);
+	return UNEXPECTED(self && put_off(sqlite.database_of(self), reset_later, self)) ? SQLITE_OK : end_statement(self, sqlite.reset);
 }
 
 static int close_database(database *db, int (*by)(database *db))
@@ -1191,6 +1225,8 @@ static bool find_functions(void)
 		{"sqlite3_backup_step", &sqlite.backup_step},
 		{"sqlite3_backup_finish", &sqlite.backup_finish},
 		{"sqlite3_db_handle", &sqlite.database_of},
+		{"sqlite3_stmt_busy", &sqlite.is_busy},
+		{"sqlite3_stmt_readonly", &sqlite.is_readonly},
 		{"sqlite3_get_autocommit", &sqlite.is_autocommit},
 		{"sqlite3_progress_handler", &sqlite.on_progress},
 		{"sqlite3_vfs_find", &sqlite.find_layer},
