@@ -52,12 +52,12 @@ $took = function (string $kind, int $len) use ($client): int {
 foreach (['query', 'execute', 'sqlite3'] as $kind) {
     // The best of some: others use this machine, too.
     [$few, $many] = [PHP_INT_MAX, PHP_INT_MAX];
-    for ($i = 0; $i < 3; $i++) {
-        $few = min($few, $took($kind, 2000));
+    for ($i = 0; $i < 4; $i++) {
+        $few = min($few, $took($kind, 1000));
         $many = min($many, $took($kind, 16000));
     }
-    // 8 times as many; 64 times as long if each looked at all.
-    echo "$kind: ", $many < 24 * $few ? 'linear' : "$few ns, $many ns", "\n";
+    // 16 times as many; 256 times as long if each looked at all.
+    echo "$kind: ", $many < 80 * $few ? 'linear' : "$few ns, $many ns", "\n";
 }
 var_dump($server->stop());
 ?>
