@@ -10,7 +10,9 @@
 use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 
+use crate::TEMPLATE_BYTES;
 use crate::selector::{Selector, SelectorError, Syntax};
+use crate::topic::Topic;
 
 /// Views before those that have ended are let go.
 const KEPT_MIN: usize = 1024;
@@ -22,7 +24,10 @@ pub enum AudienceError {
     #[error(transparent)]
     Selector(#[from] SelectorError),
     /// There are as many templates as there may be.
-    #[error("subscribers have as many different templates as they may")]
+    #[error(
+        "subscribers of this worker have as many different templates and patterns as mercure.templates_max allows, where \
+         each counts once for each {TEMPLATE_BYTES} bytes that it is compiled to; use fewer or simpler ones, or raise it"
+    )]
     Full,
 }
 
@@ -49,11 +54,11 @@ struct Template {
 
 /// The views of one worker.
 pub struct Audience {
-    /// Most distinct templates.
+    /// Most distinct templates, by what each counts as.
     templates_max: usize,
     /// How selectors are written.
     syntax: Syntax,
-    /// Distinct templates of all selectors.
+    /// Distinct templates of all selectors, by what each counts as.
     templates_len: usize,
     views: HashMap<u64, View>,
     by_rule: HashMap<Rule, u64>,
@@ -135,11 +140,11 @@ impl Audience {
     }
 
     /// Appends the views that get an update, each once.
-    pub fn select(&self, topics: &[impl AsRef<str>], is_private: bool, out: &mut Vec<u64>) {
+    pub fn select(&self, topics: &[Topic], is_private: bool, out: &mut Vec<u64>) {
         let start = out.len();
         out.extend_from_slice(&self.any);
-        for topic in topics.iter().map(AsRef::as_ref) {
-            if let Some(views) = self.exact.get(topic) {
+        for topic in topics {
+            if let Some(views) = self.exact.get(topic.text()) {
                 out.extend_from_slice(views);
             }
             for template in self.templates.values() {
@@ -163,7 +168,7 @@ impl Audience {
     }
 
     /// Whether a view gets an update.
-    pub fn selects(&self, number: u64, topics: &[impl AsRef<str>], is_private: bool) -> bool {
+    pub fn selects(&self, number: u64, topics: &[Topic], is_private: bool) -> bool {
         self.views
             .get(&number)
             .is_some_and(|view| any_matches(&view.topics, topics))
@@ -181,21 +186,14 @@ impl Audience {
     }
 
     /// Whether somebody has a view, and may read the update.
-    fn may(&self, number: u64, topics: &[impl AsRef<str>], is_private: bool) -> bool {
+    fn may(&self, number: u64, topics: &[Topic], is_private: bool) -> bool {
         self.views.get(&number).is_some_and(|view| {
             view.number.strong_count() > 0 && (!is_private || any_matches(&view.private, topics))
         })
     }
 
     fn compile_rule(&mut self, rule: &Rule) -> Result<Compiled, AudienceError> {
-        let compiled = (self.compile(&rule.topics)?, self.compile(&rule.private)?);
-        if self.templates_len > self.templates_max {
-            self.let_go();
-            if self.templates_len > self.templates_max {
-                return Err(AudienceError::Full);
-            }
-        }
-        Ok(compiled)
+        Ok((self.compile(&rule.topics)?, self.compile(&rule.private)?))
     }
 
     /// Forgets a selector that no view has.
@@ -203,20 +201,26 @@ impl Audience {
         if let Some(selector) = self.selectors.get(text)
             && Rc::strong_count(selector) == 1
         {
-            self.templates_len -= usize::from(selector.is_template());
+            self.templates_len -= selector.templates();
             self.selectors.remove(text);
         }
     }
 
-    fn compile(&mut self, texts: &[Box<str>]) -> Result<Box<[Rc<Selector>]>, SelectorError> {
+    fn compile(&mut self, texts: &[Box<str>]) -> Result<Box<[Rc<Selector>]>, AudienceError> {
         let mut compiled = Vec::with_capacity(texts.len());
         for text in texts {
             let selector = match self.selectors.get(text) {
                 Some(known) => Rc::clone(known),
                 None => {
                     let selector = Rc::new(Selector::parse_as(&self.syntax, text)?);
-                    self.templates_len += usize::from(selector.is_template());
+                    self.templates_len += selector.templates();
                     self.selectors.insert(text.clone(), Rc::clone(&selector));
+                    if selector.templates() > 0 && self.templates_len > self.templates_max {
+                        self.let_go();
+                        if self.templates_len > self.templates_max {
+                            return Err(AudienceError::Full);
+                        }
+                    }
                     selector
                 }
             };
@@ -229,8 +233,8 @@ impl Audience {
         match &**selector {
             Selector::Any => self.any.push(number),
             Selector::Exact(text) => self.exact.entry(text.clone()).or_default().push(number),
-            Selector::Template { text, .. } | Selector::Pattern { text, .. } => {
-                let entry = self.templates.entry(text.clone());
+            Selector::Template(_) | Selector::Pattern { .. } => {
+                let entry = self.templates.entry(selector.text().into());
                 let template = entry.or_insert_with(|| Template {
                     selector: Rc::clone(selector),
                     views: Vec::new(),
@@ -257,15 +261,15 @@ impl Audience {
         });
         self.selectors
             .retain(|_, selector| Rc::strong_count(selector) > 1);
-        let selectors = self.selectors.values();
-        self.templates_len = selectors.filter(|it| it.is_template()).count();
+        self.templates_len = self.selectors.values().map(|it| it.templates()).sum();
         self.kept = self.views.len();
     }
 }
 
-fn any_matches(selectors: &[Rc<Selector>], topics: &[impl AsRef<str>]) -> bool {
-    let mut topics = topics.iter().map(AsRef::as_ref);
-    topics.any(|topic| selectors.iter().any(|selector| selector.matches(topic)))
+fn any_matches(selectors: &[Rc<Selector>], topics: &[Topic]) -> bool {
+    topics
+        .iter()
+        .any(|topic| selectors.iter().any(|selector| selector.matches(topic)))
 }
 
 fn in_order(texts: &[String]) -> Box<[Box<str>]> {
@@ -280,8 +284,14 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::counted;
+    use crate::url::Url;
 
     const TEMPLATES_MAX: usize = 10_000;
+
+    fn of(list: &[&str]) -> Vec<Topic> {
+        list.iter().map(|&it| Topic::new(it)).collect()
+    }
 
     fn texts(list: &[&str]) -> Vec<String> {
         list.iter().map(|&it| it.to_owned()).collect()
@@ -300,14 +310,14 @@ mod tests {
         assert_eq!(one, two);
         assert_ne!(one, other);
         let mut out = Vec::new();
-        audience.select(&["b", "a"], false, &mut out);
+        audience.select(&of(&["b", "a"]), false, &mut out);
         assert_eq!(out, [*one, *other]);
         out.clear();
-        audience.select(&["b", "a"], true, &mut out);
+        audience.select(&of(&["b", "a"]), true, &mut out);
         assert_eq!(out, [*other]);
         drop((one, two));
         out.clear();
-        audience.select(&["a"], false, &mut out);
+        audience.select(&of(&["a"]), false, &mut out);
         assert_eq!(out, [*other]);
     }
 
@@ -336,6 +346,69 @@ mod tests {
         assert!(audience.view(&more, &[]).is_ok());
     }
 
+    fn of_matchers(templates_max: usize) -> Audience {
+        let base = Url::parse("https://hub.example/.well-known/mercure", None).expect("a URL");
+        Audience::new(templates_max, Syntax::Matchers(base.into()))
+    }
+
+    #[test]
+    fn a_topic_is_read_once_for_all_patterns() {
+        let mut audience = of_matchers(TEMPLATES_MAX);
+        let held: Vec<_> = (0..100)
+            .map(|at| {
+                let topics = [format!("urlpattern:https://:any.example/{at}/*")];
+                audience.view(&topics, &topics).expect("a view")
+            })
+            .collect();
+        let topics = of(&["https://a.example/7/b", "https://b.example/8/c"]);
+        let mut out = Vec::new();
+        let ((), urls) = counted::during(&counted::URLS, || {
+            audience.select(&topics, true, &mut out);
+            for view in &held {
+                assert_eq!(audience.selects(**view, &topics, true), out.contains(view));
+            }
+        });
+        assert_eq!((&out[..], urls), (&[*held[7], *held[8]][..], 2));
+    }
+
+    #[test]
+    fn large_patterns_count_as_many() {
+        let mut audience = of_matchers(64);
+        let pattern = |at: usize, len: usize| [format!("urlpattern:/{at}/:a([a-z]{{{len}}})")];
+        let small: Vec<_> = (0..32)
+            .map(|at| audience.view(&pattern(at, 1), &[]).expect("a view"))
+            .collect();
+        let mut large = Vec::new();
+        let refused = loop {
+            match audience.view(&pattern(large.len(), 500), &[]) {
+                Ok(view) => large.push(view),
+                Err(error) => break error,
+            }
+            assert!(large.len() <= 32, "they count as no more than small ones");
+        };
+        assert_eq!(refused, AudienceError::Full);
+        assert!(refused.to_string().contains("mercure.templates_max"));
+        assert!((1..=4).contains(&large.len()), "{}", large.len());
+        assert!(audience.templates_len <= 64);
+        // What is known costs nothing more, and what has left makes room.
+        assert!(audience.view(&pattern(0, 500), &[]).is_ok());
+        drop(small);
+        assert!(audience.view(&pattern(99, 500), &[]).is_ok());
+        let error = audience.view(&pattern(0, 100_000), &[]);
+        let too_large = AudienceError::Selector(SelectorError::TooLarge);
+        assert_eq!(error, Err(too_large));
+    }
+
+    #[test]
+    fn what_is_refused_is_not_compiled_on() {
+        let mut audience = of_matchers(1);
+        let topics: Vec<String> = (0..100).map(|at| format!("urlpattern:/:a/{at}")).collect();
+        let (view, compiled) =
+            counted::during(&counted::COMPILED, || audience.view(&topics, &topics));
+        assert_eq!((view, compiled), (Err(AudienceError::Full), 2));
+        assert_eq!((audience.templates_len, audience.selectors.len()), (0, 0));
+    }
+
     const SELECTORS: [&str; 7] = ["*", "a/1", "a/2", "a/{x}", "b/{x}", "{x}/1", "b/1"];
     const TOPICS: [&str; 5] = ["a/1", "a/2", "b/1", "b/2", "c"];
 
@@ -360,6 +433,7 @@ mod tests {
             if left < held.len() {
                 held.remove(left);
             }
+            let topics = of(&topics);
             let matches = |selectors: &[&str]| {
                 selectors.iter().any(|it| {
                     let selector = Selector::parse(it).expect("a selector");

@@ -8,9 +8,10 @@ use crate::form::Form;
 use crate::matcher::{matcher, split};
 use crate::request::{self, Hub, Outcome, Request, Subscribe, last_event_id};
 use crate::resource::{Draft, EVENT, METADATA_PATH};
-use crate::selector::{Selector, Syntax};
+use crate::selector::{Selector, SelectorError, Syntax};
 use crate::subscription::Filter;
 use crate::token::{Grants, TokenError, Verifier};
+use crate::topic::Topic;
 use crate::update::{Update, is_topic};
 use crate::url::Url;
 use crate::{PATH, TOPICS_MAX};
@@ -103,15 +104,20 @@ fn subscribe(
         };
         let matcher =
             matcher(kind, value).ok_or(Refusal::bad("There is no such type of matcher"))?;
-        if !is_topic(value)
-            || value.chars().any(is_format)
-            || Selector::parse_as(&syntax, &matcher).is_err()
-        {
-            return Err(Refusal::bad("A matcher is invalid"));
-        }
         if topics.len() == TOPICS_MAX {
             return Err(Refusal::bad("Too many matchers"));
         }
+        if !is_topic(value) || value.chars().any(is_format) {
+            return Err(Refusal::bad("A matcher is invalid"));
+        }
+        Selector::parse_as(&syntax, &matcher).map_err(|error| {
+            Refusal::bad(match error {
+                SelectorError::TooLarge => {
+                    "A matcher has too many groups, or is too large when it is compiled; use fewer groups and repetitions"
+                }
+                _ => "A matcher is invalid",
+            })
+        })?;
         topics.push(matcher);
     }
     if topics.is_empty() {
@@ -155,8 +161,8 @@ fn publish(hub: &Hub, draft: &Draft, request: &Request<'_>) -> Result<Outcome, R
     check(draft, &update).map_err(Refusal::bad)?;
     let granted = grants.publish();
     let granted = compile(draft, &granted)?;
-    let is_granted = |topic: &String| granted.iter().any(|it| it.matches(topic));
-    match update.topics.iter().all(is_granted) {
+    let mut topics = update.topics.iter().map(|it| Topic::new(it.as_str()));
+    match topics.all(|topic| granted.iter().any(|it| it.matches(&topic))) {
         true => Ok(Outcome::Publish(update)),
         false => Err(INSUFFICIENT),
     }
@@ -179,7 +185,8 @@ fn list(
         let grants = authorize(hub, draft, verifier, request)?.ok_or(UNAUTHORIZED)?;
         let granted = grants.subscribe();
         let granted = compile(draft, &granted)?;
-        if !granted.iter().any(|it| it.matches(path)) {
+        let path = Topic::new(path);
+        if !granted.iter().any(|it| it.matches(&path)) {
             return Err(INSUFFICIENT);
         }
     }
@@ -449,6 +456,11 @@ mod tests {
         }
         let many = "match=a&".repeat(TOPICS_MAX + 1);
         assert_eq!(status(&subscribe(&hub, &many, None)), (400, ""));
+        let large = subscribe(&hub, "match_urlpattern=/([a-z]{9999})", None);
+        assert!(
+            matches!(large, Outcome::Refused(400, text) if text.contains("too large")),
+            "{large:?}"
+        );
     }
 
     #[test]

@@ -3,16 +3,12 @@
 //! The expressions are those of an engine that takes time linear in the topic's length; what it cannot do (looking around,
 //! back references) makes a pattern invalid.
 
-use regex_lite::{Regex, RegexBuilder};
-
 use crate::TOPIC_BYTES_MAX;
+use crate::expression::{Expression, ExpressionError, PATTERN_BYTES_MAX};
 use crate::url::{self, Part, Url};
 
 /// Most names, groups and wildcards of a pattern.
 const GROUPS_MAX: usize = 64;
-
-/// Bytes of a compiled part.
-const PATTERN_BYTES_MAX: usize = 256 * 1024;
 
 /// Parts of a URL, in their order.
 const PARTS: usize = 8;
@@ -25,14 +21,57 @@ const PATHNAME: usize = 5;
 const SEARCH: usize = 6;
 const HASH: usize = 7;
 
-/// It is no URL pattern, or too large.
+/// Why there is no pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PatternError;
+pub enum PatternError {
+    /// It is none.
+    Syntax,
+    /// It is too long, or too large when it is compiled.
+    TooLarge,
+}
+
+impl From<ExpressionError> for PatternError {
+    fn from(error: ExpressionError) -> PatternError {
+        match error {
+            ExpressionError::Syntax => PatternError::Syntax,
+            ExpressionError::TooLarge => PatternError::TooLarge,
+        }
+    }
+}
 
 /// A compiled pattern.
 #[derive(Clone)]
 pub struct UrlPattern {
-    parts: Vec<Option<Regex>>,
+    /// `None`: all that it can be.
+    parts: Vec<Option<Compiled>>,
+    bytes: usize,
+}
+
+/// What one part of a URL has to be.
+#[derive(Clone)]
+struct Compiled {
+    /// What it begins with.
+    literal: Box<str>,
+    /// The rest; `None`: there is none.
+    expression: Option<Expression>,
+    /// The expression is that of the whole part.
+    is_whole: bool,
+}
+
+impl Compiled {
+    fn matches(&self, text: &str) -> bool {
+        let Some(rest) = text.strip_prefix(&*self.literal) else {
+            return false;
+        };
+        match &self.expression {
+            Some(expression) => expression.is_match([rest, text][usize::from(self.is_whole)]),
+            None => rest.is_empty(),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.expression.as_ref().map_or(0, Expression::bytes)
+    }
 }
 
 impl UrlPattern {
@@ -42,12 +81,12 @@ impl UrlPattern {
     /// It is none, or too large.
     pub fn parse(text: &str, base: &Url) -> Result<UrlPattern, PatternError> {
         if text.len() > TOPIC_BYTES_MAX {
-            return Err(PatternError);
+            return Err(PatternError::TooLarge);
         }
         let tokens = tokenize(text, true)?;
         let groups = tokens.iter().filter(|it| it.is_group()).count();
         if groups > GROUPS_MAX {
-            return Err(PatternError);
+            return Err(PatternError::TooLarge);
         }
         let mut given = Constructor::new(text, &tokens).run()?;
         inherit(&mut given, base);
@@ -60,13 +99,23 @@ impl UrlPattern {
             given[PORT] = Some(String::new());
         }
         let mut parts = Vec::with_capacity(PARTS);
+        let mut bytes = 0;
         for (part, given) in given.iter().enumerate() {
             parts.push(match given.as_deref() {
                 None | Some("*") => None,
-                Some(text) => Some(compile(text, part, is_special)?),
+                Some(text) => {
+                    let compiled = compile(text, part, is_special, PATTERN_BYTES_MAX - bytes)?;
+                    bytes += compiled.bytes();
+                    Some(compiled)
+                }
             });
         }
-        Ok(UrlPattern { parts })
+        Ok(UrlPattern { parts, bytes })
+    }
+
+    /// Bytes of its compiled expressions, at most [`PATTERN_BYTES_MAX`].
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Whether it selects a URL.
@@ -82,7 +131,7 @@ impl UrlPattern {
             &url.fragment,
         ];
         let mut each = self.parts.iter().zip(parts);
-        each.all(|(pattern, part)| pattern.as_ref().is_none_or(|it| it.is_match(part)))
+        each.all(|(pattern, part)| pattern.as_ref().is_none_or(|it| it.matches(part)))
     }
 }
 
@@ -133,8 +182,8 @@ fn is_special_protocol(text: &str) -> Result<bool, PatternError> {
     if text == "*" {
         return Ok(true);
     }
-    let pattern = compile(text, PROTOCOL, false)?;
-    Ok(url::special().any(|scheme| pattern.is_match(scheme)))
+    let pattern = compile(text, PROTOCOL, false, PATTERN_BYTES_MAX)?;
+    Ok(url::special().any(|scheme| pattern.matches(scheme)))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,7 +248,7 @@ fn tokenize(text: &str, is_lenient: bool) -> Result<Vec<Token>, PatternError> {
         let (kind, len, value) = match found {
             Some(found) => found,
             None if is_lenient => (Kind::Invalid, first.len_utf8(), first.to_string()),
-            None => return Err(PatternError),
+            None => return Err(PatternError::Syntax),
         };
         tokens.push(Token { kind, at, value });
         at += len;
@@ -236,8 +285,10 @@ fn end_of_regexp(rest: &str) -> Option<usize> {
             }
             b'(' => {
                 depth += 1;
-                // Groups that capture would be those of the pattern.
-                if bytes.get(at + 1) != Some(&b'?') {
+                // Groups that capture would be those of the pattern. Those with a name do, too, and each would be kept for
+                // each state of the expression.
+                let rest = &bytes[at + 1..];
+                if !rest.starts_with(b"?") || rest.starts_with(b"?<") || rest.starts_with(b"?P") {
                     return None;
                 }
             }
@@ -431,8 +482,13 @@ impl<'a> Constructor<'a> {
     }
 }
 
-/// Compiles one part.
-fn compile(text: &str, part: usize, is_special: bool) -> Result<Regex, PatternError> {
+/// Compiles one part, whose expression has at most so many bytes.
+fn compile(
+    text: &str,
+    part: usize,
+    is_special: bool,
+    bytes_max: usize,
+) -> Result<Compiled, PatternError> {
     let tokens = tokenize(text, false)?;
     let mut parser = Parser {
         tokens: &tokens,
@@ -441,15 +497,24 @@ fn compile(text: &str, part: usize, is_special: bool) -> Result<Regex, PatternEr
         is_special,
         pending: String::new(),
         names: Vec::new(),
-        out: String::from("^(?s:"),
+        literal: String::new(),
+        out: String::new(),
     };
     parser.run()?;
-    let mut pattern = parser.out;
-    pattern.push_str(")$");
-    RegexBuilder::new(&pattern)
-        .size_limit(PATTERN_BYTES_MAX)
-        .build()
-        .map_err(|_| PatternError)
+    let (literal, rest) = (parser.literal, parser.out);
+    // What a pattern's own expression asks of its place, as `\b` does, depends on what stands before it.
+    let is_whole = !rest.is_empty() && tokens.iter().any(|it| it.kind == Kind::Regexp);
+    let expression = match (rest.is_empty(), is_whole) {
+        (true, _) => None,
+        (false, false) => Some(format!("^(?s:{rest})$")),
+        (false, true) => Some(format!("^(?s:{}{rest})$", regex_lite::escape(&literal))),
+    };
+    let compiled = expression.map(|it| Expression::compile(&it, bytes_max));
+    Ok(Compiled {
+        literal: literal.into(),
+        expression: compiled.transpose()?,
+        is_whole,
+    })
 }
 
 /// Makes an expression of the words of one part.
@@ -461,6 +526,9 @@ struct Parser<'a> {
     /// Text that stands for itself.
     pending: String,
     names: Vec<&'a str>,
+    /// Text that stands for itself, before anything else.
+    literal: String,
+    /// The expression of what follows.
     out: String,
 }
 
@@ -490,13 +558,13 @@ impl<'a> Parser<'a> {
                 let name = self.take(Kind::Name);
                 let group = self.take_group(name.is_some());
                 let suffix = self.take_text();
-                self.take(Kind::Close).ok_or(PatternError)?;
+                self.take(Kind::Close).ok_or(PatternError::Syntax)?;
                 let modifier = self.take_modifier();
                 self.add(&prefix, name, group, &suffix, modifier)?;
                 continue;
             }
             self.flush()?;
-            self.take(Kind::End).ok_or(PatternError)?;
+            self.take(Kind::End).ok_or(PatternError::Syntax)?;
             return Ok(());
         }
     }
@@ -540,7 +608,10 @@ impl<'a> Parser<'a> {
     fn flush(&mut self) -> Result<(), PatternError> {
         let text = std::mem::take(&mut self.pending);
         let text = self.canonical(&text)?;
-        self.out.push_str(&regex_lite::escape(&text));
+        match self.out.is_empty() {
+            true => self.literal.push_str(&text),
+            false => self.out.push_str(&regex_lite::escape(&text)),
+        }
         Ok(())
     }
 
@@ -559,11 +630,15 @@ impl<'a> Parser<'a> {
         self.flush()?;
         if let Some(name) = name {
             if self.names.contains(&name) {
-                return Err(PatternError);
+                return Err(PatternError::Syntax);
             }
             self.names.push(name);
         }
-        let prefix = regex_lite::escape(&self.canonical(prefix)?);
+        let mut prefix = self.canonical(prefix)?;
+        if self.out.is_empty() && modifier.is_empty() {
+            self.literal.push_str(&std::mem::take(&mut prefix));
+        }
+        let prefix = regex_lite::escape(&prefix);
         if name.is_none() && group.is_none() {
             if !prefix.is_empty() {
                 self.out.push_str(&format!("(?:{prefix}){modifier}"));
@@ -600,12 +675,12 @@ impl<'a> Parser<'a> {
             HOSTNAME => {
                 let is_good = |it: char| it.is_ascii_graphic() && !" #/<>?@\\^|%".contains(it);
                 if !text.chars().all(is_good) {
-                    return Err(PatternError);
+                    return Err(PatternError::Syntax);
                 }
                 text.to_ascii_lowercase()
             }
             PORT if text.bytes().all(|it| it.is_ascii_digit()) => text.to_owned(),
-            PORT => return Err(PatternError),
+            PORT => return Err(PatternError::Syntax),
             PATHNAME if self.is_special => match text.starts_with('/') {
                 true => url::path_of(text, true),
                 // What stands before it is somewhere in a segment.
@@ -760,6 +835,8 @@ mod tests {
             "https://exa mple.com/",
             "https://example.com:8a/",
             "https://example.com/(\\p{Lu}+)(",
+            "https://example.com/((?<a>b))",
+            "https://example.com/((?P<a>b))",
         ] {
             let refused = UrlPattern::parse(wrong, &base).is_err();
             assert!(refused, "{wrong}");
@@ -767,9 +844,47 @@ mod tests {
         let many = format!("/{}", ":a".repeat(65));
         assert!(UrlPattern::parse(&many, &base).is_err());
         assert!(UrlPattern::parse(&"a".repeat(2049), &base).is_err());
+        // Each part is small enough, and all of them are not.
+        let part = "([a-z]{300})";
+        let one = UrlPattern::parse(&format!("/{part}"), &base).expect("a pattern");
+        assert!(one.bytes() <= PATTERN_BYTES_MAX);
+        for large in [
+            format!("/{part}?{part}#{part}"),
+            "/([a-z]{9999})".to_owned(),
+        ] {
+            let error = UrlPattern::parse(&large, &base).err();
+            assert_eq!(error, Some(PatternError::TooLarge), "{large}");
+        }
+    }
+
+    /// An expression of the pattern's own sees what stands before it.
+    #[test]
+    fn expressions_know_their_place() {
+        assert!(!matches("/a(\\b.+)", "/ab"));
+        assert!(matches("/a(\\B.+)", "/ab"));
+        assert!(!matches("/a(^b)", "/ab"));
     }
 
     proptest! {
+        /// What begins a part is compared apart, unless an expression of the pattern's own stands in it.
+        #[test]
+        fn a_literal_start_changes_nothing(
+            words in proptest::collection::vec(proptest::sample::select(&["/a", "/:n", "b", "*", "{/c}?", "{d}", "/", "+", "?"][..]), 0..6),
+            topic in "(/[abcdxz]{0,2}){0,4}/z",
+        ) {
+            let mut pattern = String::new();
+            for (at, word) in words.iter().enumerate() {
+                pattern.push_str(&word.replace(":n", &format!(":n{at}x")));
+            }
+            let base = Url::parse(HUB, None).expect("a URL");
+            let is_pattern = |text: &str| UrlPattern::parse(text, &base).is_ok();
+            let (plain, whole) = (format!("/{pattern}/z"), format!("/{pattern}/z(.{{0}})"));
+            prop_assert_eq!(is_pattern(&plain), is_pattern(&whole));
+            if is_pattern(&plain) {
+                prop_assert_eq!(matches(&plain, &topic), matches(&whole, &topic), "{} {}", plain, topic);
+            }
+        }
+
         #[test]
         fn any_text_is_survived(text in "\\PC{0,60}", topic in "\\PC{0,40}") {
             let base = Url::parse(HUB, None).expect("a URL");

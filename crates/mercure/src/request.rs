@@ -8,6 +8,7 @@ use crate::resource::Draft;
 use crate::selector::{Selector, Syntax};
 use crate::subscription::Filter;
 use crate::token::{Claims, TokenError, Verifier};
+use crate::topic::Topic;
 use crate::update::{Update, is_topic};
 use crate::{PATH, TOPICS_MAX};
 
@@ -260,11 +261,8 @@ fn publish(hub: &Hub, request: &Request<'_>, query: &Form) -> Result<Outcome, Re
     let form = form_of(request)?;
     let update = Update::from_form(&form).map_err(|text| (400, text))?;
     let grants = compile(&grants)?;
-    if !update
-        .topics
-        .iter()
-        .all(|topic| grants.iter().any(|it| it.matches(topic)))
-    {
+    let mut topics = update.topics.iter().map(|it| Topic::new(it.as_str()));
+    if !topics.all(|topic| grants.iter().any(|it| it.matches(&topic))) {
         return Err((403, "Forbidden"));
     }
     Ok(Outcome::Publish(update))
@@ -291,7 +289,8 @@ fn list(
     if let Some(verifier) = &hub.subscriber {
         let claims = authorize(hub, verifier, request, query)?.ok_or(unauthorized)?;
         let grants = compile(&claims.subscribe.unwrap_or_default())?;
-        if !grants.iter().any(|it| it.matches(path)) {
+        let path = Topic::new(path);
+        if !grants.iter().any(|it| it.matches(&path)) {
             return Err((403, "Forbidden"));
         }
     }

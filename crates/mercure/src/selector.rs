@@ -7,17 +7,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use regex_lite::{Regex, RegexBuilder};
-
-use crate::pattern::UrlPattern;
+use crate::expression::{Expression, ExpressionError, PATTERN_BYTES_MAX, TEMPLATE_BYTES};
+use crate::pattern::{PatternError, UrlPattern};
+use crate::topic::Topic;
 use crate::url::Url;
 use crate::{TOPIC_BYTES_MAX, matcher};
 
 /// Most expressions of a template, and variables of an expression.
 const EXPRESSIONS_MAX: usize = 16;
-
-/// Bytes of a compiled template.
-const PATTERN_BYTES_MAX: usize = 256 * 1024;
 
 /// How selectors are written.
 #[derive(Clone, Debug, Default)]
@@ -36,14 +33,7 @@ pub enum Selector {
     /// This one.
     Exact(Box<str>),
     /// Those that a template expands to, and the template's own text.
-    Template {
-        /// As it was given.
-        text: Box<str>,
-        /// Bytes before the first expression.
-        literal: usize,
-        /// What expansions look like.
-        pattern: Regex,
-    },
+    Template(Template),
     /// Those that are URLs which a pattern selects.
     Pattern {
         /// As it was given, with its type.
@@ -55,7 +45,26 @@ pub enum Selector {
     },
 }
 
-/// A template that cannot be used.
+/// A template, compiled.
+pub struct Template {
+    /// As it was given.
+    text: Box<str>,
+    /// Bytes before the first expression.
+    literal: usize,
+    /// What expansions look like behind them.
+    expression: Expression,
+}
+
+impl Template {
+    fn matches(&self, topic: &str) -> bool {
+        *self.text == *topic
+            || topic
+                .strip_prefix(&self.text[..self.literal])
+                .is_some_and(|rest| self.expression.is_match(rest))
+    }
+}
+
+/// A template or pattern that cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectorError {
     /// Longer than [`TOPIC_BYTES_MAX`].
@@ -64,6 +73,11 @@ pub enum SelectorError {
     /// More than [`EXPRESSIONS_MAX`] expressions.
     #[error("a template has more than {EXPRESSIONS_MAX} expressions or variables in one")]
     TooMany,
+    /// Larger than [`PATTERN_BYTES_MAX`] when it is compiled.
+    #[error(
+        "a template or pattern has more than {PATTERN_BYTES_MAX} bytes when it is compiled; use fewer expressions and repetitions"
+    )]
+    TooLarge,
     /// No type that is known, or not what that type is written as.
     #[error("a matcher is no URL pattern, or of an unknown type")]
     Pattern,
@@ -92,12 +106,12 @@ impl Selector {
         let Some(literal) = text.find('{') else {
             return Ok(Selector::Exact(text.into()));
         };
-        match pattern_of(text)? {
-            Some(pattern) => Ok(Selector::Template {
+        match expression_of(text, literal)? {
+            Some(expression) => Ok(Selector::Template(Template {
                 text: text.into(),
                 literal,
-                pattern,
-            }),
+                expression,
+            })),
             None => Ok(Selector::Exact(text.into())),
         }
     }
@@ -119,9 +133,12 @@ impl Selector {
             "exact" => Ok(Selector::Exact(matcher.into())),
             "urlpattern" => Ok(Selector::Pattern {
                 text: text.into(),
-                pattern: Box::new(
-                    UrlPattern::parse(matcher, base).map_err(|_| SelectorError::Pattern)?,
-                ),
+                pattern: Box::new(UrlPattern::parse(matcher, base).map_err(
+                    |error| match error {
+                        PatternError::Syntax => SelectorError::Pattern,
+                        PatternError::TooLarge => SelectorError::TooLarge,
+                    },
+                )?),
                 base: Arc::clone(base),
             }),
             _ => Err(SelectorError::Pattern),
@@ -129,28 +146,26 @@ impl Selector {
     }
 
     /// Whether it is for a topic.
-    pub fn matches(&self, topic: &str) -> bool {
+    pub fn matches(&self, topic: &Topic) -> bool {
         match self {
             Selector::Any => true,
-            Selector::Exact(text) => **text == *topic,
-            Selector::Template {
-                text,
-                literal,
-                pattern,
-            } => {
-                **text == *topic
-                    || topic.as_bytes().starts_with(&text.as_bytes()[..*literal])
-                        && pattern.is_match(topic)
-            }
+            Selector::Exact(text) => **text == *topic.text(),
+            Selector::Template(template) => template.matches(topic.text()),
             Selector::Pattern { pattern, base, .. } => {
-                Url::parse(topic, Some(base)).is_some_and(|url| pattern.matches(&url))
+                topic.url(base).is_some_and(|url| pattern.matches(url))
             }
         }
     }
 
-    /// Whether it is a template or a pattern, which is compared with each topic.
-    pub fn is_template(&self) -> bool {
-        matches!(self, Selector::Template { .. } | Selector::Pattern { .. })
+    /// How many templates it counts as. Templates and patterns are compared with each topic: one for each
+    /// [`TEMPLATE_BYTES`] of what they are compiled to.
+    pub fn templates(&self) -> usize {
+        let bytes = match self {
+            Selector::Any | Selector::Exact(_) => return 0,
+            Selector::Template(template) => template.expression.bytes(),
+            Selector::Pattern { pattern, .. } => pattern.bytes(),
+        };
+        bytes.div_ceil(TEMPLATE_BYTES).max(1)
     }
 
     /// As it was given.
@@ -158,7 +173,7 @@ impl Selector {
         match self {
             Selector::Any => "*",
             Selector::Exact(text)
-            | Selector::Template { text, .. }
+            | Selector::Template(Template { text, .. })
             | Selector::Pattern { text, .. } => text,
         }
     }
@@ -170,10 +185,10 @@ impl fmt::Debug for Selector {
     }
 }
 
-/// The pattern of a template; `None`: it is none.
-fn pattern_of(text: &str) -> Result<Option<Regex>, SelectorError> {
+/// The expression of what follows the first so many bytes of a template; `None`: it is none.
+fn expression_of(text: &str, literal: usize) -> Result<Option<Expression>, SelectorError> {
     let mut pattern = String::from("^(?:");
-    let mut rest = text;
+    let mut rest = &text[literal..];
     let mut count = 0;
     while let Some((literal, after)) = rest.split_once('{') {
         let Some((expression, after)) = after.split_once('}') else {
@@ -191,10 +206,11 @@ fn pattern_of(text: &str) -> Result<Option<Regex>, SelectorError> {
     }
     pattern.push_str(&regex_lite::escape(rest));
     pattern.push_str(")$");
-    let compiled = RegexBuilder::new(&pattern)
-        .size_limit(PATTERN_BYTES_MAX)
-        .build();
-    compiled.map(Some).map_err(|_| SelectorError::TooMany)
+    match Expression::compile(&pattern, PATTERN_BYTES_MAX) {
+        Ok(expression) => Ok(Some(expression)),
+        Err(ExpressionError::TooLarge) => Err(SelectorError::TooLarge),
+        Err(ExpressionError::Syntax) => Ok(None),
+    }
 }
 
 /// Appends what an expression expands to. False: it is none.
@@ -275,9 +291,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::counted;
 
     fn matches(selector: &str, topic: &str) -> bool {
-        Selector::parse(selector).expect(selector).matches(topic)
+        let selector = Selector::parse(selector).expect(selector);
+        selector.matches(&Topic::new(topic))
     }
 
     #[test]
@@ -360,15 +378,53 @@ mod tests {
             error(&format!("{{{}a}}", "a,".repeat(16))),
             SelectorError::TooMany
         );
-        let largest = format!("{{/{}a}}", "a,".repeat(15)).repeat(16);
-        assert!(Selector::parse(&largest).is_ok());
+        let square = |len: usize| format!("{{/{}a}}", "a,".repeat(len - 1)).repeat(len);
+        let large = Selector::parse(&square(8)).expect("a template");
+        assert!((8..=PATTERN_BYTES_MAX / TEMPLATE_BYTES).contains(&large.templates()));
+        assert_eq!(error(&square(16)), SelectorError::TooLarge);
+    }
+
+    #[test]
+    fn a_literal_start_decides_before_any_expression() {
+        let base = Arc::new(Url::parse("https://hub.example/", None).expect("a URL"));
+        let compared = |selector: &Selector, topic: &str| {
+            let topic = Topic::new(topic);
+            counted::during(&counted::COMPARED, || selector.matches(&topic))
+        };
+        let matchers = Syntax::Matchers(base);
+        let (exact, compiled) = counted::during(&counted::COMPILED, || {
+            Selector::parse_as(&matchers, "urlpattern:https://example.com/books/1?a#b")
+        });
+        assert_eq!(compiled, 0);
+        let exact = exact.expect("a pattern");
+        let topic = "https://example.com/books/1?a#b";
+        assert_eq!(compared(&exact, topic), (true, 0));
+        assert_eq!(exact.templates(), 1);
+        for selector in [
+            Selector::parse("https://example.com/books/{id}"),
+            Selector::parse_as(&matchers, "urlpattern:https://example.com/books/:id"),
+            Selector::parse_as(&matchers, r"urlpattern:https://example.com/books/:id(\d+)"),
+        ] {
+            let selector = selector.expect("a selector");
+            for other in [
+                "https://example.org/books/1",
+                "http://example.com/books/1",
+                "https://example.com/authors/1",
+                "books",
+            ] {
+                assert_eq!(compared(&selector, other), (false, 0), "{other}");
+            }
+            let topic = "https://example.com/books/1";
+            assert_eq!(compared(&selector, topic), (true, 1), "{selector:?}");
+            assert_eq!(selector.templates(), 1);
+        }
     }
 
     proptest! {
         #[test]
         fn any_text_is_survived_and_selects_itself(text in ".{0,80}") {
             if let Ok(selector) = Selector::parse(&text) {
-                prop_assert!(selector.matches(&text));
+                prop_assert!(selector.matches(&Topic::new(text)));
             }
         }
 

@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::matcher::matcher;
 use crate::resource::{DETAIL, Draft};
 use crate::selector::{Selector, Syntax};
+use crate::topic::Topic;
 
 /// Longest token that is looked at.
 const TOKEN_BYTES_MAX: usize = 16 * 1024;
@@ -271,8 +272,9 @@ impl Grants {
 
     /// What is told about a subscription with this matcher.
     pub fn payload_of(&self, matcher: &str, syntax: &Syntax) -> Value {
+        let matcher = Topic::new(matcher);
         let is_for =
-            |text: &String| Selector::parse_as(syntax, text).is_ok_and(|it| it.matches(matcher));
+            |text: &String| Selector::parse_as(syntax, text).is_ok_and(|it| it.matches(&matcher));
         let mut details = self.details.iter().filter(|it| it.subscribes);
         let found = details.find(|it| it.matchers.iter().any(is_for));
         found.map(|it| it.payload.clone()).unwrap_or_default()

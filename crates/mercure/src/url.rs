@@ -55,6 +55,8 @@ pub(crate) enum Part {
 impl Url {
     /// Reads one; what it leaves out is that of `base`. `None`: it is no URL.
     pub fn parse(text: &str, base: Option<&Url>) -> Option<Url> {
+        #[cfg(test)]
+        crate::counted::add(&crate::counted::URLS);
         let text = text.trim_matches(|it: char| it <= ' ');
         let (text, fragment) = split(text, '#');
         let mut url = match scheme_of(text) {

@@ -3,11 +3,13 @@
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
+use std::slice::from_ref;
 
 use fermata_engine::{ChannelEvent, Select};
 use fermata_mercure::Hub;
 use fermata_mercure::audience::Audience;
 use fermata_mercure::subscription::Subscriber;
+use fermata_mercure::topic::Topic;
 use fermata_mercure::update::{EARLIEST, Update};
 
 /// Ids given by publishers by which clients can resume: the newest.
@@ -40,13 +42,13 @@ enum What {
     #[default]
     Nothing,
     Update {
-        topics: Vec<String>,
+        topics: Vec<Topic>,
         is_private: bool,
         bytes: Vec<u8>,
     },
     Subscriber {
         subscriber: Subscriber,
-        urls: Vec<String>,
+        urls: Vec<Topic>,
         is_active: bool,
     },
 }
@@ -123,7 +125,7 @@ impl Listeners {
                         let given = update.id.clone();
                         update.write(&given.unwrap_or_else(|| self.hub.id_of(id)), &mut bytes);
                         What::Update {
-                            topics: update.topics,
+                            topics: update.topics.into_iter().map(Topic::new).collect(),
                             is_private: update.is_private,
                             bytes,
                         }
@@ -141,7 +143,7 @@ impl Listeners {
 fn subscriber(data: &[u8], is_active: bool) -> What {
     match Subscriber::from_announcement(data) {
         Some(subscriber) => What::Subscriber {
-            urls: subscriber.urls().collect(),
+            urls: subscriber.urls().map(Topic::new).collect(),
             subscriber,
             is_active,
         },
@@ -184,7 +186,7 @@ impl Select for Listening {
             } => listeners.audience.select(topics, *is_private, views),
             What::Subscriber { urls, .. } => {
                 for url in urls {
-                    listeners.audience.select(&[url], true, views);
+                    listeners.audience.select(from_ref(url), true, views);
                 }
                 views.sort_unstable();
                 views.dedup();
@@ -202,7 +204,7 @@ impl Select for Listening {
             } => listeners.audience.selects(view, topics, *is_private),
             What::Subscriber { urls, .. } => urls
                 .iter()
-                .any(|url| listeners.audience.selects(view, &[url], true)),
+                .any(|url| listeners.audience.selects(view, from_ref(url), true)),
         }
     }
 
@@ -218,7 +220,7 @@ impl Select for Listening {
                 is_active,
             } => {
                 let place = std::str::from_utf8(&listeners.at_hand.place).unwrap_or_default();
-                let wants = |at: usize| listeners.audience.selects(view, &[&urls[at]], true);
+                let wants = |at: usize| listeners.audience.selects(view, from_ref(&urls[at]), true);
                 subscriber.write(*is_active, &listeners.hub.id_of(place), wants, out);
             }
         }
