@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use fermata_testkit::install::{install_go, installed, skipped, works};
+use fermata_testkit::install::{install_go, install_python, installed, skipped, works};
 use fermata_testkit::{Response, wait_until};
 use fermata_tests::json;
 use serde_json::Value;
@@ -76,6 +76,43 @@ fn the_client_of_go_speaks_http2() {
     let said = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(said, "63 requests, 1 connection, 1 hint\n", "{errors}");
+}
+
+/// The same by a client of Python's, whose held stream shares the connection.
+#[test]
+fn the_client_of_python_speaks_http2() {
+    if !works("python3", &["-m", "pip", "--version"]) {
+        return skipped("python3 or pip is not installed");
+    }
+    let folder = installed("httpx");
+    let packages = [
+        "httpx==0.28.1",
+        "httpcore==1.0.9",
+        "h2==4.4.1",
+        "hpack==4.2.0",
+        "hyperframe==6.1.0",
+        "h11==0.16.0",
+        "anyio==4.16.0",
+        "certifi==2026.10.18",
+        "idna==3.20",
+    ];
+    if !install_python(&folder, &folder.join("httpx"), &packages) {
+        return;
+    }
+    let world = World::start(secure().setting("body_bytes_max", 1 << 20).workers(1));
+    let output = Command::new("python3")
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tls/client.py"))
+        .arg(format!("https://127.0.0.1:{}", world.address.port()))
+        .arg(world.path("ca.pem"))
+        .env("PYTHONPATH", &folder)
+        .output()
+        .expect("it was tried before");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(
+        said, "62 requests beside a stream, 1 connection\n",
+        "{errors}"
+    );
 }
 
 #[test]
