@@ -126,7 +126,7 @@ fn subscribe(
     let grants = grants.unwrap_or_default();
     let payloads: Vec<Value> = topics
         .iter()
-        .map(|topic| grants.payload_of(split(topic).1, &syntax))
+        .map(|topic| grants.payload_of(split(topic).1))
         .collect();
     Ok(Outcome::Subscribe(Subscribe {
         payloads: match payloads.iter().all(Value::is_null) {
@@ -134,10 +134,10 @@ fn subscribe(
             false => payloads,
         },
         topics,
-        private: grants.subscribe(),
         payload: None,
         last_event_id: last_event_id(request, query, &["last_event_id"]),
         expires_s: grants.expires_s,
+        private: grants.into_subscribe(),
     }))
 }
 
@@ -159,10 +159,8 @@ fn publish(hub: &Hub, draft: &Draft, request: &Request<'_>) -> Result<Outcome, R
     }
     let update = Update::from_form(&form).map_err(Refusal::bad)?;
     check(draft, &update).map_err(Refusal::bad)?;
-    let granted = grants.publish();
-    let granted = compile(draft, &granted)?;
     let mut topics = update.topics.iter().map(|it| Topic::new(it.as_str()));
-    match topics.all(|topic| granted.iter().any(|it| it.matches(&topic))) {
+    match topics.all(|topic| grants.publishes(&topic)) {
         true => Ok(Outcome::Publish(update)),
         false => Err(INSUFFICIENT),
     }
@@ -183,22 +181,11 @@ fn list(
     })?;
     if let Some(verifier) = &hub.subscriber {
         let grants = authorize(hub, draft, verifier, request)?.ok_or(UNAUTHORIZED)?;
-        let granted = grants.subscribe();
-        let granted = compile(draft, &granted)?;
-        let path = Topic::new(path);
-        if !granted.iter().any(|it| it.matches(&path)) {
+        if !grants.subscribes(&Topic::new(path)) {
             return Err(INSUFFICIENT);
         }
     }
     Ok(Outcome::Subscriptions(filter))
-}
-
-fn compile(draft: &Draft, matchers: &[String]) -> Result<Vec<Selector>, Refusal> {
-    let syntax = Syntax::Matchers(Arc::clone(&draft.base));
-    let compiled = matchers.iter().map(|it| Selector::parse_as(&syntax, it));
-    compiled
-        .collect::<Result<_, _>>()
-        .map_err(|_| INVALID_TOKEN)
 }
 
 /// What the token says that a request brings. `None`: it brings none.
@@ -333,6 +320,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::counted;
     use crate::origin::Origins;
     use crate::resource::{COOKIE, DETAIL};
 
@@ -541,6 +529,38 @@ mod tests {
             status(&crate::read(&closed, &by_cookie)),
             (401, "invalid_token")
         );
+    }
+
+    #[test]
+    fn claims_are_compiled_once_for_a_request() {
+        let hub = hub();
+        let topics: Vec<Value> = (0..20)
+            .map(|at| json!({"match": format!("/{at}/:a"), "match_type": "urlpattern"}))
+            .collect();
+        let mut claims = claims();
+        claims["authorization_details"] = json!([{
+            "type": DETAIL, "actions": ["publish", "subscribe"], "topics": topics, "payload": {"of": "all"},
+        }]);
+        let token = sign(&claims);
+        let compiled = |method: &str, target: &str, body: &str| {
+            counted::during(&counted::COMPILED, || {
+                ask(&hub, method, target, Some(&token), body)
+            })
+        };
+        let query: String = (0..50).map(|at| format!("match=/{at}/x&")).collect();
+        let (outcome, count) = compiled("GET", &format!("{PATH}?{query}"), "");
+        let Outcome::Subscribe(found) = outcome else {
+            panic!("refused: {outcome:?}");
+        };
+        assert_eq!(
+            (found.private.len(), found.payloads.len(), count),
+            (20, 50, 20)
+        );
+        assert!(found.payloads[19].is_object() && found.payloads[20].is_null());
+        let (outcome, count) = compiled("POST", PATH, "topic=/1/a&topic=/19/b&data=1");
+        assert_eq!((status(&outcome), count), ((200, ""), 20));
+        let (outcome, count) = compiled("GET", &format!("{PATH}/subscriptions"), "");
+        assert_eq!((status(&outcome).0, count), (403, 20));
     }
 
     #[test]

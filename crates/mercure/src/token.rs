@@ -242,42 +242,63 @@ fn algorithms_of(parameters: &AlgorithmParameters) -> Vec<Algorithm> {
 }
 
 /// What a token of the draft says.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Debug, Default)]
 pub(crate) struct Grants {
     /// The second from which on it is no longer good.
     pub expires_s: Option<u64>,
     details: Vec<Detail>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug)]
 struct Detail {
     publishes: bool,
     subscribes: bool,
-    matchers: Vec<String>,
+    matchers: Vec<Matcher>,
     payload: Value,
 }
 
+/// Compiled when the token is read, and not again for what a request asks of it.
+#[derive(Debug)]
+struct Matcher {
+    /// As it is written, with its type.
+    text: String,
+    selector: Selector,
+}
+
+impl Detail {
+    fn is_for(&self, topic: &Topic) -> bool {
+        self.matchers.iter().any(|it| it.selector.matches(topic))
+    }
+}
+
 impl Grants {
-    /// Matchers of topics that its bearer may publish to.
-    pub fn publish(&self) -> Vec<String> {
-        let details = self.details.iter().filter(|it| it.publishes);
-        details.flat_map(|it| it.matchers.iter().cloned()).collect()
+    /// Whether its bearer may publish to a topic.
+    pub fn publishes(&self, topic: &Topic) -> bool {
+        let mut details = self.details.iter().filter(|it| it.publishes);
+        details.any(|it| it.is_for(topic))
     }
 
-    /// Matchers of topics whose private updates its bearer may read.
-    pub fn subscribe(&self) -> Vec<String> {
-        let details = self.details.iter().filter(|it| it.subscribes);
-        details.flat_map(|it| it.matchers.iter().cloned()).collect()
+    /// Whether its bearer may read a topic's private updates.
+    pub fn subscribes(&self, topic: &Topic) -> bool {
+        let mut details = self.details.iter().filter(|it| it.subscribes);
+        details.any(|it| it.is_for(topic))
     }
 
     /// What is told about a subscription with this matcher.
-    pub fn payload_of(&self, matcher: &str, syntax: &Syntax) -> Value {
+    pub fn payload_of(&self, matcher: &str) -> Value {
         let matcher = Topic::new(matcher);
-        let is_for =
-            |text: &String| Selector::parse_as(syntax, text).is_ok_and(|it| it.matches(&matcher));
         let mut details = self.details.iter().filter(|it| it.subscribes);
-        let found = details.find(|it| it.matchers.iter().any(is_for));
+        let found = details.find(|it| it.is_for(&matcher));
         found.map(|it| it.payload.clone()).unwrap_or_default()
+    }
+
+    /// Matchers of topics whose private updates its bearer may read, as they are written.
+    pub fn into_subscribe(self) -> Vec<String> {
+        let details = self.details.into_iter().filter(|it| it.subscribes);
+        details
+            .flat_map(|it| it.matchers)
+            .map(|it| it.text)
+            .collect()
     }
 }
 
@@ -317,10 +338,9 @@ fn detail_of(detail: &Value, syntax: &Syntax) -> Option<Detail> {
             Some(kind) => kind.as_str()?,
             None => "exact",
         };
-        let matcher = matcher(kind, topic["match"].as_str()?)?;
-        Selector::parse_as(syntax, &matcher)
-            .is_ok()
-            .then_some(matcher)
+        let text = matcher(kind, topic["match"].as_str()?)?;
+        let selector = Selector::parse_as(syntax, &text).ok()?;
+        Some(Matcher { text, selector })
     };
     let payload = detail.get("payload").unwrap_or(&Value::Null);
     (payload.is_null() || payload.is_object()).then_some(())?;
