@@ -8,6 +8,12 @@ pub const IN_FLIGHT_MAX: usize = 1024;
 pub(crate) const UNSENT_BYTES_MAX: usize = 1 << 20;
 /// How long the log is waited for: each step of a new connection, and an acknowledgement.
 pub(crate) const ANSWER_MS_MAX: u64 = 5_000;
+/// How long at most while bytes come that stand before the answer, or are a part of it: a large one over a slow connection.
+pub(crate) const ARRIVAL_MS_MAX: u64 = 60_000;
+/// Before something is tried again: a connection, or whether a log takes records that has refused some. It doubles up to the
+/// other.
+const RETRY_MS_MIN: u64 = 100;
+const RETRY_MS_MAX: u64 = 2_000;
 /// How often a silent connection is asked whether it lives, and how long its silence may be.
 pub(crate) const PING_MS: u64 = 2_000;
 pub(crate) const SILENCE_MS_MAX: u64 = 6_000;
@@ -129,6 +135,18 @@ pub enum Event {
     Away(String),
     /// Something that an operator should know.
     Notice(String),
+}
+
+/// How long to wait after so many failures.
+pub(crate) fn retry_ms(failures: u32) -> u64 {
+    (RETRY_MS_MIN << failures.min(8)).min(RETRY_MS_MAX)
+}
+
+/// When something counts as missing that is awaited since `since_ms` and may be silent for `silence_ms`. `arrived_ms` is when
+/// bytes came the last time that are a part of it or stand before it.
+pub(crate) fn answer_due_ms(since_ms: u64, silence_ms: u64, arrived_ms: u64) -> u64 {
+    let due_ms = since_ms.max(arrived_ms) + silence_ms;
+    due_ms.min(since_ms + ARRIVAL_MS_MAX)
 }
 
 impl Content {

@@ -1,10 +1,6 @@
 //! The connection to the log: which server, since when, and when it is tried again.
 
-use crate::exchange::ANSWER_MS_MAX;
-
-/// Before the first connection is tried again; it doubles up to the other.
-const RETRY_MS_MIN: u64 = 100;
-const RETRY_MS_MAX: u64 = 2_000;
+use crate::exchange::{ANSWER_MS_MAX, retry_ms};
 
 enum State {
     /// None; tried again at this time.
@@ -91,12 +87,15 @@ impl Link {
             return None;
         }
         self.server = (self.server + 1) % servers;
-        let delay_ms = (RETRY_MS_MIN << self.failures.min(8)).min(RETRY_MS_MAX);
+        let retry_ms = now_ms + retry_ms(self.failures);
         self.failures += 1;
-        self.state = State::Down {
-            retry_ms: now_ms + delay_ms,
-        };
+        self.state = State::Down { retry_ms };
+        Some(self.note_away())
+    }
+
+    /// The log cannot be used, connected or not. Whether that is news.
+    pub fn note_away(&mut self) -> bool {
         self.is_ready = false;
-        Some(!std::mem::replace(&mut self.is_away, true))
+        !std::mem::replace(&mut self.is_away, true)
     }
 }

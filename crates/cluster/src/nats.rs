@@ -1,5 +1,9 @@
 //! NATS JetStream as the log: a stream for all channels of an application, published to by messages with an id, and read by an
 //! ordered consumer.
+//!
+//! A stream may refuse messages and give those that it has: it is full and discards none, or has no quorum. The connection stays
+//! then and is read from, and the log counts as there again when it has taken a message without content, which is tried until it
+//! is taken.
 
 use std::collections::VecDeque;
 
@@ -7,7 +11,7 @@ use serde_json::json;
 
 use crate::exchange::{
     ANSWER_MS_MAX, Content, Event, IN_FLIGHT_MAX, Options, Outgoing, PING_MS, Place, Received,
-    Rejected, SILENCE_MS_MAX, UNSENT_BYTES_MAX, read_except,
+    Rejected, SILENCE_MS_MAX, UNSENT_BYTES_MAX, answer_due_ms, read_except, retry_ms,
 };
 use crate::flight::Flight;
 use crate::jetstream::{
@@ -20,9 +24,6 @@ use crate::wire::{self, Message, Operation};
 /// the connection lives.
 const HEARTBEAT_NS: u64 = 2_000_000_000;
 const CONSUMER_SILENCE_MS_MAX: u64 = 7_000;
-/// Before the first connection is tried again; it doubles up to the other.
-const RETRY_MS_MIN: u64 = 100;
-const RETRY_MS_MAX: u64 = 2_000;
 /// How long the log knows a record that it has had.
 const DUPLICATES_NS: u64 = 120_000_000_000;
 /// Before the stream's name: where NATS says that it was changed.
@@ -33,6 +34,9 @@ const HEADER_CONTENT: &str = "Fermata-Content";
 const HEADER_EXCEPT: &str = "Fermata-Except";
 const HEADER_ID: &str = "Nats-Msg-Id";
 
+/// In the place of the content: none, its sender wanted to see whether the log takes something.
+const PROBE: &[u8] = b"probe";
+
 /// The connection.
 enum Link {
     /// None; tried again at this time.
@@ -40,7 +44,7 @@ enum Link {
     /// The caller opens it.
     Opening { until_ms: u64 },
     /// It is open.
-    Up { step: Step, until_ms: u64 },
+    Up { step: Step, since_ms: u64 },
 }
 
 /// What the log is asked for, one after the other.
@@ -53,6 +57,17 @@ enum Step {
     Consumer,
     /// Live, from this place of the log on.
     Live,
+}
+
+/// Whether the log takes messages.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Write {
+    /// As far as is known.
+    Taken,
+    /// It has refused one; it is asked again at this time, or at once on a new connection.
+    Refused { retry_ms: u64 },
+    /// It was asked.
+    Asked { sent_ms: u64 },
 }
 
 /// See the module.
@@ -83,6 +98,13 @@ pub(crate) struct Nats {
     /// Which consumer is listened to; what an older one still sends is ignored.
     consumer: u64,
     consumer_seq: u64,
+    /// Lasts over connections.
+    write: Write,
+    /// Refusals since a record was taken, and what the caller was told of one that lasts.
+    refusals: u32,
+    refusal: String,
+    /// Messages without content that the log has taken.
+    probes: u64,
     flight: Flight,
     /// Of the record that is being written, reused.
     subject: Vec<u8>,
@@ -92,6 +114,8 @@ pub(crate) struct Nats {
     output: Vec<u8>,
     events: VecDeque<Event>,
     heard_ms: u64,
+    /// When bytes came the last time of a message that had begun before.
+    arrived_ms: u64,
     consumer_heard_ms: u64,
     asked_ms: u64,
 }
@@ -124,6 +148,10 @@ impl Nats {
             payload_max: 0,
             consumer: 0,
             consumer_seq: 0,
+            write: Write::Taken,
+            refusals: 0,
+            refusal: String::new(),
+            probes: 0,
             flight: Flight::default(),
             subject: Vec::new(),
             reply: Vec::new(),
@@ -132,6 +160,7 @@ impl Nats {
             output: Vec::new(),
             events: VecDeque::new(),
             heard_ms: now_ms,
+            arrived_ms: now_ms,
             consumer_heard_ms: now_ms,
             asked_ms: now_ms,
         }
@@ -141,9 +170,10 @@ impl Nats {
     pub fn handle_connected(&mut self, now_ms: u64) {
         self.link = Link::Up {
             step: Step::Info,
-            until_ms: now_ms + ANSWER_MS_MAX,
+            since_ms: now_ms,
         };
         self.heard_ms = now_ms;
+        self.arrived_ms = now_ms;
         self.asked_ms = now_ms;
     }
 
@@ -156,6 +186,7 @@ impl Nats {
     pub fn handle_input(&mut self, bytes: &[u8], now_ms: u64) {
         self.heard_ms = now_ms;
         let mut input = std::mem::take(&mut self.input);
+        let has_begun = !input.is_empty();
         input.extend_from_slice(bytes);
         let mut taken = 0;
         let mut failure = None;
@@ -178,6 +209,9 @@ impl Nats {
         match failure {
             Some(cause) => self.fail(&cause, now_ms),
             None if matches!(self.link, Link::Up { .. }) => {
+                if has_begun {
+                    self.arrived_ms = now_ms;
+                }
                 input.drain(..taken);
                 self.input = input;
             }
@@ -197,23 +231,29 @@ impl Nats {
             Link::Opening { until_ms } if until_ms <= now_ms => {
                 self.fail("the connection was not opened in time", now_ms);
             }
-            Link::Up { until_ms, .. } if until_ms <= now_ms => {
-                self.fail("no answer in time", now_ms);
-            }
-            Link::Up { .. } => {
-                let oldest = self.flight.oldest_sent_ms();
-                if now_ms.saturating_sub(self.heard_ms) >= SILENCE_MS_MAX {
-                    self.fail("the connection is silent", now_ms);
-                } else if now_ms >= self.consumer_due_ms() {
-                    self.fail("the consumer is silent", now_ms);
-                } else if oldest.is_some_and(|sent_ms| sent_ms + ANSWER_MS_MAX <= now_ms) {
-                    self.fail("a record was not acknowledged in time", now_ms);
-                } else if now_ms.saturating_sub(self.asked_ms) >= PING_MS {
-                    self.asked_ms = now_ms;
-                    self.output.extend_from_slice(b"PING\r\n");
-                }
-            }
+            Link::Up { .. } => self.look_at_answers(now_ms),
             _ => {}
+        }
+    }
+
+    fn look_at_answers(&mut self, now_ms: u64) {
+        if now_ms.saturating_sub(self.heard_ms) >= SILENCE_MS_MAX {
+            self.fail("the connection is silent", now_ms);
+        } else if now_ms >= self.step_due_ms() {
+            self.fail("no answer in time", now_ms);
+        } else if now_ms >= self.consumer_due_ms() {
+            self.fail("the consumer is silent", now_ms);
+        } else if now_ms >= self.record_due_ms() {
+            // It may answer everything else.
+            self.write = Write::Refused { retry_ms: now_ms };
+            self.fail("a record was not acknowledged in time", now_ms);
+        } else if self.is_live()
+            && matches!(self.write, Write::Refused { retry_ms } if retry_ms <= now_ms)
+        {
+            self.ask_to_write(now_ms);
+        } else if now_ms.saturating_sub(self.asked_ms) >= PING_MS {
+            self.asked_ms = now_ms;
+            self.output.extend_from_slice(b"PING\r\n");
         }
     }
 
@@ -222,21 +262,27 @@ impl Nats {
         match self.link {
             Link::Down { retry_ms } => retry_ms,
             Link::Opening { until_ms } => until_ms,
-            Link::Up { until_ms, .. } => {
-                let oldest = self.flight.oldest_sent_ms();
-                let oldest = oldest.map_or(u64::MAX, |sent_ms| sent_ms + ANSWER_MS_MAX);
-                let silence = self.heard_ms + SILENCE_MS_MAX;
-                let other = silence
+            Link::Up { .. } => {
+                let next_write = match self.write {
+                    Write::Refused { retry_ms } if self.is_live() => retry_ms,
+                    _ => u64::MAX,
+                };
+                (self.heard_ms + SILENCE_MS_MAX)
+                    .min(self.step_due_ms())
                     .min(self.consumer_due_ms())
-                    .min(self.asked_ms + PING_MS);
-                until_ms.min(oldest).min(other)
+                    .min(self.record_due_ms())
+                    .min(next_write)
+                    .min(self.asked_ms + PING_MS)
             }
         }
     }
 
     /// Whether another record of the outbox may be handed over.
     pub fn can_send(&self) -> bool {
-        self.is_live() && self.flight.len() < IN_FLIGHT_MAX && self.output.len() < UNSENT_BYTES_MAX
+        self.is_live()
+            && self.write == Write::Taken
+            && self.flight.len() < IN_FLIGHT_MAX
+            && self.output.len() < UNSENT_BYTES_MAX
     }
 
     /// Sends a record of the outbox to the log. Records are handed over in their order.
@@ -307,9 +353,34 @@ impl Nats {
     /// When the consumer must have spoken.
     fn consumer_due_ms(&self) -> u64 {
         match self.is_live() {
-            true => self.consumer_heard_ms + CONSUMER_SILENCE_MS_MAX,
+            true => answer_due_ms(
+                self.consumer_heard_ms,
+                CONSUMER_SILENCE_MS_MAX,
+                self.arrived_ms,
+            ),
             false => u64::MAX,
         }
+    }
+
+    /// When the log must have said what it was asked for.
+    fn step_due_ms(&self) -> u64 {
+        match self.link {
+            Link::Up { step, since_ms } if step != Step::Live => {
+                answer_due_ms(since_ms, ANSWER_MS_MAX, self.arrived_ms)
+            }
+            _ => u64::MAX,
+        }
+    }
+
+    /// When the log must have said what became of a record, or whether it takes any.
+    fn record_due_ms(&self) -> u64 {
+        let sent_ms = match self.write {
+            Write::Asked { sent_ms } => Some(sent_ms),
+            _ => self.flight.oldest_sent_ms(),
+        };
+        sent_ms.map_or(u64::MAX, |sent_ms| {
+            answer_due_ms(sent_ms, ANSWER_MS_MAX, self.arrived_ms)
+        })
     }
 
     fn is_live(&self) -> bool {
@@ -356,11 +427,8 @@ impl Nats {
     }
 
     fn go_to(&mut self, step: Step, now_ms: u64) {
-        let until_ms = match step {
-            Step::Live => u64::MAX,
-            _ => now_ms + ANSWER_MS_MAX,
-        };
-        self.link = Link::Up { step, until_ms };
+        let since_ms = now_ms;
+        self.link = Link::Up { step, since_ms };
     }
 
     fn on_info(&mut self, json: &[u8], now_ms: u64) -> Result<(), String> {
@@ -424,6 +492,7 @@ impl Nats {
         match own {
             Some(b"r.s") => self.on_stream(message, now_ms),
             Some(b"r.k") => self.on_consumer(message, now_ms),
+            Some(b"r.w") => self.on_asked_to_write(message, now_ms),
             Some(own) if own.starts_with(b"r.p.") => {
                 let outbox = std::str::from_utf8(&own[4..])
                     .ok()
@@ -431,6 +500,7 @@ impl Nats {
                 self.on_published(
                     outbox.ok_or("an answer to nothing that was published")?,
                     message,
+                    now_ms,
                 )
             }
             Some(own) if own.starts_with(b"c") => {
@@ -589,7 +659,10 @@ impl Nats {
             answer.num_pending == Some(0) && answer.delivered.consumer_seq <= self.consumer_seq;
         self.go_to(Step::Live, now_ms);
         self.consumer_heard_ms = now_ms;
-        self.failures = 0;
+        match self.write {
+            Write::Taken => self.failures = 0,
+            _ => self.ask_to_write(now_ms),
+        }
         self.note_ready();
         Ok(())
     }
@@ -599,9 +672,11 @@ impl Nats {
         let is_past_given = self
             .reached
             .is_some_and(|place| place.seq >= self.past_until);
-        if self.is_live() && (is_past_given || self.is_drained) && !self.is_ready {
+        let is_there = self.is_live() && self.write == Write::Taken;
+        if is_there && (is_past_given || self.is_drained) && !self.is_ready {
             self.is_ready = true;
             self.is_away = false;
+            self.refusal.clear();
             self.events.push_back(Event::Ready);
         }
     }
@@ -678,7 +753,12 @@ impl Nats {
             .subject
             .strip_prefix(prefix)
             .and_then(|rest| rest.strip_prefix(b"."));
-        let content = Content::read(message.header(HEADER_CONTENT));
+        let content = message.header(HEADER_CONTENT);
+        if content == Some(PROBE) {
+            self.note_ready();
+            return Ok(());
+        }
+        let content = Content::read(content);
         match token.and_then(unescape).zip(content) {
             Some((channel, content)) => self.events.push_back(Event::Record(Received {
                 place,
@@ -701,33 +781,99 @@ impl Nats {
         Ok(())
     }
 
-    fn on_published(&mut self, outbox: u64, message: Message<'_>) -> Result<(), String> {
-        no_responders(&message)?;
-        let answer: PublishAnswer = serde_json::from_slice(message.payload)
-            .map_err(|error| format!("the answer to a publish: {error}"))?;
+    fn on_published(
+        &mut self,
+        outbox: u64,
+        message: Message<'_>,
+        now_ms: u64,
+    ) -> Result<(), String> {
         if !self.flight.is_awaited(outbox) {
-            // Of a connection before, or twice.
+            // Of a connection before, or twice, or of what is sent again when the log takes messages.
             return Ok(());
         }
-        match answer.error {
-            // It has no leader at the moment, or is overloaded: what was sent is sent again.
-            Some(error) if error.code >= 500 => {
-                return Err(format!(
-                    "the log does not take messages: {}",
-                    error.description
-                ));
-            }
-            Some(error) => self.reject(outbox, format!("the log: {}", error.description)),
-            None => {
+        match self.read_answer(&message, now_ms)? {
+            Published::Later(cause) => self.on_refused(&cause, now_ms),
+            Published::Never(cause) => self.reject(outbox, format!("the log: {cause}")),
+            Published::Stored(seq) => {
                 let place = Place {
                     epoch: self.epoch,
-                    seq: answer.seq,
+                    seq,
                 };
+                self.refusals = 0;
                 self.events.push_back(Event::Accepted { outbox, place });
                 self.flight.settle(outbox);
             }
         }
         Ok(())
+    }
+
+    fn read_answer(&mut self, message: &Message<'_>, now_ms: u64) -> Result<Published, String> {
+        if let Err(cause) = no_responders(message) {
+            // They may answer everything else.
+            self.write = Write::Refused { retry_ms: now_ms };
+            return Err(cause);
+        }
+        let answer: PublishAnswer = serde_json::from_slice(message.payload)
+            .map_err(|error| format!("the answer to a publish: {error}"))?;
+        Ok(match answer.error {
+            None => Published::Stored(answer.seq),
+            // It has no leader at the moment, or is overloaded, or full.
+            Some(error) if error.code >= 500 => Published::Later(error.description),
+            Some(error) => Published::Never(error.description),
+        })
+    }
+
+    /// Asks the log to take a message that is none.
+    fn ask_to_write(&mut self, now_ms: u64) {
+        self.write = Write::Asked { sent_ms: now_ms };
+        let subject = format!("{}.-", self.options.prefix);
+        let reply = format!("{}.r.w", self.options.inbox);
+        // The same until it is taken, so that it is there once.
+        let id = format!("{}-w{}", self.options.inbox, self.probes);
+        wire::publish(
+            &mut self.output,
+            subject.as_bytes(),
+            Some(reply.as_bytes()),
+            [(HEADER_ID, id.as_bytes()), (HEADER_CONTENT, PROBE)],
+            b"",
+        );
+    }
+
+    fn on_asked_to_write(&mut self, message: Message<'_>, now_ms: u64) -> Result<(), String> {
+        if !matches!(self.write, Write::Asked { .. }) {
+            return Ok(());
+        }
+        match self.read_answer(&message, now_ms)? {
+            Published::Later(cause) => self.on_refused(&cause, now_ms),
+            // It says of each record what is wrong with it.
+            Published::Never(_) | Published::Stored(_) => {
+                self.probes += 1;
+                self.write = Write::Taken;
+                self.failures = 0;
+                self.note_ready();
+            }
+        }
+        Ok(())
+    }
+
+    /// The log takes no messages for a while. What was sent is sent again.
+    fn on_refused(&mut self, words: &str, now_ms: u64) {
+        if self.flight.len() > 0 {
+            self.events.extend(self.flight.clear().map(Event::Released));
+            self.events.push_back(Event::Rewind);
+        }
+        let retry_ms = now_ms + retry_ms(self.refusals);
+        self.write = Write::Refused { retry_ms };
+        self.refusals = self.refusals.saturating_add(1);
+        self.is_ready = false;
+        let cause = format!("the log does not take messages: {words}");
+        let is_news = !std::mem::replace(&mut self.is_away, true);
+        if is_news || self.refusal != cause {
+            let server = &self.options.servers[self.server];
+            self.events
+                .push_back(Event::Away(format!("{server}: {cause}")));
+        }
+        self.refusal = cause;
     }
 
     fn reject(&mut self, outbox: u64, cause: String) {
@@ -749,11 +895,12 @@ impl Nats {
         let server = &self.options.servers[self.server];
         let text = format!("{server}: {cause}");
         self.server = (self.server + 1) % self.options.servers.len();
-        let delay_ms = (RETRY_MS_MIN << self.failures.min(8)).min(RETRY_MS_MAX);
-        self.failures += 1;
-        self.link = Link::Down {
-            retry_ms: now_ms + delay_ms,
-        };
+        let retry_ms = now_ms + retry_ms(self.failures);
+        self.failures = self.failures.saturating_add(1);
+        self.link = Link::Down { retry_ms };
+        if let Write::Asked { .. } = self.write {
+            self.write = Write::Refused { retry_ms };
+        }
         self.is_ready = false;
         self.input = Vec::new();
         self.output.clear();
@@ -763,6 +910,14 @@ impl Nats {
             self.events.push_back(Event::Away(text));
         }
     }
+}
+
+/// What the log says of a message.
+enum Published {
+    Stored(u64),
+    /// It does not take it now, and why.
+    Later(String),
+    Never(String),
 }
 
 const DIGITS_MAX: usize = 20;

@@ -5,14 +5,18 @@
 //!
 //! That channel may drop messages, so a bridge that has heard nothing reads all the same every two seconds ([`PING_MS`]). A
 //! fail-over may lose what was acknowledged: the epoch changes as soon as a bridge connects that has read more than the log has,
-//! or another message at its place.
+//! or another message at its place. A bridge that stays connected looks for the same with each read.
+//!
+//! A server may refuse to write and answer reads all the same: its memory is full, it cannot save, too few replicas. Therefore
+//! the log counts as there when it has taken something, at first an append of no records. After a refusal the connection stays
+//! and is read from; the append of no records is tried again until it is taken.
 
 use std::collections::VecDeque;
 
 use crate::epoch::epoch_of;
 use crate::exchange::{
     ANSWER_MS_MAX, Content, Event, IN_FLIGHT_MAX, Options, Outgoing, PING_MS, Place, Received,
-    SILENCE_MS_MAX, UNSENT_BYTES_MAX, read_except,
+    SILENCE_MS_MAX, UNSENT_BYTES_MAX, answer_due_ms, read_except, retry_ms,
 };
 use crate::flight::Flight;
 use crate::link::Link;
@@ -65,17 +69,22 @@ local oldest = redis.call('XRANGE', KEYS[2], '-', '+', 'COUNT', 1)[1]
 return {epoch, last, oldest and string.match(oldest[1], '^%d+') or '0', lost}
 ";
 
-/// Appends records, each once. Keys: meta, log, sent. Arguments: epoch, most events of the log, channel for news, rank of the
-/// newest record to forget, seconds to remember the others; per record its
+/// Appends records, each once; none to see whether it would. Keys: meta, log, sent. Arguments: epoch, most events of the log,
+/// channel for news, rank of the newest record to forget, seconds to remember the others, the record that the log must have
+/// because it was sent just before (none of it when that one was refused); per record its
 /// number, channel, '+' and its name or '-' or '=' and what it is instead of an event, data, who does not get it.
 const APPEND: &[u8] = br"
 if redis.call('HGET', KEYS[1], 'epoch') ~= ARGV[1] then
   return redis.error_reply('EPOCH the log was made anew')
 end
+if ARGV[6] ~= '' and not redis.call('ZRANGEBYSCORE', KEYS[3], ARGV[6], ARGV[6])[1] then
+  return redis.error_reply('ORDER what comes before was refused')
+end
+if #ARGV == 6 then redis.call('HINCRBY', KEYS[1], 'last', 0) end
 local time = redis.call('TIME')
 local ms = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
 local places, seq = {}, nil
-for i = 6, #ARGV, 5 do
+for i = 7, #ARGV, 5 do
   local number = ARGV[i]
   local known = redis.call('ZRANGEBYSCORE', KEYS[3], number, number)[1]
   if known then
@@ -105,10 +114,22 @@ if seq then redis.call('PUBLISH', ARGV[3], seq) end
 return places
 ";
 
-/// Reads what follows a place. Keys: meta, log. Arguments: epoch, first place, most events, most bytes.
+/// Reads what follows a place. Keys: meta, log. Arguments: epoch, first place, most events, most bytes, the place before, when
+/// the message there was stored.
 const READ: &[u8] = br"
 if redis.call('HGET', KEYS[1], 'epoch') ~= ARGV[1] then
   return redis.error_reply('EPOCH the log was made anew')
+end
+local last = redis.call('HGET', KEYS[1], 'last') or '0'
+local lost = tonumber(last) < tonumber(ARGV[5])
+if ARGV[6] ~= '' then
+  local entry = redis.call('XRANGE', KEYS[2], ARGV[5] .. '-0', ARGV[5] .. '-0')[1]
+  for i = 1, entry and #entry[2] or 0, 2 do
+    if entry[2][i] == 't' and entry[2][i + 1] ~= ARGV[6] then lost = true end
+  end
+end
+if lost then
+  return redis.error_reply('LOST messages that were read')
 end
 local given, bytes, from = {}, 0, ARGV[2] .. '-0'
 repeat
@@ -120,7 +141,7 @@ repeat
     from = '(' .. entry[1]
   end
 until #entries < 16 or #given >= tonumber(ARGV[3]) or bytes >= tonumber(ARGV[4])
-return {redis.call('HGET', KEYS[1], 'last') or '0', given}
+return {last, given}
 ";
 
 const SCRIPTS: [&[u8]; 3] = [OPEN, APPEND, READ];
@@ -154,6 +175,11 @@ pub(crate) struct Redis {
     past_until: u64,
     is_live: bool,
     is_reading: bool,
+    write: Write,
+    /// Refusals since a record was taken.
+    refusals: u32,
+    /// What the caller was told of a refusal that lasts.
+    refusal: String,
     scripts: [Vec<u8>; 3],
     asked: VecDeque<(Asked, u64)>,
     flight: Flight,
@@ -164,8 +190,24 @@ pub(crate) struct Redis {
     output: Vec<u8>,
     events: VecDeque<Event>,
     heard_ms: u64,
+    /// When the last answer was complete, and when bytes of one came that is not.
+    answered_ms: u64,
+    arrived_ms: u64,
     read_ms: u64,
     now_ms: u64,
+}
+
+/// Whether the server takes records.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Write {
+    /// It was asked, or is to be asked.
+    Unknown,
+    Taken,
+    /// It does not; it is asked again at this time.
+    Refused {
+        since_ms: u64,
+        retry_ms: u64,
+    },
 }
 
 struct Keys {
@@ -202,6 +244,9 @@ impl Redis {
             past_until: 0,
             is_live: false,
             is_reading: false,
+            write: Write::Unknown,
+            refusals: 0,
+            refusal: String::new(),
             scripts: Default::default(),
             asked: VecDeque::new(),
             flight: Flight::default(),
@@ -211,6 +256,8 @@ impl Redis {
             output: Vec::new(),
             events: VecDeque::new(),
             heard_ms: now_ms,
+            answered_ms: now_ms,
+            arrived_ms: now_ms,
             read_ms: now_ms,
             now_ms,
         }
@@ -218,6 +265,7 @@ impl Redis {
 
     pub fn handle_connected(&mut self, now_ms: u64) {
         (self.now_ms, self.heard_ms, self.read_ms) = (now_ms, now_ms, now_ms);
+        (self.answered_ms, self.arrived_ms) = (now_ms, now_ms);
         self.link.handle_connected();
         self.connections += 1;
         let server = &self.options.servers[self.link.server()];
@@ -274,6 +322,9 @@ impl Redis {
         }
         if self.link.is_up() {
             input.drain(..taken);
+            if input.first().is_some_and(|kind| *kind != b'>') {
+                self.arrived_ms = now_ms;
+            }
             self.input = input;
             self.read_on();
         }
@@ -290,14 +341,22 @@ impl Redis {
         if !self.link.is_up() {
             return;
         }
-        let oldest = self
-            .asked
-            .front()
-            .map(|(_, sent_ms)| sent_ms + ANSWER_MS_MAX);
-        if oldest.is_some_and(|due_ms| due_ms <= now_ms) {
+        if self.answer_due_ms() <= now_ms {
             self.fail("no answer in time");
         } else if now_ms >= self.heard_ms + SILENCE_MS_MAX {
             self.fail("the connection is silent");
+        } else if let Write::Refused { since_ms, retry_ms } = self.write
+            && retry_ms <= now_ms
+        {
+            // Another server may take records by now.
+            if self.options.servers.len() > 1 && since_ms + ANSWER_MS_MAX <= now_ms {
+                return self.fail(&self.refusal.clone());
+            }
+            self.write = Write::Refused {
+                since_ms,
+                retry_ms: u64::MAX,
+            };
+            self.ask_to_write();
         } else if self.is_live && !self.is_reading && now_ms >= self.read_ms + PING_MS {
             // What was told may have been missed, and the server must show that it lives.
             self.read();
@@ -308,22 +367,31 @@ impl Redis {
         if !self.link.is_up() {
             return self.link.due_ms();
         }
-        let oldest = self
-            .asked
-            .front()
-            .map(|(_, sent_ms)| sent_ms + ANSWER_MS_MAX);
+        let next_write = match self.write {
+            Write::Refused { retry_ms, .. } => retry_ms,
+            _ => u64::MAX,
+        };
         let next_read = match self.is_live && !self.is_reading {
             true => self.read_ms + PING_MS,
             false => u64::MAX,
         };
-        oldest
-            .unwrap_or(u64::MAX)
+        self.answer_due_ms()
+            .min(next_write)
             .min(self.heard_ms + SILENCE_MS_MAX)
             .min(next_read)
     }
 
+    /// When the next answer must be there.
+    fn answer_due_ms(&self) -> u64 {
+        self.asked.front().map_or(u64::MAX, |(_, sent_ms)| {
+            let since_ms = self.answered_ms.max(*sent_ms);
+            answer_due_ms(since_ms, ANSWER_MS_MAX, self.arrived_ms)
+        })
+    }
+
     pub fn can_send(&self) -> bool {
         self.is_live
+            && self.write == Write::Taken
             && self.flight.len() < IN_FLIGHT_MAX
             && self.output.len() + self.batch.len() < UNSENT_BYTES_MAX
     }
@@ -369,12 +437,25 @@ impl Redis {
 
     /// Sends the records that were handed over.
     fn append(&mut self) {
-        if self.batched.is_empty() {
-            return;
+        if !self.batched.is_empty() {
+            self.ask_to_write();
         }
+    }
+
+    /// The same, also when there are none.
+    fn ask_to_write(&mut self) {
         let records = std::mem::take(&mut self.batched);
         let epoch = self.epoch.to_string();
-        let head: [&[u8]; 11] = [
+        // What has an answer by now is in the log, or nothing is sent.
+        let before = self.asked.iter().rev().find_map(|(asked, _)| match asked {
+            Asked::Append(records) => records.last(),
+            _ => None,
+        });
+        let before = match records.is_empty() {
+            true => String::new(),
+            false => before.map_or(String::new(), u64::to_string),
+        };
+        let head: [&[u8]; 12] = [
             b"EVALSHA",
             &self.scripts[SCRIPT_APPEND],
             b"3",
@@ -386,6 +467,7 @@ impl Redis {
             &self.keys.news,
             SENT_RANK,
             SENT_SECONDS,
+            before.as_bytes(),
         ];
         let count = head.len() + records.len() * RECORD_ARGUMENTS;
         resp::begin(&mut self.output, count);
@@ -400,7 +482,8 @@ impl Redis {
     fn read(&mut self) {
         let Some(reached) = self.reached else { return };
         let (epoch, from) = (self.epoch.to_string(), (reached.seq + 1).to_string());
-        let command: [&[u8]; 9] = [
+        let (before, stored) = (reached.seq.to_string(), self.stored());
+        let command: [&[u8]; 11] = [
             b"EVALSHA",
             &self.scripts[SCRIPT_READ],
             b"2",
@@ -410,6 +493,8 @@ impl Redis {
             from.as_bytes(),
             READ_MAX,
             READ_BYTES_MAX,
+            before.as_bytes(),
+            stored.as_bytes(),
         ];
         resp::command(&mut self.output, &command);
         self.asked.push_back((Asked::Read, self.now_ms));
@@ -436,8 +521,16 @@ impl Redis {
         let Some((asked, _)) = self.asked.pop_front() else {
             return Err("an answer that was not asked for".to_owned());
         };
+        self.answered_ms = self.now_ms;
         if let Value::Error(text) = value {
-            return Err(refusal(&asked, &String::from_utf8_lossy(text)));
+            let text = String::from_utf8_lossy(text);
+            return match (&asked, words_of_refusal(&text)) {
+                (Asked::Append(_), Some(words)) => {
+                    self.on_refused(words);
+                    Ok(())
+                }
+                _ => Err(refusal(&asked, &text)),
+            };
         }
         match asked {
             // A replica would do until the first publish.
@@ -471,7 +564,7 @@ impl Redis {
             Some(place) => (place.epoch.to_string(), place.seq.to_string()),
             None => (String::new(), "0".to_owned()),
         };
-        let stored = self.reached_ms.map_or(String::new(), |ms| ms.to_string());
+        let stored = self.stored();
         let command: [&[u8]; 9] = [
             b"EVALSHA",
             &self.scripts[SCRIPT_OPEN],
@@ -485,6 +578,11 @@ impl Redis {
         ];
         resp::command(&mut self.output, &command);
         self.asked.push_back((Asked::Open, self.now_ms));
+    }
+
+    /// When the log has stored what was read last, as scripts have it.
+    fn stored(&self) -> String {
+        self.reached_ms.map_or(String::new(), |ms| ms.to_string())
     }
 
     fn on_open(&mut self, value: &Value<'_>) -> Option<()> {
@@ -519,9 +617,38 @@ impl Redis {
         }
         self.past_until = self.last;
         self.is_live = true;
-        self.link.handle_success();
-        self.note_ready();
+        self.ask_to_write();
         Some(())
+    }
+
+    /// The server does not write. What was sent has its refusal as well, since it would come out of order, or has one to come:
+    /// the caller begins again when the server writes.
+    fn on_refused(&mut self, words: &str) {
+        let since_ms = match self.write {
+            // One that was sent before the first refusal was known.
+            Write::Refused { retry_ms, .. } if retry_ms != u64::MAX => return,
+            Write::Refused { since_ms, .. } => since_ms,
+            _ => self.now_ms,
+        };
+        self.batch.clear();
+        self.batched.clear();
+        if self.flight.len() > 0 {
+            self.events.extend(self.flight.clear().map(Event::Released));
+            self.events.push_back(Event::Rewind);
+        }
+        self.write = Write::Refused {
+            since_ms,
+            retry_ms: self.now_ms + retry_ms(self.refusals),
+        };
+        self.refusals = self.refusals.saturating_add(1);
+        let cause = format!("the server refuses to write: {words}");
+        let is_news = self.link.note_away();
+        if is_news || self.refusal != cause {
+            let server = &self.options.servers[self.link.server()];
+            self.events
+                .push_back(Event::Away(format!("{server}: {cause}")));
+        }
+        self.refusal = cause;
     }
 
     fn on_appended(&mut self, records: &[u64], value: &Value<'_>) -> Option<()> {
@@ -537,7 +664,11 @@ impl Redis {
             self.last = self.last.max(place.seq);
             self.events.push_back(Event::Accepted { outbox, place });
             self.flight.settle(outbox);
+            self.refusals = 0;
         }
+        self.write = Write::Taken;
+        self.link.handle_success();
+        self.note_ready();
         Some(())
     }
 
@@ -609,7 +740,9 @@ impl Redis {
 
     fn note_ready(&mut self) {
         let is_past_given = self.reached.is_some_and(|it| it.seq >= self.past_until);
-        if self.is_live && is_past_given && self.link.note_ready() {
+        let is_there = self.is_live && self.write == Write::Taken;
+        if is_there && is_past_given && self.link.note_ready() {
+            self.refusal.clear();
             self.events.push_back(Event::Ready);
         }
     }
@@ -645,6 +778,7 @@ impl Redis {
             return;
         };
         (self.is_live, self.is_reading) = (false, false);
+        self.write = Write::Unknown;
         self.asked.clear();
         self.batch.clear();
         self.batched.clear();
@@ -669,8 +803,27 @@ fn is_replica(greeting: &Value<'_>) -> bool {
     roles.any(|pair| pair[1].as_text() == Some(b"replica"))
 }
 
+/// Errors of a server that answers reads and does not write, for a while. `ORDER` is of our script.
+const REFUSALS: [&str; 4] = ["OOM", "MISCONF", "NOREPLICAS", "ORDER"];
+
+/// The server's words, when it does not write for a while. Redis 6 has a script's error behind words about the script, and
+/// Redis 7 before them.
+fn words_of_refusal(text: &str) -> Option<&str> {
+    let code = |code: &&str| {
+        let at = text.find(&format!("{code} "))?;
+        (at == 0 || text[..at].ends_with(": -")).then_some(at)
+    };
+    let at = REFUSALS.iter().find_map(code)?;
+    let words = &text[at..];
+    let end = words.find(" script: ").unwrap_or(words.len());
+    Some(words[..end].trim_end_matches(['.', ',']))
+}
+
 /// What an error means, in which a command may be that has the password.
 fn refusal(asked: &Asked, text: &str) -> String {
+    if let Some(words) = words_of_refusal(text) {
+        return format!("the server refuses to write: {words}");
+    }
     let code = text.split(' ').next().unwrap_or_default();
     match (asked, code) {
         (Asked::Hello, "ERR") => {
@@ -680,6 +833,7 @@ fn refusal(asked: &Asked, text: &str) -> String {
         (_, "READONLY") => REPLICA.to_owned(),
         (_, "MOVED") => "another server of this Redis Cluster has the log".to_owned(),
         (_, "EPOCH") => "the log was made anew".to_owned(),
+        (_, "LOST") => "the log has lost messages that were read".to_owned(),
         _ => format!("the server says {text}"),
     }
 }

@@ -5,7 +5,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use fermata_cluster::{Address, Bridge, Content, Event, Options, Outgoing, Place};
 use fermata_testkit::Random;
@@ -23,6 +23,8 @@ enum Log {
     Forgets,
     LosesItsEnd,
     IsMadeAnew,
+    /// It gives what it has, and takes nothing for a while.
+    Refuses,
 }
 
 #[derive(Clone)]
@@ -40,6 +42,9 @@ struct Server {
     description: String,
     now_ns: u64,
     exists: bool,
+    is_full: bool,
+    /// Places, of any life, of messages by which a bridge has found out whether the log takes some.
+    probes: HashSet<u64>,
     first: u64,
     stored: Vec<Stored>,
     known: HashMap<Vec<u8>, u64>,
@@ -57,6 +62,13 @@ struct Connection {
 impl Server {
     fn last(&self) -> u64 {
         self.first + self.stored.len() as u64 - 1
+    }
+
+    /// The place of the last record.
+    fn last_record(&self) -> u64 {
+        let is_record = |stored: &Stored| !stored.data.is_empty();
+        let count = self.stored.iter().rposition(is_record);
+        count.map_or(0, |at| self.first + at as u64)
     }
 
     fn delete(&mut self) {
@@ -211,7 +223,14 @@ impl Server {
             .unwrap();
         let (seq, is_known) = match self.known.get(id.as_bytes()) {
             Some(seq) => (*seq, true),
+            None if self.is_full => {
+                let text = "{\"error\":{\"code\":503,\"description\":\"maximum bytes exceeded\"}}";
+                return self.answer(node, reply, text);
+            }
             None => {
+                if text.contains("Fermata-Content: probe") {
+                    self.probes.insert(self.last() + 1);
+                }
                 self.now_ns += 1_000_000;
                 self.stored.push(Stored {
                     at_ns: self.now_ns,
@@ -436,11 +455,13 @@ fn simulate(seed: u64, log: Log) {
     for step in 0..steps + 20_000 {
         let has_faults = step < steps;
         if !has_faults {
-            is_reachable = true;
+            (is_reachable, server.is_full) = (true, false);
             let is_done = nodes.iter().all(|node| {
                 node.is_ready
                     && node.outbox.is_empty()
-                    && node.reached().map(|it| it.seq) == Some(server.last())
+                    && node
+                        .reached()
+                        .is_some_and(|it| it.seq >= server.last_record())
             });
             if is_done {
                 break;
@@ -457,6 +478,7 @@ fn simulate(seed: u64, log: Log) {
                     server.first += count;
                 }
                 3 if log == Log::IsMadeAnew => server.delete(),
+                3..7 if log == Log::Refuses => server.is_full = !server.is_full,
                 4 if log == Log::LosesItsEnd => {
                     let count = below(&mut random, 30.min(server.stored.len() as u64) + 1);
                     server.lose_end(count);
@@ -525,7 +547,12 @@ fn check(server: &Server, nodes: &[Node], log: Log) {
             let (Told::Gap(before) | Told::Event(before, _)) = &pair[0];
             if let Told::Event(place, _) = &pair[1] {
                 assert_eq!(place.epoch, before.epoch);
-                assert_eq!(place.seq, before.seq + 1, "node {at}");
+                assert!(place.seq > before.seq, "node {at}");
+                let skipped = before.seq + 1..place.seq;
+                assert!(
+                    skipped.clone().all(|seq| server.probes.contains(&seq)),
+                    "node {at}: a hole at {skipped:?}"
+                );
             }
         }
         // A place is of one event for ever.
@@ -544,7 +571,7 @@ fn check(server: &Server, nodes: &[Node], log: Log) {
             .iter()
             .filter(|told| matches!(told, Told::Gap(_)))
             .count();
-        if log == Log::Keeps {
+        if matches!(log, Log::Keeps | Log::Refuses) {
             assert_eq!(gaps, 1, "node {at}: only the beginning");
         }
         // What it has told of the present log is what the log has.
@@ -564,7 +591,7 @@ fn check(server: &Server, nodes: &[Node], log: Log) {
             }
         }
         // Each record is in the log once, where its publisher was told that it is.
-        if log == Log::Keeps {
+        if matches!(log, Log::Keeps | Log::Refuses) {
             for (outbox, place) in &node.accepted {
                 let stored = &server.stored[(place.seq - server.first) as usize];
                 assert_eq!(stored.data, format!("{at}:{outbox}").into_bytes());
@@ -575,12 +602,13 @@ fn check(server: &Server, nodes: &[Node], log: Log) {
         .stored
         .iter()
         .map(|stored| &stored.data[..])
+        .filter(|data| !data.is_empty())
         .collect();
     let count = all.len();
     all.sort_unstable();
     all.dedup();
     assert_eq!(all.len(), count, "a record is in the log twice");
-    if log == Log::Keeps {
+    if matches!(log, Log::Keeps | Log::Refuses) {
         assert_eq!(
             count as u64,
             nodes.iter().map(|node| node.written).sum::<u64>()
@@ -600,6 +628,11 @@ fn run(log: Log) {
 #[test]
 fn a_log_that_keeps_everything_is_the_same_everywhere() {
     run(Log::Keeps);
+}
+
+#[test]
+fn a_log_that_refuses_messages_for_a_while_has_each_once_in_the_end() {
+    run(Log::Refuses);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fermata_cluster::Event;
 use fermata_testkit::{Nats, free_port, wait_until};
@@ -68,6 +68,50 @@ fn what_is_too_large_is_refused_and_holds_up_nothing() {
         nodes[0].told.len() == 2 && nodes[0].released == 3
     });
     assert_eq!(node.rejected, [2]);
+}
+
+#[test]
+fn a_stream_that_is_full_is_read_from_and_away_until_there_is_room() {
+    let Some(nats) = Nats::start() else { return };
+    let stream = "{\"name\":\"FERMATA_test\",\"subjects\":[\"test.>\"],\"retention\":\"limits\",\"storage\":\"file\",\
+                  \"discard\":\"new\",\"max_msgs\":10,\"num_replicas\":1,\"duplicate_window\":120000000000}";
+    let answer = ask(nats.port(), "$JS.API.STREAM.CREATE.FERMATA_test", stream);
+    assert!(!answer.contains("\"error\""), "{answer}");
+    let mut node = Node::new("a", &url(&nats));
+    for number in 0..16 {
+        node.publish(&number.to_string());
+    }
+    let began = Instant::now();
+    run("some time passes", &mut [&mut node], |_| {
+        began.elapsed() > Duration::from_secs(3)
+    });
+    assert_eq!((node.told.len(), node.accepted.len()), (10, 10));
+    assert!(!node.is_ready);
+    let causes: Vec<&String> = node
+        .causes
+        .iter()
+        .filter(|cause| cause.contains("maximum messages exceeded"))
+        .collect();
+    assert_eq!(causes.len(), 1, "{:?}", node.causes);
+    // One that comes now reads.
+    let mut late = Node::new("b", &url(&nats));
+    run("it has the past", &mut [&mut late], |nodes| {
+        nodes[0].told.len() == 10
+    });
+    // Room for the rest, and for what is asked whether there is some.
+    for seq in 1..9 {
+        let subject = "$JS.API.STREAM.MSG.DELETE.FERMATA_test";
+        let answer = ask(nats.port(), subject, &format!("{{\"seq\":{seq}}}"));
+        assert!(answer.contains("\"success\":true"), "{answer}");
+    }
+    run("all are told", &mut [&mut node, &mut late], |nodes| {
+        nodes
+            .iter()
+            .all(|node| node.is_ready && node.told.len() == 16)
+    });
+    let told: Vec<&String> = node.told.iter().map(|it| &it.1).collect();
+    assert_eq!(told, node.outbox.iter().collect::<Vec<_>>());
+    assert_eq!((node.accepted.len(), node.gaps.len()), (16, 1));
 }
 
 #[test]

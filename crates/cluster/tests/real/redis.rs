@@ -113,6 +113,100 @@ fn after_a_fail_over_that_loses_events_all_nodes_have_a_gap_and_one_order() {
     }
 }
 
+/// A server that is made a replica keeps its connections, and gets another's data.
+#[test]
+fn a_server_that_becomes_a_replica_of_one_with_less_is_a_gap() {
+    let (Some(main), Some(other)) = (Redis::start(), Redis::start()) else {
+        return;
+    };
+    other.ask(&format!("REPLICAOF 127.0.0.1 {}", main.port()));
+    let mut a = Node::new("a", &format!("{},{}", url(&main), url(&other)));
+    for number in 0..10 {
+        a.publish(&number.to_string());
+    }
+    run("all are told", &mut [&mut a], |nodes| {
+        nodes[0].told.len() == 10
+    });
+    wait_until("the replica has them", || {
+        let text = other.ask("XLEN {test}:log");
+        text.starts_with(":10\r").then_some(())
+    });
+    other.ask("REPLICAOF NO ONE");
+    a.publish("lost");
+    let mut b = Node::new("b", &url(&other));
+    for number in 0..5 {
+        b.publish(&format!("other {number}"));
+    }
+    run("both are told", &mut [&mut a, &mut b], |nodes| {
+        nodes[0].told.len() == 11 && nodes[1].told.len() == 15
+    });
+    main.ask(&format!("REPLICAOF 127.0.0.1 {}", other.port()));
+    run("it is told of the others", &mut [&mut a, &mut b], |nodes| {
+        let others = |node: &Node| {
+            let is_other = |it: &&(fermata_cluster::Place, String)| it.1.starts_with("other");
+            node.told.iter().rev().take(5).filter(is_other).count()
+        };
+        nodes
+            .iter()
+            .all(|node| node.is_ready && node.gaps.len() == 2 && others(node) == 5)
+    });
+    assert_eq!(a.told[a.told.len() - 5..], b.told[b.told.len() - 5..]);
+    assert_ne!(a.told[10].0.epoch, a.told[a.told.len() - 1].0.epoch);
+    assert_eq!((a.gaps.len(), b.gaps.len()), (2, 2));
+}
+
+#[test]
+fn a_server_that_refuses_to_write_is_read_from_and_away_until_it_writes() {
+    let cases = [
+        ("maxmemory 1", "maxmemory 0", "OOM"),
+        (
+            "min-replicas-to-write 1",
+            "min-replicas-to-write 0",
+            "NOREPLICAS",
+        ),
+    ];
+    for (refuse, take, code) in cases {
+        let Some(redis) = Redis::start() else { return };
+        let mut node = Node::new("a", &url(&redis));
+        node.publish("0");
+        run("it is told", &mut [&mut node], |nodes| {
+            nodes[0].told.len() == 1
+        });
+        redis.ask(&format!("CONFIG SET {refuse}"));
+        let first = node.causes.len();
+        for number in 1..200 {
+            node.publish(&number.to_string());
+        }
+        let began = std::time::Instant::now();
+        run("some time passes", &mut [&mut node], |nodes| {
+            let has_passed = began.elapsed() > std::time::Duration::from_secs(3);
+            assert!(nodes[0].is_ready == (nodes[0].causes.len() == first));
+            has_passed
+        });
+        assert_eq!(node.causes.len(), first + 1, "{:?}", node.causes);
+        let cause = &node.causes[first];
+        assert!(
+            cause.contains(code) && !cause.contains("script"),
+            "{cause:?}"
+        );
+        // One that comes now reads, and is not ready.
+        let mut late = Node::new("b", &url(&redis));
+        run("it has the past", &mut [&mut late], |nodes| {
+            nodes[0].told.len() == 1 && !nodes[0].causes.is_empty()
+        });
+        assert!(!late.is_ready);
+        redis.ask(&format!("CONFIG SET {take}"));
+        run("all are told", &mut [&mut node, &mut late], |nodes| {
+            nodes
+                .iter()
+                .all(|node| node.is_ready && node.told.len() == 200)
+        });
+        let told: Vec<&String> = node.told.iter().map(|it| &it.1).collect();
+        assert_eq!(told, node.outbox.iter().collect::<Vec<_>>());
+        assert_eq!((node.accepted.len(), node.gaps.len()), (200, 1));
+    }
+}
+
 #[test]
 fn after_a_fail_over_by_sentinel_nodes_go_on_without_a_gap() {
     let (Some(mut main), Some(replica)) = (Redis::start(), Redis::start()) else {
