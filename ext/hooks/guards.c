@@ -420,39 +420,38 @@ void fermata_guard_release(uintptr_t key)
 
 /* What a handler or task has left */
 
-static bool find_left(const fermata_fiber *fiber, uintptr_t *key, uintptr_t *flags)
+static void end_left(uintptr_t key, uintptr_t flags, fermata_fiber *fiber)
 {
-	zend_ulong index;
-	const zval *held;
-	ZEND_HASH_FOREACH_NUM_KEY_VAL(&guards.held, index, held) {
-		if (fiber_of(held) == fiber) {
-			*key = index;
-			*flags = (uintptr_t)Z_PTR_P(held) & FLAGS;
-			return true;
+	if (flags & KEPT) {
+		fermata_sqlite_roll_back(key, fiber);
+		if (!fermata_connection_left(key, fiber)) {
+			release(key, NULL);
 		}
-	} ZEND_HASH_FOREACH_END();
-	return false;
+	} else if (flags & LINGERS) {
+		hold(key, NULL, LINGERS);
+	} else {
+		hold(key, &nobody, 0);
+		tell_all(key, FERMATA_TURN_REFUSED);
+	}
 }
 
 /* A handler or task has ended in the middle of a transaction, which ends with it as at the end of a script: what others write
  * must not become a part of it, nor must they wait for ever. What takes a while is done by a task, which has it until then. */
 void fermata_guards_settle(fermata_fiber *fiber)
 {
-	uintptr_t key, flags;
+	bool is_any = true;
 	fiber->keeps_guards = false;
 	fermata_sqlite_drop_rows(fiber);
-	/* From the beginning each time, since what is freed meanwhile may change the table. */
-	while (UNEXPECTED(find_left(fiber, &key, &flags))) {
-		if (flags & KEPT) {
-			fermata_sqlite_roll_back(key, fiber);
-			if (!fermata_connection_left(key, fiber)) {
-				release(key, NULL);
+	/* What is freed meanwhile may change the table: once more, until nothing was found. */
+	while (is_any) {
+		is_any = false;
+		/* By place, since the table may be moved. */
+		for (uint32_t i = 0; i < guards.held.nNumUsed; i++) {
+			const Bucket *bucket = &guards.held.arData[i];
+			if (Z_TYPE(bucket->val) != IS_UNDEF && fiber_of(&bucket->val) == fiber) {
+				end_left(bucket->h, (uintptr_t)Z_PTR(bucket->val) & FLAGS, fiber);
+				is_any = true;
 			}
-		} else if (flags & LINGERS) {
-			hold(key, NULL, LINGERS);
-		} else {
-			hold(key, &nobody, 0);
-			tell_all(key, FERMATA_TURN_REFUSED);
 		}
 	}
 }
