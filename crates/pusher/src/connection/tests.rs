@@ -292,3 +292,18 @@ fn message() -> impl Strategy<Value = (String, bool)> {
         (text, is_signed)
     })
 }
+
+#[test]
+fn a_connection_that_says_nothing_is_small() {
+    assert_eq!(size_of::<Connection>(), 24);
+    let mut connection = Connection::new();
+    for channel in ["one", "two", "three"] {
+        let text = format!(r#"{{"event":"pusher:subscribe","data":{{"channel":"{channel}"}}}}"#);
+        let outcome = connection.on_message(&app(), "1.2", text.as_bytes(), 0);
+        assert!(matches!(outcome, Outcome::Subscribe(_)), "{outcome:?}");
+    }
+    assert!(connection.channels().eq(["one", "two", "three"]));
+    assert!(connection.active.is_none());
+    connection.forget("two");
+    assert!(connection.channels().eq(["one", "three"]));
+}
