@@ -6,7 +6,8 @@ use fermata_io::signal;
 use fermata_io::{Driver, clock};
 
 use super::companion::Companion;
-use super::state::{Master, RESTART_DELAY_MS, SIGNALS, STABLE_MS};
+use super::kept::{RESTART_DELAY_MS, STABLE_MS};
+use super::state::{Master, SIGNALS};
 
 impl Master {
     /// Forks the companion when it is due. `Some` in it: the rest of the master is to be dropped there.

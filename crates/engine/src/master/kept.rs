@@ -3,7 +3,11 @@
 
 use fermata_io::process::Pid;
 
-use super::state::{RESTART_DELAY_MS, STABLE_MS};
+/// A process that has lived this long was not a failed start: the restart delay begins anew.
+pub(super) const STABLE_MS: u64 = 1_000;
+
+/// The first delay before a restart; it doubles up to `restart_delay_ms_max`.
+pub(super) const RESTART_DELAY_MS: u64 = 100;
 
 pub(super) struct Kept {
     /// 0 = it does not run.

@@ -13,9 +13,10 @@ use fermata_tls::Tls;
 
 use super::blocking::Seen;
 use super::error::StartError;
+use super::kept::{RESTART_DELAY_MS, STABLE_MS};
 use super::link::Link;
 use super::stall::Pulse;
-use super::state::{Child, Master, RESTART_DELAY_MS, STABLE_MS};
+use super::state::{Child, Master};
 use super::workers_of;
 use crate::channels::cluster::Cluster;
 use crate::net::backend;

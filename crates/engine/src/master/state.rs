@@ -35,12 +35,6 @@ use crate::websocket::Route;
 /// What the master is told by.
 pub(super) const SIGNALS: [i32; 6] = [SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD];
 
-/// A process that has lived this long was not a failed start: the restart delay begins anew.
-pub(super) const STABLE_MS: u64 = 1_000;
-
-/// The first delay before a restart; it doubles up to `restart_delay_ms_max`.
-pub(super) const RESTART_DELAY_MS: u64 = 100;
-
 pub(super) const TOKEN_SIGNALS: u64 = 0;
 /// No pid.
 pub(super) const TOKEN_LOOKER: u64 = u64::MAX;
