@@ -1163,6 +1163,20 @@ typedef struct FmTraceParent {
 } FmTraceParent;
 
 /**
+ * The span that the server records for a request, in digits.
+ */
+typedef struct FmSpan {
+  /**
+   * Its trace.
+   */
+  uint8_t trace_id[32];
+  /**
+   * The span.
+   */
+  uint8_t id[16];
+} FmSpan;
+
+/**
  * How `fm_server_static` serves files.
  */
 typedef struct FmStatic {
@@ -2176,6 +2190,11 @@ bool fm_request_header_at(struct FmWorker *worker,
  * Reads the value of a `traceparent` header. False when it is malformed.
  */
 bool fm_trace_parent(struct FmStr value, struct FmTraceParent *parent);
+
+/**
+ * The span of a request that is not answered yet. False when it is not recorded.
+ */
+bool fm_request_span(struct FmWorker *worker, uint64_t request, struct FmSpan *span);
 
 /**
  * What the route's `{name}` has matched, percent-decoded. False when the pattern has no such name.

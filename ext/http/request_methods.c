@@ -665,11 +665,20 @@ ZEND_METHOD(Fermata_Request, trace)
 	ZEND_PARSE_PARAMETERS_NONE();
 	const fermata_request *request = THIS_REQUEST();
 	FmStr name = FERMATA_LITERAL("traceparent");
-	if (!fermata_request_header(request, name, 0, &value) || fermata_request_header(request, name, 1, &other)
-			|| !fm_trace_parent(value, &parent)) {
+	bool has_parent = fermata_request_header(request, name, 0, &value) && !fermata_request_header(request, name, 1, &other)
+		&& fm_trace_parent(value, &parent);
+	zend_string *state = has_parent ? header_joined(request, FERMATA_LITERAL("tracestate")) : NULL;
+	/* Below its own span, and in its own trace where none was named. */
+	FmSpan span;
+	if (fm_request_span(fermata.worker, request->event.request, &span)) {
+		parent = (FmTraceParent){
+			.trace_id = {.ptr = (const char *)span.trace_id, .len = sizeof(span.trace_id)},
+			.parent_id = {.ptr = (const char *)span.id, .len = sizeof(span.id)},
+			.is_sampled = true,
+		};
+	} else if (!has_parent) {
 		RETURN_NULL();
 	}
-	zend_string *state = header_joined(request, FERMATA_LITERAL("tracestate"));
 	object_init_ex(return_value, fermata_ce_trace);
 	zend_object *trace = Z_OBJ_P(return_value);
 	ZVAL_STRINGL(OBJ_PROP_NUM(trace, 0), parent.trace_id.ptr, parent.trace_id.len);

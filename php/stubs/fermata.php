@@ -811,13 +811,13 @@ namespace Fermata {
         private function __construct() {}
     }
 
-    /** The trace that a request belongs to, as its sender says in the header `traceparent` (W3C Trace Context). */
+    /** The trace that a request belongs to, as its sender says in the header `traceparent` (W3C Trace Context), or the server that records it. */
     final readonly class Trace
     {
         /** 32 lower-case hexadecimal digits; what the access log calls `trace_id`. */
         public readonly string $traceId;
 
-        /** The sender's span: 16 such digits. */
+        /** The span that the handler works below, 16 such digits: the sender's, or the server's own of a request that it records (otlp_endpoint). */
         public readonly string $parentId;
 
         /** Whether the sender may have recorded the request: what it asks others to do as well. */
@@ -1086,7 +1086,7 @@ namespace Fermata {
         /** The certificate that the client has shown; null without Tls::$clientCa, or when it has shown none. */
         public function clientCertificate(): ?ClientCertificate {}
 
-        /** The trace that the sender says this request belongs to; null without a well-formed header `traceparent`, and with several. */
+        /** The trace that the sender says this request belongs to; null without a well-formed header `traceparent`, and with several, unless the server records the request. */
         public function trace(): ?Trace {}
     }
 

@@ -45,6 +45,7 @@ mod sockjs;
 mod state;
 mod subject;
 mod temporary;
+mod traces;
 mod upstreams;
 mod zhttp;
 mod zhttp_backend;

@@ -34,8 +34,26 @@ impl Own {
         own
     }
 
+    /// The same with environment variables.
+    pub fn start_with(variables: &[(&str, &str)], arguments: &[&str]) -> Self {
+        let control = free_port();
+        let address = format!("127.0.0.1:{control}");
+        let mut own = Self::begin(Directory::new(), &address, variables, arguments);
+        own.control = control;
+        own
+    }
+
     /// The same with its control port at this address.
     pub fn start_at(folder: Directory, control: &str, arguments: &[&str]) -> Self {
+        Self::begin(folder, control, &[], arguments)
+    }
+
+    fn begin(
+        folder: Directory,
+        control: &str,
+        variables: &[(&str, &str)],
+        arguments: &[&str],
+    ) -> Self {
         let ports = [free_port(), free_port()];
         let [port, metrics] = ports;
         let log = fs::File::create(folder.join("edge.log")).expect("a log");
@@ -47,6 +65,7 @@ impl Own {
         }
         command.args(arguments).current_dir(folder.path());
         command.env("FERMATA_HTTP2", "on");
+        command.envs(variables.iter().copied());
         command.stdout(Stdio::null()).stderr(log);
         let own = Self {
             child: command.spawn().expect("our own program"),

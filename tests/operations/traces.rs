@@ -13,7 +13,7 @@ use fermata_testkit::sse::Stream;
 use fermata_testkit::{
     Builder, Server, Signal, free_port, send_signal, wait_until, workspace_root,
 };
-use fermata_tests::{fixture, publish, stats};
+use fermata_tests::{fixture, json, publish, stats};
 use serde_json::Value;
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -311,16 +311,47 @@ fn a_hold_and_a_publish_are_spans_below_their_requests() {
     assert_eq!(attributes(hold)["fermata.hold.events"], "3");
     let publishes = named(&spans, "publish");
     assert_eq!(publishes.len(), 3);
-    for (id, span) in ids.iter().zip(publishes) {
+    // Of several workers they come in any order.
+    for id in &ids {
+        let is_it = |span: &&Value| attributes(span)["messaging.message.id"] == *id;
+        let span = publishes.iter().copied().find(is_it).expect("its publish");
         assert_eq!(span["kind"], 4);
-        let found = attributes(span);
-        assert_eq!(found["messaging.destination.name"], "news");
-        assert_eq!(&found["messaging.message.id"], id);
+        assert_eq!(attributes(span)["messaging.destination.name"], "news");
         let above = spans.iter().find(|it| it["spanId"] == span["parentSpanId"]);
         let above = above.expect("its request");
         assert_eq!(above["name"], "POST /publish/{channel}");
         assert_eq!(above["traceId"], span["traceId"]);
     }
+}
+
+#[test]
+fn a_handler_knows_the_span_that_it_works_below() {
+    let collector = Collector::start();
+    let server = traced("http", &collector.endpoint()).start();
+    let trace = |lines: &str| {
+        let mut connection = server.connect();
+        connection.send(format!("GET /trace HTTP/1.1\r\nHost: x\r\n{lines}\r\n"));
+        json(&connection.read_response())
+    };
+    let (below, begun) = (trace(&parent("01")), trace("tracestate: b=2\r\n"));
+    let unrecorded = trace(&parent("00"));
+    let spans = collector.wait(2);
+    let span_of = |trace: &Value| {
+        let span = spans
+            .iter()
+            .find(|span| span["spanId"] == trace["parentId"]);
+        span.expect("it is recorded")
+    };
+    assert_eq!(below["traceId"], TRACE);
+    assert_eq!(below["state"], "a=1");
+    assert_eq!(span_of(&below)["parentSpanId"], PARENT);
+    assert_eq!(span_of(&begun)["traceId"], begun["traceId"]);
+    assert_eq!(
+        (&begun["isSampled"], &begun["state"]),
+        (&true.into(), &"".into())
+    );
+    assert_eq!(unrecorded["parentId"], PARENT);
+    assert_eq!(unrecorded["isSampled"], false);
 }
 
 #[test]

@@ -82,6 +82,32 @@ pub extern "C" fn fm_trace_parent(
     })
 }
 
+/// The span that the server records for a request, in digits.
+#[repr(C)]
+pub struct FmSpan {
+    /// Its trace.
+    pub trace_id: [u8; 32],
+    /// The span.
+    pub id: [u8; 16],
+}
+
+/// The span of a request that is not answered yet. False when it is not recorded.
+#[unsafe(no_mangle)]
+pub extern "C" fn fm_request_span(
+    worker: Option<&mut FmWorker>,
+    request: u64,
+    span: Option<&mut MaybeUninit<FmSpan>>,
+) -> bool {
+    ask(worker, false, |worker| {
+        let Some(ids) = worker.worker.request_span(request) else {
+            return false;
+        };
+        let (trace_id, id) = (ids.trace_id, ids.id);
+        put(span, FmSpan { trace_id, id });
+        true
+    })
+}
+
 /// What the route's `{name}` has matched, percent-decoded. False when the pattern has no such name.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_request_route(

@@ -6,7 +6,7 @@
 use std::rc::Rc;
 
 use fermata_config::LogLevel;
-use fermata_engine::WireEvent;
+use fermata_engine::{Upstream, WireEvent};
 
 use crate::client::journal::Outcome;
 use crate::client::source::{Owner, Source};
@@ -72,6 +72,10 @@ impl Edge {
     }
 
     fn begin(&mut self, mut talk: Box<Talk>, may_reuse: bool) {
+        talk.span = match talk.owner {
+            Owner::Check(..) => None,
+            owner => self.worker.begin_upstream(owner.handle()),
+        };
         match self.open(&mut talk, may_reuse) {
             Step::Goes => {
                 if self.talks.is_empty() {
@@ -89,8 +93,31 @@ impl Edge {
         self.release_sharers(&mut talk);
         self.count_talk(&talk);
         self.log_talk(&mut talk);
+        self.end_span(&mut talk);
         self.drop_wire(&mut talk);
         talk.leave_target();
+    }
+
+    /// Hands over the span of a conversation that is over.
+    fn end_span(&mut self, talk: &mut Talk) {
+        let Some(span) = talk.span.take() else {
+            return;
+        };
+        let request = &talk.source.request;
+        let path = request.target.split(|byte| *byte == b'?').next();
+        let target = talk.source.target();
+        let outcome = talk.noted.outcome;
+        let upstream = Upstream {
+            method: &request.method,
+            path: path.unwrap_or_default(),
+            server: target.map_or(&[], |target| target.name.as_bytes()),
+            status: match outcome {
+                Outcome::Answered(status) => Some(status),
+                Outcome::Failed | Outcome::Held | Outcome::File => None,
+            },
+            is_failed: outcome == Outcome::Failed,
+        };
+        self.worker.end_upstream(span, &upstream);
     }
 
     /// Runs a conversation that is under way, and keeps it unless it is over.

@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use fermata_config::LogLevel;
 use fermata_edge_pushpin::state::id::SessionId;
+use fermata_engine::UpstreamSpan;
 use fermata_proto::response_reader::{RequestKind, ResponseReader};
 
 use crate::client::body::Arriving;
@@ -46,6 +47,7 @@ impl Edge {
             let line = format!("route {}: {problem}", rule.label());
             self.worker.log(LogLevel::Warning, &line);
         }
+        let traceparent = talk.span.as_ref().map(UpstreamSpan::traceparent);
         let hop = Hop {
             rule,
             target,
@@ -56,6 +58,7 @@ impl Edge {
             is_filter: matches!(talk.owner, Owner::Filter(_)),
             signature: signature.as_deref(),
             session_id: source.session_id.as_ref().map(SessionId::as_str),
+            traceparent: traceparent.as_deref(),
             last_ids: &talk.last_ids,
         };
         let forwarded = Forwarded::new(&source.request, &hop);

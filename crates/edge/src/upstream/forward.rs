@@ -177,6 +177,8 @@ pub(crate) struct Hop<'a> {
     pub signature: Option<&'a str>,
     /// The session that the request belongs to.
     pub session_id: Option<&'a str>,
+    /// The value of `traceparent`, where the edge records the request; else the client's own is passed on.
+    pub traceparent: Option<&'a str>,
     /// Channels and ids for `Grip-Last`.
     pub last_ids: &'a [(Vec<u8>, Vec<u8>)],
 }
@@ -221,6 +223,9 @@ impl Forwarded {
         }
         for (name, value) in rule.headers.iter().filter(|(name, _)| !is_host(name)) {
             set(name, value.clone().into_bytes());
+        }
+        if let Some(value) = hop.traceparent {
+            set("traceparent", value.as_bytes().to_vec());
         }
         if let Some(id) = hop.session_id {
             set("Grip-Session-Id", id.as_bytes().to_vec());
@@ -549,6 +554,7 @@ mod tests {
             is_filter: false,
             signature: None,
             session_id: Some("s\r\nA: b"),
+            traceparent: None,
             last_ids: &[],
         };
         let header = |name: &str, value: &str| (name.into(), value.into());

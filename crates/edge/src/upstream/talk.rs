@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::net::SocketAddr;
 
+use fermata_engine::UpstreamSpan;
 use fermata_proto::response_reader::{RequestKind, ResponseReader};
 use fermata_proto::ws::accept::KEY_BYTES;
 
@@ -88,6 +89,8 @@ pub(crate) struct Talk {
     pub shared: Shared,
     /// For its line in the log.
     pub noted: Noted,
+    /// Its span, where its request has one.
+    pub span: Option<UpstreamSpan>,
 }
 
 /// What a connection waits for.
@@ -203,6 +206,7 @@ impl Talk {
             failures: Vec::new(),
             shared: Shared::default(),
             noted: Noted::default(),
+            span: None,
         })
     }
 

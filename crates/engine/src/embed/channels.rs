@@ -20,8 +20,6 @@ use crate::channels::publish::{
     check_message,
 };
 use crate::http::respond::Gone;
-use crate::net::index::ExchangeIndex;
-use crate::net::slab::Key;
 use crate::websocket::parse_id;
 use crate::worker::Worker;
 
@@ -109,10 +107,7 @@ impl<D: Driver> Worker<D> {
             0 => self.http.lent,
             handle => handle,
         };
-        let index = ExchangeIndex::of_request(handle);
-        let exchange = self.net.connections.exchange(index);
-        let is_there = exchange.is_some_and(|it| it.serial == Key::from_u64(handle).generation);
-        let request = (handle != 0 && is_there).then_some(index);
+        let request = self.recorded(handle);
         self.trace.begin_publish(request, channel, message.data)
     }
 

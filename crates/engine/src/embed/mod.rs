@@ -9,6 +9,7 @@ pub(crate) mod file_jobs;
 pub(crate) mod relay;
 pub(crate) mod relayed;
 pub(crate) mod tally;
+pub(crate) mod upstream;
 pub(crate) mod waiting;
 pub(crate) mod watch;
 pub(crate) mod wires;

@@ -26,10 +26,8 @@ use crate::net::index::ExchangeIndex;
 use line::{Format, Line, Stamp};
 pub(crate) use sink::{Sink, SinkError};
 pub(crate) use span::{Client, Span};
-use span::{Ending, Spans, Within};
-
-/// Status of a request whose client has left before the answer; servers agree on the number.
-const STATUS_CLIENT_LEFT: u16 = 499;
+use span::{Ending, STATUS_CLIENT_LEFT, Spans, Within};
+pub use span::{SpanIds, Upstream};
 
 /// Texts of finished requests that are kept for the next ones.
 const SPARE_TEXTS_MAX: usize = 256;
@@ -401,6 +399,29 @@ impl Tracing {
     #[inline]
     pub fn take_publish(&mut self, record: u64) -> Option<Box<Span>> {
         self.0.as_mut()?.publishing.remove(&record)
+    }
+
+    /// Trace and span of a request that is recorded.
+    pub fn ids(&self, index: ExchangeIndex) -> Option<SpanIds> {
+        let entry = self.0.as_ref()?.entries.get(index.0 as usize)?;
+        let span = entry.span.as_ref().filter(|_| entry.is_open)?;
+        Some(span.ids())
+    }
+
+    /// The span of what another server is asked for a request, when that is recorded.
+    pub fn begin_upstream(&mut self, index: ExchangeIndex) -> Option<Box<Span>> {
+        let Trace { spans, entries, .. } = &mut **self.0.as_mut()?;
+        let entry = entries.get(index.0 as usize)?;
+        let request = entry.span.as_deref().filter(|_| entry.is_open)?;
+        Some(spans.as_mut()?.begin_upstream(request))
+    }
+
+    /// That server has answered, or will not.
+    pub fn end_upstream(&mut self, span: Box<Span>, upstream: &Upstream<'_>) {
+        let spans = self.0.as_mut().and_then(|trace| trace.spans.as_mut());
+        if let Some(spans) = spans {
+            spans.end_upstream(span, upstream);
+        }
     }
 
     /// The handler has thrown, for the request's span.

@@ -21,6 +21,9 @@ use crate::http::protocol::Protocol;
 /// Bytes of a `tracestate` header that are kept: what the specification asks for at least.
 const STATE_BYTES_MAX: usize = 512;
 
+/// Status of a request whose client has left before the answer; servers agree on the number.
+pub(super) const STATUS_CLIENT_LEFT: u16 = 499;
+
 /// Bits of a span's flags: it was sampled, whether its parent is elsewhere is known, and it is.
 const SAMPLED: u32 = 1;
 const HAS_REMOTE: u32 = 1 << 8;
@@ -31,6 +34,7 @@ const IS_REMOTE: u32 = 1 << 9;
 pub(super) enum Kind {
     Internal = 1,
     Server = 2,
+    Client = 3,
     Producer = 4,
 }
 
@@ -73,6 +77,28 @@ pub(crate) struct Client {
     pub address: Option<(IpAddr, u16)>,
     pub is_secure: bool,
     pub host: Option<Vec<u8>>,
+}
+
+/// The ids of a span in lower-case hexadecimal digits.
+pub struct SpanIds {
+    /// Its trace.
+    pub trace_id: [u8; 32],
+    /// The span.
+    pub id: [u8; 16],
+}
+
+/// What was asked, and what became of it.
+pub struct Upstream<'a> {
+    /// The method of the request.
+    pub method: &'a [u8],
+    /// Its target without a query.
+    pub path: &'a [u8],
+    /// Host and port, or the path of a socket.
+    pub server: &'a [u8],
+    /// The status of the answer; `None` = there was none, or it was not looked at.
+    pub status: Option<u16>,
+    /// There was no answer.
+    pub is_failed: bool,
 }
 
 /// When an answer is complete, and how it was.
@@ -180,6 +206,50 @@ impl Spans {
         })
     }
 
+    /// The span of what another server is asked for a request.
+    pub fn begin_upstream(&mut self, request: &Span) -> Box<Span> {
+        Box::new(Span {
+            trace_id: request.trace_id,
+            id: self.ids.span(),
+            parent_id: Some(request.id),
+            kind: Kind::Client,
+            name: Vec::new(),
+            route: None,
+            began_us: clock::monotonic_us(),
+            attributes: Vec::new(),
+            state: request.state.clone(),
+            error: None,
+            events: 0,
+        })
+    }
+
+    /// That server has answered, or will not.
+    pub fn end_upstream(&mut self, mut span: Box<Span>, upstream: &Upstream<'_>) {
+        span.name = upstream.method.to_vec();
+        let mut attributes = Attributes(&mut span.attributes);
+        attributes.text("http.request.method", upstream.method);
+        attributes.text("url.path", upstream.path);
+        let (host, port) = host_and_port(upstream.server);
+        attributes.text("server.address", host);
+        if let Some(port) = port {
+            attributes.number("server.port", port);
+        }
+        if let Some(status) = upstream.status {
+            attributes.number("http.response.status_code", u64::from(status));
+        }
+        let error = match upstream.status {
+            _ if upstream.is_failed => Some("no_answer".to_owned()),
+            // For who asks, a refusal is an error as well.
+            Some(status @ 400..) => Some(status.to_string()),
+            _ => None,
+        };
+        if let Some(error) = &error {
+            attributes.text("error.type", error.as_bytes());
+        }
+        span.error = error;
+        self.finish(&span, clock::monotonic_us());
+    }
+
     /// The span of a publish, when it is to be recorded.
     pub fn begin_publish(
         &mut self,
@@ -261,6 +331,23 @@ impl Span {
         }
     }
 
+    /// The header `traceparent` for who is asked below it.
+    pub fn traceparent(&self) -> String {
+        format!("00-{:032x}-{:016x}-01", self.trace_id, self.id)
+    }
+
+    /// Its ids in digits.
+    pub(super) fn ids(&self) -> SpanIds {
+        let mut ids = SpanIds {
+            trace_id: [0; 32],
+            id: [0; 16],
+        };
+        // They have as many digits as there is room for.
+        let _ = write!(&mut ids.trace_id[..], "{:032x}", self.trace_id);
+        let _ = write!(&mut ids.id[..], "{:016x}", self.id);
+        ids
+    }
+
     /// Who asks, as far as that is known.
     pub fn tell_client(&mut self, client: &Client) {
         let mut attributes = Attributes(&mut self.attributes);
@@ -298,7 +385,7 @@ impl Span {
     fn tell_end(&mut self, ending: Ending) {
         let mut attributes = Attributes(&mut self.attributes);
         match self.kind {
-            Kind::Producer => {}
+            Kind::Producer | Kind::Client => {}
             Kind::Internal => {
                 attributes.number("fermata.hold.events", self.events);
                 attributes.number("fermata.hold.bytes", ending.bytes.unwrap_or(0));
@@ -313,7 +400,7 @@ impl Span {
                         attributes.number("network.peer.port", u64::from(peer.port()));
                     }
                 }
-                if status == super::STATUS_CLIENT_LEFT {
+                if status == STATUS_CLIENT_LEFT {
                     attributes.text("error.type", b"client_left");
                 } else {
                     attributes.number("http.response.status_code", u64::from(status));

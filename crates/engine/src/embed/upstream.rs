@@ -1,0 +1,46 @@
+//! Spans of what an embedder asks other servers for a request.
+
+use fermata_io::Driver;
+
+use crate::admin::trace::{Span, SpanIds, Upstream};
+use crate::net::index::ExchangeIndex;
+use crate::net::slab::Key;
+use crate::worker::Worker;
+
+/// The span of a request to another server, which has not ended.
+pub struct UpstreamSpan(Box<Span>);
+
+impl UpstreamSpan {
+    /// The header `traceparent` that the other server is to get, so that its spans stand below this one.
+    pub fn traceparent(&self) -> String {
+        self.0.traceparent()
+    }
+}
+
+impl<D: Driver> Worker<D> {
+    /// Begins the span of what another server is asked for a request; `None` where that is not recorded.
+    pub fn begin_upstream(&mut self, handle: u64) -> Option<UpstreamSpan> {
+        let index = self.recorded(handle)?;
+        self.trace.begin_upstream(index).map(UpstreamSpan)
+    }
+
+    /// The other server has answered, or will not.
+    pub fn end_upstream(&mut self, span: UpstreamSpan, upstream: &Upstream<'_>) {
+        self.trace.end_upstream(span.0, upstream);
+    }
+
+    /// Trace and span of a request that is recorded, as `traceparent` has them.
+    pub fn request_span(&self, handle: u64) -> Option<SpanIds> {
+        self.trace.ids(self.recorded(handle)?)
+    }
+
+    /// The exchange of a request, where spans are recorded and it is still there.
+    pub(crate) fn recorded(&self, handle: u64) -> Option<ExchangeIndex> {
+        if !self.trace.has_spans() || handle == 0 {
+            return None;
+        }
+        let index = ExchangeIndex::of_request(handle);
+        let exchange = self.net.connections.exchange(index)?;
+        (exchange.serial == Key::from_u64(handle).generation).then_some(index)
+    }
+}
