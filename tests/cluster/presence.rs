@@ -9,6 +9,7 @@ use fermata_tests::{json, publish};
 use crate::node::{bridge_pid, node, wait_ready};
 
 over_each_log!(
+    a_channel_has_as_many_members_on_all_servers_as_it_may_have,
     a_server_that_comes_later_knows_who_is_present,
     members_are_those_of_all_servers_and_come_and_go_once,
     members_of_a_killed_server_leave_once,
@@ -128,6 +129,31 @@ fn a_server_that_comes_later_knows_who_is_present(log: LogServer) {
     wait_members(&second, &[("ann", 1)]);
     let _bob = join(&second, "bob");
     wait_members(&first, &[("ann", 1), ("bob", 1)]);
+}
+
+fn a_channel_has_as_many_members_on_all_servers_as_it_may_have(log: LogServer) {
+    let servers = [0, 1].map(|_| {
+        let server = node(&log)
+            .setting("members_per_channel_max", 2)
+            .setting("leave_delay_ms", 50)
+            .start();
+        wait_ready(&server, 200);
+        server
+    });
+    let _ann = join(&servers[0], "ann");
+    let bob = join(&servers[1], "bob");
+    for server in &servers {
+        wait_members(server, &[("ann", 1), ("bob", 1)]);
+        let refused = server.connect().get("/events?user=cleo");
+        assert_eq!(refused.status(), 503);
+    }
+    // Who is there may come again, from anywhere.
+    let again = join(&servers[0], "bob");
+    wait_members(&servers[1], &[("ann", 1), ("bob", 2)]);
+    drop((bob, again));
+    wait_members(&servers[0], &[("ann", 1)]);
+    let _cleo = join(&servers[0], "cleo");
+    wait_members(&servers[1], &[("ann", 1), ("cleo", 1)]);
 }
 
 fn members_of_a_killed_server_leave_once(log: LogServer) {

@@ -56,11 +56,14 @@ impl<D: Driver> Worker<D> {
                 source: &source,
                 announce: joined.as_deref(),
             };
-            let outcome = self.with_room(|ring, owner| match ring.join(owner, &member, unix_ms) {
-                Ok(_) => Ok(Ok(())),
-                Err(PresenceError::Publish(error)) => Err(error),
-                Err(error) => Ok(Err(error)),
-            });
+            let outcome = match self.channels.check_member(channel, user) {
+                Ok(()) => self.with_room(|ring, owner| match ring.join(owner, &member, unix_ms) {
+                    Ok(_) => Ok(Ok(())),
+                    Err(PresenceError::Publish(error)) => Err(error),
+                    Err(error) => Ok(Err(error)),
+                }),
+                Err(cause) => Ok(Err(cause)),
+            };
             let failure = match outcome {
                 Ok(Ok(())) => {
                     self.channels.note_member(channel, user);

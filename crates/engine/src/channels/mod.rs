@@ -76,15 +76,17 @@ impl Channels {
         settings: &Arc<Settings>,
         mut ring: Ring,
         wakers: Arc<Vec<Waker>>,
-        outbox: Option<Outbox>,
+        mut outbox: Option<Outbox>,
         now_ms: u64,
         unix_ms: u64,
     ) -> io::Result<Channels> {
         let owner = memory::owner(u32::from(slot));
         ring.set_channel_members_max(settings.members_per_channel_max);
         ring.set_source_members_max(settings.members_per_address_max);
-        if outbox.is_some() {
+        if let Some(outbox) = &mut outbox {
             ring.leave_announcements_to_caller();
+            let members = outbox.members();
+            members.set_channel_members_max(settings.members_per_channel_max);
         }
         let started = ring.worker_started(&owner, unix_ms);
         let reader = started.map_err(io::Error::other)?;

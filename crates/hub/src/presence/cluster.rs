@@ -149,6 +149,34 @@ impl Ring {
         Ok(())
     }
 
+    /// Whether a user may be let into a channel: those who are in have room.
+    ///
+    /// # Errors
+    /// [`PresenceError::ChannelFull`], [`PresenceError::Full`], or the lock is not to be had.
+    pub fn check_room(
+        &mut self,
+        who: &Owner,
+        (channel, user): (&[u8], &[u8]),
+    ) -> Result<(), PresenceError> {
+        let _guard = self.lock(who, None)?;
+        let table = self.table();
+        let keys = table.keys(&self.hasher, channel, user);
+        if table.find(&keys, channel, user).is_some() {
+            return Ok(());
+        }
+        if table.channel_count(&keys) >= self.channel_members_max {
+            return Err(PresenceError::ChannelFull {
+                max: self.channel_members_max,
+            });
+        }
+        match table.free_entry() {
+            Some(_) => Ok(()),
+            None => Err(PresenceError::Full {
+                max: self.layout.presence.members_max,
+            }),
+        }
+    }
+
     /// Most users of all channels.
     pub fn members_max(&self) -> usize {
         self.layout.presence.members_max

@@ -401,6 +401,23 @@ fn a_table_that_machines_share_has_counts_that_are_set() {
     }
     users.sort();
     assert_eq!(users, [b"bob".to_vec(), b"carol".to_vec()]);
+    // Who is in has room, however many may be.
+    let room =
+        |ring: &mut Ring, channel: &[u8], user: &[u8]| ring.check_room(&who, (channel, user));
+    assert_eq!(room(&mut ring, b"room", b"dan"), Ok(()));
+    ring.set_channel_members_max(2);
+    let full = Err(PresenceError::ChannelFull { max: 2 });
+    assert_eq!(room(&mut ring, b"room", b"dan"), full);
+    assert_eq!(room(&mut ring, b"room", b"bob"), Ok(()));
+    assert_eq!(room(&mut ring, b"hall", b"dan"), Ok(()));
+    ring.set_channel_members_max(usize::MAX);
+    let max = ring.members_max();
+    for user in 2..max {
+        set(&mut ring, 0, user.to_string().as_bytes(), 1);
+    }
+    let full = Err(PresenceError::Full { max });
+    assert_eq!(room(&mut ring, b"hall", b"dan"), full);
+    assert_eq!(room(&mut ring, b"room", b"bob"), Ok(()));
     ring.clear_present(&who).unwrap();
     assert_eq!(known(&mut ring, b"bob", 1), None);
     ring.check_presence();

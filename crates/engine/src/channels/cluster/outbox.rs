@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use fermata_hub::{Backlog, Ids, Message as Record, PublishError, Subscriber};
+use fermata_hub::{Backlog, Ids, Message as Record, PresenceError, PublishError, Subscriber};
 use fermata_io::{Driver, clock};
 
 use super::memory::{Answer, MARK_BYTES, NOBODY, READER_SLOT};
@@ -76,6 +76,16 @@ impl Channels {
             outbox.pending.take_answers(outbox.state, self.slot);
         }
         outbox.pending.has_news()
+    }
+
+    /// Whether the cluster has room for a user of a channel. Several machines that let users in at the same moment may let in
+    /// more.
+    pub fn check_member(&mut self, channel: &[u8], user: &[u8]) -> Result<(), PresenceError> {
+        let owner = self.owner;
+        match &mut self.outbox {
+            Some(outbox) => outbox.members().check_room(&owner, (channel, user)),
+            None => Ok(()),
+        }
     }
 
     /// Tells the other machines that the count of a user has changed.

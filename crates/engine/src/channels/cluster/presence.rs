@@ -28,6 +28,8 @@ const ANSWERS_QUIET_MS: u64 = 500;
 const ANSWERS_MS_MAX: u64 = 5_000;
 /// How often a server shows that it lives within the lease.
 const BEATS_PER_LEASE: u64 = 3;
+/// Before it is tried again, when the outbox had no room.
+const BEAT_RETRY_MS: u64 = 20;
 
 const OP_MEMBER: u8 = b'm';
 const OP_REPEAT: u8 = b'r';
@@ -101,8 +103,8 @@ enum Walk {
     Cluster(usize),
     /// All users of this machine, for a server that has asked.
     Answer(usize),
-    /// Users of a server that is gone, by its slot.
-    Gone(u32, usize),
+    /// Users of a server that is gone, by its slot, and whether there were some.
+    Gone(u32, usize, bool),
 }
 
 /// What is known of a user in the table of the cluster.
@@ -248,8 +250,9 @@ impl Members {
         }
         if self.beat_ms <= now_ms {
             self.beat_ms = now_ms + self.lease_ms / BEATS_PER_LEASE;
-            if self.has_members {
-                self.note(NO_CHANNEL, &[OP_BEAT]);
+            // Without room it is tried again soon: others would miss it.
+            if self.has_members && !self.note(NO_CHANNEL, &[OP_BEAT]) {
+                self.beat_ms = now_ms + BEAT_RETRY_MS;
             }
             self.look_at_others(now_ms);
         }
@@ -313,9 +316,9 @@ impl Members {
             let is_walked = self
                 .walks
                 .iter()
-                .any(|walk| matches!(walk, Walk::Gone(is, _) if *is == slot));
+                .any(|walk| matches!(walk, Walk::Gone(is, ..) if *is == slot));
             if node != self.node && silent_ms(heard_ms) >= patience_ms && !is_walked {
-                self.walks.push_back(Walk::Gone(slot, 0));
+                self.walks.push_back(Walk::Gone(slot, 0, false));
             }
         }
     }
@@ -327,7 +330,7 @@ impl Members {
         let (from, slot) = match walk {
             Walk::Local(from) | Walk::Answer(from) => (from, NODES_MAX),
             Walk::Cluster(from) => (from, own),
-            Walk::Gone(slot, from) => (from, slot),
+            Walk::Gone(slot, from, _) => (from, slot),
         };
         let mut found: Vec<(Vec<u8>, Vec<u8>, u32, u32)> = Vec::new();
         let mut each = |it: &Present<'_>| {
@@ -380,15 +383,27 @@ impl Members {
             }
             (Walk::Cluster(_), next) => next.map(Walk::Cluster),
             (Walk::Answer(_), next) => next.map(Walk::Answer),
-            (Walk::Gone(slot, _), Some(next)) => Some(Walk::Gone(slot, next)),
-            (Walk::Gone(slot, from), None) => {
-                // Walked again at the next look, until nothing is left of it.
-                if from == 0 && !has_notes {
+            (Walk::Gone(slot, _, had), Some(next)) => {
+                Some(Walk::Gone(slot, next, had || has_notes))
+            }
+            (Walk::Gone(slot, _, had), None) => {
+                // Walked again at the next look, until nothing is left of it. One that was heard meanwhile may have members
+                // where the walk had passed.
+                let is_left = had || has_notes || node.is_some_and(|node| !self.is_silent(node));
+                if !is_left {
                     self.state.forget_node(slot);
                 }
                 None
             }
         }
+    }
+
+    /// Whether nothing was heard of a server for a lease.
+    fn is_silent(&self, node: u64) -> bool {
+        let mut nodes = self.state.nodes();
+        nodes.any(|(_, is, heard_ms)| {
+            is == node && self.turn_ms.saturating_sub(heard_ms) >= self.lease_ms
+        })
     }
 
     fn known(&mut self, channel: &[u8], user: &[u8], slot: u32) -> Known {
@@ -439,7 +454,8 @@ impl Members {
                 let node = u64::from_le_bytes(node.try_into().ok()?);
                 let slot = self.state.slot_of(node)?;
                 let known = self.known(note.channel, user, slot);
-                if known.of_slot == 0 {
+                // Another has said so, or it was heard since the note was left.
+                if known.of_slot == 0 || !self.is_silent(node) {
                     return None;
                 }
                 let changes = known.connections == known.of_slot && known.is_announced;
@@ -668,7 +684,108 @@ pub(super) fn put_note(outbox: &mut Ring, owner: &Owner, note: &Note<'_>) -> boo
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use fermata_config::Settings;
+    use fermata_hub::{Config, Layout};
+
+    use super::super::memory::Cluster;
     use super::*;
+    use crate::channels::memory;
+
+    const LEASE_MS: u64 = 6_000;
+    const USERS: usize = 3 * WALK_ENTRIES;
+
+    /// The part of a bridge, on a server that nobody is on, and two others: `DEAD` with as many users as are asked for, and one
+    /// with more than a walk looks at in one turn.
+    fn members(users_of_dead: usize) -> Members {
+        let settings = Settings {
+            cluster: Some("nats://127.0.0.1:1".to_owned()),
+            ..Settings::default()
+        };
+        let owner = memory::owner(0);
+        let config = Config {
+            ring_bytes: 1 << 16,
+            index_buckets: 16,
+            record_bytes_max: 1024,
+            workers_max: 2,
+            history_count_max: 10,
+            history_age_ms_max: 1000,
+            members_max: 2,
+            leave_delay_ms: 0,
+        };
+        let len = Layout::new(&config).expect("sizes that fit").words();
+        let words: Vec<AtomicU64> = (0..len).map(|_| AtomicU64::new(0)).collect();
+        let ring = Ring::create(words.leak(), &config, 7, 11).expect("memory of the right size");
+        let cluster = Cluster::open(&settings, 2, owner)
+            .expect("there is memory")
+            .expect("a cluster is set");
+        let tables = (cluster.members, ring, cluster.ring);
+        let (state, node) = (cluster.state, cluster.node);
+        let mut members = Members::new(tables, state, owner, node, LEASE_MS, 0);
+        state.set_ready();
+        state.use_presence();
+        state.set_presence_known();
+        for (node, count) in [(LIVES, USERS), (DEAD, users_of_dead)] {
+            let slot = state.claim_slot(node, 0).expect("there are slots");
+            for user in 0..count {
+                let user = user.to_string();
+                let presence = Presence {
+                    channel: b"c",
+                    user: user.as_bytes(),
+                    info: b"",
+                    source: b"",
+                    announce: None,
+                };
+                let outcome = members.table.set_present(&owner, slot, &presence, 1);
+                outcome.expect("there is room");
+            }
+        }
+        members
+    }
+
+    const LIVES: u64 = 1;
+    const DEAD: u64 = 2;
+
+    /// Lets time pass in which one server beats.
+    fn pass(members: &mut Members, from_ms: u64, to_ms: u64) {
+        for now_ms in (from_ms..to_ms).step_by(10) {
+            members.state.beat(now_ms);
+            members.state.hear(LIVES, now_ms);
+            members.turn(now_ms);
+        }
+    }
+
+    #[test]
+    fn a_dead_server_leaves_its_slot_to_others_however_many_users_there_are() {
+        let mut members = members(0);
+        pass(&mut members, 0, LEASE_MS);
+        assert!(members.state.slot_of(DEAD).is_some());
+        pass(&mut members, LEASE_MS, 4 * LEASE_MS);
+        assert_eq!(members.state.slot_of(DEAD), None);
+        assert!(members.state.slot_of(LIVES).is_some());
+    }
+
+    #[test]
+    fn a_dead_server_keeps_its_slot_while_it_has_users() {
+        let mut members = members(2);
+        pass(&mut members, 0, 4 * LEASE_MS);
+        assert!(members.state.slot_of(DEAD).is_some());
+    }
+
+    #[test]
+    fn a_server_that_was_heard_since_it_was_taken_for_dead_keeps_its_users() {
+        let mut members = members(2);
+        pass(&mut members, 0, 2 * LEASE_MS);
+        let data = [&[OP_GONE][..], &DEAD.to_le_bytes(), b"1"].concat();
+        let note = Note {
+            channel: b"c",
+            data: &data,
+        };
+        assert!(members.fact_of(&note).is_some());
+        members.state.hear(DEAD, 2 * LEASE_MS);
+        assert!(members.fact_of(&note).is_none());
+    }
 
     /// A server that has nothing to do but to beat took each of its turns for the first after a standstill when they came a
     /// millisecond late, so that it heard silent servers anew each time, and their members stayed.
