@@ -3,7 +3,8 @@
 //! Subscribers with the same topics and the same rights get the same updates: they have one *view*, a number. For an update
 //! the views are looked up by its topics, and each distinct template of all subscribers is tried once per topic. So an
 //! update costs its topics times the distinct templates, and the views that get it; subscribers of other topics cost
-//! nothing, however many they are. Distinct templates, also those of rights, are bounded.
+//! nothing, however many they are. Distinct templates, also those of rights, are bounded, and a template of rights is tried
+//! once for all views that have it; rights to a topic itself are looked up.
 //!
 //! A view lives as long as somebody has its number; those that have ended are let go from time to time.
 
@@ -16,6 +17,9 @@ use crate::topic::Topic;
 
 /// Views before those that have ended are let go.
 const KEPT_MIN: usize = 1024;
+
+/// Views and selectors that one refused subscriber may cost to go through, in search of room for its templates.
+const SEARCHED_MAX: usize = 1024;
 
 /// Why a subscriber gets no view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -40,8 +44,51 @@ struct Rule {
 
 struct View {
     number: Weak<u64>,
-    topics: Box<[Rc<Selector>]>,
-    private: Box<[Rc<Selector>]>,
+    topics: Selectors,
+    private: Selectors,
+}
+
+/// Selectors of which one has to match.
+struct Selectors {
+    has_any: bool,
+    /// Topics, in order.
+    exact: Box<[Rc<Selector>]>,
+    templates: Box<[Rc<Selector>]>,
+}
+
+impl Selectors {
+    fn new(selectors: &[Rc<Selector>]) -> Selectors {
+        let has_any = |it: &Rc<Selector>| matches!(**it, Selector::Any);
+        let (mut exact, mut templates) = (Vec::new(), Vec::new());
+        for selector in selectors {
+            match **selector {
+                Selector::Any => {}
+                Selector::Exact(_) => exact.push(Rc::clone(selector)),
+                Selector::Template(_) | Selector::Pattern { .. } => {
+                    templates.push(Rc::clone(selector));
+                }
+            }
+        }
+        exact.sort_unstable_by(|one, other| one.text().cmp(other.text()));
+        Selectors {
+            has_any: selectors.iter().any(has_any),
+            exact: exact.into(),
+            templates: templates.into(),
+        }
+    }
+
+    /// Whether one is for one of these topics. `matches` is asked of templates.
+    fn select(&self, topics: &[Topic], matches: impl FnMut(&Rc<Selector>) -> bool) -> bool {
+        let is_exact = |topic: &Topic| {
+            let found = self
+                .exact
+                .binary_search_by(|it| it.text().cmp(topic.text()));
+            found.is_ok()
+        };
+        self.has_any && !topics.is_empty()
+            || topics.iter().any(is_exact)
+            || self.templates.iter().any(matches)
+    }
 }
 
 /// Selectors of topics, and of rights.
@@ -70,6 +117,8 @@ pub struct Audience {
     newest: u64,
     /// Views that were left when those that have ended were let go.
     kept: usize,
+    /// Subscribers to be refused before room is searched for again, as there was none.
+    refusals: usize,
 }
 
 impl Audience {
@@ -87,6 +136,7 @@ impl Audience {
             templates: HashMap::new(),
             newest: 0,
             kept: 0,
+            refusals: 0,
         }
     }
 
@@ -131,8 +181,8 @@ impl Audience {
         }
         let view = View {
             number: Rc::downgrade(&number),
-            topics,
-            private,
+            topics: Selectors::new(&topics),
+            private: Selectors::new(&private),
         };
         self.views.insert(*number, view);
         self.by_rule.insert(rule, *number);
@@ -142,37 +192,50 @@ impl Audience {
     /// Appends the views that get an update, each once.
     pub fn select(&self, topics: &[Topic], is_private: bool, out: &mut Vec<u64>) {
         let start = out.len();
-        out.extend_from_slice(&self.any);
+        let mut limit = KEPT_MIN;
+        // The same views come by several topics and templates: they do not add up.
+        let mut add = |views: &[u64], out: &mut Vec<u64>| {
+            out.extend_from_slice(views);
+            if out.len() - start > limit {
+                sort_from(start, out);
+                limit = (2 * (out.len() - start)).max(KEPT_MIN);
+            }
+        };
+        add(&self.any, out);
         for topic in topics {
             if let Some(views) = self.exact.get(topic.text()) {
-                out.extend_from_slice(views);
-            }
-            for template in self.templates.values() {
-                if template.selector.matches(topic) {
-                    out.extend_from_slice(&template.views);
-                }
+                add(views, out);
             }
         }
-        out[start..].sort_unstable();
-        let mut last = 0;
+        for template in self.templates.values() {
+            if any_matches(&template.selector, topics) {
+                add(&template.views, out);
+            }
+        }
+        sort_from(start, out);
+        // Many views have the same templates as rights.
+        let mut known: HashMap<*const Selector, bool> = HashMap::new();
+        let mut matches = |selector: &Rc<Selector>| {
+            let known = known.entry(Rc::as_ptr(selector));
+            *known.or_insert_with(|| any_matches(selector, topics))
+        };
         let mut kept = start;
         for at in start..out.len() {
             let number = out[at];
-            if number != last && self.may(number, topics, is_private) {
+            if self.may(number, topics, is_private, &mut matches) {
                 out[kept] = number;
                 kept += 1;
             }
-            last = number;
         }
         out.truncate(kept);
     }
 
     /// Whether a view gets an update.
     pub fn selects(&self, number: u64, topics: &[Topic], is_private: bool) -> bool {
-        self.views
-            .get(&number)
-            .is_some_and(|view| any_matches(&view.topics, topics))
-            && self.may(number, topics, is_private)
+        let matches = |selector: &Rc<Selector>| any_matches(selector, topics);
+        let view = self.views.get(&number);
+        view.is_some_and(|view| view.topics.select(topics, matches))
+            && self.may(number, topics, is_private, matches)
     }
 
     /// Views that somebody has, and those that have ended since.
@@ -186,9 +249,15 @@ impl Audience {
     }
 
     /// Whether somebody has a view, and may read the update.
-    fn may(&self, number: u64, topics: &[Topic], is_private: bool) -> bool {
+    fn may(
+        &self,
+        number: u64,
+        topics: &[Topic],
+        is_private: bool,
+        matches: impl FnMut(&Rc<Selector>) -> bool,
+    ) -> bool {
         self.views.get(&number).is_some_and(|view| {
-            view.number.strong_count() > 0 && (!is_private || any_matches(&view.private, topics))
+            view.number.strong_count() > 0 && (!is_private || view.private.select(topics, matches))
         })
     }
 
@@ -216,10 +285,7 @@ impl Audience {
                     self.templates_len += selector.templates();
                     self.selectors.insert(text.clone(), Rc::clone(&selector));
                     if selector.templates() > 0 && self.templates_len > self.templates_max {
-                        self.let_go();
-                        if self.templates_len > self.templates_max {
-                            return Err(AudienceError::Full);
-                        }
+                        self.make_room()?;
                     }
                     selector
                 }
@@ -244,8 +310,25 @@ impl Audience {
         }
     }
 
+    /// Lets go what has ended, so that there are no more templates than there may be.
+    fn make_room(&mut self) -> Result<(), AudienceError> {
+        // Not for each that comes while there is no room: many views would be gone through by everybody's request.
+        if self.refusals > 0 {
+            self.refusals -= 1;
+            return Err(AudienceError::Full);
+        }
+        self.let_go();
+        if self.templates_len <= self.templates_max {
+            return Ok(());
+        }
+        self.refusals = (self.views.len() + self.selectors.len()) / SEARCHED_MAX;
+        Err(AudienceError::Full)
+    }
+
     /// Forgets views that nobody has any more, and what only they had.
     fn let_go(&mut self) {
+        #[cfg(test)]
+        crate::counted::add(&crate::counted::SEARCHES);
         self.views.retain(|_, view| view.number.strong_count() > 0);
         let views = &self.views;
         let is_kept = |number: &u64| views.contains_key(number);
@@ -263,13 +346,25 @@ impl Audience {
             .retain(|_, selector| Rc::strong_count(selector) > 1);
         self.templates_len = self.selectors.values().map(|it| it.templates()).sum();
         self.kept = self.views.len();
+        self.refusals = 0;
     }
 }
 
-fn any_matches(selectors: &[Rc<Selector>], topics: &[Topic]) -> bool {
-    topics
-        .iter()
-        .any(|topic| selectors.iter().any(|selector| selector.matches(topic)))
+fn any_matches(selector: &Selector, topics: &[Topic]) -> bool {
+    topics.iter().any(|topic| selector.matches(topic))
+}
+
+/// Sorts what stands behind a place, each once.
+fn sort_from(start: usize, out: &mut Vec<u64>) {
+    out[start..].sort_unstable();
+    let mut kept = start;
+    for at in start..out.len() {
+        if kept == start || out[kept - 1] != out[at] {
+            out[kept] = out[at];
+            kept += 1;
+        }
+    }
+    out.truncate(kept);
 }
 
 fn in_order(texts: &[String]) -> Box<[Box<str>]> {
@@ -343,7 +438,9 @@ mod tests {
         assert!(audience.view(&texts(&["1{a}"]), &more).is_err());
         assert_eq!(audience.templates_len, TEMPLATES_MAX);
         drop(held);
-        assert!(audience.view(&more, &[]).is_ok());
+        // Room is not searched for by each that is refused.
+        let refused = 2 * TEMPLATES_MAX / SEARCHED_MAX;
+        assert!((0..=refused).any(|_| audience.view(&more, &[]).is_ok()));
     }
 
     fn of_matchers(templates_max: usize) -> Audience {
@@ -397,6 +494,78 @@ mod tests {
         let error = audience.view(&pattern(0, 100_000), &[]);
         let too_large = AudienceError::Selector(SelectorError::TooLarge);
         assert_eq!(error, Err(too_large));
+    }
+
+    #[test]
+    fn rights_of_many_views_are_compared_once() {
+        let mut audience = of_matchers(TEMPLATES_MAX);
+        let held: Vec<_> = (0..2 * KEPT_MIN)
+            .map(|at| {
+                let topics = ["exact:/a/b".to_owned(), format!("exact:{at}")];
+                let private = ["urlpattern:/a/:b".to_owned()];
+                audience.view(&topics, &private).expect("a view")
+            })
+            .collect();
+        let topics = of(&["/x/y", "/a/b"]);
+        let mut out = vec![7];
+        let ((), count) = counted::during(&counted::COMPARED, || {
+            audience.select(&topics, true, &mut out);
+        });
+        assert_eq!((out.len(), count), (1 + held.len(), 1));
+    }
+
+    #[test]
+    fn exact_rights_are_looked_up() {
+        let mut audience = Audience::new(TEMPLATES_MAX, Syntax::Templates);
+        let private: Vec<String> = (0..1024).map(|at| format!("a{at}")).collect();
+        let view = audience.view(&texts(&["*"]), &private).expect("a view");
+        let topics: Vec<Topic> = (0..128).map(|at| Topic::new(format!("b{at}"))).collect();
+        let mut out = Vec::new();
+        let ((), count) = counted::during(&counted::SELECTORS, || {
+            audience.select(&topics, true, &mut out);
+        });
+        assert_eq!((out.len(), count), (0, 0));
+        assert!(audience.selects(*view, &of(&["x", "a1023"]), true));
+        assert!(!audience.selects(*view, &of(&["x", "a1024"]), true));
+    }
+
+    #[test]
+    fn views_that_come_by_many_templates_do_not_add_up() {
+        let mut audience = Audience::new(TEMPLATES_MAX, Syntax::Templates);
+        let templates: Vec<String> = (0..64).map(|at| format!("{{a{at}}}")).collect();
+        let held: Vec<_> = (0..KEPT_MIN)
+            .map(|at| {
+                let mut topics = templates.clone();
+                topics.push(format!("/{at}"));
+                audience.view(&topics, &[]).expect("a view")
+            })
+            .collect();
+        let topics: Vec<Topic> = (0..64).map(|at| Topic::new(format!("b{at}"))).collect();
+        let mut out = Vec::new();
+        audience.select(&topics, false, &mut out);
+        assert_eq!(out.len(), held.len());
+        assert!(out.capacity() <= 8 * KEPT_MIN, "{}", out.capacity());
+    }
+
+    #[test]
+    fn who_is_refused_does_not_have_all_views_searched() {
+        const VIEWS: usize = 8 * SEARCHED_MAX;
+        let mut audience = Audience::new(VIEWS, Syntax::Templates);
+        let mut held: Vec<_> = (0..VIEWS)
+            .map(|at| audience.view(&[format!("{at}{{a}}")], &[]).expect("a view"))
+            .collect();
+        let mut ask = |times: usize| {
+            counted::during(&counted::SEARCHES, || {
+                let mut asked = (0..times).map(|_| audience.view(&texts(&["x{a}"]), &[]));
+                asked.find_map(Result::ok)
+            })
+        };
+        let (view, searches) = ask(340);
+        assert!(view.is_none());
+        // One of 17, and one as views have doubled.
+        assert!(searches <= 1 + 340 / 17, "{searches}");
+        held.pop();
+        assert!(ask(18).0.is_some());
     }
 
     #[test]

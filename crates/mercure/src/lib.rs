@@ -58,6 +58,10 @@ pub(crate) mod counted {
         pub static COMPILED: Cell<usize> = const { Cell::new(0) };
         /// Expressions that were compared with a text.
         pub static COMPARED: Cell<usize> = const { Cell::new(0) };
+        /// Selectors that were compared with a topic.
+        pub static SELECTORS: Cell<usize> = const { Cell::new(0) };
+        /// Searches for views that have ended.
+        pub static SEARCHES: Cell<usize> = const { Cell::new(0) };
         /// URLs that were read.
         pub static URLS: Cell<usize> = const { Cell::new(0) };
     }

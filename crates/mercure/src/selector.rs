@@ -147,6 +147,8 @@ impl Selector {
 
     /// Whether it is for a topic.
     pub fn matches(&self, topic: &Topic) -> bool {
+        #[cfg(test)]
+        crate::counted::add(&crate::counted::SELECTORS);
         match self {
             Selector::Any => true,
             Selector::Exact(text) => **text == *topic.text(),
