@@ -77,6 +77,10 @@ impl Selectors {
         }
     }
 
+    fn is_empty(&self) -> bool {
+        !self.has_any && self.exact.is_empty() && self.templates.is_empty()
+    }
+
     /// Whether one is for one of these topics. `matches` is asked of templates.
     fn select(&self, topics: &[Topic], matches: impl FnMut(&Rc<Selector>) -> bool) -> bool {
         let is_exact = |topic: &Topic| {
@@ -97,6 +101,8 @@ type Compiled = (Box<[Rc<Selector>]>, Box<[Rc<Selector>]>);
 struct Template {
     selector: Rc<Selector>,
     views: Vec<u64>,
+    /// One of the views may get private updates.
+    has_rights: bool,
 }
 
 /// The views of one worker.
@@ -177,7 +183,7 @@ impl Audience {
         self.newest += 1;
         let number = Rc::new(self.newest);
         for selector in &topics {
-            self.list(selector, *number);
+            self.list(selector, *number, !private.is_empty());
         }
         let view = View {
             number: Rc::downgrade(&number),
@@ -208,7 +214,8 @@ impl Audience {
             }
         }
         for template in self.templates.values() {
-            if any_matches(&template.selector, topics) {
+            // What clients without a token bring costs private updates nothing, and these tell of each that comes or leaves.
+            if (template.has_rights || !is_private) && any_matches(&template.selector, topics) {
                 add(&template.views, out);
             }
         }
@@ -295,7 +302,7 @@ impl Audience {
         Ok(compiled.into())
     }
 
-    fn list(&mut self, selector: &Rc<Selector>, number: u64) {
+    fn list(&mut self, selector: &Rc<Selector>, number: u64, has_rights: bool) {
         match &**selector {
             Selector::Any => self.any.push(number),
             Selector::Exact(text) => self.exact.entry(text.clone()).or_default().push(number),
@@ -304,8 +311,10 @@ impl Audience {
                 let template = entry.or_insert_with(|| Template {
                     selector: Rc::clone(selector),
                     views: Vec::new(),
+                    has_rights: false,
                 });
                 template.views.push(number);
+                template.has_rights |= has_rights;
             }
         }
     }
@@ -340,6 +349,9 @@ impl Audience {
         });
         self.templates.retain(|_, template| {
             template.views.retain(is_kept);
+            let has_rights = |it: &View| !it.private.is_empty();
+            let mut kept = template.views.iter().filter_map(|it| views.get(it));
+            template.has_rights = kept.any(has_rights);
             !template.views.is_empty()
         });
         self.selectors
@@ -512,6 +524,31 @@ mod tests {
             audience.select(&topics, true, &mut out);
         });
         assert_eq!((out.len(), count), (1 + held.len(), 1));
+    }
+
+    #[test]
+    fn templates_without_rights_are_not_compared_with_private_updates() {
+        let mut audience = Audience::new(TEMPLATES_MAX, Syntax::Templates);
+        let topics = |at: usize| [format!("{{a{at}}}")];
+        let all = texts(&["*"]);
+        let mut held: Vec<_> = (0..KEPT_MIN)
+            .map(|at| {
+                let private = if at < 2 { &all[..] } else { &[] };
+                audience.view(&topics(at), private).expect("a view")
+            })
+            .collect();
+        let compared = |audience: &Audience| {
+            let mut out = Vec::new();
+            counted::during(&counted::SELECTORS, || {
+                audience.select(&of(&["x"]), true, &mut out);
+                out
+            })
+        };
+        assert_eq!(compared(&audience), (vec![*held[0], *held[1]], 2));
+        // Of a template whose view with rights has left, another view has none.
+        held[0] = audience.view(&topics(0), &[]).expect("a view");
+        audience.let_go();
+        assert_eq!(compared(&audience), (vec![*held[1]], 1));
     }
 
     #[test]
