@@ -67,7 +67,8 @@ static struct {
 /* Has what a task is about to end. */
 static fermata_fiber cleaner;
 
-static const char *const servers[] = {[FERMATA_MYSQL] = "MySQL", [FERMATA_POSTGRESQL] = "PostgreSQL", [FERMATA_REDIS] = "Redis"};
+static const char *const servers[] = {[FERMATA_MYSQL] = "MySQL", [FERMATA_POSTGRESQL] = "PostgreSQL", [FERMATA_REDIS] = "Redis",
+	[FERMATA_PDO] = "a driver of PDO"};
 
 /* Of objects */
 
@@ -175,6 +176,38 @@ bool fermata_connection_of_redis(zend_object *object, fermata_connection *it)
 }
 
 /* What is open */
+
+/* The driver knows, and of SQLite its library. */
+static bool is_in_transaction(void *pdo)
+{
+#ifdef HAVE_PDO_OF_PHP
+	pdo_dbh_t *handle = pdo;
+	if (strcmp(handle->driver->driver_name, "sqlite") == 0 && fermata_sqlite_can_ask()) {
+		return fermata_sqlite_is_in_transaction_pdo(handle);
+	}
+	return handle->methods->in_transaction ? handle->methods->in_transaction(handle) : handle->in_txn;
+#else
+	return false;
+#endif
+}
+
+/* Of a driver that nothing else knows, or SQLite without its hook. */
+static bool is_other_in_transaction(uintptr_t key, fermata_connection *it)
+{
+#ifdef HAVE_PDO_OF_PHP
+	const pdo_dbh_t *handle = it->pdo;
+	if (!handle || fermata_sqlite_is_connection(key)) {
+		return false;
+	}
+	/* Those of MySQL and PostgreSQL come here when they are not connected. */
+	bool is_known = strcmp(handle->driver->driver_name, "mysql") == 0 || strcmp(handle->driver->driver_name, "pgsql") == 0;
+	if ((!is_known || first_pointer(handle->driver_data)) && is_in_transaction(it->pdo)) {
+		it->server = FERMATA_PDO;
+		return true;
+	}
+#endif
+	return false;
+}
 
 static uint32_t flags_of_mysql(const fermata_connection *it)
 {
@@ -378,6 +411,9 @@ bool fermata_connection_keeps(uintptr_t key, const fermata_root *root, zend_obje
 		text = frame ? text_of(frame) : text;
 		flags = flags_of_text(text, flags & OPEN_BY_TEXT)
 			| (connection.server == FERMATA_MYSQL ? flags_of_mysql(&connection) : flags_of_postgresql(&connection));
+	} else if (UNEXPECTED(is_other_in_transaction(key, &connection))) {
+		is_known = true;
+		flags = OPEN_TRANSACTION;
 	}
 	if (EXPECTED(!is_known || !flags)) {
 		if (UNEXPECTED(it)) {
@@ -405,6 +441,7 @@ static uint32_t flags_now(const open_state *it)
 	switch (it->connection.server) {
 		case FERMATA_MYSQL: return (it->flags & OPEN_BY_TEXT) | flags_of_mysql(&it->connection);
 		case FERMATA_POSTGRESQL: return (it->flags & OPEN_BY_TEXT) | flags_of_postgresql(&it->connection);
+		case FERMATA_PDO: return is_in_transaction(it->connection.pdo) ? OPEN_TRANSACTION : 0;
 		case FERMATA_REDIS: break;
 	}
 	return it->flags;
@@ -417,6 +454,7 @@ static uint32_t flags_of_unseen(const fermata_connection *it)
 	switch (it->server) {
 		case FERMATA_MYSQL: return flags_of_mysql(it);
 		case FERMATA_POSTGRESQL: return flags_of_postgresql(it);
+		case FERMATA_PDO: return is_in_transaction(it->pdo) ? OPEN_TRANSACTION : 0;
 		case FERMATA_REDIS: break;
 	}
 	bool is_known = ask_redis(it->object, "getmode", &mode);
@@ -465,7 +503,7 @@ static int socket_of(const fermata_connection *it)
 
 static void close_connection(const fermata_connection *it)
 {
-	int fd = it->server == FERMATA_REDIS ? -1 : socket_of(it);
+	int fd = it->server == FERMATA_REDIS || it->server == FERMATA_PDO ? -1 : socket_of(it);
 	if (it->server == FERMATA_REDIS) {
 		zend_function *close = zend_hash_str_find_ptr(&it->object->ce->function_table, ZEND_STRL("close"));
 		if (close) {
@@ -576,6 +614,27 @@ static bool clean_redis(const open_state *it)
 	return !EG(exception) && (!ask_redis(object, "getmode", &mode) || !mode);
 }
 
+/* Of drivers that nothing else knows: all that are not MySQL, PostgreSQL or SQLite with its hook. */
+static bool roll_back(const fermata_connection *it)
+{
+#ifdef HAVE_PDO_OF_PHP
+	pdo_dbh_t *handle = it->pdo;
+	if (handle && strcmp(handle->driver->driver_name, "sqlite") == 0 && fermata_sqlite_can_ask()) {
+		/* Which may have a transaction that PDO knows nothing of. */
+		handle->in_txn = false;
+		return fermata_sqlite_restore_pdo(handle);
+	}
+	if (!handle || !is_in_transaction(handle)) {
+		return true;
+	}
+	bool done = handle->methods->rollback && handle->methods->rollback(handle);
+	handle->in_txn = false;
+	return done && !is_in_transaction(handle);
+#else
+	return true;
+#endif
+}
+
 /* What the server does not answer to within a while is not waited for. */
 static bool clean(const open_state *it)
 {
@@ -590,6 +649,7 @@ static bool clean(const open_state *it)
 			case FERMATA_MYSQL: done = clean_mysql(it); break;
 			case FERMATA_POSTGRESQL: done = clean_postgresql(it); break;
 			case FERMATA_REDIS: done = clean_redis(it); break;
+			case FERMATA_PDO: done = roll_back(&it->connection); break;
 		}
 	}
 	self->scope = scope.outer;
@@ -624,6 +684,10 @@ static void finish(open_state *it)
 #endif
 	if (UNEXPECTED(!done)) {
 		close_connection(&it->connection);
+		if (it->connection.server == FERMATA_PDO) {
+			fm_worker_log(fermata_run.worker, FERMATA_LOG_ERROR, FERMATA_LITERAL("a transaction that a handler has left open in a "
+				"PDO connection could not be rolled back, and reaches the next who uses it; give handlers connections of a Fermata\\Pool"));
+		}
 	}
 	forget(it);
 	fermata_guard_release(key);
@@ -765,33 +829,26 @@ static bool restore_sqlite(uintptr_t key)
 	return true;
 }
 
-/* Of drivers that nothing else knows: all that are not MySQL, PostgreSQL or SQLite with its hook. */
-static bool roll_back(const fermata_connection *it)
-{
-#ifdef HAVE_PDO_OF_PHP
-	pdo_dbh_t *handle = it->pdo;
-	if (handle && strcmp(handle->driver->driver_name, "sqlite") == 0) {
-		/* Which may have a transaction that PDO knows nothing of. */
-		handle->in_txn = false;
-		return fermata_sqlite_restore_pdo(handle);
-	}
-	if (!handle || !handle->in_txn) {
-		return true;
-	}
-	zend_string *text = ZSTR_INIT_LITERAL("ROLLBACK", false);
-	bool done = handle->methods->doer(handle, text) >= 0;
-	zend_string_release(text);
-	handle->in_txn = false;
-	return done;
-#else
-	return true;
-#endif
-}
-
 static bool is_sqlite3(const zend_object *object)
 {
 	const fermata_root *root = fermata_guard_root(object);
 	return root && root->key == fermata_sqlite_key_of_object;
+}
+
+static bool restore_other(uintptr_t key, const fermata_connection *connection)
+{
+	open_state *it = find(key);
+	if (UNEXPECTED(it && it->is_left)) {
+		/* Somebody has used it beside the pool: a task is at it. */
+		return false;
+	}
+	bool done = roll_back(connection);
+	if (it) {
+		log_left(it, false, fermata_run.fiber->future != NULL);
+		forget(it);
+		fermata_guard_release(key);
+	}
+	return done;
 }
 
 bool fermata_connection_restore(zend_object *object)
@@ -834,7 +891,7 @@ bool fermata_connection_restore(zend_object *object)
 		if (!restore_sqlite(fermata_guard_key(object))) {
 			return false;
 		}
-	} else if (is_sqlite3(object) ? !fermata_sqlite_restore(object) : !roll_back(&connection)) {
+	} else if (is_sqlite3(object) ? !fermata_sqlite_restore(object) : !restore_other(fermata_guard_key(object), &connection)) {
 		return false;
 	}
 	return fermata_connection_is_alive(object);

@@ -24,7 +24,7 @@
 
 /* A connection to a server, as its extension has it. */
 typedef struct fermata_connection {
-	enum { FERMATA_MYSQL, FERMATA_POSTGRESQL, FERMATA_REDIS } server;
+	enum { FERMATA_MYSQL, FERMATA_POSTGRESQL, FERMATA_REDIS, FERMATA_PDO /* another driver of it */ } server;
 	void *handle;        /* MYSQLND_CONN_DATA or PGconn; NULL for Redis */
 	zend_object *object; /* which keeps it; NULL = not known */
 	void *pdo;           /* pdo_dbh_t; NULL = not of PDO */

@@ -268,6 +268,9 @@ void fermata_sqlite_move_rows(const fermata_fiber *from, fermata_fiber *to);
  * SQLite is hooked. False when it is of no use any more. */
 bool fermata_sqlite_restore(zend_object *object);
 bool fermata_sqlite_restore_pdo(const void *handle);
+/* Whether the library was found; only then the next may be asked. */
+bool fermata_sqlite_can_ask(void);
+bool fermata_sqlite_is_in_transaction_pdo(const void *handle);
 /* 0 = none; the handle is PDO's. */
 uintptr_t fermata_sqlite_key_of_pdo(const void *handle);
 uintptr_t fermata_sqlite_key_of_object(zend_object *object);

@@ -1278,7 +1278,7 @@ bool fermata_hook_sqlite(void)
 }
 
 /* Whether or not it is hooked. */
-static bool can_ask(void)
+bool fermata_sqlite_can_ask(void)
 {
 	static bool is_found;
 	return is_ready || is_found || (is_found = find_functions());
@@ -1296,17 +1296,27 @@ static bool restore(database *db)
 bool fermata_sqlite_restore(zend_object *object)
 {
 	const sqlite3_object *it = structure_of(object);
-	if (!it->is_open || !can_ask()) {
+	if (!it->is_open || !fermata_sqlite_can_ask()) {
 		return false;
 	}
 	return restore(it->db);
+}
+
+bool fermata_sqlite_is_in_transaction_pdo(const void *handle)
+{
+#ifdef HAVE_PDO_OF_PHP
+	database *const *place = ((const pdo_dbh_t *)handle)->driver_data;
+	return place && *place && !sqlite.is_autocommit(*place);
+#else
+	return false;
+#endif
 }
 
 bool fermata_sqlite_restore_pdo(const void *handle)
 {
 #ifdef HAVE_PDO_OF_PHP
 	database *const *place = ((const pdo_dbh_t *)handle)->driver_data;
-	return place && *place && can_ask() && restore(*place);
+	return place && *place && fermata_sqlite_can_ask() && restore(*place);
 #else
 	return true;
 #endif
