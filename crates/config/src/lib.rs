@@ -37,4 +37,4 @@ pub use networks::Networks;
 pub use proxy_headers::{ProxyHeader, ProxyHeaders};
 pub use secrets::mask_secrets;
 pub use table::{Setting, Settings, WORKERS_MAX, effective, table};
-pub use value::{Kind, LogFormat, LogLevel};
+pub use value::{Kind, LogFormat, LogLevel, billionths};

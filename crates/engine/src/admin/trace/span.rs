@@ -7,7 +7,7 @@
 use std::io::Write as _;
 use std::net::IpAddr;
 
-use fermata_config::Settings;
+use fermata_config::{Settings, billionths};
 use fermata_io::{Peer, clock, random};
 use fermata_proto::http1::{Head, Method};
 use fermata_proto::number::decimal;
@@ -23,6 +23,9 @@ const STATE_BYTES_MAX: usize = 512;
 
 /// Status of a request whose client has left before the answer; servers agree on the number.
 pub(super) const STATUS_CLIENT_LEFT: u16 = 499;
+
+/// Parts of a ratio.
+const BILLION: u64 = 1_000_000_000;
 
 /// Bits of a span's flags: it was sampled, whether its parent is elsewhere is known, and it is.
 const SAMPLED: u32 = 1;
@@ -482,15 +485,15 @@ impl Sampler {
     fn of(settings: &Settings) -> Sampler {
         let word = &*settings.otlp_sampler;
         let own = word.strip_prefix("parentbased_");
-        let ratio = match own.unwrap_or(word) {
-            "always_on" => 1.0,
-            "always_off" => 0.0,
+        let billionths = match own.unwrap_or(word) {
+            "always_on" => BILLION,
+            "always_off" => 0,
             // Was checked when it was read.
-            _ => settings.otlp_sampling_ratio.parse().unwrap_or(1.0),
+            _ => billionths(&settings.otlp_sampling_ratio).unwrap_or(BILLION),
         };
         Sampler {
             heeds_parent: own.is_some(),
-            bound: (ratio * 2_f64.powi(63)) as u64,
+            bound: ((u128::from(billionths) << 63) / u128::from(BILLION)) as u64,
         }
     }
 
