@@ -15,6 +15,7 @@
 # include "config.h"
 #endif
 #include "hooks/guards.h"
+#include "zend_closures.h"
 #include "zend_exceptions.h"
 #include "zend_extensions.h"
 #include <dlfcn.h>
@@ -1042,6 +1043,41 @@ static void guard_copies(zend_class_entry *class)
 	} ZEND_HASH_FOREACH_END();
 }
 
+/* PHP's own begins like this in all versions, and calls the last through a handler that then releases the closure. */
+typedef struct closure {
+	zend_object object;
+	zend_function function;
+	zval this;
+	zend_class_entry *called;
+	zif_handler original;
+} closure;
+
+/* Closures that the program has made of such functions before, `$pdo->query(...)`, have copies of them, too. */
+static void guard_closures(void)
+{
+	for (uint32_t i = 1; i < EG(objects_store).top; i++) {
+		zend_object *object = EG(objects_store).object_buckets[i];
+		if (!IS_OBJ_VALID(object) || object->ce != zend_ce_closure) {
+			continue;
+		}
+		zend_function *copy = (zend_function *)zend_get_closure_method_def(object);
+		if (copy->type != ZEND_INTERNAL_FUNCTION || !is_guarded_module(copy->internal_function.module)) {
+			continue;
+		}
+		const HashTable *functions = copy->common.scope ? &copy->common.scope->function_table : CG(function_table);
+		zend_string *name = zend_string_tolower(copy->common.function_name);
+		const zend_function *original = zend_hash_find_ptr(functions, name);
+		zend_string_release(name);
+		if (original && original->type == ZEND_INTERNAL_FUNCTION && original->internal_function.handler == guarded) {
+			closure *self = (closure *)object;
+			if ((void *)self->original == original->internal_function.reserved[guards.place]) {
+				copy->internal_function.reserved[guards.place] = (void *)self->original;
+				self->original = guarded;
+			}
+		}
+	}
+}
+
 void fermata_guards_init(void)
 {
 	guards.place = zend_get_resource_handle("fermata");
@@ -1079,6 +1115,7 @@ bool fermata_hook_guards(void)
 			guard_methods(class);
 		}
 	} ZEND_HASH_FOREACH_END();
+	guard_closures();
 	fermata_hook_iterators();
 	void *library = dlopen("libpq.so.5", RTLD_LAZY | RTLD_NOLOAD);
 	if (library) {
