@@ -359,6 +359,12 @@ impl Log {
         limiter.write(logger, level, unix_ms, message, detail);
     }
 
+    /// Lines that were left out in this second.
+    #[cfg(test)]
+    pub fn left_out(&self) -> u64 {
+        self.limiter.suppressed
+    }
+
     /// What it writes with.
     pub fn logger(&self) -> &Logger {
         &self.logger

@@ -25,7 +25,7 @@ use super::memory::{
 };
 use super::presence::{Members, Note};
 use crate::channels::publish::{self, check_channel, check_message};
-use crate::log::Logger;
+use crate::log::{Log, Logger};
 
 /// Most messages of the log's past that a new machine begins with.
 const PAST_MESSAGES_MAX: u64 = 10_000;
@@ -60,7 +60,7 @@ pub(crate) struct Process {
     wakers: Arc<Vec<Waker>>,
     driver: Epoll,
     stream: Option<TcpStream>,
-    logger: Logger,
+    logger: Log,
     /// Who waits for what became of a record.
     publishers: HashMap<u64, u16>,
     record: Record,
@@ -127,7 +127,7 @@ impl Process {
             wakers,
             driver,
             stream: None,
-            logger,
+            logger: Log::new(logger),
             publishers: HashMap::new(),
             record: Record::empty(),
             event_ms_max: (settings.publish_wait_ms_max + GRACE_MS).min(EVENT_MS_MAX),
@@ -200,6 +200,11 @@ impl Process {
         self.logger.write(level, clock::unix_ms(), message);
     }
 
+    /// The same for a line about a record: whoever writes to the log of the cluster causes as many as records.
+    fn log_limited(&mut self, level: LogLevel, message: &str) {
+        self.logger.write_limited(level, clock::unix_ms(), message);
+    }
+
     fn take_events(&mut self) -> std::io::Result<()> {
         while let Some(event) = self.bridge.poll_event() {
             match event {
@@ -213,7 +218,7 @@ impl Process {
                 }
                 Event::Rejected(rejected) => {
                     let message = format!("an event was not published: {}", rejected.cause);
-                    self.log(LogLevel::Error, &message);
+                    self.log_limited(LogLevel::Error, &message);
                     self.answer(rejected.outbox, Answer::Refused);
                 }
                 Event::Released(outbox) => self.consumer.release(outbox),
@@ -233,7 +238,7 @@ impl Process {
                     );
                     self.log(LogLevel::Warning, &message);
                 }
-                Event::Notice(text) => self.log(LogLevel::Warning, &text),
+                Event::Notice(text) => self.log_limited(LogLevel::Warning, &text),
             }
         }
         Ok(())
@@ -437,7 +442,7 @@ impl Process {
         if let Err(cause) = checked {
             let message =
                 format!("something else than an event is in the log, and left out: {cause}");
-            self.log(LogLevel::Warning, &message);
+            self.log_limited(LogLevel::Warning, &message);
             return Ok(());
         }
         let record = Message {
@@ -469,7 +474,7 @@ impl Process {
             Ok(None) => return Ok(()),
             Err(cause) => {
                 self.members.set_applied(*place);
-                self.log(LogLevel::Warning, &cause);
+                self.log_limited(LogLevel::Warning, &cause);
                 return Ok(());
             }
         };
@@ -509,7 +514,7 @@ impl Process {
                     let message = format!(
                         "{error} (event_bytes_max), another machine allows more; clients are told that messages may be missing"
                     );
-                    self.log(LogLevel::Error, &message);
+                    self.log_limited(LogLevel::Error, &message);
                     return self.begin(received.place);
                 }
                 // A worker is a whole ring behind. It reads on, or its master ends it.
@@ -588,34 +593,62 @@ mod tests {
     use super::*;
     use crate::channels::memory;
 
-    #[test]
-    fn a_damaged_ring_ends_the_process_instead_of_being_waited_for() {
+    /// A process whose ring has these words.
+    fn process(words: &'static [AtomicU64], config: &Config) -> Process {
         let settings = Settings {
             cluster: Some("nats://127.0.0.1:1".to_owned()),
             ..Settings::default()
         };
         let owner = memory::owner(0);
-        let config = Config {
-            ring_bytes: 1 << 16,
-            index_buckets: 16,
-            record_bytes_max: 1024,
-            workers_max: 2,
-            history_count_max: 10,
-            history_age_ms_max: 1000,
-            members_max: 2,
-            leave_delay_ms: 0,
-        };
-        let len = Layout::new(&config).expect("sizes that fit").words();
-        let words: Vec<AtomicU64> = (0..len).map(|_| AtomicU64::new(0)).collect();
-        let words: &[AtomicU64] = words.leak();
-        let ring = Ring::create(words, &config, 7, 11).expect("memory of the right size");
+        let ring = Ring::create(words, config, 7, 11).expect("memory of the right size");
         let cluster = Cluster::open(&settings, 2, owner)
             .expect("there is memory")
             .expect("a cluster is set");
-        let logger = Logger::new(LogFormat::Text, LogLevel::Error, "test");
+        let logger = Logger::new(LogFormat::Text, LogLevel::Warning, "test");
         let wakers = Arc::new(Vec::new());
-        let mut process = Process::new(cluster, ring, owner, wakers, &settings, logger)
-            .expect("there are descriptors");
+        Process::new(cluster, ring, owner, wakers, &settings, logger)
+            .expect("there are descriptors")
+    }
+
+    fn words(config: &Config) -> &'static [AtomicU64] {
+        let len = Layout::new(config).expect("sizes that fit").words();
+        let words: Vec<AtomicU64> = (0..len).map(|_| AtomicU64::new(0)).collect();
+        words.leak()
+    }
+
+    const CONFIG: Config = Config {
+        ring_bytes: 1 << 16,
+        index_buckets: 16,
+        record_bytes_max: 1024,
+        workers_max: 2,
+        history_count_max: 10,
+        history_age_ms_max: 1000,
+        members_max: 2,
+        leave_delay_ms: 0,
+    };
+
+    #[test]
+    fn records_that_are_none_do_not_fill_the_log_of_the_server() {
+        let mut process = process(words(&CONFIG), &CONFIG);
+        for seq in 1..500 {
+            let received = Received {
+                place: Place { epoch: 7, seq },
+                content: Content::Presence,
+                channel: b"c".to_vec(),
+                name: None,
+                data: b"no fact".to_vec(),
+                except: None,
+                unix_ms: 1,
+            };
+            process.publish(&received).expect("the ring is whole");
+        }
+        assert!(process.logger.left_out() > 0);
+    }
+
+    #[test]
+    fn a_damaged_ring_ends_the_process_instead_of_being_waited_for() {
+        let words = words(&CONFIG);
+        let mut process = process(words, &CONFIG);
         let place = Place { epoch: 7, seq: 1 };
         process.begin(place).expect("the ring is whole");
         // A lock of a process that is gone, and bounds that contradict each other.
