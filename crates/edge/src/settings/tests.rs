@@ -260,6 +260,11 @@ fn messages_name_settings_that_exist() {
 /// say them.
 const SAID_TO_OTHERS: &[(&str, &str, &str)] = &[
     (
+        "engine/admin/control.rs",
+        "test_clock",
+        "the control socket, which the edge has none of",
+    ),
+    (
         "edge/server/start.rs",
         "tls_certificate",
         "the edge tells the engine",
