@@ -5,6 +5,7 @@
 #include "core/collisions.h"
 #include "zend_exceptions.h"
 #include <ctype.h>
+#include "core/small.h"
 
 #define COUNTED_FROM 64             /* smaller tables cannot cost much */
 #define COMPARISONS_MAX 2000000     /* of one text, besides */

@@ -2,6 +2,7 @@
 #include "php_fermata.h"
 #include "zend_exceptions.h"
 #include "zend_smart_str.h"
+#include "core/small.h"
 
 #define PREVIOUS_MAX 8 /* how many previous exceptions a log line names */
 #define TRACE_CALLS_MAX 50

@@ -5,6 +5,7 @@
 #include "hooks/hooks.h"
 #include "zend_exceptions.h"
 #include "zend_smart_str.h"
+#include "core/small.h"
 
 #define EXCEPTIONS_MAX 8        /* how many that bring each other up are logged for one event */
 #define LOG_LINE_BYTES_MAX 4096 /* a longer message of a WebSocket handler is cut */

@@ -1,5 +1,6 @@
 /* Fermata\Limits, History, Log and AccessLog (and the settings of Tls): readonly values; a property holds what the constructor was given, and names a setting. */
 #include "php_fermata.h"
+#include "core/small.h"
 
 #define SETTING(name) {name, sizeof(name) - 1}
 /* In the order in which the stub declares the properties. */

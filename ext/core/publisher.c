@@ -1,6 +1,7 @@
 /* Fermata\Publisher: publishes from another process, over the control socket. */
 #include "php_fermata.h"
 #include "zend_exceptions.h"
+#include "core/small.h"
 
 #define TIMEOUT_MS_DEFAULT 2000
 #define TIMEOUT_MS_MAX 3600000

@@ -9,6 +9,7 @@
 #include "zend_fibers.h"
 #include "zend_interfaces.h"
 #include "zend_smart_str.h"
+#include "core/small.h"
 
 #define INI_NAME_BYTES_MAX 128
 

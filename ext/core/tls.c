@@ -1,5 +1,6 @@
 /* Fermata\\Tls and ClientCertificate: readonly values. What the properties of Tls set is in limits.c. */
 #include "php_fermata.h"
+#include "core/small.h"
 
 /* In the order in which the stub declares the properties. */
 enum { CERTIFICATE, KEY, CLIENT_CA, CLIENT_REQUIRED, MIN_VERSION, DEVELOPMENT };

@@ -1,6 +1,7 @@
 /* Server::every() and defer(): work that has no client. Both run as tasks. */
 #include "fibers/fibers.h"
 #include "zend_exceptions.h"
+#include "core/small.h"
 
 /* Shorter ones would be later than they are long: the clock has milliseconds. */
 #define INTERVAL_MS_MIN 1

@@ -10,6 +10,7 @@
 #include "hooks/guards.h"
 #include "zend_closures.h"
 #include "zend_exceptions.h"
+#include "core/small.h"
 
 #define SIZE_MAX_OF_POOL 10000
 #define MS_PER_S 1000

@@ -16,6 +16,7 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+#include "core/small.h"
 
 #define THREADS_MAX 4
 #define THREAD_STACK_BYTES (512 * 1024)

@@ -2,6 +2,7 @@
  * once, and is asked again while somebody is left. */
 #include "fibers/watch.h"
 #include <errno.h>
+#include "core/small.h"
 
 #define DESCRIPTORS_CAPACITY_MIN 64
 #define WATCHERS_INLINE_MAX 8

@@ -2,6 +2,7 @@
 #include "files/file.h"
 #include "ext/standard/php_filestat.h"
 #include "zend_exceptions.h"
+#include "core/small.h"
 
 #define BLOCK_BYTES 65536
 #define LINE_BYTES_MAX 1048576

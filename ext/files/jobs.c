@@ -3,6 +3,7 @@
 #include "files/file.h"
 #include "main/fopen_wrappers.h"
 #include "zend_exceptions.h"
+#include "core/small.h"
 
 /* A lock has no event: it is asked for again and again, less and less often. */
 #define LOCK_PAUSE_MS_MIN 1

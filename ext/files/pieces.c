@@ -1,5 +1,6 @@
 /* Fermata\File\Pieces: a file gone through by lines or blocks. */
 #include "files/file.h"
+#include "core/small.h"
 
 typedef struct pieces {
 	zval file; /* undefined before it is made */

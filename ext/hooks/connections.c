@@ -16,6 +16,7 @@
 #include "zend_smart_str.h"
 #include <dlfcn.h>
 #include <errno.h>
+#include "core/small.h"
 
 /* A server that does not answer loses its connection. */
 #define CLEANING_MS_MAX 5000

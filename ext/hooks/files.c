@@ -20,6 +20,7 @@
 #include <sys/uio.h>
 #include <sys/vfs.h>
 #include <unistd.h>
+#include "core/small.h"
 
 #ifndef RWF_NOWAIT
 # define RWF_NOWAIT 0x00000008

@@ -19,6 +19,7 @@
 #include "zend_exceptions.h"
 #include "zend_extensions.h"
 #include <dlfcn.h>
+#include "core/small.h"
 
 #define ARGUMENTS_MAX 3
 #define PLACE_BYTES_MAX 512

@@ -6,6 +6,7 @@
 #include "ext/standard/info.h"
 #include "zend_enum.h"
 #include "zend_exceptions.h"
+#include "core/small.h"
 
 #define OBJECTS_MAX 4
 

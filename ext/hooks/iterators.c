@@ -8,6 +8,7 @@
 #endif
 #include "hooks/guards.h"
 #include "zend_interfaces.h"
+#include "core/small.h"
 
 #define KINDS_MAX 2
 

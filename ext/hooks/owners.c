@@ -22,6 +22,7 @@
 #include "hooks/hooks.h"
 #include "zend_exceptions.h"
 #include <fcntl.h>
+#include "core/small.h"
 
 #define CAPACITY_MIN 64
 #define PLACE_BYTES_MAX 512

@@ -14,6 +14,7 @@
 #include <elf.h>
 #include <link.h>
 #include <sys/mman.h>
+#include "core/small.h"
 
 #if defined(__x86_64__) && defined(__LP64__)
 # define IS_FUNCTION(type) ((type) == R_X86_64_JUMP_SLOT || (type) == R_X86_64_GLOB_DAT)

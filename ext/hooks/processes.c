@@ -17,6 +17,7 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "core/small.h"
 
 /* Of linux/close_range.h, which not all systems have. */
 #define CLOSE_ON_EXEC (1U << 2)

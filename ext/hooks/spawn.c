@@ -15,6 +15,7 @@
 # include "config.h"
 #endif
 #include "hooks/hooks.h"
+#include "core/small.h"
 
 #ifdef FERMATA_PROC_OPEN_FORKS
 #include <alloca.h>

@@ -21,6 +21,7 @@
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
+#include "core/small.h"
 
 /* Instructions of SQLite's between two looks at the clock: some ten microseconds. */
 #define PROGRESS_INSTRUCTIONS 1000

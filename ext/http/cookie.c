@@ -2,6 +2,7 @@
 #include "php_fermata.h"
 #include "ext/standard/url.h"
 #include "zend_smart_str.h"
+#include "core/small.h"
 
 /* In */
 

@@ -5,6 +5,7 @@
 #include "fibers/fibers.h"
 #include "zend_closures.h"
 #include "zend_exceptions.h"
+#include "core/small.h"
 
 #define STATUS_OK 200
 #define STATUS_PERMANENT_REDIRECT 308

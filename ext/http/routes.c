@@ -3,6 +3,7 @@
 #include "main/fopen_wrappers.h"
 #include "zend_closures.h"
 #include "zend_exceptions.h"
+#include "core/small.h"
 
 #define HANDLERS_CAPACITY_MIN 16
 

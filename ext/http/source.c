@@ -3,6 +3,7 @@
 #include "main/fopen_wrappers.h"
 #include "ext/standard/url.h"
 #include "zend_smart_str.h"
+#include "core/small.h"
 
 #define STATUS_OK 200
 

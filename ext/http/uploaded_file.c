@@ -6,6 +6,7 @@
 #include "main/php_variables.h"
 #include "zend_exceptions.h"
 #include <sys/stat.h>
+#include "core/small.h"
 
 #define MODE_NEW_FILE 0666
 

@@ -8,6 +8,7 @@
 #include "zend_smart_str.h"
 #include "ext/standard/php_var.h"
 #include "jobs/jobs.h"
+#include "core/small.h"
 
 #define PROCESSES_MAX 1024
 #define QUEUE_MAX 1000000

@@ -11,6 +11,7 @@
 #include "zend_exceptions.h"
 #include "zend_smart_str.h"
 #include "jobs/jobs.h"
+#include "core/small.h"
 
 /* Less than the kernel takes in one piece by default (net.core.wmem_default, 208 KB). */
 #define MESSAGE_BYTES_MAX 65536

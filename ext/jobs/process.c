@@ -18,6 +18,7 @@
 #include "zend_interfaces.h"
 #include "zend_smart_str.h"
 #include "jobs/jobs.h"
+#include "core/small.h"
 
 #define STABLE_MS 1000        /* one that has lived so long was no failed start */
 #define RESTART_MS_MIN 100

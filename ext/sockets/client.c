@@ -10,6 +10,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <time.h>
+#include "core/small.h"
 
 #define MESSAGE_BYTES_MAX (16 * 1024 * 1024)
 #define TIMEOUT_S 10.0

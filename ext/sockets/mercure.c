@@ -1,5 +1,6 @@
 /* Fermata\Mercure: a Mercure hub. The core speaks the protocol; here are its settings, and mercure_publish(). */
 #include "php_fermata.h"
+#include "core/small.h"
 
 typedef struct mercure {
 	zend_string *settings; /* JSON for the core; NULL before the constructor */

@@ -1,6 +1,7 @@
 /* Fermata\WebSocket\Options and Compression: readonly values, declared in the stub in the order of these numbers. */
 #include "php_fermata.h"
 #include "zend_enum.h"
+#include "core/small.h"
 
 enum {
 	OPTION_ORIGINS, OPTION_PROTOCOLS, OPTION_MESSAGE_BYTES, OPTION_FRAME_BYTES, OPTION_QUEUE_BYTES, OPTION_QUEUE_POLICY,

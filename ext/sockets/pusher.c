@@ -2,6 +2,7 @@
  * that ask whether they may subscribe, which a closure of the program's decides. */
 #include "php_fermata.h"
 #include "zend_interfaces.h"
+#include "core/small.h"
 
 #define STATUS_OK 200
 #define STATUS_BAD_REQUEST 400

@@ -1,6 +1,7 @@
 /* Server::websocket(): what a route calls for its connections. */
 #include "php_fermata.h"
 #include "zend_closures.h"
+#include "core/small.h"
 
 #define THIS_SERVER() FERMATA_FROM(fermata_server, Z_OBJ_P(ZEND_THIS))
 #define RETURN_THIS() RETURN_OBJ_COPY(Z_OBJ_P(ZEND_THIS))

@@ -3,6 +3,7 @@
  * The object only notes the decision. The runner carries it out when the handler has returned, so that a handler that
  * fails after accept() still answers 500. */
 #include "php_fermata.h"
+#include "core/small.h"
 
 #define REFUSAL_MIN 300
 #define REFUSAL_MAX 599
