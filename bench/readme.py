@@ -81,6 +81,13 @@ def newest(table: str) -> Path | None:
     return kept[-1] if kept else None
 
 
+def newest_edge() -> Path | None:
+    """The newest run of the edge that measured all its goals: some are kept for one row."""
+    kept = sorted(RUNS.glob("*/edge-*.json"), key=lambda path: (path.parent.name, path.name))
+    whole = [path for path in kept if all(goal["value"] for goal in json.loads(path.read_text())["goals"])]
+    return whole[-1] if whole else None
+
+
 def block(before: str) -> str:
     """The block of `make bench`: each table that has a run, and their goals. `before` stays while none has."""
     parts, goals, machine = [LEGEND], [], ""
@@ -161,7 +168,7 @@ def million(kind: str = "million", further: tuple[str, ...] = ()) -> str:
 
 def edge() -> str:
     """The block of `make bench-edge`: its goals, with both sides' figures and the ratio."""
-    path = newest("edge")
+    path = newest_edge()
     if path is None:
         return "No run of `make bench-edge` is kept in bench/runs yet.\n"
     run = json.loads(path.read_text())
@@ -204,7 +211,7 @@ def figures() -> str:
         found = {line["peer"]: line["ratios"].get(metric) for line in run["summary"].get(row, [])}
         shown = [f"{found[peer]['median']:.2g}× {run['peers'][peer]['name']}" for peer in peers if found.get(peer)]
         lines.append(f"| {title} | {', '.join(shown)} |")
-    path = newest("edge")
+    path = newest_edge()
     if path is not None:
         by_figure = {goal["figure"]: goal["value"] for goal in json.loads(path.read_text())["goals"] if goal["value"]}
         memory, rate = by_figure["stream-memory"]["median"], by_figure["stream-rate"]["median"]
