@@ -10,7 +10,6 @@
 #include "ext/random/php_random.h"
 #include "ext/standard/basic_functions.h"
 #include <locale.h>
-#include "core/small.h"
 
 /* Values
  *

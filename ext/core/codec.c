@@ -3,6 +3,7 @@
 #include "ext/random/php_random.h"
 #include "zend_enum.h"
 #include "zend_exceptions.h"
+#include "core/small.h"
 
 enum {
 	FRAME_OPCODE, FRAME_PAYLOAD, FRAME_FIN, FRAME_MASKED, FRAME_RSV1, FRAME_RSV2, FRAME_RSV3,

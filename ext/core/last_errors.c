@@ -14,7 +14,6 @@
 #include "ext/pcre/php_pcre.h"
 #include "zend_smart_str.h"
 #include <dlfcn.h>
-#include "core/small.h"
 
 /* Of libxml2's error.h: its layout is a part of the library's interface. */
 typedef struct libxml_error {

@@ -9,7 +9,6 @@
 #include "zend_exceptions.h"
 #include "zend_smart_str.h"
 #include <poll.h>
-#include "core/small.h"
 
 #define PLACES_MAX 1024        /* places that are remembered; further ones are told of each time */
 #define WRITE_BYTES_MAX 4096   /* what a pipe that has room takes without waiting (PIPE_BUF) */

@@ -6,6 +6,7 @@
  * A Fiber of the program's may be suspended inside such a call. Then the scope is around what the Fiber does, and not around
  * what its handler does meanwhile; and the Fiber may go on when the handler, or even its fiber, is gone. */
 #include "fibers/fibers.h"
+#include "core/small.h"
 
 typedef struct fermata_cancellation {
 	bool is_cancelled;

@@ -1,5 +1,6 @@
 /* Fermata\Context: values that belong to one handler and to the tasks it begins. */
 #include "fibers/fibers.h"
+#include "core/small.h"
 
 /* False after an exception. */
 static bool check(void)

@@ -2,6 +2,7 @@
 #include "fibers/fibers.h"
 #include "zend_exceptions.h"
 #include "zend_interfaces.h"
+#include "core/small.h"
 
 #define ITEMS_CAPACITY_MIN 8
 #define CAPACITY_MAX 16777216

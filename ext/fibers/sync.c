@@ -1,6 +1,7 @@
 /* Fermata\Sync\Mutex and Semaphore. What is released goes straight to the first who waits, so nobody starves. */
 #include "fibers/fibers.h"
 #include "zend_exceptions.h"
+#include "core/small.h"
 
 struct fermata_mutex {
 	fermata_fiber *owner; /* NULL = free */

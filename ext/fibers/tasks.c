@@ -7,6 +7,7 @@
 #include "hooks/hooks.h"
 #include "zend_exceptions.h"
 #include "zend_smart_str.h"
+#include "core/small.h"
 
 #define PLACE_BYTES_MAX 1024
 /* How far it is looked who waits for whom. */

@@ -4,6 +4,7 @@
 #include "main/php_open_temporary_file.h"
 #include "zend_enum.h"
 #include "zend_exceptions.h"
+#include "core/small.h"
 
 #define MODE_FILE 0666
 #define MODE_DIRECTORY 0777

@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <sys/select.h>
 #include <time.h>
+#include "core/small.h"
 
 #define FDS_INLINE_MAX 16
 #define NS_PER_MS 1000000

@@ -20,6 +20,7 @@
 #include <sys/ioctl.h>
 #include <sys/un.h>
 #include "main/php_network.h"
+#include "core/small.h"
 #if __has_include("ext/sockets/php_sockets.h")
 # ifndef HAVE_SOCKETS
 /* What the header asks for; the extension may be one that is loaded. */

@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include "core/small.h"
 
 #define MS_PER_S 1000
 

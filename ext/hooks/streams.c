@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include "main/php_network.h"
 #include "zend_exceptions.h"
+#include "core/small.h"
 
 #define KINDS_MAX 16
 /* More than the 1 that PHP itself uses: a stream like this is not freed. */

@@ -15,6 +15,7 @@
 #include "main/rfc1867.h"
 #include "zend_smart_str.h"
 #include <sys/time.h>
+#include "core/small.h"
 
 #define THIS_REQUEST() FERMATA_FROM(fermata_request, Z_OBJ_P(ZEND_THIS))
 #define HEADER_NAME_BYTES_MAX 128 /* a longer one is in no program's $_SERVER */
