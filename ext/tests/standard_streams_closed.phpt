@@ -36,10 +36,13 @@ foreach (['0' => '<&-', '1' => '>&-', '2' => '2>&-', 'all' => '<&- >&- 2>&-', 'c
         null,
         ['CLOSES' => $closed === '' ? '1' : ''] + getenv(),
     );
-    for ($deadline = microtime(true) + WAIT_S; !file_exists("$folder/socket") && microtime(true) < $deadline; usleep(2000)) {
-    }
     $get = function (string $target) use ($folder): string {
-        $stream = stream_socket_client("unix://$folder/socket");
+        // The socket's file is there a moment before the server listens.
+        for ($deadline = microtime(true) + WAIT_S; microtime(true) < $deadline; usleep(2000)) {
+            if ($stream = @stream_socket_client("unix://$folder/socket")) {
+                break;
+            }
+        }
         stream_set_timeout($stream, WAIT_S);
         fwrite($stream, "GET $target HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
         return explode("\r\n\r\n", stream_get_contents($stream), 2)[1] ?? '';
