@@ -290,8 +290,13 @@ fn check_pairs(text: &str) -> Result<(), String> {
     if text.len() > PAIRS_BYTES_MAX {
         return Err(format!("longer than {PAIRS_BYTES_MAX} bytes"));
     }
-    // Some become headers: no byte may end one.
-    if !text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
+    // Some become headers: no byte may end one, percent-encoded or not.
+    let is_control = |code: &str| match u8::from_str_radix(code, 16) {
+        Ok(byte) => byte < b' ' || byte == 0x7f,
+        Err(_) => false,
+    };
+    let mut codes = text.split('%').skip(1).filter_map(|rest| rest.get(..2));
+    if !text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) || codes.any(is_control) {
         return Err("not all printable ASCII".to_owned());
     }
     let parts = text.split(',').map(str::trim).filter(|it| !it.is_empty());
@@ -534,6 +539,21 @@ mod tests {
             (".", None),
         ] {
             assert_eq!(billionths(text), parts, "{text}");
+        }
+    }
+
+    #[test]
+    fn no_pair_ends_the_header_that_it_becomes() {
+        assert_eq!(check_pairs("api-key=a%2Cb%20c,x=100%,"), Ok(()));
+        for text in [
+            "a=b\r\nc: d",
+            "a=b%0d%0ac: d",
+            "a=%7F",
+            "a=%00",
+            "a b=c",
+            "a",
+        ] {
+            assert!(check_pairs(text).is_err(), "{text}");
         }
     }
 
