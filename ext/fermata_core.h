@@ -438,6 +438,21 @@
 #define FM_PUBLISH_LATER UINT64_MAX
 
 /**
+ * No requests are recorded, or this one is over.
+ */
+#define FM_SPAN_NONE 0
+
+/**
+ * The request is recorded.
+ */
+#define FM_SPAN_RECORDED 1
+
+/**
+ * Others are recorded, this one is not.
+ */
+#define FM_SPAN_LEFT_OUT 2
+
+/**
  * The value comes from php.ini.
  */
 #define FM_SOURCE_INI 1
@@ -2192,9 +2207,9 @@ bool fm_request_header_at(struct FmWorker *worker,
 bool fm_trace_parent(struct FmStr value, struct FmTraceParent *parent);
 
 /**
- * The span of a request that is not answered yet. False when it is not recorded.
+ * Whether a request that is not answered yet is recorded; with FM_SPAN_RECORDED `span` is told.
  */
-bool fm_request_span(struct FmWorker *worker, uint64_t request, struct FmSpan *span);
+uint32_t fm_request_span(struct FmWorker *worker, uint64_t request, struct FmSpan *span);
 
 /**
  * What the route's `{name}` has matched, percent-decoded. False when the pattern has no such name.

@@ -670,7 +670,8 @@ ZEND_METHOD(Fermata_Request, trace)
 	zend_string *state = has_parent ? header_joined(request, FERMATA_LITERAL("tracestate")) : NULL;
 	/* Below its own span, and in its own trace where none was named. */
 	FmSpan span;
-	if (fm_request_span(fermata.worker, request->event.request, &span)) {
+	uint32_t recorded = fm_request_span(fermata.worker, request->event.request, &span);
+	if (recorded == FM_SPAN_RECORDED) {
 		parent = (FmTraceParent){
 			.trace_id = {.ptr = (const char *)span.trace_id, .len = sizeof(span.trace_id)},
 			.parent_id = {.ptr = (const char *)span.id, .len = sizeof(span.id)},
@@ -678,6 +679,9 @@ ZEND_METHOD(Fermata_Request, trace)
 		};
 	} else if (!has_parent) {
 		RETURN_NULL();
+	} else if (recorded == FM_SPAN_LEFT_OUT) {
+		/* The server decides, and its client may not be asked (otlp_sampler). */
+		parent.is_sampled = false;
 	}
 	object_init_ex(return_value, fermata_ce_trace);
 	zend_object *trace = Z_OBJ_P(return_value);

@@ -92,6 +92,24 @@ fn what_an_origin_is_asked_is_a_span_below_its_clients_and_the_origin_is_told() 
 }
 
 #[test]
+fn a_client_that_is_not_asked_does_not_make_an_origin_record() {
+    let (collector, origin) = (Origin::start(), Origin::start());
+    origin.on("x", |_| text("x"));
+    let route = format!("* 127.0.0.1:{}", origin.port());
+    let endpoint = format!("http://127.0.0.1:{}", collector.port());
+    let variables = [
+        ("FERMATA_OTLP_ENDPOINT", &*endpoint),
+        ("FERMATA_OTLP_SAMPLER", "always_off"),
+    ];
+    let own = Own::start_with(&variables, &["--route", &route]);
+    let parent = format!("00-{TRACE}-{PARENT}-01");
+    let headers = [("traceparent", &*parent)];
+    assert_eq!(own.client().request("GET", "/x", &headers, b"").status, 200);
+    let passed_on = origin.seen("x")[0].header("traceparent");
+    assert_eq!(passed_on, Some(format!("00-{TRACE}-{PARENT}-00")));
+}
+
+#[test]
 fn an_origin_that_does_not_answer_is_an_error_and_what_is_not_recorded_is_passed_on() {
     let (collector, origin) = (Origin::start(), Origin::start());
     collector.on("v1", |_| ok(&[], "{}"));

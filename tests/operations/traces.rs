@@ -325,6 +325,22 @@ fn a_hold_and_a_publish_are_spans_below_their_requests() {
 }
 
 #[test]
+fn a_client_that_is_not_asked_does_not_make_a_handler_record() {
+    let collector = Collector::start();
+    let server = traced("http", &collector.endpoint())
+        .setting("otlp_sampler", "always_off")
+        .start();
+    let mut connection = server.connect();
+    let lines = parent("01");
+    connection.send(format!("GET /trace HTTP/1.1\r\nHost: x\r\n{lines}\r\n"));
+    let trace = json(&connection.read_response());
+    assert_eq!(
+        (&trace["traceId"], &trace["isSampled"]),
+        (&TRACE.into(), &false.into())
+    );
+}
+
+#[test]
 fn a_handler_knows_the_span_that_it_works_below() {
     let collector = Collector::start();
     let server = traced("http", &collector.endpoint()).start();

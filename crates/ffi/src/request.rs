@@ -91,20 +91,30 @@ pub struct FmSpan {
     pub id: [u8; 16],
 }
 
-/// The span of a request that is not answered yet. False when it is not recorded.
+/// No requests are recorded, or this one is over.
+pub const FM_SPAN_NONE: u32 = 0;
+/// The request is recorded.
+pub const FM_SPAN_RECORDED: u32 = 1;
+/// Others are recorded, this one is not.
+pub const FM_SPAN_LEFT_OUT: u32 = 2;
+
+/// Whether a request that is not answered yet is recorded; with FM_SPAN_RECORDED `span` is told.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_request_span(
     worker: Option<&mut FmWorker>,
     request: u64,
     span: Option<&mut MaybeUninit<FmSpan>>,
-) -> bool {
-    ask(worker, false, |worker| {
+) -> u32 {
+    ask(worker, FM_SPAN_NONE, |worker| {
         let Some(ids) = worker.worker.request_span(request) else {
-            return false;
+            return match worker.worker.is_left_out(request) {
+                true => FM_SPAN_LEFT_OUT,
+                false => FM_SPAN_NONE,
+            };
         };
         let (trace_id, id) = (ids.trace_id, ids.id);
         put(span, FmSpan { trace_id, id });
-        true
+        FM_SPAN_RECORDED
     })
 }
 

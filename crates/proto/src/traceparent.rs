@@ -50,6 +50,13 @@ impl<'a> TraceParent<'a> {
             is_sampled: digit(flags[1])? & SAMPLED != 0,
         })
     }
+
+    /// The header of who passes the trace on and does not want it to be recorded.
+    #[must_use]
+    pub fn unsampled(self) -> String {
+        let text = |digits| String::from_utf8_lossy(digits);
+        format!("00-{}-{}-00", text(self.trace_id), text(self.parent_id))
+    }
 }
 
 /// The value of a lower-case hexadecimal digit; others are not allowed here.
@@ -86,6 +93,12 @@ mod tests {
             let read = TraceParent::parse(value.as_bytes()).expect("valid");
             assert_eq!(read.is_sampled, is_sampled, "{flags}");
         }
+    }
+
+    #[test]
+    fn a_trace_is_passed_on_without_the_wish_to_record_it() {
+        let read = TraceParent::parse(GOOD.as_bytes()).expect("valid");
+        assert_eq!(read.unsampled(), format!("{}00", &GOOD[..53]));
     }
 
     #[test]

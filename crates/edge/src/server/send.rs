@@ -6,8 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use fermata_config::LogLevel;
 use fermata_edge_pushpin::state::id::SessionId;
-use fermata_engine::UpstreamSpan;
 use fermata_proto::response_reader::{RequestKind, ResponseReader};
+use fermata_proto::traceparent::TraceParent;
 
 use crate::client::body::Arriving;
 use crate::client::request::Body;
@@ -47,7 +47,7 @@ impl Edge {
             let line = format!("route {}: {problem}", rule.label());
             self.worker.log(LogLevel::Warning, &line);
         }
-        let traceparent = talk.span.as_ref().map(UpstreamSpan::traceparent);
+        let traceparent = self.traceparent(talk);
         let hop = Hop {
             rule,
             target,
@@ -65,6 +65,28 @@ impl Edge {
         let bytes = forwarded.words_bytes(&source.request.method);
         self.count_of_talk(talk, &[(Count::ServerHeadSent, bytes)]);
         Ok(forwarded)
+    }
+
+    /// The value of `traceparent` for a target, where it is not the client's: that of the span, or what says that the request is
+    /// not recorded, where the edge has decided so and its client may have said otherwise.
+    fn traceparent(&self, talk: &Talk) -> Option<String> {
+        if let Some(span) = &talk.span {
+            return Some(span.traceparent());
+        }
+        let is_left_out = match talk.owner {
+            Owner::Check(..) => false,
+            owner => self.worker.is_left_out(owner.handle()),
+        };
+        if !is_left_out {
+            return None;
+        }
+        let headers = &talk.source.request.headers;
+        let named = |name: &[u8]| name.eq_ignore_ascii_case(b"traceparent");
+        let mut values = headers.iter().filter(|it| named(&it.0));
+        let (Some((_, value)), None) = (values.next(), values.next()) else {
+            return None;
+        };
+        TraceParent::parse(value).map(TraceParent::unsampled)
     }
 
     /// Writes the request as its target reads it.

@@ -177,7 +177,7 @@ pub(crate) struct Hop<'a> {
     pub signature: Option<&'a str>,
     /// The session that the request belongs to.
     pub session_id: Option<&'a str>,
-    /// The value of `traceparent`, where the edge records the request; else the client's own is passed on.
+    /// The value of `traceparent`, where the edge records requests; else the client's own is passed on.
     pub traceparent: Option<&'a str>,
     /// Channels and ids for `Grip-Last`.
     pub last_ids: &'a [(Vec<u8>, Vec<u8>)],

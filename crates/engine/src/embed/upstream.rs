@@ -34,6 +34,13 @@ impl<D: Driver> Worker<D> {
         self.trace.ids(self.recorded(handle)?)
     }
 
+    /// Whether the server records spans, and not of this request: who is asked for it is not to record it either, whatever its
+    /// client says.
+    pub fn is_left_out(&self, handle: u64) -> bool {
+        let index = self.recorded(handle);
+        index.is_some_and(|index| !self.trace.is_recorded(index))
+    }
+
     /// The exchange of a request, where spans are recorded and it is still there.
     pub(crate) fn recorded(&self, handle: u64) -> Option<ExchangeIndex> {
         if !self.trace.has_spans() || handle == 0 {

@@ -16,6 +16,7 @@ use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
 use fermata_config::Settings;
+use fermata_io::random;
 
 use crate::admin::stats::Shared;
 
@@ -78,6 +79,8 @@ pub(crate) struct Otlp {
     outlet: UnixDatagram,
     url: String,
     open: OpenPost,
+    /// See `Outbox::sampling_key`.
+    key: u64,
 }
 
 impl Otlp {
@@ -97,6 +100,7 @@ impl Otlp {
             outlet,
             url,
             open,
+            key: random::u64(),
         }))
     }
 
@@ -107,6 +111,7 @@ impl Otlp {
             waiting: empty(),
             count: 0,
             stats,
+            key: self.key,
         }
     }
 
@@ -124,9 +129,15 @@ pub(crate) struct Outbox {
     waiting: Vec<u8>,
     count: u32,
     stats: Shared,
+    key: u64,
 }
 
 impl Outbox {
+    /// A number that no client knows, and the same in all workers.
+    pub fn sampling_key(&self) -> u64 {
+        self.key
+    }
+
     /// Adds the span that `write` appends, unless there is no room.
     pub fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let before = self.waiting.len();
@@ -201,6 +212,7 @@ mod tests {
             waiting: empty(),
             count: 0,
             stats: Shared::private(),
+            key: 0,
         };
         (outbox, other)
     }

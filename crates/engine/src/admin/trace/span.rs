@@ -117,8 +117,8 @@ pub(super) struct Ending {
 impl Spans {
     pub fn new(settings: &Settings, outbox: Outbox) -> Spans {
         Spans {
+            sampler: Sampler::of(settings, outbox.sampling_key()),
             outbox,
-            sampler: Sampler::of(settings),
             ids: Ids(random::u64()),
         }
     }
@@ -156,14 +156,7 @@ impl Spans {
         let method = parsed.method_span.of(head);
         let mut list = Vec::with_capacity(512);
         let mut attributes = Attributes(&mut list);
-        let name = if parsed.method == Method::Other {
-            attributes.text("http.request.method", b"_OTHER");
-            attributes.text("http.request.method_original", method);
-            b"HTTP"
-        } else {
-            attributes.text("http.request.method", method);
-            method
-        };
+        let name = tell_method(&mut attributes, method, parsed.method != Method::Other);
         attributes.text("url.path", parsed.path.of(head));
         let version: &[u8] = match protocol {
             Protocol::Http10 => b"1.0",
@@ -182,7 +175,7 @@ impl Spans {
                 None => None,
             },
             kind: Kind::Server,
-            name: name.to_vec(),
+            name,
             route: None,
             began_us,
             attributes: list,
@@ -228,9 +221,9 @@ impl Spans {
 
     /// That server has answered, or will not.
     pub fn end_upstream(&mut self, mut span: Box<Span>, upstream: &Upstream<'_>) {
-        span.name = upstream.method.to_vec();
         let mut attributes = Attributes(&mut span.attributes);
-        attributes.text("http.request.method", upstream.method);
+        let is_known = Method::from_bytes(upstream.method) != Method::Other;
+        span.name = tell_method(&mut attributes, upstream.method, is_known);
         attributes.text("url.path", upstream.path);
         let (host, port) = host_and_port(upstream.server);
         attributes.text("server.address", host);
@@ -403,9 +396,7 @@ impl Span {
                         attributes.number("network.peer.port", u64::from(peer.port()));
                     }
                 }
-                if status == STATUS_CLIENT_LEFT {
-                    attributes.text("error.type", b"client_left");
-                } else {
+                if status != STATUS_CLIENT_LEFT {
                     attributes.number("http.response.status_code", u64::from(status));
                     if let Some(bytes) = ending.bytes {
                         attributes.number("http.response.body.size", bytes);
@@ -413,6 +404,10 @@ impl Span {
                 }
                 match &self.error {
                     Some(error) => attributes.text("error.type", error.as_bytes()),
+                    // No error of the server's.
+                    None if status == STATUS_CLIENT_LEFT => {
+                        attributes.text("error.type", b"client_left");
+                    }
                     None if (500..).contains(&status) => {
                         let status = status.to_string();
                         attributes.text("error.type", status.as_bytes());
@@ -477,12 +472,14 @@ impl Span {
 #[derive(Clone, Copy, Debug)]
 struct Sampler {
     heeds_parent: bool,
-    /// Of 2⁶³ traces that begin here.
+    /// Of 2⁶³ traces.
     bound: u64,
+    /// Unknown to clients; the same in all workers.
+    key: u64,
 }
 
 impl Sampler {
-    fn of(settings: &Settings) -> Sampler {
+    fn of(settings: &Settings, key: u64) -> Sampler {
         let word = &*settings.otlp_sampler;
         let own = word.strip_prefix("parentbased_");
         let billionths = match own.unwrap_or(word) {
@@ -494,16 +491,23 @@ impl Sampler {
         Sampler {
             heeds_parent: own.is_some(),
             bound: ((u128::from(billionths) << 63) / u128::from(BILLION)) as u64,
+            key,
         }
     }
 
-    /// `parent` is whether the sender records it; `None` = there is none. By the trace's id, as other programs decide, so that they
-    /// agree.
+    /// `parent` is whether the sender records it; `None` = there is none. A trace that begins here is decided by its id, as other
+    /// programs decide, so that they agree. An id that a client has chosen could be one that is always recorded: where clients
+    /// have no say, a secret decides, of all requests of a trace alike.
     fn decide(self, parent: Option<bool>, trace_id: u128) -> bool {
-        match parent {
-            Some(is_sampled) if self.heeds_parent => is_sampled,
-            _ => (trace_id as u64) >> 1 < self.bound,
-        }
+        let number = match parent {
+            Some(is_sampled) if self.heeds_parent => return is_sampled,
+            Some(_) => {
+                let half = Ids(self.key ^ trace_id as u64).next();
+                Ids(self.key ^ half ^ (trace_id >> 64) as u64).next()
+            }
+            None => trace_id as u64,
+        };
+        number >> 1 < self.bound
     }
 }
 
@@ -528,6 +532,17 @@ impl Ids {
     }
 }
 
+/// Tells a method, and says by which name its span goes: not by one that a client has made up, of which there may be any number.
+fn tell_method(attributes: &mut Attributes<'_>, method: &[u8], is_known: bool) -> Vec<u8> {
+    if is_known {
+        attributes.text("http.request.method", method);
+        return method.to_vec();
+    }
+    attributes.text("http.request.method", b"_OTHER");
+    attributes.text("http.request.method_original", method);
+    b"HTTP".to_vec()
+}
+
 fn hexadecimal(digits: &[u8]) -> Option<u128> {
     u128::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
@@ -548,11 +563,74 @@ mod tests {
     use super::*;
 
     fn sampler(word: &str, ratio: &str) -> Sampler {
-        Sampler::of(&Settings {
+        let settings = Settings {
             otlp_sampler: word.to_owned(),
             otlp_sampling_ratio: ratio.to_owned(),
             ..Settings::default()
+        };
+        Sampler::of(&settings, 7)
+    }
+
+    /// Names of attributes, in their order.
+    fn names(span: &Span) -> Vec<String> {
+        let mut json = Vec::new();
+        span.write(&mut json, 1, 2);
+        let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
+        let list = json["attributes"].as_array().expect("a list");
+        let name = |it: &serde_json::Value| it["key"].as_str().expect("text").to_owned();
+        list.iter().map(name).collect()
+    }
+
+    fn span(kind: Kind) -> Box<Span> {
+        Box::new(Span {
+            trace_id: 1,
+            id: 2,
+            parent_id: None,
+            kind,
+            name: b"GET".to_vec(),
+            route: None,
+            began_us: 1,
+            attributes: Vec::new(),
+            state: Vec::new(),
+            error: None,
+            events: 0,
         })
+    }
+
+    #[test]
+    fn a_failure_behind_which_the_client_has_left_is_told_once() {
+        let mut span = span(Kind::Server);
+        span.tell_failure("RuntimeException");
+        span.tell_end(Ending {
+            now_us: 2,
+            status: STATUS_CLIENT_LEFT,
+            bytes: Some(0),
+            peer: Peer::Unix,
+        });
+        assert_eq!(names(&span), ["network.transport", "error.type"]);
+    }
+
+    #[test]
+    fn a_method_that_a_client_has_made_up_is_no_name_of_a_span() {
+        let mut list = Vec::new();
+        let name = tell_method(&mut Attributes(&mut list), b"X1", false);
+        assert_eq!(name, b"HTTP");
+        assert!(String::from_utf8_lossy(&list).contains("\"_OTHER\""));
+    }
+
+    #[test]
+    fn a_client_cannot_choose_a_trace_that_is_always_recorded() {
+        let sampler = sampler("traceidratio", "0.01");
+        let chosen = (1..10_000).map(|high| high << 64);
+        let recorded = chosen.filter(|id| sampler.decide(Some(true), *id)).count();
+        assert!((50..150).contains(&recorded), "{recorded} of 9,999");
+        // All requests of a trace alike.
+        for id in 1..1_000 {
+            assert_eq!(
+                sampler.decide(Some(true), id),
+                sampler.decide(Some(false), id)
+            );
+        }
     }
 
     #[test]
