@@ -59,25 +59,34 @@ pub(super) fn envelope(settings: &Settings) -> (Vec<u8>, &'static [u8]) {
     if !(is_default && given.iter().any(names_service)) {
         attributes.text("service.name", settings.otlp_service_name.as_bytes());
     }
-    for (name, value) in given.iter().filter(|it| is_default || !names_service(it)) {
+    let is_last = |at: usize| !given[at + 1..].iter().any(|it| it.0 == given[at].0);
+    for (at, (name, value)) in given.iter().enumerate() {
+        // A name stands once; of several values the last counts.
+        if !is_last(at) || !is_default && name == "service.name" {
+            continue;
+        }
         let mut key = Vec::new();
         escape_json(&mut key, name.as_bytes());
         attributes.text(&String::from_utf8_lossy(&key), value.as_bytes());
     }
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let is_given = |key: &str| given.iter().any(|it| it.0 == key);
     for (key, value) in [
         ("telemetry.sdk.name", "fermata"),
         ("telemetry.sdk.language", "rust"),
         ("telemetry.sdk.version", env!("CARGO_PKG_VERSION")),
+        ("host.name", host.trim()),
     ] {
-        attributes.text(key, value.as_bytes());
+        // What the setting says is what is to be seen.
+        if !is_given(key) {
+            attributes.text(key, value.as_bytes());
+        }
     }
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    attributes.text("host.name", host.trim().as_bytes());
-    // The exporter's parent: that of all workers.
-    attributes.number(
-        "process.pid",
-        u64::from(process::parent_pid().unsigned_abs()),
-    );
+    if !is_given("process.pid") {
+        // The exporter's parent: that of all workers.
+        let pid = u64::from(process::parent_pid().unsigned_abs());
+        attributes.number("process.pid", pid);
+    }
     let mut before = b"{\"resourceSpans\":[{\"resource\":{\"attributes\":[".to_vec();
     before.extend_from_slice(&list);
     let _ = write!(
@@ -132,6 +141,24 @@ mod tests {
         let read: Vec<_> = pairs(" a = b%2Cc ,d=%zz%4,,e").collect();
         let text = |text: &str| text.to_owned();
         assert_eq!(read, [(text("a"), text("b,c")), (text("d"), text("%zz%4"))]);
+    }
+
+    #[test]
+    fn what_is_said_of_the_service_has_each_name_once_and_the_setting_wins() {
+        let settings = Settings {
+            otlp_resource: Some("a=1,host.name=h,process.pid=7,a=2".to_owned()),
+            ..Settings::default()
+        };
+        let (mut json, after) = envelope(&settings);
+        json.extend_from_slice(after);
+        let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
+        let list = &json["resourceSpans"][0]["resource"]["attributes"];
+        let list = list.as_array().expect("a list");
+        for (name, value) in [("a", "2"), ("host.name", "h"), ("process.pid", "7")] {
+            let found: Vec<_> = list.iter().filter(|it| it["key"] == name).collect();
+            assert_eq!(found.len(), 1, "{name}");
+            assert_eq!(found[0]["value"]["stringValue"], value, "{name}");
+        }
     }
 
     #[test]
