@@ -9,6 +9,15 @@ pub(super) const STABLE_MS: u64 = 1_000;
 /// The first delay before a restart; it doubles up to `restart_delay_ms_max`.
 pub(super) const RESTART_DELAY_MS: u64 = 100;
 
+/// One that serves nothing and that the master ends.
+#[derive(Clone, Copy)]
+pub(super) enum Helper {
+    /// It talks to the log of the cluster.
+    Bridge,
+    /// It takes spans to their collector.
+    Exporter,
+}
+
 pub(super) struct Kept {
     /// 0 = it does not run.
     pub pid: Pid,
@@ -16,6 +25,34 @@ pub(super) struct Kept {
     /// When it is started; `u64::MAX` = not by itself.
     pub due_ms: u64,
     pub delay_ms: u64,
+}
+
+impl Helper {
+    pub const ALL: [Helper; 2] = [Helper::Bridge, Helper::Exporter];
+
+    /// How its lines are marked.
+    pub fn name(self) -> &'static str {
+        match self {
+            Helper::Bridge => "bridge",
+            Helper::Exporter => "otlp",
+        }
+    }
+
+    /// What it is, short and in full.
+    pub fn titles(self) -> (&'static str, &'static str) {
+        match self {
+            Helper::Bridge => ("bridge", "the bridge to the log of the cluster"),
+            Helper::Exporter => ("exporter of spans", "the exporter of spans"),
+        }
+    }
+
+    /// What its end means.
+    pub fn loss(self) -> &'static str {
+        match self {
+            Helper::Bridge => "the next one goes on from its place",
+            Helper::Exporter => "the spans that waited there are lost",
+        }
+    }
 }
 
 impl Kept {

@@ -12,6 +12,7 @@ mod descriptors;
 pub(crate) mod error;
 mod exporter_process;
 mod frames;
+mod helper_process;
 mod identity;
 mod inherit;
 mod kept;

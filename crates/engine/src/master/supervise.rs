@@ -63,8 +63,7 @@ impl Master {
             if let Some(companion) = self.start_companion(now_ms) {
                 return Ok(Started::Companion(companion));
             }
-            self.start_bridge(now_ms);
-            self.start_exporter(now_ms);
+            self.start_helpers(now_ms);
             for index in 0..self.seats.len() {
                 if self.seats[index]
                     .due_ms
@@ -127,8 +126,7 @@ impl Master {
                 while let Some((pid, exit)) = process::reap() {
                     self.on_exit(pid, exit);
                     self.on_companion_exit(pid, exit);
-                    self.on_bridge_exit(pid, exit);
-                    self.on_exporter_exit(pid, exit);
+                    self.on_helper_exit(pid, exit);
                 }
             }
             SIGCHLD => {
@@ -146,11 +144,10 @@ impl Master {
                 if let Some(exit) = process::reap_pid(self.beside.pid) {
                     self.on_companion_exit(self.beside.pid, exit);
                 }
-                if let Some(exit) = process::reap_pid(self.bridge.pid) {
-                    self.on_bridge_exit(self.bridge.pid, exit);
-                }
-                if let Some(exit) = process::reap_pid(self.exporter.pid) {
-                    self.on_exporter_exit(self.exporter.pid, exit);
+                for pid in [self.bridge.pid, self.exporter.pid] {
+                    if let Some(exit) = process::reap_pid(pid) {
+                        self.on_helper_exit(pid, exit);
+                    }
                 }
             }
             SIGUSR1 => self.reopen_access_log(),

@@ -115,10 +115,11 @@ impl Otlp {
         }
     }
 
-    /// No worker sends any more: the exporter sends what it has, and ends.
-    pub fn finish(&self) {
-        // Behind everything that workers have sent. It has no room only where the exporter hangs, which is then killed.
-        let _ = self.inlet.send(&[]);
+    /// No worker sends any more: the exporter sends what it has, and ends. False where there is no room to say so yet, behind
+    /// everything that workers have sent: kernels take as few as ten datagrams at a time (`net.unix.max_dgram_qlen`).
+    #[must_use]
+    pub fn finish(&self) -> bool {
+        self.inlet.send(&[]).is_ok()
     }
 }
 
@@ -263,6 +264,35 @@ mod tests {
         let waiting = outbox.count;
         outbox.flush(true);
         assert_eq!(received(&other).map(|it| it.0), Some(waiting));
+    }
+
+    #[test]
+    fn the_end_is_told_also_behind_datagrams_that_fill_the_socket() {
+        let settings = Settings {
+            otlp_endpoint: Some("http://127.0.0.1:1".to_owned()),
+            ..Settings::default()
+        };
+        let open: OpenPost = |_| Ok(Box::new(NoPost));
+        let otlp = Otlp::open(&settings, Some(open)).expect("descriptors");
+        let otlp = otlp.expect("there is an endpoint");
+        let mut sent = 0;
+        while otlp.inlet.send(&[1; COUNT_BYTES]).is_ok() {
+            sent += 1;
+        }
+        assert!(!otlp.finish());
+        for _ in 0..sent {
+            assert!(received(&otlp.outlet).is_some());
+        }
+        assert!(otlp.finish());
+        assert_eq!(otlp.outlet.recv(&mut [0]).expect("it was sent"), 0);
+    }
+
+    struct NoPost;
+
+    impl Post for NoPost {
+        fn post(&mut self, _: &[(&str, &str)], _: &[u8], _: Duration) -> Result<Posted, String> {
+            Err("nobody posts here".to_owned())
+        }
     }
 
     #[test]
