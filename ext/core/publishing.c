@@ -23,6 +23,13 @@ void fermata_publishes_woken(void)
 	}
 }
 
+/* Of a handler that waits others run in between, so it is said each time. */
+static inline void name_publisher(void)
+{
+	bool is_request = fermata.handling && !fermata_run.socket && fermata_run.request;
+	fm_publish_for(fermata.worker, is_request ? fermata_run.request->event.request : 0);
+}
+
 /* Begins until the log has taken the event or has said that it will not. */
 static uint32_t begin(fermata_publication *publication, uint64_t user, uint64_t began_ms, uint64_t *record, FmId *id, FmError *error)
 {
@@ -31,6 +38,7 @@ static uint32_t begin(fermata_publication *publication, uint64_t user, uint64_t 
 			/* Their place may be another one after a wait. */
 			publication->event.data = fermata_message_bytes(FERMATA_FROM(fermata_message, publication->message));
 		}
+		name_publisher();
 		uint32_t code = fm_publish_begin(fermata_run.worker, publication->channel, &publication->event, publication->except,
 			publication->ack, user, began_ms, record, id, error);
 		if (code != FM_OK || *record != FM_PUBLISH_LATER) {
@@ -72,12 +80,10 @@ bool fermata_publish(fermata_publication *publication, FmId *id)
 	FmError error;
 	uint32_t code;
 	error.len = 0;
-	if (fermata.handling && !fermata_run.socket && fermata_run.request) {
-		fm_publish_for(fermata.worker, fermata_run.request->event.request);
-	}
 	if (UNEXPECTED(fm_publish_waits(fermata.worker)) && !fermata_wait_obstacle()) {
 		code = publish_waiting(publication, id, &error);
 	} else {
+		name_publisher();
 		code = fm_publish(fermata.worker, publication->channel, &publication->event, publication->except, publication->ack, id, &error);
 	}
 	if (EXPECTED(code == FM_OK)) {

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use fermata_testkit::install::{install_python, installed, shown, skipped, works};
 use fermata_testkit::sse::Stream;
+use fermata_testkit::websocket::Socket;
 use fermata_testkit::{
     Builder, Server, Signal, free_port, send_signal, wait_until, workspace_root,
 };
@@ -322,6 +323,29 @@ fn a_hold_and_a_publish_are_spans_below_their_requests() {
         assert_eq!(above["name"], "POST /publish/{channel}");
         assert_eq!(above["traceId"], span["traceId"]);
     }
+}
+
+#[test]
+fn what_a_handler_publishes_after_a_wait_is_not_below_the_request_of_another() {
+    let collector = Collector::start();
+    let server = traced("traces", &collector.endpoint()).workers(1).start();
+    let mut socket = Socket::open(server.connect(), "/ws");
+    socket.text("go");
+    assert_eq!(server.connect().get("/long").status(), 200);
+    socket.next_text();
+    drop(socket);
+    let spans = wait_until("both have published", || {
+        let spans = collector.spans();
+        (named(&spans, "publish").len() == 2 && spans.len() >= 4).then_some(spans)
+    });
+    let long = named(&spans, "GET /long")[0];
+    let publishes = named(&spans, "publish");
+    let (below, alone): (Vec<&Value>, Vec<&Value>) = publishes
+        .into_iter()
+        .partition(|span| span["parentSpanId"] == long["spanId"]);
+    assert_eq!((below.len(), alone.len()), (1, 1), "{spans:#?}");
+    assert!(alone[0].get("parentSpanId").is_none(), "{spans:#?}");
+    assert_ne!(alone[0]["traceId"], long["traceId"]);
 }
 
 #[test]

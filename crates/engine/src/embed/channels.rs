@@ -86,11 +86,11 @@ impl<D: Driver> Worker<D> {
         outcome
     }
 
-    /// Names the request whose handler is about to publish; 0 = none. Without it that is the one that was handed out last, unless
-    /// its handler has waited.
+    /// Names the request whose handler is about to publish; 0 = none. Without it that is the one that was handed out last, which
+    /// is another one where handlers wait.
     pub fn publish_for(&mut self, handle: u64) {
         if self.trace.has_spans() {
-            self.http.publisher = handle;
+            self.http.publisher = Some(handle);
         }
     }
 
@@ -103,10 +103,7 @@ impl<D: Driver> Worker<D> {
         if !self.trace.has_spans() {
             return None;
         }
-        let handle = match std::mem::take(&mut self.http.publisher) {
-            0 => self.http.lent,
-            handle => handle,
-        };
+        let handle = self.http.publisher.take().unwrap_or(self.http.lent);
         let request = self.recorded(handle);
         self.trace.begin_publish(request, channel, message.data)
     }

@@ -47,8 +47,8 @@ pub(crate) struct Http {
     pub serial: u32,
     /// The request whose head and body can still be read, by its handle; 0 = none.
     pub lent: u64,
-    /// The request whose handler is about to publish, where the embedder has said so.
-    pub publisher: u64,
+    /// The request whose handler is about to publish, where the embedder has said so; 0 = none.
+    pub publisher: Option<u64>,
     /// What bodies of requests that are not over have left outside of memory.
     pub uploads: Uploads,
     /// Where those lie.
@@ -83,7 +83,7 @@ impl Http {
             reason: None,
             serial: 0,
             lent: 0,
-            publisher: 0,
+            publisher: None,
             uploads: Uploads::default(),
             spools,
             streams: Streams::default(),
