@@ -9,7 +9,8 @@ use crate::http::exchange::Stage;
 use crate::master::link::Link;
 use crate::net::connection::{Origin, Phase, Writing};
 use crate::net::index::ConnectionIndex;
-use crate::worker::{Running, Worker};
+use crate::net::running::Running;
+use crate::worker::Worker;
 
 /// Batches of waiting connections that are accepted before the listener is closed: a full backlog.
 const LAST_ACCEPTS_MAX: usize = 64;
@@ -72,17 +73,17 @@ impl<D: Driver> Worker<D> {
     /// Starts to finish: no new connections, idle ones closed, held ones ended with a retry hint.
     pub(crate) fn begin_drain(&mut self, retired: bool) {
         let until_ms = self.net.driver.refresh_now() + self.settings.drain_timeout_ms;
-        match self.running {
+        match self.net.running {
             Running::Serving => {}
             Running::Draining { .. } if retired => {}
             Running::Draining { .. } | Running::Retired { .. } => return,
         }
-        let is_first = self.running == Running::Serving;
+        let is_first = self.net.running == Running::Serving;
         if is_first {
             self.reporter.shared.set_takes(self.slot, false);
             self.take_over();
         }
-        self.running = if retired {
+        self.net.running = if retired {
             Running::Retired { until_ms }
         } else {
             Running::Draining { until_ms }
@@ -138,7 +139,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn drain_connection(&mut self, index: ConnectionIndex) {
-        let is_retired = matches!(self.running, Running::Retired { .. });
+        let is_retired = matches!(self.net.running, Running::Retired { .. });
         let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
             return;
         };
@@ -165,7 +166,7 @@ impl<D: Driver> Worker<D> {
             Stage::Socket(_) => self.drain_socket(index.exchange()),
             Stage::Http2(carrier) => {
                 let carrier = *carrier;
-                self.drain_carrier(index, carrier);
+                self.net.drain_carrier(index, carrier);
             }
             Stage::Head if connection.inbox.is_empty() && exchange.has_output(connection) => {
                 connection.writing = Writing::Close;
@@ -191,7 +192,8 @@ impl<D: Driver> Worker<D> {
     }
 
     pub(crate) fn is_stopped(&mut self) -> bool {
-        let (Running::Draining { until_ms } | Running::Retired { until_ms }) = self.running else {
+        let (Running::Draining { until_ms } | Running::Retired { until_ms }) = self.net.running
+        else {
             return false;
         };
         // Whoever was closed a moment ago still gets its last answer.

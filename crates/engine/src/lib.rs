@@ -6,7 +6,8 @@
 //! # Inside
 //!
 //! It is pulled by its embedder and knows no Zend and no command line.
-//! `Worker` (`worker.rs`) is its parts and the turn: `Net` (`net/`) has connections, their deadlines, buffers and counters;
+//! `Worker` (`worker.rs`) is its parts and the turn: `Net` (`net/`) has connections, their deadlines, the input,
+//! buffers and counters, and knows whether new requests are taken;
 //! `Http` (`http/`) the router and the request at hand; `Channels` (`channels/`) the ring and this worker's subscribers;
 //! `Sockets` (`websocket/`) routes and events of WebSockets; `Waiting` and `Wires` (`embed/`) what the embedder waits for
 //! and has opened; `Blocking`, `Tracing` and `Reporter` (`admin/`) what the operator sees.

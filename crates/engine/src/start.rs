@@ -21,13 +21,13 @@ use crate::http::body::Spools;
 use crate::http::router::Router;
 use crate::log::{Log, Logger};
 use crate::master::link::Link;
+use crate::net::Net;
 use crate::net::tls::ServerTls;
 use crate::net::token::{
     TOKEN_CONTROL, TOKEN_INBOX, TOKEN_LINK, TOKEN_LISTENER, TOKEN_METRICS, TOKEN_SIGNAL, TOKEN_WAKE,
 };
-use crate::net::{Net, READ_BYTES};
 use crate::websocket::{Route, Sockets};
-use crate::worker::{Running, Worker};
+use crate::worker::Worker;
 
 /// What a worker is made of besides its settings.
 pub struct Parts {
@@ -113,18 +113,16 @@ impl<D: Driver> Worker<D> {
         )?;
         stats.worker_started(slot, index, channels.owner.pid, unix_ms);
         stats.set_takes(slot, true);
-        let mut net = Net::new(driver);
+        let mut net = Net::new(driver, Arc::clone(&settings));
         net.listeners = parts.listeners;
         net.prefaced = parts.prefaced;
         net.control = parts.control;
         net.metrics = parts.metrics;
         net.tls = parts.tls;
-        net.http2.configure(&settings);
         let mut worker = Worker {
             index,
             slot,
             log: Log::new(parts.logger),
-            running: Running::Serving,
             has_fatal: false,
             link: parts.link,
             inboxes: parts.inboxes,
@@ -137,11 +135,7 @@ impl<D: Driver> Worker<D> {
             wires: Wires::new(),
             file_jobs: None,
             more_metrics: None,
-            turn_ms: now_ms,
             flushed_unix_ms: unix_ms,
-            input: vec![0; settings.header_bytes_max + READ_BYTES],
-            current: None,
-            scratch: Vec::new(),
             blocking: Blocking::new(settings.blocking_call_ms, parts.looker, stats, slot),
             trace: Tracing::new(&settings, parts.access_log, parts.spans, index),
             reporter: Reporter::new(stats, slot, &settings),

@@ -27,7 +27,7 @@ use crate::http::Http;
 use crate::http::router::WEBSOCKET;
 use crate::log::Log;
 use crate::master::link::Link;
-use crate::net::index::ConnectionIndex;
+use crate::net::running::Running;
 use crate::net::{Net, READ_BYTES};
 use crate::websocket::Sockets;
 
@@ -37,24 +37,12 @@ pub(crate) const FANOUT_SLICE: usize = 800;
 /// Time that handlers may take in one turn before their output is sent without waiting for its end.
 const FLUSH_AFTER_MS: u64 = 5;
 
-/// Why the worker takes no new requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Running {
-    /// It does take them.
-    Serving,
-    /// Requests that have begun are finished, then it stops.
-    Draining { until_ms: u64 },
-    /// As draining, but PHP cannot run any more: only what is already written goes out.
-    Retired { until_ms: u64 },
-}
-
 /// A worker: its parts, and what the turn itself has to know.
 pub struct Worker<D: Driver> {
     pub(crate) settings: Arc<Settings>,
     pub(crate) index: u16,
     pub(crate) slot: u16,
     pub(crate) log: Log,
-    pub(crate) running: Running,
     pub(crate) has_fatal: bool,
     pub(crate) link: Option<Link>,
     pub(crate) inboxes: Arc<Vec<Inbox>>,
@@ -72,32 +60,14 @@ pub struct Worker<D: Driver> {
     /// What an embedder adds to the text for Prometheus.
     pub(crate) more_metrics: Option<Box<MoreMetrics>>,
 
-    /// When the events of this turn were collected.
-    pub(crate) turn_ms: u64,
-    /// The same by the wall clock, or when output was last sent within the turn.
+    /// When the events of this turn were collected by the wall clock, or when output was last sent within the turn.
     pub(crate) flushed_unix_ms: u64,
-    /// The input buffer, and what of it is being parsed.
-    pub(crate) input: Vec<u8>,
-    pub(crate) current: Option<Current>,
-    pub(crate) scratch: Vec<u8>,
 
     /// How long handlers hold the loop.
     pub(crate) blocking: Blocking,
     /// What is remembered of requests in progress, when somebody wants it.
     pub(crate) trace: Tracing,
     pub(crate) reporter: Reporter,
-}
-
-/// Input that is being parsed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Current {
-    pub index: ConnectionIndex,
-    /// Parsed bytes at the front of `input`.
-    pub at: usize,
-    /// Bytes in `input`.
-    pub filled: usize,
-    /// Requests taken from it.
-    pub requests: u32,
 }
 
 impl<D: Driver> Worker<D> {
@@ -220,7 +190,7 @@ impl<D: Driver> Worker<D> {
             return Turn::Stopped;
         }
         let now_ms = self.net.driver.now_ms();
-        let took_ms = now_ms.saturating_sub(self.turn_ms);
+        let took_ms = now_ms.saturating_sub(self.net.turn_ms);
         if self.reporter.end_turn(&mut self.net, now_ms, took_ms) {
             self.report(now_ms);
         }
@@ -251,12 +221,12 @@ impl<D: Driver> Worker<D> {
         } else {
             self.wait(timeout);
         }
-        self.turn_ms = self.net.driver.now_ms();
+        self.net.turn_ms = self.net.driver.now_ms();
         self.http.starts.begin_turn();
         if self.channels.take_log_answers() {
             self.waiting.wake_now();
         }
-        if self.turn_ms >= self.waiting.wake_ms {
+        if self.net.turn_ms >= self.waiting.wake_ms {
             self.waiting.wake_ms = u64::MAX;
             self.waiting.is_due = true;
         }
@@ -290,7 +260,7 @@ impl<D: Driver> Worker<D> {
             .min(self.waiting.wake_ms)
             .min(self.reporter.due_ms())
             .min(self.overdue_ms());
-        if let Running::Draining { until_ms } | Running::Retired { until_ms } = self.running {
+        if let Running::Draining { until_ms } | Running::Retired { until_ms } = self.net.running {
             due_ms = due_ms.min(until_ms);
         }
         (due_ms != u64::MAX).then(|| due_ms.saturating_sub(now_ms))

@@ -11,9 +11,9 @@
 use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 
+use crate::TEMPLATE_BYTES;
 use crate::selector::{Selector, SelectorError, Syntax};
 use crate::topic::Topic;
-use crate::{SUBSCRIBER_TEMPLATES_MAX, TEMPLATE_BYTES};
 
 /// Views before those that have ended are let go.
 const KEPT_MIN: usize = 1024;
@@ -269,9 +269,7 @@ impl Audience {
     }
 
     fn compile_rule(&mut self, rule: &Rule) -> Result<Compiled, AudienceError> {
-        // Rights are those of a token that somebody has signed.
-        let topics = self.compile(&rule.topics, SUBSCRIBER_TEMPLATES_MAX)?;
-        Ok((topics, self.compile(&rule.private, usize::MAX)?))
+        Ok((self.compile(&rule.topics)?, self.compile(&rule.private)?))
     }
 
     /// Forgets a selector that no view has.
@@ -284,13 +282,8 @@ impl Audience {
         }
     }
 
-    fn compile(
-        &mut self,
-        texts: &[Box<str>],
-        templates_max: usize,
-    ) -> Result<Box<[Rc<Selector>]>, AudienceError> {
+    fn compile(&mut self, texts: &[Box<str>]) -> Result<Box<[Rc<Selector>]>, AudienceError> {
         let mut compiled = Vec::with_capacity(texts.len());
-        let mut templates = 0;
         for text in texts {
             let selector = match self.selectors.get(text) {
                 Some(known) => Rc::clone(known),
@@ -304,11 +297,7 @@ impl Audience {
                     selector
                 }
             };
-            templates += selector.templates();
             compiled.push(selector);
-            if templates > templates_max {
-                return Err(SelectorError::TooLargeTogether.into());
-            }
         }
         Ok(compiled.into())
     }
@@ -614,24 +603,6 @@ mod tests {
         assert!(searches <= 1 + 340 / 17, "{searches}");
         held.pop();
         assert!(ask(18).0.is_some());
-    }
-
-    #[test]
-    fn one_subscriber_does_not_take_a_workers_time_and_all_its_templates() {
-        let mut audience = of_matchers(TEMPLATES_MAX);
-        let large: Vec<String> = (0..128)
-            .map(|at| format!("urlpattern:/{at}/:a([a-z]{{500}})"))
-            .collect();
-        let (view, compiled) = counted::during(&counted::COMPILED, || audience.view(&large, &[]));
-        let error = AudienceError::Selector(SelectorError::TooLargeTogether);
-        assert_eq!(view, Err(error));
-        assert!(compiled < 100, "{compiled}");
-        assert_eq!((audience.templates_len, audience.selectors.len()), (0, 0));
-        // As many as a request may name, each with names in host and path.
-        let usual: Vec<String> = (0..128)
-            .map(|at| format!("urlpattern:http{{s}}?://:any.example/{at}/:a"))
-            .collect();
-        assert!(audience.view(&usual, &large).is_ok());
     }
 
     #[test]

@@ -34,10 +34,6 @@ pub const PATH: &str = "/.well-known/mercure";
 /// Most topics of an update, and of a subscriber.
 pub const TOPICS_MAX: usize = 128;
 
-/// What the templates and patterns of one subscriber may count as, together: it says how long one request to subscribe may hold
-/// a worker (they are compiled), and how many clients it takes to use up what all of a worker may have.
-pub const SUBSCRIBER_TEMPLATES_MAX: usize = 4 * TOPICS_MAX;
-
 /// Longest topic or selector, in bytes.
 pub const TOPIC_BYTES_MAX: usize = 2048;
 

@@ -11,7 +11,7 @@ use crate::expression::{Expression, ExpressionError, PATTERN_BYTES_MAX, TEMPLATE
 use crate::pattern::{PatternError, UrlPattern};
 use crate::topic::Topic;
 use crate::url::Url;
-use crate::{SUBSCRIBER_TEMPLATES_MAX, TOPIC_BYTES_MAX, matcher};
+use crate::{TOPIC_BYTES_MAX, matcher};
 
 /// Most expressions of a template, and variables of an expression.
 const EXPRESSIONS_MAX: usize = 16;
@@ -78,12 +78,6 @@ pub enum SelectorError {
         "a template or pattern has more than {PATTERN_BYTES_MAX} bytes when it is compiled; use fewer expressions and repetitions"
     )]
     TooLarge,
-    /// More than [`SUBSCRIBER_TEMPLATES_MAX`] together.
-    #[error(
-        "the templates and patterns of a subscriber count as more than {SUBSCRIBER_TEMPLATES_MAX}, where each counts once for \
-         each {TEMPLATE_BYTES} bytes that it is compiled to; use fewer or simpler ones"
-    )]
-    TooLargeTogether,
     /// No type that is known, or not what that type is written as.
     #[error("a matcher is no URL pattern, or of an unknown type")]
     Pattern,

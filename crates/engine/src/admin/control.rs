@@ -39,7 +39,7 @@ struct Advance {
 impl<D: Driver> Worker<D> {
     /// Answers the current request, which came in over the control socket.
     pub(crate) fn answer_control(&mut self, index: ExchangeIndex) {
-        let view = self.http.request.view(&self.input);
+        let view = self.http.request.view(&self.net.input.bytes);
         let (status, content_type, body) = match (view.method(), view.path()) {
             (b"POST", b"/publish") => {
                 let publish = serde_json::from_slice(view.body());

@@ -52,7 +52,7 @@ impl<D: Driver> Worker<D> {
 
     /// Answers the current request, which came in at the address for metrics.
     pub(crate) fn answer_metrics(&mut self, index: ExchangeIndex) {
-        let view = self.http.request.view(&self.input);
+        let view = self.http.request.view(&self.net.input.bytes);
         let is_known = |path: &[u8]| {
             matches!(
                 path,

@@ -23,8 +23,9 @@ use crate::http::protocol::BodyLength;
 use crate::net::connection::{Phase, Writing};
 use crate::net::index::ExchangeIndex;
 use crate::net::line::Carries;
+use crate::net::running::Running;
 use crate::websocket::Socket;
-use crate::worker::{Running, Worker};
+use crate::worker::Worker;
 
 /// Bytes sent to one held client at once; the rest follows in the next turn, so that a client far
 /// behind does not keep the others waiting.
@@ -114,9 +115,9 @@ pub enum HoldError {
 impl<D: Driver> Worker<D> {
     /// Answers a request by an event stream that stays open (HTML, 9.2, Server-sent events).
     pub fn hold(&mut self, handle: u64, hold: &Hold<'_>) -> Result<(), HoldError> {
-        let index = self.open_request(handle).map_err(|_| HoldError::Gone)?;
+        let index = self.net.open_request(handle).map_err(|_| HoldError::Gone)?;
         hold.check(&self.settings).map_err(HoldError::Misuse)?;
-        let ends_at_once = self.running != Running::Serving
+        let ends_at_once = self.net.running != Running::Serving
             || self
                 .net
                 .connections
@@ -129,7 +130,7 @@ impl<D: Driver> Worker<D> {
         }
         let (content_type, length) = (Some(sse::CONTENT_TYPE), BodyLength::Unknown);
         self.write_head(index, 200, content_type, hold.all_headers(), length);
-        let mut opening = std::mem::take(&mut self.scratch);
+        let mut opening = std::mem::take(&mut self.net.scratch);
         opening.clear();
         let is_past_wanted = !ends_at_once;
         let backlog = self.write_opening(hold, newest, is_past_wanted, &mut opening);
@@ -141,7 +142,7 @@ impl<D: Driver> Worker<D> {
         }
         let is_head = exchange.is_head;
         if opening.capacity() <= SEND_BYTES_MAX {
-            self.scratch = opening;
+            self.net.scratch = opening;
         }
         if is_head {
             self.finish_answer(index);
@@ -366,9 +367,9 @@ impl<D: Driver> Worker<D> {
                         socket.on_rest(connection.out.len());
                     }
                 }
-                self.block(index.connection());
+                self.net.block(index.connection());
             }
-            Ok(None) => self.block(index.connection()),
+            Ok(None) => self.net.block(index.connection()),
             Err(error) => self.close_broken(index.connection(), &error),
         }
         if let Some(ahead) = ahead {

@@ -118,7 +118,7 @@ impl<D: Driver> Worker<D> {
             Some(held) if held.closes_on_gap() => OnLoss::Stop,
             _ => OnLoss::TellSlow,
         };
-        let mut piece = std::mem::take(&mut self.scratch);
+        let mut piece = std::mem::take(&mut self.net.scratch);
         piece.clear();
         if !self.channels.write_missed(
             &mut resume.backlog,
@@ -152,13 +152,13 @@ impl<D: Driver> Worker<D> {
                 *rest = Some(resume);
             }
             if is_waiting {
-                self.scratch = piece;
+                self.net.scratch = piece;
                 return;
             }
             let out = connection.take_buffer(&mut self.net.pool);
             exchange.protocol.write_piece(out, &piece);
         }
-        self.scratch = piece;
+        self.net.scratch = piece;
         // At once, so that thousands share one buffer; `send_held` lists it again.
         self.flush(index.connection());
     }

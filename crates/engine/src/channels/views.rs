@@ -26,7 +26,8 @@ use crate::channels::publish::check_channel;
 use crate::http::exchange::{Held, HeldView};
 use crate::http::protocol::BodyLength;
 use crate::net::index::ExchangeIndex;
-use crate::worker::{Running, Worker};
+use crate::net::running::Running;
+use crate::worker::Worker;
 
 /// Events looked at for one client at once.
 const LOOKED_MAX: usize = 1024;
@@ -122,11 +123,11 @@ impl<D: Driver> Worker<D> {
         hold: &ViewHold<'_>,
         headers: impl FnOnce(Past) -> Vec<(Vec<u8>, Vec<u8>)>,
     ) -> Result<(), HoldError> {
-        let index = self.open_request(handle).map_err(|_| HoldError::Gone)?;
+        let index = self.net.open_request(handle).map_err(|_| HoldError::Gone)?;
         check_channel(hold.channel).map_err(HoldError::Misuse)?;
         let (user, info) = hold.member.unzip();
         check_member(user, info).map_err(HoldError::Misuse)?;
-        let ends_at_once = self.running != Running::Serving || self.is_head(handle);
+        let ends_at_once = self.net.running != Running::Serving || self.is_head(handle);
         // What was published before this moment is the past, and not news.
         let newest = self.channels.ring.newest();
         if let Some(member) = &hold.member
@@ -147,7 +148,7 @@ impl<D: Driver> Worker<D> {
                 IdRef::Ahead(_) | IdRef::Foreign | IdRef::Invalid => (newest, Past::Unknown),
             },
         };
-        let mut opening = std::mem::take(&mut self.scratch);
+        let mut opening = std::mem::take(&mut self.net.scratch);
         opening.clear();
         // Some proxies and clients wait for the first byte of a body.
         sse::comment(&mut opening, b"");
@@ -178,12 +179,12 @@ impl<D: Driver> Worker<D> {
             return Err(HoldError::Gone);
         };
         if exchange.is_head {
-            self.scratch = opening;
+            self.net.scratch = opening;
             self.finish_answer(index);
             return Ok(());
         }
         exchange.protocol.write_piece(&mut connection.out, &opening);
-        self.scratch = opening;
+        self.net.scratch = opening;
         if ends_at_once {
             self.trace.on_answer(index, End::Closed, &mut self.net);
             self.finish_hold(index, true);
@@ -220,7 +221,7 @@ impl<D: Driver> Worker<D> {
             return;
         };
         let peer = connection.peer;
-        let mut piece = std::mem::take(&mut self.scratch);
+        let mut piece = std::mem::take(&mut self.net.scratch);
         piece.clear();
         let unix_ms = self.net.driver.unix_ms();
         let backlog = &mut resume.backlog;
@@ -234,7 +235,7 @@ impl<D: Driver> Worker<D> {
                 format!("{peer}: the client has caught up too slowly, history is gone; closing it");
             self.log.write_limited(LogLevel::Info, unix_ms, &message);
             self.net.counts.add(Counter::DroppedSlow, 1);
-            self.scratch = piece;
+            self.net.scratch = piece;
             self.close(index.connection());
             return;
         }
@@ -252,7 +253,7 @@ impl<D: Driver> Worker<D> {
                 exchange.protocol.write_piece(out, &piece);
             }
         }
-        self.scratch = piece;
+        self.net.scratch = piece;
         match is_empty {
             // Nothing of these was for it: nothing has to leave before the next.
             true if !is_live => self.queue_resume(index),

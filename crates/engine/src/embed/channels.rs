@@ -20,11 +20,24 @@ use crate::channels::publish::{
     check_message,
 };
 use crate::http::respond::Gone;
+use crate::net::Net;
 use crate::websocket::parse_id;
 use crate::worker::Worker;
 
 /// Waits of a publisher for a worker that is behind: short, because that worker is running.
 const BEHIND_WAIT: Duration = Duration::from_micros(500);
+
+impl<D: Driver> Net<D> {
+    /// Counts a publish that is over.
+    pub(crate) fn count_published(&mut self, failure: Option<&PublishFailure>) {
+        let counter = match failure {
+            None => Counter::Published,
+            Some(PublishFailure::Misuse(_)) => Counter::PublishMisuse,
+            Some(PublishFailure::Backpressure(_)) => Counter::PublishBackpressure,
+        };
+        self.counts.add(counter, 1);
+    }
+}
 
 impl<D: Driver> Worker<D> {
     /// Appends a message to a channel. When it returns, the message has been appended: every
@@ -82,7 +95,7 @@ impl<D: Driver> Worker<D> {
         let span = self.begin_publish_span(channel, &message);
         let outcome = self.append(channel, message, except, ack);
         self.trace.end_publish(span, outcome.as_ref());
-        self.count_published(outcome.as_ref().err());
+        self.net.count_published(outcome.as_ref().err());
         outcome
     }
 
@@ -106,16 +119,6 @@ impl<D: Driver> Worker<D> {
         let handle = self.http.publisher.take().unwrap_or(self.http.lent);
         let request = self.recorded(handle);
         self.trace.begin_publish(request, channel, message.data)
-    }
-
-    /// Counts a publish that is over.
-    pub(crate) fn count_published(&mut self, failure: Option<&PublishFailure>) {
-        let counter = match failure {
-            None => Counter::Published,
-            Some(PublishFailure::Misuse(_)) => Counter::PublishMisuse,
-            Some(PublishFailure::Backpressure(_)) => Counter::PublishBackpressure,
-        };
-        self.net.counts.add(counter, 1);
     }
 
     /// The record of a message, if it is one.
@@ -278,7 +281,8 @@ impl<D: Driver> Worker<D> {
 
     /// Whether a request is a HEAD, which holds nobody.
     pub fn is_head(&self, handle: u64) -> bool {
-        self.open_request(handle)
+        self.net
+            .open_request(handle)
             .ok()
             .and_then(|index| self.net.connections.exchange(index))
             .is_some_and(|it| it.is_head)
@@ -306,7 +310,7 @@ impl<D: Driver> Worker<D> {
         instruction: &[(&str, Vec<u8>)],
         body: &[u8],
     ) -> Result<(), Gone> {
-        let index = self.open_request(handle)?;
+        let index = self.net.open_request(handle)?;
         let instruction = instruction
             .iter()
             .map(|(name, value)| (name.as_bytes(), &value[..]));

@@ -38,9 +38,9 @@ impl<D: Driver> Worker<D> {
     /// Whoever defers a request owns its end: the connection stays until it is answered, held, upgraded or dropped
     /// ([`Worker::drop_request`]), also when its client has left meanwhile ([`Event::Gone`]).
     pub fn defer(&mut self, handle: u64) -> Result<(), Gone> {
-        let index = self.open_request(handle)?;
+        let index = self.net.open_request(handle)?;
         if self.http.lent == handle && !self.http.passes_on {
-            let view = self.http.request.view(&self.input);
+            let view = self.http.request.view(&self.net.input.bytes);
             let asked = Asked {
                 handle,
                 method: self.http.request.head.method,
@@ -64,7 +64,7 @@ impl<D: Driver> Worker<D> {
     pub fn drop_request(&mut self, handle: u64) {
         // The program may have begun to answer before it was told that the client has left.
         self.drop_stream(handle);
-        let Ok(index) = self.open_request(handle) else {
+        let Ok(index) = self.net.open_request(handle) else {
             return;
         };
         self.drop_subscriptions(index);
@@ -85,7 +85,7 @@ impl<D: Driver> Worker<D> {
 
     /// The program waits before it can give the next piece of a stream. Its client is watched until it does.
     pub fn defer_stream(&mut self, handle: u64) -> Result<(), Gone> {
-        let index = self.open_stream(handle)?;
+        let index = self.net.open_stream(handle)?;
         self.defer_at(index);
         Ok(())
     }

@@ -24,13 +24,27 @@ use crate::http::protocol::BodyLength;
 use crate::http::respond::Gone;
 use crate::http::respond::stream::in_head;
 use crate::http::respond::streams::StreamError;
+use crate::net::Net;
 use crate::net::index::ExchangeIndex;
+use crate::net::running::Running;
 use crate::net::slab::Key;
 use crate::websocket::SendError;
-use crate::worker::{Running, Worker};
+use crate::worker::Worker;
 
 /// Items of one client are handed out up to so many bytes at once; the rest follows.
 const ITEMS_BYTES_MAX: usize = 256 * 1024;
+
+impl<D: Driver> Net<D> {
+    /// The connection that is held by this request.
+    fn held(&self, handle: u64) -> Result<ExchangeIndex, Gone> {
+        let index = ExchangeIndex::of_request(handle);
+        let generation = Key::from_u64(handle).generation;
+        match self.connections.exchange(index) {
+            Some(it) if it.serial == generation && it.is_held() => Ok(index),
+            _ => Err(Gone),
+        }
+    }
+}
 
 impl<D: Driver> Worker<D> {
     /// From here on records mean what `stream` makes of them. To be called before the first event is asked for.
@@ -49,7 +63,7 @@ impl<D: Driver> Worker<D> {
         head: &ResponseHead<'_>,
         body: &[u8],
     ) -> Result<(), Gone> {
-        let index = self.open_request(handle)?;
+        let index = self.net.open_request(handle)?;
         let exchange = self.net.connections.exchange(index);
         let is_head = exchange.is_some_and(|it| it.is_head);
         let length = match (response::bodiless(head.status), is_head, head.length) {
@@ -79,7 +93,7 @@ impl<D: Driver> Worker<D> {
         head: &ResponseHead<'_>,
         length: Option<u64>,
     ) -> Result<bool, StreamError> {
-        let index = self.open_request(handle)?;
+        let index = self.net.open_request(handle)?;
         self.write_relayed_head(index, head, in_head(head.status, length));
         let has_body = self.start_stream(index, handle, length, head.status);
         // The head goes at once; when it is sent the embedder is asked for more.
@@ -113,7 +127,7 @@ impl<D: Driver> Worker<D> {
         body: &[u8],
         hold: &Relayed<'_>,
     ) -> Result<(), Gone> {
-        let index = self.open_request(handle)?;
+        let index = self.net.open_request(handle)?;
         self.write_relayed_head(index, head, BodyLength::Unknown);
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return Err(Gone);
@@ -132,7 +146,7 @@ impl<D: Driver> Worker<D> {
     /// # Errors
     /// The stream has ended.
     pub fn hold_stream(&mut self, handle: u64, hold: &Relayed<'_>) -> Result<(), Gone> {
-        let index = self.open_stream(handle)?;
+        let index = self.net.open_stream(handle)?;
         if let Some(exchange) = self.net.connections.exchange_mut(index) {
             exchange.body = None;
             self.http.streams.let_go();
@@ -142,7 +156,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn begin_held(&mut self, index: ExchangeIndex, hold: &Relayed<'_>) {
-        if self.running != Running::Serving {
+        if self.net.running != Running::Serving {
             self.trace.on_answer(index, End::Closed, &mut self.net);
             self.finish_hold(index, false);
             return;
@@ -190,7 +204,7 @@ impl<D: Driver> Worker<D> {
     /// # Errors
     /// It has left.
     pub fn update_held(&mut self, handle: u64, hold: &Relayed<'_>) -> Result<(), Gone> {
-        let index = self.held(handle)?;
+        let index = self.net.held(handle)?;
         let held = self.held_by(hold);
         self.subscribe_held(index, hold);
         if let Some((connection, exchange)) = self.net.connections.pair_mut(index) {
@@ -206,7 +220,7 @@ impl<D: Driver> Worker<D> {
     /// # Errors
     /// It has left.
     pub fn write_held(&mut self, handle: u64, bytes: &[u8]) -> Result<usize, Gone> {
-        let index = self.held(handle)?;
+        let index = self.net.held(handle)?;
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return Err(Gone);
         };
@@ -222,7 +236,7 @@ impl<D: Driver> Worker<D> {
 
     /// How many bytes wait for a held client; `None`: it has left.
     pub fn held_unsent(&self, handle: u64) -> Option<usize> {
-        let index = self.held(handle).ok()?;
+        let index = self.net.held(handle).ok()?;
         self.net
             .connections
             .at(index.connection())
@@ -234,14 +248,14 @@ impl<D: Driver> Worker<D> {
     /// # Errors
     /// It has left.
     pub fn end_held(&mut self, handle: u64) -> Result<(), Gone> {
-        let index = self.held(handle)?;
+        let index = self.net.held(handle)?;
         self.end_hold(index);
         Ok(())
     }
 
     /// Cuts a held client off: its response must not look whole.
     pub fn cut_held(&mut self, handle: u64) {
-        if let Ok(index) = self.held(handle) {
+        if let Ok(index) = self.net.held(handle) {
             self.close(index.connection());
         }
     }
@@ -251,7 +265,7 @@ impl<D: Driver> Worker<D> {
     /// # Errors
     /// The request is gone.
     pub fn poll_items(&mut self, handle: u64, channels: &[&[u8]]) -> Result<(), Gone> {
-        let index = self.open_request(handle)?;
+        let index = self.net.open_request(handle)?;
         let hold = Relayed {
             channels,
             takes_items: true,
@@ -263,7 +277,7 @@ impl<D: Driver> Worker<D> {
 
     /// It gets none any more: to be called before it is answered.
     pub fn end_items(&mut self, handle: u64) {
-        if let Ok(index) = self.open_request(handle) {
+        if let Ok(index) = self.net.open_request(handle) {
             self.drop_subscriptions(index);
         }
     }
@@ -314,16 +328,6 @@ impl<D: Driver> Worker<D> {
             self.channels.local.unsubscribe(exchange.chain);
             exchange.chain = SubId::NONE;
             exchange.takes_items = false;
-        }
-    }
-
-    /// The connection that is held by this request.
-    fn held(&self, handle: u64) -> Result<ExchangeIndex, Gone> {
-        let index = ExchangeIndex::of_request(handle);
-        let generation = Key::from_u64(handle).generation;
-        match self.net.connections.exchange(index) {
-            Some(it) if it.serial == generation && it.is_held() => Ok(index),
-            _ => Err(Gone),
         }
     }
 

@@ -13,7 +13,7 @@ impl<D: Driver> Worker<D> {
     /// The request of the last `Event::Request`. Meaningless after the next `next_event`.
     #[inline]
     pub fn request(&self) -> RequestView<'_> {
-        self.http.request.view(&self.input)
+        self.http.request.view(&self.net.input.bytes)
     }
 
     /// What a body has left outside of memory, by the number that `RequestView::upload` gave.

@@ -14,7 +14,8 @@ use crate::http::request::{Place, UNROUTED_FILE};
 use crate::http::router::{Found, Params, WEBSOCKET};
 use crate::net::connection::Origin;
 use crate::net::index::ExchangeIndex;
-use crate::worker::{Running, Worker};
+use crate::net::running::Running;
+use crate::worker::Worker;
 
 /// What the router found, without borrowing it.
 enum Outcome {
@@ -59,7 +60,7 @@ impl<D: Driver> Worker<D> {
         }
         self.net.counts.add(Counter::Requests, 1);
         self.note_contradiction();
-        if matches!(self.running, Running::Retired { .. }) {
+        if matches!(self.net.running, Running::Retired { .. }) {
             self.refuse(
                 index,
                 503,
@@ -83,7 +84,7 @@ impl<D: Driver> Worker<D> {
                 head_start,
                 body_start,
                 ..
-            } => &self.input[head_start..body_start],
+            } => &self.net.input.bytes[head_start..body_start],
             Place::Owned => &request.head_bytes[..],
         };
         let (path, slashes) = if request.path_is_plain {
@@ -206,7 +207,7 @@ impl<D: Driver> Worker<D> {
     fn decode_path(&mut self) -> Result<(), http1::Refusal> {
         let mut path = std::mem::take(&mut self.http.request.path);
         let mut slashes = std::mem::take(&mut self.http.request.slashes);
-        let view = self.http.request.view(&self.input);
+        let view = self.http.request.view(&self.net.input.bytes);
         let raw_path = self.http.request.head.path.of(view.head);
         let outcome = percent::decode_path(raw_path, &mut path, &mut slashes);
         self.http.request.path_is_plain = outcome != Ok(true);

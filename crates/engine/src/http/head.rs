@@ -7,9 +7,11 @@ use fermata_proto::{chunked, http1};
 use crate::http::body::{BodyRest, HeadAt};
 use crate::http::protocol::Protocol;
 use crate::http::request::Place;
+use crate::net::buffer::Current;
 use crate::net::index::ExchangeIndex;
 use crate::net::input::Step;
-use crate::worker::{Current, Running, Worker};
+use crate::net::running::Running;
+use crate::worker::Worker;
 
 impl<D: Driver> Worker<D> {
     /// Reads and parses a head at the current position.
@@ -22,7 +24,7 @@ impl<D: Driver> Worker<D> {
         }
         match http1::parse_after(
             &mut self.http.repeats,
-            &self.input[at..filled],
+            &self.net.input.bytes[at..filled],
             &self.http.limits,
             &mut self.http.request.head,
         ) {
@@ -45,13 +47,13 @@ impl<D: Driver> Worker<D> {
         if self.trace.is_on()
             && let Some(connection) = self.net.connections.at(index)
         {
-            let bytes = &self.input[at..body_start];
+            let bytes = &self.net.input.bytes[at..body_start];
             let head = &self.http.request.head;
             let (origin, protocol) = (connection.origin, Protocol::of(head));
             self.trace
                 .on_request(index.exchange(), origin, protocol, head, bytes);
         }
-        let is_draining = self.running != Running::Serving;
+        let is_draining = self.net.running != Running::Serving;
         let head = &self.http.request.head;
         if head.body == Body::None {
             let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange())
@@ -73,7 +75,7 @@ impl<D: Driver> Worker<D> {
                 place,
             );
             self.http.lent = self.http.request.handle;
-            self.advance(body_start);
+            self.net.input.advance(body_start);
             return Step::Request;
         }
         let Some(plan) = self.plan_body(index.exchange(), &HeadAt::Input(at..body_start)) else {
@@ -104,7 +106,7 @@ impl<D: Driver> Worker<D> {
                         body_len,
                     },
                 );
-                self.advance(body_start + body_len);
+                self.net.input.advance(body_start + body_len);
                 Step::Request
             }
             Body::Length(length) => {

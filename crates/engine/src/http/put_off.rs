@@ -64,10 +64,12 @@ impl<D: Driver> Worker<D> {
         {
             let body = body_start..body_start + body_len;
             request.head_bytes.clear();
-            let head = &self.input[head_start..body_start];
+            let head = &self.net.input.bytes[head_start..body_start];
             request.head_bytes.extend_from_slice(head);
             request.body_bytes.clear();
-            request.body_bytes.extend_from_slice(&self.input[body]);
+            request
+                .body_bytes
+                .extend_from_slice(&self.net.input.bytes[body]);
             request.place = Place::Owned;
         }
         let since_ms = self.net.driver.now_ms();
@@ -110,7 +112,7 @@ impl<D: Driver> Worker<D> {
         std::mem::swap(&mut self.http.request, &mut request);
         self.http.starts.keep_spare(request);
         let handle = self.http.request.handle;
-        let Ok(index) = self.open_request(handle) else {
+        let Ok(index) = self.net.open_request(handle) else {
             self.http.starts.forget_dead();
             self.drop_upload();
             return false;

@@ -5,6 +5,7 @@ use fermata_io::{Driver, Event, Fd, Peer};
 
 use crate::admin::stats::Counter;
 use crate::http::respond::refuse::asks_for_head;
+use crate::net::Net;
 use crate::net::READ_BYTES;
 use crate::net::connection::{Connection, Origin, Phase};
 use crate::net::index::ConnectionIndex;
@@ -17,6 +18,75 @@ const ACCEPT_BATCH: usize = 256;
 
 /// Pause after an error of `accept`: short enough for clients, long enough to cost nothing.
 const ACCEPT_PAUSE_MS: u64 = 100;
+
+impl<D: Driver> Net<D> {
+    fn pause_accepting(&mut self) {
+        self.accept_ms = self.driver.now_ms() + ACCEPT_PAUSE_MS;
+        let inner = self.control.into_iter().chain(self.metrics);
+        for fd in self.listeners.iter().copied().chain(inner) {
+            let _ = self.driver.remove(fd);
+        }
+    }
+
+    /// Takes a connection among ours, and looks in this turn for what it has sent.
+    pub(crate) fn insert(
+        &mut self,
+        mut connection: Connection,
+        deadline_ms: u64,
+    ) -> ConnectionIndex {
+        let (peer, is_of_proxy) = (connection.peer, connection.phase == Phase::Preface);
+        connection.deadline_ms = deadline_ms;
+        let key = self.connections.insert(connection);
+        if !is_of_proxy {
+            self.count_address(peer);
+        }
+        // The request is usually here already. Reading at once saves a wait, and a connection that
+        // is answered and closed within this turn is never watched at all.
+        self.fresh.push(key.connection());
+        self.events.push(Event {
+            token: key.to_u64(),
+            readable: true,
+            writable: false,
+            hangup: false,
+        });
+        key.connection()
+    }
+
+    /// Counts a connection for the limit of its client's address.
+    pub(crate) fn count_address(&mut self, peer: Peer) {
+        if self.settings.connections_per_address_max > 0
+            && let Some(address) = peer.ip()
+        {
+            *self.addresses.entry(address).or_insert(0) += 1;
+        }
+    }
+
+    /// Whether its client's address has as many connections as it may have.
+    pub(crate) fn is_crowded(&self, peer: Peer) -> bool {
+        let per_address = self.settings.connections_per_address_max;
+        let count = peer.ip().and_then(|address| self.addresses.get(&address));
+        per_address > 0 && count.is_some_and(|&count| count as usize >= per_address)
+    }
+
+    /// Which limit a new connection would break.
+    pub(crate) fn refuses(&self, peer: &Peer) -> Option<Refused> {
+        if self.sockets_len() >= self.settings.connections_max {
+            return Some(Refused {
+                status: 503,
+                counter: Counter::RefusedConnections,
+                setting: "connections_max",
+            });
+        }
+        if self.is_crowded(*peer) {
+            return Some(Refused {
+                status: 429,
+                counter: Counter::RefusedPerAddress,
+                setting: "connections_per_address_max",
+            });
+        }
+        None
+    }
+}
 
 impl<D: Driver> Worker<D> {
     /// Takes new connections. True when there may be more.
@@ -34,7 +104,7 @@ impl<D: Driver> Worker<D> {
                 Err(error) => {
                     // Out of descriptors or memory: the listeners would report for ever.
                     self.net.counts.add(Counter::RefusedAccept, 1);
-                    self.pause_accepting();
+                    self.net.pause_accepting();
                     let message = format!("accepting a connection failed: {error}");
                     let unix_ms = self.net.driver.unix_ms();
                     self.log.write_limited(LogLevel::Warning, unix_ms, &message);
@@ -43,14 +113,6 @@ impl<D: Driver> Worker<D> {
             }
         }
         true
-    }
-
-    fn pause_accepting(&mut self) {
-        self.net.accept_ms = self.net.driver.now_ms() + ACCEPT_PAUSE_MS;
-        let inner = self.net.control.into_iter().chain(self.net.metrics);
-        for fd in self.net.listeners.iter().copied().chain(inner) {
-            let _ = self.net.driver.remove(fd);
-        }
     }
 
     /// Listens again when the pause is over.
@@ -65,7 +127,7 @@ impl<D: Driver> Worker<D> {
         for (fd, token) in public.chain(control).chain(metrics) {
             if self.net.driver.add_listener(fd, token).is_err() {
                 // Short of memory still.
-                self.pause_accepting();
+                self.net.pause_accepting();
                 return;
             }
         }
@@ -74,7 +136,7 @@ impl<D: Driver> Worker<D> {
 
     pub(crate) fn open(&mut self, fd: Fd, peer: Peer, origin: Origin) {
         if origin == Origin::Public
-            && let Some(refusal) = self.refuses(&peer)
+            && let Some(refusal) = self.net.refuses(&peer)
         {
             self.turn_away(fd, peer, refusal);
             return;
@@ -84,55 +146,13 @@ impl<D: Driver> Worker<D> {
             Origin::Control | Origin::Metrics | Origin::Own => self.net.gauges.control += 1,
         }
         let deadline_ms = self.net.driver.now_ms() + self.settings.header_timeout_ms;
-        let index = self.insert(
+        let index = self.net.insert(
             Connection::new(Line::of_socket(fd), peer, origin),
             deadline_ms,
         );
         if origin == Origin::Own {
             self.wires.opened(index.exchange());
         }
-    }
-
-    /// Takes a connection among ours, and looks in this turn for what it has sent.
-    pub(crate) fn insert(
-        &mut self,
-        mut connection: Connection,
-        deadline_ms: u64,
-    ) -> ConnectionIndex {
-        let (peer, is_of_proxy) = (connection.peer, connection.phase == Phase::Preface);
-        connection.deadline_ms = deadline_ms;
-        let key = self.net.connections.insert(connection);
-        if !is_of_proxy {
-            self.count_address(peer);
-        }
-        // The request is usually here already. Reading at once saves a wait, and a connection that
-        // is answered and closed within this turn is never watched at all.
-        self.net.fresh.push(key.connection());
-        self.net.events.push(Event {
-            token: key.to_u64(),
-            readable: true,
-            writable: false,
-            hangup: false,
-        });
-        key.connection()
-    }
-
-    /// Counts a connection for the limit of its client's address.
-    pub(crate) fn count_address(&mut self, peer: Peer) {
-        if self.settings.connections_per_address_max > 0
-            && let Some(address) = peer.ip()
-        {
-            *self.net.addresses.entry(address).or_insert(0) += 1;
-        }
-    }
-
-    /// Whether its client's address has as many connections as it may have.
-    pub(crate) fn is_crowded(&self, peer: Peer) -> bool {
-        let per_address = self.settings.connections_per_address_max;
-        let count = peer
-            .ip()
-            .and_then(|address| self.net.addresses.get(&address));
-        per_address > 0 && count.is_some_and(|&count| count as usize >= per_address)
     }
 
     /// Watches the connections of this turn that are still open. Whatever became ready before is
@@ -163,35 +183,19 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Which limit a new connection would break.
-    pub(crate) fn refuses(&self, peer: &Peer) -> Option<Refused> {
-        if self.net.sockets_len() >= self.settings.connections_max {
-            return Some(Refused {
-                status: 503,
-                counter: Counter::RefusedConnections,
-                setting: "connections_max",
-            });
-        }
-        if self.is_crowded(*peer) {
-            return Some(Refused {
-                status: 429,
-                counter: Counter::RefusedPerAddress,
-                setting: "connections_per_address_max",
-            });
-        }
-        None
-    }
-
     /// Answers a connection over a limit with what fits into its fresh send buffer, and closes.
     pub(crate) fn turn_away(&mut self, fd: Fd, peer: Peer, refused: Refused) {
         self.net.counts.add(refused.counter, 1);
         self.net.counts.response(refused.status);
         let mut is_head = false;
-        if self.current.is_none() {
+        if self.net.input.current.is_none() {
             // A request left unread would make the kernel send a reset, which destroys the answer.
-            let read = self.net.driver.recv(fd, &mut self.input[..READ_BYTES]);
+            let read = self
+                .net
+                .driver
+                .recv(fd, &mut self.net.input.bytes[..READ_BYTES]);
             let read = read.ok().flatten().unwrap_or(0);
-            is_head = asks_for_head(&self.input[..read]);
+            is_head = asks_for_head(&self.net.input.bytes[..read]);
         }
         let mut out = self.net.pool.take();
         let body = format!("The server's limit {} is reached.\n", refused.setting);

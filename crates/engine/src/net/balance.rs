@@ -20,7 +20,8 @@ use crate::http::exchange::Exchange;
 use crate::net::connection::{Awaited, Connection, Origin, Phase};
 use crate::net::index::ConnectionIndex;
 use crate::net::line::Line;
-use crate::worker::{Running, Worker};
+use crate::net::running::Running;
+use crate::worker::Worker;
 
 /// A worker may have this part more than the one with the fewest: exact balance among many would
 /// move every second connection.
@@ -37,7 +38,12 @@ impl<D: Driver> Worker<D> {
     /// gone from here.
     #[cold]
     pub(crate) fn settle(&mut self, index: ConnectionIndex) -> bool {
-        if self.current.is_some_and(|current| current.index == index) {
+        if self
+            .net
+            .input
+            .current
+            .is_some_and(|current| current.index == index)
+        {
             // Sent in the middle of a turn: what follows in the input is not parsed yet. Asked again
             // after the next answer.
             return false;
@@ -54,7 +60,7 @@ impl<D: Driver> Worker<D> {
             return false;
         }
         if can_move(connection, exchange)
-            && self.running == Running::Serving
+            && self.net.running == Running::Serving
             && let Some(slot) = self.better_worker()
             && self.hand_over(index, slot)
         {
@@ -161,7 +167,7 @@ impl<D: Driver> Worker<D> {
     /// Takes the connections that others have handed to us.
     pub(crate) fn take_over(&mut self) {
         // What comes to a worker that has retired, it has put there itself.
-        if !matches!(self.running, Running::Retired { .. }) {
+        if !matches!(self.net.running, Running::Retired { .. }) {
             self.take_from(self.slot, false);
         }
     }
@@ -206,7 +212,7 @@ impl<D: Driver> Worker<D> {
         // It has had its first request: from now on the time between two counts.
         connection.awaited = Awaited::Next;
         let deadline_ms = self.net.driver.now_ms() + self.settings.idle_timeout_ms;
-        self.insert(connection, deadline_ms);
+        self.net.insert(connection, deadline_ms);
     }
 }
 

@@ -37,7 +37,7 @@ impl<D: Driver> Worker<D> {
                         waker.drain();
                     }
                     // The master wakes everybody when a worker has died: its users may be leaving.
-                    self.channels.expect_leaving(self.turn_ms);
+                    self.channels.expect_leaving(self.net.turn_ms);
                 }
                 TOKEN_INBOX => self.take_over(),
                 TOKEN_LINK => self.on_master(),

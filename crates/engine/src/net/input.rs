@@ -14,11 +14,13 @@ use crate::embed::event::Event;
 use crate::http::body::SPOOL_TURN_BYTES;
 use crate::http::exchange::Stage;
 use crate::net::READ_BYTES;
+use crate::net::buffer::Current;
 use crate::net::connection::{Awaited, Origin, Phase, Writing};
 use crate::net::index::ConnectionIndex;
 use crate::net::line::Carries;
+use crate::net::running::Running;
 use crate::websocket::FRAMES_MAX;
-use crate::worker::{Current, Running, Worker};
+use crate::worker::Worker;
 
 /// Requests that one client sends in a row are answered up to this number before others get their
 /// turn.
@@ -90,15 +92,15 @@ impl<D: Driver> Worker<D> {
         let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
             return false;
         };
-        debug_assert!(self.current.is_none());
+        debug_assert!(self.net.input.current.is_none());
         let Some(fd) = connection.line.socket() else {
-            return self.load_stream(index);
+            return self.net.load_stream(index);
         };
         let mut filled = 0;
         if !connection.inbox.is_empty() {
             let inbox = std::mem::take(&mut connection.inbox);
             filled = inbox.len();
-            self.input[..filled].copy_from_slice(&inbox);
+            self.net.input.bytes[..filled].copy_from_slice(&inbox);
             self.net.pool.give(inbox);
         }
         // Input that may hold whole requests is parsed before more is read, which bounds the inbox.
@@ -106,7 +108,7 @@ impl<D: Driver> Worker<D> {
         if is_enough || connection.has_ended {
             connection.has_unread = true;
         } else {
-            let space = &mut self.input[filled..filled + READ_BYTES];
+            let space = &mut self.net.input.bytes[filled..filled + READ_BYTES];
             match self.net.driver.recv(fd, space) {
                 Ok(Some(0)) => {
                     connection.has_ended = true;
@@ -125,7 +127,7 @@ impl<D: Driver> Worker<D> {
                     connection.has_unread = false;
                     if filled == 0 {
                         let is_idle = exchange.awaits_head();
-                        if is_idle && self.running != Running::Serving {
+                        if is_idle && self.net.running != Running::Serving {
                             self.close(index);
                         }
                         return false;
@@ -139,23 +141,18 @@ impl<D: Driver> Worker<D> {
                 }
             }
         }
-        self.current = Some(Current {
-            index,
-            at: 0,
-            filled,
-            requests: 0,
-        });
+        self.net.input.begin(index, filled);
         true
     }
 
     /// Parses the current input up to the next request or message for PHP; `None` when the input is
     /// used up.
     pub(crate) fn step_input(&mut self) -> Option<Event> {
-        while let Some(current) = self.current {
+        while let Some(current) = self.net.input.current {
             let Some((connection, exchange)) =
                 self.net.connections.pair_mut(current.index.exchange())
             else {
-                self.current = None;
+                self.net.input.current = None;
                 return None;
             };
             if connection.writing != Writing::Open {
@@ -163,7 +160,7 @@ impl<D: Driver> Worker<D> {
                 if let Some(stream) = connection.line.stream() {
                     self.net.http2.consumed(stream, current.filled - current.at);
                 }
-                self.current = None;
+                self.net.input.current = None;
                 return None;
             }
             if connection.is_paused || exchange.is_deferred {
@@ -216,7 +213,7 @@ impl<D: Driver> Worker<D> {
             };
             match step {
                 Step::Request => {
-                    if let Some(current) = &mut self.current {
+                    if let Some(current) = &mut self.net.input.current {
                         current.requests += 1;
                     }
                     let event = self.dispatch();
@@ -239,7 +236,7 @@ impl<D: Driver> Worker<D> {
                     }
                 }
                 Step::Socket(event) => {
-                    if let Some(current) = &mut self.current {
+                    if let Some(current) = &mut self.net.input.current {
                         current.requests = current.requests.saturating_add(FRAMES_PER_HANDLER - 1);
                     }
                     return Some(event);
@@ -261,7 +258,7 @@ impl<D: Driver> Worker<D> {
 
     /// Puts the request that PHP has not answered in `next_event`'s time aside.
     pub(crate) fn leave_unanswered(&mut self) {
-        if let Some(current) = self.current
+        if let Some(current) = self.net.input.current
             && let Some((connection, exchange)) =
                 self.net.connections.pair(current.index.exchange())
             && exchange.is_handling()
@@ -283,19 +280,12 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Parsing goes on at `at`.
-    pub(crate) fn advance(&mut self, at: usize) {
-        if let Some(current) = &mut self.current {
-            current.at = at;
-        }
-    }
-
     /// More bytes are needed; none will come when the peer has ended its stream.
     fn starve(&mut self, index: ConnectionIndex) {
         match self.net.connections.at(index) {
             // Of a stream more may be there than was taken.
             Some(connection) if connection.has_ended && connection.inbox.is_empty() => {
-                self.current = None;
+                self.net.input.current = None;
                 self.on_end_of_stream(index);
             }
             _ => self.stash(),
@@ -307,7 +297,7 @@ impl<D: Driver> Worker<D> {
     pub(crate) fn stash(&mut self) {
         let Some(Current {
             index, at, filled, ..
-        }) = self.current.take()
+        }) = self.net.input.current.take()
         else {
             return;
         };
@@ -318,7 +308,9 @@ impl<D: Driver> Worker<D> {
         if at < filled && !exchange.is_held() {
             // Only of a stream more may have been there than was taken.
             let rest = std::mem::replace(&mut connection.inbox, self.net.pool.take());
-            connection.inbox.extend_from_slice(&self.input[at..filled]);
+            connection
+                .inbox
+                .extend_from_slice(&self.net.input.bytes[at..filled]);
             if !rest.is_empty() {
                 connection.inbox.extend_from_slice(&rest);
             }
@@ -391,12 +383,16 @@ impl<D: Driver> Worker<D> {
                 return;
             }
             Carries::Stream(_) => {
-                self.drop_input(index);
+                self.net.drop_input(index);
                 return;
             }
         };
         let hung_up = connection.has_hung_up;
-        let has_more = match self.net.driver.recv(fd, &mut self.input[..READ_BYTES]) {
+        let has_more = match self
+            .net
+            .driver
+            .recv(fd, &mut self.net.input.bytes[..READ_BYTES])
+        {
             Ok(Some(0)) => {
                 self.close(index);
                 return;
@@ -408,7 +404,7 @@ impl<D: Driver> Worker<D> {
             Ok(Some(read)) => {
                 self.net.counts.add(Counter::BytesReceived, read as u64);
                 let socket = exchange.socket_mut();
-                if socket.is_some_and(|socket| socket.is_answered(&self.input[..read])) {
+                if socket.is_some_and(|socket| socket.is_answered(&self.net.input.bytes[..read])) {
                     self.net.driver.shutdown_write(fd);
                 }
                 read == READ_BYTES || hung_up

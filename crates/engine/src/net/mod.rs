@@ -3,6 +3,7 @@
 pub(crate) mod accept;
 pub(crate) mod backend;
 pub(crate) mod balance;
+pub(crate) mod buffer;
 pub(crate) mod connection;
 pub(crate) mod connections;
 pub(crate) mod deadline;
@@ -15,6 +16,7 @@ pub(crate) mod line;
 pub(crate) mod listeners;
 pub(crate) mod output;
 pub(crate) mod preface;
+pub(crate) mod running;
 pub(crate) mod slab;
 pub(crate) mod timers;
 pub(crate) mod tls;
@@ -22,13 +24,16 @@ pub(crate) mod token;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
+use fermata_config::Settings;
 use fermata_io::buffer::Pool;
 use fermata_io::wheel::{Fired, Wheel};
 use fermata_io::{Driver, Event, Fd};
 
 use crate::admin::stats::Counts;
 use crate::net::index::ConnectionIndex;
+use buffer::Input;
 use connections::Connections;
 use deadline::{ARMED_AHEAD_MS_MAX, Armed};
 use fermata_proto::http2::{ErrorCode, hpack};
@@ -36,6 +41,7 @@ use fermata_proto::response;
 use gauges::Gauges;
 use http2::Http2;
 use line::{Carries, Line};
+use running::Running;
 use tls::ServerTls;
 
 /// Bytes read from one socket at once. Larger reads save calls for large bodies, but make the
@@ -50,6 +56,8 @@ const POOL_BUFFER_BYTES_MAX: usize = 64 * 1024;
 /// The connections of a worker, and what all of them share.
 pub(crate) struct Net<D> {
     pub driver: D,
+    pub settings: Arc<Settings>,
+    pub running: Running,
     pub connections: Connections,
     pub http2: Http2,
     /// Connections of each address, where there is a limit for them.
@@ -69,6 +77,11 @@ pub(crate) struct Net<D> {
     /// When accepting goes on after an error; `u64::MAX` = it has not stopped.
     pub accept_ms: u64,
 
+    pub input: Input,
+    /// For what is composed within one call.
+    pub scratch: Vec<u8>,
+    /// When the events of this turn were collected.
+    pub turn_ms: u64,
     /// The events of this turn, and how many of them have been taken.
     pub events: Vec<Event>,
     pub events_at: usize,
@@ -82,10 +95,13 @@ pub(crate) struct Net<D> {
 
 impl<D: Driver> Net<D> {
     /// Without listeners and connections.
-    pub fn new(driver: D) -> Net<D> {
+    pub fn new(driver: D, settings: Arc<Settings>) -> Net<D> {
+        let mut http2 = Http2::new();
+        http2.configure(&settings);
         Net {
+            running: Running::Serving,
             connections: Connections::new(),
-            http2: Http2::new(),
+            http2,
             addresses: HashMap::new(),
             wheel: Wheel::new(driver.now_ms()),
             fired: Vec::new(),
@@ -98,11 +114,15 @@ impl<D: Driver> Net<D> {
             metrics: None,
             tls: None,
             accept_ms: u64::MAX,
+            input: Input::new(settings.header_bytes_max + READ_BYTES),
+            scratch: Vec::new(),
+            turn_ms: driver.now_ms(),
             events: Vec::new(),
             events_at: 0,
             fresh: Vec::new(),
             dirty: Vec::new(),
             again: Vec::new(),
+            settings,
             driver,
         }
     }

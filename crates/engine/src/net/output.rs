@@ -11,6 +11,7 @@ use crate::admin::stats::Counter;
 use crate::http::exchange::Stage;
 use crate::http::respond::outgoing::Outgoing;
 use crate::http::respond::sending::Advance;
+use crate::net::Net;
 use crate::net::connection::{Connection, Origin, Phase, Writing};
 use crate::net::index::ConnectionIndex;
 use crate::net::line::Carries;
@@ -22,6 +23,29 @@ const LINGER_MS: u64 = 2_000;
 
 /// Bytes of a file that are sent in a row before other clients get their turn.
 const FILE_TURN_BYTES: u64 = 1024 * 1024;
+
+impl<D: Driver> Net<D> {
+    /// The kernel's buffer is full: a writable event will come, or the write time-out.
+    pub(crate) fn block(&mut self, index: ConnectionIndex) {
+        if self.connections.at(index).is_none_or(|it| it.is_blocked) {
+            // It has taken nothing since: the time-out runs on.
+            return;
+        }
+        let is_stream = |connection: &Connection| connection.line.is_stream();
+        let due_ms = match self.connections.at(index).is_some_and(is_stream) {
+            // It may wait for its turn, which is nobody's fault; for windows its carrier knows the time.
+            true => u64::MAX,
+            false => self.driver.refresh_now() + self.settings.write_timeout_ms,
+        };
+        self.set_deadline(index, due_ms);
+        if let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) {
+            connection.is_blocked = true;
+            self.gauges.blocked += 1;
+            self.gauges.begin_active(connection, exchange);
+            self.counts.add(Counter::Blocked, 1);
+        }
+    }
+}
 
 impl<D: Driver> Worker<D> {
     /// Sends what this turn has produced: one write per connection.
@@ -99,7 +123,7 @@ impl<D: Driver> Worker<D> {
             self.trace.on_sent(index.exchange(), sent);
             self.net.gauges.end_blocked(connection);
         }
-        self.block(index);
+        self.net.block(index);
     }
 
     /// Sends as much of a connection's output as the kernel takes, then does what was waiting for
@@ -124,7 +148,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn write_out(&mut self, index: ConnectionIndex) {
-        if let Some(carrier) = self.carrier_at(index) {
+        if let Some(carrier) = self.net.carrier_at(index) {
             self.write_carrier(index, carrier);
         } else if self.write_all(index) {
             self.on_flushed(index);
@@ -193,7 +217,7 @@ impl<D: Driver> Worker<D> {
             match self.advance_file(index) {
                 Advance::Went(bytes) => turn_bytes += bytes,
                 Advance::Blocked => {
-                    self.block(index);
+                    self.net.block(index);
                     return false;
                 }
                 Advance::Over => return false,
@@ -222,7 +246,7 @@ impl<D: Driver> Worker<D> {
                     let now_ms = self.net.driver.refresh_now();
                     self.net.set_deadline(index, now_ms + LINGER_MS);
                     // Its client could not send the rest without a window.
-                    self.drop_input(index);
+                    self.net.drop_input(index);
                 }
                 return;
             }
@@ -268,32 +292,6 @@ impl<D: Driver> Worker<D> {
         self.list_stream(index.exchange());
         if is_held {
             self.send_held(index.exchange());
-        }
-    }
-
-    /// The kernel's buffer is full: a writable event will come, or the write time-out.
-    pub(crate) fn block(&mut self, index: ConnectionIndex) {
-        if self
-            .net
-            .connections
-            .at(index)
-            .is_none_or(|it| it.is_blocked)
-        {
-            // It has taken nothing since: the time-out runs on.
-            return;
-        }
-        let is_stream = |connection: &Connection| connection.line.is_stream();
-        let due_ms = match self.net.connections.at(index).is_some_and(is_stream) {
-            // It may wait for its turn, which is nobody's fault; for windows its carrier knows the time.
-            true => u64::MAX,
-            false => self.net.driver.refresh_now() + self.settings.write_timeout_ms,
-        };
-        self.net.set_deadline(index, due_ms);
-        if let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) {
-            connection.is_blocked = true;
-            self.net.gauges.blocked += 1;
-            self.net.gauges.begin_active(connection, exchange);
-            self.net.counts.add(Counter::Blocked, 1);
         }
     }
 
@@ -347,7 +345,7 @@ impl<D: Driver> Worker<D> {
             }
             Stage::Http2(carrier) => {
                 self.close_streams(carrier);
-                self.drop_carrier(carrier);
+                self.net.drop_carrier(carrier);
             }
             Stage::Head | Stage::Body(_) | Stage::Handling(_) | Stage::Held(_) => {}
         }
@@ -368,8 +366,13 @@ impl<D: Driver> Worker<D> {
                 self.net.addresses.remove(&address);
             }
         }
-        if self.current.is_some_and(|current| current.index == index) {
-            self.current = None;
+        if self
+            .net
+            .input
+            .current
+            .is_some_and(|current| current.index == index)
+        {
+            self.net.input.current = None;
         }
     }
 }

@@ -14,7 +14,8 @@ use crate::admin::stats::Counter;
 use crate::net::connection::{Connection, Origin, Phase};
 use crate::net::index::ConnectionIndex;
 use crate::net::line::Line;
-use crate::worker::{Running, Worker};
+use crate::net::running::Running;
+use crate::worker::Worker;
 
 /// The other end of a connection that a proxy has passed on without telling whose it is: port 0, which no client has. What
 /// its requests say of clients is not the proxy's.
@@ -53,7 +54,7 @@ impl<D: Driver> Worker<D> {
         let deadline_ms = self.net.driver.now_ms() + self.settings.header_timeout_ms;
         let mut connection = Connection::new(Line::of_socket(fd), peer, Origin::Public);
         connection.phase = Phase::Preface;
-        self.insert(connection, deadline_ms);
+        self.net.insert(connection, deadline_ms);
     }
 
     /// Reads the header. True when it is complete, and the connection goes on as its client's.
@@ -73,7 +74,7 @@ impl<D: Driver> Worker<D> {
             let Some(fd) = connection.line.socket() else {
                 return false;
             };
-            match self.net.driver.recv(fd, &mut self.input[..more]) {
+            match self.net.driver.recv(fd, &mut self.net.input.bytes[..more]) {
                 Ok(Some(0)) | Err(_) => {
                     self.close(index);
                     return false;
@@ -82,11 +83,13 @@ impl<D: Driver> Worker<D> {
                     if connection.inbox.capacity() == 0 {
                         connection.inbox = self.net.pool.take();
                     }
-                    connection.inbox.extend_from_slice(&self.input[..read]);
+                    connection
+                        .inbox
+                        .extend_from_slice(&self.net.input.bytes[..read]);
                 }
                 Ok(None) => {
                     connection.has_unread = false;
-                    if self.running != Running::Serving {
+                    if self.net.running != Running::Serving {
                         self.close(index);
                     }
                     return false;
@@ -107,7 +110,7 @@ impl<D: Driver> Worker<D> {
             Source::Proxy => connection.peer = unnamed(connection.peer),
         }
         let (line, peer) = (connection.line, connection.peer);
-        if self.is_crowded(peer) {
+        if self.net.is_crowded(peer) {
             self.net.counts.add(Counter::RefusedPerAddress, 1);
             self.close(index);
             let message =
@@ -123,7 +126,7 @@ impl<D: Driver> Worker<D> {
             self.log_for_client(LogLevel::Error, &message);
             return false;
         }
-        self.count_address(peer);
+        self.net.count_address(peer);
         if let Some(connection) = self.net.connections.at_mut(index) {
             connection.phase = Phase::Open;
         }

@@ -23,7 +23,7 @@ pub(crate) const ALL_WAIT: &str =
 impl<D: Driver> Worker<D> {
     pub(crate) fn fire_timers(&mut self) {
         // Not the present: what clients have done since is not known yet, however long handlers took.
-        let now_ms = self.turn_ms;
+        let now_ms = self.net.turn_ms;
         let mut fired = std::mem::take(&mut self.net.fired);
         self.net.wheel.poll(now_ms, &mut fired);
         let is_burst = fired.len() >= BURST;
@@ -73,10 +73,10 @@ impl<D: Driver> Worker<D> {
                     .after_sending_ms(now_ms, connection.deadline_ms)
                     .min(held.ends_ms())
             }
-            Stage::Handling(Some(_)) => self.body_due_ms(index.exchange()),
+            Stage::Handling(Some(_)) => self.net.body_due_ms(index.exchange()),
             Stage::Http2(carrier) => {
                 let carrier = *carrier;
-                self.pace_carrier(index, carrier);
+                self.net.pace_carrier(index, carrier);
                 return;
             }
             Stage::Held(held) => held.ends_ms(),
@@ -114,13 +114,13 @@ impl<D: Driver> Worker<D> {
         }
         let has_waited = self.waiting.is_full() && connection.has_unread;
         match &exchange.stage {
-            Stage::Held(held) if held.ends_ms() <= self.turn_ms => {
+            Stage::Held(held) if held.ends_ms() <= self.net.turn_ms => {
                 self.end_hold(index.exchange());
             }
             Stage::Held(held) if held.keep_alive_ms() == 0 => self.restart_deadline(index),
             Stage::Held(held) => {
                 let place = Place::of(index.0, self.slot, held.keep_alive_ms());
-                connection.deadline_ms = place.after_comment_ms(self.turn_ms, due_ms);
+                connection.deadline_ms = place.after_comment_ms(self.net.turn_ms, due_ms);
                 self.keep_alive(index.exchange());
             }
             Stage::Socket(_) => self.on_socket_deadline(index.exchange()),

@@ -151,7 +151,7 @@ impl<D: Driver> Worker<D> {
             let backlog = Backlog::ahead(&[join.channel], place);
             self.begin_resume(key.exchange(), join.channel, backlog, format);
         } else {
-            let mut opening = std::mem::take(&mut self.scratch);
+            let mut opening = std::mem::take(&mut self.net.scratch);
             opening.clear();
             if since.is_some() {
                 self.net.counts.add(Counter::GapsUnknown, 1);
@@ -167,7 +167,7 @@ impl<D: Driver> Worker<D> {
                 encoder.socket_position(join.channel, id, &mut opening);
             }
             self.append_frames(key.exchange(), &opening);
-            self.scratch = opening;
+            self.net.scratch = opening;
             if is_behind {
                 let backlog = Backlog::new(&[join.channel], newest);
                 self.begin_resume(key.exchange(), join.channel, backlog, format);

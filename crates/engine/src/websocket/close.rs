@@ -12,10 +12,22 @@ use crate::admin::stats::Counter;
 use crate::channels::pace::Place;
 use crate::http::exchange::Exchange;
 use crate::log::Detail;
+use crate::net::Net;
 use crate::net::connection::Writing;
 use crate::net::index::ExchangeIndex;
+use crate::net::running::Running;
 use crate::net::slab::Key;
-use crate::worker::{Running, Worker};
+use crate::worker::Worker;
+
+impl<D: Driver> Net<D> {
+    fn queue_close(&mut self, index: ExchangeIndex, payload: &close::Payload) {
+        if let Some(connection) = self.connections.at_mut(index.connection()) {
+            let payload = payload.as_bytes();
+            append(connection, &mut self.pool, Opcode::Close, payload);
+            self.mark_dirty(index.connection());
+        }
+    }
+}
 
 impl<D: Driver> Worker<D> {
     /// Begins to close a socket. `Event::Close` follows when the client has answered, or has not
@@ -60,7 +72,7 @@ impl<D: Driver> Worker<D> {
             .and_then(|socket| socket.busy().closing.start(code, reason));
         if let Some(payload) = payload {
             self.leave_channels(index);
-            self.queue_close(index, &payload);
+            self.net.queue_close(index, &payload);
             self.restart_deadline(index.connection());
         }
     }
@@ -83,10 +95,10 @@ impl<D: Driver> Worker<D> {
             .unwrap_or(CloseCode::NoStatus as u16);
         self.leave_channels(index);
         if let Some(payload) = answer {
-            self.queue_close(index, &payload);
+            self.net.queue_close(index, &payload);
         }
         self.tell_ended(index, code, reason);
-        let is_parsed = self.current.is_none_or(|current| {
+        let is_parsed = self.net.input.current.is_none_or(|current| {
             current.index != index.connection() || current.at == current.filled
         });
         if let Some(connection) = self.net.connections.at_mut(index.connection()) {
@@ -112,9 +124,9 @@ impl<D: Driver> Worker<D> {
         let payload = socket.busy().closing.fail(violation);
         // Who sees our end before it has answered may never read the code: relays take the end of one
         // side for that of both, and a client then reports 1006.
-        let rest = match self.current {
+        let rest = match self.net.input.current {
             Some(current) if current.index == index.connection() => {
-                &self.input[current.at..current.filled]
+                &self.net.input.bytes[current.at..current.filled]
             }
             _ => &[],
         };
@@ -123,7 +135,7 @@ impl<D: Driver> Worker<D> {
         connection.writing = Writing::Linger;
         self.leave_channels(index);
         if let Some(payload) = payload {
-            self.queue_close(index, &payload);
+            self.net.queue_close(index, &payload);
         }
         self.log_for_client(LogLevel::Info, &line);
         let code = violation.close_code() as u16;
@@ -155,7 +167,7 @@ impl<D: Driver> Worker<D> {
 
     /// The server stops, or this worker does: the client is told to come back.
     pub(crate) fn drain_socket(&mut self, index: ExchangeIndex) {
-        let code = if matches!(self.running, Running::Retired { .. }) {
+        let code = if matches!(self.net.running, Running::Retired { .. }) {
             CloseCode::ServiceRestart
         } else {
             CloseCode::GoingAway
@@ -267,14 +279,6 @@ impl<D: Driver> Worker<D> {
         self.restart_deadline(index.connection());
         // At once, so that thousands that are due together share one buffer.
         self.flush(index.connection());
-    }
-
-    fn queue_close(&mut self, index: ExchangeIndex, payload: &close::Payload) {
-        if let Some(connection) = self.net.connections.at_mut(index.connection()) {
-            let payload = payload.as_bytes();
-            append(connection, &mut self.net.pool, Opcode::Close, payload);
-            self.net.mark_dirty(index.connection());
-        }
     }
 }
 

@@ -13,8 +13,9 @@ use super::Busy;
 use super::output::append;
 use crate::admin::stats::Counter;
 use crate::embed::event::Event;
+use crate::net::buffer::Current;
 use crate::net::input::Step;
-use crate::worker::{Current, Worker};
+use crate::worker::Worker;
 
 /// Decompressed bytes that take as long as a frame, so that a read of little that becomes much does not
 /// keep others waiting either.
@@ -53,7 +54,7 @@ impl<D: Driver> Worker<D> {
             if let Some(place) = connection.line.stream() {
                 self.net.http2.consumed(place, filled - at);
             }
-            self.advance(filled);
+            self.net.input.advance(filled);
             return Step::Starved;
         }
         let mut fresh = Reader::new();
@@ -70,7 +71,7 @@ impl<D: Driver> Worker<D> {
         } else {
             &served.rules
         };
-        let step = match reader.handle(&mut self.input[at..filled], rules) {
+        let step = match reader.handle(&mut self.net.input.bytes[at..filled], rules) {
             Ok(step) => step,
             Err(violation) => {
                 self.on_violation(index, violation);
@@ -91,7 +92,7 @@ impl<D: Driver> Worker<D> {
             }));
         }
         let can_send = socket.can_send();
-        if let Some(current) = &mut self.current {
+        if let Some(current) = &mut self.net.input.current {
             current.at = at;
             current.requests += 1;
         }
@@ -124,7 +125,7 @@ impl<D: Driver> Worker<D> {
                     self.on_violation(index, violation);
                     return Step::Again;
                 }
-                if let Some(current) = &mut self.current {
+                if let Some(current) = &mut self.net.input.current {
                     let frames = message.len() / INFLATED_BYTES_PER_FRAME;
                     let frames = u32::try_from(frames).unwrap_or(u32::MAX);
                     current.requests = current.requests.saturating_add(frames);

@@ -79,7 +79,7 @@ impl<D: Driver> Worker<D> {
         let bytes_max = PIECE_BYTES.min(served.queue_bytes_max / 2);
         let is_slow = std::mem::replace(&mut missing.has_begun, true);
         let stops = is_slow && served.queue_policy == QueuePolicy::Close;
-        let mut piece = std::mem::take(&mut self.scratch);
+        let mut piece = std::mem::take(&mut self.net.scratch);
         piece.clear();
         let (up_to, unix_ms) = (self.channels.reader.read_up_to(), self.net.driver.unix_ms());
         self.channels.wait_for_log(&mut missing.backlog);
@@ -112,7 +112,7 @@ impl<D: Driver> Worker<D> {
             });
         self.net.counts.add(Counter::Replayed, records);
         if gaps > 0 && stops {
-            self.scratch = piece;
+            self.net.scratch = piece;
             self.stop_resume(index);
             return;
         }
@@ -130,7 +130,7 @@ impl<D: Driver> Worker<D> {
             encoder.socket_position(&missing.channel, id, &mut piece);
         }
         self.append_frames(index, &piece);
-        self.scratch = piece;
+        self.net.scratch = piece;
         if is_live {
             self.go_live_socket(index, &missing.channel, missing.format);
         }

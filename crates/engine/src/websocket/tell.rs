@@ -7,8 +7,9 @@ use super::{PROTOCOL_NONE, PROTOCOL_OWN};
 use crate::admin::stats::{Counter, Counts};
 use crate::embed::event::Event;
 use crate::net::index::ExchangeIndex;
+use crate::net::running::Running;
 use crate::net::slab::Key;
-use crate::worker::{Running, Worker};
+use crate::worker::Worker;
 
 impl<D: Driver> Worker<D> {
     /// The event of the last `Event::Open`, `Event::Message` or `Event::Close`.
@@ -20,7 +21,7 @@ impl<D: Driver> Worker<D> {
             socket: events.socket,
             code: events.code,
             is_binary: events.is_binary,
-            payload: events.payload(&self.input),
+            payload: events.payload(&self.net.input.bytes),
         }
     }
 
@@ -62,7 +63,7 @@ impl<D: Driver> Worker<D> {
         if self.sockets.events.is_empty() || self.waiting.is_full() {
             return None;
         }
-        if matches!(self.running, Running::Retired { .. }) {
+        if matches!(self.net.running, Running::Retired { .. }) {
             self.sockets.events.clear();
             return None;
         }

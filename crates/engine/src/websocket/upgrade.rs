@@ -14,17 +14,18 @@ use crate::embed::event::Event;
 use crate::http::exchange::Stage;
 use crate::net::connection::Origin;
 use crate::net::index::ExchangeIndex;
-use crate::worker::{Running, Worker};
+use crate::net::running::Running;
+use crate::worker::Worker;
 
 impl<D: Driver> Worker<D> {
     /// Looks at the current request, which has found a WebSocket. `Some` when the program decides.
     pub(crate) fn begin_upgrade(&mut self, index: ExchangeIndex, route: u16) -> Option<Event> {
-        if self.running != Running::Serving {
+        if self.net.running != Running::Serving {
             self.refuse(index, 503, "The server is stopping; connect again.\n");
             return None;
         }
         let served = self.sockets.served.get(usize::from(route))?;
-        let head = self.http.request.view(&self.input).head;
+        let head = self.http.request.view(&self.net.input.bytes).head;
         let check = match self.http.request.is_connect {
             true => handshake::check_connect,
             false => handshake::check,
@@ -44,7 +45,7 @@ impl<D: Driver> Worker<D> {
         };
         self.note_socket_client(index);
         let served = self.sockets.served.get(usize::from(route))?;
-        let head = self.http.request.view(&self.input).head;
+        let head = self.http.request.view(&self.net.input.bytes).head;
         let supported = served.protocols.iter().map(Vec::as_slice);
         let chosen = handshake::choose_protocol(&self.http.request.head, head, supported);
         let place = |chosen: &[u8]| served.protocols.iter().position(|is| is == chosen);
@@ -77,7 +78,10 @@ impl<D: Driver> Worker<D> {
         protocol: Option<&[u8]>,
         headers: &[(&[u8], &[u8])],
     ) -> Result<u64, AcceptError> {
-        let index = self.open_request(handle).map_err(|_| AcceptError::Gone)?;
+        let index = self
+            .net
+            .open_request(handle)
+            .map_err(|_| AcceptError::Gone)?;
         let upgrade = self.sockets.upgrades.get(&index);
         let Some(upgrade) = upgrade.filter(|upgrade| upgrade.handle == handle) else {
             return Err(AcceptError::Misuse(
@@ -182,6 +186,8 @@ impl<D: Driver> Worker<D> {
         exchange.stage = Stage::Socket(socket);
         exchange.is_deferred = false;
         let is_late = self
+            .net
+            .input
             .current
             .is_none_or(|current| current.index != index.connection());
         let goes_on = is_late || connection.has_unread || connection.has_hung_up;
@@ -197,7 +203,7 @@ impl<D: Driver> Worker<D> {
             // What has arrived meanwhile is waiting.
             self.net.go_on(index.connection());
         }
-        if self.running != Running::Serving {
+        if self.net.running != Running::Serving {
             self.drain_socket(index);
         }
         Some(key.to_u64())
@@ -213,7 +219,7 @@ impl<D: Driver> Worker<D> {
             _ => Counter::WebSocketRefusedMalformed,
         };
         self.net.counts.add(counter, 1);
-        let view = self.http.request.view(&self.input);
+        let view = self.http.request.view(&self.net.input.bytes);
         let mut line = format!(
             "{}: WebSocket {} refused with {}: {refused}",
             view.peer(),

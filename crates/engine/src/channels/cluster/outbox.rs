@@ -255,13 +255,13 @@ impl<D: Driver> Worker<D> {
         match &begun {
             Ok(Publishing::Done(id)) => {
                 self.trace.end_publish(span, Ok(id));
-                self.count_published(None);
+                self.net.count_published(None);
             }
             Ok(Publishing::Pending(record)) => self.trace.await_publish(*record, span),
             Ok(Publishing::Later) => {}
             Err(failure) => {
                 self.trace.end_publish(span, Err(failure));
-                self.count_published(Some(failure));
+                self.net.count_published(Some(failure));
             }
         }
         begun
@@ -285,7 +285,7 @@ impl<D: Driver> Worker<D> {
         let outcome = self.channels.outcome(record, began_ms, now_ms)?;
         let span = self.trace.take_publish(record);
         self.trace.end_publish(span, outcome.as_ref());
-        self.count_published(outcome.as_ref().err());
+        self.net.count_published(outcome.as_ref().err());
         Some(outcome)
     }
 

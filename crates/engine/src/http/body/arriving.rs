@@ -9,13 +9,36 @@ use super::{BodyError, BodyPace, BodyRest, Form, HeadAt, Partial, Plan, Sink};
 use crate::http::exchange::Stage;
 use crate::http::request::Place;
 use crate::http::router::{BodyRule, Found};
+use crate::net::Net;
+use crate::net::buffer::Current;
 use crate::net::connection::Origin;
 use crate::net::index::ExchangeIndex;
 use crate::net::input::Step;
-use crate::worker::{Current, Worker};
+use crate::worker::Worker;
 
 /// Most of a body's announced length that is reserved before any of it has arrived.
 const BODY_RESERVE_BYTES_MAX: u64 = 64 * 1024;
+
+impl<D: Driver> Net<D> {
+    /// The time that a body has.
+    pub(crate) fn body_pace(&self, plan: &Plan) -> BodyPace {
+        plan.pace.unwrap_or(BodyPace {
+            timeout_ms: self.settings.body_timeout_ms,
+            rate_min: self.settings.body_rate_min as u64,
+            setting: "body_timeout_ms",
+        })
+    }
+
+    /// A body that arrives at a fair rate may take as long as it is large.
+    fn prolong_body(&mut self, index: ExchangeIndex, pace: BodyPace, received: u64, begun_ms: u64) {
+        // What has come so far was worth this much time. A short body is not worth a store.
+        let allowed_ms = pace.allowed_ms(received);
+        if allowed_ms > pace.timeout_ms {
+            let due_ms = begun_ms.saturating_add(allowed_ms);
+            self.set_deadline(index.connection(), due_ms);
+        }
+    }
+}
 
 impl<D: Driver> Worker<D> {
     /// How to take the body whose head has just been parsed and lies at `head` in the input. `None` when it was refused.
@@ -34,7 +57,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn plan_any_body(&mut self, index: ExchangeIndex, head: &HeadAt) -> Option<Plan> {
-        let head_bytes = head.of(&self.input, &self.http.request.head_bytes);
+        let head_bytes = head.of(&self.net.input.bytes, &self.http.request.head_bytes);
         let origin = self
             .net
             .connections
@@ -91,13 +114,13 @@ impl<D: Driver> Worker<D> {
 
     /// How the handler of the request wants its bodies; `None` without a handler.
     fn find_body_rule(&mut self, head: &HeadAt) -> Option<BodyRule> {
-        let head_bytes = head.of(&self.input, &self.http.request.head_bytes);
+        let head_bytes = head.of(&self.net.input.bytes, &self.http.request.head_bytes);
         let method = self.http.request.head.method_span.of(head_bytes);
         let raw_path = self.http.request.head.path.of(head_bytes);
-        self.scratch.clear();
+        self.net.scratch.clear();
         let mut slashes = Vec::new();
-        let path = match percent::decode_path(raw_path, &mut self.scratch, &mut slashes) {
-            Ok(true) => &self.scratch[..],
+        let path = match percent::decode_path(raw_path, &mut self.net.scratch, &mut slashes) {
+            Ok(true) => &self.net.scratch[..],
             Ok(false) => raw_path,
             // Refused when it is dispatched.
             Err(_) => return None,
@@ -125,14 +148,14 @@ impl<D: Driver> Worker<D> {
         let is_waiting = self.http.request.head.expect_continue && body_start == filled;
         if plan.is_early {
             self.http.request.head_bytes.clear();
-            let head = &self.input[at..body_start];
+            let head = &self.net.input.bytes[at..body_start];
             self.http.request.head_bytes.extend_from_slice(head);
-            self.advance(body_start);
+            self.net.input.advance(body_start);
             return self.hand_out_early(index, rest, is_waiting, &plan);
         }
-        let head_bytes = self.input[at..body_start].to_vec();
+        let head_bytes = self.net.input.bytes[at..body_start].to_vec();
         if self.collect_body(index, head_bytes, is_waiting, rest, &plan) {
-            self.advance(body_start);
+            self.net.input.advance(body_start);
         }
         Step::Again
     }
@@ -154,7 +177,7 @@ impl<D: Driver> Worker<D> {
             }
         };
         let begun_ms = self.net.driver.refresh_now();
-        let pace = self.body_pace(plan);
+        let pace = self.net.body_pace(plan);
         let head = std::mem::take(&mut self.http.request.head);
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return false;
@@ -218,7 +241,11 @@ impl<D: Driver> Worker<D> {
         }
         let stream = connection.line.stream();
         let spooled = partial.spooled();
-        let taken = partial.take(&self.input[at..filled], &self.settings, &self.http.spools);
+        let taken = partial.take(
+            &self.net.input.bytes[at..filled],
+            &self.settings,
+            &self.http.spools,
+        );
         self.http.uploads.turn_bytes += partial.spooled() - spooled;
         let (bytes_max, received, begun_ms) =
             (partial.bytes_max, partial.received, partial.begun_ms);
@@ -228,12 +255,12 @@ impl<D: Driver> Worker<D> {
         }
         match taken {
             Ok((consumed, true)) => {
-                self.advance(at + consumed);
+                self.net.input.advance(at + consumed);
                 self.end_body(index)
             }
             Ok((consumed, false)) => {
-                self.advance(at + consumed);
-                self.prolong_body(index, pace, received, begun_ms);
+                self.net.input.advance(at + consumed);
+                self.net.prolong_body(index, pace, received, begun_ms);
                 Step::Starved
             }
             Err(BodyError::Refused(refusal)) if refusal.status() == 413 => {
@@ -241,25 +268,6 @@ impl<D: Driver> Worker<D> {
                 Step::Again
             }
             Err(error) => self.refuse_arriving(index, &error),
-        }
-    }
-
-    /// The time that a body has.
-    pub(crate) fn body_pace(&self, plan: &Plan) -> BodyPace {
-        plan.pace.unwrap_or(BodyPace {
-            timeout_ms: self.settings.body_timeout_ms,
-            rate_min: self.settings.body_rate_min as u64,
-            setting: "body_timeout_ms",
-        })
-    }
-
-    /// A body that arrives at a fair rate may take as long as it is large.
-    fn prolong_body(&mut self, index: ExchangeIndex, pace: BodyPace, received: u64, begun_ms: u64) {
-        // What has come so far was worth this much time. A short body is not worth a store.
-        let allowed_ms = pace.allowed_ms(received);
-        if allowed_ms > pace.timeout_ms {
-            let due_ms = begun_ms.saturating_add(allowed_ms);
-            self.net.set_deadline(index.connection(), due_ms);
         }
     }
 

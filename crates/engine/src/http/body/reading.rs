@@ -7,11 +7,87 @@ use super::{BodyError, BodyRest, Partial, Plan, Sink, Temporary};
 use crate::embed::waiting::News;
 use crate::http::exchange::{Exchange, Stage};
 use crate::http::request::Place;
+use crate::net::Net;
 use crate::net::connection::{Connection, Phase, Writing};
 use crate::net::index::ExchangeIndex;
 use crate::net::input::Step;
+use crate::net::running::Running;
 use crate::net::slab::Key;
-use crate::worker::{Running, Worker};
+use crate::worker::Worker;
+
+impl<D: Driver> Net<D> {
+    /// Before anything is read: what has failed stays so, and a client that waits to be asked is asked.
+    fn begin_reading(&mut self, handle: u64) -> Result<(), ReadError> {
+        let index = ExchangeIndex::of_request(handle);
+        let (_, exchange) = open_early(self.connections.pair_mut(index), handle)?;
+        // Nothing may stand in the middle of an answer that has begun.
+        let may_ask = exchange.body.is_none();
+        let Some(early) = exchange.early_mut() else {
+            return Err(ReadError::Gone);
+        };
+        if let Some(failure) = &early.failure {
+            return Err(failure.clone());
+        }
+        if std::mem::take(&mut early.is_expected) && may_ask {
+            self.send_continue(index.connection());
+        }
+        Ok(())
+    }
+
+    /// Notes that the handler waits, and until when it may.
+    fn wait_for_body(&mut self, handle: u64) -> Result<Read, ReadError> {
+        let index = ExchangeIndex::of_request(handle);
+        let now_ms = self.driver.refresh_now();
+        let (_, exchange) = open_early(self.connections.pair_mut(index), handle)?;
+        if let Some(early) = exchange.early_mut()
+            && early.waits_since_ms.is_none()
+        {
+            early.waits_since_ms = Some(now_ms);
+        }
+        let due_ms = self.body_due_ms(index);
+        if due_ms <= now_ms {
+            self.end_waiting(index);
+            let (_, exchange) = open_early(self.connections.pair_mut(index), handle)?;
+            self.counts.refusal(408);
+            return Err(fail_in(exchange, too_late()));
+        }
+        self.set_deadline(index.connection(), due_ms);
+        Ok(Read::Pending)
+    }
+
+    /// When the handler has waited too long for the body; `u64::MAX` while it does not wait.
+    pub(crate) fn body_due_ms(&self, index: ExchangeIndex) -> u64 {
+        let exchange = self.connections.exchange(index);
+        let Some((partial, early)) = exchange.and_then(Exchange::early) else {
+            return u64::MAX;
+        };
+        let Some(since_ms) = early.waits_since_ms else {
+            return u64::MAX;
+        };
+        let allowed_ms = partial.pace.allowed_ms(partial.received);
+        since_ms + allowed_ms.saturating_sub(early.waited_ms)
+    }
+
+    /// The handler does not wait for the body any more. True when it has.
+    fn end_waiting(&mut self, index: ExchangeIndex) -> bool {
+        let now_ms = self.driver.now_ms();
+        let Some((connection, exchange)) = self.connections.pair_mut(index) else {
+            return false;
+        };
+        let is_blocked = connection.is_blocked;
+        let Some(early) = exchange.early_mut() else {
+            return false;
+        };
+        let Some(since_ms) = early.waits_since_ms.take() else {
+            return false;
+        };
+        early.waited_ms += now_ms.saturating_sub(since_ms);
+        if !is_blocked {
+            connection.deadline_ms = u64::MAX;
+        }
+        true
+    }
+}
 
 impl<D: Driver> Worker<D> {
     /// Hands out a request whose body has not arrived. Its head is in `Request::head_bytes`.
@@ -22,7 +98,7 @@ impl<D: Driver> Worker<D> {
         is_expected: bool,
         plan: &Plan,
     ) -> Step {
-        let pace = self.body_pace(plan);
+        let pace = self.net.body_pace(plan);
         let Some(connection) = self.net.connections.at_mut(index.connection()) else {
             return Step::Starved;
         };
@@ -68,6 +144,8 @@ impl<D: Driver> Worker<D> {
     pub fn read_body(&mut self, handle: u64, bytes_max: usize) -> Result<Read, ReadError> {
         let index = ExchangeIndex::of_request(handle);
         if self
+            .net
+            .input
             .current
             .is_some_and(|current| current.index == index.connection())
         {
@@ -76,7 +154,7 @@ impl<D: Driver> Worker<D> {
         }
         let bytes_max = bytes_max.clamp(1, self.settings.body_piece_bytes_max);
         self.http.uploads.piece.clear();
-        self.begin_reading(handle)?;
+        self.net.begin_reading(handle)?;
         loop {
             let turn = self.http.uploads.turn;
             let (connection, exchange) = open_early(self.net.connections.pair_mut(index), handle)?;
@@ -105,10 +183,10 @@ impl<D: Driver> Worker<D> {
                 }
                 if !connection.has_ended {
                     set_drained(exchange, true);
-                    return self.wait_for_body(handle);
+                    return self.net.wait_for_body(handle);
                 }
             } else if is_drained(exchange) {
-                return self.wait_for_body(handle);
+                return self.net.wait_for_body(handle);
             } else {
                 let Some(fd) = connection.line.socket() else {
                     return Err(ReadError::Gone);
@@ -128,7 +206,7 @@ impl<D: Driver> Worker<D> {
                     }
                     Ok(None) => {
                         set_drained(exchange, true);
-                        return self.wait_for_body(handle);
+                        return self.net.wait_for_body(handle);
                     }
                     Err(error) => {
                         self.note_recv_error(index.connection(), &error);
@@ -163,28 +241,10 @@ impl<D: Driver> Worker<D> {
         &self.http.uploads.piece
     }
 
-    /// Before anything is read: what has failed stays so, and a client that waits to be asked is asked.
-    fn begin_reading(&mut self, handle: u64) -> Result<(), ReadError> {
-        let index = ExchangeIndex::of_request(handle);
-        let (_, exchange) = open_early(self.net.connections.pair_mut(index), handle)?;
-        // Nothing may stand in the middle of an answer that has begun.
-        let may_ask = exchange.body.is_none();
-        let Some(early) = exchange.early_mut() else {
-            return Err(ReadError::Gone);
-        };
-        if let Some(failure) = &early.failure {
-            return Err(failure.clone());
-        }
-        if std::mem::take(&mut early.is_expected) && may_ask {
-            self.net.send_continue(index.connection());
-        }
-        Ok(())
-    }
-
     /// Decodes what was read. `None` when no byte of the content was among it.
     fn take_piece(&mut self, handle: u64) -> Result<Option<Read>, ReadError> {
         let index = ExchangeIndex::of_request(handle);
-        let is_serving = self.running == Running::Serving;
+        let is_serving = self.net.running == Running::Serving;
         let (connection, exchange) = open_early(self.net.connections.pair_mut(index), handle)?;
         let Stage::Handling(Some(partial)) = &mut exchange.stage else {
             return Err(ReadError::Gone);
@@ -252,60 +312,6 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Notes that the handler waits, and until when it may.
-    fn wait_for_body(&mut self, handle: u64) -> Result<Read, ReadError> {
-        let index = ExchangeIndex::of_request(handle);
-        let now_ms = self.net.driver.refresh_now();
-        let (_, exchange) = open_early(self.net.connections.pair_mut(index), handle)?;
-        if let Some(early) = exchange.early_mut()
-            && early.waits_since_ms.is_none()
-        {
-            early.waits_since_ms = Some(now_ms);
-        }
-        let due_ms = self.body_due_ms(index);
-        if due_ms <= now_ms {
-            self.end_waiting(index);
-            let (_, exchange) = open_early(self.net.connections.pair_mut(index), handle)?;
-            self.net.counts.refusal(408);
-            return Err(fail_in(exchange, too_late()));
-        }
-        self.net.set_deadline(index.connection(), due_ms);
-        Ok(Read::Pending)
-    }
-
-    /// When the handler has waited too long for the body; `u64::MAX` while it does not wait.
-    pub(crate) fn body_due_ms(&self, index: ExchangeIndex) -> u64 {
-        let exchange = self.net.connections.exchange(index);
-        let Some((partial, early)) = exchange.and_then(Exchange::early) else {
-            return u64::MAX;
-        };
-        let Some(since_ms) = early.waits_since_ms else {
-            return u64::MAX;
-        };
-        let allowed_ms = partial.pace.allowed_ms(partial.received);
-        since_ms + allowed_ms.saturating_sub(early.waited_ms)
-    }
-
-    /// The handler does not wait for the body any more. True when it has.
-    fn end_waiting(&mut self, index: ExchangeIndex) -> bool {
-        let now_ms = self.net.driver.now_ms();
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
-            return false;
-        };
-        let is_blocked = connection.is_blocked;
-        let Some(early) = exchange.early_mut() else {
-            return false;
-        };
-        let Some(since_ms) = early.waits_since_ms.take() else {
-            return false;
-        };
-        early.waited_ms += now_ms.saturating_sub(since_ms);
-        if !is_blocked {
-            connection.deadline_ms = u64::MAX;
-        }
-        true
-    }
-
     /// Something has come for a connection whose handler runs.
     pub(crate) fn note_arrived(&mut self, index: ExchangeIndex) {
         let Some(exchange) = self.net.connections.exchange_mut(index) else {
@@ -316,7 +322,7 @@ impl<D: Driver> Worker<D> {
             return;
         };
         early.is_drained = false;
-        if std::mem::take(&mut early.awaits_turn) || self.end_waiting(index) {
+        if std::mem::take(&mut early.awaits_turn) || self.net.end_waiting(index) {
             self.waiting.news.push_back(News::Body(handle));
         }
     }
@@ -334,8 +340,8 @@ impl<D: Driver> Worker<D> {
 
     /// A deadline has passed while a handler has the request.
     pub(crate) fn on_body_deadline(&mut self, index: ExchangeIndex) {
-        let due_ms = self.body_due_ms(index);
-        if due_ms == u64::MAX || !self.end_waiting(index) {
+        let due_ms = self.net.body_due_ms(index);
+        if due_ms == u64::MAX || !self.net.end_waiting(index) {
             return;
         }
         self.net.counts.refusal(408);

@@ -10,12 +10,36 @@ use crate::http::exchange::Stage;
 use crate::http::protocol::{BodyLength, Protocol};
 use crate::http::respond::Gone;
 use crate::log::Detail;
+use crate::net::Net;
 use crate::net::connection::{Origin, Phase, Writing};
 use crate::net::index::ExchangeIndex;
+use crate::net::running::Running;
 use crate::net::slab::Key;
-use crate::worker::{Running, Worker};
+use crate::worker::Worker;
 
 const TEXT: &[u8] = b"text/plain; charset=utf-8";
+
+impl<D: Driver> Net<D> {
+    /// The connection of a request that is waiting for its answer.
+    pub(crate) fn open_request(&self, handle: u64) -> Result<ExchangeIndex, Gone> {
+        let index = ExchangeIndex::of_request(handle);
+        let serial = Key::from_u64(handle).generation;
+        match self.connections.pair(index) {
+            Some((connection, exchange))
+                if exchange.serial == serial
+                    && exchange.is_handling()
+                    && connection.phase == Phase::Open
+                    // A last response ends the reading, too: it must not be followed by another.
+                    && connection.writing == Writing::Open
+                    // Nor is one that is being streamed waiting for an answer.
+                    && exchange.body.is_none() =>
+            {
+                Ok(index)
+            }
+            _ => Err(Gone),
+        }
+    }
+}
 
 impl<D: Driver> Worker<D> {
     /// Answers a request with a complete response.
@@ -34,7 +58,7 @@ impl<D: Driver> Worker<D> {
         headers: impl Iterator<Item = (&'h [u8], &'h [u8])> + Clone,
         body: &[u8],
     ) -> Result<(), Gone> {
-        let index = self.open_request(handle)?;
+        let index = self.net.open_request(handle)?;
         if body.len() >= self.settings.compression_bytes_min || headers.size_hint().0 > 0 {
             self.answer_chosen(handle, index, status, content_type, headers, body);
         } else {
@@ -51,7 +75,7 @@ impl<D: Driver> Worker<D> {
         log_message: &str,
         detail: &Detail<'_>,
     ) -> Result<(), Gone> {
-        let index = self.open_request(handle)?;
+        let index = self.net.open_request(handle)?;
         self.net.counts.add(Counter::HandlerFailures, 1);
         self.trace.on_failure(index, detail.exception);
         self.log_detailed(LogLevel::Error, log_message, detail);
@@ -66,26 +90,6 @@ impl<D: Driver> Worker<D> {
     /// Counts a handler that has failed, whose client the program itself answers.
     pub fn note_failure(&mut self) {
         self.net.counts.add(Counter::HandlerFailures, 1);
-    }
-
-    /// The connection of a request that is waiting for its answer.
-    pub(crate) fn open_request(&self, handle: u64) -> Result<ExchangeIndex, Gone> {
-        let index = ExchangeIndex::of_request(handle);
-        let serial = Key::from_u64(handle).generation;
-        match self.net.connections.pair(index) {
-            Some((connection, exchange))
-                if exchange.serial == serial
-                    && exchange.is_handling()
-                    && connection.phase == Phase::Open
-                    // A last response ends the reading, too: it must not be followed by another.
-                    && connection.writing == Writing::Open
-                    // Nor is one that is being streamed waiting for an answer.
-                    && exchange.body.is_none() =>
-            {
-                Ok(index)
-            }
-            _ => Err(Gone),
-        }
     }
 
     /// A text response of the server itself.
@@ -145,6 +149,8 @@ impl<D: Driver> Worker<D> {
         body: &[u8],
     ) -> bool {
         let Some(current) = self
+            .net
+            .input
             .current
             .filter(|current| current.index == index.connection())
         else {
@@ -157,7 +163,7 @@ impl<D: Driver> Worker<D> {
             || exchange.protocol != Protocol::Http11
             || connection.origin != Origin::Public
             || contentless(status)
-            || self.running != Running::Serving
+            || self.net.running != Running::Serving
             || self.trace.is_on()
             || self.http.reason.is_some()
         {
@@ -173,7 +179,7 @@ impl<D: Driver> Worker<D> {
         exchange.stage = Stage::Head;
         // Nothing is left to look at; what the client sends next raises an event.
         if current.at == current.filled && !connection.has_unread && exchange.body.is_none() {
-            self.current = None;
+            self.net.input.current = None;
         }
         if !connection.is_dirty {
             connection.is_dirty = true;
@@ -229,7 +235,7 @@ impl<D: Driver> Worker<D> {
             return;
         }
         let ends_by_close = length == BodyLength::Unknown && !protocol.marks_end();
-        if self.running != Running::Serving || ends_by_close {
+        if self.net.running != Running::Serving || ends_by_close {
             connection.keeps_alive = false;
         }
         let keeps_alive = connection.keeps_alive;
@@ -246,6 +252,8 @@ impl<D: Driver> Worker<D> {
     #[inline]
     pub(crate) fn finish_answer(&mut self, index: ExchangeIndex) {
         let current = self
+            .net
+            .input
             .current
             .filter(|current| current.index == index.connection());
         let Some(exchange) = self.net.connections.exchange(index) else {

@@ -74,7 +74,7 @@ impl<D: Driver> Worker<D> {
         let lent;
         let mut kept = None;
         let (asked, method) = if self.http.lent == handle {
-            lent = ContentHeaders::of(&self.http.request.view(&self.input));
+            lent = ContentHeaders::of(&self.http.request.view(&self.net.input.bytes));
             (&lent, self.http.request.head.method)
         } else {
             // Of a request that is answered later than in its turn what was remembered.

@@ -18,7 +18,10 @@ impl<D: Driver> Worker<D> {
     ) {
         let is_lent = self.http.lent != 0 && ExchangeIndex::of_request(self.http.lent) == index;
         let accept = if is_lent {
-            self.http.request.view(&self.input).header(b"accept", 0)
+            self.http
+                .request
+                .view(&self.net.input.bytes)
+                .header(b"accept", 0)
         } else {
             // Of a request that is answered later than in its turn what was remembered.
             let handle = self

@@ -91,7 +91,7 @@ impl<D: Driver> Worker<D> {
         directory: &Arc<Directory>,
         rest: Span,
     ) -> bool {
-        let view = self.http.request.view(&self.input);
+        let view = self.http.request.view(&self.net.input.bytes);
         let asked = ContentHeaders::of(&view);
         let rest = rest.of(view.path());
         let codings = asked.codings();
@@ -171,7 +171,7 @@ impl<D: Driver> Worker<D> {
         headers: impl Iterator<Item = (&'h [u8], &'h [u8])>,
         asked: &ContentHeaders<'_>,
     ) -> Result<(), Gone> {
-        let index = self.open_request(handle)?;
+        let index = self.net.open_request(handle)?;
         let path = Path::new(std::ffi::OsStr::from_bytes(answer.path));
         let of_tree = |file: fs::File| Ok((File::new(file, path, None)?, None));
         let opened = match answer.place {
@@ -235,7 +235,7 @@ impl<D: Driver> Worker<D> {
             FileError::NotFound => self.answer_error(index, 404, None, "Nothing is here."),
             FileError::Directory => {
                 // Relative links in the page need the path to end in a slash.
-                let view = self.http.request.view(&self.input);
+                let view = self.http.request.view(&self.net.input.bytes);
                 let mut location = self.http.request.head.path.of(view.head).to_vec();
                 location.push(b'/');
                 if let Some(query) = view.query() {
@@ -246,7 +246,7 @@ impl<D: Driver> Worker<D> {
                 self.answer(index, 308, None, headers, b"");
             }
             FileError::Io(error) => {
-                let path = self.http.request.view(&self.input).path();
+                let path = self.http.request.view(&self.net.input.bytes).path();
                 let message = format!(
                     "static file {}: {error}",
                     String::from_utf8_lossy(path).escape_debug()

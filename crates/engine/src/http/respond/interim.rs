@@ -22,7 +22,7 @@ impl<D: Driver> Worker<D> {
         handle: u64,
         headers: impl Iterator<Item = (&'h [u8], &'h [u8])>,
     ) -> Result<bool, Gone> {
-        let index = self.open_request(handle)?;
+        let index = self.net.open_request(handle)?;
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return Err(Gone);
         };

@@ -8,7 +8,9 @@ use fermata_io::Driver;
 use fermata_proto::sse;
 
 use crate::http::respond::streams::StreamError;
-use crate::worker::{Running, Worker};
+use crate::net::Net;
+use crate::net::running::Running;
+use crate::worker::Worker;
 
 /// An event for one client.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,71 +25,7 @@ pub struct PushedEvent<'a> {
     pub retry_ms: Option<u64>,
 }
 
-impl<D: Driver> Worker<D> {
-    /// The handler goes on while its stream is sent, and wants to know when the client has left.
-    pub fn watch_stream(&mut self, handle: u64) {
-        if let Ok(index) = self.open_stream(handle) {
-            self.defer_at(index);
-        }
-    }
-
-    /// Queues an event, and says how many bytes it has become.
-    pub fn push_event(
-        &mut self,
-        handle: u64,
-        event: &PushedEvent<'_>,
-    ) -> Result<usize, StreamError> {
-        self.check_event(event).map_err(StreamError::Misuse)?;
-        let mut out = Vec::new();
-        if let Some(retry_ms) = event.retry_ms {
-            sse::retry(&mut out, retry_ms);
-        }
-        match (event.data, event.id) {
-            (Some(data), id) => sse::event(&mut out, id, event.name, data),
-            (None, Some(id)) => {
-                out.extend_from_slice(b"id: ");
-                out.extend_from_slice(id);
-                out.extend_from_slice(b"\n\n");
-            }
-            (None, None) => {}
-        }
-        self.push(handle, &out)
-    }
-
-    /// Queues a comment, and says how many bytes it has become.
-    pub fn push_comment(&mut self, handle: u64, text: &[u8]) -> Result<usize, StreamError> {
-        if text.len() > self.settings.event_bytes_max {
-            return Err(StreamError::Misuse(self.too_large(text.len())));
-        }
-        let mut out = Vec::new();
-        sse::comment(&mut out, text);
-        self.push(handle, &out)
-    }
-
-    /// Queues bytes of a body that is no stream of events.
-    pub fn push_bytes(&mut self, handle: u64, bytes: &[u8]) -> Result<usize, StreamError> {
-        self.push(handle, bytes)
-    }
-
-    /// Whether the worker finishes what it has and takes nothing new.
-    pub fn is_draining(&self) -> bool {
-        self.running != Running::Serving
-    }
-
-    fn push(&mut self, handle: u64, bytes: &[u8]) -> Result<usize, StreamError> {
-        let mut queued = 0;
-        while queued < bytes.len() {
-            queued += self.write_stream(handle, &bytes[queued..])?;
-        }
-        // To write a piece is to have made it, for streams whose pieces are waited for; here the handler goes on.
-        if let Ok(index) = self.open_stream(handle)
-            && let Some(exchange) = self.net.connections.exchange_mut(index)
-        {
-            exchange.is_deferred = true;
-        }
-        Ok(queued)
-    }
-
+impl<D: Driver> Net<D> {
     fn check_event(&self, event: &PushedEvent<'_>) -> Result<(), String> {
         crate::check_message(&crate::Message {
             name: event.name,
@@ -109,5 +47,71 @@ impl<D: Driver> Worker<D> {
             "event: it has {len} bytes, more than event_bytes_max ({}); send it in parts or raise the setting",
             self.settings.event_bytes_max
         )
+    }
+}
+
+impl<D: Driver> Worker<D> {
+    /// The handler goes on while its stream is sent, and wants to know when the client has left.
+    pub fn watch_stream(&mut self, handle: u64) {
+        if let Ok(index) = self.net.open_stream(handle) {
+            self.defer_at(index);
+        }
+    }
+
+    /// Queues an event, and says how many bytes it has become.
+    pub fn push_event(
+        &mut self,
+        handle: u64,
+        event: &PushedEvent<'_>,
+    ) -> Result<usize, StreamError> {
+        self.net.check_event(event).map_err(StreamError::Misuse)?;
+        let mut out = Vec::new();
+        if let Some(retry_ms) = event.retry_ms {
+            sse::retry(&mut out, retry_ms);
+        }
+        match (event.data, event.id) {
+            (Some(data), id) => sse::event(&mut out, id, event.name, data),
+            (None, Some(id)) => {
+                out.extend_from_slice(b"id: ");
+                out.extend_from_slice(id);
+                out.extend_from_slice(b"\n\n");
+            }
+            (None, None) => {}
+        }
+        self.push(handle, &out)
+    }
+
+    /// Queues a comment, and says how many bytes it has become.
+    pub fn push_comment(&mut self, handle: u64, text: &[u8]) -> Result<usize, StreamError> {
+        if text.len() > self.settings.event_bytes_max {
+            return Err(StreamError::Misuse(self.net.too_large(text.len())));
+        }
+        let mut out = Vec::new();
+        sse::comment(&mut out, text);
+        self.push(handle, &out)
+    }
+
+    /// Queues bytes of a body that is no stream of events.
+    pub fn push_bytes(&mut self, handle: u64, bytes: &[u8]) -> Result<usize, StreamError> {
+        self.push(handle, bytes)
+    }
+
+    /// Whether the worker finishes what it has and takes nothing new.
+    pub fn is_draining(&self) -> bool {
+        self.net.running != Running::Serving
+    }
+
+    fn push(&mut self, handle: u64, bytes: &[u8]) -> Result<usize, StreamError> {
+        let mut queued = 0;
+        while queued < bytes.len() {
+            queued += self.write_stream(handle, &bytes[queued..])?;
+        }
+        // To write a piece is to have made it, for streams whose pieces are waited for; here the handler goes on.
+        if let Ok(index) = self.net.open_stream(handle)
+            && let Some(exchange) = self.net.connections.exchange_mut(index)
+        {
+            exchange.is_deferred = true;
+        }
+        Ok(queued)
     }
 }

@@ -19,11 +19,13 @@ impl<D: Driver> Worker<D> {
     /// Answers what is not a whole request head, and closes the connection.
     pub(crate) fn refuse_head(&mut self, index: ExchangeIndex, status: u16, message: &str) {
         let current = self
+            .net
+            .input
             .current
             .filter(|current| current.index == index.connection());
         if let Some((connection, exchange)) = self.net.connections.pair_mut(index) {
             let head = match current {
-                Some(current) => &self.input[current.at..current.filled],
+                Some(current) => &self.net.input.bytes[current.at..current.filled],
                 None => &connection.inbox[..],
             };
             // Whatever the request before it was.
@@ -38,7 +40,7 @@ impl<D: Driver> Worker<D> {
     /// Answers a request that is not accepted, and closes the connection.
     pub(crate) fn refuse(&mut self, index: ExchangeIndex, status: u16, message: &str) {
         // Of a stream it is credited: its client could not send the rest, which is dropped, without a window.
-        self.drop_input(index.connection());
+        self.net.drop_input(index.connection());
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return;
         };

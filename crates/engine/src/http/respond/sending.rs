@@ -8,6 +8,7 @@ use fermata_io::Driver;
 
 use crate::admin::stats::Counter;
 use crate::http::respond::outgoing::Outgoing;
+use crate::net::Net;
 use crate::net::connection::Origin;
 use crate::net::index::ConnectionIndex;
 use crate::worker::Worker;
@@ -26,6 +27,25 @@ pub(crate) enum Advance {
     Blocked,
     /// The connection has ended.
     Over,
+}
+
+impl<D: Driver> Net<D> {
+    /// Puts the next piece of a file into `out`, and returns its length.
+    fn read_file_piece(&mut self, index: ConnectionIndex) -> io::Result<usize> {
+        let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
+            return Ok(0);
+        };
+        let out = &mut connection.out;
+        let Some(Outgoing::File(file)) = exchange.body.as_deref() else {
+            return Ok(0);
+        };
+        let wanted = file.remaining.min(FILE_PIECE_BYTES as u64) as usize;
+        out.clear();
+        out.resize(wanted, 0);
+        let read = file.file.read_at(out, file.offset)?;
+        out.truncate(read);
+        Ok(read)
+    }
 }
 
 impl<D: Driver> Worker<D> {
@@ -75,7 +95,7 @@ impl<D: Driver> Worker<D> {
                 }
             }
         }
-        let went = went.unwrap_or_else(|| self.read_file_piece(index));
+        let went = went.unwrap_or_else(|| self.net.read_file_piece(index));
         match went {
             Ok(bytes) if bytes > 0 => {
                 if let Some(exchange) = self.net.connections.exchange_mut(index.exchange())
@@ -91,23 +111,6 @@ impl<D: Driver> Worker<D> {
                 Advance::Over
             }
         }
-    }
-
-    /// Puts the next piece of a file into `out`, and returns its length.
-    fn read_file_piece(&mut self, index: ConnectionIndex) -> io::Result<usize> {
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
-            return Ok(0);
-        };
-        let out = &mut connection.out;
-        let Some(Outgoing::File(file)) = exchange.body.as_deref() else {
-            return Ok(0);
-        };
-        let wanted = file.remaining.min(FILE_PIECE_BYTES as u64) as usize;
-        out.clear();
-        out.resize(wanted, 0);
-        let read = file.file.read_at(out, file.offset)?;
-        out.truncate(read);
-        Ok(read)
     }
 
     /// The rest of a file is not to be had. Its length has been promised already; only closing tells the client.

@@ -14,6 +14,7 @@ use crate::http::respond::Gone;
 use crate::http::respond::outgoing::{Outgoing, StreamBody};
 use crate::http::respond::streams::{StreamError, Wanted};
 use crate::log::Detail;
+use crate::net::Net;
 use crate::net::connection::Connection;
 use crate::net::index::ExchangeIndex;
 use crate::worker::Worker;
@@ -24,10 +25,22 @@ const COPY_BYTES_MAX: usize = 256 * 1024;
 /// Time that pieces may take in a row before input gets its turn. A piece that takes longer is not interrupted.
 const SLICE_MS: u64 = 10;
 
+impl<D: Driver> Net<D> {
+    /// The connection of a stream that has not ended.
+    pub(crate) fn open_stream(&self, handle: u64) -> Result<ExchangeIndex, Gone> {
+        let index = ExchangeIndex::of_request(handle);
+        let exchange = self.connections.exchange(index);
+        match exchange.map(|it| it.body.as_deref()) {
+            Some(Some(Outgoing::Stream(stream))) if stream.handle == handle => Ok(index),
+            _ => Err(Gone),
+        }
+    }
+}
+
 impl<D: Driver> Worker<D> {
     /// What to do about a request that is to be answered by a stream.
     pub fn stream_wanted(&self, handle: u64, status: u16) -> Wanted {
-        let Ok(index) = self.open_request(handle) else {
+        let Ok(index) = self.net.open_request(handle) else {
             return Wanted::Nothing;
         };
         match self.net.connections.exchange(index) {
@@ -51,7 +64,7 @@ impl<D: Driver> Worker<D> {
         length: Option<u64>,
         first: &[u8],
     ) -> Result<usize, StreamError> {
-        let index = self.open_request(handle)?;
+        let index = self.net.open_request(handle)?;
         if let Some(length) = length
             && !response::contentless(status)
             && self
@@ -107,7 +120,7 @@ impl<D: Driver> Worker<D> {
 
     /// Takes as much of a piece as it returns; what is left is to be given again when [`Event::Stream`] asks.
     pub fn write_stream(&mut self, handle: u64, piece: &[u8]) -> Result<usize, StreamError> {
-        let index = self.open_stream(handle)?;
+        let index = self.net.open_stream(handle)?;
         let room = self.settings.queue_bytes_max.min(COPY_BYTES_MAX);
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return Err(Gone.into());
@@ -134,7 +147,7 @@ impl<D: Driver> Worker<D> {
 
     /// The last piece was given.
     pub fn end_stream(&mut self, handle: u64) -> Result<(), StreamError> {
-        let index = self.open_stream(handle)?;
+        let index = self.net.open_stream(handle)?;
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return Err(Gone.into());
         };
@@ -164,7 +177,7 @@ impl<D: Driver> Worker<D> {
         log_message: &str,
         detail: &Detail<'_>,
     ) -> Result<(), StreamError> {
-        let index = self.open_stream(handle)?;
+        let index = self.net.open_stream(handle)?;
         self.net
             .counts
             .add(crate::admin::stats::Counter::HandlerFailures, 1);
@@ -175,7 +188,7 @@ impl<D: Driver> Worker<D> {
 
     /// Ends a stream without its end, if it has not ended.
     pub fn drop_stream(&mut self, handle: u64) {
-        if let Ok(index) = self.open_stream(handle) {
+        if let Ok(index) = self.net.open_stream(handle) {
             self.cut_stream(index);
         }
     }
@@ -256,7 +269,7 @@ impl<D: Driver> Worker<D> {
             }
             self.http.streams.budget -= 1;
             let handle = self.http.streams.ready.pop_front()?;
-            let Ok(index) = self.open_stream(handle) else {
+            let Ok(index) = self.net.open_stream(handle) else {
                 continue;
             };
             if let Some((connection, exchange)) = self.net.connections.pair_mut(index) {
@@ -275,16 +288,6 @@ impl<D: Driver> Worker<D> {
             }
         }
         None
-    }
-
-    /// The connection of a stream that has not ended.
-    pub(crate) fn open_stream(&self, handle: u64) -> Result<ExchangeIndex, Gone> {
-        let index = ExchangeIndex::of_request(handle);
-        let exchange = self.net.connections.exchange(index);
-        match exchange.map(|it| it.body.as_deref()) {
-            Some(Some(Outgoing::Stream(stream))) if stream.handle == handle => Ok(index),
-            _ => Err(Gone),
-        }
     }
 }
 

@@ -18,7 +18,7 @@ impl<D: Driver> Worker<D> {
         handle: u64,
         trailers: Vec<(Vec<u8>, Vec<u8>)>,
     ) -> Result<(), StreamError> {
-        let index = self.open_stream(handle)?;
+        let index = self.net.open_stream(handle)?;
         let connection = self.net.connections.at(index.connection());
         if let Some(place) = connection.and_then(|connection| connection.line.stream()) {
             self.net.http2.set_trailers(place, trailers);

@@ -44,7 +44,7 @@ impl<D: Driver> Worker<D> {
         headers: &[(&[u8], &[u8])],
         asked: &ContentHeaders<'_>,
     ) -> Result<StaticFound, Gone> {
-        let index = self.open_request(handle)?;
+        let index = self.net.open_request(handle)?;
         let codings = asked.codings();
         let found = files::resolve(
             &mut self.http.roots,

@@ -7,15 +7,90 @@ use fermata_proto::http2::{ErrorCode, Event, Flood, Origin, Violation};
 use super::{CarrierPlace, ROOM_BYTES};
 use crate::admin::stats::Counter;
 use crate::http::exchange::Stage;
+use crate::net::Net;
 use crate::net::connection::{Phase, Writing};
 use crate::net::index::ConnectionIndex;
-use crate::worker::{Running, Worker};
+use crate::net::running::Running;
+use crate::worker::Worker;
 
 /// Bytes that one carrier sends in a row before other clients get their turn.
 const CARRIER_TURN_BYTES: usize = 1024 * 1024;
 
 /// How often the state machine looks at what has waited for too long.
 const TICK_MS: u64 = 1_000;
+
+impl<D: Driver> Net<D> {
+    /// The carrier whose socket a connection has.
+    pub(crate) fn carrier_at(&self, index: ConnectionIndex) -> Option<CarrierPlace> {
+        match self.connections.exchange(index.exchange())?.stage {
+            Stage::Http2(place) => Some(place),
+            _ => None,
+        }
+    }
+
+    /// The last stream of a connection that goes away has ended: so does the connection.
+    fn end_if_drained(&mut self, index: ConnectionIndex, place: CarrierPlace) {
+        if let Some(carrier) = self.http2.carriers.at(place.0)
+            && carrier.machine.is_drained()
+            && let Some(connection) = self.connections.at_mut(index)
+            && connection.writing == Writing::Open
+        {
+            connection.writing = Writing::Linger;
+        }
+    }
+
+    /// Sets when a carrier is looked at again: it is idle for too long, or something has waited for too long.
+    pub(crate) fn pace_carrier(&mut self, index: ConnectionIndex, place: CarrierPlace) {
+        let now_ms = self.driver.now_ms();
+        let Some(connection) = self.connections.at(index) else {
+            return;
+        };
+        if connection.phase != Phase::Open || connection.writing != Writing::Open {
+            return;
+        }
+        let Some(carrier) = self.http2.carriers.at_mut(place.0) else {
+            return;
+        };
+        let mut due_ms = u64::MAX;
+        if carrier.machine.streams_count() > 0 {
+            carrier.idle_since_ms = 0;
+        } else {
+            if carrier.idle_since_ms == 0 {
+                carrier.idle_since_ms = now_ms.max(1);
+            }
+            due_ms = carrier.idle_since_ms + self.settings.idle_timeout_ms;
+        }
+        if carrier.blocked == 0 && !carrier.machine.awaits_answer() {
+            carrier.tick_ms = 0;
+        } else {
+            if carrier.tick_ms == 0 {
+                carrier.tick_ms = now_ms + TICK_MS;
+            }
+            due_ms = due_ms.min(carrier.tick_ms);
+        }
+        self.set_deadline(index, due_ms);
+    }
+
+    /// The master asks for a drain: no further streams, those there are come to their end.
+    pub(crate) fn drain_carrier(&mut self, index: ConnectionIndex, place: CarrierPlace) {
+        let now_ms = self.driver.now_ms();
+        let is_retired = matches!(self.running, Running::Retired { .. });
+        if let Some(carrier) = self.http2.carriers.at_mut(place.0) {
+            if is_retired {
+                carrier.machine.drain_now(&mut carrier.out);
+            } else {
+                carrier.machine.drain(now_ms, &mut carrier.out);
+            }
+            carrier.mark(&mut self.http2.dirty);
+        }
+        self.pace_carrier(index, place);
+    }
+
+    /// The connection of a carrier is closed, and its streams are.
+    pub(crate) fn drop_carrier(&mut self, place: CarrierPlace) {
+        self.http2.carriers.remove(place.0);
+    }
+}
 
 impl<D: Driver> Worker<D> {
     /// Sends what the streams of this turn have produced: one write per carrier.
@@ -24,20 +99,12 @@ impl<D: Driver> Worker<D> {
         // What goes on in the next turn is listed anew.
         let mut dirty = std::mem::take(&mut self.net.http2.dirty);
         for index in dirty.drain(..) {
-            if self.carrier_at(index).is_some() {
+            if self.net.carrier_at(index).is_some() {
                 self.flush(index);
             }
         }
         if self.net.http2.dirty.is_empty() {
             self.net.http2.dirty = dirty;
-        }
-    }
-
-    /// The carrier whose socket a connection has.
-    pub(crate) fn carrier_at(&self, index: ConnectionIndex) -> Option<CarrierPlace> {
-        match self.net.connections.exchange(index.exchange())?.stage {
-            Stage::Http2(place) => Some(place),
-            _ => None,
         }
     }
 
@@ -86,9 +153,9 @@ impl<D: Driver> Worker<D> {
                 self.net.gauges.end_blocked(connection);
             }
         }
-        self.end_if_drained(index, place);
+        self.net.end_if_drained(index, place);
         self.on_flushed(index);
-        self.pace_carrier(index, place);
+        self.net.pace_carrier(index, place);
     }
 
     /// Has streams whose turn it is send while there is room.
@@ -114,49 +181,6 @@ impl<D: Driver> Worker<D> {
                 carrier.turn = None;
             }
         }
-    }
-
-    /// The last stream of a connection that goes away has ended: so does the connection.
-    fn end_if_drained(&mut self, index: ConnectionIndex, place: CarrierPlace) {
-        if let Some(carrier) = self.net.http2.carriers.at(place.0)
-            && carrier.machine.is_drained()
-            && let Some(connection) = self.net.connections.at_mut(index)
-            && connection.writing == Writing::Open
-        {
-            connection.writing = Writing::Linger;
-        }
-    }
-
-    /// Sets when a carrier is looked at again: it is idle for too long, or something has waited for too long.
-    pub(crate) fn pace_carrier(&mut self, index: ConnectionIndex, place: CarrierPlace) {
-        let now_ms = self.net.driver.now_ms();
-        let Some(connection) = self.net.connections.at(index) else {
-            return;
-        };
-        if connection.phase != Phase::Open || connection.writing != Writing::Open {
-            return;
-        }
-        let Some(carrier) = self.net.http2.carriers.at_mut(place.0) else {
-            return;
-        };
-        let mut due_ms = u64::MAX;
-        if carrier.machine.streams_count() > 0 {
-            carrier.idle_since_ms = 0;
-        } else {
-            if carrier.idle_since_ms == 0 {
-                carrier.idle_since_ms = now_ms.max(1);
-            }
-            due_ms = carrier.idle_since_ms + self.settings.idle_timeout_ms;
-        }
-        if carrier.blocked == 0 && !carrier.machine.awaits_answer() {
-            carrier.tick_ms = 0;
-        } else {
-            if carrier.tick_ms == 0 {
-                carrier.tick_ms = now_ms + TICK_MS;
-            }
-            due_ms = due_ms.min(carrier.tick_ms);
-        }
-        self.net.set_deadline(index, due_ms);
     }
 
     /// Time has passed for a carrier that the kernel takes bytes of.
@@ -245,21 +269,6 @@ impl<D: Driver> Worker<D> {
         self.flush(index);
     }
 
-    /// The master asks for a drain: no further streams, those there are come to their end.
-    pub(crate) fn drain_carrier(&mut self, index: ConnectionIndex, place: CarrierPlace) {
-        let now_ms = self.net.driver.now_ms();
-        let is_retired = matches!(self.running, Running::Retired { .. });
-        if let Some(carrier) = self.net.http2.carriers.at_mut(place.0) {
-            if is_retired {
-                carrier.machine.drain_now(&mut carrier.out);
-            } else {
-                carrier.machine.drain(now_ms, &mut carrier.out);
-            }
-            carrier.mark(&mut self.net.http2.dirty);
-        }
-        self.pace_carrier(index, place);
-    }
-
     /// The streams of a connection that has ended have ended.
     pub(crate) fn close_streams(&mut self, place: CarrierPlace) {
         let Some(carrier) = self.net.http2.carriers.at(place.0) else {
@@ -271,11 +280,6 @@ impl<D: Driver> Worker<D> {
         for index in streams {
             self.close(index);
         }
-    }
-
-    /// The connection of a carrier is closed, and its streams are.
-    pub(crate) fn drop_carrier(&mut self, place: CarrierPlace) {
-        self.net.http2.carriers.remove(place.0);
     }
 }
 

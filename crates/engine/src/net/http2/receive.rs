@@ -13,12 +13,15 @@ use crate::http::body::HeadAt;
 use crate::http::exchange::{Exchange, Stage};
 use crate::http::protocol::Protocol;
 use crate::http::request::Place;
+use crate::net::Net;
 use crate::net::READ_BYTES;
+use crate::net::buffer::Current;
 use crate::net::connection::{Awaited, Connection, Origin, Phase};
 use crate::net::index::ConnectionIndex;
 use crate::net::input::Step;
 use crate::net::line::Line;
-use crate::worker::{Current, Running, Worker};
+use crate::net::running::Running;
+use crate::worker::Worker;
 
 /// What came of one frame, without borrowing from the input.
 enum Received {
@@ -29,11 +32,77 @@ enum Received {
     Reset(StreamId, ResetBy),
 }
 
+impl<D: Driver> Net<D> {
+    /// What `load` does for a stream, whose bytes lie in its inbox. True when there is input to parse.
+    pub(crate) fn load_stream(&mut self, index: ConnectionIndex) -> bool {
+        let Some(connection) = self.connections.at_mut(index) else {
+            return false;
+        };
+        let taken = connection.inbox.len().min(READ_BYTES);
+        if taken == 0 && !connection.has_ended {
+            connection.has_unread = false;
+            return false;
+        }
+        self.input.bytes[..taken].copy_from_slice(&connection.inbox[..taken]);
+        connection.inbox.drain(..taken);
+        connection.has_unread = !connection.inbox.is_empty();
+        if connection.inbox.is_empty() {
+            self.pool.give(std::mem::take(&mut connection.inbox));
+        }
+        self.input.begin(index, taken);
+        true
+    }
+
+    /// What has come for a stream is of no use to anybody.
+    pub(crate) fn drop_input(&mut self, index: ConnectionIndex) {
+        if let Some(connection) = self.connections.at_mut(index)
+            && let Some(place) = connection.line.stream()
+        {
+            let inbox = std::mem::take(&mut connection.inbox);
+            self.http2.consumed(place, inbox.len());
+            self.pool.give(inbox);
+        }
+    }
+
+    /// A connection for a stream that has begun, and the limit that it is beyond.
+    fn insert_stream(
+        &mut self,
+        carrier_index: ConnectionIndex,
+        carrier: CarrierPlace,
+        id: StreamId,
+    ) -> Option<(ConnectionIndex, Option<Beyond>)> {
+        let peer = self.connections.at(carrier_index)?.peer;
+        let beyond = self.http2.count(peer);
+        let stream = self.http2.streams.insert(Stream {
+            carrier,
+            id,
+            has_head: false,
+            has_ended: false,
+            is_reset: false,
+            is_blocked: false,
+            has_trailers: false,
+        });
+        let place = StreamPlace(stream.index);
+        let mut connection = Connection::new(Line::of_stream(place), peer, Origin::Public);
+        connection.keeps_alive = false;
+        connection.is_watched = true;
+        let mut exchange = Exchange::new();
+        exchange.protocol = Protocol::Http2;
+        self.gauges.begin_active(&mut connection, &exchange);
+        let index = self.connections.insert_pair(connection, exchange);
+        let index = index.connection();
+        let carrier = self.http2.carriers.at_mut(carrier.0)?;
+        carrier.machine.set_context(id, index.0);
+        self.counts.add(Counter::Http2Streams, 1);
+        Some((index, beyond))
+    }
+}
+
 impl<D: Driver> Worker<D> {
     /// Whether the input that is no request of HTTP/1 is the beginning of HTTP/2; then the connection is a carrier from here on.
     #[cold]
     pub(crate) fn begin_http2(&mut self, current: Current) -> bool {
-        let input = &self.input[current.at..current.filled];
+        let input = &self.net.input.bytes[current.at..current.filled];
         let begins = frame::PREFACE.starts_with(input) || input.starts_with(frame::PREFACE);
         if !begins || !self.net.http2.is_on {
             return false;
@@ -68,8 +137,8 @@ impl<D: Driver> Worker<D> {
         if let Some(carrier) = self.net.http2.carriers.at_mut(key.index) {
             carrier.mark(&mut self.net.http2.dirty);
         }
-        if self.running != Running::Serving {
-            self.drain_carrier(index, CarrierPlace(key.index));
+        if self.net.running != Running::Serving {
+            self.net.drain_carrier(index, CarrierPlace(key.index));
         }
         true
     }
@@ -91,7 +160,7 @@ impl<D: Driver> Worker<D> {
             }
             return Step::Starved;
         }
-        let input = &self.input[current.at..current.filled];
+        let input = &net.input.bytes[current.at..current.filled];
         let (machine, out) = (&mut carrier.machine, &mut carrier.out);
         let message = &mut net.http2.message;
         let step = machine.handle(input, now_ms, &net.http2.limits, message, out);
@@ -154,10 +223,10 @@ impl<D: Driver> Worker<D> {
             Received::Reset(stream, _) | Received::Data(stream) => carrier.machine.context(stream),
             Received::Nothing | Received::Refused | Received::Request(..) => None,
         };
-        self.advance(current.at + consumed);
+        self.net.input.advance(current.at + consumed);
         // They cost as much as requests that are answered, so others get their turn behind as many.
         if matches!(received, Received::Refused | Received::Reset(..))
-            && let Some(current) = &mut self.current
+            && let Some(current) = &mut self.net.input.current
         {
             current.requests += 1;
         }
@@ -178,31 +247,6 @@ impl<D: Driver> Worker<D> {
         if is_starved { Step::Starved } else { step }
     }
 
-    /// What `load` does for a stream, whose bytes lie in its inbox. True when there is input to parse.
-    pub(crate) fn load_stream(&mut self, index: ConnectionIndex) -> bool {
-        let Some(connection) = self.net.connections.at_mut(index) else {
-            return false;
-        };
-        let taken = connection.inbox.len().min(READ_BYTES);
-        if taken == 0 && !connection.has_ended {
-            connection.has_unread = false;
-            return false;
-        }
-        self.input[..taken].copy_from_slice(&connection.inbox[..taken]);
-        connection.inbox.drain(..taken);
-        connection.has_unread = !connection.inbox.is_empty();
-        if connection.inbox.is_empty() {
-            self.net.pool.give(std::mem::take(&mut connection.inbox));
-        }
-        self.current = Some(Current {
-            index,
-            at: 0,
-            filled: taken,
-            requests: 0,
-        });
-        true
-    }
-
     /// Bytes of a stream have come, or its end.
     fn on_stream_data(&mut self, index: ConnectionIndex) {
         let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
@@ -214,7 +258,7 @@ impl<D: Driver> Worker<D> {
             return;
         }
         match &exchange.stage {
-            _ if is_lingering => self.drop_input(index),
+            _ if is_lingering => self.net.drop_input(index),
             Stage::Handling(Some(_)) => {
                 connection.has_unread = true;
                 self.note_arrived(index.exchange());
@@ -241,19 +285,8 @@ impl<D: Driver> Worker<D> {
             Stage::Handling(None) if self.sockets.upgrades.contains_key(&index.exchange()) => {}
             // Nobody wants it any more.
             Stage::Head | Stage::Handling(None) | Stage::Held(_) | Stage::Http2(_) => {
-                self.drop_input(index);
+                self.net.drop_input(index);
             }
-        }
-    }
-
-    /// What has come for a stream is of no use to anybody.
-    pub(crate) fn drop_input(&mut self, index: ConnectionIndex) {
-        if let Some(connection) = self.net.connections.at_mut(index)
-            && let Some(place) = connection.line.stream()
-        {
-            let inbox = std::mem::take(&mut connection.inbox);
-            self.net.http2.consumed(place, inbox.len());
-            self.net.pool.give(inbox);
         }
     }
 
@@ -265,7 +298,7 @@ impl<D: Driver> Worker<D> {
         id: StreamId,
         ends: bool,
     ) -> Step {
-        let Some((index, beyond)) = self.insert_stream(carrier_index, carrier, id) else {
+        let Some((index, beyond)) = self.net.insert_stream(carrier_index, carrier, id) else {
             return Step::Again;
         };
         let message = &mut self.net.http2.message;
@@ -348,38 +381,5 @@ impl<D: Driver> Worker<D> {
         let head_bytes = std::mem::take(&mut self.http.request.head_bytes);
         self.collect_body(index.exchange(), head_bytes, is_waiting, rest, &plan);
         Step::Again
-    }
-
-    /// A connection for a stream that has begun, and the limit that it is beyond.
-    fn insert_stream(
-        &mut self,
-        carrier_index: ConnectionIndex,
-        carrier: CarrierPlace,
-        id: StreamId,
-    ) -> Option<(ConnectionIndex, Option<Beyond>)> {
-        let peer = self.net.connections.at(carrier_index)?.peer;
-        let beyond = self.net.http2.count(peer);
-        let stream = self.net.http2.streams.insert(Stream {
-            carrier,
-            id,
-            has_head: false,
-            has_ended: false,
-            is_reset: false,
-            is_blocked: false,
-            has_trailers: false,
-        });
-        let place = StreamPlace(stream.index);
-        let mut connection = Connection::new(Line::of_stream(place), peer, Origin::Public);
-        connection.keeps_alive = false;
-        connection.is_watched = true;
-        let mut exchange = Exchange::new();
-        exchange.protocol = Protocol::Http2;
-        self.net.gauges.begin_active(&mut connection, &exchange);
-        let index = self.net.connections.insert_pair(connection, exchange);
-        let index = index.connection();
-        let carrier = self.net.http2.carriers.at_mut(carrier.0)?;
-        carrier.machine.set_context(id, index.0);
-        self.net.counts.add(Counter::Http2Streams, 1);
-        Some((index, beyond))
     }
 }
