@@ -15,13 +15,6 @@ if test "$PHP_FERMATA" != "no"; then
   AC_ARG_VAR([FERMATA_CORE], [path of a ready libfermata_ffi.a; default: built with cargo])
   AC_ARG_VAR([CARGO], [the cargo command])
 
-  AC_MSG_CHECKING([for a PHP without thread safety])
-  if test "$PHP_THREAD_SAFETY" = "yes" || test "$enable_zts" = "yes"; then
-    AC_MSG_RESULT([no])
-    AC_MSG_ERROR([Fermata runs one process per core and supports non-thread-safe (NTS) builds of PHP only])
-  fi
-  AC_MSG_RESULT([yes])
-
   if test -z "$FERMATA_ROOT"; then
     FERMATA_ROOT=`cd "$abs_srcdir/.." && pwd`
   fi
@@ -54,9 +47,9 @@ EOT
   dnl No tables for unwinding through C: a panic of Rust ends at the function that C called (crates/ffi), and zend_bailout
   dnl jumps. They would take 300 kB of each process; debuggers use .debug_frame.
   PHP_NEW_EXTENSION([fermata],
-    [fermata.c core/server.c http/routes.c http/middleware.c core/limits.c core/tls.c core/runner.c core/changes.c core/last_errors.c core/stray.c core/strings.c core/failures.c sockets/runner.c fibers/fibers.c fibers/timers.c fibers/tasks.c fibers/waiters.c fibers/turns.c fibers/watch.c http/body.c hooks/hooks.c hooks/patch.c hooks/calls.c hooks/sockets.c hooks/conversations.c hooks/owners.c hooks/streams.c hooks/guards.c hooks/connections.c hooks/iterators.c hooks/processes.c hooks/spawn.c hooks/files.c hooks/sqlite.c fibers/resolver.c fibers/cancellation.c fibers/context.c fibers/bodies.c fibers/sync.c fibers/queue.c fibers/pool.c fibers/every.c http/events.c files/file.c files/handle.c files/jobs.c files/pieces.c jobs/jobs.c jobs/process.c jobs/peers.c fibers/poll.c http/request.c http/request_methods.c http/uploaded_file.c http/response.c http/globals.c http/source.c http/stream.c http/hold.c core/channel.c core/publishing.c core/publisher.c sockets/route.c sockets/options.c sockets/websocket.c sockets/data.c sockets/upgrade.c sockets/message.c sockets/client.c sockets/pusher.c sockets/mercure.c core/codec.c http/headers.c http/cookie.c core/json.c core/collisions.c core/exceptions.c core/parameters.c],
+    [fermata.c core/server.c http/routes.c http/middleware.c core/limits.c core/tls.c core/runner.c core/changes.c core/last_errors.c core/process.c core/stray.c core/strings.c core/failures.c sockets/runner.c fibers/fibers.c fibers/timers.c fibers/tasks.c fibers/waiters.c fibers/turns.c fibers/watch.c http/body.c hooks/hooks.c hooks/patch.c hooks/calls.c hooks/sockets.c hooks/conversations.c hooks/owners.c hooks/streams.c hooks/guards.c hooks/connections.c hooks/iterators.c hooks/processes.c hooks/spawn.c hooks/files.c hooks/sqlite.c fibers/resolver.c fibers/cancellation.c fibers/context.c fibers/bodies.c fibers/sync.c fibers/queue.c fibers/pool.c fibers/every.c http/events.c files/file.c files/handle.c files/jobs.c files/pieces.c jobs/jobs.c jobs/process.c jobs/peers.c fibers/poll.c http/request.c http/request_methods.c http/uploaded_file.c http/response.c http/globals.c http/source.c http/stream.c http/hold.c core/channel.c core/publishing.c core/publisher.c sockets/route.c sockets/options.c sockets/websocket.c sockets/data.c sockets/upgrade.c sockets/message.c sockets/client.c sockets/pusher.c sockets/mercure.c core/codec.c http/headers.c http/cookie.c core/json.c core/collisions.c core/exceptions.c core/parameters.c],
     [$ext_shared],,
-    [-std=gnu11 -fvisibility=hidden -fno-plt -fno-unwind-tables -fno-asynchronous-unwind-tables -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers])
+    [-std=gnu11 -fvisibility=hidden -fno-plt -DZEND_ENABLE_STATIC_TSRMLS_CACHE=1 -fno-unwind-tables -fno-asynchronous-unwind-tables -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers])
   dnl Includes name folders of this one: #include "hooks/guards.h".
   PHP_ADD_INCLUDE([$ext_srcdir])
   PHP_ADD_BUILD_DIR([$ext_builddir/core $ext_builddir/http $ext_builddir/sockets $ext_builddir/fibers $ext_builddir/files $ext_builddir/jobs $ext_builddir/hooks])

@@ -6,6 +6,7 @@
 # include "config.h"
 #endif
 #include "core/changes.h"
+#include "core/process.h"
 #include "hooks/hooks.h"
 #include "core/stray.h"
 #include "files/file.h"
@@ -28,6 +29,10 @@
 
 #define INI_NAME_BYTES_MAX 128
 #define INFO_BYTES_MAX 512
+
+#ifdef ZTS
+ZEND_TSRMLS_CACHE_DEFINE()
+#endif
 
 fermata_state fermata;
 fermata_strings fermata_known;
@@ -245,6 +250,16 @@ void fermata_fill_standard_streams(void)
 
 PHP_MINIT_FUNCTION(fermata)
 {
+#ifdef ZTS
+	if (strcmp(sapi_module.name, "cli") != 0) {
+		zend_error(E_CORE_WARNING,
+			"Fermata: this PHP has threads (ZTS) and runs as %s, where the extension would mix up requests, as it keeps one state "
+			"per process; it works for the command line only: take \"extension=fermata\" out of the php.ini that %s reads",
+			sapi_module.name, sapi_module.name);
+		return FAILURE;
+	}
+	ZEND_TSRMLS_CACHE_UPDATE();
+#endif
 	if (strcmp(sapi_module.name, "cli") == 0) {
 		/* Before PHP opens its script. */
 		fermata_fill_standard_streams();
@@ -253,6 +268,7 @@ PHP_MINIT_FUNCTION(fermata)
 	register_strings();
 	register_classes();
 	fermata_guards_init();
+	fermata_process_init();
 	zend_observer_error_register(fermata_error_seen);
 	pthread_atfork(NULL, NULL, forked);
 	return SUCCESS;
@@ -268,6 +284,7 @@ PHP_MSHUTDOWN_FUNCTION(fermata)
 PHP_RINIT_FUNCTION(fermata)
 {
 	if (strcmp(sapi_module.name, "cli") == 0) {
+		fermata_process_wrap();
 		fermata_changes_wrap();
 		fermata_stray_wrap();
 	}

@@ -7,16 +7,14 @@
 #include "fermata_core.h"
 #include "versions.h"
 
-#ifdef ZTS
-# error "Fermata runs one process per core and supports non-thread-safe (NTS) builds of PHP only"
-#endif
 
 #define PHP_FERMATA_VERSION "0.1.0"
 
 extern zend_module_entry fermata_module_entry;
 #define phpext_fermata_ptr &fermata_module_entry
 
-/* The extension is NTS only, so plain statics serve as module globals. */
+/* A process is one thread, also of a PHP with threads (ZTS), where the extension starts for the command line only: so plain
+ * statics serve as module globals. */
 typedef struct fermata_state {
 	FmWorker *worker; /* NULL outside a worker, and again after its run() has ended */
 	bool handling;    /* a handler is on the stack */

@@ -4,7 +4,7 @@
 #
 #   scripts/php-versions.sh [FOLDER…]   FOLDER has headers too: main, Zend, TSRM, ext
 #
-# Those of the machine are found by php-config, those of scripts/other-php.sh in its cache.
+# Those of the machine are found by php-config, those of scripts/other-php.sh and scripts/source-php.sh in their cache.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -25,17 +25,20 @@ compiles() { # folder of headers
     cc -fsyntax-only -std=gnu11 -Wall -Wextra -Werror -Wno-unused-parameter -Wno-missing-field-initializers \
         "${include[@]}" -Iext -DCOMPILE_DL_FERMATA=1 -DZEND_ENABLE_STATIC_TSRMLS_CACHE=1 "${sources[@]}"
 }
-version_of() { sed -n 's/^#define PHP_VERSION "\(.*\)"/\1/p' "$1/main/php_version.h"; }
+version_of() {
+    sed -n 's/^#define PHP_VERSION "\(.*\)"/\1/p' "$1/main/php_version.h"
+    ! grep -q '^#define ZTS 1' "$1/main/php_config.h" || echo 'with threads'
+}
 
 report "ext/versions.h is the only place that asks for a version" asks_nowhere_else
 folders=("$@")
-for folder in /usr/include/php/2* "$cache"/*/usr/include/php/2*; do
+for folder in /usr/include/php/2* "$cache"/*/usr/include/php/2* "$cache"/php-*/include/php; do
     [ ! -e "$folder/main/php_version.h" ] || folders+=("$folder")
 done
 [ ! -e "$(php-config --include-dir 2>/dev/null)/main/php_version.h" ] || folders+=("$(php-config --include-dir)")
 seen=' '
 for folder in "${folders[@]}"; do
-    version=$(version_of "$folder")
+    version=$(version_of "$folder" | paste -sd " ")
     case $seen in *" $version "*) continue ;; esac
     seen+="$version "
     report "headers of PHP $version" compiles "$folder"

@@ -9,7 +9,7 @@
 # Targets besides the machine's own are built where their tools are there, and named where they are not:
 #   x86_64-unknown-linux-musl   musl-gcc (Debian: musl-tools) and rustup's target: a command that needs no C library
 #   aarch64-unknown-linux-gnu   aarch64-linux-gnu-gcc (gcc-aarch64-linux-gnu, libc6-dev-arm64-cross) and rustup's target
-# PHPs: those of this machine, those of scripts/other-php.sh, and each php-config that FERMATA_PHP_CONFIGS names.
+# PHPs: those of this machine, those of scripts/other-php.sh and scripts/source-php.sh, and each php-config that FERMATA_PHP_CONFIGS names.
 #
 #   --quick                     this machine's target and its PHP alone
 #   FERMATA_CORE, FERMATA_BINARY  take this libfermata_ffi.a and this command as built, and do not compile for x86_64 glibc
@@ -92,12 +92,9 @@ extension() {
     local version
     version=$("$3" --version)
     version=${version%.*}
+    ! grep -q '^#define ZTS 1' "$("$3" --include-dir)/main/php_config.h" || version+=+zts
     case $seen in *" $version "*) return ;; esac
     seen+="$version "
-    if grep -q '^#define ZTS 1' "$("$3" --include-dir)/main/php_config.h"; then
-        leave_out "the extension for PHP $version with threads (ZTS): it supports none"
-        return
-    fi
     say "the extension for PHP $version"
     PHPIZE=$2 PHP_CONFIG=$3 BUILD=$stage/$1 FERMATA_CORE=$core \
         CFLAGS="-g -O2 -ffile-prefix-map=$root=. -ffile-prefix-map=$cache=." scripts/build-ext.sh >/dev/null
@@ -126,6 +123,11 @@ if [ -z "$quick" ]; then
     done
     extension_of_root "$cache/trixie" 8.4
     extension_of_root "$cache/sid" 8.5
+    has_zts=
+    for config in "$cache"/php-*-zts/bin/php-config; do
+        [ ! -x "$config" ] || { extension "$(basename "${config%/bin/*}")" "${config%-config}ize" "$config" && has_zts=yes; }
+    done
+    [ -n "$has_zts" ] || leave_out "the extension for a PHP with threads (ZTS): make test-zts compiles one"
 fi
 
 python3 scripts/release/pack.py --stage "$stage" --dist "$dist"

@@ -146,8 +146,14 @@ need_test() {
     need nghttp2-client has h2load
     need rustfmt has rustfmt
     need clippy has cargo-clippy
-    # Where the extension is tested with another PHP.
+    # Where the extension is tested with another PHP: that of a Debian in a folder, and one compiled from its source.
     need debootstrap has debootstrap
+    need libsqlite3-dev test -e /usr/include/sqlite3.h
+    need libssl-dev test -e /usr/include/openssl/ssl.h
+    need libxml2-dev has xml2-config
+    need libcurl4-openssl-dev has curl-config
+    need zlib1g-dev test -e /usr/include/zlib.h
+    need pkg-config has pkg-config
 }
 has_postgres() { ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || has initdb; }
 # Debian's package loads Xdebug into every PHP of the machine, which slows all of them: only its file is taken.

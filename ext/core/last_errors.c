@@ -51,11 +51,14 @@ static struct {
 
 static void *globals_of(const char *name)
 {
-#ifdef ZTS
-	return NULL;
-#else
 	const zend_module_entry *module = zend_hash_str_find_ptr(&module_registry, name, strlen(name));
-	return module && module->globals_size ? module->globals_ptr : NULL;
+	if (!module || !module->globals_size) {
+		return NULL;
+	}
+#ifdef ZTS
+	return ts_resource(*module->globals_id_ptr);
+#else
+	return module->globals_ptr;
 #endif
 }
 

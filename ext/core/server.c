@@ -9,6 +9,7 @@
 #include "zend_fibers.h"
 #include "zend_interfaces.h"
 #include "zend_smart_str.h"
+#include "core/process.h"
 #include "core/small.h"
 
 #define INI_NAME_BYTES_MAX 128
@@ -437,6 +438,7 @@ ZEND_METHOD(Fermata_Server, run)
 		fermata_jobs_end(server, 0);
 		RETURN_THROWS();
 	}
+	fermata_process_share_environment();
 	uint32_t code = fm_server_start(core, &start, &error);
 	if (start.worker) {
 		fermata_run_worker(server, &start);

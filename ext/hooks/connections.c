@@ -124,6 +124,7 @@ bool fermata_connection_of_pdo_statement(zend_object *object, fermata_connection
 #endif
 }
 
+#ifdef HAVE_MYSQLI_OF_PHP
 static bool connection_of_mysqlnd(void *data, zend_object *object, fermata_connection *it)
 {
 	it->server = FERMATA_MYSQL;
@@ -132,6 +133,7 @@ static bool connection_of_mysqlnd(void *data, zend_object *object, fermata_conne
 	it->pdo = NULL;
 	return data != NULL;
 }
+#endif
 
 bool fermata_connection_of_mysqli(zend_object *object, fermata_connection *it)
 {

@@ -5,6 +5,7 @@
 #ifdef HAVE_CONFIG_H
 # include "config.h"
 #endif
+#include "core/process.h"
 #include "hooks/hooks.h"
 #include "ext/standard/file.h"
 #include <errno.h>
@@ -21,8 +22,6 @@
 
 /* Of linux/close_range.h, which not all systems have. */
 #define CLOSE_ON_EXEC (1U << 2)
-
-extern char **environ;
 
 /* The end of a process that nobody waits for any more. */
 typedef struct orphan {
@@ -280,7 +279,7 @@ static pid_t spawn_shell(const char *text, int child_end, int number)
 	/* On the same number dup2() would leave the end to be closed; both ends are over those of the standard streams. */
 	int error = posix_spawn_file_actions_adddup2(&actions, child_end, number);
 	if (!error) {
-		error = posix_spawn(&pid, "/bin/sh", &actions, NULL, arguments, environ);
+		error = posix_spawn(&pid, "/bin/sh", &actions, NULL, arguments, *fermata_environ);
 	}
 	posix_spawn_file_actions_destroy(&actions);
 	errno = error;

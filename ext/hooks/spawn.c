@@ -15,6 +15,7 @@
 # include "config.h"
 #endif
 #include "hooks/hooks.h"
+#include "core/process.h"
 #include "core/small.h"
 
 #ifdef FERMATA_PROC_OPEN_FORKS
@@ -31,8 +32,6 @@
 #define GAP_BYTES 1024
 /* Of the shell it starts; PHP gives three, and the NULL. */
 #define ARGUMENTS_MAX 8
-
-extern char **environ;
 
 static struct {
 	zif_handler original;
@@ -90,7 +89,7 @@ static void begin(void)
 	spawn.from = stack_pointer(&spawn.registers);
 	spawn.len = (size_t)(fermata_run.fiber->opens_process_until - spawn.from);
 	memcpy(spawn.stack, spawn.from, spawn.len);
-	spawn.environment = environ;
+	spawn.environment = *fermata_environ;
 	spawn.is_collecting = true;
 }
 
@@ -139,7 +138,7 @@ static ZEND_NORETURN void start(const char *file, char *const *arguments, char *
 		spawn.pid = -1;
 	}
 	posix_spawn_file_actions_destroy(&spawn.actions);
-	environ = spawn.environment;
+	*fermata_environ = spawn.environment;
 	spawn.is_collecting = false;
 	spawn.is_over = true;
 	answer_again();
@@ -184,7 +183,7 @@ static int hooked_execvp(const char *file, char *const *arguments)
 	if (!spawn.is_collecting) {
 		return execvp(file, arguments);
 	}
-	start(file, arguments, environ, true);
+	start(file, arguments, *fermata_environ, true);
 }
 
 /* Those up to the NULL. False when there are more than PHP gives. */
@@ -216,7 +215,7 @@ static int hooked_execl(const char *path, const char *first, ...)
 	va_start(rest, first);
 	bool fits = take_arguments(arguments, first, &rest);
 	va_end(rest);
-	return fits ? execute(path, arguments, environ) : -1;
+	return fits ? execute(path, arguments, *fermata_environ) : -1;
 }
 
 static int hooked_execle(const char *path, const char *first, ...)

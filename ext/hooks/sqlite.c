@@ -850,7 +850,9 @@ void fermata_sqlite_drop_rows(const fermata_fiber *fiber)
 	bool is_any = is_ready;
 	/* An aggregate of the program's may end meanwhile, and change the table: once more, until nothing was found. */
 	while (UNEXPECTED(is_any)) {
+#ifdef HAVE_PDO_OF_PHP
 		bool has_objects = false;
+#endif
 		is_any = false;
 		/* By place, since the table may be moved. */
 		for (uint32_t i = 0; i < readings.nNumUsed; i++) {

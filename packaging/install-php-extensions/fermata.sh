@@ -2,10 +2,6 @@
 # `install-php-extensions fermata`: the case for installRemoteModule() of mlocati/docker-php-extension-installer, beside the lines
 # `fermata 8.2 8.3 8.4 8.5` in data/supported-extensions. It takes the release's archive, since a build from source needs Rust.
 		fermata)
-			if test $PHP_THREADSAFE -eq 1; then
-				echo 'fermata supports no PHP with threads (ZTS)' >&2
-				exit 1
-			fi
 			case "$DISTRO-$(uname -m)" in
 				debian-x86_64)
 					;;
@@ -17,7 +13,11 @@
 			if test -z "$installRemoteModule_version"; then
 				installRemoteModule_version=0.1.0
 			fi
-			installRemoteModule_src="$(getPackageSource "https://github.com/fermata-php/fermata/releases/download/$installRemoteModule_version/fermata-$installRemoteModule_version-php$PHP_MAJDOTMIN_VERSION-linux-x86_64-glibc.tar.gz")"
+			installRemoteModule_threads=
+			if test $PHP_THREADSAFE -eq 1; then
+				installRemoteModule_threads=-zts
+			fi
+			installRemoteModule_src="$(getPackageSource "https://github.com/fermata-php/fermata/releases/download/$installRemoteModule_version/fermata-$installRemoteModule_version-php$PHP_MAJDOTMIN_VERSION-linux-x86_64-glibc$installRemoteModule_threads.tar.gz")"
 			mv "$installRemoteModule_src/fermata.so" "$(getPHPExtensionsDir)/fermata.so"
 			mv "$installRemoteModule_src/fermata" /usr/local/bin/fermata
 			installRemoteModule_manuallyInstalled=1

@@ -3,7 +3,7 @@
 
 The same input gives the same bytes: entries are sorted, belong to root and are dated by SOURCE_DATE_EPOCH.
 
-  --stage FOLDER   bin/TARGET/fermata and so/phpVERSION-TARGET/fermata.so, as linked
+  --stage FOLDER   bin/TARGET/fermata and so/phpVERSION-TARGET/fermata.so, as linked; VERSION+zts is a PHP with threads
   --dist FOLDER    where the artefacts go; what lies there is removed
 """
 
@@ -375,14 +375,17 @@ class Packer:
         for (php, target), extension in extensions.items():
             architecture, libc = target.split("-")
             inside = {"fermata.so": extension.read_bytes(), **self.notices}
-            self.zip(f"php_fermata-{self.release}_php{php}-{architecture}-linux-{libc}.zip", inside)
-            self.deb_of_extension(extension, php, target)
+            php, has_threads, threads = php.partition("+")
+            suffix = f"-{threads}" if has_threads else ""
+            self.zip(f"php_fermata-{self.release}_php{php}-{architecture}-linux-{libc}{suffix}.zip", inside)
+            if not has_threads:  # Debian has no PHP with threads.
+                self.deb_of_extension(extension, php, target)
             # Both, for who wants to copy two files.
-            folder = self.work / f"both-{php}-{target}"
+            folder = self.work / f"both-{php}-{target}{suffix}"
             shutil.copytree(native, folder)
             self.write(folder, "fermata", commands[target].read_bytes(), 0o755)
             self.write(folder, "fermata.so", extension.read_bytes())
-            self.archive(f"fermata-{self.release}-php{php}-linux-{target}", folder)
+            self.archive(f"fermata-{self.release}-php{php}-linux-{target}{suffix}", folder)
         if symbols.exists():
             self.archive(f"fermata-{self.release}-debug-symbols", symbols)
         for name, content in self.notices.items():

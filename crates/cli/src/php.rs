@@ -11,7 +11,6 @@ $status = function_exists('opcache_get_status');
 echo "\nfermata:", json_encode([
     'version' => PHP_VERSION,
     'id' => PHP_VERSION_ID,
-    'is_thread_safe' => (bool) PHP_ZTS,
     'is_debug' => (bool) PHP_DEBUG,
     'extension_dir' => (string) ini_get('extension_dir'),
     'ini_file' => php_ini_loaded_file() ?: null,
@@ -50,7 +49,6 @@ pub struct Arguments {
 pub struct Facts {
     pub version: String,
     pub id: u32,
-    pub is_thread_safe: bool,
     pub is_debug: bool,
     pub extension_dir: String,
     pub ini_file: Option<String>,

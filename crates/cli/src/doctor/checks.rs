@@ -121,13 +121,6 @@ fn version(php: &Php) -> Check {
     let facts = &php.facts;
     let ini = facts.ini_file.as_deref().unwrap_or("no php.ini");
     let found = format!("PHP {} ({}, {ini})", facts.version, php.program.display());
-    if facts.is_thread_safe {
-        return bad(
-            "php",
-            found,
-            "it has threads (ZTS); Fermata needs a build without (NTS)",
-        );
-    }
     if !php::VERSIONS.contains(&facts.id) {
         return bad(
             "php",

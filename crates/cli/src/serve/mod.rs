@@ -94,13 +94,6 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
 /// That PHP can run a server at all.
 pub fn check(php: &Php) -> Result<(), String> {
     let facts = &php.facts;
-    if facts.is_thread_safe {
-        return Err(format!(
-            "{} is PHP {} with threads (ZTS); Fermata needs one without (NTS)",
-            php.program.display(),
-            facts.version
-        ));
-    }
     if !php::VERSIONS.contains(&facts.id) {
         return Err(format!(
             "{} is PHP {}; Fermata needs 8.2 to 8.5, name another by --php",

@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# Builds a PHP with threads (ZTS) from its source and runs the extension's tests with it.
+#
+#   scripts/source-php.sh [TEST…]              the .phpt named; default: all of them
+#   FERMATA_PHP_SOURCE=FOLDER … [TEST…]        the source in this folder (php-8.3.27 …) in place of the one that Debian's package has
+#   FERMATA_PHP_THREADS=no …                   a PHP without threads
+#
+# Debian has no PHP with threads, but the source of its own (12 MB), which is compiled once below FERMATA_CACHE, ~/.cache/fermata by
+# default, in three minutes on two cores. The Rust core is the one that this machine has built. Where the source cannot be had there
+# is nothing to test with: that is said, and fails only in CI.
+set -euo pipefail
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+cd "$root"
+cache=${FERMATA_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/fermata}
+core=${CARGO_TARGET_DIR:-$root/target}/release/libfermata_ffi.a
+threads=${FERMATA_PHP_THREADS:-yes}
+# What the tests use, as libraries where Debian's packages have libraries. scripts/setup.sh brings what they are built with.
+configuration=(--disable-all --enable-cli --enable-cgi --disable-phpdbg --enable-opcache --enable-session --enable-pcntl --enable-filter
+    --with-openssl --with-libxml --with-zlib)
+for module in posix sockets ctype tokenizer ftp pdo dom simplexml xml; do
+    configuration+=("--enable-$module=shared")
+done
+configuration+=("--with-pdo-mysql=shared,mysqlnd" "--with-mysqli=shared,mysqlnd" --with-pdo-sqlite=shared --with-sqlite3=shared --with-curl=shared)
+[ "$threads" = no ] || configuration+=(--enable-zts)
+
+say() { printf 'source-php: %s\n' "$*" >&2; }
+cannot() {
+    if [ -n "${CI:-}" ]; then
+        say "NOT TESTED: $*"
+        exit 1
+    fi
+    say "skipped, NOT TESTED: $*"
+    exit 0
+}
+
+# Downloads the source of this Debian's PHP into FOLDER. apt's own lists stay as they are.
+download() { # folder, package
+    local release codename
+    codename=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
+    # Without the updates, whose sources not every copy of the archive has.
+    # shellcheck disable=SC2016 # apt's variables, not the shell's
+    apt-get indextargets --format '$(ORIGIN) $(CODENAME) $(REPO_URI) $(COMPONENT)' 2>/dev/null |
+        awk -v codename="$codename" '$1 == "Debian" && $2 == codename && $4 == "main" { print "deb-src " $3 " " $2 " main"; exit }' >"$1/sources.list"
+    [ -s "$1/sources.list" ] || { echo "apt's configuration names no Debian archive"; return 1; }
+    release=(-o "Dir::Etc::sourcelist=$1/sources.list" -o Dir::Etc::sourceparts=- -o "Dir::State::lists=$1/lists" -o APT::Sandbox::User=root)
+    mkdir -p "$1/lists/partial"
+    (cd "$1" && apt-get "${release[@]}" -qq update && apt-get "${release[@]}" -qq --download-only source "$2") >"$1/log" 2>&1 ||
+        { tail -n 20 "$1/log" >&2; return 1; }
+}
+
+mkdir -p "$cache"
+exec 9>"$cache/source-php.lock"
+flock 9
+source=${FERMATA_PHP_SOURCE:-}
+if [ -z "$source" ]; then
+    command -v apt-get >/dev/null || cannot "there is no apt-get; FERMATA_PHP_SOURCE names a folder with PHP's source"
+    package=php$(php -n -r 'echo PHP_MAJOR_VERSION, ".", PHP_MINOR_VERSION;')
+    sources=$cache/$package-source
+    if [ ! -e "$sources/done" ]; then
+        rm -rf "$sources"
+        mkdir -p "$sources"
+        download "$sources" "$package" || cannot "apt has no source of $package"
+        mkdir "$sources/tree"
+        tar -xf "$sources/$package"_*.orig.tar.xz -C "$sources/tree" --strip-components=1
+        : >"$sources/done"
+    fi
+    source=$sources/tree
+fi
+[ -x "$source/configure" ] || { say "$source has no configure; FERMATA_PHP_SOURCE is to name a released source of PHP"; exit 2; }
+version=$(sed -n 's/^#define PHP_VERSION "\(.*\)"/\1/p' "$source/main/php_version.h")
+name=php-$version-$([ "$threads" = no ] && echo nts || echo zts)
+prefix=$cache/$name
+if [ "$(cat "$prefix/configuration" 2>/dev/null)" != "${configuration[*]}" ]; then
+    say "compiling $name in $prefix"
+    rm -rf "$prefix" "$prefix-build"
+    mkdir -p "$prefix-build"
+    # Outside its source, which stays as it is. It is to run tests and not to be fast.
+    (cd "$prefix-build" && CFLAGS=-O1 "$source/configure" --quiet --prefix="$prefix" "${configuration[@]}" && make --quiet -j"$(nproc)" &&
+        make --quiet install) >"$prefix.log" 2>&1 || { tail -n 20 "$prefix.log" >&2; say "the whole log is $prefix.log"; exit 1; }
+    rm -rf "$prefix-build"
+    echo "${configuration[*]}" >"$prefix/configuration"
+fi
+flock -s 9
+
+[ -f "$core" ] || { say "$core not found; run make first"; exit 1; }
+build=$root/build/$name
+mkdir -p "$build"
+export PHP=$prefix/bin/php BUILD=$build
+PHPIZE=$prefix/bin/phpize PHP_CONFIG=$prefix/bin/php-config FERMATA_CORE=$core scripts/build-ext.sh
+refusal=$("$prefix/bin/php-cgi" -n -d extension="$build/fermata.so" -v 2>&1) || true
+if [ "$threads" != no ] && ! grep -q 'it works for the command line only' <<<"$refusal"; then
+    say "the extension starts beside threads, or does not say why it does not"
+    exit 1
+fi
+RUN_TESTS=$prefix/lib/php/build/run-tests.php FERMATA_EXTENSION=$build/fermata.so exec scripts/phpt.sh "$@"
