@@ -410,11 +410,23 @@ impl Process {
     /// The ring is damaged.
     fn begin(&mut self, place: Place) -> std::io::Result<()> {
         // In this order: whoever goes on after a death in between does both.
-        while let Err(error) = self
-            .members
-            .begin()
-            .and_then(|()| self.ring.begin_log(&self.owner, log_place(place)))
-        {
+        self.try_again(|process| process.members.begin())?;
+        self.leave_out(place)
+    }
+
+    /// What stands up to a place is not to be had for clients of this machine. Who is present is not concerned.
+    fn leave_out(&mut self, place: Place) -> std::io::Result<()> {
+        let place = log_place(place);
+        self.try_again(|process| process.ring.begin_log(&process.owner, place))?;
+        self.has_published = true;
+        Ok(())
+    }
+
+    fn try_again(
+        &mut self,
+        mut attempt: impl FnMut(&mut Process) -> Result<(), LockError>,
+    ) -> std::io::Result<()> {
+        while let Err(error) = attempt(self) {
             if error == LockError::Corrupt {
                 return Err(std::io::Error::other(error));
             }
@@ -422,7 +434,6 @@ impl Process {
             self.state.beat(clock::monotonic_ms());
             std::thread::sleep(RETRY);
         }
-        self.has_published = true;
         Ok(())
     }
 
@@ -515,7 +526,7 @@ impl Process {
                         "{error} (event_bytes_max), another machine allows more; clients are told that messages may be missing"
                     );
                     self.log_limited(LogLevel::Error, &message);
-                    return self.begin(received.place);
+                    return self.leave_out(received.place);
                 }
                 // A worker is a whole ring behind. It reads on, or its master ends it.
                 Err(error) => {
@@ -643,6 +654,29 @@ mod tests {
             process.publish(&received).expect("the ring is whole");
         }
         assert!(process.logger.left_out() > 0);
+    }
+
+    /// All other servers were asked for their members again, and until they had answered this one was not ready and knew none:
+    /// with each such event.
+    #[test]
+    fn an_event_that_is_too_large_here_is_left_out_and_members_stay_known() {
+        let mut process = process(words(&CONFIG), &CONFIG);
+        let place = |seq| Place { epoch: 7, seq };
+        process.begin(place(1)).expect("the ring is whole");
+        assert!(!process.state.is_presence_known());
+        process.state.set_presence_known();
+        let received = Received {
+            place: place(2),
+            content: Content::Event,
+            channel: b"c".to_vec(),
+            name: None,
+            data: vec![b'x'; 2 * CONFIG.record_bytes_max],
+            except: None,
+            unix_ms: 1,
+        };
+        process.publish(&received).expect("the ring is whole");
+        assert!(process.state.is_presence_known());
+        assert_eq!(process.ring.log_reached(), Some(log_place(place(2))));
     }
 
     #[test]

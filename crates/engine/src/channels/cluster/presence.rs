@@ -221,7 +221,8 @@ impl Members {
         }
         let question = match self.question {
             _ if self.state.is_presence_known() => u64::MAX,
-            Question::NotAsked => now_ms,
+            // It found no room in the outbox.
+            Question::NotAsked => now_ms + 1,
             Question::Asked { at_ms } => at_ms + ANSWERS_MS_MAX,
             Question::Heard { at_ms, quiet_ms } => {
                 (quiet_ms + ANSWERS_QUIET_MS).min(at_ms + ANSWERS_MS_MAX)
