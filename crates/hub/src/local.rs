@@ -284,7 +284,8 @@ impl Local {
         if stream.subscribers.is_empty() {
             self.remove_stream(stream_id);
         }
-        self.subscriptions[id as usize].next = self.subscriptions_free;
+        let freed = &mut self.subscriptions[id as usize];
+        (freed.owner, freed.next) = (NONE, self.subscriptions_free);
         self.subscriptions_free = id;
         self.subscriptions_len -= 1;
         next
@@ -511,6 +512,7 @@ impl Local {
     pub fn frames_ahead(&self, chain: SubId) -> u64 {
         let (mut id, mut frames) = (chain.0, 0);
         while let Some(subscription) = self.subscriptions.get(id as usize) {
+            debug_assert_ne!(subscription.owner, NONE, "the chain was ended");
             let stream = &self.streams[subscription.stream as usize];
             frames += stream.frames_from(subscription.cursor);
             id = subscription.next;

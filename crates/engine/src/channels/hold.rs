@@ -339,8 +339,9 @@ impl<D: Driver> Worker<D> {
             }
             self.trace.on_sent(index, sent);
         }
-        let is_recorded = self.trace.is_recorded(index);
-        let ahead = is_recorded.then(|| self.channels.local.frames_ahead(chain));
+        // Whose sending has failed is closed below, and has no chain any more.
+        let is_counted = matches!(sent, Ok(Some(_))) && self.trace.is_recorded(index);
+        let ahead = is_counted.then(|| self.channels.local.frames_ahead(chain));
         match sent {
             Ok(Some(sent)) if sent == wanted => {
                 self.channels

@@ -356,9 +356,15 @@ impl<D: Driver> Worker<D> {
             return;
         }
         let frames: Rc<[u8]> = Rc::from(slices.concat());
+        let is_recorded = self.trace.is_recorded(index);
+        let ahead = is_recorded.then(|| self.channels.local.frames_ahead(chain));
         self.channels
             .local
             .advance(chain, false, gathered.bytes, &mut self.channels.rest);
+        if let Some(ahead) = ahead {
+            let left = self.channels.local.frames_ahead(chain);
+            self.trace.on_events(index, ahead.saturating_sub(left));
+        }
         self.notice_items(index, gap, frames);
         if self.channels.local.pending(chain) {
             self.net.mark_dirty(index.connection());

@@ -1,5 +1,6 @@
 //! Held clients: order, replay, gaps, presence, the end.
 
+use fermata_config::Settings;
 use fermata_io::sys::fake::{End, FakePeer, Faults};
 use proptest::prelude::*;
 
@@ -602,4 +603,22 @@ fn reconnect(rig: &Rig, page: &mut Page) {
         None => get(&path),
     };
     page.peer.write(&request);
+}
+
+/// Subscriptions that have ended are a list: the events of a client whose sending failed were looked for in it, as many as had
+/// ever left.
+#[test]
+fn events_of_a_client_that_is_gone_are_not_counted() {
+    let settings = Settings {
+        otlp_endpoint: Some("http://127.0.0.1:1".to_owned()),
+        ..settings()
+    };
+    let mut rig = Rig::with(1, settings);
+    let peers: Vec<_> = (0..20).map(|_| rig.peer(&get("/hold/news"))).collect();
+    for (at, peer) in peers.iter().enumerate() {
+        rig.publish("news", "one");
+        peer.reset();
+        rig.run();
+        assert_eq!(rig.worker.channels.local.subscriptions(), 19 - at);
+    }
 }

@@ -343,13 +343,31 @@ fn parts(settings: Settings, slot: u16, listeners: Vec<Fd>, ring: Ring) -> Parts
         websockets: Arc::new(routes),
         logger: Logger::new(LogFormat::Text, settings.log_level, "test"),
         spools: crate::http::body::Spools::new(&settings, 1),
+        spans: spans(&settings),
         settings: Arc::new(settings),
         tls: None,
         metrics: None,
         access_log: None,
-        spans: None,
         looker: None,
     }
+}
+
+/// Where spans go of a worker whose settings name a collector, which there is none of.
+fn spans(settings: &Settings) -> Option<crate::admin::otlp::Outbox> {
+    struct Nobody;
+    impl crate::Post for Nobody {
+        fn post(
+            &mut self,
+            _: &[(&str, &str)],
+            _: &[u8],
+            _: std::time::Duration,
+        ) -> Result<crate::Posted, String> {
+            Err("nobody is asked".to_owned())
+        }
+    }
+    let open: crate::OpenPost = |_| Ok(Box::new(Nobody));
+    let otlp = crate::admin::otlp::Otlp::open(settings, Some(open)).expect("descriptors");
+    otlp.map(|it| it.into_outbox(crate::admin::stats::Shared::private()))
 }
 
 /// Runs of a property. A failure prints the smallest input, whose seeds make it repeatable.

@@ -144,9 +144,15 @@ impl<D: Driver> Worker<D> {
         for slice in slices {
             socket.write_frames_compressed(served, slice, out);
         }
+        let is_recorded = self.trace.is_recorded(index);
+        let ahead = is_recorded.then(|| self.channels.local.frames_ahead(chain));
         self.channels
             .local
             .advance(chain, false, gathered.bytes, &mut self.channels.rest);
+        if let Some(ahead) = ahead {
+            let left = self.channels.local.frames_ahead(chain);
+            self.trace.on_events(index, ahead.saturating_sub(left));
+        }
         // Comes back for what is left when it is taken.
         self.write_all(index.connection()).then_some(gathered.bytes)
     }
