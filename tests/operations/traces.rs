@@ -349,6 +349,27 @@ fn what_a_handler_publishes_after_a_wait_is_not_below_the_request_of_another() {
 }
 
 #[test]
+fn events_that_are_compressed_for_each_client_are_counted() {
+    let collector = Collector::start();
+    let server = traced("traces", &collector.endpoint()).workers(1).start();
+    let lines = ["Sec-WebSocket-Extensions: permessage-deflate"];
+    let mut socket = Socket::open_with(server.connect(), "/takeover", &lines);
+    for _ in 0..3 {
+        assert_eq!(server.connect().get("/long").status(), 200);
+        socket.next_frame();
+    }
+    drop(socket);
+    let spans = wait_until("the socket has ended", || {
+        let spans = collector.spans();
+        (!named(&spans, "hold /takeover").is_empty()).then_some(spans)
+    });
+    let hold = named(&spans, "hold /takeover")[0];
+    assert_eq!(attributes(hold)["fermata.hold.events"], "3");
+    let request = named(&spans, "GET /takeover")[0];
+    assert_eq!(attributes(request)["http.route"], "/takeover");
+}
+
+#[test]
 fn a_client_that_is_not_asked_does_not_make_a_handler_record() {
     let collector = Collector::start();
     let server = traced("http", &collector.endpoint())

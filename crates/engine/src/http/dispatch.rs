@@ -11,7 +11,7 @@ use crate::admin::trace::Client;
 use crate::embed::event::Event;
 use crate::http::files::Directory;
 use crate::http::request::{Place, UNROUTED_FILE};
-use crate::http::router::{Found, Params, WEBSOCKET};
+use crate::http::router::{Found, Params};
 use crate::net::connection::Origin;
 use crate::net::index::ExchangeIndex;
 use crate::net::running::Running;
@@ -41,12 +41,11 @@ impl<D: Driver> Worker<D> {
         };
         self.trace.on_client(index, &client);
         let event = self.dispatch_to(index);
-        let handler = match event {
-            Some(Event::Request) => self.http.request.handler,
-            Some(Event::Upgrade) => self.http.request.handler | WEBSOCKET,
-            _ => return event,
-        };
-        self.trace.on_route(index, self.http.router.label(handler));
+        // Handshakes are told by `begin_upgrade`, which answers some.
+        if matches!(event, Some(Event::Request)) {
+            let label = self.http.router.label(self.http.request.handler);
+            self.trace.on_route(index, label);
+        }
         event
     }
 

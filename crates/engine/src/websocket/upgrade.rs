@@ -12,6 +12,7 @@ use crate::admin::stats::Counter;
 use crate::admin::trace::End;
 use crate::embed::event::Event;
 use crate::http::exchange::Stage;
+use crate::http::router::WEBSOCKET;
 use crate::net::connection::Origin;
 use crate::net::index::ExchangeIndex;
 use crate::net::running::Running;
@@ -25,6 +26,10 @@ impl<D: Driver> Worker<D> {
             return None;
         }
         let served = self.sockets.served.get(usize::from(route))?;
+        if self.trace.is_recorded(index) {
+            let label = self.http.router.label(served.handler | WEBSOCKET);
+            self.trace.on_route(index, label);
+        }
         let head = self.http.request.view(&self.net.input.bytes).head;
         let check = match self.http.request.is_connect {
             true => handshake::check_connect,
