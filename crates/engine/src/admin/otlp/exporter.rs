@@ -23,8 +23,8 @@ pub(crate) const FLUSH_MS_MAX: u64 = 3_000;
 const FLUSH: Duration = Duration::from_millis(FLUSH_MS_MAX - 500);
 /// How long spans wait for others.
 const GATHER: Duration = Duration::from_millis(1_000);
-/// Bytes of spans of one post.
-const POST_BYTES_MAX: usize = 1 << 20;
+/// Bytes of spans of one post: with what stands around them less than the MiB that nginx and others take in front of a collector.
+const POST_BYTES_MAX: usize = 960 * 1024;
 /// Bytes of spans that wait.
 const QUEUE_BYTES_MAX: usize = 8 << 20;
 /// The pause before the first try anew; it doubles up to the second one.
@@ -287,7 +287,8 @@ impl Sender {
             // Up to half of it more or less, so that servers that were cut off together do not come back together.
             let part = random::u64() % 1_000;
             let own = pause.mul_f64(0.5 + part as f64 / 1_000.0);
-            let wait = named.unwrap_or(own).min(RETRY_AFTER_MAX);
+            // `Retry-After: 0` is no wish to be asked without a pause.
+            let wait = named.map_or(own, |named| named.max(own).min(RETRY_AFTER_MAX));
             if began.elapsed() + wait > TRY_MAX || !self.queue.pause(wait) {
                 self.say(&format!("{cause}; {count} spans are left out"));
                 return count;
@@ -473,6 +474,27 @@ mod tests {
         let answers = vec![answer(503, "later"), Err("refused".to_owned())];
         let (posts, exported, dropped) = run(answers, &one);
         assert_eq!((posts.len(), exported, dropped), (3, 1, 0));
+    }
+
+    #[test]
+    fn a_collector_that_names_no_pause_is_not_asked_without_one() {
+        let answers = (0..10_000).map(|_| answer(429, "")).collect();
+        let (posts, exported, dropped) = run(answers, &[datagram(1, b"{}")]);
+        assert!((2..20).contains(&posts.len()), "{}", posts.len());
+        assert_eq!((exported, dropped), (0, 1));
+    }
+
+    #[test]
+    fn a_post_is_no_larger_than_proxies_take() {
+        let (exporter, ..) = exporter(Vec::new());
+        let Exporter { sender, queue, .. } = exporter;
+        for _ in 0..20 {
+            let whole = vec![b'x'; WAITING_BYTES_MAX - COUNT_BYTES];
+            assert_eq!(queue.put(&datagram(100, &whole)), None);
+        }
+        queue.end(Instant::now());
+        let body = sender.body(&queue.take().expect("there are some"));
+        assert!((900_000..=1 << 20).contains(&body.len()), "{}", body.len());
     }
 
     #[test]
