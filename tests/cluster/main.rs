@@ -7,3 +7,4 @@ mod order;
 mod presence;
 mod publishing;
 mod refused;
+mod traces;
