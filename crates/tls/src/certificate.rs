@@ -146,7 +146,11 @@ fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, FileError> {
     })
 }
 
-pub(crate) fn read(path: &Path) -> Result<Vec<u8>, FileError> {
+/// Reads a file as small as a certificate is.
+///
+/// # Errors
+/// It is none, is larger, or cannot be read.
+pub fn read(path: &Path) -> Result<Vec<u8>, FileError> {
     let unreadable = |cause: String| FileError::Unreadable {
         path: path.to_owned(),
         cause,

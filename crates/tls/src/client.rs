@@ -34,6 +34,8 @@ pub struct ClientOptions {
     pub never_resumes: bool,
     /// Offer HTTP/2 before HTTP/1.1 (ALPN); which of them it is says [`Tls::protocol`](crate::Tls::protocol).
     pub offers_http2: bool,
+    /// Offer no protocol: what is spoken is not HTTP.
+    pub offers_nothing: bool,
     /// What errors call these options.
     pub names: ClientNames,
 }
@@ -59,8 +61,8 @@ impl Default for ClientNames {
     }
 }
 
-/// A configuration for connections to HTTP servers, to be given to
-/// [`Tls::connect`](crate::Tls::connect).
+/// A configuration for connections to servers, to be given to [`Tls::connect`](crate::Tls::connect) or
+/// [`Stream::secure`](crate::Stream::secure).
 ///
 /// # Errors
 /// A file cannot be read or used; the sentence names the option.
@@ -93,7 +95,9 @@ pub fn client_config(options: &ClientOptions) -> Result<Arc<ClientConfig>, LoadE
     if options.offers_http2 {
         config.alpn_protocols.push(b"h2".to_vec());
     }
-    config.alpn_protocols.push(b"http/1.1".to_vec());
+    if !options.offers_nothing {
+        config.alpn_protocols.push(b"http/1.1".to_vec());
+    }
     if options.never_resumes {
         config.resumption = rustls::client::Resumption::disabled();
     }

@@ -8,7 +8,7 @@
 //! - [`server`]: from files to a configuration that connections share, read again on demand;
 //!   [`certificate`], [`ocsp`] and [`names`] are its parts, [`ticket`] lets clients come back cheaply.
 //! - [`development`]: a certificate for localhost, made on this machine.
-//! - [`client`]: the other end, for the load generator and tests.
+//! - [`client`]: the other end; [`stream`]: a connection of it without a driver.
 //! - [`handle`]: what the owner of the driver may ask: figures and certificates of clients.
 //!
 //! A session at rest holds no buffer: incomplete records, plaintext that did not fit and ciphertext
@@ -38,6 +38,7 @@ pub mod names;
 pub mod ocsp;
 pub mod server;
 mod session;
+pub mod stream;
 #[cfg(test)]
 mod tests;
 pub mod ticket;
@@ -49,3 +50,4 @@ pub use rustls::ClientConfig;
 pub use rustls::pki_types::ServerName;
 pub use server::{Certificates, LoadError, Loaded, Options, PairNames};
 pub use session::is_about_name;
+pub use stream::{Stream, explain};

@@ -82,6 +82,7 @@ impl Authority {
             is_insecure: manner.is_insecure,
             never_resumes: false,
             offers_http2,
+            offers_nothing: false,
             names,
         };
         let config = client_config(&options).map_err(|error| error.to_string())?;
