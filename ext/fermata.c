@@ -355,6 +355,14 @@ static char *masked(const char *value)
 	return copy;
 }
 
+/* Settings that are secrets as a whole, which no text around them shows. */
+static bool is_secret(FmStr name)
+{
+	static const char ending[] = "_password";
+	const size_t len = sizeof(ending) - 1;
+	return name.len > len && memcmp(name.ptr + name.len - len, ending, len) == 0;
+}
+
 static void print_settings(void)
 {
 	FmStr name, fallback, doc;
@@ -364,7 +372,8 @@ static void print_settings(void)
 			bool is_default = !value || (strlen(value) == fallback.len && memcmp(value, fallback.ptr, fallback.len) == 0);
 			source = is_default ? "default" : "ini";
 		}
-		char *shown = masked(value && *value ? value : "(none)");
+		bool is_given = value && *value;
+		char *shown = is_given && is_secret(name) ? estrdup("***") : masked(is_given ? value : "(none)");
 		print_row(name, shown, source);
 		efree(shown);
 	}

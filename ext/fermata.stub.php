@@ -38,8 +38,9 @@ namespace Fermata {
          *        else none.
          * @param array|null $proxyHeaders list<string> of the headers that the proxies of $trustedProxies write: "forwarded", or
          *        some of "x-forwarded-for", "x-forwarded-proto" and "x-forwarded-host". Default: the first two of these.
-         * @param string|null $cluster "nats://HOST:PORT" or "redis://HOST:PORT", or several with commas between them: the log that several machines share,
-         *        so that what one publishes reaches the clients of all. Default: none.
+         * @param string|null $cluster "nats://HOST:PORT" or "redis://HOST:PORT", over TLS "tls://HOST:PORT" or "rediss://HOST:PORT", or
+         *        several with commas between them: the log that several machines share, so that what one publishes reaches the clients
+         *        of all. Default: none.
          * @throws Exception\ConfigurationException when a value is outside its range; the message names the setting
          */
         public function __construct(

@@ -1,5 +1,5 @@
 //! Where the log is: `nats://[user:password@|token@]host[:port]` or `redis://[user:password@|password@]host[:port][/database]`,
-//! several separated by commas.
+//! several separated by commas; `tls://` and `rediss://` are the same over TLS.
 
 use thiserror::Error;
 
@@ -17,14 +17,15 @@ pub enum Kind {
     Redis,
 }
 
-impl Kind {
-    fn scheme(self) -> &'static str {
-        match self {
-            Kind::Nats => "nats://",
-            Kind::Redis => "redis://",
-        }
-    }
+/// How addresses begin: of which kind of log, and whether over TLS. What clients of NATS and of Redis call it.
+const SCHEMES: [(&str, Kind, bool); 4] = [
+    ("nats://", Kind::Nats, false),
+    ("tls://", Kind::Nats, true),
+    ("redis://", Kind::Redis, false),
+    ("rediss://", Kind::Redis, true),
+];
 
+impl Kind {
     fn port(self) -> u16 {
         match self {
             Kind::Nats => NATS_PORT,
@@ -38,6 +39,8 @@ impl Kind {
 pub struct Address {
     /// What it is; all of a list are the same.
     pub kind: Kind,
+    /// Whether it is spoken to over TLS; the same for all of a list.
+    pub is_tls: bool,
     /// Name or address of the host.
     pub host: String,
     /// Its port.
@@ -53,9 +56,9 @@ pub struct Address {
 /// What is wrong with the text. It never has the text itself, which may have a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum AddressError {
-    /// Neither `nats://` nor `redis://`, or not the same for all.
+    /// None of the four, or not the same for all.
     #[error(
-        "use nats://host:port or redis://host:port, several of one kind separated by commas; other logs and TLS are not supported"
+        "use nats://host:port or redis://host:port, or tls://host:port (NATS) or rediss://host:port (Redis) over TLS, several separated by commas that begin alike"
     )]
     Scheme,
     /// No host.
@@ -78,13 +81,13 @@ impl Address {
     /// # Errors
     /// [`AddressError`].
     pub fn list(text: &str) -> Result<Vec<Address>, AddressError> {
-        let mut kinds = [Kind::Nats, Kind::Redis].into_iter();
-        let kind = kinds
-            .find(|kind| text.trim_start().starts_with(kind.scheme()))
+        let scheme = SCHEMES
+            .iter()
+            .find(|(scheme, ..)| text.trim_start().starts_with(scheme))
             .ok_or(AddressError::Scheme)?;
         let list = text
             .split(',')
-            .map(|text| Address::read(text.trim(), kind))
+            .map(|text| Address::read(text.trim(), *scheme))
             .collect::<Result<Vec<_>, _>>()?;
         if list.len() > SERVERS_MAX {
             return Err(AddressError::TooMany);
@@ -92,8 +95,11 @@ impl Address {
         Ok(list)
     }
 
-    fn read(text: &str, kind: Kind) -> Result<Address, AddressError> {
-        let rest = match text.strip_prefix(kind.scheme()) {
+    fn read(
+        text: &str,
+        (scheme, kind, is_tls): (&str, Kind, bool),
+    ) -> Result<Address, AddressError> {
+        let rest = match text.strip_prefix(scheme) {
             Some(rest) => rest,
             None if !text.contains("://") => text,
             None => return Err(AddressError::Scheme),
@@ -143,6 +149,7 @@ impl Address {
         };
         Ok(Address {
             kind,
+            is_tls,
             database,
             host: host.to_owned(),
             port,
@@ -195,11 +202,28 @@ mod tests {
     }
 
     #[test]
+    fn addresses_over_tls_are_read() {
+        for (text, kind, shown) in [
+            ("tls://u:p@a,b:7", Kind::Nats, ["a:4222", "b:7"]),
+            ("rediss://u:p@a/2,b:7", Kind::Redis, ["a:6379", "b:7"]),
+        ] {
+            let list = Address::list(text).unwrap();
+            assert!(list.iter().all(|it| it.is_tls && it.kind == kind));
+            let all: Vec<String> = list.iter().map(Address::to_string).collect();
+            assert_eq!(all, shown);
+        }
+        let plain = Address::list("nats://a").unwrap();
+        assert!(!plain[0].is_tls);
+    }
+
+    #[test]
     fn mistakes_are_named() {
         for (text, error) in [
             ("", AddressError::Scheme),
-            ("rediss://a", AddressError::Scheme),
+            ("amqps://a", AddressError::Scheme),
             ("nats://a,tls://b", AddressError::Scheme),
+            ("rediss://a,redis://b", AddressError::Scheme),
+            ("tls://a,rediss://b", AddressError::Scheme),
             ("nats://a,redis://b", AddressError::Scheme),
             ("redis://a:1/x", AddressError::Database),
             ("nats://a/1", AddressError::Host),

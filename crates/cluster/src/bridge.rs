@@ -5,7 +5,7 @@
 //! [`Event::Released`] covers it: after [`Event::Rewind`] it begins again with the oldest one that is not.
 
 use crate::address::Kind;
-use crate::exchange::{Event, Options, Outgoing, Place};
+use crate::exchange::{Event, Login, Options, Outgoing, Place};
 use crate::nats::Nats;
 use crate::redis::Redis;
 
@@ -37,11 +37,26 @@ impl Bridge {
         Bridge { log }
     }
 
+    /// Who the bridge is from the next connection on, to servers whose addresses do not say it.
+    pub fn set_login(&mut self, login: Login) {
+        match &mut self.log {
+            Log::Nats(log) => log.set_login(login),
+            Log::Redis(log) => log.set_login(login),
+        }
+    }
+
     /// The connection is open.
     pub fn handle_connected(&mut self, now_ms: u64) {
         match &mut self.log {
             Log::Nats(log) => log.handle_connected(now_ms),
             Log::Redis(log) => log.handle_connected(now_ms),
+        }
+    }
+
+    /// The connection speaks TLS, as was asked by [`Event::Secure`].
+    pub fn handle_secured(&mut self, now_ms: u64) {
+        if let Log::Nats(log) = &mut self.log {
+            log.handle_secured(now_ms);
         }
     }
 

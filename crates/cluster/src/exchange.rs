@@ -50,6 +50,51 @@ pub struct Options {
     pub past_max: u64,
 }
 
+/// Who the bridge is to servers whose addresses do not say it; an empty text is none. The settings that it comes from are named
+/// in what a bridge says when a server refuses it.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Login {
+    /// The user (`cluster_user`).
+    pub user: String,
+    /// The password (`cluster_password`); for NATS without a user the token.
+    pub password: String,
+}
+
+/// Without what is secret.
+impl std::fmt::Debug for Login {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Login").finish_non_exhaustive()
+    }
+}
+
+impl Login {
+    /// This, as far as an address does not say it itself.
+    pub(crate) fn of(&self, server: &Address) -> Login {
+        match (&server.account, &server.token) {
+            (Some((user, password)), _) => Login {
+                user: user.clone(),
+                password: password.clone(),
+            },
+            (None, Some(token)) => Login {
+                user: String::new(),
+                password: token.clone(),
+            },
+            (None, None) => self.clone(),
+        }
+    }
+
+    /// What to look at when a server refuses it.
+    pub(crate) fn hint(&self, server: &Address) -> &'static str {
+        match server.account.is_some() || server.token.is_some() {
+            true => "check the user and password before the host in cluster",
+            false if self.user.is_empty() && self.password.is_empty() => {
+                "give cluster_user and cluster_password_file, or a user and password before the host in cluster"
+            }
+            false => "check cluster_user and cluster_password_file (or cluster_password)",
+        }
+    }
+}
+
 /// What a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Content {
@@ -108,8 +153,11 @@ pub struct Received {
 /// What the caller does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Open a connection to this server (an index of `Options::servers`); then `handle_connected` or `handle_closed`.
+    /// Open a connection to this server (an index of `Options::servers`), with TLS where Redis is spoken to over TLS: NATS
+    /// begins in the clear and asks for it by [`Event::Secure`]. Then `handle_connected` or `handle_closed`.
     Connect(usize),
+    /// Speak TLS on the connection from here on, then `handle_secured`; or `handle_closed`.
+    Secure,
     /// Close the connection. `handle_closed` is not called for it.
     Disconnect,
     /// Everything up to this place is not to be had, or not known to be whole: records follow from behind it.
@@ -131,7 +179,7 @@ pub enum Event {
     Rewind,
     /// The log is there, and what it had has been given.
     Ready,
-    /// The log is not there. Why.
+    /// The log is not there. Why: once for each cause, until it is there again.
     Away(String),
     /// Something that an operator should know.
     Notice(String),

@@ -168,6 +168,8 @@ pub(crate) struct Info {
     #[serde(default)]
     pub tls_required: bool,
     #[serde(default)]
+    pub tls_available: bool,
+    #[serde(default)]
     pub max_payload: u64,
 }
 

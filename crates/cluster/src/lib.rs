@@ -17,7 +17,7 @@
 //! # Decisions and their price
 //!
 //! **Our own clients.** NATS has ten verbs and RESP3 a dozen kinds of values, and the clients that exist bring a runtime or
-//! a pool of connections. Price: no TLS, no Sentinel and no authentication but user, password and token as yet.
+//! a pool of connections. TLS is the caller's, who has one already; [`Event::Secure`] says when. Price: no Sentinel.
 //!
 //! **One consumer for all channels of an application.** A node reads everything that is published under its prefix. Price: a
 //! node costs what the whole cluster publishes, whoever is connected to it.
@@ -39,5 +39,7 @@ mod wire;
 
 pub use address::{Address, AddressError, Kind};
 pub use bridge::Bridge;
-pub use exchange::{Content, Event, IN_FLIGHT_MAX, Options, Outgoing, Place, Received, Rejected};
+pub use exchange::{
+    Content, Event, IN_FLIGHT_MAX, Login, Options, Outgoing, Place, Received, Rejected,
+};
 pub use wire::{Operation, WireError, parse};

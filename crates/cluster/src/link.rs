@@ -2,6 +2,29 @@
 
 use crate::exchange::{ANSWER_MS_MAX, retry_ms};
 
+/// Most causes of one outage that are told: those of a list of servers, and what becomes of them.
+const CAUSES_MAX: usize = 8;
+
+/// What the caller was told of an outage: each cause once.
+#[derive(Default)]
+pub(crate) struct Told(Vec<String>);
+
+impl Told {
+    /// Whether a cause is news.
+    pub fn add(&mut self, cause: &str) -> bool {
+        let is_news = self.0.len() < CAUSES_MAX && !self.0.iter().any(|it| it == cause);
+        if is_news {
+            self.0.push(cause.to_owned());
+        }
+        is_news
+    }
+
+    /// The outage is over.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
 enum State {
     /// None; tried again at this time.
     Down { retry_ms: u64 },
@@ -16,7 +39,6 @@ pub(crate) struct Link {
     state: State,
     server: usize,
     failures: u32,
-    is_away: bool,
     is_ready: bool,
 }
 
@@ -26,7 +48,6 @@ impl Link {
             state: State::Down { retry_ms: now_ms },
             server: 0,
             failures: 0,
-            is_away: false,
             is_ready: false,
         }
     }
@@ -77,25 +98,24 @@ impl Link {
 
     /// What the log had has been given. Whether that is news.
     pub fn note_ready(&mut self) -> bool {
-        self.is_away = false;
         !std::mem::replace(&mut self.is_ready, true)
     }
 
-    /// The connection has ended. Whether it is news that the log is away; `None`: there was no connection.
-    pub fn end(&mut self, servers: usize, now_ms: u64) -> Option<bool> {
+    /// The connection has ended; false: there was none.
+    pub fn end(&mut self, servers: usize, now_ms: u64) -> bool {
         if matches!(self.state, State::Down { .. }) {
-            return None;
+            return false;
         }
         self.server = (self.server + 1) % servers;
         let retry_ms = now_ms + retry_ms(self.failures);
         self.failures += 1;
         self.state = State::Down { retry_ms };
-        Some(self.note_away())
+        self.note_away();
+        true
     }
 
-    /// The log cannot be used, connected or not. Whether that is news.
-    pub fn note_away(&mut self) -> bool {
+    /// The log cannot be used, connected or not.
+    pub fn note_away(&mut self) {
         self.is_ready = false;
-        !std::mem::replace(&mut self.is_away, true)
     }
 }

@@ -10,13 +10,14 @@ use std::collections::VecDeque;
 use serde_json::json;
 
 use crate::exchange::{
-    ANSWER_MS_MAX, Content, Event, IN_FLIGHT_MAX, Options, Outgoing, PING_MS, Place, Received,
-    Rejected, SILENCE_MS_MAX, UNSENT_BYTES_MAX, answer_due_ms, read_except, retry_ms,
+    ANSWER_MS_MAX, Content, Event, IN_FLIGHT_MAX, Login, Options, Outgoing, PING_MS, Place,
+    Received, Rejected, SILENCE_MS_MAX, UNSENT_BYTES_MAX, answer_due_ms, read_except, retry_ms,
 };
 use crate::flight::Flight;
 use crate::jetstream::{
     ConsumerAnswer, Delivery, Info, NewStream, PublishAnswer, StreamAnswer, api, ordered_consumer,
 };
+use crate::link::Told;
 use crate::subject::{escape, unescape};
 use crate::wire::{self, Message, Operation};
 
@@ -51,6 +52,8 @@ enum Link {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
     Info,
+    /// The caller makes it speak TLS.
+    Secure,
     Stream,
     NewStream,
     NewEpoch,
@@ -77,7 +80,8 @@ pub(crate) struct Nats {
     link: Link,
     server: usize,
     failures: u32,
-    is_away: bool,
+    told: Told,
+    login: Login,
     /// Everything up to here was given to the caller.
     reached: Option<Place>,
     /// When the log has stored the message of that place: no other message has both. `None` when that is not known.
@@ -100,9 +104,8 @@ pub(crate) struct Nats {
     consumer_seq: u64,
     /// Lasts over connections.
     write: Write,
-    /// Refusals since a record was taken, and what the caller was told of one that lasts.
+    /// Refusals since a record was taken.
     refusals: u32,
-    refusal: String,
     /// Messages without content that the log has taken.
     probes: u64,
     flight: Flight,
@@ -135,7 +138,8 @@ impl Nats {
             link: Link::Down { retry_ms: now_ms },
             server: 0,
             failures: 0,
-            is_away: false,
+            told: Told::default(),
+            login: Login::default(),
             reached,
             reached_ms,
             is_checking: false,
@@ -150,7 +154,6 @@ impl Nats {
             consumer_seq: 0,
             write: Write::Taken,
             refusals: 0,
-            refusal: String::new(),
             probes: 0,
             flight: Flight::default(),
             subject: Vec::new(),
@@ -166,6 +169,10 @@ impl Nats {
         }
     }
 
+    pub fn set_login(&mut self, login: Login) {
+        self.login = login;
+    }
+
     /// The connection is open.
     pub fn handle_connected(&mut self, now_ms: u64) {
         self.link = Link::Up {
@@ -175,6 +182,14 @@ impl Nats {
         self.heard_ms = now_ms;
         self.arrived_ms = now_ms;
         self.asked_ms = now_ms;
+    }
+
+    /// The connection speaks TLS.
+    pub fn handle_secured(&mut self, now_ms: u64) {
+        if self.step() == Some(Step::Secure) {
+            (self.heard_ms, self.arrived_ms, self.asked_ms) = (now_ms, now_ms, now_ms);
+            self.introduce(now_ms);
+        }
     }
 
     /// The connection could not be opened, or the other side has closed it.
@@ -197,6 +212,11 @@ impl Nats {
                     taken += len;
                     if let Err(cause) = self.on_operation(operation, now_ms) {
                         failure = Some(cause);
+                        break;
+                    }
+                    // Whoever is on the way could have put it there.
+                    if self.step() == Some(Step::Secure) && taken < input.len() {
+                        failure = Some("there is something in the clear before TLS".to_owned());
                         break;
                     }
                 }
@@ -240,7 +260,17 @@ impl Nats {
         if now_ms.saturating_sub(self.heard_ms) >= SILENCE_MS_MAX {
             self.fail("the connection is silent", now_ms);
         } else if now_ms >= self.step_due_ms() {
-            self.fail("no answer in time", now_ms);
+            let server = &self.options.servers[self.server];
+            let cause = match self.step() {
+                Some(Step::Info) if server.is_tls => {
+                    "no answer in time; if its handshake_first is true, set it to auto or false"
+                }
+                Some(Step::Info) => {
+                    "no answer in time; if it speaks TLS at this port, write tls:// in cluster"
+                }
+                _ => "no answer in time",
+            };
+            self.fail(cause, now_ms);
         } else if now_ms >= self.consumer_due_ms() {
             self.fail("the consumer is silent", now_ms);
         } else if now_ms >= self.record_due_ms() {
@@ -253,7 +283,10 @@ impl Nats {
             self.ask_to_write(now_ms);
         } else if now_ms.saturating_sub(self.asked_ms) >= PING_MS {
             self.asked_ms = now_ms;
-            self.output.extend_from_slice(b"PING\r\n");
+            // Not in the clear, and the handshake has a time of its own.
+            if self.step() != Some(Step::Secure) {
+                self.output.extend_from_slice(b"PING\r\n");
+            }
         }
     }
 
@@ -415,6 +448,10 @@ impl Nats {
             self.events.push_back(Event::Notice(notice.to_owned()));
             return Ok(());
         }
+        if text.to_ascii_lowercase().contains("auth") {
+            let hint = self.login.hint(&self.options.servers[self.server]);
+            return Err(format!("the server refuses us: {text}; {hint}"));
+        }
         self.is_epoch_fixed |= self.step() == Some(Step::NewEpoch);
         Err(format!("the server says {text}"))
     }
@@ -433,8 +470,15 @@ impl Nats {
 
     fn on_info(&mut self, json: &[u8], now_ms: u64) -> Result<(), String> {
         let info: Info = serde_json::from_slice(json).map_err(|error| format!("INFO: {error}"))?;
-        if info.tls_required {
-            return Err("the server wants TLS, which is not supported".to_owned());
+        let is_tls = self.options.servers[self.server].is_tls;
+        if info.tls_required && !is_tls {
+            return Err("the server wants TLS; write tls:// in cluster".to_owned());
+        }
+        if is_tls && !info.tls_required && !info.tls_available {
+            return Err(
+                "the server has no TLS at this port; set it up there, or write nats:// in cluster"
+                    .to_owned(),
+            );
         }
         if !info.headers || !info.jetstream {
             let version = info.version;
@@ -443,7 +487,18 @@ impl Nats {
             ));
         }
         self.payload_max = info.max_payload;
-        let server = &self.options.servers[self.server];
+        if is_tls {
+            self.events.push_back(Event::Secure);
+            self.go_to(Step::Secure, now_ms);
+        } else {
+            self.introduce(now_ms);
+        }
+        Ok(())
+    }
+
+    /// Says who this is, and asks for the stream.
+    fn introduce(&mut self, now_ms: u64) {
+        let login = self.login.of(&self.options.servers[self.server]);
         let mut options = json!({
             "verbose": false,
             "pedantic": false,
@@ -454,12 +509,11 @@ impl Nats {
             "headers": true,
             "no_responders": true,
         });
-        if let Some((user, password)) = &server.account {
-            options["user"] = user.as_str().into();
-            options["pass"] = password.as_str().into();
-        }
-        if let Some(token) = &server.token {
-            options["auth_token"] = token.as_str().into();
+        if !login.user.is_empty() {
+            options["user"] = login.user.into();
+            options["pass"] = login.password.into();
+        } else if !login.password.is_empty() {
+            options["auth_token"] = login.password.into();
         }
         let connect = format!(
             "CONNECT {options}\r\nSUB {}.r.> 1\r\nSUB {} 3\r\n",
@@ -469,7 +523,6 @@ impl Nats {
         self.output.extend_from_slice(connect.as_bytes());
         self.ask(&api("STREAM.INFO", &self.stream), "s", b"");
         self.go_to(Step::Stream, now_ms);
-        Ok(())
     }
 
     fn ask(&mut self, subject: &str, what: &str, body: &[u8]) {
@@ -675,8 +728,7 @@ impl Nats {
         let is_there = self.is_live() && self.write == Write::Taken;
         if is_there && (is_past_given || self.is_drained) && !self.is_ready {
             self.is_ready = true;
-            self.is_away = false;
-            self.refusal.clear();
+            self.told.clear();
             self.events.push_back(Event::Ready);
         }
     }
@@ -866,14 +918,15 @@ impl Nats {
         self.write = Write::Refused { retry_ms };
         self.refusals = self.refusals.saturating_add(1);
         self.is_ready = false;
-        let cause = format!("the log does not take messages: {words}");
-        let is_news = !std::mem::replace(&mut self.is_away, true);
-        if is_news || self.refusal != cause {
-            let server = &self.options.servers[self.server];
-            self.events
-                .push_back(Event::Away(format!("{server}: {cause}")));
+        let server = &self.options.servers[self.server];
+        let cause = format!("{server}: the log does not take messages: {words}");
+        self.tell_away(cause);
+    }
+
+    fn tell_away(&mut self, cause: String) {
+        if self.told.add(&cause) {
+            self.events.push_back(Event::Away(cause));
         }
-        self.refusal = cause;
     }
 
     fn reject(&mut self, outbox: u64, cause: String) {
@@ -906,9 +959,7 @@ impl Nats {
         self.output.clear();
         self.events.extend(self.flight.clear().map(Event::Released));
         self.events.push_back(Event::Rewind);
-        if !std::mem::replace(&mut self.is_away, true) {
-            self.events.push_back(Event::Away(text));
-        }
+        self.tell_away(text);
     }
 }
 

@@ -15,11 +15,11 @@ use std::collections::VecDeque;
 
 use crate::epoch::epoch_of;
 use crate::exchange::{
-    ANSWER_MS_MAX, Content, Event, IN_FLIGHT_MAX, Options, Outgoing, PING_MS, Place, Received,
-    SILENCE_MS_MAX, UNSENT_BYTES_MAX, answer_due_ms, read_except, retry_ms,
+    ANSWER_MS_MAX, Content, Event, IN_FLIGHT_MAX, Login, Options, Outgoing, PING_MS, Place,
+    Received, SILENCE_MS_MAX, UNSENT_BYTES_MAX, answer_due_ms, read_except, retry_ms,
 };
 use crate::flight::Flight;
-use crate::link::Link;
+use crate::link::{Link, Told};
 use crate::resp::{self, RespError, Value};
 
 /// Most records that one script appends.
@@ -178,8 +178,10 @@ pub(crate) struct Redis {
     write: Write,
     /// Refusals since a record was taken.
     refusals: u32,
-    /// What the caller was told of a refusal that lasts.
+    /// The last one, for a server that is left because of it.
     refusal: String,
+    told: Told,
+    login: Login,
     scripts: [Vec<u8>; 3],
     asked: VecDeque<(Asked, u64)>,
     flight: Flight,
@@ -247,6 +249,8 @@ impl Redis {
             write: Write::Unknown,
             refusals: 0,
             refusal: String::new(),
+            told: Told::default(),
+            login: Login::default(),
             scripts: Default::default(),
             asked: VecDeque::new(),
             flight: Flight::default(),
@@ -263,6 +267,10 @@ impl Redis {
         }
     }
 
+    pub fn set_login(&mut self, login: Login) {
+        self.login = login;
+    }
+
     pub fn handle_connected(&mut self, now_ms: u64) {
         (self.now_ms, self.heard_ms, self.read_ms) = (now_ms, now_ms, now_ms);
         (self.answered_ms, self.arrived_ms) = (now_ms, now_ms);
@@ -270,14 +278,13 @@ impl Redis {
         self.connections += 1;
         let server = &self.options.servers[self.link.server()];
         let mut hello: Vec<&[u8]> = vec![b"HELLO", b"3"];
-        let account = server.account.as_ref();
-        let password = account
-            .map(|(_, password)| password)
-            .or(server.token.as_ref());
-        if let Some(password) = password {
-            let user = account.map_or("", |(user, _)| user);
-            let user = if user.is_empty() { "default" } else { user };
-            hello.extend([b"AUTH", user.as_bytes(), password.as_bytes()]);
+        let login = self.login.of(server);
+        if !login.user.is_empty() || !login.password.is_empty() {
+            let user = match login.user.is_empty() {
+                true => "default",
+                false => &login.user,
+            };
+            hello.extend([b"AUTH", user.as_bytes(), login.password.as_bytes()]);
         }
         resp::command(&mut self.output, &hello);
         self.asked.push_back((Asked::Hello, now_ms));
@@ -296,7 +303,16 @@ impl Redis {
 
     pub fn handle_closed(&mut self, cause: &str, now_ms: u64) {
         self.now_ms = now_ms;
-        self.end(cause);
+        let server = &self.options.servers[self.link.server()];
+        match self.asked.front() {
+            // A server with TLS does that to what is in the clear.
+            Some((Asked::Hello, _)) if self.link.is_up() && !server.is_tls => {
+                self.end(&format!(
+                    "{cause} at once; if it speaks TLS at this port, write rediss:// in cluster"
+                ));
+            }
+            _ => self.end(cause),
+        }
     }
 
     pub fn handle_input(&mut self, bytes: &[u8], now_ms: u64) {
@@ -304,6 +320,11 @@ impl Redis {
         let mut input = std::mem::take(&mut self.input);
         input.extend_from_slice(bytes);
         let mut taken = 0;
+        if let (Some((Asked::Hello, _)), [TLS_ALERT, TLS_MAJOR, ..]) =
+            (self.asked.front(), &input[..])
+        {
+            return self.fail(WANTS_TLS);
+        }
         while self.link.is_up() {
             let outcome = match resp::parse(&input[taken..]) {
                 Ok(None) if input.len() - taken > REPLY_BYTES_MAX => {
@@ -529,6 +550,15 @@ impl Redis {
                     self.on_refused(words);
                     Ok(())
                 }
+                (Asked::Hello, _) if !text.starts_with("ERR ") => {
+                    let server = &self.options.servers[self.link.server()];
+                    let code = text.split(' ').next().unwrap_or_default();
+                    let hint = match code {
+                        "WRONGPASS" | "NOAUTH" | "NOPERM" => self.login.hint(server),
+                        _ => "see its log",
+                    };
+                    Err(format!("the server refuses us: {code}; {hint}"))
+                }
                 _ => Err(refusal(&asked, &text)),
             };
         }
@@ -641,14 +671,17 @@ impl Redis {
             retry_ms: self.now_ms + retry_ms(self.refusals),
         };
         self.refusals = self.refusals.saturating_add(1);
-        let cause = format!("the server refuses to write: {words}");
-        let is_news = self.link.note_away();
-        if is_news || self.refusal != cause {
-            let server = &self.options.servers[self.link.server()];
-            self.events
-                .push_back(Event::Away(format!("{server}: {cause}")));
+        self.refusal = format!("the server refuses to write: {words}");
+        self.link.note_away();
+        let server = &self.options.servers[self.link.server()];
+        let cause = format!("{server}: {}", self.refusal);
+        self.tell_away(cause);
+    }
+
+    fn tell_away(&mut self, cause: String) {
+        if self.told.add(&cause) {
+            self.events.push_back(Event::Away(cause));
         }
-        self.refusal = cause;
     }
 
     fn on_appended(&mut self, records: &[u64], value: &Value<'_>) -> Option<()> {
@@ -742,7 +775,7 @@ impl Redis {
         let is_past_given = self.reached.is_some_and(|it| it.seq >= self.past_until);
         let is_there = self.is_live && self.write == Write::Taken;
         if is_there && is_past_given && self.link.note_ready() {
-            self.refusal.clear();
+            self.told.clear();
             self.events.push_back(Event::Ready);
         }
     }
@@ -774,9 +807,9 @@ impl Redis {
 
     fn end(&mut self, cause: &str) {
         let server = self.link.server();
-        let Some(is_news) = self.link.end(self.options.servers.len(), self.now_ms) else {
+        if !self.link.end(self.options.servers.len(), self.now_ms) {
             return;
-        };
+        }
         (self.is_live, self.is_reading) = (false, false);
         self.write = Write::Unknown;
         self.asked.clear();
@@ -786,13 +819,15 @@ impl Redis {
         self.output.clear();
         self.events.extend(self.flight.clear().map(Event::Released));
         self.events.push_back(Event::Rewind);
-        if is_news {
-            let server = &self.options.servers[server];
-            self.events
-                .push_back(Event::Away(format!("{server}: {cause}")));
-        }
+        let server = &self.options.servers[server];
+        self.tell_away(format!("{server}: {cause}"));
     }
 }
+
+/// How a record of TLS begins that says what went wrong (RFC 8446, 5.1).
+const TLS_ALERT: u8 = 21;
+const TLS_MAJOR: u8 = 3;
+const WANTS_TLS: &str = "the server speaks TLS at this port; write rediss:// in cluster";
 
 const REPLICA: &str = "the server is a replica, which takes no events";
 
@@ -829,7 +864,6 @@ fn refusal(asked: &Asked, text: &str) -> String {
         (Asked::Hello, "ERR") => {
             "the server does not speak RESP3, the protocol of Redis 6 and later".to_owned()
         }
-        (Asked::Hello, code) => format!("the server refuses the connection: {code}"),
         (_, "READONLY") => REPLICA.to_owned(),
         (_, "MOVED") => "another server of this Redis Cluster has the log".to_owned(),
         (_, "EPOCH") => "the log was made anew".to_owned(),

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use fermata_cluster::{Address, Bridge, Content, Event, Options, Outgoing};
+use fermata_cluster::{Address, Bridge, Content, Event, Login, Options, Outgoing};
 
 fn bridge(servers: &str) -> Bridge {
     let options = Options {
@@ -80,7 +80,7 @@ impl Run {
                 Event::Ready => self.said.push("ready".to_owned()),
                 Event::Away(cause) => self.said.push(cause),
                 Event::Rejected(rejected) => panic!("{rejected:?}"),
-                Event::Begin(_) | Event::Record(_) | Event::Notice(_) => {}
+                Event::Secure | Event::Begin(_) | Event::Record(_) | Event::Notice(_) => {}
             }
         }
     }
@@ -362,10 +362,10 @@ fn with_several_servers_one_that_refuses_is_left_for_the_next() {
     run.pass(20_000);
     assert!((2..6).contains(&run.connects), "{}", run.connects);
     // Each server is named once.
-    assert_eq!(run.said.len(), 2, "{:?}", run.said);
+    assert_eq!(run.said.len(), 3, "{:?}", run.said);
     run.log.refuse(None);
     run.pass(3_000);
-    assert_eq!((run.said.len(), run.log.has()), (3, vec![1]));
+    assert_eq!((run.said.len(), run.log.has()), (4, vec![1]));
 }
 
 /// Lets a bridge connect, and gives what it has sent since.
@@ -423,4 +423,161 @@ fn an_answer_of_which_nothing_arrives_is_not_waited_for_longer() {
         bridge.handle_time(5_001);
         assert!(has_failed(&mut bridge).is_some(), "{servers}");
     }
+}
+
+/// What a bridge says of a server that is not spoken to as it wants, and what it has sent there.
+fn cause(servers: &str, login: Login, answer: &[u8], is_closed: bool) -> (String, String) {
+    let mut bridge = bridge(servers);
+    bridge.set_login(login);
+    connected(&mut bridge);
+    let mut sent = bridge.transmit().clone();
+    bridge.handle_input(answer, 0);
+    sent.extend_from_slice(bridge.transmit());
+    if is_closed {
+        bridge.handle_closed("the server has closed the connection", 0);
+    }
+    let cause = has_failed(&mut bridge).unwrap_or_default();
+    (cause, String::from_utf8_lossy(&sent).into_owned())
+}
+
+#[test]
+fn what_is_wrong_with_a_login_or_with_tls_is_named_with_its_setting() {
+    let login = || Login {
+        user: "app".to_owned(),
+        password: "hunter2".to_owned(),
+    };
+    let plain = r#"INFO {"version":"2.9.10","headers":true,"jetstream":true}"#;
+    let secure = r#"INFO {"version":"2.9.10","headers":true,"jetstream":true,"tls_required":true}"#;
+    let violation = "-ERR 'Authorization Violation'\r\n";
+    let echo =
+        "-ERR unknown command 'HELLO', with args beginning with: '3' 'AUTH' 'app' 'hunter2'\r\n";
+    for (servers, login, answer, is_closed, expected) in [
+        (
+            "redis://a",
+            Login::default(),
+            "-NOAUTH HELLO must be\r\n".to_owned(),
+            false,
+            "give cluster_user and cluster_password_file",
+        ),
+        (
+            "redis://a",
+            login(),
+            "-WRONGPASS invalid\r\n".to_owned(),
+            false,
+            "check cluster_user and cluster_password_file",
+        ),
+        (
+            "redis://u:hunter2@a",
+            login(),
+            "-WRONGPASS invalid\r\n".to_owned(),
+            false,
+            "before the host in cluster",
+        ),
+        (
+            "redis://a",
+            login(),
+            echo.to_owned(),
+            false,
+            "does not speak RESP3",
+        ),
+        (
+            "redis://a",
+            login(),
+            "\u{15}\u{3}\u{3}".to_owned(),
+            false,
+            "write rediss:// in cluster",
+        ),
+        (
+            "redis://a",
+            login(),
+            String::new(),
+            true,
+            "write rediss:// in cluster",
+        ),
+        (
+            "nats://a",
+            login(),
+            format!("{plain}\r\n{violation}"),
+            true,
+            "check cluster_user and cluster_password_file",
+        ),
+        (
+            "nats://hunter2@a",
+            login(),
+            format!("{plain}\r\n{violation}"),
+            true,
+            "before the host in cluster",
+        ),
+        (
+            "nats://a",
+            login(),
+            format!("{secure}\r\n"),
+            false,
+            "write tls:// in cluster",
+        ),
+        (
+            "tls://a",
+            login(),
+            format!("{plain}\r\n"),
+            false,
+            "write nats:// in cluster",
+        ),
+        (
+            "tls://a",
+            login(),
+            format!("{secure}\r\nPING\r\n"),
+            false,
+            "in the clear before TLS",
+        ),
+    ] {
+        let (cause, _) = cause(servers, login, answer.as_bytes(), is_closed);
+        assert!(cause.contains(expected), "{servers} {answer}: {cause}");
+        assert!(!cause.contains("hunter2"), "{cause}");
+    }
+}
+
+#[test]
+fn a_login_is_sent_and_to_nats_over_tls_alone() {
+    let login = Login {
+        user: "app".to_owned(),
+        password: "hunter2".to_owned(),
+    };
+    let (_, sent) = cause("rediss://a", login.clone(), b"", false);
+    assert!(
+        sent.contains("AUTH\r\n$3\r\napp\r\n$7\r\nhunter2\r\n"),
+        "{sent}"
+    );
+    let (_, sent) = cause("nats://a", login.clone(), INFO.as_bytes(), false);
+    assert!(sent.contains(r#""pass":"hunter2""#), "{sent}");
+    let mut bridge = bridge("tls://a");
+    bridge.set_login(login);
+    connected(&mut bridge);
+    let info = INFO.replacen('{', "{\"tls_required\":true,", 1);
+    bridge.handle_input(info.as_bytes(), 0);
+    let mut events = std::iter::from_fn(|| bridge.poll_event());
+    assert!(events.any(|event| event == Event::Secure));
+    bridge.handle_time(2_500);
+    assert_eq!(bridge.transmit(), b"", "nothing in the clear");
+    bridge.handle_secured(2_600);
+    let sent = String::from_utf8_lossy(bridge.transmit()).into_owned();
+    assert!(sent.contains(r#""user":"app""#), "{sent}");
+}
+
+#[test]
+fn an_outage_with_other_causes_tells_each_once() {
+    let mut bridge = bridge("redis://a");
+    let mut told = Vec::new();
+    for (at, cause) in ["refused", "expired", "refused", "wrong name"]
+        .iter()
+        .enumerate()
+    {
+        let now_ms = at as u64 * 10_000;
+        bridge.handle_time(now_ms);
+        bridge.handle_closed(cause, now_ms);
+        told.extend(has_failed(&mut bridge));
+    }
+    assert_eq!(
+        told,
+        ["a:6379: refused", "a:6379: expired", "a:6379: wrong name"]
+    );
 }

@@ -264,7 +264,61 @@ fn check(settings: &Settings) -> Result<(), SettingError> {
             fix: "set workers to 1, or leave test_clock out: it is for tests".to_owned(),
         });
     }
+    check_cluster(settings)?;
     check_tls(settings)
+}
+
+/// No message repeats `cluster` or a password.
+fn check_cluster(settings: &Settings) -> Result<(), SettingError> {
+    let Some(cluster) = &settings.cluster else {
+        return Ok(());
+    };
+    let refuse = |name, cause: &str, fix: &str| {
+        Err(SettingError::Conflict {
+            name,
+            value: "set".to_owned(),
+            cause: cause.to_owned(),
+            fix: fix.to_owned(),
+        })
+    };
+    let files = [
+        ("cluster_ca", &settings.cluster_ca),
+        ("cluster_certificate", &settings.cluster_certificate),
+        ("cluster_key", &settings.cluster_key),
+    ];
+    let is_tls = ["tls://", "rediss://"]
+        .iter()
+        .any(|it| cluster.starts_with(it));
+    if !is_tls && let Some((name, _)) = files.iter().find(|(_, file)| file.is_some()) {
+        let cause = "cluster has no TLS, and all would be sent in the clear";
+        return refuse(
+            *name,
+            cause,
+            "write tls:// (NATS) or rediss:// (Redis) there, or leave it out",
+        );
+    }
+    if settings.cluster_certificate.is_some() && settings.cluster_key.is_none() {
+        return refuse(
+            "cluster_certificate",
+            "cluster_key is not",
+            "give both, or none",
+        );
+    }
+    if settings.cluster_certificate.is_none() && settings.cluster_key.is_some() {
+        return refuse(
+            "cluster_key",
+            "cluster_certificate is not",
+            "give both, or none",
+        );
+    }
+    if settings.cluster_password.is_some() && settings.cluster_password_file.is_some() {
+        return refuse(
+            "cluster_password",
+            "cluster_password_file is set as well",
+            "leave one of the two out",
+        );
+    }
+    Ok(())
 }
 
 fn check_tls(settings: &Settings) -> Result<(), SettingError> {

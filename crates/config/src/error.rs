@@ -49,7 +49,7 @@ impl SettingError {
         Self::Invalid {
             place: place(setting, source),
             value: match setting.kind {
-                Kind::Edges | Kind::LogServers | Kind::Pairs => {
+                Kind::Edges | Kind::LogServers | Kind::Pairs | Kind::Secret => {
                     "not shown, since it may hold a key".to_owned()
                 }
                 _ => quoted(value),

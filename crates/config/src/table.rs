@@ -221,8 +221,24 @@ settings! {
          Without it the kernel spreads connections by a hash, which is uneven while there are few.";
     cluster: Option<String> = "", Kind::LogServers, Some("Server cluster"),
         "Servers of the log that several machines share, NATS with JetStream or Redis: what one machine publishes, clients of all of them get, in one order and under one id.\n\
-         nats://HOST:PORT or redis://HOST:PORT, with nats://USER:PASSWORD@HOST:PORT where there is an account, several with commas between them; docs/cluster.md says what is guaranteed.\n\
+         nats://HOST:PORT or redis://HOST:PORT, tls://HOST:PORT (NATS) or rediss://HOST:PORT (Redis) over TLS, with nats://USER:PASSWORD@HOST:PORT where there is an account, several with commas between them; docs/cluster.md says what is guaranteed.\n\
          Empty keeps channels on this machine.";
+    cluster_user: String = "", Kind::Text, None,
+        "User at the servers of cluster, for addresses without one.\n\
+         Empty: the default user of Redis; for NATS the password is then its token.";
+    cluster_password: Option<String> = "", Kind::Secret, None,
+        "Password at the servers of cluster, for addresses without one; for FERMATA_CLUSTER_PASSWORD.\n\
+         phpinfo() lists all environment variables: cluster_password_file keeps it out of them.";
+    cluster_password_file: Option<PathBuf> = "", Kind::Path, None,
+        "File with that password, read by the server's user with each new connection; line ends behind it do not count.";
+    cluster_ca: Option<PathBuf> = "", Kind::Path, None,
+        "PEM file with the authorities that certificates of the servers of cluster may be of, read with each new connection.\n\
+         Empty means those that this machine trusts.";
+    cluster_certificate: Option<PathBuf> = "", Kind::Path, None,
+        "PEM file with the certificate that is shown to the servers of cluster, and what vouches for it; read with each new connection.\n\
+         Empty means none.";
+    cluster_key: Option<PathBuf> = "", Kind::Path, None,
+        "PEM file with the private key of cluster_certificate, read by the server's user.";
     cluster_prefix: String = "fermata", Kind::Label, None,
         "Name of the application in the log: machines with the same prefix share their channels.\n\
          In NATS events are published below this subject and kept in the stream FERMATA_ and the prefix; in Redis keys begin with it, in braces.";

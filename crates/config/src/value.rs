@@ -45,8 +45,8 @@ pub enum Kind {
     ProxyHeaders,
     /// URLs of GRIP edges with blanks between them, or empty for none. They may hold keys, so no message repeats them.
     Edges,
-    /// `nats://HOST:PORT` or `redis://HOST:PORT`, several with commas between them, or empty for none. They may hold passwords, so no message repeats
-    /// them.
+    /// `nats://HOST:PORT` or `redis://HOST:PORT`, or `tls://` and `rediss://` over TLS, several with commas between them, or empty for none. They may
+    /// hold passwords, so no message repeats them.
     LogServers,
     /// Letters, digits, `_` and `-`.
     Label,
@@ -56,6 +56,8 @@ pub enum Kind {
     Pairs,
     /// A line of text, or empty for none.
     Text,
+    /// A line of text that nothing shows, or empty for none.
+    Secret,
     /// A number from 0 to 1.
     Ratio,
     /// A size in bytes; the suffixes `k`, `m` and `g` multiply by 1024, 1024² and 1024³.
@@ -91,6 +93,7 @@ impl Kind {
             Self::Url => "URL",
             Self::Pairs => "pairs",
             Self::Text => "text",
+            Self::Secret => "secret",
             Self::Ratio => "ratio",
             Self::Choice(_) => "word",
             Self::Count { .. } => "number",
@@ -128,6 +131,7 @@ impl Kind {
             | Self::Url
             | Self::Pairs
             | Self::Text
+            | Self::Secret
             | Self::Ratio
             | Self::Choice(_) => "",
         }
@@ -156,13 +160,14 @@ impl Kind {
                 "http://HOST:PORT?key=KEY, several with blanks, or empty for none".to_owned()
             }
             Self::LogServers => {
-                "nats://HOST:PORT or redis://HOST:PORT, several with commas, or empty for none"
+                "nats://HOST:PORT, tls://…, redis://… or rediss://…, several with commas, or empty for none"
                     .to_owned()
             }
             Self::Label => format!("1 to {LABEL_BYTES_MAX} letters, digits, _ and -"),
             Self::Url => "http://HOST:PORT/path or https://…, or empty for none".to_owned(),
             Self::Pairs => "name=value, several with commas, or empty for none".to_owned(),
             Self::Text => format!("up to {TEXT_BYTES_MAX} bytes in one line"),
+            Self::Secret => format!("up to {PAIRS_BYTES_MAX} bytes in one line"),
             Self::Ratio => "0 to 1".to_owned(),
             Self::Choice(words) => words.join(", "),
             Self::Count { min, max, .. } => format!("{min} to {max}"),
@@ -186,11 +191,12 @@ impl Kind {
             Self::Paths => "file paths with commas between them, or nothing".to_owned(),
             Self::Networks => "addresses such as 127.0.0.1, networks such as 10.0.0.0/8, or unix, with commas between them, or nothing".to_owned(),
             Self::ProxyHeaders => "one or more of forwarded, x-forwarded-for, x-forwarded-proto and x-forwarded-host, with commas between them".to_owned(),
-            Self::LogServers => "nats://HOST:PORT or redis://HOST:PORT, several with commas between them, or nothing".to_owned(),
+            Self::LogServers => "nats://HOST:PORT or redis://HOST:PORT, tls:// or rediss:// over TLS, several with commas between them, or nothing".to_owned(),
             Self::Label => format!("1 to {LABEL_BYTES_MAX} letters, digits, _ and -"),
             Self::Url => "a URL that begins with http:// or https://, or nothing".to_owned(),
             Self::Pairs => "name=value, several with commas between them, commas and percent signs in values percent-encoded, or nothing".to_owned(),
             Self::Text => format!("up to {TEXT_BYTES_MAX} bytes without control characters"),
+            Self::Secret => format!("up to {PAIRS_BYTES_MAX} bytes without control characters, or nothing"),
             Self::Ratio => "a number from 0 to 1, such as 0.25".to_owned(),
             Self::Edges => "the URL of an edge's control port, such as http://localhost:5561?key=SECRET, several with blanks between them, or nothing".to_owned(),
             Self::Choice([only]) => format!("{only}, the only choice"),
@@ -230,6 +236,7 @@ impl Kind {
             | Self::Url
             | Self::Pairs
             | Self::Text
+            | Self::Secret
             | Self::Ratio
             | Self::Choice(_) => {
                 return Err("not a number".to_owned());
@@ -394,10 +401,19 @@ impl Value for Option<String> {
                 true => Err("not a name".to_owned()),
             },
             // The engine reads them as a whole.
-            Kind::LogServers => match text.starts_with("nats://") || text.starts_with("redis://") {
-                true => Ok(Some(text.to_owned())),
-                false => Err("not a list of nats:// or redis:// addresses".to_owned()),
-            },
+            Kind::LogServers => {
+                let mut schemes = ["nats://", "tls://", "redis://", "rediss://"].into_iter();
+                match schemes.any(|scheme| text.starts_with(scheme)) {
+                    true => Ok(Some(text.to_owned())),
+                    false => Err("not a list of nats:// or redis:// addresses".to_owned()),
+                }
+            }
+            Kind::Secret => {
+                match text.len() <= PAIRS_BYTES_MAX && !text.chars().any(char::is_control) {
+                    true => Ok(Some(text.to_owned())),
+                    false => Err("too long, or not one line".to_owned()),
+                }
+            }
             Kind::Url => match text.starts_with("http://") || text.starts_with("https://") {
                 true => Ok(Some(text.to_owned())),
                 false => Err("not a URL of HTTP".to_owned()),

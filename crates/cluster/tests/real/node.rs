@@ -121,6 +121,7 @@ impl Node {
                     }
                 }
                 Event::Disconnect => self.stream = None,
+                Event::Secure => panic!("no address here has TLS"),
                 Event::Begin(place) => self.gaps.push(place),
                 Event::Record(record) => {
                     assert_eq!(record.channel, "räume > 1.*".as_bytes());

@@ -72,11 +72,14 @@ impl<D: Driver> Worker<D> {
             (b"GET" | b"HEAD", b"/health/ready") if self.reporter.shared.is_stopping() => {
                 (503, TEXT, "stopping\n".to_owned())
             }
-            (b"GET" | b"HEAD", b"/health/ready") if !self.channels.is_log_ready() => (
-                503,
-                TEXT,
-                "the log of the cluster is not there\n".to_owned(),
-            ),
+            (b"GET" | b"HEAD", b"/health/ready") if !self.channels.is_log_ready() => {
+                let away = "the log of the cluster is not there";
+                let text = match self.channels.log_trouble() {
+                    Some(cause) => format!("{away}: {cause}\n"),
+                    None => format!("{away}\n"),
+                };
+                (503, TEXT, text)
+            }
             (b"GET" | b"HEAD", b"/health/ready") if !self.channels.is_presence_known() => (
                 503,
                 TEXT,

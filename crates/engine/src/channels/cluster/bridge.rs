@@ -6,12 +6,13 @@
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs};
-use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fermata_cluster::{Address, Bridge, Content, Event, Options, Outgoing, Place, Received};
-use fermata_config::{LogLevel, Settings};
+use fermata_cluster::{
+    Address, Bridge, Content, Event, Kind as LogKind, Options, Outgoing, Place, Received,
+};
+use fermata_config::{LogLevel, Settings, mask_secrets};
 use fermata_hub::{
     Consumer, Kind, LockError, LogPlace, Message, Owner, PublishError, Read, Record, Ring,
     Subscriber,
@@ -19,7 +20,9 @@ use fermata_hub::{
 use fermata_io::sys::epoll::Epoll;
 use fermata_io::wake::Waker;
 use fermata_io::{Driver, clock, random};
+use fermata_tls::{Stream, explain};
 
+use super::access::{Access, SERVERS};
 use super::memory::{
     Answer, BEAT_MS_MAX, Cluster, MARK_BYTES, MARK_NOTE, NOBODY, READER_SLOT, State,
 };
@@ -31,6 +34,8 @@ use crate::log::{Log, Logger};
 const PAST_MESSAGES_MAX: u64 = 10_000;
 /// How long a server is given to take a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(2_000);
+/// How long a server is given for the handshake of TLS: less than the log is waited for, which could not say what is missing.
+const HANDSHAKE_MS_MAX: u64 = 4_000;
 /// What a publisher may be late in giving up; an older record of the outbox is not sent any more.
 const GRACE_MS: u64 = 1_000;
 /// How old a record of the outbox may be in any case: the log knows for two minutes what it has had.
@@ -43,6 +48,8 @@ const BEHIND_NOTICE_MS: u64 = 1_000;
 /// How often the process says that it lives within the time after which it counts as stuck.
 const BEATS: u64 = 4;
 const READ_BYTES: usize = 256 * 1024;
+/// Most bytes that are read from a connection which takes none any more: what a server says before it closes.
+const LAST_WORDS_BYTES_MAX: usize = 16 * 1024;
 
 const TOKEN_OUTBOX: u64 = 0;
 const TOKEN_SOCKET: u64 = 1;
@@ -51,6 +58,9 @@ const TOKEN_SOCKET: u64 = 1;
 pub(crate) struct Process {
     bridge: Bridge,
     servers: Vec<Address>,
+    access: Access,
+    /// The server that is or was connected to, an index of `servers`.
+    server: usize,
     ring: Ring,
     owner: Owner,
     consumer: Consumer,
@@ -59,7 +69,9 @@ pub(crate) struct Process {
     waker: Waker,
     wakers: Arc<Vec<Waker>>,
     driver: Epoll,
-    stream: Option<TcpStream>,
+    stream: Option<Stream>,
+    /// Until when the handshake of TLS must be complete, while there is one.
+    handshake_until_ms: Option<u64>,
     logger: Log,
     /// Who waits for what became of a record.
     publishers: HashMap<u64, u16>,
@@ -118,6 +130,8 @@ impl Process {
         Ok(Process {
             bridge: Bridge::new(options, reached, reached_ms, driver.now_ms()),
             servers: cluster.servers,
+            access: Access::new(settings),
+            server: 0,
             consumer,
             state: cluster.state,
             members,
@@ -127,6 +141,7 @@ impl Process {
             wakers,
             driver,
             stream: None,
+            handshake_until_ms: None,
             logger: Log::new(logger),
             publishers: HashMap::new(),
             record: Record::empty(),
@@ -158,6 +173,13 @@ impl Process {
     ) -> std::io::Result<()> {
         let now_ms = self.driver.refresh_now();
         self.state.beat(clock::monotonic_ms());
+        if self
+            .handshake_until_ms
+            .is_some_and(|until_ms| until_ms <= now_ms)
+        {
+            let cause = "TLS: the server has not answered the handshake in time; give the port at which it speaks TLS in cluster";
+            self.lose(cause, now_ms)?;
+        }
         if self.bridge.due_ms() <= now_ms {
             self.bridge.handle_time(now_ms);
         }
@@ -176,11 +198,18 @@ impl Process {
                 _ => self.read(buffer)?,
             }
         }
+        // Of TLS, which the kernel does not know.
+        if self.stream.as_ref().is_some_and(Stream::has_more) {
+            self.read(buffer)?;
+        }
         Ok(())
     }
 
     fn timeout_ms(&mut self) -> u64 {
         let now_ms = self.driver.refresh_now();
+        if self.stream.as_ref().is_some_and(Stream::has_more) {
+            return 0;
+        }
         if self.has_unsent {
             return RETRY_MS;
         }
@@ -188,7 +217,9 @@ impl Process {
         if self.bridge.can_send() && !self.consumer.set_sleeping() {
             return 0;
         }
-        let due_ms = self.bridge.due_ms().saturating_sub(now_ms);
+        let due_ms = self.bridge.due_ms();
+        let due_ms = due_ms.min(self.handshake_until_ms.unwrap_or(u64::MAX));
+        let due_ms = due_ms.saturating_sub(now_ms);
         let monotonic_ms = clock::monotonic_ms();
         let members_ms = self.members.due_ms(monotonic_ms);
         due_ms
@@ -209,6 +240,13 @@ impl Process {
         while let Some(event) = self.bridge.poll_event() {
             match event {
                 Event::Connect(server) => self.connect(server),
+                Event::Secure => {
+                    if let Err(cause) = self.secure() {
+                        let now_ms = self.driver.refresh_now();
+                        self.disconnect();
+                        self.bridge.handle_closed(&cause, now_ms);
+                    }
+                }
                 Event::Disconnect => self.disconnect(),
                 Event::Begin(place) => self.begin(place)?,
                 Event::Record(received) => self.publish(&received)?,
@@ -232,6 +270,9 @@ impl Process {
                     self.log(LogLevel::Info, "connected to the log of the cluster");
                 }
                 Event::Away(cause) => {
+                    // Some of it may be a server's words.
+                    let cause = cause.replace(char::is_control, " ");
+                    self.state.set_cause(&mask_secrets(&cause));
                     self.state.set_away(clock::monotonic_ms());
                     let message = format!(
                         "the log of the cluster is not there: {cause}; publishing waits for it, then fails. It is tried again"
@@ -245,34 +286,105 @@ impl Process {
     }
 
     fn connect(&mut self, server: usize) {
-        let opened = self
-            .servers
-            .get(server)
-            .ok_or_else(|| ErrorKind::NotFound.into())
-            .and_then(open);
+        self.server = server;
+        let opened = self.open(server);
         let now_ms = self.driver.refresh_now();
-        let watched = opened.and_then(|stream| {
-            self.driver.add_wake(stream.as_raw_fd(), TOKEN_SOCKET)?;
+        match opened {
+            Ok(()) if self.handshake_until_ms.is_none() => self.bridge.handle_connected(now_ms),
+            Ok(()) => {}
+            Err(cause) => {
+                self.disconnect();
+                self.bridge.handle_closed(&cause, now_ms);
+            }
+        }
+    }
+
+    /// Opens a connection, and begins with TLS where it comes first.
+    fn open(&mut self, server: usize) -> Result<(), String> {
+        let (kind, is_tls) = match self.servers.get(server) {
+            Some(address) => (address.kind, address.is_tls),
+            None => return Err("there is no such server".to_owned()),
+        };
+        self.bridge.set_login(self.access.login()?);
+        let stream = open(&self.servers[server]).and_then(|socket| {
+            let stream = Stream::new(socket)?;
+            self.driver.add_wake(stream.fd(), TOKEN_SOCKET)?;
             Ok(stream)
         });
-        match watched {
-            Ok(stream) => {
-                self.stream = Some(stream);
-                self.bridge.handle_connected(now_ms);
+        self.stream = Some(stream.map_err(|error| error.to_string())?);
+        match is_tls && kind == LogKind::Redis {
+            true => self.secure(),
+            false => Ok(()),
+        }
+    }
+
+    /// Begins the handshake of TLS.
+    fn secure(&mut self) -> Result<(), String> {
+        let (Some(stream), Some(server)) = (&mut self.stream, self.servers.get(self.server)) else {
+            return Err("there is no connection".to_owned());
+        };
+        let config = self.access.tls()?;
+        stream.secure(config, &server.host)?;
+        self.handshake_until_ms = Some(self.driver.refresh_now() + HANDSHAKE_MS_MAX);
+        // What comes first needs no event.
+        let shaken = stream.shake_hands().map(|_| ());
+        shaken.map_err(|error| self.trouble(&error))
+    }
+
+    /// Goes on with the handshake.
+    fn shake_hands(&mut self) -> std::io::Result<()> {
+        let Some(stream) = &mut self.stream else {
+            return Ok(());
+        };
+        let outcome = stream.shake_hands();
+        let now_ms = self.driver.refresh_now();
+        match outcome {
+            Ok(false) => Ok(()),
+            Ok(true) => {
+                self.handshake_until_ms = None;
+                // NATS is connected to for some time by now.
+                match self.servers.get(self.server).map(|it| it.kind) {
+                    Some(LogKind::Nats) => self.bridge.handle_secured(now_ms),
+                    _ => self.bridge.handle_connected(now_ms),
+                }
+                self.take_events()
             }
-            Err(error) => self.bridge.handle_closed(&error.to_string(), now_ms),
+            Err(error) => {
+                let cause = self.trouble(&error);
+                self.lose(&cause, now_ms)
+            }
+        }
+    }
+
+    /// What an error of the connection means.
+    fn trouble(&self, error: &std::io::Error) -> String {
+        match self.servers.get(self.server) {
+            Some(server) if server.is_tls => {
+                let cause = explain(error, &self.access.options, SERVERS, &server.host);
+                format!("TLS: {cause}")
+            }
+            _ => error.to_string(),
         }
     }
 
     fn disconnect(&mut self) {
         if let Some(stream) = self.stream.take() {
-            let _ = self.driver.remove(stream.as_raw_fd());
+            let _ = self.driver.remove(stream.fd());
         }
+        self.handshake_until_ms = None;
         self.has_unsent = false;
     }
 
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<()> {
-        let Some(stream) = &mut self.stream else {
+        if self.handshake_until_ms.is_some() {
+            self.shake_hands()?;
+        }
+        // What follows the handshake may be there already.
+        let Some(stream) = self
+            .stream
+            .as_mut()
+            .filter(|_| self.handshake_until_ms.is_none())
+        else {
             return Ok(());
         };
         let outcome = stream.read(buffer);
@@ -286,7 +398,10 @@ impl Process {
                 self.take_events()
             }
             Err(error) if is_transient(&error) => Ok(()),
-            Err(error) => self.lose(&error.to_string(), now_ms),
+            Err(error) => {
+                let cause = self.trouble(&error);
+                self.lose(&cause, now_ms)
+            }
         }
     }
 
@@ -296,10 +411,12 @@ impl Process {
             let (Some(stream), out) = (&mut self.stream, self.bridge.transmit()) else {
                 return Ok(());
             };
-            if out.is_empty() {
-                return Ok(());
-            }
-            match stream.write(out) {
+            let outcome = match out.is_empty() {
+                true if stream.has_unsent() => stream.flush().map(|()| 0),
+                true => return Ok(()),
+                false => stream.write(out),
+            };
+            match outcome {
                 Ok(len) => {
                     out.drain(..len);
                 }
@@ -309,8 +426,19 @@ impl Process {
                     return Ok(());
                 }
                 Err(error) => {
+                    // The server may have said why before it closed: an alert of TLS, or an error.
+                    let mut last = vec![0; LAST_WORDS_BYTES_MAX];
+                    let told = stream.read(&mut last);
                     let now_ms = self.driver.refresh_now();
-                    return self.lose(&error.to_string(), now_ms);
+                    if let Ok(len) = told {
+                        self.bridge.handle_input(&last[..len], now_ms);
+                        self.take_events()?;
+                    }
+                    let cause = match told {
+                        Err(told) if !is_transient(&told) => self.trouble(&told),
+                        _ => self.trouble(&error),
+                    };
+                    return self.lose(&cause, now_ms);
                 }
             }
         }
@@ -585,7 +713,6 @@ fn open(server: &Address) -> std::io::Result<TcpStream> {
         match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
             Ok(stream) => {
                 stream.set_nodelay(true)?;
-                stream.set_nonblocking(true)?;
                 return Ok(stream);
             }
             Err(error) => last = error,

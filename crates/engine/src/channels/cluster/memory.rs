@@ -53,7 +53,13 @@ const COMPARE: usize = LINE + 7;
 /// Per server that has members its name (0 = none) and when something was heard of it.
 const NODES: usize = 2 * LINE;
 const NODE_WORDS: usize = 2;
-const QUEUES: usize = NODES + NODES_MAX as usize * NODE_WORDS;
+/// Why the log is away: how often that was written (odd while it is), its length, its text.
+const CAUSE: usize = NODES + NODES_MAX as usize * NODE_WORDS;
+const CAUSE_TEXT: usize = CAUSE + 2;
+const CAUSE_BYTES_MAX: usize = 512;
+const QUEUES: usize = CAUSE_TEXT + CAUSE_BYTES_MAX / 8 + LINE - 2;
+/// How often a cause is read that is being written, before it is left out.
+const CAUSE_READS_MAX: usize = 4;
 /// Of a worker's queue: how many answers were written and read, on lines of their own, then the answers.
 const WRITTEN: usize = 0;
 const TAKEN: usize = LINE;
@@ -247,6 +253,42 @@ impl State {
         self.words[STATE].store(0, Ordering::Release);
     }
 
+    /// Why the log is not there, for [`State::cause`]. The bridge alone writes it.
+    pub fn set_cause(&self, text: &str) {
+        let mut end = text.len().min(CAUSE_BYTES_MAX);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        let text = &text.as_bytes()[..end];
+        // A bridge that was killed here has left it odd.
+        let version = self.words[CAUSE].load(Ordering::Relaxed) | 1;
+        self.words[CAUSE].store(version, Ordering::SeqCst);
+        self.words[CAUSE + 1].store(end as u64, Ordering::SeqCst);
+        for (word, bytes) in self.words[CAUSE_TEXT..].iter().zip(text.chunks(8)) {
+            let mut whole = [0; 8];
+            whole[..bytes.len()].copy_from_slice(bytes);
+            word.store(u64::from_ne_bytes(whole), Ordering::SeqCst);
+        }
+        self.words[CAUSE].store(version + 1, Ordering::SeqCst);
+    }
+
+    /// Why the log is not there, as far as that is known.
+    pub fn cause(&self) -> Option<String> {
+        for _ in 0..CAUSE_READS_MAX {
+            let version = self.words[CAUSE].load(Ordering::SeqCst);
+            let len = self.words[CAUSE + 1].load(Ordering::SeqCst) as usize;
+            let words = self.words[CAUSE_TEXT..][..CAUSE_BYTES_MAX / 8].iter();
+            let mut text: Vec<u8> = words
+                .flat_map(|word| word.load(Ordering::SeqCst).to_ne_bytes())
+                .collect();
+            text.truncate(len);
+            if version.is_multiple_of(2) && self.words[CAUSE].load(Ordering::SeqCst) == version {
+                return String::from_utf8(text).ok().filter(|text| !text.is_empty());
+            }
+        }
+        None
+    }
+
     /// The bridge is not stuck.
     pub fn beat(&self, now_ms: u64) {
         self.words[BEAT_MS].store(now_ms, Ordering::Relaxed);
@@ -265,7 +307,7 @@ impl State {
         }
     }
 
-    fn says_ready(&self) -> bool {
+    pub fn says_ready(&self) -> bool {
         self.words[STATE].load(Ordering::Acquire) == STATE_READY
     }
 

@@ -4,6 +4,7 @@
 //! returned is in the log. Records of many handlers are on their way at the same time. The bridge process reads the log in its order and appends to the ring, from which workers serve clients as ever. The
 //! state machine is `fermata_cluster::Bridge`; here are its sockets, its memory and its life.
 
+mod access;
 mod bridge;
 mod memory;
 mod outbox;

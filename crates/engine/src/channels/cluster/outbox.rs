@@ -53,6 +53,12 @@ impl Channels {
             .is_none_or(|outbox| outbox.state.is_ready(clock::monotonic_ms()))
     }
 
+    /// Why it does not, as far as the bridge has said.
+    pub fn log_trouble(&self) -> Option<String> {
+        let state = self.outbox.as_ref()?.state;
+        state.cause().filter(|_| !state.says_ready())
+    }
+
     /// Whether all who are present are known; without a cluster they are.
     pub fn is_presence_known(&self) -> bool {
         self.outbox

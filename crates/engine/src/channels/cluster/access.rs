@@ -1,0 +1,80 @@
+//! What opens the servers of the log: login and certificates, of which files are read anew for each connection, so that a renewed
+//! certificate or a changed password needs no restart, and one that is wrong is tried again.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use fermata_cluster::Login;
+use fermata_config::Settings;
+use fermata_tls::{ClientConfig, ClientNames, ClientOptions, certificate, client_config};
+
+/// The setting that has the addresses, as messages call it.
+pub(super) const SERVERS: &str = "cluster";
+
+/// See the module.
+pub(super) struct Access {
+    user: String,
+    password: Option<String>,
+    password_file: Option<PathBuf>,
+    pub options: ClientOptions,
+}
+
+impl Access {
+    pub fn new(settings: &Settings) -> Access {
+        let own = (&settings.cluster_certificate, &settings.cluster_key);
+        let certificate = match own {
+            (Some(certificate), Some(key)) => Some((certificate.clone(), key.clone())),
+            _ => None,
+        };
+        Access {
+            user: settings.cluster_user.clone(),
+            password: settings.cluster_password.clone(),
+            password_file: settings.cluster_password_file.clone(),
+            options: ClientOptions {
+                authorities: settings.cluster_ca.clone(),
+                certificate,
+                offers_nothing: true,
+                names: ClientNames {
+                    authorities: "cluster_ca",
+                    certificate: "cluster_certificate",
+                    key: "cluster_key",
+                },
+                ..ClientOptions::default()
+            },
+        }
+    }
+
+    /// Who the bridge is to servers whose addresses do not say it.
+    ///
+    /// # Errors
+    /// A file cannot be used; the sentence names the setting.
+    pub fn login(&self) -> Result<Login, String> {
+        let password = match &self.password_file {
+            None => self.password.clone().unwrap_or_default(),
+            Some(path) => {
+                let problem = |cause: String| format!("cluster_password_file: {cause}");
+                let text = certificate::read(path).map_err(|error| problem(error.to_string()))?;
+                let text = String::from_utf8(text)
+                    .map_err(|_| problem(format!("{} is not UTF-8", path.display())))?;
+                let text = text.trim_end_matches(['\r', '\n']);
+                if text.is_empty() {
+                    let cause = format!("{} is empty; write the password into it", path.display());
+                    return Err(problem(cause));
+                }
+                text.to_owned()
+            }
+        };
+        Ok(Login {
+            user: self.user.clone(),
+            password,
+        })
+    }
+
+    /// Whom to believe, and what to show.
+    ///
+    /// # Errors
+    /// A file cannot be used; the sentence names the setting.
+    pub fn tls(&self) -> Result<Arc<ClientConfig>, String> {
+        client_config(&self.options).map_err(|error| error.to_string())
+    }
+}
