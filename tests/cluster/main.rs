@@ -7,4 +7,5 @@ mod order;
 mod presence;
 mod publishing;
 mod refused;
+mod secure;
 mod traces;
