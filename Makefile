@@ -216,6 +216,7 @@ test-frameworks: all ## PHPUnit tests of the bridges, over real servers with Deb
 	$(PHP) -d extension=$(FERMATA_EXTENSION) -d include_path=.:/usr/share/php "$$(command -v phpunit)" --do-not-cache-result \
 		--bootstrap php/tests/autoload.php php/tests/Frameworks
 	$(PHP) -d extension=$(FERMATA_EXTENSION) "$$(command -v phpunit)" --do-not-cache-result --bootstrap php/tests/autoload.php php/tests/Testing
+	$(PHP) -d extension=$(FERMATA_EXTENSION) "$$(command -v phpunit)" --do-not-cache-result --bootstrap php/tests/autoload.php php/tests/FastCgi
 
 test-browser: all ## The chat in Chromium
 	scripts/test-browser.sh
