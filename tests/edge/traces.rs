@@ -89,6 +89,13 @@ fn what_an_origin_is_asked_is_a_span_below_its_clients_and_the_origin_is_told() 
     assert_eq!(seen.header("traceparent"), Some(told));
     assert_eq!(seen.header("tracestate").as_deref(), Some("a=1"));
     assert_eq!(own.figure("fermata_spans_exported_total"), Some(2));
+    // What is said of a trace that was not understood is not said of the one that begins instead.
+    let headers = [("traceparent", "00-1-2-01"), ("tracestate", "a=1")];
+    assert_eq!(client.request("GET", "/x", &headers, b"").status, 200);
+    let seen = &origin.seen("x")[1];
+    let begun = seen.header("traceparent").expect("the edge records it");
+    assert!(begun.ends_with("-01") && !begun.contains(TRACE), "{begun}");
+    assert_eq!(seen.header("tracestate"), None);
 }
 
 #[test]

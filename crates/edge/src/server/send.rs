@@ -19,7 +19,7 @@ use crate::routes::figures::Count;
 use crate::routes::{Origin, Target};
 use crate::server::edge::Edge;
 use crate::upstream::codec::Codec;
-use crate::upstream::forward::{Forwarded, Hop};
+use crate::upstream::forward::{Forwarded, Hop, trace_of};
 use crate::upstream::reply::Phase;
 use crate::upstream::talk::{Purpose, Step, Talk};
 use crate::upstream::unopened::Unopened;
@@ -80,13 +80,7 @@ impl Edge {
         if !is_left_out {
             return None;
         }
-        let headers = &talk.source.request.headers;
-        let named = |name: &[u8]| name.eq_ignore_ascii_case(b"traceparent");
-        let mut values = headers.iter().filter(|it| named(&it.0));
-        let (Some((_, value)), None) = (values.next(), values.next()) else {
-            return None;
-        };
-        TraceParent::parse(value).map(TraceParent::unsampled)
+        trace_of(&talk.source.request).map(TraceParent::unsampled)
     }
 
     /// Writes the request as its target reads it.

@@ -7,6 +7,7 @@ use fermata_grip::last;
 use fermata_grip::spelling::{Folded, same};
 use fermata_proto::chunk;
 use fermata_proto::response::{valid_name, valid_value};
+use fermata_proto::traceparent::TraceParent;
 
 use crate::client::request::{Body, ClientRequest, headers_bytes};
 use crate::fastcgi;
@@ -190,6 +191,16 @@ pub(crate) struct Forwarded {
     pub headers: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
+/// The trace that a client names; none where it is malformed, or where there are several.
+pub(crate) fn trace_of(request: &ClientRequest) -> Option<TraceParent<'_>> {
+    let is_it = |name: &[u8]| name.eq_ignore_ascii_case(b"traceparent");
+    let mut values = request.headers.iter().filter(|it| is_it(&it.0));
+    match (values.next(), values.next()) {
+        (Some((_, value)), None) => TraceParent::parse(value),
+        _ => None,
+    }
+}
+
 impl Forwarded {
     pub fn new(request: &ClientRequest, hop: &Hop<'_>) -> Self {
         let rule = hop.rule;
@@ -226,6 +237,10 @@ impl Forwarded {
         }
         if let Some(value) = hop.traceparent {
             set("traceparent", value.as_bytes().to_vec());
+            if trace_of(request).is_none() {
+                // Of another trace than the one that begins here (W3C Trace Context, 3.3).
+                set("tracestate", Vec::new());
+            }
         }
         if let Some(id) = hop.session_id {
             set("Grip-Session-Id", id.as_bytes().to_vec());
