@@ -710,9 +710,9 @@ static ZEND_NAMED_FUNCTION(finish_next)
 	finish(it);
 }
 
-static bool begin_task(void)
+bool fermata_connection_begin_task(zif_handler handler)
 {
-	static zend_internal_function function = {.type = ZEND_INTERNAL_FUNCTION, .handler = finish_next};
+	zend_internal_function function = {.type = ZEND_INTERNAL_FUNCTION, .handler = handler};
 	zval callable;
 	/* A worker that stops ends its connections. */
 	if (fermata_fibers_is_unwinding() || fermata_run.retired) {
@@ -745,7 +745,7 @@ bool fermata_connection_left(uintptr_t key, const fermata_fiber *fiber)
 		return false;
 	}
 	log_left(it, fiber->client && fiber->client->gone, fiber->future != NULL);
-	if (!begin_task()) {
+	if (!fermata_connection_begin_task(finish_next)) {
 		close_connection(&it->connection);
 		forget(it);
 		return false;
@@ -825,7 +825,9 @@ static bool restore_sqlite(uintptr_t key)
 		return false;
 	}
 	if (UNEXPECTED(fermata_sqlite_keeps(key))) {
-		fermata_sqlite_roll_back(key, fermata_run.fiber);
+		if (UNEXPECTED(fermata_sqlite_roll_back(key, fermata_run.fiber))) {
+			return false;
+		}
 		fermata_guard_release(key);
 		return !fermata_sqlite_keeps(key);
 	}

@@ -425,8 +425,7 @@ void fermata_guard_release(uintptr_t key)
 static void end_left(uintptr_t key, uintptr_t flags, fermata_fiber *fiber)
 {
 	if (flags & KEPT) {
-		fermata_sqlite_roll_back(key, fiber);
-		if (!fermata_connection_left(key, fiber)) {
+		if (!fermata_sqlite_roll_back(key, fiber) && !fermata_connection_left(key, fiber)) {
 			release(key, NULL);
 		}
 	} else if (flags & LINGERS) {

@@ -96,6 +96,8 @@ bool fermata_connection_keeps(uintptr_t key, const fermata_root *root, zend_obje
 bool fermata_connection_is_open(uintptr_t key);
 /* The fiber's handler or task has ended with that. True when a task has it now, which gives it back. */
 bool fermata_connection_left(uintptr_t key, const fermata_fiber *fiber);
+/* When the answer of the present handler is on its way. False when the worker stops. */
+bool fermata_connection_begin_task(zif_handler handler);
 /* PHP is about to free the object. */
 void fermata_connection_gone(uintptr_t key, const zend_object *object);
 

@@ -255,8 +255,8 @@ void fermata_hook_sqlite_end(void);
 bool fermata_sqlite_is_connection(uintptr_t key);
 /* In a transaction that whoever has begun it has to end first. */
 bool fermata_sqlite_keeps(uintptr_t key);
-/* The handler or task of `fiber` has ended in the middle of one. */
-void fermata_sqlite_roll_back(uintptr_t key, const fermata_fiber *fiber);
+/* The handler or task of `fiber` has ended in the middle of one. True when a task has the connection now, which gives it back. */
+bool fermata_sqlite_roll_back(uintptr_t key, const fermata_fiber *fiber);
 /* Whether the fiber is inside of a call during which nothing else may run. */
 bool fermata_sqlite_forbids_wait(const fermata_fiber *fiber);
 /* The fiber's handler or task has ended. */

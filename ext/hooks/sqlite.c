@@ -91,7 +91,7 @@ static struct {
 	int (*sleep)(layer *self, int us);
 } sqlite;
 
-/* What PHP has freed or reset while another fiber was inside. */
+/* What PHP has freed or reset while another fiber was inside, or where its commit could not wait for readers. */
 typedef struct later {
 	struct later *next;
 	int (*by)(void *it);
@@ -104,6 +104,8 @@ typedef struct connection {
 	uint32_t depth; /* calls of it that are being made */
 	bool never_waits; /* others may be blocked by locks that it has in this process */
 	bool is_closed;
+	bool is_left; /* a task is about to end what a handler has left */
+	int (*closes)(database *db); /* when there is nothing to end any more; NULL = it is open */
 	bool has_temporary; /* tables that end with it, and so with the handler; or a text that may make some */
 	void *pdo; /* pdo_dbh_t; NULL = of SQLite3, or not known */
 	later *first, *last;
@@ -121,6 +123,7 @@ struct fermata_sqlite_call {
 	uint32_t pages;
 	bool has_taken; /* the guard, which it gives back */
 	bool is_whole; /* nobody else may run before it is over */
+	bool is_end; /* of a statement: it may wait although PHP itself frees that */
 	const fermata_fiber *taker;
 };
 
@@ -135,8 +138,15 @@ static HashTable connections; /* by the address of the database */
 static HashTable readings; /* by the address of the statement */
 static const fermata_fiber nobody; /* whose handler has ended while a Fiber of the program's is suspended inside */
 static HashTable blobs; /* streams of BLOBs, by address: the database */
-static bool is_ready;
+static fermata_fiber ender; /* has the connections whose statements a task is about to end */
+static bool is_ready, is_settling;
 static uint32_t calls_len; /* of all fibers */
+
+static bool enter(struct fermata_sqlite_call *it, database *db);
+static void leave(struct fermata_sqlite_call *it);
+static bool may_commit(statement *self);
+static int finalize_later(void *it);
+static int reset_later(void *it);
 
 /* Connections */
 
@@ -248,6 +258,9 @@ bool fermata_sqlite_keeps(uintptr_t key)
 	if (!at) {
 		return false;
 	}
+	if (UNEXPECTED(at->first) && !at->inside) {
+		return true;
+	}
 	if (UNEXPECTED(at->has_temporary) && !at->inside && (at->has_temporary = has_temporary(at->db))) {
 		return true;
 	}
@@ -288,11 +301,89 @@ static ZEND_COLD void roll_back(connection *at, const fermata_fiber *fiber)
 	at->begun_line = 0;
 }
 
-void fermata_sqlite_roll_back(uintptr_t key, const fermata_fiber *fiber)
+/* Ends what is to be ended, in order, up to the first that would have to wait for readers and cannot here. */
+static void end_later(connection *at, bool is_now)
+{
+	for (later *first; (first = at->first);) {
+		bool is_statement = first->by == finalize_later || first->by == reset_later;
+		if (is_statement && !is_now && may_commit(first->it)) {
+			break;
+		}
+		at->first = first->next;
+		first->by(first->it);
+		pefree(first, true);
+	}
+}
+
+/* True when there is no connection any more. */
+static bool close_if_due(connection *at)
+{
+	int (*by)(database *db) = at->closes;
+	database *db = at->db;
+	if (EXPECTED(!by || at->first)) {
+		return false;
+	}
+	forget(at);
+	by(db);
+	return true;
+}
+
+/* For a handler that has ended where it could not wait. */
+static ZEND_NAMED_FUNCTION(end_next)
+{
+	struct fermata_sqlite_call call;
+	connection *at, *left = NULL;
+	ZEND_HASH_FOREACH_PTR(&connections, at) {
+		if (at->is_left) {
+			left = at;
+			break;
+		}
+	} ZEND_HASH_FOREACH_END();
+	if (!left) {
+		return;
+	}
+	database *db = left->db;
+	left->is_left = false;
+	fermata_guard_leave_to((uintptr_t)db, fermata_run.fiber);
+	if (EXPECTED(enter(&call, db))) {
+		call.is_end = true;
+		leave(&call);
+	}
+	if ((left = find(db))) {
+		/* The worker stops. */
+		end_later(left, true);
+		if (!close_if_due(left)) {
+			fermata_sqlite_roll_back((uintptr_t)db, fermata_run.fiber);
+			fermata_guard_release((uintptr_t)db);
+		}
+	}
+}
+
+static ZEND_COLD bool leave_to_task(connection *at)
+{
+	if (!fermata_connection_begin_task(end_next)) {
+		return false;
+	}
+	at->is_left = true;
+	fermata_guard_leave_to((uintptr_t)at->db, &ender);
+	return true;
+}
+
+bool fermata_sqlite_roll_back(uintptr_t key, const fermata_fiber *fiber)
 {
 	connection *at = is_ready ? zend_hash_index_find_ptr(&connections, (zend_ulong)key) : NULL;
 	if (!at || at->inside) {
-		return;
+		return false;
+	}
+	if (UNEXPECTED(at->first)) {
+		end_later(at, false);
+		if (at->first && leave_to_task(at)) {
+			return true;
+		}
+		end_later(at, true);
+		if (close_if_due(at)) {
+			return true;
+		}
 	}
 	if (!sqlite.is_autocommit(at->db)) {
 		roll_back(at, fiber);
@@ -305,6 +396,7 @@ void fermata_sqlite_roll_back(uintptr_t key, const fermata_fiber *fiber)
 				"that handlers share could not be dropped when its handler ended: a statement is reading it, or the program's authorizer forbids it"));
 		}
 	}
+	return false;
 }
 
 /* Of objects. Their structures are private, but begin like this in all versions. */
@@ -406,7 +498,7 @@ bool fermata_sqlite_forbids_wait(const fermata_fiber *fiber)
 
 static bool may_wait(const struct fermata_sqlite_call *it)
 {
-	return it && is_asked_by_program() && fermata_hook_may_wait();
+	return it && (it->is_end || is_asked_by_program()) && fermata_hook_may_wait();
 }
 
 static uint64_t now_ns(void)
@@ -560,7 +652,7 @@ static int hooked_fsync(int fd)
 static bool enter(struct fermata_sqlite_call *it, database *db)
 {
 	it->at = NULL;
-	it->is_whole = false;
+	it->is_whole = it->is_end = false;
 	if (UNEXPECTED(!fermata_hook_is_loop() || !db)) {
 		return true;
 	}
@@ -593,11 +685,30 @@ static bool enter(struct fermata_sqlite_call *it, database *db)
 	return true;
 }
 
+/* For what says how many rows it has changed: what was to be ended before would change that. */
+static bool enter_call(struct fermata_sqlite_call *it, database *db)
+{
+	if (UNEXPECTED(!enter(it, db))) {
+		return false;
+	}
+	if (UNEXPECTED(it->at && it->at->first && it->at->depth == 1 && may_wait(it))) {
+		end_later(it->at, true);
+		if (UNEXPECTED(EG(exception))) {
+			leave(it);
+			return false;
+		}
+	}
+	return true;
+}
+
 static void leave(struct fermata_sqlite_call *it)
 {
 	connection *at = it->at;
 	if (UNEXPECTED(!at)) {
 		return;
+	}
+	if (UNEXPECTED(at->first) && at->depth == 1) {
+		end_later(at, at->is_closed || may_wait(it));
 	}
 	/* Others may stand before it: those of a Fiber that is suspended. */
 	for (struct fermata_sqlite_call **place = it->fiber ? &it->fiber->sqlite : NULL; place && *place; place = &(*place)->outer) {
@@ -610,14 +721,11 @@ static void leave(struct fermata_sqlite_call *it)
 	uintptr_t key = (uintptr_t)at->db;
 	if (--at->depth == 0) {
 		at->inside = NULL;
-		while (UNEXPECTED(at->first)) {
-			later *first = at->first;
-			at->first = first->next;
-			first->by(first->it);
-			pefree(first, true);
-		}
 		if (UNEXPECTED(at->is_closed)) {
 			forget(at);
+			return;
+		}
+		if (UNEXPECTED(close_if_due(at))) {
 			return;
 		}
 	}
@@ -640,13 +748,8 @@ void fermata_sqlite_settle(fermata_fiber *fiber)
 
 /* What another fiber is inside of */
 
-/* True when somebody else is inside, who does it when he leaves. */
-static bool put_off(database *db, int (*by)(void *it), void *it)
+static void add_later(connection *at, int (*by)(void *it), void *it)
 {
-	connection *at = fermata_hook_is_loop() ? find(db) : NULL;
-	if (EXPECTED(!is_anothers(at))) {
-		return false;
-	}
 	later *one = pemalloc(sizeof(later), true);
 	*one = (later){NULL, by, it};
 	if (at->first) {
@@ -655,45 +758,107 @@ static bool put_off(database *db, int (*by)(void *it), void *it)
 		at->first = one;
 	}
 	at->last = one;
+}
+
+/* True when somebody else is inside, who does it when he leaves. */
+static bool put_off(database *db, int (*by)(void *it), void *it)
+{
+	connection *at = fermata_hook_is_loop() ? find(db) : NULL;
+	if (EXPECTED(!is_anothers(at))) {
+		return false;
+	}
+	add_later(at, by, it);
 	return true;
 }
 
 /* What ends a statement is the commit of what it has written, for which readers of the file are waited for: INSERT … RETURNING
  * whose rows were not all read. */
-static ZEND_COLD int end_write(statement *self, int (*by)(statement *it))
+static bool may_commit(statement *self)
 {
-	struct fermata_sqlite_call call;
-	bool may_wait_inside = is_asked_by_program() && fermata_hook_is_loop() && fermata.handling && !fermata.forked;
-	if (may_wait_inside && !enter(&call, sqlite.database_of(self))) {
-		/* PHP asks for no answer: it is done here. */
-		may_wait_inside = false;
-	}
+	return self && is_ready && UNEXPECTED(sqlite.is_busy(self) && !sqlite.is_readonly(self))
+		&& sqlite.is_autocommit(sqlite.database_of(self));
+}
+
+static int end_now(statement *self, int (*by)(statement *it))
+{
+	bool commits = may_commit(self);
 	int result = by(self);
-	if (may_wait_inside) {
-		leave(&call);
-	}
-	if (UNEXPECTED(result == SQLITE_BUSY && fermata_run.worker && !fermata.forked)) {
+	if (UNEXPECTED(commits && result == SQLITE_BUSY && fermata_run.worker && !fermata.forked)) {
 		fm_worker_log(fermata_run.worker, FERMATA_LOG_WARNING, FERMATA_LITERAL("what a statement of SQLite has written is undone: "
 			"its rows were not all read, and others read the file when it was closed or freed; read the rows of INSERT, UPDATE and DELETE … RETURNING to their end"));
 	}
 	return result;
 }
 
-static int end_statement(statement *self, int (*by)(statement *it))
-{
-	bool may_commit = self && is_ready && UNEXPECTED(sqlite.is_busy(self) && !sqlite.is_readonly(self))
-		&& sqlite.is_autocommit(sqlite.database_of(self));
-	return UNEXPECTED(may_commit) ? end_write(self, by) : by(self);
-}
-
 static int finalize_later(void *it)
 {
-	return sqlite.finalize(it);
+	return end_now(it, sqlite.finalize);
 }
 
 static int reset_later(void *it)
 {
-	return sqlite.reset(it);
+	return end_now(it, sqlite.reset);
+}
+
+/* PHP frees something between two instructions of the program, or when a handler has returned. Other functions may be in the
+ * middle of a table. */
+static bool is_freed_between(void)
+{
+	const zend_execute_data *frame = EG(current_execute_data);
+	return !frame || !frame->func || ZEND_USER_CODE(frame->func->common.type)
+		|| frame->func->internal_function.module == &fermata_module_entry;
+}
+
+/* It waits for readers in the next call of this handler, or in a task when that has ended: until then it keeps the connection,
+ * as in a transaction. False: there is no handler, or the connection is another's. */
+static ZEND_COLD bool owe(statement *self, int (*by)(statement *it))
+{
+	connection *at = fermata_hook_is_loop() && (fermata.handling || is_settling) && !fermata.forked && !fermata_run.retired
+		&& !fermata_fibers_is_unwinding() ? find(sqlite.database_of(self)) : NULL;
+	bool is_new;
+	if (!at || !(at->is_left || fermata_guard_take((uintptr_t)at->db, &is_new))) {
+		return false;
+	}
+	add_later(at, by == sqlite.finalize ? finalize_later : reset_later, self);
+	if (!at->is_left && is_new) {
+		fermata_guard_give_back((uintptr_t)at->db, fermata_run.fiber);
+	}
+	return true;
+}
+
+static ZEND_COLD int end_write(statement *self, int (*by)(statement *it))
+{
+	struct fermata_sqlite_call call;
+	database *db = sqlite.database_of(self);
+	bool is_asked = is_asked_by_program(), is_inside = false;
+	if (fermata_hook_is_loop() && fermata.handling && !fermata.forked
+			&& (is_asked || (is_freed_between() && fermata_hook_may_wait()))) {
+		/* If not: PHP asks for no answer, and it is done here. */
+		is_inside = enter(&call, db);
+	}
+	if (!is_asked) {
+		/* Whoever has a guard of it could come in while this one waits. */
+		bool is_mine = is_inside && fermata_guard_holder((uintptr_t)db) == fermata_run.fiber;
+		if (is_inside) {
+			call.is_end = is_mine;
+		}
+		if (!is_mine && owe(self, by)) {
+			if (is_inside) {
+				leave(&call);
+			}
+			return SQLITE_OK;
+		}
+	}
+	int result = end_now(self, by);
+	if (is_inside) {
+		leave(&call);
+	}
+	return result;
+}
+
+static int end_statement(statement *self, int (*by)(statement *it))
+{
+	return UNEXPECTED(may_commit(self)) ? end_write(self, by) : by(self);
 }
 
 /* Rows */
@@ -800,7 +965,7 @@ static bool may_step(const statement *self)
 static int hooked_step(statement *self)
 {
 	struct fermata_sqlite_call call;
-	if (UNEXPECTED(!enter(&call, sqlite.database_of(self)))) {
+	if (UNEXPECTED(!enter_call(&call, sqlite.database_of(self)))) {
 		return SQLITE_BUSY;
 	}
 	int result = SQLITE_DONE;
@@ -848,6 +1013,7 @@ static ZEND_COLD void find_objects(const fermata_fiber *fiber)
 void fermata_sqlite_drop_rows(const fermata_fiber *fiber)
 {
 	bool is_any = is_ready;
+	is_settling = true;
 	/* An aggregate of the program's may end meanwhile, and change the table: once more, until nothing was found. */
 	while (UNEXPECTED(is_any)) {
 #ifdef HAVE_PDO_OF_PHP
@@ -871,6 +1037,7 @@ void fermata_sqlite_drop_rows(const fermata_fiber *fiber)
 			is_any = true;
 		}
 	}
+	is_settling = false;
 }
 
 void fermata_sqlite_move_rows(const fermata_fiber *from, fermata_fiber *to)
@@ -912,7 +1079,7 @@ static void look_at_text(const struct fermata_sqlite_call *it, const char *text)
 static int hooked_exec(database *db, const char *text, void *each, void *data, char **error)
 {
 	struct fermata_sqlite_call call;
-	if (UNEXPECTED(!enter(&call, db))) {
+	if (UNEXPECTED(!enter_call(&call, db))) {
 		return SQLITE_BUSY;
 	}
 	look_at_text(&call, text);
@@ -924,7 +1091,7 @@ static int hooked_exec(database *db, const char *text, void *each, void *data, c
 static int hooked_prepare(database *db, const char *text, int len, statement **self, const char **tail)
 {
 	struct fermata_sqlite_call call;
-	if (UNEXPECTED(!enter(&call, db))) {
+	if (UNEXPECTED(!enter_call(&call, db))) {
 		*self = NULL;
 		return SQLITE_BUSY;
 	}
@@ -975,7 +1142,13 @@ static int hooked_reset(statement *self)
 	if (one && (!one->is_sqlite3 || !one->fiber)) {
 		forget_reading(self);
 	}
-	return UNEXPECTED(self && put_off(sqlite.database_of(self), reset_later, self)) ? SQLITE_OK : end_statement(self, sqlite.reset);
+	if (UNEXPECTED(self && put_off(sqlite.database_of(self), reset_later, self))) {
+		return SQLITE_OK;
+	}
+	if (self) {
+		forget_later(sqlite.database_of(self), self);
+	}
+	return end_statement(self, sqlite.reset);
 }
 
 static int close_database(database *db, int (*by)(database *db))
@@ -986,6 +1159,13 @@ static int close_database(database *db, int (*by)(database *db))
 	}
 	if (at) {
 		at->pdo = NULL;
+		if (UNEXPECTED(at->first) && !at->depth) {
+			if (fermata_guard_holder((uintptr_t)db)) {
+				at->closes = by;
+				return SQLITE_OK;
+			}
+			end_later(at, true);
+		}
 	}
 	int result = by(db);
 	if (at && result == SQLITE_OK) {
@@ -1341,6 +1521,10 @@ void fermata_hook_sqlite_end(void)
 	is_ready = false;
 	ZEND_HASH_FOREACH_PTR(&connections, at) {
 		sqlite.on_progress(at->db, 0, NULL, NULL);
+		end_later(at, true);
+		if (at->closes) {
+			at->closes(at->db);
+		}
 		pefree(at, true);
 	} ZEND_HASH_FOREACH_END();
 	zend_hash_destroy(&connections);

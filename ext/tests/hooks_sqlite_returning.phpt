@@ -1,5 +1,5 @@
 --TEST--
-Hook::Sqlite: a statement that has written and whose rows are not all read waits for readers when it is closed; where it cannot wait, it does not hold the worker
+Hook::Sqlite: a statement that has written and whose rows are not all read waits for readers when it is closed or freed; where PHP cannot wait, the handler's next call does, or a task
 --EXTENSIONS--
 fermata
 pdo
@@ -49,8 +49,56 @@ $server->get('/reset', function () use ($sqlite3, &$is_reading) {
     $statement->reset();
     return Response::json(['reading' => $is_reading]);
 });
+// SQLite3 executes it once more for its rows.
+$server->get('/results', function () use ($sqlite3, &$is_reading) {
+    $sqlite3->query("INSERT INTO words VALUES ('results 1'), ('results 2') RETURNING word")->fetchArray();
+    return Response::json(['reading' => $is_reading]);
+});
 $server->get('/free', function () use ($write, &$is_reading) {
     $write('freed');
+    return Response::json(['reading' => $is_reading]);
+});
+$server->get('/return', function () use ($write, &$is_reading) {
+    $statement = $write('returned');
+    return Response::json(['reading' => $is_reading]);
+});
+$throw = function (string $word) use ($write) {
+    $statement = $write($word);
+    throw new Exception('thrown');
+};
+$server->get('/throw', function () use ($throw) { $throw('thrown'); });
+$server->get('/exit', function () use ($write) {
+    $statement = $write('exited');
+    exit;
+});
+// The next call ends it, before its own rows are counted.
+$server->get('/catch', function () use ($throw, $writes, &$is_reading) {
+    try {
+        $throw('caught');
+    } catch (Exception) {
+    }
+    $count = $writes->exec("UPDATE words SET word = word WHERE word = 'caught 1'");
+    return Response::json(['reading' => $is_reading, 'changed' => $count]);
+});
+// A connection that is gone before the task that ends its statement.
+$server->get('/close-all', function () use ($file) {
+    $own = new PDO("sqlite:$file", options: [PDO::ATTR_TIMEOUT => 20]);
+    $statement = $own->query("INSERT INTO words VALUES ('gone 1'), ('gone 2') RETURNING word");
+    $statement->fetchColumn();
+    throw new Exception('thrown');
+});
+// An array that a function of PHP's is in the middle of has it.
+$server->get('/function', function () use ($write, &$is_reading) {
+    $all = [$write('function')];
+    array_splice($all, 0, 1);
+    return Response::json(['reading' => $is_reading]);
+});
+$server->get('/destructor', function () use ($write, &$is_reading) {
+    $object = new class ($write('destructed')) {
+        public function __construct(public $statement) {}
+        public function __destruct() { $this->statement = null; }
+    };
+    $object = null;
     return Response::json(['reading' => $is_reading]);
 });
 $server->get('/end', function () use ($write, &$kept, &$is_reading) {
@@ -60,7 +108,9 @@ $server->get('/end', function () use ($write, &$kept, &$is_reading) {
 PHP;
 $ini = array_map(fn ($name) => "-dextension=$name", array_filter(['pdo', 'pdo_sqlite', 'sqlite3'], fn ($name) => is_file(ini_get('extension_dir') . "/$name.so")));
 $server = new TestServer($program, ini: $ini);
-foreach (['close' => 'closed', 'reset' => 'reset', 'free' => 'freed', 'end' => 'ended'] as $target => $word) {
+$words = ['close' => 'closed', 'reset' => 'reset', 'results' => 'results', 'free' => 'freed', 'return' => 'returned', 'throw' => 'thrown', 'exit' => 'exited',
+    'catch' => 'caught', 'close-all' => 'gone', 'function' => 'function', 'destructor' => 'destructed', 'end' => 'ended'];
+foreach ($words as $target => $word) {
     $reader = $server->connect();
     $reader->start('GET', '/read');
     while ($server->get('/reading')->body !== 'true') {
@@ -72,8 +122,15 @@ foreach (['close' => 'closed', 'reset' => 'reset', 'free' => 'freed', 'end' => '
     $began = microtime(true);
     $server->get('/go');
     $took = microtime(true) - $began;
-    echo "$target: ", $writer->answer(), ', ', $reader->answer(), ', others ', $took < 5 ? 'went on' : "waited $took s";
-    echo ', written ', json_decode($server->get("/count/$word")->body), "\n";
+    // Whether what is freed after the answer was made has waited, it does not say.
+    $answer = $writer->answer();
+    echo "$target: ", in_array($target, ['close', 'reset', 'results', 'free', 'catch']) ? $answer : $answer->status, ', ', $reader->answer();
+    echo ', others ', $took < 5 ? 'went on' : "waited $took s";
+    // A task may be about to write it.
+    for ($deadline = microtime(true) + WAIT_S; ($count = json_decode($server->get("/count/$word")->body)) < 2 && microtime(true) < $deadline;) {
+        usleep(2000);
+    }
+    echo ", written $count\n";
 }
 var_dump($server->stop());
 echo $server->logged('/error|undone/'), "\n";
@@ -81,8 +138,17 @@ echo $server->logged('/error|undone/'), "\n";
 --EXPECTF--
 close: 200 {"reading":false}, 200 true, others went on, written 2
 reset: 200 {"reading":false}, 200 true, others went on, written 2
-free: 200 {"reading":true}, 200 true, others went on, written 0
-end: 200 {"reading":true}, 200 true, others went on, written 0
+results: 200 {"reading":false}, 200 true, others went on, written 4
+free: 200 {"reading":false}, 200 true, others went on, written 2
+return: 200, 200 true, others went on, written 2
+throw: 500, 200 true, others went on, written 2
+exit: 500, 200 true, others went on, written 2
+catch: 200 {"reading":false,"changed":1}, 200 true, others went on, written 2
+close-all: 500, 200 true, others went on, written 2
+function: 200, 200 true, others went on, written 2
+destructor: 200, 200 true, others went on, written 2
+end: 200, 200 true, others went on, written 2
 int(0)
-%s warning [worker 0] what a statement of SQLite has written is undone: %s
-%s warning [worker 0] what a statement of SQLite has written is undone: %s
+%s error   [worker 0] Exception: thrown in %s
+%s error   [worker 0] exit() called in handler; return a Response to end a request in %s
+%s error   [worker 0] Exception: thrown in %s
