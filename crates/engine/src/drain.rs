@@ -7,6 +7,7 @@ use fermata_io::buffer::Buffer;
 use crate::admin::stats::Counter;
 use crate::http::exchange::Stage;
 use crate::master::link::Link;
+use crate::net::Net;
 use crate::net::connection::{Origin, Phase, Writing};
 use crate::net::index::ConnectionIndex;
 use crate::net::running::Running;
@@ -14,6 +15,15 @@ use crate::worker::Worker;
 
 /// Batches of waiting connections that are accepted before the listener is closed: a full backlog.
 const LAST_ACCEPTS_MAX: usize = 64;
+
+impl<D: Driver> Net<D> {
+    /// The order to read the certificates again has come.
+    pub(crate) fn reload_tls(&mut self) {
+        if let Some(tls) = &self.tls {
+            tls.reload(self.log.logger());
+        }
+    }
+}
 
 impl<D: Driver> Worker<D> {
     /// The master asks for a drain, or has died.
@@ -24,29 +34,23 @@ impl<D: Driver> Worker<D> {
         match link.read() {
             crate::master::link::Order::None => {}
             crate::master::link::Order::Drain => self.begin_drain(false),
-            crate::master::link::Order::ReloadTls => self.reload_tls(),
+            crate::master::link::Order::ReloadTls => self.net.reload_tls(),
             crate::master::link::Order::Reload => self.waiting.reload(),
             crate::master::link::Order::ReopenLog => self.reopen_access_log(),
             crate::master::link::Order::MasterDied => {
                 fermata_io::process::ends_by_itself();
-                self.log(LogLevel::Error, "the master process has ended; stopping");
+                self.net
+                    .log(LogLevel::Error, "the master process has ended; stopping");
                 self.unlink();
                 self.begin_drain(false);
             }
         }
     }
 
-    /// The order to read the certificates again has come.
-    pub(crate) fn reload_tls(&mut self) {
-        if let Some(tls) = &self.net.tls {
-            tls.reload(self.log.logger());
-        }
-    }
-
     /// The file of the access log was moved away.
     fn reopen_access_log(&mut self) {
         let unix_ms = self.net.driver.unix_ms();
-        let (counts, log) = (&mut self.net.counts, &mut self.log);
+        let (counts, log) = (&mut self.net.counts, &mut self.net.log);
         self.trace.write_log(counts, log, unix_ms);
         if let Err(error) = self.trace.reopen_log() {
             let message = format!("{error}; the file that is open is written on");
@@ -132,7 +136,7 @@ impl<D: Driver> Worker<D> {
         // What was published behind a crowd waits in the ring (`gather`), and streams without ids cannot ask for it later.
         self.catch_up_by(until_ms);
         let message = format!("draining {} connections", self.net.sockets_len());
-        self.log(LogLevel::Info, &message);
+        self.net.log(LogLevel::Info, &message);
         for index in self.net.connections.indexes() {
             self.drain_connection(index);
         }
@@ -216,7 +220,7 @@ impl<D: Driver> Worker<D> {
             "drain_timeout_ms is over; closing {} connections that have not finished",
             self.net.sockets_len()
         );
-        self.log(LogLevel::Warning, &message);
+        self.net.log(LogLevel::Warning, &message);
         let unfinished = self.net.sockets_len() as u64;
         self.net.counts.add(Counter::DroppedDrain, unfinished);
         for index in self.net.connections.indexes() {

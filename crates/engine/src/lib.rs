@@ -7,10 +7,11 @@
 //!
 //! It is pulled by its embedder and knows no Zend and no command line.
 //! `Worker` (`worker.rs`) is its parts and the turn: `Net` (`net/`) has connections, their deadlines, the input,
-//! buffers and counters, and knows whether new requests are taken;
+//! buffers and counters, the log, the embedder's wires, and knows whether new requests are taken;
 //! `Http` (`http/`) the router and the request at hand; `Channels` (`channels/`) the ring and this worker's subscribers;
-//! `Sockets` (`websocket/`) routes and events of WebSockets; `Waiting` and `Wires` (`embed/`) what the embedder waits for
-//! and has opened; `Blocking`, `Tracing` and `Reporter` (`admin/`) what the operator sees.
+//! `Sockets` (`websocket/`) routes and events of WebSockets; `Waiting` (`embed/`) what the embedder waits for;
+//! `Blocking`, `Tracing` and `Reporter` (`admin/`) what the operator sees.
+//! What an embedder asks of the net alone (clock, log, figures, wires) is a method of `Net`, reached as `worker.net`.
 //! A `Connection` (`net/connection.rs`) is a socket: its bytes, its deadline, its end. An `Exchange` (`http/exchange.rs`) is
 //! one request and what answers it, with a `Stage` that holds what only that stage has: the body that arrives, the hold, the
 //! WebSocket. HTTP/1 has one exchange per connection at a time; `Connections` hands out both, by a `ConnectionIndex` and an
@@ -143,6 +144,7 @@ pub use http::respond::streams::{StreamError, Wanted};
 pub use http::{files, router};
 pub use log::{Detail, Logger};
 pub use master::{Companion, EXIT_RETIRED, Frames, StartError, Started, control_path};
+pub use net::Net;
 pub use net::listeners::bind_unix;
 pub use net::tls::{ServerTls, TlsError};
 pub use server::Server;

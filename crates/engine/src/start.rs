@@ -15,7 +15,6 @@ use crate::admin::trace::{Sink, Tracing};
 use crate::channels::Channels;
 use crate::channels::cluster::Outbox;
 use crate::embed::waiting::Waiting;
-use crate::embed::wires::Wires;
 use crate::http::Http;
 use crate::http::body::Spools;
 use crate::http::router::Router;
@@ -113,7 +112,7 @@ impl<D: Driver> Worker<D> {
         )?;
         stats.worker_started(slot, index, channels.owner.pid, unix_ms);
         stats.set_takes(slot, true);
-        let mut net = Net::new(driver, Arc::clone(&settings));
+        let mut net = Net::new(driver, Arc::clone(&settings), Log::new(parts.logger));
         net.listeners = parts.listeners;
         net.prefaced = parts.prefaced;
         net.control = parts.control;
@@ -122,7 +121,6 @@ impl<D: Driver> Worker<D> {
         let mut worker = Worker {
             index,
             slot,
-            log: Log::new(parts.logger),
             has_fatal: false,
             link: parts.link,
             inboxes: parts.inboxes,
@@ -132,7 +130,6 @@ impl<D: Driver> Worker<D> {
             sockets: Sockets::new(&settings, &parts.websockets),
             channels,
             waiting: Waiting::new(),
-            wires: Wires::new(),
             file_jobs: None,
             more_metrics: None,
             flushed_unix_ms: unix_ms,

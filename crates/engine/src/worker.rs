@@ -22,10 +22,8 @@ use crate::admin::trace::Tracing;
 use crate::channels::Channels;
 use crate::embed::event::Event;
 use crate::embed::waiting::Waiting;
-use crate::embed::wires::Wires;
 use crate::http::Http;
 use crate::http::router::WEBSOCKET;
-use crate::log::Log;
 use crate::master::link::Link;
 use crate::net::running::Running;
 use crate::net::{Net, READ_BYTES};
@@ -42,19 +40,18 @@ pub struct Worker<D: Driver> {
     pub(crate) settings: Arc<Settings>,
     pub(crate) index: u16,
     pub(crate) slot: u16,
-    pub(crate) log: Log,
     pub(crate) has_fatal: bool,
     pub(crate) link: Option<Link>,
     pub(crate) inboxes: Arc<Vec<Inbox>>,
     pub(crate) balances: bool,
 
-    pub(crate) net: Net<D>,
+    /// Sockets, deadlines, clock and log.
+    pub net: Net<D>,
     pub(crate) http: Http,
     pub(crate) sockets: Sockets,
     pub(crate) channels: Channels,
     /// Handlers that are not done yet.
     pub(crate) waiting: Waiting,
-    pub(crate) wires: Wires,
     /// What handlers have asked for of files; `None` = nothing yet.
     pub(crate) file_jobs: Option<Box<Files>>,
     /// What an embedder adds to the text for Prometheus.
@@ -180,7 +177,7 @@ impl<D: Driver> Worker<D> {
         self.fire_timers();
         self.refuse_overdue();
         let times = (self.net.driver.now_ms(), self.net.driver.unix_ms());
-        self.channels.sweep(times, &mut self.log);
+        self.channels.sweep(times, &mut self.net.log);
         self.resume_accepting();
         self.flush_dirty();
         self.watch_fresh();
@@ -241,7 +238,8 @@ impl<D: Driver> Worker<D> {
         if let Err(error) = self.net.driver.wait(&mut self.net.events, timeout_ms) {
             // The set of descriptors is ours and valid; what is left is a kernel out of memory.
             let message = format!("waiting for events failed: {error}");
-            self.log
+            self.net
+                .log
                 .write_limited(LogLevel::Error, self.net.driver.unix_ms(), &message);
         }
     }

@@ -127,7 +127,7 @@ pub extern "C" fn fm_stream_write(
     error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
     guard(worker, error, |worker| {
-        let outcome = worker.worker.write_stream(request, piece.bytes());
+        let outcome = worker.worker.net.write_stream(request, piece.bytes());
         put(taken, outcome.map_err(failure)?);
         Ok(())
     })

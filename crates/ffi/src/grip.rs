@@ -159,12 +159,12 @@ impl Grip {
             let again = settings.grip_url.as_deref().map(Edges::parse);
             let begun = match again {
                 Some(Ok(edges)) => {
-                    told.begin(edges, timeout, &|| worker.follow(), &worker.logger())
+                    told.begin(edges, timeout, &|| worker.follow(), &worker.net.logger())
                 }
                 _ => Vec::new(),
             };
             for courier in begun {
-                let Some(courier) = warn(courier, &worker.logger()) else {
+                let Some(courier) = warn(courier, &worker.net.logger()) else {
                     continue;
                 };
                 worker.tell_follower(courier.thread(), {
@@ -291,7 +291,7 @@ impl FmWorker {
         let (signature, target) = (grip.signature.bytes(), grip.target.bytes());
         if let Err(error) = edges.verify(signature, unix_ms() / 1_000) {
             let message = format!("Grip-Sig: {error}; the client is held here (grip_url)");
-            self.worker.log_for_client(LogLevel::Warning, &message);
+            self.worker.net.log_for_client(LogLevel::Warning, &message);
             return None;
         }
         let lasts: Vec<&[u8]> = grip.lasts().iter().map(FmStr::bytes).collect();
@@ -325,7 +325,7 @@ impl FmWorker {
             target,
         })
         .map_err(HoldError::Misuse)?;
-        let instruction = match self.worker.is_head(request) {
+        let instruction = match self.worker.net.is_head(request) {
             true => &[][..],
             false => &instruction,
         };

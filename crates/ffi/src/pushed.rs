@@ -44,7 +44,7 @@ pub extern "C" fn fm_stream_push(
             id: id.option(),
             retry_ms: u64::try_from(retry_ms).ok(),
         };
-        let outcome = worker.worker.push_event(request, &event);
+        let outcome = worker.worker.net.push_event(request, &event);
         put(queued, outcome.map_err(failure)?);
         Ok(())
     })
@@ -60,7 +60,7 @@ pub extern "C" fn fm_stream_comment(
     error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
     guard(worker, error, |worker| {
-        let outcome = worker.worker.push_comment(request, text.bytes());
+        let outcome = worker.worker.net.push_comment(request, text.bytes());
         put(queued, outcome.map_err(failure)?);
         Ok(())
     })
@@ -76,7 +76,7 @@ pub extern "C" fn fm_stream_bytes(
     error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
     guard(worker, error, |worker| {
-        let outcome = worker.worker.push_bytes(request, bytes.bytes());
+        let outcome = worker.worker.net.push_bytes(request, bytes.bytes());
         put(queued, outcome.map_err(failure)?);
         Ok(())
     })
@@ -85,7 +85,7 @@ pub extern "C" fn fm_stream_bytes(
 /// Whether the worker finishes what it has and takes nothing new.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_worker_is_draining(worker: Option<&FmWorker>) -> bool {
-    ask(worker, false, |worker| worker.worker.is_draining())
+    ask(worker, false, |worker| worker.worker.net.is_draining())
 }
 
 /// The setting keep_alive_ms; 0 = no comments.

@@ -198,7 +198,7 @@ pub extern "C" fn fm_request_server(
         if worker.view(request).is_none() {
             return false;
         }
-        let own = worker.worker.own_address(request);
+        let own = worker.worker.net.own_address(request);
         let text = &mut worker.text;
         text.clear();
         if let Some(own) = own {
@@ -206,7 +206,7 @@ pub extern "C" fn fm_request_server(
         }
         put(address, FmStr::lend(text));
         put(port, own.map_or(0, |own| own.port()));
-        put(is_http10, worker.worker.is_http10(request));
+        put(is_http10, worker.worker.net.is_http10(request));
         true
     })
 }

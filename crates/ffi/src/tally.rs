@@ -32,7 +32,7 @@ pub const FM_JOB_REJECTED: u32 = 5;
 pub extern "C" fn fm_count_task(worker: Option<&mut FmWorker>, kind: u32, has_failed: bool) {
     ask(worker, (), |worker| {
         if let Some(kind) = TaskKind::from_number(kind) {
-            worker.worker.count_task(kind, has_failed);
+            worker.worker.net.count_task(kind, has_failed);
         }
     })
 }
@@ -41,7 +41,7 @@ pub extern "C" fn fm_count_task(worker: Option<&mut FmWorker>, kind: u32, has_fa
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_count_skipped(worker: Option<&mut FmWorker>, runs: u64) {
     ask(worker, (), |worker| {
-        worker.worker.count_skipped(runs);
+        worker.worker.net.count_skipped(runs);
     })
 }
 
@@ -66,7 +66,7 @@ pub extern "C" fn fm_worker_jobs(worker: Option<&mut FmWorker>, pending: u32) {
 pub extern "C" fn fm_count_job(worker: Option<&mut FmWorker>, end: u32) {
     ask(worker, (), |worker| {
         if let Some(end) = JobEnd::from_number(end) {
-            worker.worker.count_job(end);
+            worker.worker.net.count_job(end);
         }
     })
 }

@@ -80,7 +80,7 @@ pub extern "C" fn fm_ws_defer(worker: Option<&mut FmWorker>, socket: u64) -> u32
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_ws_resume(worker: Option<&mut FmWorker>, socket: u64) {
     ask(worker, (), |worker| {
-        worker.worker.resume_socket(socket);
+        worker.worker.net.resume_socket(socket);
     })
 }
 
@@ -97,7 +97,7 @@ pub extern "C" fn fm_worker_wake_at(worker: Option<&mut FmWorker>, due_ms: u64) 
 /// Milliseconds of the monotonic clock.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_worker_now_ms(worker: Option<&mut FmWorker>) -> u64 {
-    ask(worker, 0, |worker| worker.worker.now_ms())
+    ask(worker, 0, |worker| worker.worker.net.now_ms())
 }
 
 /// Whether something is under way that has no client, and should come to its end before the worker stops.

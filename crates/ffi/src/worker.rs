@@ -501,7 +501,7 @@ pub extern "C" fn fm_fail(
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_note_failure(worker: Option<&mut FmWorker>) {
     ask(worker, (), |worker| {
-        worker.worker.note_failure();
+        worker.worker.net.note_failure();
     })
 }
 
@@ -675,9 +675,9 @@ pub extern "C" fn fm_worker_log(worker: Option<&mut FmWorker>, level: u32, messa
         // An error is the program's and always worth its line. All else (a request that the handler
         // refused) is up to the client, who must not be able to fill the disk.
         if level == LogLevel::Error {
-            worker.log(level, &message.text());
+            worker.net.log(level, &message.text());
         } else {
-            worker.log_for_client(level, &message.text());
+            worker.net.log_for_client(level, &message.text());
         }
         Ok(())
     });
@@ -698,9 +698,13 @@ pub extern "C" fn fm_worker_tell(
         let worker = &mut worker.worker;
         let known = Known::of(worker, detail);
         if is_bounded {
-            worker.log_detailed_for_client(level, &message.text(), &known.detail());
+            worker
+                .net
+                .log_detailed_for_client(level, &message.text(), &known.detail());
         } else {
-            worker.log_detailed(level, &message.text(), &known.detail());
+            worker
+                .net
+                .log_detailed(level, &message.text(), &known.detail());
         }
         Ok(())
     });

@@ -107,7 +107,7 @@ impl Hub {
             Event::Message | Event::Close => worker.socket_event().handler == HANDLER_SOCKETS,
             Event::Told => true,
             Event::Wake => {
-                let now_ms = worker.now_ms();
+                let now_ms = worker.net.now_ms();
                 if self.tell_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
                     self.with(worker).tell_counts();
                 }
@@ -193,7 +193,7 @@ impl Gateway<'_> {
             Ok(_) => true,
             Err(error) => {
                 let line = format!("other workers could not be told: {error}");
-                self.worker.log(LogLevel::Warning, &line);
+                self.worker.net.log(LogLevel::Warning, &line);
                 false
             }
         }
@@ -210,7 +210,7 @@ impl Gateway<'_> {
             Ok(notice) => self.hub.census.on_notice(notice),
             Err(error) => {
                 let line = format!("what another worker tells is not understood: {error}");
-                self.worker.log(LogLevel::Error, &line);
+                self.worker.net.log(LogLevel::Error, &line);
             }
         }
     }
@@ -240,7 +240,7 @@ impl Gateway<'_> {
         let has_news =
             self.hub.owes_hello || self.hub.census.has_changed() || self.hub.census.is_touched();
         let due_ms = match has_news {
-            true => Some(self.worker.now_ms() + TELL_MS),
+            true => Some(self.worker.net.now_ms() + TELL_MS),
             false => self.hub.counting.due_ms(),
         };
         if let Some(at_ms) = due_ms
@@ -262,7 +262,7 @@ impl Gateway<'_> {
 
     /// Tells webhooks and subscribers how many are subscribed to the channels that have changed.
     fn tell_applications(&mut self) {
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         let census = &mut self.hub.census;
         let touched = census.take_touched();
         let mut due = self
@@ -323,7 +323,7 @@ impl Gateway<'_> {
         };
         if let Err(error) = self.worker.publish(ring_name.as_bytes(), message) {
             let line = format!("subscribers are not told their number: {error}");
-            self.worker.log(LogLevel::Warning, &line);
+            self.worker.net.log(LogLevel::Warning, &line);
         }
     }
 

@@ -30,7 +30,7 @@ impl Gateway<'_> {
                     method: &method,
                     target: below,
                     body: &body,
-                    unix_s: self.worker.unix_s(),
+                    unix_s: self.worker.net.unix_s(),
                 };
                 match api::read(&settings.apps, &question) {
                     None => (404, error("There is no such path.")),

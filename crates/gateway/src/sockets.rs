@@ -85,7 +85,7 @@ impl Gateway<'_> {
     }
 
     pub(crate) fn on_message(&mut self) {
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         let event = self.worker.socket_event();
         let (socket, text) = (event.socket, event.payload);
         let Some(socket_id) = self.socket_id(socket) else {

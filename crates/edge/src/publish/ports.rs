@@ -138,7 +138,7 @@ impl Ports {
         port: Port,
         listener: OwnedFd,
     ) -> std::io::Result<()> {
-        let wire = worker.listen_wires(listener)?;
+        let wire = worker.net.listen_wires(listener)?;
         self.listeners.insert(wire, port);
         Ok(())
     }
@@ -174,7 +174,7 @@ impl Ports {
 
     /// Those who have never said what they are lose their connections.
     pub fn on_peers_due(&mut self, worker: &mut Engine, timers: &mut Timers) {
-        let now_ms = worker.now_ms();
+        let now_ms = worker.net.now_ms();
         let peers = self.peers.iter();
         let strangers: Vec<(u64, u64)> = peers
             .filter(|(_, it)| !it.is_ready)
@@ -186,7 +186,7 @@ impl Ports {
                 left += 1;
                 continue;
             }
-            worker.count(Counter::EdgePublisherSilent, 1);
+            worker.net.count(Counter::EdgePublisherSilent, 1);
             self.refuse_peer(worker, wire, "it has not said within 10 s what it is");
         }
         if left > 0 {
@@ -198,7 +198,7 @@ impl Ports {
         if let Some(connection) = self.peers.remove(&wire) {
             let port = connection.port.setting();
             let line = format!("{port}: a publisher's connection is closed: {reason}");
-            worker.log_for_client(LogLevel::Warning, &line);
+            worker.net.log_for_client(LogLevel::Warning, &line);
         }
         self.end_peer(worker, wire);
     }
@@ -206,7 +206,7 @@ impl Ports {
     /// A connection that is no longer among the peers is over.
     pub(crate) fn end_peer(&mut self, worker: &mut Engine, wire: u64) {
         self.waiting.remove(&wire);
-        worker.close_wire(wire);
+        worker.net.close_wire(wire);
         self.ended.push(wire);
     }
 
@@ -219,8 +219,8 @@ impl Ports {
         port: Port,
         is_ours: bool,
     ) -> Connection {
-        worker.keep_wire_alive(wire);
-        let now_ms = worker.now_ms();
+        worker.net.keep_wire_alive(wire);
+        let now_ms = worker.net.now_ms();
         timers.at(now_ms + PEERS_MS, Timer::Peers);
         let mut out = Vec::new();
         let peer = Peer::new(port.socket(), zmtp::Limits::default(), &mut out);
@@ -251,7 +251,7 @@ impl Ports {
         if now_ms < heard_ms + SILENT_MS {
             return false;
         }
-        worker.count(Counter::EdgePublishersMax, 1);
+        worker.net.count(Counter::EdgePublishersMax, 1);
         self.refuse_peer(
             worker,
             wire,
@@ -268,16 +268,16 @@ impl Ports {
         port: Port,
     ) {
         loop {
-            let now_ms = worker.now_ms();
-            match worker.accept_wire(listener) {
+            let now_ms = worker.net.now_ms();
+            match worker.net.accept_wire(listener) {
                 Ok(Some((wire, _))) if !self.has_room_for_peer(worker, now_ms) => {
-                    worker.close_wire(wire);
-                    worker.count(Counter::EdgePublishersMax, 1);
+                    worker.net.close_wire(wire);
+                    worker.net.count(Counter::EdgePublishersMax, 1);
                     let line = format!(
                         "{} has {PEERS_MAX} publishers; one more is refused",
                         port.setting()
                     );
-                    worker.log_for_client(LogLevel::Warning, &line);
+                    worker.net.log_for_client(LogLevel::Warning, &line);
                 }
                 Ok(Some((wire, _))) => {
                     let mut connection = Self::new_peer(worker, timers, wire, port, false);
@@ -285,14 +285,14 @@ impl Ports {
                         true => {
                             self.peers.insert(wire, connection);
                         }
-                        false => worker.close_wire(wire),
+                        false => worker.net.close_wire(wire),
                     }
                 }
                 Ok(None) => return,
                 Err(error) => {
                     let line = format!("{}: cannot accept: {error}", port.setting());
-                    worker.log_for_client(LogLevel::Warning, &line);
-                    worker.count(Counter::RefusedAccept, 1);
+                    worker.net.log_for_client(LogLevel::Warning, &line);
+                    worker.net.count(Counter::RefusedAccept, 1);
                     // The kernel does not say again that somebody waits.
                     self.waiting.insert(listener);
                     timers.at(now_ms + ACCEPT_PAUSE_MS, Timer::Ports);
@@ -305,7 +305,7 @@ impl Ports {
     /// Sends what waits. False: the connection is over.
     pub(crate) fn flush(worker: &mut Engine, wire: u64, connection: &mut Connection) -> bool {
         while !connection.out.is_empty() {
-            match worker.send_wire(wire, &connection.out) {
+            match worker.net.send_wire(wire, &connection.out) {
                 Ok(Some(len)) => {
                     connection.out.drain(..len);
                 }
@@ -321,12 +321,12 @@ impl Ports {
     }
 
     pub(crate) fn on_slow_peer(worker: &mut Engine, port: Port) {
-        worker.count(Counter::EdgePublisherSlow, 1);
+        worker.net.count(Counter::EdgePublisherSlow, 1);
         let line = format!(
             "{}: a connection is closed that does not take what it asked for",
             port.setting()
         );
-        worker.log_for_client(LogLevel::Warning, &line);
+        worker.net.log_for_client(LogLevel::Warning, &line);
     }
 
     /// Sends figures to those who want such, and nobody waits for them. Returns for how many they were left out.

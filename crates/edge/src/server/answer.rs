@@ -374,7 +374,7 @@ impl Edge {
             String::from_utf8_lossy(&request.method),
             String::from_utf8_lossy(&request.target).escape_debug(),
         );
-        self.worker.log_for_client(LogLevel::Warning, &line);
+        self.worker.net.log_for_client(LogLevel::Warning, &line);
         let is_debug = self.is_debug || talk.source.rule().is_some_and(|rule| rule.debug);
         match talk.owner {
             // Told before.
@@ -418,7 +418,7 @@ impl Edge {
             return Step::Goes;
         };
         if !pending.is_empty() && *wants {
-            match self.worker.write_stream(handle, pending) {
+            match self.worker.net.write_stream(handle, pending) {
                 Ok(taken) if taken == pending.len() => pending.clear(),
                 Ok(taken) => {
                     pending.drain(..taken);
@@ -467,7 +467,7 @@ impl Edge {
             if let Phase::Streaming { wants, .. } = &mut talk.phase {
                 *wants = true;
             }
-            talk.due_ms = edge.worker.now_ms() + edge.limits.idle_ms;
+            talk.due_ms = edge.worker.net.now_ms() + edge.limits.idle_ms;
             let step = match edge.pass_on(talk) {
                 Step::Goes => edge.pump(talk),
                 Step::Over => return Step::Over,

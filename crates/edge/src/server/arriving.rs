@@ -98,7 +98,7 @@ impl Edge {
             }
             if turn_bytes >= TURN_BYTES_MAX {
                 self.collecting.insert(handle, it);
-                let now_ms = self.worker.now_ms();
+                let now_ms = self.worker.net.now_ms();
                 self.timers.at(now_ms, Timer::Body(handle));
                 return;
             }
@@ -121,7 +121,7 @@ impl Edge {
         let line = format!(
             "a body cannot be stored in the folder for temporary files: {error}; free space there"
         );
-        self.worker.log_for_client(LogLevel::Error, &line);
+        self.worker.net.log_for_client(LogLevel::Error, &line);
         let text = "The server cannot store the body; its log tells why.";
         self.answer_text(handle, 507, text);
     }
@@ -169,7 +169,7 @@ impl Edge {
             return false;
         }
         if *turn_bytes >= TURN_BYTES_MAX {
-            let now_ms = self.worker.now_ms();
+            let now_ms = self.worker.net.now_ms();
             self.timers.at(now_ms, Timer::Body(handle));
             return false;
         }

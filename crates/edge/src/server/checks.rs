@@ -28,7 +28,7 @@ const WELL: std::ops::Range<u16> = 200..400;
 impl Edge {
     /// Routes are new: their targets are checked at once, by the one worker that does so.
     pub(super) fn begin_checks(&mut self) {
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         self.timers.at(now_ms + SEATS_MS, Timer::Seats);
         if self.worker.index() != 0 {
             return;
@@ -49,7 +49,7 @@ impl Edge {
                     (None, _) => {
                         let line =
                             "a route has targets that are not watched: there are too many in all";
-                        self.worker.log(LogLevel::Warning, line);
+                        self.worker.net.log(LogLevel::Warning, line);
                     }
                 }
             }
@@ -58,7 +58,7 @@ impl Edge {
 
     pub(super) fn on_seats_due(&mut self) {
         let table = Rc::clone(self.table());
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         self.targets.keep_seats(&table, now_ms);
         self.timers.at(now_ms + SEATS_MS, Timer::Seats);
     }
@@ -84,7 +84,7 @@ impl Edge {
         }) else {
             return;
         };
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         self.timers
             .at(now_ms + check.interval_ms, Timer::Check(rule, target));
         let owner = Owner::Check(rule, target);
@@ -120,7 +120,7 @@ impl Edge {
             fall: check.fall,
             believed_ms: BELIEVED_INTERVALS * check.interval_ms + check.timeout_ms,
         };
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         let health = self.targets.health;
         let change = health.on_check(seat, is_good, streaks, now_ms);
         let (level, what) = match change {
@@ -135,7 +135,7 @@ impl Edge {
             ),
         };
         let line = format!("{} {what}", name_of(source));
-        self.worker.log(level, &line);
+        self.worker.net.log(level, &line);
     }
 }
 

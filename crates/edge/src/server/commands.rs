@@ -60,14 +60,14 @@ impl Edge {
             Ok(missing) => missing,
             Err(failure) => {
                 let line = format!("zmq_rep: {} fails: {failure}", query.method());
-                self.worker.log_for_client(LogLevel::Warning, &line);
+                self.worker.net.log_for_client(LogLevel::Warning, &line);
                 return Some(Err(Condition::ProxyRequestFailed));
             }
         };
         if missing == 0 {
             return Some(query.outcome(&found));
         }
-        let due_ms = self.worker.now_ms() + ANSWER_MS;
+        let due_ms = self.worker.net.now_ms() + ANSWER_MS;
         self.timers.at(due_ms, Timer::Commands);
         let waiting = Waiting {
             wire,
@@ -128,7 +128,7 @@ impl Edge {
 
     /// Workers that should have answered have not.
     pub(super) fn on_commands_due(&mut self) {
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         let waiting = std::mem::take(&mut self.commands.waiting);
         let (late, left): (HashMap<_, _>, HashMap<_, _>) =
             waiting.into_iter().partition(|(_, it)| it.due_ms <= now_ms);
@@ -139,7 +139,7 @@ impl Edge {
                 waiting.query.method(),
                 waiting.missing
             );
-            self.worker.log_for_client(LogLevel::Warning, &line);
+            self.worker.net.log_for_client(LogLevel::Warning, &line);
             self.answer_command(&waiting, Err(Condition::ProxyRequestFailed));
         }
         if let Some(due_ms) = self.commands.waiting.values().map(|it| it.due_ms).min() {

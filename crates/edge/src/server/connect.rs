@@ -36,7 +36,7 @@ impl Edge {
         talk.can_read = false;
         talk.has_hung_up = false;
         talk.has_response = false;
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         let due_ms = match waited {
             Some(_) => talk.due_ms,
             None => now_ms + self.limits.connect_ms,
@@ -135,7 +135,7 @@ impl Edge {
         let Some(wire) = talk.wire else {
             return (Failure::Connect, "no connection".to_owned());
         };
-        match self.worker.recv_wire(wire, &mut [0]) {
+        match self.worker.net.recv_wire(wire, &mut [0]) {
             Err(error) => {
                 let is_name = fermata_tls::is_about_name(&error) && is_named_by_client(talk);
                 let failure = match is_name {

@@ -143,9 +143,9 @@ impl Edge {
             home: None,
             watched: prepared
                 .targets
-                .watch(&prepared.routes, &[], worker.now_ms()),
+                .watch(&prepared.routes, &[], worker.net.now_ms()),
         });
-        let journal = Journal::new(&prepared.settings, worker.logger());
+        let journal = Journal::new(&prepared.settings, worker.net.logger());
         let mut edge = Self {
             worker,
             journal,
@@ -420,7 +420,7 @@ impl Edge {
 
     /// A head that is larger than its port allows: the engine knows one bound for all of them.
     pub(super) fn refuse_head(&mut self, handle: u64, setting: &str, bytes_max: usize) {
-        self.worker.count(Counter::Refused431, 1);
+        self.worker.net.count(Counter::Refused431, 1);
         let text = format!("The head of the request is larger than {bytes_max} bytes ({setting}).");
         self.answer_text(handle, 431, &text);
     }
@@ -454,7 +454,7 @@ impl Edge {
             return false;
         };
         let token = request.header("grip-sig");
-        token.is_some_and(|token| sig::verify(key, token, self.worker.unix_s(), None).is_ok())
+        token.is_some_and(|token| sig::verify(key, token, self.worker.net.unix_s(), None).is_ok())
     }
 
     /// Nothing is to be done for a client any more.
@@ -484,7 +484,7 @@ impl Edge {
     }
 
     pub(super) fn watch_talks(&mut self) {
-        let due_ms = self.worker.now_ms() + TALKS_MS;
+        let due_ms = self.worker.net.now_ms() + TALKS_MS;
         self.timers.at(due_ms, Timer::Talks);
     }
 
@@ -492,7 +492,7 @@ impl Edge {
         if self.worker.take_reload() {
             self.on_reload();
         }
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         while let Some(timer) = self.timers.take(now_ms) {
             match timer {
                 Timer::Talks => {

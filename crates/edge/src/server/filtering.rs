@@ -75,12 +75,12 @@ impl Edge {
             return Some(false);
         }
         if !queue.push(channel, item) {
-            self.worker.count(Counter::EdgeDroppedQueue, 1);
+            self.worker.net.count(Counter::EdgeDroppedQueue, 1);
             if !std::mem::replace(&mut queue.has_lost, true) {
                 let line = format!(
                     "more than {WAITING_MAX} items or {WAITING_BYTES_MAX} bytes wait for a client whose filters ask a server; it has missed something"
                 );
-                self.worker.log_for_client(LogLevel::Warning, &line);
+                self.worker.net.log_for_client(LogLevel::Warning, &line);
             }
         }
         self.resume_filtering(handle);
@@ -261,7 +261,7 @@ impl Edge {
         });
         if !is_for_it {
             self.settle(handle, &channel, prev_id);
-            self.worker.count(Counter::EdgeDroppedContentFilters, 1);
+            self.worker.net.count(Counter::EdgeDroppedContentFilters, 1);
             return Next::Goes;
         }
         let (from, content) = match (queue.front.answer.take(), queue.front.stage.take()) {
@@ -273,7 +273,7 @@ impl Edge {
             }
             (Some(Ok(Answer::Drop)), _) => {
                 self.settle(handle, &channel, prev_id);
-                self.worker.count(Counter::EdgeFiltered, 1);
+                self.worker.net.count(Counter::EdgeFiltered, 1);
                 return Next::Goes;
             }
             (Some(Ok(Answer::Replace(content))), Some((at, Some(_)))) => (at + 1, Some(content)),
@@ -293,7 +293,7 @@ impl Edge {
             }
             Ok(Run::Drop) => {
                 self.settle(handle, &channel, prev_id);
-                self.worker.count(Counter::EdgeFiltered, 1);
+                self.worker.net.count(Counter::EdgeFiltered, 1);
             }
             Ok(Run::Ask {
                 at,
@@ -421,7 +421,7 @@ impl Edge {
             host: get.host.clone(),
             is_tls: get.is_tls,
         });
-        let due_ms = self.worker.now_ms() + self.filtering.timeout_ms;
+        let due_ms = self.worker.net.now_ms() + self.filtering.timeout_ms;
         self.ask_by(Owner::Filter(number), source, last_ids, due_ms);
     }
 }

@@ -67,7 +67,7 @@ impl Edge {
     pub(super) fn on_gone(&mut self, head: &Head, body: &[u8]) {
         if (200..300).contains(&head.status) && body.is_empty() {
             self.gone_links.telling = self.gone_links.telling.saturating_sub(1);
-            self.worker.count(Counter::EdgeGoneTold, 1);
+            self.worker.net.count(Counter::EdgeGoneTold, 1);
         } else {
             let reason = format!(
                 "the gone link answers {} with {} bytes; give a status of 200 to 299 and no body",
@@ -85,8 +85,8 @@ impl Edge {
     }
 
     fn on_gone_failed(&mut self, reason: &str) {
-        self.worker.count(Counter::EdgeGoneFailed, 1);
+        self.worker.net.count(Counter::EdgeGoneFailed, 1);
         let line = format!("an origin was not told of a client that has left: {reason}");
-        self.worker.log_for_client(LogLevel::Warning, &line);
+        self.worker.net.log_for_client(LogLevel::Warning, &line);
     }
 }

@@ -55,9 +55,10 @@ impl Edge {
         {
             let channel = prefix.public(name);
             if let Err(problem) = fermata_engine::check_channel(&channel) {
-                self.worker.count(Counter::EdgeSubscriptionName, 1);
+                self.worker.net.count(Counter::EdgeSubscriptionName, 1);
                 let line = format!("a subscription is left out: {problem}");
                 self.worker
+                    .net
                     .log_for_client(fermata_config::LogLevel::Warning, &line);
                 continue;
             }
@@ -75,6 +76,7 @@ impl Edge {
         if found.len() > self.subscriptions_max {
             let surplus = found.len() - self.subscriptions_max;
             self.worker
+                .net
                 .count(Counter::EdgeSubscriptionsMax, surplus as u64);
             let line = format!(
                 "a client is to be subscribed to {} channels; only the first {} count (subscriptions_max)",
@@ -82,6 +84,7 @@ impl Edge {
                 self.subscriptions_max
             );
             self.worker
+                .net
                 .log_for_client(fermata_config::LogLevel::Warning, &line);
             found.truncate(self.subscriptions_max);
         }

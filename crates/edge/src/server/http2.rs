@@ -46,7 +46,7 @@ impl Edge {
         talk: &mut Talk,
         target: &Target,
     ) -> Result<bool, Unopened> {
-        let (place, now_ms) = (talk.place(), self.worker.now_ms());
+        let (place, now_ms) = (talk.place(), self.worker.net.now_ms());
         if let Some(wire) = self.carriers.with_room(&place) {
             self.enter_carrier(talk, target, wire)?;
             // One that has come in while it waited to open its own does not open it any more.
@@ -87,9 +87,9 @@ impl Edge {
         let has_chosen = !target.is_tls
             || talk
                 .wire
-                .is_some_and(|wire| self.worker.wire_speaks_http2(wire));
+                .is_some_and(|wire| self.worker.net.wire_speaks_http2(wire));
         if !has_chosen {
-            let now_ms = self.worker.now_ms();
+            let now_ms = self.worker.net.now_ms();
             self.carriers.note_http1(talk.place(), now_ms);
             self.end_opening(talk);
         }
@@ -106,7 +106,7 @@ impl Edge {
             return Err(Unopened::Target("the connection is gone".to_owned()));
         };
         let is_private = matches!(talk.owner, Owner::Check(..));
-        let (place, now_ms) = (talk.place(), self.worker.now_ms());
+        let (place, now_ms) = (talk.place(), self.worker.net.now_ms());
         self.carriers.add(wire, place, is_private, now_ms);
         self.connections.give(wire, WireUse::Carrier);
         self.watch_talks();
@@ -141,7 +141,7 @@ impl Edge {
                 talk.arriving = Some(Arriving::default());
             }
         }
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         let Some((carrier, limits)) = self.carriers.get_mut(wire) else {
             return Err(Unopened::Target("the connection is gone".to_owned()));
         };
@@ -188,7 +188,7 @@ impl Edge {
         let Some(OnCarrier { wire, stream, .. }) = talk.http2.take() else {
             return;
         };
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         let Some((carrier, limits)) = self.carriers.get_mut(wire) else {
             return;
         };
@@ -218,7 +218,7 @@ impl Edge {
         }
         if !talk.has_response && (talk.sent != before || talk.due_ms == u64::MAX) {
             talk.due_ms = match talk.is_sent() || talk.queued() > 0 {
-                true => self.worker.now_ms() + self.limits.response_ms,
+                true => self.worker.net.now_ms() + self.limits.response_ms,
                 // The engine sees to it that a body arrives.
                 false => u64::MAX,
             };
@@ -330,8 +330,8 @@ impl Edge {
     fn read_carrier(&mut self, wire: u64) -> Result<(), String> {
         loop {
             let mut buffer = std::mem::take(&mut self.buffer);
-            let received = self.worker.recv_wire(wire, &mut buffer);
-            let now_ms = self.worker.now_ms();
+            let received = self.worker.net.recv_wire(wire, &mut buffer);
+            let now_ms = self.worker.net.now_ms();
             let (told, outcome) = match received {
                 Ok(Some(read @ 1..)) => self.carriers.read(wire, &buffer[..read], now_ms),
                 _ => (Vec::new(), Ok(())),
@@ -361,7 +361,7 @@ impl Edge {
         }
         if !told.said.is_empty() {
             talk.has_response = true;
-            talk.due_ms = self.worker.now_ms() + self.limits.idle_ms;
+            talk.due_ms = self.worker.net.now_ms() + self.limits.idle_ms;
             on.uncredited += told.said.iter().map(body_bytes).sum::<usize>();
             if self.take(talk, told.said) == Step::Over {
                 return Step::Over;
@@ -422,7 +422,11 @@ impl Edge {
             return;
         };
         while carrier.sent < carrier.out.len() {
-            match self.worker.send_wire(wire, &carrier.out[carrier.sent..]) {
+            match self
+                .worker
+                .net
+                .send_wire(wire, &carrier.out[carrier.sent..])
+            {
                 Ok(Some(sent)) => carrier.sent += sent,
                 Ok(None) => return,
                 Err(_) => {
@@ -466,7 +470,7 @@ impl Edge {
 
     fn watch_carriers(&mut self) {
         if self.carriers.has_news() {
-            let now_ms = self.worker.now_ms();
+            let now_ms = self.worker.net.now_ms();
             self.timers.at(now_ms, Timer::Carriers);
         }
     }

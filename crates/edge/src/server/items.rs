@@ -107,9 +107,9 @@ impl Edge {
 
     /// An item could not be made what a client's filters want.
     pub(super) fn drop_item(&mut self, reason: &str) {
-        self.worker.count(Counter::EdgeDroppedFilter, 1);
+        self.worker.net.count(Counter::EdgeDroppedFilter, 1);
         let line = format!("an item is dropped: {reason}");
-        self.worker.log_for_client(LogLevel::Warning, &line);
+        self.worker.net.log_for_client(LogLevel::Warning, &line);
     }
 
     fn on_item_of_poll(&mut self, handle: u64, channel: &[u8], item: &Rc<Item>) -> bool {
@@ -140,7 +140,7 @@ impl Edge {
             return true;
         }
         if let Some(counter) = kept_back(session, &filters, &format.content_filters, item) {
-            self.worker.count(counter, 1);
+            self.worker.net.count(counter, 1);
             return false;
         }
         let action = match &format.action {
@@ -181,14 +181,14 @@ impl Edge {
     pub(super) fn give_stream(&mut self, handle: u64, delivery: Delivery) -> bool {
         match delivery {
             Delivery::Nothing => {}
-            Delivery::Elsewhere(counter) => self.worker.count(counter, 1),
+            Delivery::Elsewhere(counter) => self.worker.net.count(counter, 1),
             Delivery::Content(content) => {
                 // A client that has left takes nothing.
                 let unsent = self.worker.write_held(handle, &content).unwrap_or(0);
                 self.touch_link(handle);
                 if unsent > WAITING_BYTES_MAX {
                     // Only what comes at a rate, or from a link, is not held back by the engine.
-                    self.worker.count(Counter::DroppedSlow, 1);
+                    self.worker.net.count(Counter::DroppedSlow, 1);
                     self.cut_stream_of(handle);
                     return true;
                 }

@@ -98,13 +98,13 @@ impl Edge {
     }
 
     pub(super) fn flush_journal(&mut self) {
-        let unix_ms = self.worker.unix_ms();
+        let unix_ms = self.worker.net.unix_ms();
         self.journal.flush(unix_ms);
     }
 
     fn journal_line(&mut self, line: &str) {
-        let now_ms = self.worker.now_ms();
-        let unix_ms = self.worker.unix_ms();
+        let now_ms = self.worker.net.now_ms();
+        let unix_ms = self.worker.net.unix_ms();
         let journal = &mut self.journal;
         journal
             .logger

@@ -52,12 +52,12 @@ impl Edge {
         let (Owner::Link(handle), Phase::Linked(body)) = (talk.owner, &mut talk.phase) else {
             return Step::Goes;
         };
-        let Some(unsent) = self.worker.held_unsent(handle) else {
+        let Some(unsent) = self.worker.net.held_unsent(handle) else {
             return Step::Over;
         };
         if !body.pending.is_empty() {
             if unsent > PENDING_BYTES_MAX {
-                let due_ms = self.worker.now_ms() + PAUSE_MS;
+                let due_ms = self.worker.net.now_ms() + PAUSE_MS;
                 self.timers.at(due_ms, Timer::LinkBody(handle));
                 return Step::Goes;
             }
@@ -100,9 +100,9 @@ impl Edge {
             let line = format!(
                 "more than {HELD_BACK_MAX} items wait for a client whose next link answers; it has missed something"
             );
-            self.worker.log_for_client(LogLevel::Warning, &line);
+            self.worker.net.log_for_client(LogLevel::Warning, &line);
         }
-        self.worker.count(Counter::EdgeDroppedQueue, 1);
+        self.worker.net.count(Counter::EdgeDroppedQueue, 1);
         true
     }
 

@@ -60,7 +60,7 @@ impl Edge {
 
     /// Sets when a stream's next link is asked if nothing comes.
     pub(super) fn watch_link(&mut self, handle: u64) {
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         let Some(stream) = self.stream(handle) else {
             return;
         };
@@ -74,7 +74,7 @@ impl Edge {
 
     /// Something has come for a stream: its time begins anew. The timer finds out when it fires.
     pub(super) fn touch_link(&mut self, handle: u64) {
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         if let Some(stream) = self.stream(handle)
             && let Some(next) = &stream.next
             && stream.link_due_ms != u64::MAX
@@ -84,7 +84,7 @@ impl Edge {
     }
 
     pub(super) fn on_link_due(&mut self, handle: u64) {
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         let Some(stream) = self.stream(handle) else {
             return;
         };
@@ -128,7 +128,7 @@ impl Edge {
     /// The answer was not enough: once more at once, and then ever later, since the ids of an origin may never be those
     /// that are published.
     fn ask_link_again(&mut self, handle: u64) {
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         let random = fermata_io::random::u64() as u32;
         let Some(stream) = self.stream(handle) else {
             return;
@@ -301,14 +301,14 @@ impl Edge {
 
     /// A next link could not be asked: once more after a while, a few times; then the stream ends.
     pub(super) fn on_link_failed(&mut self, handle: u64, reason: &str) {
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         let random = fermata_io::random::u64() as u32;
         let Some(stream) = self.stream(handle) else {
             return;
         };
         if stream.is_passing {
             // Half of the answer is with the client already: what follows would be taken for the other half.
-            self.worker.count(Counter::EdgeLinkEnded, 1);
+            self.worker.net.count(Counter::EdgeLinkEnded, 1);
             self.cut_stream_of(handle);
             return;
         }
@@ -318,12 +318,12 @@ impl Edge {
                 stream.retries += 1;
                 stream.link_due_ms = now_ms + delay_ms;
                 self.timers.at(now_ms + delay_ms, Timer::Link(handle));
-                self.worker.count(Counter::EdgeLinkTriedAgain, 1);
+                self.worker.net.count(Counter::EdgeLinkTriedAgain, 1);
             }
             None => {
-                self.worker.count(Counter::EdgeLinkEnded, 1);
+                self.worker.net.count(Counter::EdgeLinkEnded, 1);
                 let line = format!("a stream ends, since its next link is no use: {reason}");
-                self.worker.log_for_client(LogLevel::Warning, &line);
+                self.worker.net.log_for_client(LogLevel::Warning, &line);
                 self.end_stream_of(handle);
             }
         }

@@ -40,7 +40,7 @@ impl Edge {
         purpose: Purpose,
     ) {
         let mut talk = self.talks.begin(owner, source, last_ids, purpose);
-        self.targets.choose(&mut talk, self.worker.now_ms());
+        self.targets.choose(&mut talk, self.worker.net.now_ms());
         self.begin(talk, true);
     }
 
@@ -67,7 +67,7 @@ impl Edge {
     ) {
         let mut talk = self.talks.begin(owner, source, last_ids, Purpose::Plain);
         talk.deadline_ms = deadline_ms;
-        self.targets.choose(&mut talk, self.worker.now_ms());
+        self.targets.choose(&mut talk, self.worker.net.now_ms());
         self.begin(talk, true);
     }
 
@@ -157,7 +157,7 @@ impl Edge {
             let Some(target) = rule.targets.get(talk.source.target) else {
                 return self.fail_unopened(talk);
             };
-            self.targets.enter(talk, self.worker.now_ms());
+            self.targets.enter(talk, self.worker.net.now_ms());
             talk.carry(target);
             if target.origin == Origin::Test {
                 match talk.purpose {
@@ -242,7 +242,7 @@ impl Edge {
             }
             if event.writable {
                 talk.is_connected = true;
-                talk.due_ms = self.worker.now_ms() + self.limits.response_ms;
+                talk.due_ms = self.worker.net.now_ms() + self.limits.response_ms;
                 let table = Rc::clone(&talk.source.table);
                 let rule = table.routes.rules().get(talk.source.rule);
                 if let Some(target) = rule.and_then(|rule| rule.targets.get(talk.source.target))
@@ -275,7 +275,7 @@ impl Edge {
             && talk.phase.wants_more()
         {
             let mut buffer = std::mem::take(&mut self.buffer);
-            let received = self.worker.recv_wire(wire, &mut buffer);
+            let received = self.worker.net.recv_wire(wire, &mut buffer);
             let step = match received {
                 Ok(None) => {
                     talk.can_read = false;
@@ -289,7 +289,7 @@ impl Edge {
                     // A WebSocket that is being closed has its time, whatever the origin goes on saying.
                     let is_socket = matches!(talk.phase, Phase::Socket { .. });
                     if !is_socket {
-                        talk.due_ms = self.worker.now_ms() + self.limits.idle_ms;
+                        talk.due_ms = self.worker.net.now_ms() + self.limits.idle_ms;
                     }
                     self.on_bytes(talk, &buffer[..read])
                 }
@@ -319,7 +319,7 @@ impl Edge {
                     if let fastcgi::Event::Stderr(text) = &event {
                         let text = String::from_utf8_lossy(text);
                         let line = format!("FastCGI: {}", text.trim_end().escape_debug());
-                        self.worker.log_for_client(LogLevel::Warning, &line);
+                        self.worker.net.log_for_client(LogLevel::Warning, &line);
                     }
                     said.extend(of_fastcgi(event));
                 }
@@ -375,7 +375,11 @@ impl Edge {
         if failure == Failure::TimeOut
             && let Some(on) = &talk.http2
         {
-            let since_ms = self.worker.now_ms().saturating_sub(self.limits.response_ms);
+            let since_ms = self
+                .worker
+                .net
+                .now_ms()
+                .saturating_sub(self.limits.response_ms);
             self.carriers.suspect(on.wire, since_ms);
         }
         if failure == Failure::NoResponse && was_on_carrier {

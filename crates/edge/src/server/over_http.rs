@@ -109,7 +109,7 @@ impl Edge {
     }
 
     fn on_reply(&mut self, handle: u64, reply: Reply, events: Vec<Event>) {
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         if let Some(over) = self.over(handle) {
             match reply.keep_alive {
                 KeepAlive::Unchanged => {}
@@ -133,10 +133,10 @@ impl Edge {
                 Event::Text(message) => self.on_origin_message(handle, true, &message),
                 Event::Binary(message) => self.on_origin_message(handle, false, &message),
                 Event::Ping(payload) => {
-                    let _ = self.worker.send_control(handle, true, &payload);
+                    let _ = self.worker.net.send_control(handle, true, &payload);
                 }
                 Event::Pong(payload) => {
-                    let _ = self.worker.send_control(handle, false, &payload);
+                    let _ = self.worker.net.send_control(handle, false, &payload);
                 }
                 Event::Close(close) => {
                     let (code, reason) = close.unwrap_or((1000, Vec::new()));
@@ -154,7 +154,7 @@ impl Edge {
             && over.outbox.has_room(OUTBOX_BYTES_MAX / 2)
         {
             over.has_deferred = false;
-            self.worker.resume_socket(handle);
+            self.worker.net.resume_socket(handle);
         }
         let is_done = self.socket(handle).is_some_and(|it| it.is_gone)
             && self
@@ -171,7 +171,7 @@ impl Edge {
                 over.is_asking = true;
             }
             let doublings = (stalls - 1).min(STALL_DOUBLINGS_MAX);
-            let due_ms = self.worker.now_ms() + (STALL_MS << doublings);
+            let due_ms = self.worker.net.now_ms() + (STALL_MS << doublings);
             self.timers.at(due_ms, Timer::Events(handle));
         } else {
             self.ask_events(handle);
@@ -209,7 +209,7 @@ impl Edge {
 
     /// The origin has not got the request: once more after a while, a few times.
     pub(super) fn on_events_failed(&mut self, handle: u64, reason: &str) {
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         let random = fermata_io::random::u64() as u32;
         let Some(over) = self.over(handle) else {
             return;
@@ -234,7 +234,7 @@ impl Edge {
 
     pub(super) fn end_events(&mut self, handle: u64, reason: &str) {
         let line = format!("a WebSocket over HTTP ends: {reason}");
-        self.worker.log_for_client(LogLevel::Warning, &line);
+        self.worker.net.log_for_client(LogLevel::Warning, &line);
         if self.socket(handle).is_some_and(|it| it.is_gone) {
             self.sessions.remove(&handle);
             return;

@@ -38,7 +38,7 @@ impl Edge {
         for channel in &channels {
             self.on_subscribed(handle, &talk.source, channel, Mode::Response);
         }
-        let due_ms = self.worker.now_ms() + u64::from(instruct.timeout_s) * 1_000;
+        let due_ms = self.worker.net.now_ms() + u64::from(instruct.timeout_s) * 1_000;
         self.timers.at(due_ms, Timer::Poll(handle));
         self.watch_for_gone(handle, &talk.source, instruct.gone);
         let serial = self.next_serial();
@@ -61,7 +61,7 @@ impl Edge {
         match standing {
             Standing::Behind if self.catch_up(Left::Request(handle), false) => {}
             Standing::Behind if may_ask => {
-                self.worker.count(Counter::EdgeCaughtUpRequest, 1);
+                self.worker.net.count(Counter::EdgeCaughtUpRequest, 1);
                 self.ask_again(handle);
             }
             Standing::Unknown if may_ask => self.on_first_subscription(handle),
@@ -71,7 +71,7 @@ impl Edge {
 
     /// A long poll's time is over, if it is still waiting.
     pub(super) fn on_poll_due(&mut self, handle: u64) {
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         match self.sessions.get(&handle).map(|it| &it.kind) {
             // It was asked again meanwhile, and waits anew.
             Some(Kind::Poll(poll)) if poll.due_ms > now_ms => {

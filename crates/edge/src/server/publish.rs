@@ -59,7 +59,7 @@ impl Edge {
 
     /// Publishes items, whatever port they came by. What the ring has no room for now waits, so nothing that is taken is lost.
     pub(super) fn take_items(&mut self, items: Vec<Item>) -> Result<(), PublishFailure> {
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         let mut ready = Vec::new();
         for item in items {
             let channel = item.channel.clone();
@@ -75,7 +75,7 @@ impl Edge {
                 }
                 Verdict::Duplicate => {
                     // Sending one thing several ways is what ids are for.
-                    self.worker.count(Counter::EdgeItemDuplicate, 1);
+                    self.worker.net.count(Counter::EdgeItemDuplicate, 1);
                     continue;
                 }
                 Verdict::Rival => (
@@ -87,12 +87,12 @@ impl Edge {
                     "too many items wait for their predecessors, or too large ones (message_wait_bytes_max)",
                 ),
             };
-            self.worker.count(counter, 1);
+            self.worker.net.count(counter, 1);
             let line = format!(
                 "an item for {} is dropped: {reason}",
                 channel.escape_ascii()
             );
-            self.worker.log_for_client(LogLevel::Warning, &line);
+            self.worker.net.log_for_client(LogLevel::Warning, &line);
         }
         let was_behindhand = self.is_behindhand();
         self.backlog.extend(ready);
@@ -126,13 +126,13 @@ impl Edge {
             && let Err(failure) = self.worker.keep_note(note.as_bytes())
         {
             let line = format!("an item waits that would be lost with this worker: {failure}");
-            self.worker.log_for_client(LogLevel::Warning, &line);
+            self.worker.net.log_for_client(LogLevel::Warning, &line);
         }
     }
 
     /// Takes over the items that waited in the worker before this one.
     pub(super) fn restore_waiting(&mut self) {
-        let unix_ms = self.worker.unix_s() * 1_000;
+        let unix_ms = self.worker.net.unix_s() * 1_000;
         let notes = self.worker.notes(NOTES_MAX);
         let recent = notes
             .iter()
@@ -145,7 +145,7 @@ impl Edge {
             "looking at {} items that waited for their predecessors when this worker's own ended",
             items.len()
         );
-        self.worker.log(LogLevel::Info, &line);
+        self.worker.net.log(LogLevel::Info, &line);
         // Those that went on meanwhile are known by their ids.
         let _ = self.take_items(items);
     }
@@ -175,13 +175,13 @@ impl Edge {
                 Ok(()) => {}
                 Err(PublishFailure::Backpressure(reason)) => {
                     let line = format!("publishing waits: {reason}");
-                    self.worker.log_for_client(LogLevel::Warning, &line);
+                    self.worker.net.log_for_client(LogLevel::Warning, &line);
                     self.backlog.push_front(item);
                     break;
                 }
                 Err(failure) => {
                     let line = format!("an item is dropped: {failure}");
-                    self.worker.log_for_client(LogLevel::Warning, &line);
+                    self.worker.net.log_for_client(LogLevel::Warning, &line);
                     outcome = outcome.and(Err(failure));
                 }
             }
@@ -192,11 +192,11 @@ impl Edge {
     /// Publishes what has waited long enough, for its predecessor or for room.
     pub(super) fn on_items_due(&mut self) {
         let mut ready = Vec::new();
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         let overdue = self.intake.counts().overdue;
         self.intake.expire(now_ms, &mut ready);
         let overdue = self.intake.counts().overdue - overdue;
-        self.worker.count(Counter::EdgeItemOverdue, overdue);
+        self.worker.net.count(Counter::EdgeItemOverdue, overdue);
         self.backlog.extend(ready);
         // Its publishers were answered long ago; the log has why.
         let _ = self.append_backlog();
@@ -207,7 +207,7 @@ impl Edge {
         let expires_ms = self.intake.next_deadline_ms();
         let again_ms = self
             .is_behindhand()
-            .then(|| self.worker.now_ms() + BACKLOG_MS);
+            .then(|| self.worker.net.now_ms() + BACKLOG_MS);
         if let Some(due_ms) = expires_ms.into_iter().chain(again_ms).min() {
             self.timers.at(due_ms, Timer::Items);
         }
@@ -220,7 +220,7 @@ impl Edge {
         let view = self.worker.request();
         let (handle, head_bytes) = (view.handle(), view.head_len());
         let is_known = self.control_key.as_ref().is_none_or(|key| {
-            let now_s = self.worker.unix_s();
+            let now_s = self.worker.net.unix_s();
             control::is_authorized(key, view.header(b"authorization", 0), now_s)
         });
         let (answer, action) = match is_known {
@@ -240,7 +240,7 @@ impl Edge {
         if !is_known {
             let line =
                 format!("control: a request from {peer} without the key of control_key is refused");
-            self.worker.log_for_client(LogLevel::Warning, &line);
+            self.worker.net.log_for_client(LogLevel::Warning, &line);
         }
         if head_bytes > self.control_header_bytes_max {
             let bytes_max = self.control_header_bytes_max;

@@ -18,7 +18,7 @@ const RETRY_MAX_MS: u64 = 10_000;
 impl Edge {
     /// Connects to those that are not connected and whose time has come.
     pub(super) fn connect_publishers(&mut self) {
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         for at in 0..self.publishers.len() {
             let Some(publisher) = self.publishers.get(at) else {
                 return;
@@ -27,8 +27,8 @@ impl Edge {
                 continue;
             }
             let outcome = match &publisher.address {
-                Address::Tcp(address) => self.worker.connect(*address),
-                Address::Unix(path) => self.worker.connect_unix(Path::new(path)),
+                Address::Tcp(address) => self.worker.net.connect(*address),
+                Address::Unix(path) => self.worker.net.connect_unix(Path::new(path)),
             };
             match outcome {
                 Ok(wire) => {
@@ -54,7 +54,7 @@ impl Edge {
         if let Some(publisher) = found {
             publisher.retry_ms = RETRY_MIN_MS;
             let line = format!("zmq_sub: connected to {}", publisher.text);
-            self.worker.log(LogLevel::Info, &line);
+            self.worker.net.log(LogLevel::Info, &line);
         }
     }
 
@@ -67,7 +67,7 @@ impl Edge {
     }
 
     fn leave_alone(&mut self, at: usize, reason: &str) {
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         let Some(publisher) = self.publishers.get_mut(at) else {
             return;
         };
@@ -79,7 +79,7 @@ impl Edge {
         );
         publisher.retry_ms = (publisher.retry_ms * 2).min(RETRY_MAX_MS);
         let due_ms = publisher.due_ms;
-        self.worker.log_for_client(LogLevel::Warning, &line);
+        self.worker.net.log_for_client(LogLevel::Warning, &line);
         self.timers.at(due_ms, Timer::Publishers);
     }
 }

@@ -43,14 +43,14 @@ impl Edge {
         let route = (home.table.generation, home.rule);
         let outcome = pacer.push(route, delivery);
         if outcome != Queued::Waiting {
-            self.worker.count(Counter::EdgeDroppedRate, 1);
+            self.worker.net.count(Counter::EdgeDroppedRate, 1);
         }
         if outcome == Queued::DroppedFirst {
             let line = format!(
                 "route {}: deliveries are dropped: message_hwm of them wait for message_rate; raise either, or set message_rate to 0 for as fast as clients take them",
                 self.route_name(handle)
             );
-            self.worker.log_for_client(LogLevel::Warning, &line);
+            self.worker.net.log_for_client(LogLevel::Warning, &line);
         }
         true
     }
@@ -66,13 +66,13 @@ impl Edge {
 
     /// Delivers what may be delivered now, and sees to the rest.
     pub(super) fn on_rate_due(&mut self) {
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         while let Some((delivery, dropped)) =
             self.pacer.as_mut().and_then(|pacer| pacer.next(now_ms))
         {
             if dropped > 0 {
                 let line = format!("message_hwm: {dropped} deliveries of a route were dropped");
-                self.worker.log_for_client(LogLevel::Warning, &line);
+                self.worker.net.log_for_client(LogLevel::Warning, &line);
             }
             self.deliver_paced(&delivery);
         }

@@ -122,7 +122,7 @@ impl Edge {
         }
         let is_anything = missed.iter().any(|(_, items)| !items.is_empty());
         if is_anything {
-            self.worker.count(Counter::EdgeCaughtUpHistory, 1);
+            self.worker.net.count(Counter::EdgeCaughtUpHistory, 1);
         }
         for (channel, items) in missed {
             for item in items {
@@ -167,7 +167,7 @@ impl Edge {
 
     /// Lets those ask whose turn it is.
     pub(super) fn on_updates_due(&mut self) {
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         if now_ms >= self.updates.turn_ms {
             self.updates.turn_ms = now_ms + UPDATES_MS;
             self.updates.left = UPDATES_MAX;
@@ -182,11 +182,11 @@ impl Edge {
             self.updates.left -= 1;
             match session.kind {
                 Kind::Poll(_) => {
-                    self.worker.count(Counter::EdgeCaughtUpRequest, 1);
+                    self.worker.net.count(Counter::EdgeCaughtUpRequest, 1);
                     self.ask_again(handle);
                 }
                 Kind::Stream(_) => {
-                    self.worker.count(Counter::EdgeCaughtUpLink, 1);
+                    self.worker.net.count(Counter::EdgeCaughtUpLink, 1);
                     self.ask_link(handle);
                 }
                 Kind::Socket(_) => {}
@@ -204,7 +204,7 @@ impl Edge {
         if !self.updates_on_first_subscription {
             return;
         }
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         let linger_ms = self.subscription_linger_ms;
         let Some(session) = self.sessions.get(&handle) else {
             return;
@@ -240,7 +240,7 @@ impl Edge {
 
     /// Those who were first catch up.
     pub(super) fn on_first_subscriptions_due(&mut self) {
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         while let Some(&(due_ms, handle, serial)) = self.first_subscriptions.due.front() {
             if due_ms > now_ms {
                 self.timers.at(due_ms, Timer::FirstSubscriptions);

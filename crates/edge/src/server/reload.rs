@@ -28,7 +28,7 @@ impl Edge {
         if Stamp::of(&file.path).ok() != file.seen {
             self.read_routes();
         }
-        let due_ms = self.worker.now_ms() + LOOK_MS;
+        let due_ms = self.worker.net.now_ms() + LOOK_MS;
         self.timers.at(due_ms, Timer::Routes);
     }
 
@@ -39,7 +39,7 @@ impl Edge {
         {
             self.read_routes();
         }
-        let due_ms = self.worker.now_ms() + LOOK_MS;
+        let due_ms = self.worker.net.now_ms() + LOOK_MS;
         self.timers.at(due_ms, Timer::Routes);
     }
 
@@ -68,7 +68,7 @@ impl Edge {
                     file.path.display()
                 );
                 if file.problem.as_ref() != Some(&problem) {
-                    self.worker.log(LogLevel::Error, &problem);
+                    self.worker.net.log(LogLevel::Error, &problem);
                     file.problem = Some(problem);
                 }
                 return;
@@ -78,24 +78,24 @@ impl Edge {
         file.problem = None;
         let (routes, problems) = Routes::read(&text, check_file);
         for problem in &problems {
-            self.worker.log(LogLevel::Warning, &problem.to_string());
+            self.worker.net.log(LogLevel::Warning, &problem.to_string());
         }
         for line in unserved::routes(&routes, self.parts) {
-            self.worker.log(LogLevel::Warning, &line);
+            self.worker.net.log(LogLevel::Warning, &line);
         }
         self.connections.authority.forget();
         for line in self.connections.authority.problems(&routes) {
-            self.worker.log(LogLevel::Warning, &line);
+            self.worker.net.log(LogLevel::Warning, &line);
         }
         if routes.rules().is_empty() && !self.table().routes.rules().is_empty() {
             let line = "routes: the file has no route that can be used; the routes of before stay";
-            self.worker.log(LogLevel::Error, line);
+            self.worker.net.log(LogLevel::Error, line);
             return;
         }
         self.generation += 1;
         let line = format!("routes read again: {} of them", routes.rules().len());
-        self.worker.log(LogLevel::Info, &line);
-        let now_ms = self.worker.now_ms();
+        self.worker.net.log(LogLevel::Info, &line);
+        let now_ms = self.worker.net.now_ms();
         let watched = self.targets.watch(&routes, &self.table().watched, now_ms);
         self.set_table(Rc::new(Table {
             generation: self.generation,

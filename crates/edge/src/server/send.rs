@@ -41,11 +41,11 @@ impl Edge {
         let signature = match source.is_foreign() {
             // It would be good at our own origins as well.
             true => None,
-            false => self.signatures.get(rule, self.worker.unix_s()),
+            false => self.signatures.get(rule, self.worker.net.unix_s()),
         };
         if let Some(problem) = self.signatures.take_problem() {
             let line = format!("route {}: {problem}", rule.label());
-            self.worker.log(LogLevel::Warning, &line);
+            self.worker.net.log(LogLevel::Warning, &line);
         }
         let traceparent = self.traceparent(talk);
         let hop = Hop {
@@ -167,7 +167,7 @@ impl Edge {
             let is_its_turn = talk.is_sent() || talk.queued() > 0;
             talk.due_ms = match is_its_turn {
                 // The origin's time to answer begins anew with all that it takes of the request.
-                true => self.worker.now_ms() + self.limits.response_ms,
+                true => self.worker.net.now_ms() + self.limits.response_ms,
                 // The engine sees to it that a body arrives.
                 false => u64::MAX,
             };
@@ -183,7 +183,7 @@ impl Edge {
         }
         if talk.has_deferred && talk.is_sent() {
             talk.has_deferred = false;
-            self.worker.resume_socket(talk.owner.handle());
+            self.worker.net.resume_socket(talk.owner.handle());
         }
         Step::Goes
     }
@@ -195,7 +195,7 @@ impl Edge {
         let mut turn_bytes = 0;
         loop {
             while talk.sent < talk.out.len() {
-                match self.worker.send_wire(wire, &talk.out[talk.sent..])? {
+                match self.worker.net.send_wire(wire, &talk.out[talk.sent..])? {
                     Some(sent) => {
                         *has_moved |= sent > 0;
                         talk.sent += sent;

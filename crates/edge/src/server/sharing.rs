@@ -30,7 +30,7 @@ const OF_THE_WAY: [&[u8]; 4] = [
 impl Edge {
     /// Asks the origin for a request, or waits for the answer to an equal one.
     pub(super) fn ask_or_share(&mut self, handle: u64, source: Source) {
-        let since_ms = self.worker.now_ms();
+        let since_ms = self.worker.net.now_ms();
         let key = match self.sharing.is_on && !self.is_script(handle) {
             true => key(&source),
             false => None,
@@ -138,7 +138,7 @@ impl Edge {
 
     /// Tells those who wait that there is no answer.
     pub(super) fn share_failure(&mut self, talk: &mut Talk, status: u16, reason: &str) {
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         for other in self.take_sharers(talk) {
             let Sharer {
                 handle,

@@ -51,7 +51,7 @@ impl Edge {
         if is_sockjs {
             // Before anything that the backend says.
             self.open_frames(handle);
-            socket.heartbeat_ms = self.worker.now_ms() + self.sockjs.heartbeat_ms;
+            socket.heartbeat_ms = self.worker.net.now_ms() + self.sockjs.heartbeat_ms;
         }
         let serial = self.next_serial();
         let session = Session {
@@ -102,9 +102,9 @@ impl Edge {
             Ok(()) => None,
         };
         if let Some((counter, problem)) = problem {
-            self.worker.count(counter, 1);
+            self.worker.net.count(counter, 1);
             let line = format!("a subscription is left out: {problem}");
-            self.worker.log_for_client(LogLevel::Warning, &line);
+            self.worker.net.log_for_client(LogLevel::Warning, &line);
             return;
         }
         if self.worker.subscribe_socket(handle, &channel).is_err() {
@@ -141,20 +141,20 @@ impl Edge {
                 Err(ControlError::FiltersTooMany) => self.close_socket(handle, FAILED, b""),
                 Err(error) => {
                     let line = format!("a control message is ignored: {error}");
-                    self.worker.log_for_client(LogLevel::Warning, &line);
+                    self.worker.net.log_for_client(LogLevel::Warning, &line);
                 }
             },
             ws_control::Kind::Message(content) => self.send_to_client(handle, is_text, content),
             ws_control::Kind::Unprefixed => {
-                self.worker.count(Counter::EdgeDroppedUnprefixed, 1);
+                self.worker.net.count(Counter::EdgeDroppedUnprefixed, 1);
                 let line = "a message of the origin is dropped: it has neither the prefix of messages nor that of control messages";
-                self.worker.log_for_client(LogLevel::Warning, line);
+                self.worker.net.log_for_client(LogLevel::Warning, line);
             }
         }
     }
 
     pub(super) fn control(&mut self, handle: u64, control: Control) {
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         match control {
             Control::Subscribe { channel, filters } => {
                 if let Some(name) = Filters::unknown(filters.iter().map(Vec::as_slice)) {
@@ -163,7 +163,7 @@ impl Edge {
                         channel.escape_ascii(),
                         name.escape_ascii()
                     );
-                    self.worker.log_for_client(LogLevel::Warning, &line);
+                    self.worker.net.log_for_client(LogLevel::Warning, &line);
                     self.close_socket(handle, FAILED, b"");
                     return;
                 }
@@ -236,7 +236,7 @@ impl Edge {
             socket.via = None;
         }
         self.abandon(handle);
-        self.worker.resume_socket(handle);
+        self.worker.net.resume_socket(handle);
     }
 
     /// Sees to what is next due for a socket.
@@ -249,7 +249,7 @@ impl Edge {
     }
 
     pub(super) fn on_socket_due(&mut self, handle: u64) {
-        let (now_ms, heartbeat_ms) = (self.worker.now_ms(), self.sockjs.heartbeat_ms);
+        let (now_ms, heartbeat_ms) = (self.worker.net.now_ms(), self.sockjs.heartbeat_ms);
         let Some(socket) = self.socket(handle) else {
             return;
         };
@@ -302,8 +302,8 @@ impl Edge {
         let _ = match kind {
             MessageKind::Text => self.worker.send(handle, false, content),
             MessageKind::Binary => self.worker.send(handle, true, content),
-            MessageKind::Ping => self.worker.send_control(handle, true, content),
-            MessageKind::Pong => self.worker.send_control(handle, false, content),
+            MessageKind::Ping => self.worker.net.send_control(handle, true, content),
+            MessageKind::Pong => self.worker.net.send_control(handle, false, content),
         };
     }
 
@@ -324,7 +324,7 @@ impl Edge {
     }
 
     fn touch_socket(&mut self, handle: u64) {
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         if let Some(socket) = self.socket(handle)
             && let Some((timed, due_ms)) = &mut socket.keep_alive
             && timed.mode == KeepAliveMode::Idle
@@ -354,7 +354,7 @@ impl Edge {
             return;
         };
         if let Some(counter) = kept_back(session, &filters, &format.content_filters, item) {
-            self.worker.count(counter, 1);
+            self.worker.net.count(counter, 1);
             return;
         }
         let content = match &format.action {
@@ -467,7 +467,7 @@ impl Edge {
             _ => None,
         }) else {
             if is_ping {
-                let _ = self.worker.send_control(handle, false, &payload);
+                let _ = self.worker.net.send_control(handle, false, &payload);
             }
             return;
         };

@@ -153,7 +153,7 @@ impl Edge {
                         }
                         Some(Received::Ping(payload)) => self.pass_ping(handle, payload),
                         Some(Received::Pong(payload)) => {
-                            let _ = self.worker.send_control(handle, false, &payload);
+                            let _ = self.worker.net.send_control(handle, false, &payload);
                         }
                         Some(Received::Closed { code, reason }) => {
                             self.on_origin_close(handle, code, reason.as_bytes());
@@ -166,6 +166,7 @@ impl Edge {
                 Err(violation) => {
                     let line = format!("a WebSocket of an origin: {violation}");
                     self.worker
+                        .net
                         .log_for_client(fermata_config::LogLevel::Warning, &line);
                     self.on_origin_close(handle, 1011, b"");
                     step = Step::Over;
@@ -181,7 +182,7 @@ impl Edge {
         let queued = self.queued_for(handle);
         let is_paused = queued > QUEUE_BYTES_MAX;
         if is_paused {
-            let due_ms = self.worker.now_ms() + PAUSE_MS;
+            let due_ms = self.worker.net.now_ms() + PAUSE_MS;
             self.timers.at(due_ms, Timer::Paused(handle));
         }
         talk.phase = Phase::Socket { client, is_paused };
@@ -206,7 +207,7 @@ impl Edge {
         };
         let queued = self.queued_for(handle);
         if queued > QUEUE_BYTES_MAX {
-            let due_ms = self.worker.now_ms() + PAUSE_MS;
+            let due_ms = self.worker.net.now_ms() + PAUSE_MS;
             self.timers.at(due_ms, Timer::Paused(handle));
             return;
         }
@@ -247,7 +248,7 @@ impl Edge {
 
     /// A ping of the origin for its client, whose answer is awaited. Of pings that come before it the last is answered.
     fn pass_ping(&mut self, handle: u64, payload: Vec<u8>) {
-        if self.worker.send_control(handle, true, &payload).is_ok()
+        if self.worker.net.send_control(handle, true, &payload).is_ok()
             && let Some(socket) = self.socket(handle)
         {
             socket.pinged = Some(payload.into_boxed_slice());
@@ -301,7 +302,7 @@ impl Edge {
             }
             // What the client has said last is sent, and the origin's answer to its close awaited: closing before would
             // lose both.
-            talk.due_ms = edge.worker.now_ms() + CLOSE_MS;
+            talk.due_ms = edge.worker.net.now_ms() + CLOSE_MS;
             Step::Goes
         });
     }

@@ -67,7 +67,7 @@ impl Edge {
         talk.is_reused = false;
         let (entries, body, has_more) = begin(talk, &forwarded)?;
         let from = self.services.from.clone();
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         let times = (self.limits.connect_ms, self.limits.response_ms);
         talk.due_ms = now_ms + self.limits.response_ms;
         let mut exchange = Exchange::default();
@@ -124,7 +124,7 @@ impl Edge {
         self.services.settle_session(number);
         self.with_talk(talk, |edge, talk| {
             talk.question = None;
-            let now_ms = edge.worker.now_ms();
+            let now_ms = edge.worker.net.now_ms();
             let Codec::Zhttp(exchange) = &mut talk.codec else {
                 return Step::Goes;
             };
@@ -234,14 +234,14 @@ impl Edge {
         let is_asked = !talk.has_response && !matches!(talk.phase, Phase::Socket { .. });
         if is_asked && (talk.sent != before || talk.due_ms == u64::MAX) {
             talk.due_ms = match talk.is_sent() || talk.queued() > 0 {
-                true => self.worker.now_ms() + self.limits.response_ms,
+                true => self.worker.net.now_ms() + self.limits.response_ms,
                 // The engine sees to it that a body arrives.
                 false => u64::MAX,
             };
         }
         if talk.has_deferred && talk.is_sent() {
             talk.has_deferred = false;
-            self.worker.resume_socket(talk.owner.handle());
+            self.worker.net.resume_socket(talk.owner.handle());
         }
         Step::Goes
     }
@@ -332,7 +332,7 @@ impl Edge {
     }
 
     fn pause_streams(&mut self) {
-        let due_ms = self.worker.now_ms() + PAUSE_MS;
+        let due_ms = self.worker.net.now_ms() + PAUSE_MS;
         self.timers.at(due_ms, Timer::Streams);
     }
 
@@ -406,7 +406,7 @@ impl Edge {
             && !self.send_to_session(stream.service, exchange.peer(), &packet)
         {
             let line = "zhttp: a backend is not told that its client has left: it has no connection for that";
-            self.worker.log_for_client(LogLevel::Debug, line);
+            self.worker.net.log_for_client(LogLevel::Debug, line);
         }
     }
 }

@@ -87,7 +87,7 @@ impl Edge {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.resize(buffer.len().max(READ_BYTES), 0);
         let mut left = TURN_BYTES_MAX;
-        connection.heard_ms = self.worker.now_ms();
+        connection.heard_ms = self.worker.net.now_ms();
         let stays = loop {
             if left == 0 || self.is_behindhand() {
                 // The kernel says no more that there are bytes, so they are remembered here.
@@ -96,11 +96,11 @@ impl Edge {
                     true => BACKLOG_MS,
                     false => TURN_MS,
                 };
-                let due_ms = self.worker.now_ms() + pause_ms;
+                let due_ms = self.worker.net.now_ms() + pause_ms;
                 self.timers.at(due_ms, Timer::Ports);
                 break true;
             }
-            let len = match self.worker.recv_wire(wire, &mut buffer) {
+            let len = match self.worker.net.recv_wire(wire, &mut buffer) {
                 Ok(None) => break true,
                 Ok(Some(0)) | Err(_) => break false,
                 Ok(Some(len)) => len,
@@ -112,25 +112,25 @@ impl Edge {
                 .peer
                 .handle(&buffer[..len], &mut connection.out, &mut events);
             if !was_ready && connection.peer.is_open() && self.ports.is_named_twice(connection) {
-                self.worker.count(Counter::EdgePublisherProtocol, 1);
+                self.worker.net.count(Counter::EdgePublisherProtocol, 1);
                 let line = format!(
                     "{}: a connection is closed: another one has its name, {:?}",
                     connection.port.setting(),
                     String::from_utf8_lossy(connection.peer.identity())
                 );
-                self.worker.log_for_client(LogLevel::Warning, &line);
+                self.worker.net.log_for_client(LogLevel::Warning, &line);
                 break false;
             }
             for event in events {
                 self.on_peer(wire, connection, event);
             }
             if let Err(error) = handled {
-                self.worker.count(Counter::EdgePublisherProtocol, 1);
+                self.worker.net.count(Counter::EdgePublisherProtocol, 1);
                 let line = format!(
                     "{}: a publisher's connection is closed: {error}",
                     connection.port.setting()
                 );
-                self.worker.log_for_client(LogLevel::Warning, &line);
+                self.worker.net.log_for_client(LogLevel::Warning, &line);
                 break false;
             }
             if connection.out.len() > connection.port.out_bytes_max() {
@@ -164,7 +164,7 @@ impl Edge {
                     let line = format!(
                         "zmq_stats: a subscriber has {TOPICS_MAX} topics; one more has no effect"
                     );
-                    self.worker.log_for_client(LogLevel::Warning, &line);
+                    self.worker.net.log_for_client(LogLevel::Warning, &line);
                 }
                 _ => connection.topics.push(topic),
             },
@@ -210,9 +210,9 @@ impl Edge {
     }
 
     fn drop_message(&mut self, port: Port, reason: &str) {
-        self.worker.count(Counter::EdgeItemMalformed, 1);
+        self.worker.net.count(Counter::EdgeItemMalformed, 1);
         let line = format!("{}: a message is dropped: {reason}", port.setting());
-        self.worker.log_for_client(LogLevel::Warning, &line);
+        self.worker.net.log_for_client(LogLevel::Warning, &line);
     }
 
     fn on_command(&mut self, wire: u64, connection: &mut Connection, parts: &[Vec<u8>]) {

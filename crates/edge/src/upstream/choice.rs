@@ -72,7 +72,7 @@ impl Targets {
         let Some((watched, seat)) = watched_seat(talk) else {
             return;
         };
-        let now_ms = worker.now_ms();
+        let now_ms = worker.net.now_ms();
         let change = self
             .health
             .on_failure(seat, talk.target_asked, now_ms, watched.passive);
@@ -83,7 +83,7 @@ impl Targets {
                 name_of(&talk.source),
                 watched.passive.failures_max,
             );
-            worker.log(LogLevel::Warning, &line);
+            worker.net.log(LogLevel::Warning, &line);
         }
     }
 
@@ -94,7 +94,7 @@ impl Targets {
         };
         if self.health.on_success(seat, talk.target_asked).is_some() {
             let line = format!("{} is back", name_of(&talk.source));
-            worker.log(LogLevel::Info, &line);
+            worker.net.log(LogLevel::Info, &line);
         }
     }
 

@@ -84,12 +84,12 @@ impl Connections {
 
     pub fn close(&mut self, worker: &mut Engine, wire: u64) {
         self.uses.remove(&wire);
-        worker.close_wire(wire);
+        worker.net.close_wire(wire);
     }
 
     /// A connection may serve another request.
     pub fn release(&mut self, worker: &mut Engine, timers: &mut Timers, place: Place, wire: u64) {
-        let now_ms = worker.now_ms();
+        let now_ms = worker.net.now_ms();
         if self.pool.is_empty() {
             timers.at(now_ms + POOL_MS, Timer::Pool);
         }
@@ -102,8 +102,8 @@ impl Connections {
     /// A connection that waits for another request, and on which the origin has said nothing since: what it may have said,
     /// or that it has closed, would be taken for the answer.
     pub fn take_idle(&mut self, worker: &mut Engine, place: &Place) -> Option<u64> {
-        while let Some(wire) = self.pool.take(worker.now_ms(), place) {
-            if let Ok(None) = worker.recv_wire(wire, &mut [0]) {
+        while let Some(wire) = self.pool.take(worker.net.now_ms(), place) {
+            if let Ok(None) = worker.net.recv_wire(wire, &mut [0]) {
                 return Some(wire);
             }
             self.close(worker, wire);
@@ -121,7 +121,7 @@ impl Connections {
 
     /// Closes the connections that have waited too long.
     pub fn expire(&mut self, worker: &mut Engine, timers: &mut Timers) {
-        let now_ms = worker.now_ms();
+        let now_ms = worker.net.now_ms();
         let mut expired = Vec::new();
         self.pool.expire(now_ms, &mut expired);
         for wire in expired {
@@ -139,9 +139,12 @@ impl Connections {
         host: &str,
         port: u16,
     ) -> Result<Found, Unopened> {
-        let found = self.resolver.find(host, port, worker.now_ms());
+        let found = self.resolver.find(host, port, worker.net.now_ms());
         if let Some(bell) = self.resolver.take_bell() {
-            match bell.try_clone().and_then(|copy| worker.adopt_wire(copy)) {
+            match bell
+                .try_clone()
+                .and_then(|copy| worker.net.adopt_wire(copy))
+            {
                 Ok(wire) => {
                     self.give(wire, WireUse::Names);
                     self.bells += 1;
@@ -162,8 +165,8 @@ impl Connections {
     /// The names that have been looked up, of which `wire` tells.
     pub fn take_names(&mut self, worker: &mut Engine, wire: u64) -> Vec<String> {
         let mut buffer = [0; 64];
-        while let Ok(Some(1..)) = worker.recv_wire(wire, &mut buffer) {}
-        self.resolver.answers(worker.now_ms())
+        while let Ok(Some(1..)) = worker.net.recv_wire(wire, &mut buffer) {}
+        self.resolver.answers(worker.net.now_ms())
     }
 
     /// None of a host's addresses is of use.
@@ -196,9 +199,11 @@ impl Connections {
             }
             let wire = match &tls {
                 Some((name, config)) => {
-                    worker.connect_tls(address, Arc::clone(config), name.clone())
+                    worker
+                        .net
+                        .connect_tls(address, Arc::clone(config), name.clone())
                 }
-                None => worker.connect(address),
+                None => worker.net.connect(address),
             };
             match wire {
                 Ok(wire) => return Ok(wire),
@@ -220,7 +225,7 @@ impl Connections {
         path: &str,
     ) -> Result<Option<u64>, Unopened> {
         if self.rooms.may_try(path, id) {
-            match worker.connect_unix(Path::new(path)) {
+            match worker.net.connect_unix(Path::new(path)) {
                 // Its program has enough to do for now.
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
                 connected => {
@@ -242,7 +247,7 @@ impl Connections {
     /// Unix sockets that are full are tried again soon.
     pub fn watch_rooms(&self, worker: &mut Engine, timers: &mut Timers) {
         if !self.rooms.0.is_empty() {
-            timers.at(worker.now_ms() + ROOM_MS, Timer::Room);
+            timers.at(worker.net.now_ms() + ROOM_MS, Timer::Room);
         }
     }
 }

@@ -8,20 +8,23 @@
 use fermata_io::Driver;
 
 use crate::admin::stats::{self, MoreMetrics};
+use crate::net::Net;
 use crate::net::index::ExchangeIndex;
 use crate::worker::Worker;
 
 const TEXT: &[u8] = b"text/plain; charset=utf-8";
 
+impl<D: Driver> Net<D> {
+    /// Adds to what this worker has counted.
+    pub fn count(&mut self, counter: stats::Counter, by: u64) {
+        self.counts.add(counter, by);
+    }
+}
+
 impl<D: Driver> Worker<D> {
     /// What is told at the address for metrics beside the engine's own figures.
     pub fn add_metrics(&mut self, more: Box<MoreMetrics>) {
         self.more_metrics = Some(more);
-    }
-
-    /// Adds to what this worker has counted.
-    pub fn count(&mut self, counter: stats::Counter, by: u64) {
-        self.net.counts.add(counter, by);
     }
 
     /// The figures of all workers as of this moment.
@@ -34,8 +37,8 @@ impl<D: Driver> Worker<D> {
     pub(crate) fn report(&mut self, now_ms: u64) {
         let unix_ms = self.net.driver.unix_ms();
         let counts = &mut self.net.counts;
-        self.trace.write_log(counts, &mut self.log, unix_ms);
-        self.log.logger().tell_dropped(unix_ms);
+        self.trace.write_log(counts, &mut self.net.log, unix_ms);
+        self.net.log.logger().tell_dropped(unix_ms);
         self.channels.report_followers(counts);
         self.reporter
             .copy(&mut self.net, &mut self.channels.local, now_ms);

@@ -396,7 +396,8 @@ impl<D: Driver> Worker<D> {
                 "it is told by a gap event"
             }
         );
-        self.log
+        self.net
+            .log
             .write_limited(LogLevel::Info, self.net.driver.unix_ms(), &message);
         if exchange.is_socket() {
             self.on_socket_gap(index);

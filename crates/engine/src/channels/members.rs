@@ -10,8 +10,32 @@ use crate::admin::stats::Counter;
 use crate::channels::hold::{Hold, HoldError};
 use crate::channels::presence::{Presence, announcement, network_of};
 use crate::channels::publish::PublishFailure;
+use crate::net::Net;
 use crate::net::index::ExchangeIndex;
 use crate::worker::Worker;
+
+impl<D: Driver> Net<D> {
+    fn note_refused_member(
+        &mut self,
+        channel: &[u8],
+        client: Option<IpAddr>,
+        cause: &PresenceError,
+    ) {
+        let counter = match cause {
+            PresenceError::Full { .. } => Counter::MembersRefused,
+            PresenceError::ChannelFull { .. } => Counter::MembersRefusedChannel,
+            PresenceError::SourceFull { .. } => Counter::MembersRefusedAddress,
+            _ => return,
+        };
+        self.counts.add(counter, 1);
+        let channel = String::from_utf8_lossy(channel);
+        let mut message = format!("a user was not let into channel {channel}: {cause}");
+        if let Some(address) = client {
+            message += &format!("; the client is {address}");
+        }
+        self.log_for_client(LogLevel::Warning, &message);
+    }
+}
 
 impl<D: Driver> Worker<D> {
     /// Counts the client in the presence of its channels.
@@ -71,7 +95,7 @@ impl<D: Driver> Worker<D> {
                     continue;
                 }
                 Ok(Err(cause)) => {
-                    self.note_refused_member(channel, client, &cause);
+                    self.net.note_refused_member(channel, client, &cause);
                     HoldError::Backpressure(format!("presence: {cause}"))
                 }
                 Err(PublishFailure::Misuse(cause)) => HoldError::Misuse(cause),
@@ -87,27 +111,6 @@ impl<D: Driver> Worker<D> {
     pub(crate) fn leave(&mut self, presence: Presence) {
         let (now_ms, unix_ms) = (self.net.driver.now_ms(), self.net.driver.unix_ms());
         self.channels
-            .leave(presence, (now_ms, unix_ms), &mut self.log);
-    }
-
-    fn note_refused_member(
-        &mut self,
-        channel: &[u8],
-        client: Option<IpAddr>,
-        cause: &PresenceError,
-    ) {
-        let counter = match cause {
-            PresenceError::Full { .. } => Counter::MembersRefused,
-            PresenceError::ChannelFull { .. } => Counter::MembersRefusedChannel,
-            PresenceError::SourceFull { .. } => Counter::MembersRefusedAddress,
-            _ => return,
-        };
-        self.net.counts.add(counter, 1);
-        let channel = String::from_utf8_lossy(channel);
-        let mut message = format!("a user was not let into channel {channel}: {cause}");
-        if let Some(address) = client {
-            message += &format!("; the client is {address}");
-        }
-        self.log_for_client(LogLevel::Warning, &message);
+            .leave(presence, (now_ms, unix_ms), &mut self.net.log);
     }
 }

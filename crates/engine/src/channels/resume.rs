@@ -130,7 +130,9 @@ impl<D: Driver> Worker<D> {
             let message =
                 format!("{peer}: the client has caught up too slowly, history is gone; closing it");
             let unix_ms = self.net.driver.unix_ms();
-            self.log.write_limited(LogLevel::Info, unix_ms, &message);
+            self.net
+                .log
+                .write_limited(LogLevel::Info, unix_ms, &message);
             self.net.counts.add(Counter::DroppedSlow, 1);
             self.close(index.connection());
             return;

@@ -127,7 +127,7 @@ impl<D: Driver> Worker<D> {
         check_channel(hold.channel).map_err(HoldError::Misuse)?;
         let (user, info) = hold.member.unzip();
         check_member(user, info).map_err(HoldError::Misuse)?;
-        let ends_at_once = self.net.running != Running::Serving || self.is_head(handle);
+        let ends_at_once = self.net.running != Running::Serving || self.net.is_head(handle);
         // What was published before this moment is the past, and not news.
         let newest = self.channels.ring.newest();
         if let Some(member) = &hold.member
@@ -233,7 +233,9 @@ impl<D: Driver> Worker<D> {
             // It comes back and is told then that something is gone: its head has said that nothing is.
             let message =
                 format!("{peer}: the client has caught up too slowly, history is gone; closing it");
-            self.log.write_limited(LogLevel::Info, unix_ms, &message);
+            self.net
+                .log
+                .write_limited(LogLevel::Info, unix_ms, &message);
             self.net.counts.add(Counter::DroppedSlow, 1);
             self.net.scratch = piece;
             self.close(index.connection());

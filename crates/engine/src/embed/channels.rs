@@ -39,6 +39,16 @@ impl<D: Driver> Net<D> {
     }
 }
 
+impl<D: Driver> Net<D> {
+    /// Whether a request is a HEAD, which holds nobody.
+    pub fn is_head(&self, handle: u64) -> bool {
+        self.open_request(handle)
+            .ok()
+            .and_then(|index| self.connections.exchange(index))
+            .is_some_and(|it| it.is_head)
+    }
+}
+
 impl<D: Driver> Worker<D> {
     /// Appends a message to a channel. When it returns, the message has been appended: every
     /// subscriber in every worker gets it, or a gap event.
@@ -184,7 +194,7 @@ impl<D: Driver> Worker<D> {
                 unix_ms: self.net.driver.unix_ms(),
                 shared: &self.reporter.shared,
                 counts: &mut self.net.counts,
-                log: &mut self.log,
+                log: &mut self.net.log,
             };
             match channels.wait_for_room(&mut wait, &error, with)? {
                 Retry::CatchUp => self.catch_up(),
@@ -277,15 +287,6 @@ impl<D: Driver> Worker<D> {
     /// refused, and how often some were lost.
     pub fn tell_follower(&mut self, thread: Thread, figures: Box<dyn Fn() -> [u64; 3]>) {
         self.channels.tell_follower(thread, figures);
-    }
-
-    /// Whether a request is a HEAD, which holds nobody.
-    pub fn is_head(&self, handle: u64) -> bool {
-        self.net
-            .open_request(handle)
-            .ok()
-            .and_then(|index| self.net.connections.exchange(index))
-            .is_some_and(|it| it.is_head)
     }
 
     /// What a client gets first that is held elsewhere. `lasts` is what the edge says of a client that it holds already

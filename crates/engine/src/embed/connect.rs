@@ -13,10 +13,11 @@ use fermata_tls::{ServerName, Tls};
 use crate::embed::waiting::News;
 use crate::embed::wires::{Kind, Wire, WireEvent};
 use crate::http::body::BodyLimits;
+use crate::net::Net;
 use crate::net::connection::Origin;
 use crate::worker::Worker;
 
-impl<D: Driver> Worker<D> {
+impl<D: Driver> Net<D> {
     /// Begins to open a connection: it stands when its wire is writable without a hang-up.
     ///
     /// # Errors
@@ -44,58 +45,12 @@ impl<D: Driver> Worker<D> {
         self.watch_wire(stream.into_raw_fd())
     }
 
-    /// Reports connections to `listener`, to be taken by [`Worker::accept_wire`].
+    /// Reports connections to `listener`, to be taken by [`Net::accept_wire`].
     ///
     /// # Errors
     /// What the kernel says, such as a watch limit that is reached.
     pub fn listen_wires(&mut self, listener: OwnedFd) -> io::Result<u64> {
         self.watch_listener(listener, Kind::Listener)
-    }
-
-    /// Takes HTTP requests from `listener`: they come as `Event::Request` with this handler's number, whatever their path.
-    /// `bodies` bounds those of all requests for this handler.
-    ///
-    /// # Errors
-    /// What the kernel says, such as a watch limit that is reached.
-    pub fn listen_requests(
-        &mut self,
-        listener: OwnedFd,
-        handler: u32,
-        bodies: BodyLimits,
-    ) -> io::Result<u64> {
-        self.wires.bodies.insert(handler, bodies);
-        net::limit_undelivered(&listener, self.settings.write_timeout_ms);
-        self.watch_listener(listener, Kind::Requests(handler))
-    }
-
-    /// Opens a connection within this worker: what the wire sends are HTTP requests for this handler, as those of
-    /// [`Worker::listen_requests`].
-    ///
-    /// # Errors
-    /// What the kernel says, such as a limit of descriptors.
-    pub fn connect_self(&mut self, handler: u32) -> io::Result<u64> {
-        let (own, other) = UnixStream::pair()?;
-        own.set_nonblocking(true)?;
-        other.set_nonblocking(true)?;
-        let wire = self.watch_wire(own.into_raw_fd())?;
-        self.wires.accepting = handler;
-        self.open(other.into_raw_fd(), Peer::Unix, Origin::Own);
-        Ok(wire)
-    }
-
-    /// Looks again at listeners whose connections could not be taken: they are edge triggered, and say nothing of those
-    /// that wait.
-    #[cold]
-    pub(crate) fn accept_again(&mut self) {
-        for (fd, handler) in self.wires.listeners_of_requests() {
-            self.accept_requests(fd, handler);
-        }
-    }
-
-    /// Takes all that wait: the kernel does not say again that there are more.
-    fn accept_requests(&mut self, fd: Fd, handler: u32) {
-        self.wires.accepting = handler;
-        while self.accept(fd, Origin::Own) {}
     }
 
     /// Takes one connection that waits at a listener. `None`: there is none.
@@ -104,7 +59,7 @@ impl<D: Driver> Worker<D> {
     /// As of the driver's `accept`.
     pub fn accept_wire(&mut self, listener: u64) -> io::Result<Option<(u64, Peer)>> {
         let fd = self.wires.get(listener)?.fd;
-        match self.net.driver.accept(fd)? {
+        match self.driver.accept(fd)? {
             Some(accepted) => Ok(Some((self.watch_wire(accepted.fd)?, accepted.peer))),
             None => Ok(None),
         }
@@ -116,7 +71,7 @@ impl<D: Driver> Worker<D> {
     /// The connection is broken, or the wire closed.
     pub fn recv_wire(&mut self, wire: u64, buf: &mut [u8]) -> io::Result<Option<usize>> {
         let fd = self.wires.get(wire)?.fd;
-        self.net.driver.recv(fd, buf)
+        self.driver.recv(fd, buf)
     }
 
     /// Sends and tells how many bytes went; `None` would block.
@@ -125,7 +80,7 @@ impl<D: Driver> Worker<D> {
     /// The connection is broken, or the wire closed.
     pub fn send_wire(&mut self, wire: u64, bytes: &[u8]) -> io::Result<Option<usize>> {
         let fd = self.wires.get(wire)?.fd;
-        self.net.driver.send_one(fd, bytes)
+        self.driver.send_one(fd, bytes)
     }
 
     /// Has a connection end when the machine at its other end is gone without having said so, also while it is silent.
@@ -138,18 +93,13 @@ impl<D: Driver> Worker<D> {
     /// Closes a wire. Events that were already reported for it may still come.
     pub fn close_wire(&mut self, wire: u64) {
         if let Some(fd) = self.wires.remove(wire) {
-            self.net.driver.close(fd);
+            self.driver.close(fd);
         }
-    }
-
-    /// What the last `Event::Wire` was about.
-    pub fn wire(&self) -> WireEvent {
-        self.waiting.wire
     }
 
     fn watch_wire(&mut self, fd: Fd) -> io::Result<u64> {
         let wire = self.wires.insert(fd, Kind::Stream);
-        if let Err(error) = self.net.driver.add_stream(fd, wire) {
+        if let Err(error) = self.driver.add_stream(fd, wire) {
             self.close_wire(wire);
             return Err(error);
         }
@@ -160,17 +110,70 @@ impl<D: Driver> Worker<D> {
         let wire = self.wires.insert(listener.as_raw_fd(), kind);
         // The driver closes it from here on.
         let fd = listener.into_raw_fd();
-        if let Err(error) = self.net.driver.add_listener(fd, wire) {
+        if let Err(error) = self.driver.add_listener(fd, wire) {
             self.close_wire(wire);
             return Err(error);
         }
         Ok(wire)
     }
+}
+
+impl<D: Driver> Worker<D> {
+    /// Takes HTTP requests from `listener`: they come as `Event::Request` with this handler's number, whatever their path.
+    /// `bodies` bounds those of all requests for this handler.
+    ///
+    /// # Errors
+    /// What the kernel says, such as a watch limit that is reached.
+    pub fn listen_requests(
+        &mut self,
+        listener: OwnedFd,
+        handler: u32,
+        bodies: BodyLimits,
+    ) -> io::Result<u64> {
+        self.net.wires.bodies.insert(handler, bodies);
+        net::limit_undelivered(&listener, self.settings.write_timeout_ms);
+        self.net.watch_listener(listener, Kind::Requests(handler))
+    }
+
+    /// Opens a connection within this worker: what the wire sends are HTTP requests for this handler, as those of
+    /// [`Worker::listen_requests`].
+    ///
+    /// # Errors
+    /// What the kernel says, such as a limit of descriptors.
+    pub fn connect_self(&mut self, handler: u32) -> io::Result<u64> {
+        let (own, other) = UnixStream::pair()?;
+        own.set_nonblocking(true)?;
+        other.set_nonblocking(true)?;
+        let wire = self.net.watch_wire(own.into_raw_fd())?;
+        self.net.wires.accepting = handler;
+        self.open(other.into_raw_fd(), Peer::Unix, Origin::Own);
+        Ok(wire)
+    }
+
+    /// Looks again at listeners whose connections could not be taken: they are edge triggered, and say nothing of those
+    /// that wait.
+    #[cold]
+    pub(crate) fn accept_again(&mut self) {
+        for (fd, handler) in self.net.wires.listeners_of_requests() {
+            self.accept_requests(fd, handler);
+        }
+    }
+
+    /// Takes all that wait: the kernel does not say again that there are more.
+    fn accept_requests(&mut self, fd: Fd, handler: u32) {
+        self.net.wires.accepting = handler;
+        while self.accept(fd, Origin::Own) {}
+    }
+
+    /// What the last `Event::Wire` was about.
+    pub fn wire(&self) -> WireEvent {
+        self.waiting.wire
+    }
 
     /// An event whose token is no connection's.
     #[cold]
     pub(crate) fn on_wire(&mut self, event: IoEvent) {
-        let Ok(&Wire { fd, kind }) = self.wires.get(event.token) else {
+        let Ok(&Wire { fd, kind }) = self.net.wires.get(event.token) else {
             return;
         };
         if let Kind::Requests(handler) = kind {
@@ -187,8 +190,8 @@ impl<D: Driver> Worker<D> {
     }
 }
 
-impl<K: Driver> Worker<Tls<K>> {
-    /// As [`Worker::connect`], encrypted: the wire is writable when the handshake is complete. `name` is what the
+impl<K: Driver> Net<Tls<K>> {
+    /// As [`Net::connect`], encrypted: the wire is writable when the handshake is complete. `name` is what the
     /// server's certificate has to be for.
     ///
     /// # Errors
@@ -200,16 +203,16 @@ impl<K: Driver> Worker<Tls<K>> {
         name: ServerName<'static>,
     ) -> io::Result<u64> {
         let fd = net::connect_tcp(address, None)?;
-        if let Err(error) = self.net.driver.connect(fd, config, name) {
-            self.net.driver.close(fd);
+        if let Err(error) = self.driver.connect(fd, config, name) {
+            self.driver.close(fd);
             return Err(io::Error::other(error));
         }
         self.watch_wire(fd)
     }
 
-    /// Whether the other end of a wire of [`Worker::connect_tls`] has chosen HTTP/2.
+    /// Whether the other end of a wire of [`Net::connect_tls`] has chosen HTTP/2.
     pub fn wire_speaks_http2(&self, wire: u64) -> bool {
         let fd = self.wires.get(wire).map(|wire| wire.fd);
-        fd.is_ok_and(|fd| self.net.driver.protocol(fd) == Some(b"h2"))
+        fd.is_ok_and(|fd| self.driver.protocol(fd) == Some(b"h2"))
     }
 }

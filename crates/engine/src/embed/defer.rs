@@ -18,6 +18,7 @@ use crate::embed::watch::Watching;
 use crate::http::exchange::{Held, Stage};
 use crate::http::files::ContentHeaders;
 use crate::http::respond::Gone;
+use crate::net::Net;
 use crate::net::connection::{Origin, Phase, Writing};
 use crate::net::index::{ConnectionIndex, ExchangeIndex};
 use crate::net::slab::Key;
@@ -25,6 +26,23 @@ use crate::worker::Worker;
 
 /// Connections listed while new work is held back that are not worth looking at for those listed twice.
 const HELD_BACK_SLACK: usize = 1024;
+
+impl<D: Driver> Net<D> {
+    /// The handler of a socket has come to its end.
+    pub fn resume_socket(&mut self, socket: u64) {
+        let key = Key::from_u64(socket);
+        if let Some((_, exchange)) = self.connections.get_mut(key)
+            && std::mem::take(&mut exchange.is_deferred)
+        {
+            self.go_on(key.connection());
+        }
+    }
+
+    /// Milliseconds of the monotonic clock, read now.
+    pub fn now_ms(&mut self) -> u64 {
+        self.driver.refresh_now()
+    }
+}
 
 impl<D: Driver> Worker<D> {
     /// Whether the operator has asked for files to be read again since this was asked; `Event::Wake` tells when to ask.
@@ -99,16 +117,6 @@ impl<D: Driver> Worker<D> {
                 Ok(())
             }
             _ => Err(Gone),
-        }
-    }
-
-    /// The handler of a socket has come to its end.
-    pub fn resume_socket(&mut self, socket: u64) {
-        let key = Key::from_u64(socket);
-        if let Some((_, exchange)) = self.net.connections.get_mut(key)
-            && std::mem::take(&mut exchange.is_deferred)
-        {
-            self.net.go_on(key.connection());
         }
     }
 
@@ -206,15 +214,10 @@ impl<D: Driver> Worker<D> {
         self.waiting.told_ready
     }
 
-    /// Asks for one `Event::Wake` at `due_ms` of `Worker::now_ms`; 0 = after the next turn,
+    /// Asks for one `Event::Wake` at `due_ms` of `Net::now_ms`; 0 = after the next turn,
     /// `u64::MAX` = not any more.
     pub fn wake_at(&mut self, due_ms: u64) {
         self.waiting.wake_ms = due_ms;
-    }
-
-    /// Milliseconds of the monotonic clock, read now.
-    pub fn now_ms(&mut self) -> u64 {
-        self.net.driver.refresh_now()
     }
 
     /// Whether the program has begun something (a task, a job for later) that should come to its end
@@ -237,7 +240,7 @@ impl<D: Driver> Worker<D> {
                  raise fibers_max, or wait for less time",
                 self.settings.fibers_max
             );
-            self.log_for_client(LogLevel::Warning, &message);
+            self.net.log_for_client(LogLevel::Warning, &message);
         } else {
             self.net.again.append(&mut self.waiting.held_back);
             self.http.streams.let_on();
@@ -292,7 +295,7 @@ impl<D: Driver> Worker<D> {
         self.waiting.news.extend(ready.map(News::Ready));
         if let Err(error) = result {
             let message = format!("asking for descriptors that are ready failed: {error}");
-            self.log_for_client(LogLevel::Error, &message);
+            self.net.log_for_client(LogLevel::Error, &message);
         }
     }
 
@@ -302,7 +305,7 @@ impl<D: Driver> Worker<D> {
         if let Some(too_long) = self.blocking.end(unix_ms) {
             self.net.counts.add(Counter::BlockingCallbacks, 1);
             let message = self.blocking.describe(&too_long, &self.http.router);
-            self.log_for_client(LogLevel::Warning, &message);
+            self.net.log_for_client(LogLevel::Warning, &message);
         }
     }
 

@@ -12,7 +12,7 @@ pub enum Event {
     Open,
     /// `Worker::socket_event` has a message.
     Message,
-    /// `Worker::socket_event` has what a client pings with: `Worker::send_control` answers. Of routes that ask for it.
+    /// `Worker::socket_event` has what a client pings with: `Net::send_control` answers. Of routes that ask for it.
     Ping,
     /// The same of a pong.
     Pong,

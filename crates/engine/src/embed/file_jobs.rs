@@ -138,7 +138,7 @@ impl<D: Driver> Worker<D> {
         if ring.is_err() {
             let cause = fermata_io::probe::io_uring().err();
             let cause = cause.unwrap_or_else(|| "it cannot be opened".to_owned());
-            self.log(
+            self.net.log(
                 LogLevel::Info,
                 &format!("files: io_uring is not available ({cause}); using threads"),
             );

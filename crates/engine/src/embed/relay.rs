@@ -46,6 +46,26 @@ impl<D: Driver> Net<D> {
     }
 }
 
+impl<D: Driver> Net<D> {
+    /// Seconds since 1970.
+    pub fn unix_ms(&self) -> u64 {
+        self.driver.unix_ms()
+    }
+
+    /// The same in whole seconds.
+    pub fn unix_s(&self) -> u64 {
+        self.driver.unix_ms() / 1000
+    }
+
+    /// How many bytes wait for a held client; `None`: it has left.
+    pub fn held_unsent(&self, handle: u64) -> Option<usize> {
+        let index = self.held(handle).ok()?;
+        self.connections
+            .at(index.connection())
+            .map(|it| it.unsent())
+    }
+}
+
 impl<D: Driver> Worker<D> {
     /// From here on records mean what `stream` makes of them. To be called before the first event is asked for.
     pub fn relay(&mut self, stream: Encoding) {
@@ -104,16 +124,6 @@ impl<D: Driver> Worker<D> {
     /// What was published to a client, of the last `Event::Items`.
     pub fn items(&self) -> Items {
         self.waiting.items.clone()
-    }
-
-    /// Seconds since 1970.
-    pub fn unix_ms(&self) -> u64 {
-        self.net.driver.unix_ms()
-    }
-
-    /// The same in whole seconds.
-    pub fn unix_s(&self) -> u64 {
-        self.net.driver.unix_ms() / 1000
     }
 
     /// Answers a request by a stream that stays open: head, body, and then what is published.
@@ -232,15 +242,6 @@ impl<D: Driver> Worker<D> {
         }
         self.net.mark_dirty(index.connection());
         Ok(unsent)
-    }
-
-    /// How many bytes wait for a held client; `None`: it has left.
-    pub fn held_unsent(&self, handle: u64) -> Option<usize> {
-        let index = self.net.held(handle).ok()?;
-        self.net
-            .connections
-            .at(index.connection())
-            .map(|it| it.unsent())
     }
 
     /// Ends a held client's response in order.

@@ -3,6 +3,7 @@
 use fermata_io::Driver;
 
 use crate::admin::stats::{Counter, EdgeOpen};
+use crate::net::Net;
 use crate::worker::Worker;
 
 /// Where a task comes from. The order is that of the counters.
@@ -74,19 +75,28 @@ impl JobEnd {
     }
 }
 
-impl<D: Driver> Worker<D> {
+impl<D: Driver> Net<D> {
     /// A task has ended.
     pub fn count_task(&mut self, kind: TaskKind, has_failed: bool) {
         let (all, failed) = kind.counters();
-        self.net.counts.add(all, 1);
-        self.net.counts.add(failed, u64::from(has_failed));
+        self.counts.add(all, 1);
+        self.counts.add(failed, u64::from(has_failed));
     }
 
     /// Runs of a repeated task were left out.
     pub fn count_skipped(&mut self, runs: u64) {
-        self.net.counts.add(Counter::EverySkipped, runs);
+        self.counts.add(Counter::EverySkipped, runs);
     }
 
+    /// A call of a job has ended.
+    pub fn count_job(&mut self, end: JobEnd) {
+        for (one, counter) in JobEnd::ALL {
+            self.counts.add(counter, u64::from(one == end));
+        }
+    }
+}
+
+impl<D: Driver> Worker<D> {
     /// So many handlers and tasks wait, and so many tasks have not begun.
     pub fn set_waiting(&mut self, fibers: u32, tasks: u32) {
         self.reporter.program.fibers_waiting = u64::from(fibers);
@@ -101,13 +111,6 @@ impl<D: Driver> Worker<D> {
     /// What the GRIP edge has open.
     pub fn set_edge_open(&mut self, open: EdgeOpen) {
         self.reporter.program.edge = open;
-    }
-
-    /// A call of a job has ended.
-    pub fn count_job(&mut self, end: JobEnd) {
-        for (one, counter) in JobEnd::ALL {
-            self.net.counts.add(counter, u64::from(one == end));
-        }
     }
 }
 

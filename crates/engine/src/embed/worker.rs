@@ -6,8 +6,50 @@ use fermata_io::{Driver, Fd};
 use crate::http::body::Upload;
 use crate::http::request::RequestView;
 use crate::log::{Detail, Logger};
+use crate::net::Net;
 use crate::net::connection::Origin;
 use crate::worker::Worker;
+
+impl<D: Driver> Net<D> {
+    /// Writes a log line of the embedder.
+    pub fn log(&self, level: LogLevel, message: &str) {
+        self.log.write(level, self.driver.unix_ms(), message);
+    }
+
+    /// The same with what is known of the program's code.
+    pub fn log_detailed(&self, level: LogLevel, message: &str, detail: &Detail<'_>) {
+        let unix_ms = self.driver.unix_ms();
+        self.log.write_detailed(level, unix_ms, message, detail);
+    }
+
+    /// Writes a log line of the embedder that clients can cause at will: at most so many per second.
+    pub fn log_for_client(&mut self, level: LogLevel, message: &str) {
+        let unix_ms = self.driver.unix_ms();
+        self.log.write_limited(level, unix_ms, message);
+    }
+
+    /// The same with what is known of the program's code.
+    pub fn log_detailed_for_client(&mut self, level: LogLevel, message: &str, detail: &Detail<'_>) {
+        let unix_ms = self.driver.unix_ms();
+        self.log
+            .write_limited_detailed(level, unix_ms, message, detail);
+    }
+
+    /// The worker's event loop driver.
+    pub fn driver_mut(&mut self) -> &mut D {
+        &mut self.driver
+    }
+
+    /// Where its log lines go.
+    pub fn logger(&self) -> Logger {
+        self.log.logger().clone()
+    }
+
+    /// Number of connections, for tests and statistics.
+    pub fn connections_len(&self) -> usize {
+        self.sockets_len()
+    }
+}
 
 impl<D: Driver> Worker<D> {
     /// The request of the last `Event::Request`. Meaningless after the next `next_event`.
@@ -42,17 +84,6 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Writes a log line of the embedder.
-    pub fn log(&self, level: LogLevel, message: &str) {
-        self.log.write(level, self.net.driver.unix_ms(), message);
-    }
-
-    /// The same with what is known of the program's code.
-    pub fn log_detailed(&self, level: LogLevel, message: &str, detail: &Detail<'_>) {
-        let unix_ms = self.net.driver.unix_ms();
-        self.log.write_detailed(level, unix_ms, message, detail);
-    }
-
     /// What a handler was added for, for a log line: the pattern of its route without the method.
     pub fn route_of(&self, handler: u32) -> &str {
         if handler == crate::http::router::TASK {
@@ -60,24 +91,6 @@ impl<D: Driver> Worker<D> {
         }
         let label = self.http.router.label(handler).unwrap_or_default();
         label.find('/').map_or(label, |at| &label[at..])
-    }
-
-    /// Writes a log line of the embedder that clients can cause at will: at most so many per second.
-    pub fn log_for_client(&mut self, level: LogLevel, message: &str) {
-        let unix_ms = self.net.driver.unix_ms();
-        self.log.write_limited(level, unix_ms, message);
-    }
-
-    /// The same with what is known of the program's code.
-    pub fn log_detailed_for_client(&mut self, level: LogLevel, message: &str, detail: &Detail<'_>) {
-        let unix_ms = self.net.driver.unix_ms();
-        self.log
-            .write_limited_detailed(level, unix_ms, message, detail);
-    }
-
-    /// The worker's event loop driver.
-    pub fn driver_mut(&mut self) -> &mut D {
-        &mut self.net.driver
     }
 
     /// Takes over a connected stream, for tests and inherited sockets.
@@ -90,18 +103,8 @@ impl<D: Driver> Worker<D> {
         &self.settings
     }
 
-    /// Where its log lines go.
-    pub fn logger(&self) -> Logger {
-        self.log.logger().clone()
-    }
-
     /// Number of the worker, from 0.
     pub fn index(&self) -> u16 {
         self.index
-    }
-
-    /// Number of connections, for tests and statistics.
-    pub fn connections_len(&self) -> usize {
-        self.net.sockets_len()
     }
 }

@@ -176,7 +176,7 @@ impl<D: Driver> Worker<D> {
                 None
             }
             Origin::Own | Origin::Public => {
-                self.http.request.handler = self.wires.handler_of(index);
+                self.http.request.handler = self.net.wires.handler_of(index);
                 self.http.request.params = Params::default();
                 Some(Event::Request)
             }

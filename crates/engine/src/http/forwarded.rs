@@ -18,6 +18,7 @@ use fermata_tls::ClientCertificate;
 use crate::admin::stats::Counter;
 use crate::http::protocol::Protocol;
 use crate::http::request::RequestView;
+use crate::net::Net;
 use crate::net::index::ExchangeIndex;
 use crate::net::preface::is_unnamed;
 use crate::worker::Worker;
@@ -221,6 +222,20 @@ fn parse_scheme(scheme: &[u8]) -> Option<bool> {
     is_plain.then_some(false)
 }
 
+impl<D: Driver> Net<D> {
+    /// The address of this machine that the client, or the proxy in front, has connected to; `None` on a Unix socket, and
+    /// when the request is not in progress.
+    pub fn own_address(&self, handle: u64) -> Option<SocketAddr> {
+        net::own_addr(self.socket_of(ExchangeIndex::of_request(handle).connection())?)
+    }
+
+    /// Whether the request in progress is one of HTTP/1.0.
+    pub fn is_http10(&self, handle: u64) -> bool {
+        let exchange = self.connections.exchange(ExchangeIndex::of_request(handle));
+        exchange.is_some_and(|it| it.protocol == Protocol::Http10)
+    }
+}
+
 impl<D: Driver> Worker<D> {
     /// What trusted proxies say of the current request.
     pub(crate) fn claim(&self) -> Claim<'_> {
@@ -258,7 +273,7 @@ impl<D: Driver> Worker<D> {
             "the proxy at {peer} has passed on {other}, which it does not write as proxy_headers says: \
              no header tells who the client is; have the proxy remove them, or set proxy_headers"
         );
-        self.log_for_client(LogLevel::Warning, &message);
+        self.net.log_for_client(LogLevel::Warning, &message);
     }
 
     /// Address and port of the current request's client, `None` on a Unix socket: as a trusted proxy says, else the
@@ -267,24 +282,6 @@ impl<D: Driver> Worker<D> {
         let peer = self.request().peer();
         let claimed = self.claim().address;
         claimed.or_else(|| Some((peer.ip()?, peer.port())))
-    }
-
-    /// The address of this machine that the client, or the proxy in front, has connected to; `None` on a Unix socket, and
-    /// when the request is not in progress.
-    pub fn own_address(&self, handle: u64) -> Option<SocketAddr> {
-        net::own_addr(
-            self.net
-                .socket_of(ExchangeIndex::of_request(handle).connection())?,
-        )
-    }
-
-    /// Whether the request in progress is one of HTTP/1.0.
-    pub fn is_http10(&self, handle: u64) -> bool {
-        let exchange = self
-            .net
-            .connections
-            .exchange(ExchangeIndex::of_request(handle));
-        exchange.is_some_and(|it| it.protocol == Protocol::Http10)
     }
 
     /// The address of the client of a request, also when its handler has waited and its head is gone.

@@ -107,7 +107,9 @@ impl<D: Driver> Worker<D> {
                     self.net.pause_accepting();
                     let message = format!("accepting a connection failed: {error}");
                     let unix_ms = self.net.driver.unix_ms();
-                    self.log.write_limited(LogLevel::Warning, unix_ms, &message);
+                    self.net
+                        .log
+                        .write_limited(LogLevel::Warning, unix_ms, &message);
                     return false;
                 }
             }
@@ -151,7 +153,7 @@ impl<D: Driver> Worker<D> {
             deadline_ms,
         );
         if origin == Origin::Own {
-            self.wires.opened(index.exchange());
+            self.net.wires.opened(index.exchange());
         }
     }
 
@@ -175,7 +177,9 @@ impl<D: Driver> Worker<D> {
             {
                 let message = format!("watching a connection from {peer} failed: {error}");
                 let unix_ms = self.net.driver.unix_ms();
-                self.log.write_limited(LogLevel::Error, unix_ms, &message);
+                self.net
+                    .log
+                    .write_limited(LogLevel::Error, unix_ms, &message);
                 self.close(index);
                 continue;
             }
@@ -222,7 +226,8 @@ impl<D: Driver> Worker<D> {
             "connection from {peer} refused with {}: limit {} reached",
             refused.status, refused.setting
         );
-        self.log
+        self.net
+            .log
             .write_limited(LogLevel::Warning, self.net.driver.unix_ms(), &message);
     }
 }

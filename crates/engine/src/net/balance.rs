@@ -197,7 +197,7 @@ impl<D: Driver> Worker<D> {
         self.reporter.shared.remove_settled(self.slot);
         let line = "a connection of another worker is lost, as no descriptor is left for it; raise the limit of \
                     open files (ulimit -n) or find what the program opens and never closes";
-        self.log_for_client(LogLevel::Warning, line);
+        self.net.log_for_client(LogLevel::Warning, line);
     }
 
     fn open_moved(&mut self, fd: Fd, peer: Peer) {

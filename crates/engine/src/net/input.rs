@@ -13,6 +13,7 @@ use crate::admin::stats::Counter;
 use crate::embed::event::Event;
 use crate::http::body::SPOOL_TURN_BYTES;
 use crate::http::exchange::Stage;
+use crate::net::Net;
 use crate::net::READ_BYTES;
 use crate::net::buffer::Current;
 use crate::net::connection::{Awaited, Origin, Phase, Writing};
@@ -29,6 +30,20 @@ const PIPELINE_MAX: u32 = 128;
 /// Frames that a message counts as which its program is told of: as many handlers run for messages in a row as for
 /// requests, however many frames without one may be read.
 const FRAMES_PER_HANDLER: u32 = FRAMES_MAX / PIPELINE_MAX;
+
+impl<D: Driver> Net<D> {
+    /// A read has failed: worth a line when TLS knows why and the client did not just vanish.
+    pub(crate) fn note_recv_error(&mut self, index: ConnectionIndex, error: &io::Error) {
+        if error.kind() != io::ErrorKind::InvalidData {
+            return;
+        }
+        if let Some(connection) = self.connections.at(index) {
+            let message = format!("{}: {error}", connection.peer);
+            let unix_ms = self.driver.unix_ms();
+            self.log.write_limited(LogLevel::Info, unix_ms, &message);
+        }
+    }
+}
 
 impl<D: Driver> Worker<D> {
     /// Reads what a connection has sent. True when there is input to parse.
@@ -135,7 +150,7 @@ impl<D: Driver> Worker<D> {
                 }
                 Err(error) => {
                     // Reset by the peer; there is nobody to tell.
-                    self.note_recv_error(index, &error);
+                    self.net.note_recv_error(index, &error);
                     self.close_broken(index, &error);
                     return false;
                 }
@@ -265,18 +280,6 @@ impl<D: Driver> Worker<D> {
             && connection.phase == Phase::Open
         {
             self.stash();
-        }
-    }
-
-    /// A read has failed: worth a line when TLS knows why and the client did not just vanish.
-    pub(crate) fn note_recv_error(&mut self, index: ConnectionIndex, error: &io::Error) {
-        if error.kind() != io::ErrorKind::InvalidData {
-            return;
-        }
-        if let Some(connection) = self.net.connections.at(index) {
-            let message = format!("{}: {error}", connection.peer);
-            let unix_ms = self.net.driver.unix_ms();
-            self.log.write_limited(LogLevel::Info, unix_ms, &message);
         }
     }
 

@@ -32,6 +32,8 @@ use fermata_io::wheel::{Fired, Wheel};
 use fermata_io::{Driver, Event, Fd};
 
 use crate::admin::stats::Counts;
+use crate::embed::wires::Wires;
+use crate::log::Log;
 use crate::net::index::ConnectionIndex;
 use buffer::Input;
 use connections::Connections;
@@ -54,48 +56,51 @@ const POOL_BUFFER_BYTES: usize = 4 * 1024;
 const POOL_BUFFER_BYTES_MAX: usize = 64 * 1024;
 
 /// The connections of a worker, and what all of them share.
-pub(crate) struct Net<D> {
-    pub driver: D,
-    pub settings: Arc<Settings>,
-    pub running: Running,
-    pub connections: Connections,
-    pub http2: Http2,
+pub struct Net<D> {
+    pub(crate) driver: D,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) running: Running,
+    pub(crate) connections: Connections,
+    pub(crate) http2: Http2,
     /// Connections of each address, where there is a limit for them.
-    pub addresses: HashMap<IpAddr, u32>,
-    pub wheel: Wheel,
-    pub fired: Vec<Fired>,
-    pub pool: Pool,
-    pub counts: Counts,
-    pub gauges: Gauges,
+    pub(crate) addresses: HashMap<IpAddr, u32>,
+    pub(crate) wheel: Wheel,
+    pub(crate) fired: Vec<Fired>,
+    pub(crate) pool: Pool,
+    pub(crate) counts: Counts,
+    pub(crate) gauges: Gauges,
 
-    pub listeners: Vec<Fd>,
+    pub(crate) listeners: Vec<Fd>,
     /// Those of `listeners` whose connections begin with a header of the PROXY protocol.
-    pub prefaced: Vec<Fd>,
-    pub control: Option<Fd>,
-    pub metrics: Option<Fd>,
-    pub tls: Option<ServerTls>,
+    pub(crate) prefaced: Vec<Fd>,
+    pub(crate) control: Option<Fd>,
+    pub(crate) metrics: Option<Fd>,
+    pub(crate) tls: Option<ServerTls>,
     /// When accepting goes on after an error; `u64::MAX` = it has not stopped.
-    pub accept_ms: u64,
+    pub(crate) accept_ms: u64,
 
-    pub input: Input,
+    pub(crate) log: Log,
+    /// Sockets of the embedder.
+    pub(crate) wires: Wires,
+    pub(crate) input: Input,
     /// For what is composed within one call.
-    pub scratch: Vec<u8>,
+    pub(crate) scratch: Vec<u8>,
     /// When the events of this turn were collected.
-    pub turn_ms: u64,
+    pub(crate) turn_ms: u64,
     /// The events of this turn, and how many of them have been taken.
-    pub events: Vec<Event>,
-    pub events_at: usize,
+    pub(crate) events: Vec<Event>,
+    pub(crate) events_at: usize,
     /// Connections accepted in this turn.
-    pub fresh: Vec<ConnectionIndex>,
+    pub(crate) fresh: Vec<ConnectionIndex>,
     /// Connections with output for the end of the turn.
-    pub dirty: Vec<ConnectionIndex>,
+    pub(crate) dirty: Vec<ConnectionIndex>,
     /// Connections to go on with in the next turn without waiting for an event.
-    pub again: Vec<ConnectionIndex>,
+    pub(crate) again: Vec<ConnectionIndex>,
 }
 
 impl<D: Driver> Net<D> {
     /// Without listeners and connections.
-    pub fn new(driver: D, settings: Arc<Settings>) -> Net<D> {
+    pub(crate) fn new(driver: D, settings: Arc<Settings>, log: Log) -> Net<D> {
         let mut http2 = Http2::new();
         http2.configure(&settings);
         Net {
@@ -115,6 +120,8 @@ impl<D: Driver> Net<D> {
             tls: None,
             accept_ms: u64::MAX,
             input: Input::new(settings.header_bytes_max + READ_BYTES),
+            log,
+            wires: Wires::new(),
             scratch: Vec::new(),
             turn_ms: driver.now_ms(),
             events: Vec::new(),
@@ -128,12 +135,12 @@ impl<D: Driver> Net<D> {
     }
 
     /// Connections with sockets: streams are not counted.
-    pub fn sockets_len(&self) -> usize {
+    pub(crate) fn sockets_len(&self) -> usize {
         self.connections.len() - self.http2.streams_len()
     }
 
     /// The socket of a connection, or that of the one that carries it.
-    pub fn socket_of(&self, index: ConnectionIndex) -> Option<Fd> {
+    pub(crate) fn socket_of(&self, index: ConnectionIndex) -> Option<Fd> {
         match self.connections.at(index)?.line.carries() {
             Carries::Socket(fd) => Some(fd),
             Carries::Stream(place) => {
@@ -144,7 +151,7 @@ impl<D: Driver> Net<D> {
     }
 
     /// Tells a client that waits for it to send its body.
-    pub fn send_continue(&mut self, index: ConnectionIndex) {
+    pub(crate) fn send_continue(&mut self, index: ConnectionIndex) {
         let Some(connection) = self.connections.at_mut(index) else {
             return;
         };
@@ -161,7 +168,7 @@ impl<D: Driver> Net<D> {
     }
 
     /// Has the end of a connection, which comes next, tell its client that something is missing.
-    pub fn reset_on_close(&mut self, line: Line) {
+    pub(crate) fn reset_on_close(&mut self, line: Line) {
         match line.carries() {
             Carries::Socket(fd) => self.driver.reset_on_close(fd),
             Carries::Stream(place) => self.http2.reset(place, ErrorCode::INTERNAL_ERROR),
@@ -174,7 +181,7 @@ impl<D: Driver> Net<D> {
     /// While the client takes nothing, the write time-out rules alone; what is due then is set anew
     /// when it takes something again.
     #[inline]
-    pub fn set_deadline(&mut self, index: ConnectionIndex, due_ms: u64) {
+    pub(crate) fn set_deadline(&mut self, index: ConnectionIndex, due_ms: u64) {
         let latest_ms = self.driver.now_ms() + ARMED_AHEAD_MS_MAX;
         if let Some(connection) = self.connections.at_mut(index)
             && !connection.is_blocked
@@ -187,7 +194,7 @@ impl<D: Driver> Net<D> {
     }
 
     /// Puts a connection into the wheel.
-    pub fn arm(&mut self, index: ConnectionIndex) {
+    pub(crate) fn arm(&mut self, index: ConnectionIndex) {
         let Some(key) = self.connections.key(index) else {
             return;
         };
@@ -204,7 +211,7 @@ impl<D: Driver> Net<D> {
 
     /// Lists a connection for the flush at the end of the turn.
     #[inline]
-    pub fn mark_dirty(&mut self, index: ConnectionIndex) {
+    pub(crate) fn mark_dirty(&mut self, index: ConnectionIndex) {
         if let Some(connection) = self.connections.at_mut(index)
             && !connection.is_dirty
         {
@@ -214,7 +221,7 @@ impl<D: Driver> Net<D> {
     }
 
     /// Begins the next batch of events with those of connections that go on without one, `first` before the others.
-    pub fn begin_batch(&mut self, first: &mut Vec<ConnectionIndex>) {
+    pub(crate) fn begin_batch(&mut self, first: &mut Vec<ConnectionIndex>) {
         self.events.clear();
         self.events_at = 0;
         for index in first.drain(..).chain(self.again.drain(..)) {
@@ -233,7 +240,7 @@ impl<D: Driver> Net<D> {
     }
 
     /// Lists a connection for the next turn.
-    pub fn go_on(&mut self, index: ConnectionIndex) {
+    pub(crate) fn go_on(&mut self, index: ConnectionIndex) {
         if let Some(connection) = self.connections.at_mut(index)
             && !connection.is_again
         {

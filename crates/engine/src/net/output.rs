@@ -299,7 +299,7 @@ impl<D: Driver> Worker<D> {
     /// deliver, and it says by `TimedOut` that the client has taken none of it for `write_timeout_ms`.
     pub(crate) fn close_broken(&mut self, index: ConnectionIndex, error: &io::Error) {
         if error.kind() == io::ErrorKind::TimedOut {
-            self.note_write_timeout(index);
+            self.net.note_write_timeout(index);
         }
         self.close(index);
     }

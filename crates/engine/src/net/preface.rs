@@ -41,7 +41,7 @@ impl<D: Driver> Worker<D> {
             let message = format!(
                 "connection from {peer} closed: the address is for the proxies of trusted_proxies, which it is none of"
             );
-            self.log_for_client(LogLevel::Warning, &message);
+            self.net.log_for_client(LogLevel::Warning, &message);
             return;
         }
         if self.net.sockets_len() >= self.settings.connections_max {
@@ -115,7 +115,7 @@ impl<D: Driver> Worker<D> {
             self.close(index);
             let message =
                 format!("connection from {peer} closed: limit connections_per_address_max reached");
-            self.log_for_client(LogLevel::Warning, &message);
+            self.net.log_for_client(LogLevel::Warning, &message);
             return false;
         }
         if let Some(fd) = line.socket()
@@ -123,7 +123,7 @@ impl<D: Driver> Worker<D> {
         {
             self.close(index);
             let message = format!("connection from {peer} closed: {error}");
-            self.log_for_client(LogLevel::Error, &message);
+            self.net.log_for_client(LogLevel::Error, &message);
             return false;
         }
         self.net.count_address(peer);
@@ -141,6 +141,6 @@ impl<D: Driver> Worker<D> {
         let message = format!("connection from {} closed: {cause}", connection.peer);
         self.net.counts.add(Counter::RefusedProxy, 1);
         self.close(index);
-        self.log_for_client(LogLevel::Warning, &message);
+        self.net.log_for_client(LogLevel::Warning, &message);
     }
 }

@@ -7,6 +7,7 @@ use fermata_io::wheel::Fired;
 use crate::admin::stats::Counter;
 use crate::channels::pace::Place;
 use crate::http::exchange::Stage;
+use crate::net::Net;
 use crate::net::connection::Phase;
 use crate::net::deadline::Armed;
 use crate::net::index::ConnectionIndex;
@@ -19,6 +20,21 @@ const BURST: usize = 64;
 /// What a client is told whose request nobody could take in time.
 pub(crate) const ALL_WAIT: &str =
     "All handlers are waiting, and none was free in time; try again.\n";
+
+impl<D: Driver> Net<D> {
+    /// A client is given up that has taken nothing for `write_timeout_ms`.
+    pub(crate) fn note_write_timeout(&mut self, index: ConnectionIndex) {
+        let Some(connection) = self.connections.at(index) else {
+            return;
+        };
+        let message = format!(
+            "{}: the client took nothing for write_timeout_ms",
+            connection.peer
+        );
+        self.log_for_client(LogLevel::Info, &message);
+        self.counts.add(Counter::DroppedWriteTimeout, 1);
+    }
+}
 
 impl<D: Driver> Worker<D> {
     pub(crate) fn fire_timers(&mut self) {
@@ -91,7 +107,7 @@ impl<D: Driver> Worker<D> {
         };
         let due_ms = std::mem::replace(&mut connection.deadline_ms, u64::MAX);
         if connection.is_blocked {
-            self.note_write_timeout(index);
+            self.net.note_write_timeout(index);
             let Some(connection) = self.net.connections.at(index) else {
                 return;
             };
@@ -142,18 +158,5 @@ impl<D: Driver> Worker<D> {
                 self.on_carrier_deadline(index, carrier);
             }
         }
-    }
-
-    /// A client is given up that has taken nothing for `write_timeout_ms`.
-    pub(crate) fn note_write_timeout(&mut self, index: ConnectionIndex) {
-        let Some(connection) = self.net.connections.at(index) else {
-            return;
-        };
-        let message = format!(
-            "{}: the client took nothing for write_timeout_ms",
-            connection.peer
-        );
-        self.log_for_client(LogLevel::Info, &message);
-        self.net.counts.add(Counter::DroppedWriteTimeout, 1);
     }
 }

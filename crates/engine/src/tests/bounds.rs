@@ -129,7 +129,7 @@ fn a_thousand_keep_alives_and_farewells_share_buffers() {
 fn who_watches_the_figures_does_not_keep_the_loop_awake() {
     let mut rig = Rig::new(1);
     let _held = rig.peer(&get("/hold/a?keep=0"));
-    let now_ms = rig.worker.now_ms();
+    let now_ms = rig.worker.net.now_ms();
     rig.worker.reporter.watch(now_ms, &[]);
     rig.worker.report(now_ms);
     // Steps that have no divisor in common with the times at which figures and lists are due.

@@ -248,7 +248,7 @@ fn a_stream_that_never_ends() {
             match rig.worker.poll_event() {
                 Some(Event::Stream) => {
                     asked += 1;
-                    let given = rig.worker.write_stream(handle, &[b'x'; 10_000]);
+                    let given = rig.worker.net.write_stream(handle, &[b'x'; 10_000]);
                     given.expect("it is open");
                 }
                 Some(_) => {}

@@ -217,7 +217,7 @@ pub(super) fn check_empty(rig: &Rig) {
     assert_eq!(rig.worker.net.http2.streams_len(), 0);
     assert_eq!(
         rig.worker.net.connections.len(),
-        rig.worker.connections_len()
+        rig.worker.net.connections_len()
     );
 }
 
@@ -609,7 +609,7 @@ fn a_websocket_whose_handler_waits_is_sent_no_more_than_its_window() {
     let connections = rig.worker.net.connections.iter();
     let kept: usize = connections.map(|(it, _)| it.inbox.len()).sum();
     assert!(kept <= 65_535, "{kept} bytes are kept");
-    rig.worker.resume_socket(handle);
+    rig.worker.net.resume_socket(handle);
     client.run(&mut rig);
     let mut expected = Vec::new();
     for _ in 0..sent / message.len() {
@@ -1004,7 +1004,10 @@ fn streams_of_the_program_come_piece_by_piece() {
     assert_eq!(taken, Ok(4));
     client.run(&mut rig);
     assert_eq!(client.answer(stream).body, b"one ");
-    rig.worker.write_stream(handle, b"two").expect("it is open");
+    rig.worker
+        .net
+        .write_stream(handle, b"two")
+        .expect("it is open");
     rig.worker.end_stream(handle).expect("it is open");
     client.run(&mut rig);
     assert_eq!(client.whole(stream), ok("one two"));
@@ -1111,7 +1114,7 @@ fn idle_connections_are_closed() {
     rig.advance(3_000);
     assert_eq!(client.go_aways, [hello.number()]);
     assert!(held.go_aways.is_empty());
-    assert_eq!(rig.worker.connections_len(), 1);
+    assert_eq!(rig.worker.net.connections_len(), 1);
 }
 
 #[test]

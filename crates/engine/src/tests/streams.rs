@@ -21,7 +21,10 @@ fn nothing_is_asked_for_while_something_was_given_meanwhile() {
         data: Some(b"more"),
         ..PushedEvent::default()
     };
-    rig.worker.push_event(handle, &event).expect("it is open");
+    rig.worker
+        .net
+        .push_event(handle, &event)
+        .expect("it is open");
     rig.worker.http.streams.begin_turn();
     assert!(rig.worker.next_stream_event().is_none());
 

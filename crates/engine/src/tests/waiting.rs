@@ -61,10 +61,10 @@ fn a_request_that_is_dropped_gives_its_place_back() {
     peer.shutdown_write();
     rig.run();
     assert_eq!(rig.left, [Left::Request(handle)]);
-    let open = rig.worker.connections_len();
+    let open = rig.worker.net.connections_len();
     rig.worker.drop_request(handle);
     rig.run();
-    assert_eq!(rig.worker.connections_len(), open - 1);
+    assert_eq!(rig.worker.net.connections_len(), open - 1);
     assert_eq!(rig.left.len(), 1, "its owner knows already");
     assert!(bodies(&peer).is_empty());
     // What was answered is nobody's to drop.
@@ -134,7 +134,7 @@ fn nobody_is_told_of_clients_whose_handlers_do_not_wait() {
 #[test]
 fn the_program_is_woken_when_it_wants_to_be() {
     let mut rig = Rig::new(4);
-    let due_ms = rig.worker.now_ms() + 500;
+    let due_ms = rig.worker.net.now_ms() + 500;
     rig.worker.wake_at(due_ms);
     rig.advance(499);
     assert_eq!(rig.wakes, 0);
@@ -205,14 +205,14 @@ fn messages_of_a_socket_wait_for_its_handler() {
     socket.peer.write(&text("three"));
     rig.run();
     assert_eq!(socket.texts(), [""; 0]);
-    rig.worker.resume_socket(handle);
+    rig.worker.net.resume_socket(handle);
     rig.run();
     assert_eq!(socket.texts(), ["one", "two", "three"]);
     rig.worker.defer_socket(handle).expect("it is open");
     socket.peer.close();
     rig.run();
     assert_eq!(rig.left, [Left::Socket(handle)]);
-    rig.worker.resume_socket(handle);
+    rig.worker.net.resume_socket(handle);
     rig.run();
     assert!(rig.open.is_empty());
     assert!(rig.worker.defer_socket(handle).is_err());
@@ -225,7 +225,7 @@ fn a_drain_waits_for_handlers_and_tasks_but_not_for_ever() {
     rig.advance(1000);
     assert!(!rig.is_stopped);
     answer(&mut rig, handle, "late").expect("the client is there");
-    let due_ms = rig.worker.now_ms() + 1000;
+    let due_ms = rig.worker.net.now_ms() + 1000;
     rig.worker.wake_at(due_ms);
     rig.worker.set_busy(true);
     rig.run();

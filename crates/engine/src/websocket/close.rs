@@ -57,7 +57,7 @@ impl<D: Driver> Worker<D> {
     /// Ends a socket whose handler failed: code 1011 to the client, the reason to the log only.
     pub fn fail_socket(&mut self, socket: u64, log_message: &str, detail: &Detail<'_>) {
         self.net.counts.add(Counter::HandlerFailures, 1);
-        self.log_detailed(LogLevel::Error, log_message, detail);
+        self.net.log_detailed(LogLevel::Error, log_message, detail);
         // A socket that has ended meanwhile needs no end.
         let _ = self.disconnect(socket, CloseCode::InternalError as u16, b"");
     }
@@ -137,7 +137,7 @@ impl<D: Driver> Worker<D> {
         if let Some(payload) = payload {
             self.net.queue_close(index, &payload);
         }
-        self.log_for_client(LogLevel::Info, &line);
+        self.net.log_for_client(LogLevel::Info, &line);
         let code = violation.close_code() as u16;
         self.tell_ended(index, code, &violation.to_string());
         self.net.mark_dirty(index.connection());
@@ -259,7 +259,7 @@ impl<D: Driver> Worker<D> {
             let line = format!(
                 "{peer}: WebSocket cut off: no sign of life within websocket_pong_timeout_ms"
             );
-            self.log_for_client(LogLevel::Info, &line);
+            self.net.log_for_client(LogLevel::Info, &line);
             self.close(index.connection());
             return;
         }

@@ -11,6 +11,7 @@ use fermata_proto::ws::{Role, utf8};
 use super::{QueuePolicy, Served, Socket};
 use crate::admin::stats::Counter;
 use crate::http::exchange::{Exchange, Stage};
+use crate::net::Net;
 use crate::net::connection::Connection;
 use crate::net::index::ExchangeIndex;
 use crate::net::slab::Key;
@@ -35,6 +36,26 @@ pub enum SendError {
     /// An argument is not acceptable.
     #[error("{0}")]
     Misuse(String),
+}
+
+impl<D: Driver> Net<D> {
+    /// Queues a ping, or a pong that nobody asked for. More than a control frame has room for is cut off.
+    pub fn send_control(
+        &mut self,
+        socket: u64,
+        is_ping: bool,
+        payload: &[u8],
+    ) -> Result<(), SendError> {
+        let key = Key::from_u64(socket);
+        let Some(open) = open_socket(self.connections.get_mut(key)) else {
+            return Err(SendError::Gone);
+        };
+        let opcode = if is_ping { Opcode::Ping } else { Opcode::Pong };
+        let payload = &payload[..payload.len().min(frame::CONTROL_BYTES_MAX)];
+        append(open.connection, &mut self.pool, opcode, payload);
+        self.mark_dirty(key.connection());
+        Ok(())
+    }
 }
 
 impl<D: Driver> Worker<D> {
@@ -86,24 +107,6 @@ impl<D: Driver> Worker<D> {
         self.net
             .counts
             .add(Counter::WebSocketSentBytes, data.len() as u64);
-        self.net.mark_dirty(key.connection());
-        Ok(())
-    }
-
-    /// Queues a ping, or a pong that nobody asked for. More than a control frame has room for is cut off.
-    pub fn send_control(
-        &mut self,
-        socket: u64,
-        is_ping: bool,
-        payload: &[u8],
-    ) -> Result<(), SendError> {
-        let key = Key::from_u64(socket);
-        let Some(open) = open_socket(self.net.connections.get_mut(key)) else {
-            return Err(SendError::Gone);
-        };
-        let opcode = if is_ping { Opcode::Ping } else { Opcode::Pong };
-        let payload = &payload[..payload.len().min(frame::CONTROL_BYTES_MAX)];
-        append(open.connection, &mut self.net.pool, opcode, payload);
         self.net.mark_dirty(key.connection());
         Ok(())
     }
@@ -218,7 +221,7 @@ impl<D: Driver> Worker<D> {
                         connection.peer
                     );
                     socket.drop_frames(&mut connection.out, usize::MAX);
-                    self.log_for_client(LogLevel::Info, &line);
+                    self.net.log_for_client(LogLevel::Info, &line);
                     let reason = "more messages wait than the server keeps; read faster";
                     self.start_close(key.exchange(), 1013, reason);
                     return Err(SendError::Gone);

@@ -169,7 +169,7 @@ impl<D: Driver> Worker<D> {
             "{}: WebSocket closed: the client has caught up too slowly, history is gone",
             connection.peer
         );
-        self.log_for_client(LogLevel::Info, &line);
+        self.net.log_for_client(LogLevel::Info, &line);
         self.net.counts.add(Counter::DroppedSlow, 1);
         let reason = "messages were missed; read faster";
         self.start_close(index, CloseCode::TryAgainLater as u16, reason);

@@ -237,7 +237,7 @@ impl<D: Driver> Worker<D> {
             let shown = String::from_utf8_lossy(origin);
             line += &format!(" (Origin: {})", shown.escape_debug());
         }
-        self.log_for_client(LogLevel::Info, &line);
+        self.net.log_for_client(LogLevel::Info, &line);
         let keeps_alive = self
             .net
             .connections

@@ -126,7 +126,7 @@ impl Gateway<'_> {
                 one(b"content-type"),
             ],
             body: view.body().to_vec(),
-            unix_s: self.worker.unix_s(),
+            unix_s: self.worker.net.unix_s(),
             target,
         };
         let request = asked.as_request();
@@ -249,7 +249,7 @@ impl Gateway<'_> {
 
     /// When a subscriber's response ends by itself.
     fn end_of(&self, expires_s: Option<u64>, stream_ms_max: u64) -> Option<u64> {
-        let limit = (stream_ms_max > 0).then(|| self.worker.unix_ms() + stream_ms_max);
+        let limit = (stream_ms_max > 0).then(|| self.worker.net.unix_ms() + stream_ms_max);
         let expires = expires_s.map(|s| s.saturating_mul(1000));
         [limit, expires].into_iter().flatten().min()
     }
@@ -331,7 +331,9 @@ impl Gateway<'_> {
             };
             if let Err(error) = self.worker.publish(channel.as_bytes(), message) {
                 let line = format!("an update does not reach the channel of its topic: {error}");
-                self.worker.log(fermata_config::LogLevel::Warning, &line);
+                self.worker
+                    .net
+                    .log(fermata_config::LogLevel::Warning, &line);
             }
         }
     }
@@ -351,7 +353,9 @@ impl Gateway<'_> {
         };
         if let Err(error) = self.publish_update(&update) {
             let line = format!("an event does not reach subscribers of Mercure: {error}");
-            self.worker.log(fermata_config::LogLevel::Warning, &line);
+            self.worker
+                .net
+                .log(fermata_config::LogLevel::Warning, &line);
         }
     }
 

@@ -121,7 +121,7 @@ impl Prepared {
                 Ok(running) => senders.push(running),
                 Err(error) => {
                     let line = format!("a webhook of application {} is not sent: {error}", app.id);
-                    worker.log(LogLevel::Error, &line);
+                    worker.net.log(LogLevel::Error, &line);
                 }
             }
         }
@@ -155,7 +155,7 @@ fn begin<D: Driver>(
         follower,
         kept,
         Arc::clone(&inbox),
-        worker.logger(),
+        worker.net.logger(),
     );
     let (end, ended) = mpsc::channel::<()>();
     let handle = thread::begin("fermata-webhook", STACK_BYTES, move || {

@@ -22,7 +22,7 @@ impl Edge {
         if self.services.outbox.is_empty() {
             return;
         }
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         for (service, mut queue) in std::mem::take(&mut self.services.outbox) {
             while let Some(waiting) = queue.front() {
                 // Who waits for one of this worker's is told by the timer.
@@ -62,7 +62,7 @@ impl Edge {
 
     /// Whom to ask: the connections of the service, another one first each time, or the worker that has them.
     fn service_wires(&mut self, service: u16) -> Vec<u64> {
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         let port = match self.services.addresses.is_stream(service) {
             true => Port::Requests(service),
             false => Port::Service(service),
@@ -82,7 +82,7 @@ impl Edge {
             return Vec::new();
         }
         line.retry_ms = now_ms + RETRY_MS;
-        let Ok(wire) = self.worker.connect_unix(Path::new(path)) else {
+        let Ok(wire) = self.worker.net.connect_unix(Path::new(path)) else {
             return Vec::new();
         };
         line.wire = Some(wire);
@@ -116,7 +116,7 @@ impl Edge {
                     self.send_parts(wire, &[b"", payload]);
                 }
             }
-            _ => self.worker.log_for_client(
+            _ => self.worker.net.log_for_client(
                 LogLevel::Warning,
                 "the message of a service is dropped: it is no reply",
             ),
@@ -141,7 +141,7 @@ impl Edge {
                         "zhttp: a packet for the backend {:?} is dropped: it has no connection for what belongs to sessions",
                         String::from_utf8_lossy(&peer)
                     );
-                    self.worker.log_for_client(LogLevel::Debug, &line);
+                    self.worker.net.log_for_client(LogLevel::Debug, &line);
                     None
                 }
                 Some(it) if self.send_parts(it, &[b"", &payload]) => None,
@@ -152,7 +152,7 @@ impl Edge {
         if self.services.is_blocked(service) {
             return refusal(&payload, TOO_MANY);
         }
-        let due_ms = self.worker.now_ms().saturating_add(left_ms);
+        let due_ms = self.worker.net.now_ms().saturating_add(left_ms);
         self.timers.at(due_ms, Timer::Services);
         let queue = self.services.outbox.entry(service).or_default();
         queue.push_back(Waiting {
@@ -182,7 +182,7 @@ impl Edge {
                     self.send_parts(wire, &[b"", payload]);
                 }
             }
-            None => self.worker.log_for_client(
+            None => self.worker.net.log_for_client(
                 LogLevel::Warning,
                 "zhttp: a message is dropped: it does not begin with the name it is for",
             ),

@@ -37,7 +37,7 @@ impl Edge {
             self.on_service_answer(what, Err(unanswered));
             return None;
         }
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         let due_ms = now_ms + room_ms.min(timeout_ms);
         let asked = Asked {
             what,
@@ -73,7 +73,7 @@ impl Edge {
 
     /// Answers are late.
     pub(super) fn on_services_due(&mut self) {
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         let asked = self.services.asked.iter();
         let late: Vec<u64> = asked
             .filter(|(_, asked)| asked.due_ms <= now_ms)
@@ -135,7 +135,7 @@ impl Edge {
     pub(super) fn on_service_reply(&mut self, payload: &[u8]) {
         let Ok((reply, _)) = packet::decode(payload) else {
             let line = "the answer of a service is dropped: it is no packet";
-            self.worker.log_for_client(LogLevel::Warning, line);
+            self.worker.net.log_for_client(LogLevel::Warning, line);
             return;
         };
         let session = match reply.get("id") {

@@ -36,7 +36,7 @@ impl Edge {
                 "a SockJS session is refused: this worker has {} (sockjs_sessions_max)",
                 self.sockjs.sessions_max
             );
-            self.worker.log_for_client(LogLevel::Warning, &line);
+            self.worker.net.log_for_client(LogLevel::Warning, &line);
             return self.refuse_asker(&asker, 503, "Too many sessions.");
         }
         if self.worker.defer(asker.handle).is_err() {
@@ -47,7 +47,7 @@ impl Edge {
             Ok(wire) => wire,
             Err(error) => {
                 let line = format!("a SockJS session is refused: {error}");
-                self.worker.log_for_client(LogLevel::Warning, &line);
+                self.worker.net.log_for_client(LogLevel::Warning, &line);
                 return self.refuse_asker(&asker, 503, "Too many sessions.");
             }
         };
@@ -106,7 +106,7 @@ impl Edge {
             self.forget_request(asker.handle);
             return;
         }
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         let Some(session) = self.sockjs.sessions.get_mut(&id) else {
             return self.refuse_asker(&asker, 404, "Not Found");
         };
@@ -166,7 +166,7 @@ impl Edge {
         let Some(id) = self.sockjs.asking.remove(&handle) else {
             return;
         };
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         let Some(session) = self.sockjs.sessions.get_mut(&id) else {
             return;
         };
@@ -187,7 +187,7 @@ impl Edge {
 
     /// A session's time has come.
     pub(in crate::server) fn on_session_due(&mut self, id: u64) {
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         let Some(session) = self.sockjs.sessions.get_mut(&id) else {
             return;
         };
@@ -237,7 +237,7 @@ impl Edge {
             && session.can_read
             && session.queue.has_room()
         {
-            step = match self.worker.recv_wire(session.wire, &mut buffer) {
+            step = match self.worker.net.recv_wire(session.wire, &mut buffer) {
                 Ok(None) => {
                     session.can_read = false;
                     Step::Goes
@@ -246,7 +246,7 @@ impl Edge {
                 Ok(Some(len)) => self.on_session_bytes(&mut session, &buffer[..len]),
             };
         }
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         if !matches!(session.stage, Stage::Opening { .. })
             && let Some((asker, frame)) = session.queue.answer(now_ms)
         {
@@ -261,7 +261,7 @@ impl Edge {
 
     fn flush_session(&mut self, session: &mut Session) -> Step {
         while session.wire != 0 && !session.out.is_empty() {
-            match self.worker.send_wire(session.wire, &session.out) {
+            match self.worker.net.send_wire(session.wire, &session.out) {
                 Ok(Some(len)) => {
                     session.out.drain(..len);
                 }
@@ -310,7 +310,7 @@ impl Edge {
 
     fn on_session_open(&mut self, session: &mut Session, rest: Vec<u8>) -> Step {
         session.stage = Stage::Open(Box::new(Client::new(None, MESSAGE_BYTES_MAX)));
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         if let Some(asker) = session.queue.take_poll(now_ms) {
             self.reply(&asker, "o");
         }
@@ -318,7 +318,7 @@ impl Edge {
     }
 
     fn on_session_refused(&mut self, session: &mut Session) -> Step {
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         let Some(asker) = session.queue.take_poll(now_ms) else {
             return Step::Over;
         };

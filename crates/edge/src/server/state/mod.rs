@@ -95,7 +95,7 @@ impl Edge {
     fn refuse_session(&mut self) {
         let line = "zmq_state: the id of a session that the origin has named is ignored: an id is text of at most \
                     1,000 bytes without control characters";
-        self.worker.log_for_client(LogLevel::Warning, line);
+        self.worker.net.log_for_client(LogLevel::Warning, line);
     }
 
     /// Tells the service of a session.
@@ -126,18 +126,18 @@ impl Edge {
         if state.updates.len() >= UPDATES_MAX && !state.updates.contains_key(&name) {
             let line =
                 format!("zmq_state: an id is left out: {UPDATES_MAX} sessions have new ones");
-            self.worker.log_for_client(LogLevel::Warning, &line);
+            self.worker.net.log_for_client(LogLevel::Warning, &line);
             return;
         }
         let ids = state.updates.entry(name).or_default();
         ids.insert(channel, id.to_vec());
-        let due_ms = self.worker.now_ms() + UPDATE_MS;
+        let due_ms = self.worker.net.now_ms() + UPDATE_MS;
         self.timers.at(due_ms, Timer::State);
     }
 
     /// A client holds on with a session: the service is to keep it.
     pub(super) fn watch_sessions(&mut self) {
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         if let Some(state) = &mut self.state
             && state.alive_ms == 0
         {
@@ -148,7 +148,7 @@ impl Edge {
 
     /// There is something to tell.
     pub(super) fn on_state_due(&mut self) {
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         let Some(state) = &mut self.state else {
             return;
         };
@@ -233,7 +233,7 @@ impl Edge {
 
     fn go_without(&mut self, what: Question, reason: &str) {
         let line = format!("zmq_state: {} fails: {reason}", what.method());
-        self.worker.log_for_client(LogLevel::Warning, &line);
+        self.worker.net.log_for_client(LogLevel::Warning, &line);
         if let Question::Rules(handle, source) | Question::LastIds(handle, source) = what {
             self.ask(Owner::Client(handle), source, Vec::new());
         }

@@ -24,7 +24,7 @@ impl Edge {
         &mut self,
         listener: OwnedFd,
     ) -> std::io::Result<()> {
-        let wire = self.worker.listen_wires(listener)?;
+        let wire = self.worker.net.listen_wires(listener)?;
         if let Some(Role::Speaker(speaker)) = self.stats.as_mut().map(|it| &mut it.role) {
             speaker.feeders.listener = Some(wire);
         }
@@ -57,7 +57,7 @@ impl Edge {
     }
 
     fn accept_feeders(&mut self, listener: u64) {
-        while let Ok(Some((wire, _))) = self.worker.accept_wire(listener) {
+        while let Ok(Some((wire, _))) = self.worker.net.accept_wire(listener) {
             if let Some(Role::Speaker(speaker)) = self.stats.as_mut().map(|it| &mut it.role) {
                 speaker.feeders.inputs.insert(wire, Vec::new());
             }
@@ -69,7 +69,7 @@ impl Edge {
         buffer.resize(buffer.len().max(READ_BYTES), 0);
         let mut notes = Vec::new();
         let stays = loop {
-            match self.worker.recv_wire(wire, &mut buffer) {
+            match self.worker.net.recv_wire(wire, &mut buffer) {
                 Ok(None) => break true,
                 Ok(Some(0)) | Err(_) => break false,
                 Ok(Some(len)) => {
@@ -82,7 +82,7 @@ impl Edge {
         };
         self.buffer = buffer;
         self.take_notes(wire, notes);
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         let Some(Role::Speaker(speaker)) = self.stats.as_mut().map(|it| &mut it.role) else {
             return;
         };
@@ -93,7 +93,7 @@ impl Edge {
         let mut news = Vec::new();
         speaker.tally.forget(now_ms, wire, &mut news);
         speaker.routes.forget(wire);
-        self.worker.close_wire(wire);
+        self.worker.net.close_wire(wire);
         self.tell_news(news);
     }
 
@@ -109,7 +109,7 @@ impl Edge {
             return;
         }
         // It is tried again at the next tick.
-        let Ok(wire) = self.worker.connect_unix(Path::new(&feed.path)) else {
+        let Ok(wire) = self.worker.net.connect_unix(Path::new(&feed.path)) else {
             return;
         };
         feed.wire = Some(wire);
@@ -134,7 +134,7 @@ impl Edge {
         if feed.out.len() > OUT_BYTES_MAX {
             let line =
                 "zmq_stats: the worker that has the socket is behind; it is told everything anew";
-            self.worker.log_for_client(LogLevel::Warning, line);
+            self.worker.net.log_for_client(LogLevel::Warning, line);
             self.end_feed();
         } else if !was_waiting {
             self.flush_feed();
@@ -153,7 +153,7 @@ impl Edge {
             if sent == feed.out.len() {
                 break true;
             }
-            match self.worker.send_wire(wire, &feed.out[sent..]) {
+            match self.worker.net.send_wire(wire, &feed.out[sent..]) {
                 Ok(Some(len)) => sent += len,
                 Ok(None) => break true,
                 Err(_) => break false,
@@ -169,7 +169,7 @@ impl Edge {
         if let Some(Role::Teller(feed)) = self.stats.as_mut().map(|it| &mut it.role) {
             feed.out.clear();
             if let Some(wire) = feed.wire.take() {
-                self.worker.close_wire(wire);
+                self.worker.net.close_wire(wire);
             }
         }
     }

@@ -88,7 +88,7 @@ fn seconds(ms: u64) -> u64 {
 impl Edge {
     /// Begins to look after the clock.
     pub(super) fn begin_stats(&mut self) {
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         let table = Rc::clone(self.table());
         let Some(stats) = &mut self.stats else {
             return;
@@ -117,7 +117,7 @@ impl Edge {
         mode: Mode,
         id: Option<Vec<u8>>,
     ) {
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         let Some(stats) = &mut self.stats else {
             return;
         };
@@ -273,7 +273,7 @@ impl Edge {
 
     /// Some time has gone by.
     pub(super) fn on_stats_due(&mut self) {
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         let (mut notes, mut news) = (Vec::new(), Vec::new());
         let Some(stats) = &mut self.stats else {
             return;
@@ -379,7 +379,7 @@ impl Edge {
 
     /// What a worker has told.
     fn take_notes(&mut self, worker: u64, notes: Vec<Note>) {
-        let now_ms = self.worker.now_ms();
+        let now_ms = self.worker.net.now_ms();
         for note in notes {
             let Some(stats) = &mut self.stats else {
                 return;
@@ -463,7 +463,7 @@ impl Edge {
             let line = format!(
                 "zmq_stats: a packet is left out for {left_out} subscribers that do not take them fast enough"
             );
-            self.worker.log_for_client(LogLevel::Warning, &line);
+            self.worker.net.log_for_client(LogLevel::Warning, &line);
         }
     }
 }

@@ -73,7 +73,7 @@ impl<D: Driver> Worker<D> {
             .filter(|_| is_public && !self.http.passes_on)
             .and_then(multipart::boundary);
         let limits = match origin {
-            Some(Origin::Own) => self.wires.body_limits(index),
+            Some(Origin::Own) => self.net.wires.body_limits(index),
             _ => None,
         };
         let bytes_max = limits.map(|it| it.bytes_max);
@@ -311,7 +311,7 @@ impl<D: Driver> Worker<D> {
 
     fn refuse_arriving(&mut self, index: ExchangeIndex, error: &BodyError) -> Step {
         if matches!(error, BodyError::Io { .. }) {
-            self.log_for_client(LogLevel::Error, &error.to_string());
+            self.net.log_for_client(LogLevel::Error, &error.to_string());
         }
         self.refuse(index, error.status(), &error.client_message());
         Step::Again

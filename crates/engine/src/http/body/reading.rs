@@ -209,7 +209,7 @@ impl<D: Driver> Worker<D> {
                         return self.net.wait_for_body(handle);
                     }
                     Err(error) => {
-                        self.note_recv_error(index.connection(), &error);
+                        self.net.note_recv_error(index.connection(), &error);
                         self.close_broken(index.connection(), &error);
                         return Err(ReadError::Gone);
                     }

@@ -41,6 +41,13 @@ impl<D: Driver> Net<D> {
     }
 }
 
+impl<D: Driver> Net<D> {
+    /// Counts a handler that has failed, whose client the program itself answers.
+    pub fn note_failure(&mut self) {
+        self.counts.add(Counter::HandlerFailures, 1);
+    }
+}
+
 impl<D: Driver> Worker<D> {
     /// Answers a request with a complete response.
     ///
@@ -78,18 +85,13 @@ impl<D: Driver> Worker<D> {
         let index = self.net.open_request(handle)?;
         self.net.counts.add(Counter::HandlerFailures, 1);
         self.trace.on_failure(index, detail.exception);
-        self.log_detailed(LogLevel::Error, log_message, detail);
+        self.net.log_detailed(LogLevel::Error, log_message, detail);
         let text = match status {
             500 => "The server has failed to answer; its log tells why.",
             _ => "The request cannot be answered.",
         };
         self.answer_error(index, status, None, text);
         Ok(())
-    }
-
-    /// Counts a handler that has failed, whose client the program itself answers.
-    pub fn note_failure(&mut self) {
-        self.net.counts.add(Counter::HandlerFailures, 1);
     }
 
     /// A text response of the server itself.

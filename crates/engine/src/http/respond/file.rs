@@ -135,7 +135,7 @@ impl<D: Driver> Worker<D> {
             Err(FileError::Io(error)) => {
                 let path = String::from_utf8_lossy(path);
                 let message = format!("static file {}: {error}", path.escape_debug());
-                self.log_for_client(LogLevel::Error, &message);
+                self.net.log_for_client(LogLevel::Error, &message);
                 StaticFound::Failed
             }
         }
@@ -251,7 +251,7 @@ impl<D: Driver> Worker<D> {
                     "static file {}: {error}",
                     String::from_utf8_lossy(path).escape_debug()
                 );
-                self.log_for_client(LogLevel::Error, &message);
+                self.net.log_for_client(LogLevel::Error, &message);
                 let status = status_of(&error);
                 self.answer_error(index, status, None, "The file cannot be read.");
             }
@@ -432,7 +432,7 @@ impl<D: Driver> Worker<D> {
                 connection.out.truncate(head_start);
                 let line = connection.line;
                 let message = format!("a file of {len} bytes could not be read: {error}");
-                self.log_for_client(LogLevel::Error, &message);
+                self.net.log_for_client(LogLevel::Error, &message);
                 if line.is_stream() {
                     self.net.reset_on_close(line);
                     self.close(index.connection());

@@ -50,21 +50,14 @@ impl<D: Driver> Net<D> {
     }
 }
 
-impl<D: Driver> Worker<D> {
-    /// The handler goes on while its stream is sent, and wants to know when the client has left.
-    pub fn watch_stream(&mut self, handle: u64) {
-        if let Ok(index) = self.net.open_stream(handle) {
-            self.defer_at(index);
-        }
-    }
-
+impl<D: Driver> Net<D> {
     /// Queues an event, and says how many bytes it has become.
     pub fn push_event(
         &mut self,
         handle: u64,
         event: &PushedEvent<'_>,
     ) -> Result<usize, StreamError> {
-        self.net.check_event(event).map_err(StreamError::Misuse)?;
+        self.check_event(event).map_err(StreamError::Misuse)?;
         let mut out = Vec::new();
         if let Some(retry_ms) = event.retry_ms {
             sse::retry(&mut out, retry_ms);
@@ -84,7 +77,7 @@ impl<D: Driver> Worker<D> {
     /// Queues a comment, and says how many bytes it has become.
     pub fn push_comment(&mut self, handle: u64, text: &[u8]) -> Result<usize, StreamError> {
         if text.len() > self.settings.event_bytes_max {
-            return Err(StreamError::Misuse(self.net.too_large(text.len())));
+            return Err(StreamError::Misuse(self.too_large(text.len())));
         }
         let mut out = Vec::new();
         sse::comment(&mut out, text);
@@ -98,7 +91,7 @@ impl<D: Driver> Worker<D> {
 
     /// Whether the worker finishes what it has and takes nothing new.
     pub fn is_draining(&self) -> bool {
-        self.net.running != Running::Serving
+        self.running != Running::Serving
     }
 
     fn push(&mut self, handle: u64, bytes: &[u8]) -> Result<usize, StreamError> {
@@ -107,11 +100,20 @@ impl<D: Driver> Worker<D> {
             queued += self.write_stream(handle, &bytes[queued..])?;
         }
         // To write a piece is to have made it, for streams whose pieces are waited for; here the handler goes on.
-        if let Ok(index) = self.net.open_stream(handle)
-            && let Some(exchange) = self.net.connections.exchange_mut(index)
+        if let Ok(index) = self.open_stream(handle)
+            && let Some(exchange) = self.connections.exchange_mut(index)
         {
             exchange.is_deferred = true;
         }
         Ok(queued)
+    }
+}
+
+impl<D: Driver> Worker<D> {
+    /// The handler goes on while its stream is sent, and wants to know when the client has left.
+    pub fn watch_stream(&mut self, handle: u64) {
+        if let Ok(index) = self.net.open_stream(handle) {
+            self.defer_at(index);
+        }
     }
 }

@@ -55,7 +55,8 @@ impl<D: Driver> Worker<D> {
             // The rest of a file has to follow what has been sent of it, and nothing else may.
             return;
         }
-        self.log
+        self.net
+            .log
             .write_limited(LogLevel::Info, self.net.driver.unix_ms(), &line);
         let mut text = message.to_owned();
         if let Some(first) = text.get_mut(..1) {

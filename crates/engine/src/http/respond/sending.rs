@@ -126,14 +126,14 @@ impl<D: Driver> Worker<D> {
                 return;
             }
             Some(error) => {
-                self.log_for_client(
+                self.net.log_for_client(
                     LogLevel::Error,
                     &format!("file for {peer} cut short: {error}"),
                 );
             }
             None => {
                 let cause = "it has become shorter while it was sent";
-                self.log_for_client(
+                self.net.log_for_client(
                     LogLevel::Error,
                     &format!("file for {peer} cut short: {cause}"),
                 );

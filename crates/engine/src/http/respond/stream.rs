@@ -37,6 +37,35 @@ impl<D: Driver> Net<D> {
     }
 }
 
+impl<D: Driver> Net<D> {
+    /// Takes as much of a piece as it returns; what is left is to be given again when [`Event::Stream`] asks.
+    pub fn write_stream(&mut self, handle: u64, piece: &[u8]) -> Result<usize, StreamError> {
+        let index = self.open_stream(handle)?;
+        let room = self.settings.queue_bytes_max.min(COPY_BYTES_MAX);
+        let Some((connection, exchange)) = self.connections.pair_mut(index) else {
+            return Err(Gone.into());
+        };
+        exchange.is_deferred = false;
+        let Some(Outgoing::Stream(stream)) = exchange.body.as_deref_mut() else {
+            return Err(Gone.into());
+        };
+        let taken = &piece[..piece.len().min(room)];
+        if let Some(left) = &mut stream.left {
+            check_length(*left, piece.len())?;
+            *left -= taken.len() as u64;
+        }
+        let has_length = stream.left.is_some();
+        let out = connection.take_buffer(&mut self.pool);
+        if has_length {
+            out.extend_from_slice(taken);
+        } else {
+            exchange.protocol.write_piece(out, taken);
+        }
+        self.mark_dirty(index.connection());
+        Ok(taken.len())
+    }
+}
+
 impl<D: Driver> Worker<D> {
     /// What to do about a request that is to be answered by a stream.
     pub fn stream_wanted(&self, handle: u64, status: u16) -> Wanted {
@@ -85,7 +114,7 @@ impl<D: Driver> Worker<D> {
         if !self.start_stream(index, handle, length, status) {
             return Ok(first.len());
         }
-        self.write_stream(handle, first)
+        self.net.write_stream(handle, first)
     }
 
     /// The head is written: pieces follow. False when none is wanted.
@@ -116,33 +145,6 @@ impl<D: Driver> Worker<D> {
                 false
             }
         }
-    }
-
-    /// Takes as much of a piece as it returns; what is left is to be given again when [`Event::Stream`] asks.
-    pub fn write_stream(&mut self, handle: u64, piece: &[u8]) -> Result<usize, StreamError> {
-        let index = self.net.open_stream(handle)?;
-        let room = self.settings.queue_bytes_max.min(COPY_BYTES_MAX);
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
-            return Err(Gone.into());
-        };
-        exchange.is_deferred = false;
-        let Some(Outgoing::Stream(stream)) = exchange.body.as_deref_mut() else {
-            return Err(Gone.into());
-        };
-        let taken = &piece[..piece.len().min(room)];
-        if let Some(left) = &mut stream.left {
-            check_length(*left, piece.len())?;
-            *left -= taken.len() as u64;
-        }
-        let has_length = stream.left.is_some();
-        let out = connection.take_buffer(&mut self.net.pool);
-        if has_length {
-            out.extend_from_slice(taken);
-        } else {
-            exchange.protocol.write_piece(out, taken);
-        }
-        self.net.mark_dirty(index.connection());
-        Ok(taken.len())
     }
 
     /// The last piece was given.
@@ -181,7 +183,7 @@ impl<D: Driver> Worker<D> {
         self.net
             .counts
             .add(crate::admin::stats::Counter::HandlerFailures, 1);
-        self.log_detailed(LogLevel::Error, log_message, detail);
+        self.net.log_detailed(LogLevel::Error, log_message, detail);
         self.cut_stream(index);
         Ok(())
     }

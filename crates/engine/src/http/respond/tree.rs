@@ -60,7 +60,7 @@ impl<D: Driver> Worker<D> {
             Err(FileError::Io(error)) => {
                 let path = String::from_utf8_lossy(rest);
                 let message = format!("static file {}: {error}", path.escape_debug());
-                self.log_for_client(LogLevel::Error, &message);
+                self.net.log_for_client(LogLevel::Error, &message);
                 self.answer_error(index, status_of(&error), None, "The file cannot be read.");
                 return Ok(StaticFound::Failed);
             }

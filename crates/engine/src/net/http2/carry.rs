@@ -235,7 +235,7 @@ impl<D: Driver> Worker<D> {
             stream.is_reset = true;
         }
         if origin == Origin::Here(Violation::Stalled) {
-            self.note_write_timeout(index);
+            self.net.note_write_timeout(index);
         }
         // A handler that waits counts against the streams of its connection until it has come to its end.
         if is_read_from {
@@ -264,7 +264,7 @@ impl<D: Driver> Worker<D> {
             _ => Counter::Http2Violations,
         };
         self.net.counts.add(counter, 1);
-        self.log_for_client(LogLevel::Info, &message);
+        self.net.log_for_client(LogLevel::Info, &message);
         self.close_streams(place);
         self.flush(index);
     }

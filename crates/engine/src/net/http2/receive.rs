@@ -211,7 +211,7 @@ impl<D: Driver> Worker<D> {
                     let status = refusal.status();
                     let line = format!("{peer}: refused with {status}: {refusal}");
                     let unix_ms = net.driver.unix_ms();
-                    self.log.write_limited(LogLevel::Info, unix_ms, &line);
+                    net.log.write_limited(LogLevel::Info, unix_ms, &line);
                     self.trace.on_refused(unix_ms, peer, status, 0);
                 }
                 Received::Refused
