@@ -11,6 +11,7 @@ use fermata_testkit::{
 };
 use fermata_tests::{fixture, publish};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
+use serde_json::Value;
 
 use crate::node::{PATIENT_MS, bridge_pid, wait_ready};
 
@@ -21,6 +22,8 @@ const MARK: &str = "hunter2";
 /// A log that asks for a certificate and a password; killed when dropped.
 struct Secure {
     kind: &'static str,
+    /// Of NATS: whom it lets in.
+    users: String,
     directory: Directory,
     port: u16,
     child: Option<Child>,
@@ -59,6 +62,11 @@ fn certificate(
 
 impl Secure {
     fn start(kind: &'static str) -> Option<Secure> {
+        let user = format!("authorization {{ user: app, password: \"{SECRET}\" }}");
+        Secure::for_users(kind, user)
+    }
+
+    fn for_users(kind: &'static str, users: String) -> Option<Secure> {
         let is_there = match kind {
             "nats" => Nats::is_there(),
             _ => Redis::is_there(),
@@ -77,6 +85,7 @@ impl Secure {
         directory.write("password", format!("{SECRET}\n"));
         let mut log = Secure {
             kind,
+            users,
             directory,
             port: 0,
             child: None,
@@ -101,8 +110,8 @@ impl Secure {
                 format!(
                     "listen: \"127.0.0.1:{port}\"\njetstream {{ store_dir: \"{folder}\" }}\n\
                      tls {{ cert_file: \"{folder}/{certificate}.crt\", key_file: \"{folder}/{certificate}.key\", \
-                     ca_file: \"{folder}/ca.crt\", verify: true, timeout: 5 }}\n\
-                     authorization {{ user: app, password: \"{SECRET}\" }}\n"
+                     ca_file: \"{folder}/ca.crt\", verify: true, timeout: 5 }}\n{}\n",
+                    self.users
                 ),
             ),
             _ => (
@@ -417,6 +426,58 @@ fn phpinfo_and_the_command_do_not_show_a_password() {
     check("doctor", &String::from_utf8_lossy(&text));
 }
 
+/// By their keys alone, and by a token of their account's owner.
+#[test]
+fn users_of_nats_are_let_in_by_their_credentials() {
+    let users: Value = serde_json::from_str(include_str!("users.json")).expect("JSON");
+    let text = |name: &str| users[name].as_str().expect("it is there");
+    let seed = text("seed");
+    let by_key = format!(
+        "authorization {{ users: [ {{ nkey: {} }} ] }}",
+        text("user")
+    );
+    let by_token = format!(
+        "operator: {}\nsystem_account: {}\nresolver: MEMORY\nresolver_preload: {{ {}: {}, {}: {} }}",
+        text("operator"),
+        text("system"),
+        text("system"),
+        text("system_jwt"),
+        text("account"),
+        text("account_jwt")
+    );
+    let whole = format!(
+        "-----BEGIN NATS USER JWT-----\n{}\n------END NATS USER JWT------\n\n\
+         -----BEGIN USER NKEY SEED-----\n{seed}\n------END USER NKEY SEED------\n",
+        text("user_jwt")
+    );
+    for (accepts, credentials) in [(by_key, seed.to_owned()), (by_token, whole)] {
+        let Some(log) = Secure::for_users("nats", accepts) else {
+            return;
+        };
+        let file = log.path("user.creds");
+        log.directory
+            .write("user.creds", credentials.replace('J', "K"));
+        let server = log.node("").setting("cluster_credentials", &file).start();
+        server
+            .log()
+            .wait_for(0, "has a seed that is damaged; have the file made anew");
+        log.directory.write("user.creds", &credentials);
+        wait_ready(&server, 200);
+        publish(&server, "news", "one");
+        let other = log.node("").start();
+        other.log().wait_for(
+            0,
+            "the server refuses us: 'Authorization Violation'; give cluster_user",
+        );
+        for (what, shown) in [("log", server.log().text()), ("log", other.log().text())] {
+            assert!(
+                !shown.contains(seed) && !shown.contains(text("user_jwt")),
+                "{what}"
+            );
+        }
+    }
+}
+
 #[test]
 fn settings_that_contradict_each_other_end_the_start() {
     for (settings, cause) in [
@@ -434,6 +495,18 @@ fn settings_that_contradict_each_other_end_the_start() {
         (
             &[("cluster", "tls://a"), ("cluster_key", "a.key")],
             "cluster_certificate is not",
+        ),
+        (
+            &[("cluster", "rediss://a"), ("cluster_credentials", "a")],
+            "cluster is Redis",
+        ),
+        (
+            &[
+                ("cluster", "tls://a"),
+                ("cluster_credentials", "a"),
+                ("cluster_user", "u"),
+            ],
+            "leave one of the two out",
         ),
         (
             &[

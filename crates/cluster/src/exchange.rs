@@ -1,6 +1,7 @@
 //! What a bridge and its caller give each other, and how long and how much a bridge waits for; the same for each kind of log.
 
 use crate::address::Address;
+use crate::nkey::Credentials;
 
 /// Most records that are sent and not acknowledged.
 pub const IN_FLIGHT_MAX: usize = 1024;
@@ -58,6 +59,8 @@ pub struct Login {
     pub user: String,
     /// The password (`cluster_password`); for NATS without a user the token.
     pub password: String,
+    /// In their place, for NATS alone (`cluster_credentials`).
+    pub credentials: Option<Credentials>,
 }
 
 /// Without what is secret.
@@ -74,10 +77,12 @@ impl Login {
             (Some((user, password)), _) => Login {
                 user: user.clone(),
                 password: password.clone(),
+                credentials: None,
             },
             (None, Some(token)) => Login {
                 user: String::new(),
                 password: token.clone(),
+                credentials: None,
             },
             (None, None) => self.clone(),
         }
@@ -87,6 +92,7 @@ impl Login {
     pub(crate) fn hint(&self, server: &Address) -> &'static str {
         match server.account.is_some() || server.token.is_some() {
             true => "check the user and password before the host in cluster",
+            false if self.credentials.is_some() => "check cluster_credentials",
             false if self.user.is_empty() && self.password.is_empty() => {
                 "give cluster_user and cluster_password_file, or a user and password before the host in cluster"
             }

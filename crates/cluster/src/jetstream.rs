@@ -170,6 +170,8 @@ pub(crate) struct Info {
     #[serde(default)]
     pub tls_available: bool,
     #[serde(default)]
+    pub nonce: String,
+    #[serde(default)]
     pub max_payload: u64,
 }
 

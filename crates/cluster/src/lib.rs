@@ -32,6 +32,7 @@ mod flight;
 mod jetstream;
 mod link;
 mod nats;
+mod nkey;
 mod redis;
 mod resp;
 mod subject;
@@ -42,4 +43,5 @@ pub use bridge::Bridge;
 pub use exchange::{
     Content, Event, IN_FLIGHT_MAX, Login, Options, Outgoing, Place, Received, Rejected,
 };
+pub use nkey::{Credentials, CredentialsError, Nkey};
 pub use wire::{Operation, WireError, parse};

@@ -82,6 +82,8 @@ pub(crate) struct Nats {
     failures: u32,
     told: Told,
     login: Login,
+    /// What the server has given to be signed.
+    nonce: String,
     /// Everything up to here was given to the caller.
     reached: Option<Place>,
     /// When the log has stored the message of that place: no other message has both. `None` when that is not known.
@@ -140,6 +142,7 @@ impl Nats {
             failures: 0,
             told: Told::default(),
             login: Login::default(),
+            nonce: String::new(),
             reached,
             reached_ms,
             is_checking: false,
@@ -486,6 +489,14 @@ impl Nats {
                 "the server (NATS {version}) has no JetStream; start it with -js"
             ));
         }
+        let server = &self.options.servers[self.server];
+        if self.login.of(server).credentials.is_some() && info.nonce.is_empty() {
+            return Err(
+                "the server knows no users by their keys; set them up there, or leave cluster_credentials out"
+                    .to_owned(),
+            );
+        }
+        self.nonce = info.nonce;
         self.payload_max = info.max_payload;
         if is_tls {
             self.events.push_back(Event::Secure);
@@ -509,7 +520,15 @@ impl Nats {
             "headers": true,
             "no_responders": true,
         });
-        if !login.user.is_empty() {
+        if let Some(credentials) = &login.credentials {
+            // Of any 32 bytes a key can be made.
+            let (public, signature) = credentials.key.sign(&self.nonce).unwrap_or_default();
+            match credentials.jwt.is_empty() {
+                true => options["nkey"] = public.into(),
+                false => options["jwt"] = credentials.jwt.as_str().into(),
+            }
+            options["sig"] = signature.into();
+        } else if !login.user.is_empty() {
             options["user"] = login.user.into();
             options["pass"] = login.password.into();
         } else if !login.password.is_empty() {

@@ -445,6 +445,7 @@ fn what_is_wrong_with_a_login_or_with_tls_is_named_with_its_setting() {
     let login = || Login {
         user: "app".to_owned(),
         password: "hunter2".to_owned(),
+        ..Login::default()
     };
     let plain = r#"INFO {"version":"2.9.10","headers":true,"jetstream":true}"#;
     let secure = r#"INFO {"version":"2.9.10","headers":true,"jetstream":true,"tls_required":true}"#;
@@ -541,6 +542,7 @@ fn a_login_is_sent_and_to_nats_over_tls_alone() {
     let login = Login {
         user: "app".to_owned(),
         password: "hunter2".to_owned(),
+        ..Login::default()
     };
     let (_, sent) = cause("rediss://a", login.clone(), b"", false);
     assert!(

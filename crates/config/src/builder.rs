@@ -281,6 +281,22 @@ fn check_cluster(settings: &Settings) -> Result<(), SettingError> {
             fix: fix.to_owned(),
         })
     };
+    if settings.cluster_credentials.is_some() {
+        let is_nats = ["tls://", "nats://"]
+            .iter()
+            .any(|it| cluster.starts_with(it));
+        let has_password =
+            settings.cluster_password.is_some() || settings.cluster_password_file.is_some();
+        if !is_nats {
+            let cause = "cluster is Redis, which has none";
+            let fix = "give cluster_user and cluster_password_file";
+            return refuse("cluster_credentials", cause, fix);
+        }
+        if has_password || !settings.cluster_user.is_empty() {
+            let cause = "a user or password is set as well";
+            return refuse("cluster_credentials", cause, "leave one of the two out");
+        }
+    }
     let files = [
         ("cluster_ca", &settings.cluster_ca),
         ("cluster_certificate", &settings.cluster_certificate),

@@ -231,6 +231,8 @@ settings! {
          phpinfo() lists all environment variables: cluster_password_file keeps it out of them.";
     cluster_password_file: Option<PathBuf> = "", Kind::Path, None,
         "File with that password, read by the server's user with each new connection; line ends behind it do not count.";
+    cluster_credentials: Option<PathBuf> = "", Kind::Path, None,
+        "In place of user and password, for NATS alone: the .creds file of a user, or a file with the seed of its nkey (SU…), read by the server's user with each new connection.";
     cluster_ca: Option<PathBuf> = "", Kind::Path, None,
         "PEM file with the authorities that certificates of the servers of cluster may be of, read with each new connection.\n\
          Empty means those that this machine trusts.";

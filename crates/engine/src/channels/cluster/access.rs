@@ -1,10 +1,10 @@
 //! What opens the servers of the log: login and certificates, of which files are read anew for each connection, so that a renewed
 //! certificate or a changed password needs no restart, and one that is wrong is tried again.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fermata_cluster::Login;
+use fermata_cluster::{Credentials, Login};
 use fermata_config::Settings;
 use fermata_tls::{ClientConfig, ClientNames, ClientOptions, certificate, client_config};
 
@@ -16,6 +16,7 @@ pub(super) struct Access {
     user: String,
     password: Option<String>,
     password_file: Option<PathBuf>,
+    credentials: Option<PathBuf>,
     pub options: ClientOptions,
 }
 
@@ -30,6 +31,7 @@ impl Access {
             user: settings.cluster_user.clone(),
             password: settings.cluster_password.clone(),
             password_file: settings.cluster_password_file.clone(),
+            credentials: settings.cluster_credentials.clone(),
             options: ClientOptions {
                 authorities: settings.cluster_ca.clone(),
                 certificate,
@@ -52,21 +54,30 @@ impl Access {
         let password = match &self.password_file {
             None => self.password.clone().unwrap_or_default(),
             Some(path) => {
-                let problem = |cause: String| format!("cluster_password_file: {cause}");
-                let text = certificate::read(path).map_err(|error| problem(error.to_string()))?;
-                let text = String::from_utf8(text)
-                    .map_err(|_| problem(format!("{} is not UTF-8", path.display())))?;
+                let text = read("cluster_password_file", path)?;
                 let text = text.trim_end_matches(['\r', '\n']);
                 if text.is_empty() {
-                    let cause = format!("{} is empty; write the password into it", path.display());
-                    return Err(problem(cause));
+                    let path = path.display();
+                    return Err(format!(
+                        "cluster_password_file: {path} is empty; write the password into it"
+                    ));
                 }
                 text.to_owned()
+            }
+        };
+        let credentials = match &self.credentials {
+            None => None,
+            Some(path) => {
+                let text = read("cluster_credentials", path)?;
+                let credentials = Credentials::read(&text)
+                    .map_err(|error| format!("cluster_credentials: {} {error}", path.display()))?;
+                Some(credentials)
             }
         };
         Ok(Login {
             user: self.user.clone(),
             password,
+            credentials,
         })
     }
 
@@ -77,4 +88,9 @@ impl Access {
     pub fn tls(&self) -> Result<Arc<ClientConfig>, String> {
         client_config(&self.options).map_err(|error| error.to_string())
     }
+}
+
+fn read(setting: &str, path: &Path) -> Result<String, String> {
+    let text = certificate::read(path).map_err(|error| format!("{setting}: {error}"))?;
+    String::from_utf8(text).map_err(|_| format!("{setting}: {} is not UTF-8", path.display()))
 }
