@@ -6,7 +6,6 @@ use fermata_io::signal;
 use fermata_io::{Driver, clock};
 
 use super::companion::Companion;
-use super::kept::{RESTART_DELAY_MS, STABLE_MS};
 use super::state::{Master, SIGNALS};
 
 impl Master {
@@ -14,7 +13,7 @@ impl Master {
     ///
     /// It is started anew while the server stops as well: handlers that the workers still wait for may need it.
     pub(super) fn start_companion(&mut self, now_ms: u64) -> Option<Companion> {
-        if now_ms < self.beside.due_ms {
+        if now_ms < self.beside.kept.due_ms {
             return None;
         }
         let name = self.beside.name.as_deref()?;
@@ -39,16 +38,15 @@ impl Master {
                 })
             }
             Ok(Fork::Parent(pid)) => {
-                self.beside.pid = pid;
-                self.beside.started_ms = now_ms;
-                self.beside.due_ms = u64::MAX;
+                self.beside.kept.begin(pid, now_ms);
                 None
             }
             Err(error) => {
-                self.delay_companion(now_ms);
+                let longest_ms = self.settings.restart_delay_ms_max;
+                self.beside.kept.delay(now_ms, longest_ms);
                 let message = format!(
                     "the process that supervises jobs cannot be started: fork: {error}; tried again in {} ms",
-                    self.beside.delay_ms
+                    self.beside.kept.delay_ms
                 );
                 self.log(LogLevel::Error, &message);
                 None
@@ -58,30 +56,18 @@ impl Master {
 
     /// A child of this process has ended: starts the companion anew if it was that.
     pub(super) fn on_companion_exit(&mut self, pid: i32, exit: Exit) {
-        if pid != self.beside.pid {
+        if pid != self.beside.kept.pid {
             return;
         }
         let now_ms = self.driver.refresh_now();
-        self.beside.pid = 0;
         self.stats.companion_ended();
-        if now_ms.saturating_sub(self.beside.started_ms) >= STABLE_MS {
-            self.beside.delay_ms = 0;
-            self.beside.due_ms = now_ms;
-        } else {
-            self.delay_companion(now_ms);
-        }
+        let longest_ms = self.settings.restart_delay_ms_max;
+        self.beside.kept.end(now_ms, longest_ms);
         let message = format!(
             "the process that supervises jobs has ended pid={pid} ({exit}), and with it the jobs that ran; it is started \
              anew in {} ms",
-            self.beside.delay_ms
+            self.beside.kept.delay_ms
         );
         self.log(LogLevel::Error, &message);
-    }
-
-    fn delay_companion(&mut self, now_ms: u64) {
-        let longest_ms = self.settings.restart_delay_ms_max;
-        let beside = &mut self.beside;
-        beside.delay_ms = (beside.delay_ms * 2).clamp(RESTART_DELAY_MS.min(longest_ms), longest_ms);
-        beside.due_ms = now_ms + beside.delay_ms;
     }
 }

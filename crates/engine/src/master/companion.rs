@@ -6,6 +6,7 @@
 use fermata_config::LogLevel;
 use fermata_io::clock;
 
+use super::kept::Kept;
 use crate::admin::stats;
 use crate::log::Logger;
 
@@ -47,22 +48,14 @@ impl Companion {
 pub(super) struct Beside {
     /// The name its log lines have; `None` = the embedder wants none.
     pub name: Option<String>,
-    /// For whoever ends it; 0 = it does not run.
-    pub pid: i32,
-    pub started_ms: u64,
-    /// When it is started; `u64::MAX` = not by itself.
-    pub due_ms: u64,
-    pub delay_ms: u64,
+    pub kept: Kept,
 }
 
 impl Beside {
     pub fn new(name: Option<String>) -> Beside {
         Beside {
-            due_ms: if name.is_some() { 0 } else { u64::MAX },
+            kept: Kept::new(name.is_some()),
             name,
-            pid: 0,
-            started_ms: 0,
-            delay_ms: 0,
         }
     }
 }

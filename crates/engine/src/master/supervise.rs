@@ -141,8 +141,8 @@ impl Master {
                         self.on_exit(pid, exit);
                     }
                 }
-                if let Some(exit) = process::reap_pid(self.beside.pid) {
-                    self.on_companion_exit(self.beside.pid, exit);
+                if let Some(exit) = process::reap_pid(self.beside.kept.pid) {
+                    self.on_companion_exit(self.beside.kept.pid, exit);
                 }
                 for pid in [self.bridge.pid, self.exporter.pid] {
                     if let Some(exit) = process::reap_pid(pid) {
@@ -315,7 +315,7 @@ impl Master {
         let check = (self.check_due_ms != u64::MAX).then_some(self.check_due_ms);
         let look = (self.looker.due_ms != u64::MAX).then_some(self.looker.due_ms);
         let alive = (self.manager.due_ms != u64::MAX).then_some(self.manager.due_ms);
-        let beside = (self.beside.due_ms != u64::MAX).then_some(self.beside.due_ms);
+        let beside = (self.beside.kept.due_ms != u64::MAX).then_some(self.beside.kept.due_ms);
         let own = check.into_iter().chain(look).chain(alive).chain(beside);
         let bridge = (self.bridge.due_ms != u64::MAX).then_some(self.bridge.due_ms);
         let exporter = (self.exporter.due_ms != u64::MAX).then_some(self.exporter.due_ms);
@@ -342,7 +342,7 @@ impl Master {
         }
         Started::Ended {
             exit_code: 0,
-            companion_pid: self.beside.pid,
+            companion_pid: self.beside.kept.pid,
             is_to_restart: self.is_to_restart,
             published,
             logger: self.logger.clone(),
