@@ -69,7 +69,7 @@ static struct {
 static fermata_fiber cleaner;
 
 static const char *const servers[] = {[FERMATA_MYSQL] = "MySQL", [FERMATA_POSTGRESQL] = "PostgreSQL", [FERMATA_REDIS] = "Redis",
-	[FERMATA_PDO] = "a driver of PDO"};
+	[FERMATA_PDO] = "a driver of PDO", [FERMATA_SQLITE3] = "SQLite3"};
 
 /* Of objects */
 
@@ -178,6 +178,14 @@ bool fermata_connection_of_redis(zend_object *object, fermata_connection *it)
 	return true;
 }
 
+/* With its hook sqlite.c knows. */
+bool fermata_connection_of_sqlite3(zend_object *object, fermata_connection *it)
+{
+	it->server = FERMATA_SQLITE3;
+	it->object = object;
+	return false;
+}
+
 /* What is open */
 
 /* The driver knows, and of SQLite its library. */
@@ -197,9 +205,15 @@ static bool is_in_transaction(void *pdo)
 /* Of a driver that nothing else knows, or SQLite without its hook. */
 static bool is_other_in_transaction(uintptr_t key, fermata_connection *it)
 {
+	if (fermata_sqlite_is_connection(key)) {
+		return false;
+	}
+	if (it->server == FERMATA_SQLITE3) {
+		return fermata_sqlite_is_in_transaction(it->object);
+	}
 #ifdef HAVE_PDO_OF_PHP
 	const pdo_dbh_t *handle = it->pdo;
-	if (!handle || fermata_sqlite_is_connection(key)) {
+	if (!handle) {
 		return false;
 	}
 	/* Those of MySQL and PostgreSQL come here when they are not connected. */
@@ -445,6 +459,7 @@ static uint32_t flags_now(const open_state *it)
 		case FERMATA_MYSQL: return (it->flags & OPEN_BY_TEXT) | flags_of_mysql(&it->connection);
 		case FERMATA_POSTGRESQL: return (it->flags & OPEN_BY_TEXT) | flags_of_postgresql(&it->connection);
 		case FERMATA_PDO: return is_in_transaction(it->connection.pdo) ? OPEN_TRANSACTION : 0;
+		case FERMATA_SQLITE3: return fermata_sqlite_is_in_transaction(it->connection.object) ? OPEN_TRANSACTION : 0;
 		case FERMATA_REDIS: break;
 	}
 	return it->flags;
@@ -458,6 +473,7 @@ static uint32_t flags_of_unseen(const fermata_connection *it)
 		case FERMATA_MYSQL: return flags_of_mysql(it);
 		case FERMATA_POSTGRESQL: return flags_of_postgresql(it);
 		case FERMATA_PDO: return is_in_transaction(it->pdo) ? OPEN_TRANSACTION : 0;
+		case FERMATA_SQLITE3:
 		case FERMATA_REDIS: break;
 	}
 	bool is_known = ask_redis(it->object, "getmode", &mode);
@@ -620,6 +636,9 @@ static bool clean_redis(const open_state *it)
 /* Of drivers that nothing else knows: all that are not MySQL, PostgreSQL or SQLite with its hook. */
 static bool roll_back(const fermata_connection *it)
 {
+	if (it->server == FERMATA_SQLITE3) {
+		return fermata_sqlite_restore(it->object);
+	}
 #ifdef HAVE_PDO_OF_PHP
 	pdo_dbh_t *handle = it->pdo;
 	if (handle && strcmp(handle->driver->driver_name, "sqlite") == 0 && fermata_sqlite_can_ask()) {
@@ -652,7 +671,8 @@ static bool clean(const open_state *it)
 			case FERMATA_MYSQL: done = clean_mysql(it); break;
 			case FERMATA_POSTGRESQL: done = clean_postgresql(it); break;
 			case FERMATA_REDIS: done = clean_redis(it); break;
-			case FERMATA_PDO: done = roll_back(&it->connection); break;
+			case FERMATA_PDO:
+			case FERMATA_SQLITE3: done = roll_back(&it->connection); break;
 		}
 	}
 	self->scope = scope.outer;
@@ -687,9 +707,9 @@ static void finish(open_state *it)
 #endif
 	if (UNEXPECTED(!done)) {
 		close_connection(&it->connection);
-		if (it->connection.server == FERMATA_PDO) {
+		if (it->connection.server == FERMATA_PDO || it->connection.server == FERMATA_SQLITE3) {
 			fm_worker_log(fermata_run.worker, FERMATA_LOG_ERROR, FERMATA_LITERAL("a transaction that a handler has left open in a "
-				"PDO connection could not be rolled back, and reaches the next who uses it; give handlers connections of a Fermata\\Pool"));
+				"connection of PDO or SQLite3 could not be rolled back, and reaches the next who uses it; give handlers connections of a Fermata\\Pool"));
 		}
 	}
 	forget(it);
@@ -789,7 +809,7 @@ bool fermata_connection_is_alive(zend_object *object)
 	}
 	if (!find_connection(object, &it)) {
 		/* Of other drivers of PDO nobody knows; an object without a connection was closed. */
-		return it.pdo != NULL;
+		return it.pdo || it.server == FERMATA_SQLITE3;
 	}
 	if (it.server == FERMATA_REDIS) {
 		zend_function *function = zend_hash_str_find_ptr(&object->ce->function_table, ZEND_STRL("isconnected"));
@@ -832,12 +852,6 @@ static bool restore_sqlite(uintptr_t key)
 		return !fermata_sqlite_keeps(key);
 	}
 	return true;
-}
-
-static bool is_sqlite3(const zend_object *object)
-{
-	const fermata_root *root = fermata_guard_root(object);
-	return root && root->key == fermata_sqlite_key_of_object;
 }
 
 static bool restore_other(uintptr_t key, const fermata_connection *connection)
@@ -896,7 +910,7 @@ bool fermata_connection_restore(zend_object *object)
 		if (!restore_sqlite(fermata_guard_key(object))) {
 			return false;
 		}
-	} else if (is_sqlite3(object) ? !fermata_sqlite_restore(object) : !restore_other(fermata_guard_key(object), &connection)) {
+	} else if (!restore_other(fermata_guard_key(object), &connection)) {
 		return false;
 	}
 	return fermata_connection_is_alive(object);

@@ -97,7 +97,7 @@ static const fermata_root roots[] = {
 	{"curlhandle", NULL, FERMATA_ROOT_CONNECTION, NULL},
 	{"curlmultihandle", NULL, FERMATA_ROOT_CONNECTION, NULL},
 	{"ftp\\connection", NULL, FERMATA_ROOT_CONNECTION, NULL},
-	{"sqlite3", fermata_sqlite_key_of_object, FERMATA_ROOT_CONNECTION, NULL},
+	{"sqlite3", fermata_sqlite_key_of_object, FERMATA_ROOT_CONNECTION, fermata_connection_of_sqlite3},
 	{"sqlite3stmt", fermata_sqlite_key_of_statement, FERMATA_ROOT_STATEMENT, NULL},
 	{"sqlite3result", fermata_sqlite_key_of_result, FERMATA_ROOT_RESULT, NULL},
 };

@@ -24,7 +24,8 @@
 
 /* A connection to a server, as its extension has it. */
 typedef struct fermata_connection {
-	enum { FERMATA_MYSQL, FERMATA_POSTGRESQL, FERMATA_REDIS, FERMATA_PDO /* another driver of it */ } server;
+	enum { FERMATA_MYSQL, FERMATA_POSTGRESQL, FERMATA_REDIS, FERMATA_PDO /* another driver of it */,
+		FERMATA_SQLITE3 /* without its hook */ } server;
 	void *handle;        /* MYSQLND_CONN_DATA or PGconn; NULL for Redis */
 	zend_object *object; /* which keeps it; NULL = not known */
 	void *pdo;           /* pdo_dbh_t; NULL = not of PDO */
@@ -90,6 +91,7 @@ bool fermata_connection_of_mysqli_statement(zend_object *object, fermata_connect
 bool fermata_connection_of_mysqli_result(zend_object *object, fermata_connection *it);
 bool fermata_connection_of_pgsql(zend_object *object, fermata_connection *it);
 bool fermata_connection_of_redis(zend_object *object, fermata_connection *it);
+bool fermata_connection_of_sqlite3(zend_object *object, fermata_connection *it);
 /* After a call: whether it has left something open, so that nobody else may use the connection. `frame` is NULL for no function. */
 bool fermata_connection_keeps(uintptr_t key, const fermata_root *root, zend_object *object, zend_execute_data *frame);
 /* Whether something is still open that a call has left. */

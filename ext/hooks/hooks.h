@@ -271,6 +271,7 @@ bool fermata_sqlite_restore_pdo(const void *handle);
 /* Whether the library was found; only then the next may be asked. */
 bool fermata_sqlite_can_ask(void);
 bool fermata_sqlite_is_in_transaction_pdo(const void *handle);
+bool fermata_sqlite_is_in_transaction(zend_object *object);
 /* 0 = none; the handle is PDO's. */
 uintptr_t fermata_sqlite_key_of_pdo(const void *handle);
 uintptr_t fermata_sqlite_key_of_object(zend_object *object);

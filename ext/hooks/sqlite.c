@@ -1485,6 +1485,12 @@ bool fermata_sqlite_restore(zend_object *object)
 	return restore(it->db);
 }
 
+bool fermata_sqlite_is_in_transaction(zend_object *object)
+{
+	const sqlite3_object *it = structure_of(object);
+	return it->is_open && fermata_sqlite_can_ask() && !sqlite.is_autocommit(it->db);
+}
+
 bool fermata_sqlite_is_in_transaction_pdo(const void *handle)
 {
 #ifdef HAVE_PDO_OF_PHP
