@@ -815,7 +815,7 @@ namespace Fermata {
         /** The span that the handler works below, 16 such digits: the sender's, or the server's own of a request that it records (otlp_endpoint). */
         public readonly string $parentId;
 
-        /** Whether the sender may have recorded the request: what it asks others to do as well. */
+        /** Whether the request is recorded, which others that are asked for it do as well: by the sender as far as is known, or as the server has decided that sends spans (otlp_sampler). */
         public readonly bool $isSampled;
 
         /** The header `tracestate`, unread: what systems that trace tell each other. Empty when there is none. */
