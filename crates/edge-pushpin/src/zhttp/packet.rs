@@ -28,6 +28,10 @@ pub fn response(packet: &Value) -> Result<Response, String> {
     let Some(status) = status.filter(is_final) else {
         return Err("the backend's response has no final code".to_owned());
     };
+    let reason = bytes(packet, "reason");
+    if !valid_value(reason) {
+        return Err("the reason of the backend's response is malformed".to_owned());
+    }
     let mut headers = Vec::new();
     if let Some(Value::List(pairs)) = packet.get("headers") {
         for pair in pairs {
@@ -47,7 +51,7 @@ pub fn response(packet: &Value) -> Result<Response, String> {
     }
     Ok(Response {
         status,
-        reason: bytes(packet, "reason").to_vec(),
+        reason: reason.to_vec(),
         headers,
     })
 }
@@ -77,6 +81,21 @@ mod tests {
         let read = read.expect("a response");
         assert_eq!(read.status, 201);
         assert_eq!(read.headers, [(b"X-A".to_vec(), b"b".to_vec())]);
+    }
+
+    /// A reason stands in the head's first line: what ends it would begin headers of the backend's own, or a response.
+    #[test]
+    fn a_reason_that_ends_its_line_is_refused() {
+        let with = |reason: &str| {
+            response(&map([
+                ("code", Value::Integer(200)),
+                ("reason", reason.into()),
+            ]))
+        };
+        assert_eq!(with("Fine so far").map(|it| it.reason.len()), Ok(11));
+        for reason in ["OK\r\nSet-Cookie: a=b", "OK\n", "\r", "\0", "\x7f"] {
+            assert!(with(reason).is_err(), "{reason:?}");
+        }
     }
 
     #[test]
