@@ -5,6 +5,9 @@ use crate::sockjs::frame;
 /// Bytes of messages that wait before the backend is read on.
 const QUEUE_BYTES_MAX: usize = 200_000;
 
+/// What each message costs beside its text: empty ones take memory, too.
+const MESSAGE_BYTES: usize = size_of::<String>();
+
 /// The code of a second request for what one request waits for already, and of one that comes after its client has gone.
 const TWICE: (u16, &str) = (2010, "Another connection still open");
 const LEFT: (u16, &str) = (3000, "Client already closed connection");
@@ -38,7 +41,7 @@ pub enum Due {
 #[derive(Debug)]
 pub struct Queue {
     messages: Vec<String>,
-    /// Bytes of the messages that wait.
+    /// Bytes that the messages take which wait.
     pub bytes: usize,
     poll: Option<Asker>,
     end: Option<(u16, String)>,
@@ -91,7 +94,7 @@ impl Queue {
 
     /// A message for the client.
     pub fn push(&mut self, message: String) {
-        self.bytes += message.len();
+        self.bytes += message.len() + MESSAGE_BYTES;
         self.messages.push(message);
     }
 
@@ -220,6 +223,22 @@ mod tests {
         assert!(queue.leave(1_002, 2));
         let end = "c[3000,\"Client already closed connection\"]";
         assert_eq!(queue.ask(1_003, asker(4)), answer(4, end));
+    }
+
+    #[test]
+    fn messages_that_say_nothing_fill_it_as_well() {
+        let mut queue = open();
+        let mut pushed = 0;
+        while queue.has_room() && pushed < QUEUE_BYTES_MAX {
+            queue.push(String::new());
+            pushed += 1;
+        }
+        assert!(
+            pushed <= QUEUE_BYTES_MAX / size_of::<String>() + 1,
+            "{pushed}"
+        );
+        assert!(queue.ask(1_001, asker(2)).is_some());
+        assert!(queue.has_room());
     }
 
     #[test]
