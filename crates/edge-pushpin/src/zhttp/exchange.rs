@@ -227,8 +227,15 @@ impl Exchange {
         // Other kinds are for newer peers.
         if matches!(kind, b"" | b"data") {
             if len > 0 {
-                let body = bytes(packet, "body").to_vec();
-                self.said.push_back((Event::Body(body), len));
+                let body = bytes(packet, "body");
+                // Pieces wait as one: a list of single bytes would take many times what there is credit for.
+                match self.said.back_mut() {
+                    Some((Event::Body(waiting), waiting_len)) => {
+                        waiting.extend_from_slice(body);
+                        *waiting_len += len;
+                    }
+                    _ => self.said.push_back((Event::Body(body.to_vec()), len)),
+                }
             }
             if !has_more {
                 self.is_over = true;
@@ -499,6 +506,24 @@ mod tests {
         assert_eq!(end.get("more"), None);
         exchange.sent_end();
         assert!(exchange.body_end().is_none());
+    }
+
+    /// A body that comes byte by byte takes as much memory as one that comes at once.
+    #[test]
+    fn small_pieces_of_a_body_wait_as_one() {
+        let (mut exchange, _) = opened(Some(b""), false);
+        let (code, more) = (("code", Value::Integer(200)), ("more", Value::Bool(true)));
+        let first = said(0, [code, more.clone()]);
+        assert_eq!(take(&mut exchange, first, 1), Ok(()));
+        for number in 1..=1_000 {
+            let piece = said(number, [more.clone(), ("body", "x".into())]);
+            assert_eq!(take(&mut exchange, piece, 1), Ok(()));
+        }
+        assert!(exchange.said.len() <= 2, "{}", exchange.said.len());
+        assert!(matches!(exchange.next_said()[..], [Event::Head(_)]));
+        assert_eq!(exchange.next_said(), [Event::Body(vec![b'x'; 1_000])]);
+        let credit = exchange.credit().map(|(_, bytes)| bytes);
+        assert_eq!(credit, Some(1_000));
     }
 
     #[test]
