@@ -13,6 +13,9 @@ const MODES: [Mode; 3] = [Mode::Response, Mode::Stream, Mode::Socket];
 /// Names of routes that are kept once; more come only from files that change.
 const ROUTES_KEPT: usize = 1_024;
 
+/// Entries of clients that have left which may wait among those of the clients that there are.
+const LEFT_DUE_MAX: usize = 1_024;
+
 /// A client as it is known: a hundred bytes or so, since there may be very many.
 #[derive(Debug)]
 struct Known {
@@ -129,6 +132,7 @@ impl Clients {
         }
         let route = Rc::clone(&known.route);
         self.known.insert(handle, known);
+        self.bound_due();
         if !route.is_empty() {
             let count = self.by_route.entry(Rc::clone(&route)).or_default();
             *count += 1;
@@ -238,6 +242,17 @@ impl Clients {
         let name: Rc<[u8]> = Rc::from(name);
         self.routes.insert(Rc::clone(&name));
         name
+    }
+
+    /// Takes out those who have left, once they outnumber the others.
+    fn bound_due(&mut self) {
+        if self.due.len() > LEFT_DUE_MAX + 2 * self.known.len() {
+            let known = &self.known;
+            self.due.retain(|(_, handle, serial)| {
+                known.get(handle).is_some_and(|it| it.serial == *serial)
+            });
+            self.due.shrink_to(LEFT_DUE_MAX + 2 * known.len());
+        }
     }
 
     /// Those to be told of again.
@@ -401,6 +416,27 @@ mod tests {
         }
         clients.leave(0x1f, &mut notes);
         assert_eq!(clients.find(b"7:42:1f"), None);
+    }
+
+    #[test]
+    fn clients_that_have_left_are_not_due() {
+        let (mut clients, mut notes) = (Clients::new(60_000, true, OWN), Vec::new());
+        let held = Held {
+            id: None,
+            peer: None,
+            route: b"r",
+            is_websocket: false,
+            is_tls: false,
+        };
+        for now_ms in 0..20_000 {
+            clients.enter(now_ms, now_ms, held, &mut notes);
+            clients.leave(now_ms, &mut notes);
+        }
+        assert!(clients.due.len() <= 2 * 1_024, "{}", clients.due.len());
+        clients.enter(20_000, 7, held, &mut notes);
+        notes.clear();
+        clients.expire(80_000, &mut notes);
+        assert!(matches!(&notes[..], [Note::Client(_)]), "{notes:?}");
     }
 
     #[test]
