@@ -5,6 +5,9 @@ use std::collections::{BinaryHeap, HashMap};
 
 use crate::stats::mode::Mode;
 
+/// Entries that count no longer which may wait among those of the channels that there are.
+const PAST_DUE_MAX: usize = 1_024;
+
 /// A channel, for one kind of clients.
 pub type Key = (Mode, Vec<u8>);
 
@@ -106,6 +109,17 @@ impl Tally {
             }
             _ => {}
         }
+        self.bound_due();
+    }
+
+    /// Each channel has one entry that counts; the others go once they are more than those.
+    fn bound_due(&mut self) {
+        if self.due.len() > PAST_DUE_MAX + 2 * self.channels.len() {
+            let channels = self.channels.iter();
+            self.due = channels
+                .map(|(key, entry)| Reverse((entry.due_ms, key.clone())))
+                .collect();
+        }
     }
 
     /// A worker is gone, with its clients.
@@ -180,6 +194,23 @@ mod tests {
         tally.forget(31, 2, &mut news);
         tally.expire(1_000, &mut news);
         assert_eq!(news, [News::Gone(key(Mode::Stream))]);
+    }
+
+    /// Clients that come and go leave nothing behind until it would have been due.
+    #[test]
+    fn what_is_due_is_bounded_by_the_channels_that_there_are() {
+        for mode in [Mode::Response, Mode::Stream] {
+            let (mut tally, mut news) = (Tally::new(60_000, 60_000), Vec::new());
+            for now_ms in 0..20_000 {
+                tally.set(now_ms, part(1), key(mode), 1, &mut news);
+                tally.set(now_ms, part(1), key(mode), 0, &mut news);
+            }
+            assert!(tally.due.len() <= 2 * 1_024, "{}", tally.due.len());
+            tally.set(20_000, part(1), key(mode), 1, &mut news);
+            news.clear();
+            tally.expire(80_000, &mut news);
+            assert_eq!(news, [News::There(key(mode), 1)]);
+        }
     }
 
     #[test]
