@@ -206,7 +206,7 @@ impl<D: Driver> Worker<D> {
         if self.net.connections.is_empty()
             && self.net.driver.leaving() == 0
             && !self.waiting.can_finish()
-            && !self.has_file_jobs()
+            && !self.file_jobs.has_file_jobs()
             && !self.channels.has_pending_publishes()
             && !self.waiting.is_due
         {

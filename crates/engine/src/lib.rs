@@ -11,7 +11,9 @@
 //! `Http` (`http/`) the router and the request at hand; `Channels` (`channels/`) the ring and this worker's subscribers;
 //! `Sockets` (`websocket/`) routes and events of WebSockets; `Waiting` (`embed/`) what the embedder waits for;
 //! `Blocking`, `Tracing` and `Reporter` (`admin/`) what the operator sees.
-//! What an embedder asks of the net alone (clock, log, figures, wires) is a method of `Net`, reached as `worker.net`.
+//! What an embedder asks of one part alone is a method of that part, reached as `worker.net` (clock, log, figures, wires),
+//! `worker.waiting`, `worker.http`, `worker.channels` and so on; what joins parts is asked of the worker, or is handed them
+//! (`FileJobs`, `embed/file_jobs.rs`).
 //! A `Connection` (`net/connection.rs`) is a socket: its bytes, its deadline, its end. An `Exchange` (`http/exchange.rs`) is
 //! one request and what answers it, with a `Stage` that holds what only that stage has: the body that arrives, the hold, the
 //! WebSocket. HTTP/1 has one exchange per connection at a time; `Connections` hands out both, by a `ConnectionIndex` and an
@@ -113,6 +115,7 @@ pub use admin::publisher::{PublisherError, publish};
 pub use admin::stats;
 pub use admin::stats::MoreMetrics;
 pub use admin::trace::{SpanIds, Upstream};
+pub use channels::Channels;
 pub use channels::cluster::{Ack, ClusterError, Publishing};
 pub use channels::encode::{ChannelEvent, Encoding, Select, WriteMessage};
 pub use channels::follow::{Archive, Followed, Follower, Published, What};
@@ -125,13 +128,15 @@ pub use channels::publish::{
 };
 pub use channels::views::{Past as ViewPast, Since, ViewHold};
 pub use embed::event::{Event, Left};
-pub use embed::file_jobs::FileJobError;
+pub use embed::file_jobs::{FileJobError, FileJobs};
 pub use embed::relayed::{Items, KeepAlive, Relayed, ResponseHead};
 pub use embed::tally::{JobEnd, TaskKind};
 pub use embed::upstream::UpstreamSpan;
+pub use embed::waiting::Waiting;
 pub use embed::wires::WireEvent;
 pub use fermata_config::mask_secrets;
 pub use fermata_io::probe::features;
+pub use http::Http;
 pub use http::body::{
     ARRIVING, BodyLimits, BodyPace, Read, ReadError, Temporary, Unchosen, Upload, UploadedFile,
 };

@@ -122,7 +122,7 @@ impl Server {
         self.program.name = Some(name.to_owned());
     }
 
-    /// Has workers told when the operator wants files to be read again (SIGHUP): `Worker::take_reload`.
+    /// Has workers told when the operator wants files to be read again (SIGHUP): `Waiting::take_reload`.
     pub fn take_reloads(&mut self) {
         self.program.takes_reloads = true;
     }

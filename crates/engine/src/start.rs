@@ -14,6 +14,7 @@ use crate::admin::stats::{Reporter, Shared};
 use crate::admin::trace::{Sink, Tracing};
 use crate::channels::Channels;
 use crate::channels::cluster::Outbox;
+use crate::embed::file_jobs::FileJobs;
 use crate::embed::waiting::Waiting;
 use crate::http::Http;
 use crate::http::body::Spools;
@@ -130,7 +131,7 @@ impl<D: Driver> Worker<D> {
             sockets: Sockets::new(&settings, &parts.websockets),
             channels,
             waiting: Waiting::new(),
-            file_jobs: None,
+            file_jobs: FileJobs::default(),
             more_metrics: None,
             flushed_unix_ms: unix_ms,
             blocking: Blocking::new(settings.blocking_call_ms, parts.looker, stats, slot),

@@ -13,7 +13,6 @@ use std::sync::Arc;
 
 use fermata_config::{LogLevel, Settings};
 use fermata_io::Driver;
-use fermata_io::files::Files;
 use fermata_io::handover::Inbox;
 
 use crate::admin::blocking::Blocking;
@@ -21,6 +20,7 @@ use crate::admin::stats::{MoreMetrics, Reporter};
 use crate::admin::trace::Tracing;
 use crate::channels::Channels;
 use crate::embed::event::Event;
+use crate::embed::file_jobs::FileJobs;
 use crate::embed::waiting::Waiting;
 use crate::http::Http;
 use crate::http::router::WEBSOCKET;
@@ -47,13 +47,15 @@ pub struct Worker<D: Driver> {
 
     /// Sockets, deadlines, clock and log.
     pub net: Net<D>,
-    pub(crate) http: Http,
+    /// The router, the request at hand, and what bodies and streams have open.
+    pub http: Http,
     pub(crate) sockets: Sockets,
-    pub(crate) channels: Channels,
+    /// The ring and this worker's subscribers.
+    pub channels: Channels,
     /// Handlers that are not done yet.
-    pub(crate) waiting: Waiting,
-    /// What handlers have asked for of files; `None` = nothing yet.
-    pub(crate) file_jobs: Option<Box<Files>>,
+    pub waiting: Waiting,
+    /// What handlers have asked for of files.
+    pub file_jobs: FileJobs,
     /// What an embedder adds to the text for Prometheus.
     pub(crate) more_metrics: Option<Box<MoreMetrics>>,
 
@@ -64,7 +66,8 @@ pub struct Worker<D: Driver> {
     pub(crate) blocking: Blocking,
     /// What is remembered of requests in progress, when somebody wants it.
     pub(crate) trace: Tracing,
-    pub(crate) reporter: Reporter,
+    /// What the operator sees of it.
+    pub reporter: Reporter,
 }
 
 impl<D: Driver> Worker<D> {
@@ -98,13 +101,13 @@ impl<D: Driver> Worker<D> {
             if self.next_input() {
                 continue;
             }
-            let event = self.next_wait_event();
+            let event = self.waiting.next_wait_event();
             if event.is_some() {
                 self.reporter.shared.end_handler(self.slot);
                 return event;
             }
             if let Some(event) = self.next_stream_event() {
-                let handler = self.stream_handler();
+                let handler = self.http.stream_handler();
                 self.blocking.begin(handler);
                 return Some(event);
             }

@@ -213,9 +213,22 @@ pub extern "C" fn fm_file_begin(
             return give(work.run_now(), action, &path, result);
         };
         if user == 0 {
-            return give(worker.worker.run_file_job(work), action, &path, result);
+            return give(
+                worker
+                    .worker
+                    .file_jobs
+                    .run_file_job(&mut worker.worker.waiting, work),
+                action,
+                &path,
+                result,
+            );
         }
-        match worker.worker.begin_file_job(work, user) {
+        match worker.worker.file_jobs.begin_file_job(
+            &mut worker.worker.net,
+            &mut worker.worker.waiting,
+            work,
+            user,
+        ) {
             Ok(Started::Over(outcome)) => give(outcome, action, &path, result),
             Ok(Started::Pending(number)) => {
                 DESK.with_borrow_mut(|desk| desk.pending.insert(number, (action, path)));
@@ -237,7 +250,7 @@ pub extern "C" fn fm_file_next(
     user: Option<&mut MaybeUninit<u64>>,
 ) -> bool {
     ask(worker, false, |worker| {
-        let next = worker.worker.next_file_job();
+        let next = worker.worker.file_jobs.next_file_job();
         if let Some((_, given)) = next {
             put(user, given);
         }
@@ -254,7 +267,7 @@ pub extern "C" fn fm_file_take(
     error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
     guard(worker, error, |worker| {
-        let outcome = worker.worker.take_file_job(id);
+        let outcome = worker.worker.file_jobs.take_file_job(id);
         let about = DESK.with_borrow_mut(|desk| desk.pending.remove(&id));
         match (outcome, about) {
             (Some(outcome), Some((action, path))) => give(outcome, action, &path, result),
@@ -267,7 +280,7 @@ pub extern "C" fn fm_file_take(
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_file_forget(worker: Option<&mut FmWorker>, id: u64) {
     ask(worker, (), |worker| {
-        worker.worker.forget_file_job(id);
+        worker.worker.file_jobs.forget_file_job(id);
         DESK.with_borrow_mut(|desk| desk.pending.remove(&id));
     })
 }

@@ -86,7 +86,12 @@ pub extern "C" fn fm_file_call(
         let Some(job) = call_of(call).and_then(|call| files::call(call).ok()) else {
             return false;
         };
-        match worker.worker.begin_file_job(job, user) {
+        match worker.worker.file_jobs.begin_file_job(
+            &mut worker.worker.net,
+            &mut worker.worker.waiting,
+            job,
+            user,
+        ) {
             Ok(Started::Over(outcome)) => put(answer, number_of(outcome)),
             Ok(Started::Pending(number)) => put(id, number),
             Err(_) => return false,
@@ -99,7 +104,7 @@ pub extern "C" fn fm_file_call(
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_file_call_take(worker: Option<&mut FmWorker>, id: u64) -> i64 {
     ask(worker, number_of(Err(Failure::Closed)), |worker| {
-        let outcome = worker.worker.take_file_job(id);
+        let outcome = worker.worker.file_jobs.take_file_job(id);
         number_of(outcome.unwrap_or(Err(Failure::Closed)))
     })
 }
@@ -117,7 +122,10 @@ pub extern "C" fn fm_file_may_try(
     ask(worker, false, |worker| {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         let written = writes.then_some((device, inode));
-        worker.worker.may_try_file(written, bytes)
+        worker
+            .worker
+            .file_jobs
+            .may_try_file(&mut worker.worker.net, written, bytes)
     })
 }
 
@@ -125,7 +133,7 @@ pub extern "C" fn fm_file_may_try(
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_file_tried(worker: Option<&mut FmWorker>) {
     ask(worker, (), |worker| {
-        worker.worker.tried_file();
+        worker.worker.file_jobs.tried_file();
     })
 }
 
@@ -133,7 +141,10 @@ pub extern "C" fn fm_file_tried(worker: Option<&mut FmWorker>) {
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_file_settle(worker: Option<&mut FmWorker>, device: u64, inode: u64) {
     ask(worker, (), |worker| {
-        worker.worker.settle_file(device, inode);
+        worker
+            .worker
+            .file_jobs
+            .settle_file(&mut worker.worker.waiting, device, inode);
     })
 }
 

@@ -158,16 +158,19 @@ impl Grip {
             // The text was read before, when the server started.
             let again = settings.grip_url.as_deref().map(Edges::parse);
             let begun = match again {
-                Some(Ok(edges)) => {
-                    told.begin(edges, timeout, &|| worker.follow(), &worker.net.logger())
-                }
+                Some(Ok(edges)) => told.begin(
+                    edges,
+                    timeout,
+                    &|| worker.channels.follow(),
+                    &worker.net.logger(),
+                ),
                 _ => Vec::new(),
             };
             for courier in begun {
                 let Some(courier) = warn(courier, &worker.net.logger()) else {
                     continue;
                 };
-                worker.tell_follower(courier.thread(), {
+                worker.channels.tell_follower(courier.thread(), {
                     let figures = courier.figures();
                     Box::new(move || {
                         [&figures.taken, &figures.refused, &figures.lost]

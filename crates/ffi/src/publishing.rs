@@ -125,7 +125,7 @@ pub extern "C" fn fm_publish_next(
     user: Option<&mut MaybeUninit<u64>>,
 ) -> bool {
     ask(worker, false, |worker| {
-        let next = worker.worker.next_published();
+        let next = worker.worker.channels.next_published();
         if let Some(given) = next {
             put(user, given);
         }

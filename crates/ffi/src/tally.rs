@@ -49,7 +49,7 @@ pub extern "C" fn fm_count_skipped(worker: Option<&mut FmWorker>, runs: u64) {
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_worker_waiting(worker: Option<&mut FmWorker>, fibers: u32, tasks: u32) {
     ask(worker, (), |worker| {
-        worker.worker.set_waiting(fibers, tasks);
+        worker.worker.reporter.set_waiting(fibers, tasks);
     })
 }
 
@@ -57,7 +57,7 @@ pub extern "C" fn fm_worker_waiting(worker: Option<&mut FmWorker>, fibers: u32, 
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_worker_jobs(worker: Option<&mut FmWorker>, pending: u32) {
     ask(worker, (), |worker| {
-        worker.worker.set_jobs_pending(pending);
+        worker.worker.reporter.set_jobs_pending(pending);
     })
 }
 

@@ -41,7 +41,7 @@ pub extern "C" fn fm_upload_field_at(
     value: Option<&mut MaybeUninit<FmStr>>,
 ) -> bool {
     ask(worker, false, |worker| {
-        let upload = worker.worker.upload(upload);
+        let upload = worker.worker.http.upload(upload);
         let Some((field_name, field_value)) = upload.and_then(|upload| upload.fields.get(index))
         else {
             return false;
@@ -63,7 +63,7 @@ pub extern "C" fn fm_upload_unchosen_at(
     files_before: Option<&mut MaybeUninit<usize>>,
 ) -> bool {
     ask(worker, false, |worker| {
-        let upload = worker.worker.upload(upload);
+        let upload = worker.worker.http.upload(upload);
         let Some(field) = upload.and_then(|upload| upload.unchosen.get(index)) else {
             return false;
         };
@@ -82,7 +82,7 @@ pub extern "C" fn fm_upload_file_at(
     file: Option<&mut MaybeUninit<FmUploadedFile>>,
 ) -> bool {
     ask(worker, false, |worker| {
-        let upload = worker.worker.upload(upload);
+        let upload = worker.worker.http.upload(upload);
         let Some(found) = upload.and_then(|upload| upload.files.get(index)) else {
             return false;
         };
@@ -108,7 +108,7 @@ pub extern "C" fn fm_upload_body(
     path: Option<&mut MaybeUninit<FmStr>>,
 ) -> bool {
     ask(worker, false, |worker| {
-        let upload = worker.worker.upload(upload);
+        let upload = worker.worker.http.upload(upload);
         let Some((file, _)) = upload.and_then(|upload| upload.body.as_ref()) else {
             return false;
         };
@@ -121,7 +121,7 @@ pub extern "C" fn fm_upload_body(
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_upload_release(worker: Option<&mut FmWorker>, upload: u32) {
     ask(worker, (), |worker| {
-        worker.worker.release_upload(upload);
+        worker.worker.http.release_upload(upload);
     })
 }
 
@@ -153,7 +153,7 @@ pub extern "C" fn fm_body_read(
         })?;
         put(last, matches!(read, Read::Last | Read::End));
         match read {
-            Read::Piece | Read::Last => put(piece, FmStr::lend(worker.body_piece())),
+            Read::Piece | Read::Last => put(piece, FmStr::lend(worker.http.body_piece())),
             Read::End => put(piece, FmStr::lend(b"")),
             Read::Pending => return Err((FM_PARTIAL, String::new())),
         }

@@ -90,7 +90,7 @@ pub extern "C" fn fm_ws_resume(worker: Option<&mut FmWorker>, socket: u64) {
 pub extern "C" fn fm_worker_wake_at(worker: Option<&mut FmWorker>, due_ms: u64) {
     ask(worker, (), |worker| {
         worker.wake_ms = due_ms;
-        worker.worker.wake_at(due_ms);
+        worker.worker.waiting.wake_at(due_ms);
     })
 }
 
@@ -104,7 +104,7 @@ pub extern "C" fn fm_worker_now_ms(worker: Option<&mut FmWorker>) -> u64 {
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_worker_busy(worker: Option<&mut FmWorker>, busy: bool) {
     ask(worker, (), |worker| {
-        worker.worker.set_busy(busy);
+        worker.worker.waiting.set_busy(busy);
     })
 }
 
@@ -142,7 +142,7 @@ pub extern "C" fn fm_may_resume(worker: Option<&mut FmWorker>) -> bool {
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_settle(worker: Option<&mut FmWorker>, request: u64) {
     ask(worker, (), |worker| {
-        worker.worker.settle_request(request);
+        worker.worker.waiting.settle_request(request);
     })
 }
 
@@ -160,6 +160,6 @@ pub extern "C" fn fm_stream_defer(worker: Option<&mut FmWorker>, request: u64) -
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_stream_later(worker: Option<&mut FmWorker>, request: u64) {
     ask(worker, (), |worker| {
-        worker.worker.hold_stream_back(request);
+        worker.worker.http.hold_stream_back(request);
     })
 }

@@ -105,7 +105,7 @@ impl FmWorker {
         };
         loop {
             let due_ms = hub.due_ms(&mut self.worker);
-            self.worker.wake_at(due_ms.min(self.wake_ms));
+            self.worker.waiting.wake_at(due_ms.min(self.wake_ms));
             let event = self.worker.next_event();
             if hub.handle(&mut self.worker, event) {
                 continue;
@@ -197,7 +197,9 @@ impl FmResponse {
     /// Has the engine know the phrase, which the answer that comes next takes.
     pub(crate) fn set_reason(&self, worker: &mut Worker<Tls<Kernel>>, request: u64) {
         if let Some(phrase) = self.reason.option() {
-            worker.set_reason(request, u16::try_from(self.status).unwrap_or(500), phrase);
+            worker
+                .http
+                .set_reason(request, u16::try_from(self.status).unwrap_or(500), phrase);
         }
     }
 }
@@ -342,7 +344,7 @@ pub extern "C" fn fm_next_event(worker: Option<&mut FmWorker>, event: Option<&mu
                 event.body = FmStr::lend(found.payload);
             }
             Event::Gone => {
-                let (request, socket) = match worker.worker.left() {
+                let (request, socket) = match worker.worker.waiting.left() {
                     Left::Request(request) => (request, 0),
                     Left::Socket(socket) => (0, socket),
                     // Nothing is held for the embedder here.
@@ -353,14 +355,14 @@ pub extern "C" fn fm_next_event(worker: Option<&mut FmWorker>, event: Option<&mu
                 event.socket = socket;
             }
             Event::Ready => {
-                let ready = worker.worker.ready();
+                let ready = worker.worker.waiting.ready();
                 event.kind = kind;
                 event.handler = ready.fd.cast_unsigned();
                 event.code = u16::from(ready.what.bits());
             }
             Event::Body => {
                 event.kind = kind;
-                event.request = worker.worker.body_arrived();
+                event.request = worker.worker.waiting.body_arrived();
             }
             Event::Stop
             | Event::Wake
@@ -373,8 +375,8 @@ pub extern "C" fn fm_next_event(worker: Option<&mut FmWorker>, event: Option<&mu
             }
             Event::Stream | Event::StreamEnd => {
                 event.kind = kind;
-                event.handler = worker.worker.stream_handler();
-                event.request = worker.worker.stream();
+                event.handler = worker.worker.http.stream_handler();
+                event.request = worker.worker.http.stream();
             }
         }
         Ok(())
@@ -457,7 +459,7 @@ impl Known {
         let text = |string: &FmStr| string.text().into_owned();
         Known {
             line: from.line,
-            route: worker.route_of(from.handler).to_owned(),
+            route: worker.http.route_of(from.handler).to_owned(),
             method: text(&from.method),
             exception: text(&from.exception),
             file: text(&from.file),
@@ -598,7 +600,7 @@ pub extern "C" fn fm_member_count(
     error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
     guard(worker, error, |worker| {
-        let found = worker.worker.member_count(channel.bytes());
+        let found = worker.worker.channels.member_count(channel.bytes());
         put(count, found.map_err(members_failure)?);
         Ok(())
     })
@@ -618,6 +620,7 @@ pub extern "C" fn fm_members(
     guard(worker, error, |worker| {
         worker.members = worker
             .worker
+            .channels
             .members(channel.bytes(), count_max)
             .map_err(members_failure)?;
         worker.members_out.clear();

@@ -200,7 +200,7 @@ impl Gateway<'_> {
     }
 
     fn on_told(&mut self) {
-        match serde_json::from_slice(self.worker.told()) {
+        match serde_json::from_slice(self.worker.waiting.told()) {
             Ok(Notice::Terminate { app, user }) => self.terminate(&app, &user),
             Ok(Notice::CacheMiss { app, channel }) => {
                 if let Some(at) = self.position(&app) {

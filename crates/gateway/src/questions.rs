@@ -166,6 +166,7 @@ impl Gateway<'_> {
         let is_presence = name.clone().map(ChannelName::access) == Ok(Access::Presence);
         let users = (wants.user_count && is_presence).then(|| {
             self.worker
+                .channels
                 .member_count(ring.as_bytes())
                 .unwrap_or_default() as u64
         });

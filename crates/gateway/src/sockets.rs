@@ -271,9 +271,9 @@ impl Gateway<'_> {
 
     /// Whether a presence channel has no room for one more user.
     fn is_full(&mut self, ring: &str, user: &str, members_max: usize) -> bool {
-        match self.worker.member_count(ring.as_bytes()) {
+        match self.worker.channels.member_count(ring.as_bytes()) {
             Ok(count) if count >= members_max => {
-                let members = self.worker.members(ring.as_bytes(), members_max);
+                let members = self.worker.channels.members(ring.as_bytes(), members_max);
                 !members.is_ok_and(|it| it.iter().any(|member| member.user == user.as_bytes()))
             }
             _ => false,
@@ -282,7 +282,7 @@ impl Gateway<'_> {
 
     /// The users in a presence channel, with what is told about them.
     pub(crate) fn members(&mut self, ring: &str, count_max: usize) -> Vec<(String, Value)> {
-        let members = self.worker.members(ring.as_bytes(), count_max);
+        let members = self.worker.channels.members(ring.as_bytes(), count_max);
         members
             .unwrap_or_default()
             .into_iter()

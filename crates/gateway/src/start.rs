@@ -94,7 +94,7 @@ fn serve(
     let mut hub = open(&mut worker);
     loop {
         let due_ms = hub.due_ms(&mut worker);
-        worker.wake_at(due_ms);
+        worker.waiting.wake_at(due_ms);
         let event = worker.next_event();
         hub.handle(&mut worker, event);
         if event == Event::Stop {
@@ -111,7 +111,7 @@ pub(crate) fn open(
     move |worker| {
         let settings = Rc::new(settings);
         let writes = Rc::clone(&settings);
-        worker.write_messages(Box::new(move |event, out| {
+        worker.channels.write_messages(Box::new(move |event, out| {
             write_message(&writes.apps, event, out)
         }));
         Hub::new(worker, settings, prepared)

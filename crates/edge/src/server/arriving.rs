@@ -74,7 +74,7 @@ impl Edge {
                 }
             };
             let piece = match read {
-                Ok(Read::Piece | Read::Last) => self.worker.body_piece(),
+                Ok(Read::Piece | Read::Last) => self.worker.http.body_piece(),
                 _ => &[],
             };
             turn_bytes += piece.len();
@@ -110,7 +110,7 @@ impl Edge {
         if is_last || it.file.is_some() || it.body.len() <= INSTRUCT_BYTES_MAX || it.may_stream() {
             return Ok(());
         }
-        let (mut file, temporary) = self.worker.new_temporary()?;
+        let (mut file, temporary) = self.worker.http.new_temporary()?;
         let body = std::mem::take(&mut it.body);
         file.write_all(&body)?;
         it.file = Some((file, temporary, body.len() as u64));
@@ -180,7 +180,7 @@ impl Edge {
                 arriving.failure = Some(failure.clone());
                 return false;
             }
-            Ok(Read::Piece | Read::Last) => self.worker.body_piece(),
+            Ok(Read::Piece | Read::Last) => self.worker.http.body_piece(),
             Ok(Read::End) => &[],
         };
         arriving.has_begun = true;

@@ -233,8 +233,8 @@ impl Edge {
     pub fn run(&mut self) -> i32 {
         loop {
             self.on_peers_ended();
-            self.worker.wake_at(self.timers.next_ms());
-            self.worker.set_edge_open(self.count_open());
+            self.worker.waiting.wake_at(self.timers.next_ms());
+            self.worker.reporter.set_edge_open(self.count_open());
             match self.worker.next_event() {
                 Event::Request => match self.worker.request().handler() {
                     HANDLER_CONTROL => self.on_control(),
@@ -242,24 +242,24 @@ impl Edge {
                     _ => self.on_request(),
                 },
                 Event::Wire => {
-                    let event = self.worker.wire();
+                    let event = self.worker.waiting.wire();
                     if !self.on_port(event) && !self.on_feed(event) {
                         self.on_wire(event);
                     }
                 }
                 Event::Items => {
-                    let items = self.worker.items();
+                    let items = self.worker.waiting.items();
                     self.on_items(&items);
                 }
                 Event::Stream => {
-                    let handle = self.worker.stream();
+                    let handle = self.worker.http.stream();
                     self.on_stream_wanted(handle);
                 }
                 Event::StreamEnd => {
-                    let handle = self.worker.stream();
+                    let handle = self.worker.http.stream();
                     self.on_left(handle);
                 }
-                Event::Gone => match self.worker.left() {
+                Event::Gone => match self.worker.waiting.left() {
                     Left::Request(handle) | Left::Held(handle) => self.on_left(handle),
                     // Its close follows.
                     Left::Socket(_) => {}
@@ -271,7 +271,7 @@ impl Edge {
                 Event::Pong => self.on_client_control(false),
                 Event::Close => self.on_client_close(),
                 Event::Body => {
-                    let handle = self.worker.body_arrived();
+                    let handle = self.worker.waiting.body_arrived();
                     self.on_body_arrived(handle);
                 }
                 Event::Ready | Event::Upgrade | Event::Open => {}
@@ -320,6 +320,7 @@ impl Edge {
         let head_bytes = view.head_len();
         let spooled = self
             .worker
+            .http
             .upload(upload)
             .and_then(|it| it.body.as_ref())
             .map(|(file, bytes)| (file.path().to_owned(), *bytes));
@@ -479,7 +480,7 @@ impl Edge {
         self.scripts.remove(&handle);
         self.temporaries.remove(&handle);
         if let Some(upload) = self.uploads.remove(&handle) {
-            self.worker.release_upload(upload);
+            self.worker.http.release_upload(upload);
         }
     }
 
@@ -489,7 +490,7 @@ impl Edge {
     }
 
     fn on_timers(&mut self) {
-        if self.worker.take_reload() {
+        if self.worker.waiting.take_reload() {
             self.on_reload();
         }
         let now_ms = self.worker.net.now_ms();

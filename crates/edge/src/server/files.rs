@@ -134,6 +134,7 @@ impl Edge {
         let defaults = StaticOptions::default();
         let directory = self
             .worker
+            .http
             .open_tree(
                 Path::new(folder),
                 StaticOptions {

@@ -152,7 +152,7 @@ impl Edge {
 
     /// Another worker has told something.
     pub(super) fn on_told(&mut self) {
-        let notice = self.worker.told().to_vec();
+        let notice = self.worker.waiting.told().to_vec();
         if notice == RECOVER {
             self.recover_clients();
         } else {
@@ -235,7 +235,7 @@ impl Edge {
         };
         let peer = view.peer();
         if upload != 0 {
-            self.worker.release_upload(upload);
+            self.worker.http.release_upload(upload);
         }
         if !is_known {
             let line =
@@ -268,7 +268,7 @@ impl Edge {
 impl Edge {
     /// The body of the current control request; no larger than its port allows.
     fn control_body(&self, upload: u32) -> Vec<u8> {
-        let spooled = self.worker.upload(upload);
+        let spooled = self.worker.http.upload(upload);
         match spooled.and_then(|it| it.body.as_ref()) {
             // A file that cannot be read is as good as an empty body: the answer says what is missing.
             Some((file, _)) => std::fs::read(file.path()).unwrap_or_default(),

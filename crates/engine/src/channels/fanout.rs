@@ -95,7 +95,7 @@ impl<D: Driver> Worker<D> {
         }
         self.deliver_directs();
         if !self.channels.ahead.is_empty() {
-            self.look_ahead();
+            self.channels.look_ahead();
         }
         self.channels.tell_followers();
     }

@@ -29,7 +29,7 @@ pub(crate) enum OnLoss {
 
 impl Channels {
     /// Appends the next piece of a backlog. `false` when something is lost and `on_loss` is to stop.
-    pub fn write_missed(
+    pub(crate) fn write_missed(
         &mut self,
         backlog: &mut Backlog,
         on_loss: OnLoss,

@@ -38,32 +38,32 @@ use gather::{Gather, RING_SHARE};
 use keep_alives::KeepAlives;
 
 /// What a worker knows of channels: the ring that it shares with the others, and its own subscribers.
-pub(crate) struct Channels {
+pub struct Channels {
     slot: u16,
     settings: Arc<Settings>,
-    pub owner: Owner,
-    pub ring: Ring,
-    pub reader: Reader,
-    pub local: Local,
-    pub encoder: Encoder,
-    pub gather: Gather,
-    pub keep_alives: KeepAlives,
+    pub(crate) owner: Owner,
+    pub(crate) ring: Ring,
+    pub(crate) reader: Reader,
+    pub(crate) local: Local,
+    pub(crate) encoder: Encoder,
+    pub(crate) gather: Gather,
+    pub(crate) keep_alives: KeepAlives,
     /// Tells this life of the worker from all others, in the ids of its sockets.
-    pub identity: u64,
+    pub(crate) identity: u64,
     /// Wakers of all slots, by slot.
-    pub wakers: Arc<Vec<Waker>>,
+    pub(crate) wakers: Arc<Vec<Waker>>,
     /// Who reads what is published.
-    pub followers: Vec<Told>,
+    pub(crate) followers: Vec<Told>,
     /// Held clients that have room for the next piece of what they missed.
-    pub resuming: VecDeque<Key>,
+    pub(crate) resuming: VecDeque<Key>,
     /// Those that have seen on another machine what has not come here yet.
-    pub ahead: Ahead,
+    pub(crate) ahead: Ahead,
     /// Where what is published goes that is for other machines as well.
-    pub outbox: Option<Outbox>,
+    pub(crate) outbox: Option<Outbox>,
     /// When leaving users are looked at; `u64::MAX` = nobody leaves.
-    pub sweep_ms: u64,
+    pub(crate) sweep_ms: u64,
     /// The rest of a record of which a client has taken a part, reused.
-    pub rest: Vec<u8>,
+    pub(crate) rest: Vec<u8>,
 }
 
 impl Channels {
@@ -71,7 +71,7 @@ impl Channels {
     ///
     /// # Errors
     /// The ring's lock is not to be had.
-    pub fn new(
+    pub(crate) fn new(
         slot: u16,
         settings: &Arc<Settings>,
         mut ring: Ring,
@@ -119,13 +119,13 @@ impl Channels {
     }
 
     /// Whether the ring is left alone for now.
-    pub fn is_gathering(&self, now_ms: u64) -> bool {
+    pub(crate) fn is_gathering(&self, now_ms: u64) -> bool {
         self.gather.left_ms(now_ms) > 0
             && self.ring.lag_bytes(u32::from(self.slot)) < self.ring.bytes() / RING_SHARE
     }
 
     /// How long to wait for events while there is something in the ring, of at most `timeout_ms`.
-    pub fn gathering_ms(&self, now_ms: u64, timeout_ms: Option<u64>) -> u64 {
+    pub(crate) fn gathering_ms(&self, now_ms: u64, timeout_ms: Option<u64>) -> u64 {
         if !self.is_gathering(now_ms) {
             return 0;
         }
@@ -144,14 +144,14 @@ impl Channels {
         self.followers.push(Told { thread, figures });
     }
 
-    pub fn tell_followers(&self) {
+    pub(crate) fn tell_followers(&self) {
         for told in &self.followers {
             told.thread.unpark();
         }
     }
 
     /// Counts what followers have told.
-    pub fn report_followers(&self, counts: &mut Counts) {
+    pub(crate) fn report_followers(&self, counts: &mut Counts) {
         if self.followers.is_empty() {
             return;
         }

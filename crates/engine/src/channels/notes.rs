@@ -26,13 +26,13 @@ pub(crate) fn note(data: &[u8]) -> Record<'_> {
 
 impl Channels {
     /// The channels of all other workers that run.
-    pub fn other_workers(&self, shared: &Shared) -> Vec<[u8; 4]> {
+    pub(crate) fn other_workers(&self, shared: &Shared) -> Vec<[u8; 4]> {
         let runs = |slot: &u16| *slot != self.slot && shared.worker(u32::from(*slot)).is_some();
         (0..SLOTS).filter(runs).map(private_channel).collect()
     }
 
     /// The newest notes, oldest first.
-    pub fn notes(&mut self, count_max: usize, unix_ms: u64) -> Vec<Past> {
+    pub(crate) fn notes(&mut self, count_max: usize, unix_ms: u64) -> Vec<Past> {
         let up_to = self.ring.newest();
         self.past(NOTES, 0, up_to, count_max, unix_ms)
     }

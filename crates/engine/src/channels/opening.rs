@@ -29,7 +29,7 @@ impl Channels {
     ///
     /// # Errors
     /// As `hold`.
-    pub fn opening(
+    pub(crate) fn opening(
         &mut self,
         hold: &Hold<'_>,
         lasts: &[Last],

@@ -38,14 +38,19 @@ pub enum MembersError {
 
 impl Channels {
     /// Others have left, perhaps with their worker: they are announced soon.
-    pub fn expect_leaving(&mut self, now_ms: u64) {
+    pub(crate) fn expect_leaving(&mut self, now_ms: u64) {
         if self.ring.leaving_count() > 0 {
             self.sweep_ms = self.sweep_ms.min(now_ms + SWEEP_MS);
         }
     }
 
     /// Takes a client out of the presence of its channels.
-    pub fn leave(&mut self, presence: Presence, (now_ms, unix_ms): (u64, u64), log: &mut Log) {
+    pub(crate) fn leave(
+        &mut self,
+        presence: Presence,
+        (now_ms, unix_ms): (u64, u64),
+        log: &mut Log,
+    ) {
         for channel in &presence.channels {
             if let Err(error) = self
                 .ring
@@ -61,7 +66,7 @@ impl Channels {
     }
 
     /// Announces users whose last connection has been gone for `leave_delay_ms`.
-    pub fn sweep(&mut self, (now_ms, unix_ms): (u64, u64), log: &mut Log) {
+    pub(crate) fn sweep(&mut self, (now_ms, unix_ms): (u64, u64), log: &mut Log) {
         if now_ms < self.sweep_ms {
             return;
         }

@@ -159,7 +159,7 @@ impl Channels {
     ///
     /// # Errors
     /// It may not, or it has waited for as long as it may.
-    pub fn wait_for_room(
+    pub(crate) fn wait_for_room(
         &self,
         wait: &mut Wait,
         error: &PublishError,
@@ -216,7 +216,7 @@ impl Channels {
     }
 
     /// Wakes the workers that sleep while there is something to read.
-    pub fn wake_workers(&mut self) {
+    pub(crate) fn wake_workers(&mut self) {
         let mut sleeping = self.ring.wake_list();
         while sleeping != 0 {
             let slot = sleeping.trailing_zeros();
@@ -228,12 +228,12 @@ impl Channels {
     }
 
     /// The text of a record's id.
-    pub fn event_id(&self, seq: u64) -> EventId {
+    pub(crate) fn event_id(&self, seq: u64) -> EventId {
         EventId::new(&self.ring.ids(), seq)
     }
 
     /// Appends the position up to which a client has everything that is up to a place in the ring.
-    pub fn write_position(&mut self, seq: u64, out: &mut Vec<u8>) {
+    pub(crate) fn write_position(&mut self, seq: u64, out: &mut Vec<u8>) {
         let mut id = [0; ID_BYTES_MAX];
         encode::position(self.ring.id_text(seq, &mut id), out);
     }
@@ -243,7 +243,7 @@ impl Channels {
     ///
     /// # Errors
     /// The channel's name is not acceptable.
-    pub fn history(
+    pub(crate) fn history(
         &mut self,
         channel: &[u8],
         since: Option<&[u8]>,
@@ -266,7 +266,7 @@ impl Channels {
     ///
     /// # Errors
     /// The channel's name is not acceptable.
-    pub fn history_read(
+    pub(crate) fn history_read(
         &mut self,
         channel: &[u8],
         count_max: usize,

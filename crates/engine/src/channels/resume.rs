@@ -10,6 +10,7 @@ use fermata_io::Driver;
 
 use super::missed::{OnLoss, Resume};
 use crate::admin::stats::Counter;
+use crate::channels::Channels;
 use crate::channels::encode::FORMAT_SSE;
 use crate::http::exchange::{Held, Stage};
 use crate::net::connection::Phase;
@@ -20,6 +21,13 @@ use crate::worker::Worker;
 /// Pieces per turn over all clients (about a millisecond), so that thousands who come back together
 /// do not keep the others waiting.
 const PIECES_PER_TURN: usize = 16;
+
+impl Channels {
+    /// Lists clients again that wait for what they have seen on another machine: the ring has moved on.
+    pub(crate) fn look_ahead(&mut self) {
+        self.resuming.extend(self.ahead.take());
+    }
+}
 
 impl<D: Driver> Worker<D> {
     /// Subscribes a held client: it is live from here on.
@@ -56,7 +64,7 @@ impl<D: Driver> Worker<D> {
     /// Gives the next pieces to clients that catch up. True when some are still waiting.
     pub(crate) fn resume_held(&mut self) -> bool {
         if self.net.driver.now_ms() >= self.channels.ahead.due_ms {
-            self.look_ahead();
+            self.channels.look_ahead();
         }
         for _ in 0..PIECES_PER_TURN.min(self.channels.resuming.len()) {
             let Some(key) = self.channels.resuming.pop_front() else {
@@ -92,12 +100,6 @@ impl<D: Driver> Worker<D> {
             }
         }
         !self.channels.resuming.is_empty()
-    }
-
-    /// Lists clients again that wait for what they have seen on another machine: the ring has moved on.
-    pub(crate) fn look_ahead(&mut self) {
-        let channels = &mut self.channels;
-        channels.resuming.extend(channels.ahead.take());
     }
 
     /// Lists a client that waits until a moment.

@@ -59,7 +59,7 @@ pub enum Past {
 /// How a client is held that gets a view.
 #[derive(Debug)]
 pub struct ViewHold<'a> {
-    /// The channel that was given to [`Worker::select_from`].
+    /// The channel that was given to [`Channels::select_from`].
     pub channel: &'a [u8],
     /// The view. The embedder knows by a `Weak` of it whether a client still has it.
     pub view: Rc<u64>,
@@ -105,13 +105,15 @@ impl Channels {
     }
 }
 
-impl<D: Driver> Worker<D> {
+impl Channels {
     /// Has what is published to a channel go to the views that `select` names. To be called before the first is held.
     pub fn select_from(&mut self, channel: &[u8], select: Box<dyn Select>) {
-        self.channels.local.select_from(channel);
-        self.channels.encoder.select = Some(select);
+        self.local.select_from(channel);
+        self.encoder.select = Some(select);
     }
+}
 
+impl<D: Driver> Worker<D> {
     /// Answers a request by an event stream of a view that stays open. `headers` are asked for when it is known what the
     /// client gets of the past.
     ///

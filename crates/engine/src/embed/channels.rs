@@ -1,6 +1,5 @@
 //! What an embedder does with channels: publishing, history, notices to other workers, and clients that an edge holds.
 
-use std::thread::Thread;
 use std::time::Duration;
 
 use fermata_hub::{Kind, Message as Record, Owner, PublishError, Ring, Subscriber};
@@ -10,15 +9,13 @@ use fermata_proto::sse;
 use crate::admin::stats::Counter;
 use crate::admin::trace::Span;
 use crate::channels::cluster::Ack;
-use crate::channels::follow::Follower;
 use crate::channels::hold::{Hold, HoldError};
 use crate::channels::notes::note;
 use crate::channels::opening::{Last, Opening};
-use crate::channels::presence::MembersError;
 use crate::channels::publish::{
-    EventId, Member, Message, Past, PublishFailure, Retry, Wait, Waits, check_channel,
-    check_message,
+    EventId, Message, Past, PublishFailure, Retry, Wait, Waits, check_channel, check_message,
 };
+use crate::embed::waiting::Waiting;
 use crate::http::respond::Gone;
 use crate::net::Net;
 use crate::websocket::parse_id;
@@ -46,6 +43,13 @@ impl<D: Driver> Net<D> {
             .ok()
             .and_then(|index| self.connections.exchange(index))
             .is_some_and(|it| it.is_head)
+    }
+}
+
+impl Waiting {
+    /// What another worker has told, of the last `Event::Told`.
+    pub fn told(&self) -> &[u8] {
+        &self.told
     }
 }
 
@@ -227,20 +231,6 @@ impl<D: Driver> Worker<D> {
         self.channels.history_read(channel, count_max, unix_ms)
     }
 
-    /// How many users are present in a channel.
-    pub fn member_count(&mut self, channel: &[u8]) -> Result<usize, MembersError> {
-        self.channels.member_count(channel)
-    }
-
-    /// Who is present in a channel, at most `count_max` of them, the last to come first.
-    pub fn members(
-        &mut self,
-        channel: &[u8],
-        count_max: usize,
-    ) -> Result<Vec<Member>, MembersError> {
-        self.channels.members(channel, count_max)
-    }
-
     /// Tells all other workers something: each has it as [`Event::Told`](crate::Event::Told). Returns how many they are.
     ///
     /// # Errors
@@ -259,11 +249,6 @@ impl<D: Driver> Worker<D> {
         Ok(others.len())
     }
 
-    /// What another worker has told, of the last `Event::Told`.
-    pub fn told(&self) -> &[u8] {
-        &self.waiting.told
-    }
-
     /// Keeps something for the worker that comes after this one.
     ///
     /// # Errors
@@ -276,17 +261,6 @@ impl<D: Driver> Worker<D> {
     /// The newest notes, oldest first.
     pub fn notes(&mut self, count_max: usize) -> Vec<Past> {
         self.channels.notes(count_max, self.net.driver.unix_ms())
-    }
-
-    /// Somebody who reads what is published, from the oldest event that is kept.
-    pub fn follow(&self) -> Follower {
-        self.channels.follow()
-    }
-
-    /// Has a thread unparked whenever something was published. `figures` are how many events it has told, how many were
-    /// refused, and how often some were lost.
-    pub fn tell_follower(&mut self, thread: Thread, figures: Box<dyn Fn() -> [u64; 3]>) {
-        self.channels.tell_follower(thread, figures);
     }
 
     /// What a client gets first that is held elsewhere. `lasts` is what the edge says of a client that it holds already

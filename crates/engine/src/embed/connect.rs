@@ -11,6 +11,7 @@ use fermata_io::{Driver, Event as IoEvent, Fd, Peer, net};
 use fermata_tls::{ServerName, Tls};
 
 use crate::embed::waiting::News;
+use crate::embed::waiting::Waiting;
 use crate::embed::wires::{Kind, Wire, WireEvent};
 use crate::http::body::BodyLimits;
 use crate::net::Net;
@@ -118,6 +119,13 @@ impl<D: Driver> Net<D> {
     }
 }
 
+impl Waiting {
+    /// What the last `Event::Wire` was about.
+    pub fn wire(&self) -> WireEvent {
+        self.wire
+    }
+}
+
 impl<D: Driver> Worker<D> {
     /// Takes HTTP requests from `listener`: they come as `Event::Request` with this handler's number, whatever their path.
     /// `bodies` bounds those of all requests for this handler.
@@ -163,11 +171,6 @@ impl<D: Driver> Worker<D> {
     fn accept_requests(&mut self, fd: Fd, handler: u32) {
         self.net.wires.accepting = handler;
         while self.accept(fd, Origin::Own) {}
-    }
-
-    /// What the last `Event::Wire` was about.
-    pub fn wire(&self) -> WireEvent {
-        self.waiting.wire
     }
 
     /// An event whose token is no connection's.

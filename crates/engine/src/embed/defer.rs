@@ -13,6 +13,7 @@ use fermata_io::{Driver, Fd};
 
 use crate::admin::stats::Counter;
 use crate::embed::event::{Event, Left};
+use crate::embed::waiting::Waiting;
 use crate::embed::waiting::{Asked, News};
 use crate::embed::watch::Watching;
 use crate::http::exchange::{Held, Stage};
@@ -44,13 +45,84 @@ impl<D: Driver> Net<D> {
     }
 }
 
-impl<D: Driver> Worker<D> {
+impl Waiting {
     /// Whether the operator has asked for files to be read again since this was asked; `Event::Wake` tells when to ask.
     /// See `Server::take_reloads`.
     pub fn take_reload(&mut self) -> bool {
-        std::mem::take(&mut self.waiting.has_reload)
+        std::mem::take(&mut self.has_reload)
     }
 
+    /// The handler of a request that has waited has come to its end, whatever it has answered.
+    pub fn settle_request(&mut self, handle: u64) {
+        self.take_asked(handle);
+    }
+
+    fn note(&mut self, left: Left) {
+        self.news.push_back(News::Left(left));
+    }
+
+    /// The next client that has left, descriptor or wire that is ready, items, or the time to wake the program.
+    pub(crate) fn next_wait_event(&mut self) -> Option<Event> {
+        if let Some(news) = self.news.pop_front() {
+            return Some(match news {
+                News::Left(left) => {
+                    self.told_left = left;
+                    Event::Gone
+                }
+                News::Ready(ready) => {
+                    self.told_ready = ready;
+                    Event::Ready
+                }
+                News::Wire(event) => {
+                    self.wire = event;
+                    Event::Wire
+                }
+                News::Items(items) => {
+                    self.items = items;
+                    Event::Items
+                }
+                News::Told(data) => {
+                    self.told = data;
+                    Event::Told
+                }
+                News::Body(handle) => {
+                    self.told_body = handle;
+                    Event::Body
+                }
+            });
+        }
+        std::mem::take(&mut self.is_due).then_some(Event::Wake)
+    }
+
+    /// The request whose handler may read on, of the last `Event::Body`.
+    pub fn body_arrived(&self) -> u64 {
+        self.told_body
+    }
+
+    /// Who has left, of the last `Event::Gone`.
+    pub fn left(&self) -> Left {
+        self.told_left
+    }
+
+    /// Which descriptor is ready, of the last `Event::Ready`.
+    pub fn ready(&self) -> Ready {
+        self.told_ready
+    }
+
+    /// Asks for one `Event::Wake` at `due_ms` of `Net::now_ms`; 0 = after the next turn,
+    /// `u64::MAX` = not any more.
+    pub fn wake_at(&mut self, due_ms: u64) {
+        self.wake_ms = due_ms;
+    }
+
+    /// Whether the program has begun something (a task, a job for later) that should come to its end
+    /// before the worker stops, within `drain_timeout_ms`.
+    pub fn set_busy(&mut self, is_busy: bool) {
+        self.is_busy = is_busy;
+    }
+}
+
+impl<D: Driver> Worker<D> {
     /// The handler of a request waits. Its client is watched from now on.
     ///
     /// Whoever defers a request owns its end: the connection stays until it is answered, held, upgraded or dropped
@@ -70,11 +142,6 @@ impl<D: Driver> Worker<D> {
         }
         self.defer_at(index);
         Ok(())
-    }
-
-    /// The handler of a request that has waited has come to its end, whatever it has answered.
-    pub fn settle_request(&mut self, handle: u64) {
-        self.waiting.take_asked(handle);
     }
 
     /// Ends a request that gets no answer, or no end of it: its client has left, or there is none to give. What was queued
@@ -143,7 +210,7 @@ impl<D: Driver> Worker<D> {
         if !exchange.is_deferred {
             if exchange.held().is_some_and(Held::is_own) {
                 let handle = exchange.handle(index);
-                self.note(Left::Held(handle));
+                self.waiting.note(Left::Held(handle));
             }
             return;
         }
@@ -152,78 +219,14 @@ impl<D: Driver> Worker<D> {
             return;
         }
         if exchange.is_socket() {
-            self.note(Left::Socket(key.to_u64()));
+            self.waiting.note(Left::Socket(key.to_u64()));
         } else if exchange.is_handling()
             && connection.phase == Phase::Open
             && connection.writing == Writing::Open
         {
             let handle = exchange.handle(index);
-            self.note(Left::Request(handle));
+            self.waiting.note(Left::Request(handle));
         }
-    }
-
-    fn note(&mut self, left: Left) {
-        self.waiting.news.push_back(News::Left(left));
-    }
-
-    /// The next client that has left, descriptor or wire that is ready, items, or the time to wake the program.
-    pub(crate) fn next_wait_event(&mut self) -> Option<Event> {
-        if let Some(news) = self.waiting.news.pop_front() {
-            return Some(match news {
-                News::Left(left) => {
-                    self.waiting.told_left = left;
-                    Event::Gone
-                }
-                News::Ready(ready) => {
-                    self.waiting.told_ready = ready;
-                    Event::Ready
-                }
-                News::Wire(event) => {
-                    self.waiting.wire = event;
-                    Event::Wire
-                }
-                News::Items(items) => {
-                    self.waiting.items = items;
-                    Event::Items
-                }
-                News::Told(data) => {
-                    self.waiting.told = data;
-                    Event::Told
-                }
-                News::Body(handle) => {
-                    self.waiting.told_body = handle;
-                    Event::Body
-                }
-            });
-        }
-        std::mem::take(&mut self.waiting.is_due).then_some(Event::Wake)
-    }
-
-    /// The request whose handler may read on, of the last `Event::Body`.
-    pub fn body_arrived(&self) -> u64 {
-        self.waiting.told_body
-    }
-
-    /// Who has left, of the last `Event::Gone`.
-    pub fn left(&self) -> Left {
-        self.waiting.told_left
-    }
-
-    /// Which descriptor is ready, of the last `Event::Ready`.
-    pub fn ready(&self) -> Ready {
-        self.waiting.told_ready
-    }
-
-    /// Asks for one `Event::Wake` at `due_ms` of `Net::now_ms`; 0 = after the next turn,
-    /// `u64::MAX` = not any more.
-    pub fn wake_at(&mut self, due_ms: u64) {
-        self.waiting.wake_ms = due_ms;
-    }
-
-    /// Whether the program has begun something (a task, a job for later) that should come to its end
-    /// before the worker stops, within `drain_timeout_ms`.
-    pub fn set_busy(&mut self, is_busy: bool) {
-        self.waiting.is_busy = is_busy;
     }
 
     /// Whether the program has no room for another handler. Meanwhile requests and messages stay where

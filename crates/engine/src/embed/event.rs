@@ -18,23 +18,23 @@ pub enum Event {
     Pong,
     /// `Worker::socket_event` is a socket that has ended.
     Close,
-    /// `Worker::left` has left while its handler waits.
+    /// `Waiting::left` has left while its handler waits.
     Gone,
-    /// More of the body of `Worker::body_arrived` can be read, or the rest of it cannot be had.
+    /// More of the body of `Waiting::body_arrived` can be read, or the rest of it cannot be had.
     Body,
-    /// It is the time that was given to `Worker::wake_at`, or `Worker::next_file_job` has something to say.
+    /// It is the time that was given to `Waiting::wake_at`, or `FileJobs::next_file_job` has something to say.
     Wake,
-    /// `Worker::ready` is a descriptor that was given to `Worker::watch_descriptor`.
+    /// `Waiting::ready` is a descriptor that was given to `Worker::watch_descriptor`.
     Ready,
-    /// `Worker::wire` can be read from or written to.
+    /// `Waiting::wire` can be read from or written to.
     Wire,
-    /// `Worker::items` has what was published to a client of the embedder's.
+    /// `Waiting::items` has what was published to a client of the embedder's.
     Items,
-    /// `Worker::told` is what another worker has told all of them.
+    /// `Waiting::told` is what another worker has told all of them.
     Told,
-    /// `Worker::stream` wants its next piece: `write_stream`, `end_stream` or `fail_stream`.
+    /// `Http::stream` wants its next piece: `write_stream`, `end_stream` or `fail_stream`.
     Stream,
-    /// `Worker::stream` has ended before its end: its client has left.
+    /// `Http::stream` has ended before its end: its client has left.
     StreamEnd,
     /// The worker has stopped: nothing is left to serve.
     Stop,

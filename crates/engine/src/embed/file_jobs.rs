@@ -6,8 +6,9 @@ use fermata_config::LogLevel;
 use fermata_io::Driver;
 use fermata_io::files::{Backend, Bounds, Files, Full, Job, Outcome, Started};
 
+use crate::embed::waiting::Waiting;
+use crate::net::Net;
 use crate::net::token::TOKEN_FILES;
-use crate::worker::Worker;
 
 /// Why a job on a file was not begun.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,109 +28,124 @@ pub enum FileJobError {
     System(String),
 }
 
-impl<D: Driver> Worker<D> {
-    /// Begins a job. When it is pending, [`crate::Event::Wake`] tells that [`Worker::next_file_job`] has something to say;
+/// What handlers have asked for of files; nothing until they do.
+#[derive(Default)]
+pub struct FileJobs {
+    files: Option<Box<Files>>,
+}
+
+impl FileJobs {
+    /// Begins a job. When it is pending, [`crate::Event::Wake`] tells that [`FileJobs::next_file_job`] has something to say;
     /// `user` comes back there, and is not 0.
-    pub fn begin_file_job(&mut self, job: Job, user: u64) -> Result<Started, FileJobError> {
-        let files = self.files()?;
+    pub fn begin_file_job<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        waiting: &mut Waiting,
+        job: Job,
+        user: u64,
+    ) -> Result<Started, FileJobError> {
+        let files = self.open(net)?;
         let started = files.start(job, user);
         let has_news = files.has_news();
         if has_news {
-            self.waiting.wake_now();
+            waiting.wake_now();
         }
         started.map_err(|full| match full {
-            Full::Jobs => FileJobError::Full(self.settings.file_queue_max),
-            Full::Bytes => FileJobError::FullOfBytes(self.settings.file_queue_bytes_max),
+            Full::Jobs => FileJobError::Full(net.settings.file_queue_max),
+            Full::Bytes => FileJobError::FullOfBytes(net.settings.file_queue_bytes_max),
         })
     }
 
     /// Does a job before it returns, and before it those that it must not overtake.
-    pub fn run_file_job(&mut self, job: Job) -> Outcome {
-        let Some(files) = &mut self.file_jobs else {
+    pub fn run_file_job(&mut self, waiting: &mut Waiting, job: Job) -> Outcome {
+        let Some(files) = &mut self.files else {
             return job.run_now();
         };
         let outcome = files.run(job);
         if files.has_news() {
-            self.waiting.wake_now();
+            waiting.wake_now();
         }
         outcome
     }
 
-    /// Whether the program may make a short call itself: see [`Files::may_try`]. [`Worker::tried_file`] follows it.
-    pub fn may_try_file(&mut self, written: Option<(u64, u64)>, bytes: usize) -> bool {
-        self.files()
+    /// Whether the program may make a short call itself: see [`Files::may_try`]. [`FileJobs::tried_file`] follows it.
+    pub fn may_try_file<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        written: Option<(u64, u64)>,
+        bytes: usize,
+    ) -> bool {
+        self.open(net)
             .is_ok_and(|files| files.may_try(written, bytes))
     }
 
     /// The call has returned.
     pub fn tried_file(&mut self) {
-        if let Some(files) = &mut self.file_jobs {
+        if let Some(files) = &mut self.files {
             files.tried();
         }
     }
 
     /// Finishes what is to be written to a file before somebody writes to it who cannot wait.
-    pub fn settle_file(&mut self, device: u64, inode: u64) {
-        if let Some(files) = &mut self.file_jobs {
+    pub fn settle_file(&mut self, waiting: &mut Waiting, device: u64, inode: u64) {
+        if let Some(files) = &mut self.files {
             files.settle(device, inode);
             if files.has_news() {
-                self.waiting.wake_now();
+                waiting.wake_now();
             }
         }
     }
 
     /// The next job that has ended: its number, and what came with it.
     pub fn next_file_job(&mut self) -> Option<(u64, u64)> {
-        self.file_jobs.as_mut()?.next_over()
+        self.files.as_mut()?.next_over()
     }
 
     /// How a job has ended; `None` while it has not.
     pub fn take_file_job(&mut self, id: u64) -> Option<Outcome> {
-        self.file_jobs.as_mut()?.take(id)
+        self.files.as_mut()?.take(id)
     }
 
     /// Nobody waits for a job any more; it is finished all the same.
     pub fn forget_file_job(&mut self, id: u64) {
-        if let Some(files) = &mut self.file_jobs {
+        if let Some(files) = &mut self.files {
             files.forget(id);
         }
     }
 
     /// Whether some job has not ended.
     pub(crate) fn has_file_jobs(&self) -> bool {
-        self.file_jobs
-            .as_ref()
-            .is_some_and(|files| !files.is_idle())
+        self.files.as_ref().is_some_and(|files| !files.is_idle())
     }
 
     /// Operations have ended.
-    pub(crate) fn on_files(&mut self) {
-        if let Some(files) = &mut self.file_jobs {
+    pub(crate) fn on_files(&mut self, waiting: &mut Waiting) {
+        if let Some(files) = &mut self.files {
             files.on_ready();
             if files.has_news() {
-                self.waiting.wake_now();
+                waiting.wake_now();
             }
         }
     }
 
-    fn files(&mut self) -> Result<&mut Files, FileJobError> {
-        if self.file_jobs.is_none() {
-            self.open_files()?;
+    fn open<D: Driver>(&mut self, net: &mut Net<D>) -> Result<&mut Files, FileJobError> {
+        if self.files.is_none() {
+            self.open_files(net)?;
         }
-        self.file_jobs
+        self.files
             .as_deref_mut()
             .ok_or_else(|| FileJobError::System("they could not be opened".to_owned()))
     }
 
-    fn open_files(&mut self) -> Result<(), FileJobError> {
+    fn open_files<D: Driver>(&mut self, net: &mut Net<D>) -> Result<(), FileJobError> {
         let bounds = Bounds {
-            jobs_max: self.settings.file_operations_max,
-            waiting_max: self.settings.file_queue_max,
-            waiting_bytes_max: self.settings.file_queue_bytes_max,
-            threads_max: self.settings.file_threads_max,
-            inline_bytes_max: self.settings.file_inline_bytes_max,
+            jobs_max: net.settings.file_operations_max,
+            waiting_max: net.settings.file_queue_max,
+            waiting_bytes_max: net.settings.file_queue_bytes_max,
+            threads_max: net.settings.file_threads_max,
+            inline_bytes_max: net.settings.file_inline_bytes_max,
         };
-        let backend = match self.settings.file_io.as_str() {
+        let backend = match net.settings.file_io.as_str() {
             "threads" => Backend::Threads,
             _ => Backend::Auto,
         };
@@ -138,16 +154,15 @@ impl<D: Driver> Worker<D> {
         if ring.is_err() {
             let cause = fermata_io::probe::io_uring().err();
             let cause = cause.unwrap_or_else(|| "it cannot be opened".to_owned());
-            self.net.log(
+            net.log(
                 LogLevel::Info,
                 &format!("files: io_uring is not available ({cause}); using threads"),
             );
         }
-        self.net
-            .driver
+        net.driver
             .add_wake(files.fd(), TOKEN_FILES)
             .map_err(system)?;
-        self.file_jobs = Some(Box::new(files));
+        self.files = Some(Box::new(files));
         Ok(())
     }
 }

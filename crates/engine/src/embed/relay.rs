@@ -15,10 +15,12 @@ use fermata_proto::response;
 
 use crate::admin::stats::Counter;
 use crate::admin::trace::End;
+use crate::channels::Channels;
 use crate::channels::encode::{Encoding, FORMAT_ITEMS, FORMAT_STREAM};
 use crate::embed::event::{Event, Left};
 use crate::embed::relayed::{Items, Relayed, ResponseHead};
 use crate::embed::waiting::News;
+use crate::embed::waiting::Waiting;
 use crate::http::exchange::{Held, Stage};
 use crate::http::protocol::BodyLength;
 use crate::http::respond::Gone;
@@ -63,6 +65,27 @@ impl<D: Driver> Net<D> {
         self.connections
             .at(index.connection())
             .map(|it| it.unsent())
+    }
+}
+
+impl Waiting {
+    /// What was published to a client, of the last `Event::Items`.
+    pub fn items(&self) -> Items {
+        self.items.clone()
+    }
+}
+
+impl Channels {
+    /// How a client is held by the embedder.
+    fn held_by(&mut self, hold: &Relayed<'_>) -> Held {
+        let keep_alive = hold.keep_alive;
+        Held::Own {
+            keep_alive_ms: keep_alive.map_or(0, |it| it.interval_ms),
+            // What the log has moved past cannot be made up for in a stream; the embedder is asked where it decides.
+            closes_on_gap: !hold.takes_items,
+            keeps_interval: keep_alive.is_some_and(|it| !it.restarts),
+            keep_alive: keep_alive.map(|it| self.keep_alives.intern(it.data)),
+        }
     }
 }
 
@@ -121,11 +144,6 @@ impl<D: Driver> Worker<D> {
         Ok(has_body)
     }
 
-    /// What was published to a client, of the last `Event::Items`.
-    pub fn items(&self) -> Items {
-        self.waiting.items.clone()
-    }
-
     /// Answers a request by a stream that stays open: head, body, and then what is published.
     ///
     /// # Errors
@@ -171,21 +189,9 @@ impl<D: Driver> Worker<D> {
             self.finish_hold(index, false);
             return;
         }
-        let held = self.held_by(hold);
+        let held = self.channels.held_by(hold);
         self.begin_hold(index, held);
         self.subscribe_held(index, hold);
-    }
-
-    /// How a client is held by the embedder.
-    fn held_by(&mut self, hold: &Relayed<'_>) -> Held {
-        let keep_alive = hold.keep_alive;
-        Held::Own {
-            keep_alive_ms: keep_alive.map_or(0, |it| it.interval_ms),
-            // What the log has moved past cannot be made up for in a stream; the embedder is asked where it decides.
-            closes_on_gap: !hold.takes_items,
-            keeps_interval: keep_alive.is_some_and(|it| !it.restarts),
-            keep_alive: keep_alive.map(|it| self.channels.keep_alives.intern(it.data)),
-        }
     }
 
     /// Replaces the subscriptions of a client.
@@ -215,7 +221,7 @@ impl<D: Driver> Worker<D> {
     /// It has left.
     pub fn update_held(&mut self, handle: u64, hold: &Relayed<'_>) -> Result<(), Gone> {
         let index = self.net.held(handle)?;
-        let held = self.held_by(hold);
+        let held = self.channels.held_by(hold);
         self.subscribe_held(index, hold);
         if let Some((connection, exchange)) = self.net.connections.pair_mut(index) {
             exchange.stage = Stage::Held(held);

@@ -2,9 +2,9 @@
 
 use fermata_io::Driver;
 
+use crate::admin::stats::Reporter;
 use crate::admin::stats::{Counter, EdgeOpen};
 use crate::net::Net;
-use crate::worker::Worker;
 
 /// Where a task comes from. The order is that of the counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,21 +96,21 @@ impl<D: Driver> Net<D> {
     }
 }
 
-impl<D: Driver> Worker<D> {
+impl Reporter {
     /// So many handlers and tasks wait, and so many tasks have not begun.
     pub fn set_waiting(&mut self, fibers: u32, tasks: u32) {
-        self.reporter.program.fibers_waiting = u64::from(fibers);
-        self.reporter.program.tasks_queued = u64::from(tasks);
+        self.program.fibers_waiting = u64::from(fibers);
+        self.program.tasks_queued = u64::from(tasks);
     }
 
     /// So many calls of jobs have not ended.
     pub fn set_jobs_pending(&mut self, calls: u32) {
-        self.reporter.program.jobs_pending = u64::from(calls);
+        self.program.jobs_pending = u64::from(calls);
     }
 
     /// What the GRIP edge has open.
     pub fn set_edge_open(&mut self, open: EdgeOpen) {
-        self.reporter.program.edge = open;
+        self.program.edge = open;
     }
 }
 

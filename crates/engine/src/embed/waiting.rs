@@ -38,37 +38,37 @@ pub(crate) enum News {
 }
 
 /// What the worker remembers about waiting handlers.
-pub(crate) struct Waiting {
+pub struct Waiting {
     /// When the program wants to be woken; `u64::MAX` = not at all.
-    pub wake_ms: u64,
+    pub(crate) wake_ms: u64,
     /// The time has come, and the program has not been told.
-    pub is_due: bool,
+    pub(crate) is_due: bool,
     /// The operator wants files to be read again, and the program has not been told.
-    pub has_reload: bool,
+    pub(crate) has_reload: bool,
     /// The program has begun something that the worker must not stop before.
-    pub is_busy: bool,
+    pub(crate) is_busy: bool,
     /// No new request or message can be handled.
-    pub is_full: bool,
+    pub(crate) is_full: bool,
     /// What has not been told. A client that has left is listed once, a descriptor once for each time
     /// that it was asked for.
-    pub news: VecDeque<News>,
+    pub(crate) news: VecDeque<News>,
     /// The last that were told of.
-    pub told_left: Left,
-    pub told_ready: Ready,
-    pub told_body: u64,
+    pub(crate) told_left: Left,
+    pub(crate) told_ready: Ready,
+    pub(crate) told_body: u64,
     /// The descriptors of the program that it waits for; `None` until it does.
-    pub watching: Option<Box<Watching>>,
-    pub wire: WireEvent,
-    pub items: Items,
-    pub told: Box<[u8]>,
+    pub(crate) watching: Option<Box<Watching>>,
+    pub(crate) wire: WireEvent,
+    pub(crate) items: Items,
+    pub(crate) told: Box<[u8]>,
     /// Connections with something to read, held back while `is_full`.
-    pub held_back: Vec<ConnectionIndex>,
+    pub(crate) held_back: Vec<ConnectionIndex>,
     /// What was asked for by requests whose handlers wait, by connection.
-    pub asked: HashMap<ExchangeIndex, Box<Asked>>,
+    pub(crate) asked: HashMap<ExchangeIndex, Box<Asked>>,
 }
 
 impl Waiting {
-    pub fn new() -> Waiting {
+    pub(crate) fn new() -> Waiting {
         Waiting {
             wake_ms: u64::MAX,
             is_due: false,
@@ -92,46 +92,46 @@ impl Waiting {
     }
 
     /// What is remembered of a request, whose handler has waited.
-    pub fn asked(&self, handle: u64) -> Option<&Asked> {
+    pub(crate) fn asked(&self, handle: u64) -> Option<&Asked> {
         let asked = self.asked.get(&ExchangeIndex::of_request(handle))?;
         (asked.handle == handle).then_some(asked)
     }
 
     /// The same, for the answer, which comes once.
-    pub fn take_asked(&mut self, handle: u64) -> Option<Box<Asked>> {
+    pub(crate) fn take_asked(&mut self, handle: u64) -> Option<Box<Asked>> {
         self.asked(handle)?;
         self.asked.remove(&ExchangeIndex::of_request(handle))
     }
 
     /// Keeps it until it is taken, or another takes its connection's place.
-    pub fn remember(&mut self, asked: Box<Asked>) {
+    pub(crate) fn remember(&mut self, asked: Box<Asked>) {
         let index = ExchangeIndex::of_request(asked.handle);
         self.asked.insert(index, asked);
     }
 
     #[cfg(test)]
-    pub fn asked_len(&self) -> usize {
+    pub(crate) fn asked_len(&self) -> usize {
         self.asked.len()
     }
 
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.is_full
     }
 
     /// The operator wants files to be read again.
-    pub fn reload(&mut self) {
+    pub(crate) fn reload(&mut self) {
         self.has_reload = true;
         self.wake_now();
     }
 
     /// The program is woken before the loop sleeps, and then asks anew for the time it wants to be woken at.
-    pub fn wake_now(&mut self) {
+    pub(crate) fn wake_now(&mut self) {
         self.wake_ms = u64::MAX;
         self.is_due = true;
     }
 
     /// Whether the program has begun something that can still come to its end.
-    pub fn can_finish(&self) -> bool {
+    pub(crate) fn can_finish(&self) -> bool {
         let watched = self.watching.as_ref().map_or(0, |it| it.armed());
         self.is_busy && (self.wake_ms != u64::MAX || watched > 0 || !self.news.is_empty())
     }

@@ -3,6 +3,7 @@
 use fermata_config::{LogLevel, Settings};
 use fermata_io::{Driver, Fd};
 
+use crate::http::Http;
 use crate::http::body::Upload;
 use crate::http::request::RequestView;
 use crate::log::{Detail, Logger};
@@ -51,21 +52,32 @@ impl<D: Driver> Net<D> {
     }
 }
 
+impl Http {
+    /// What a body has left outside of memory, by the number that `RequestView::upload` gave.
+    pub fn upload(&self, number: u32) -> Option<&Upload> {
+        self.uploads.get(number)
+    }
+
+    /// The request is over: removes its files, but for those that were moved away.
+    pub fn release_upload(&mut self, number: u32) {
+        self.uploads.release(number);
+    }
+
+    /// What a handler was added for, for a log line: the pattern of its route without the method.
+    pub fn route_of(&self, handler: u32) -> &str {
+        if handler == crate::http::router::TASK {
+            return "a task";
+        }
+        let label = self.router.label(handler).unwrap_or_default();
+        label.find('/').map_or(label, |at| &label[at..])
+    }
+}
+
 impl<D: Driver> Worker<D> {
     /// The request of the last `Event::Request`. Meaningless after the next `next_event`.
     #[inline]
     pub fn request(&self) -> RequestView<'_> {
         self.http.request.view(&self.net.input.bytes)
-    }
-
-    /// What a body has left outside of memory, by the number that `RequestView::upload` gave.
-    pub fn upload(&self, number: u32) -> Option<&Upload> {
-        self.http.uploads.get(number)
-    }
-
-    /// The request is over: removes its files, but for those that were moved away.
-    pub fn release_upload(&mut self, number: u32) {
-        self.http.uploads.release(number);
     }
 
     /// Stops taking requests for good because PHP can no longer run, tells the master to start a
@@ -82,15 +94,6 @@ impl<D: Driver> Worker<D> {
         } else {
             0
         }
-    }
-
-    /// What a handler was added for, for a log line: the pattern of its route without the method.
-    pub fn route_of(&self, handler: u32) -> &str {
-        if handler == crate::http::router::TASK {
-            return "a task";
-        }
-        let label = self.http.router.label(handler).unwrap_or_default();
-        label.find('/').map_or(label, |at| &label[at..])
     }
 
     /// Takes over a connected stream, for tests and inherited sockets.

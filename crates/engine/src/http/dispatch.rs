@@ -9,6 +9,7 @@ use fermata_proto::{http1, percent};
 use crate::admin::stats::Counter;
 use crate::admin::trace::Client;
 use crate::embed::event::Event;
+use crate::http::Http;
 use crate::http::files::Directory;
 use crate::http::request::{Place, UNROUTED_FILE};
 use crate::http::router::{Found, Params};
@@ -25,6 +26,27 @@ enum Outcome {
     NotAllowed(String),
     Options(String),
     NotFound,
+}
+
+impl Http {
+    /// Hands a request that no route serves to the program, if that wants it.
+    fn fall_back(&mut self, outcome: &Outcome) -> Option<Event> {
+        let fallback = self.router.fallback()?;
+        let (status, allow) = match outcome {
+            Outcome::NotFound => (404, ""),
+            Outcome::NotAllowed(allow) if fallback.takes_methods => (405, &**allow),
+            Outcome::Options(allow) if fallback.takes_methods => (204, &**allow),
+            Outcome::NotImplemented if fallback.takes_methods && self.passes_on => (501, ""),
+            _ => return None,
+        };
+        let request = &mut self.request;
+        request.unrouted = status;
+        request.allow.clear();
+        request.allow.push_str(allow);
+        request.handler = fallback.handler;
+        request.params = Params::default();
+        Some(Event::Request)
+    }
 }
 
 impl<D: Driver> Worker<D> {
@@ -125,7 +147,7 @@ impl<D: Driver> Worker<D> {
             Found::NotFound => Outcome::NotFound,
         };
         if !self.http.request.is_connect
-            && let Some(event) = self.fall_back(&outcome)
+            && let Some(event) = self.http.fall_back(&outcome)
         {
             return Some(event);
         }
@@ -137,7 +159,7 @@ impl<D: Driver> Worker<D> {
                         self.http.request.params = Params::default();
                         return Some(Event::Request);
                     }
-                    let event = self.fall_back(&Outcome::NotFound);
+                    let event = self.http.fall_back(&Outcome::NotFound);
                     if event.is_some() {
                         return event;
                     }
@@ -181,25 +203,6 @@ impl<D: Driver> Worker<D> {
                 Some(Event::Request)
             }
         }
-    }
-
-    /// Hands a request that no route serves to the program, if that wants it.
-    fn fall_back(&mut self, outcome: &Outcome) -> Option<Event> {
-        let fallback = self.http.router.fallback()?;
-        let (status, allow) = match outcome {
-            Outcome::NotFound => (404, ""),
-            Outcome::NotAllowed(allow) if fallback.takes_methods => (405, &**allow),
-            Outcome::Options(allow) if fallback.takes_methods => (204, &**allow),
-            Outcome::NotImplemented if fallback.takes_methods && self.http.passes_on => (501, ""),
-            _ => return None,
-        };
-        let request = &mut self.http.request;
-        request.unrouted = status;
-        request.allow.clear();
-        request.allow.push_str(allow);
-        request.handler = fallback.handler;
-        request.params = Params::default();
-        Some(Event::Request)
     }
 
     /// Decodes the path of the current request, unless there is nothing to decode.

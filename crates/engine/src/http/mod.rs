@@ -28,46 +28,46 @@ use router::Router;
 use starts::Starts;
 
 /// What a worker keeps for requests and answers, besides what each connection has of its own.
-pub(crate) struct Http {
-    pub router: Arc<Router>,
+pub struct Http {
+    pub(crate) router: Arc<Router>,
     /// The program passes requests and answers on as they are: their bodies are not taken apart, methods nobody knows are
     /// its own business, and so is what an answer is sent as.
-    pub passes_on: bool,
-    pub limits: http1::Limits,
+    pub(crate) passes_on: bool,
+    pub(crate) limits: http1::Limits,
     /// The request that is with the handler.
-    pub request: Request,
+    pub(crate) request: Request,
     /// Those that wait for being begun.
-    pub starts: Starts,
+    pub(crate) starts: Starts,
     /// The header lines of the request before.
-    pub repeats: http1::Repeats,
+    pub(crate) repeats: http1::Repeats,
     /// How the answer before began.
-    pub repeated: Repeated,
+    pub(crate) repeated: Repeated,
     /// The reason phrase of the answer that comes next, where it has one of its own.
-    pub reason: Option<Reason>,
-    pub serial: u32,
+    pub(crate) reason: Option<Reason>,
+    pub(crate) serial: u32,
     /// The request whose head and body can still be read, by its handle; 0 = none.
-    pub lent: u64,
+    pub(crate) lent: u64,
     /// The request whose handler is about to publish, where the embedder has said so; 0 = none.
-    pub publisher: Option<u64>,
+    pub(crate) publisher: Option<u64>,
     /// What bodies of requests that are not over have left outside of memory.
-    pub uploads: Uploads,
+    pub(crate) uploads: Uploads,
     /// Where those lie.
-    pub spools: Spools,
-    pub streams: Streams,
+    pub(crate) spools: Spools,
+    pub(crate) streams: Streams,
     /// The directories of static files.
-    pub roots: Roots,
-    pub compressors: Compressors,
+    pub(crate) roots: Roots,
+    pub(crate) compressors: Compressors,
     /// Whether answers are compressed at all.
-    pub compresses: bool,
+    pub(crate) compresses: bool,
     /// What one answer was compressed to, reused.
-    pub packed: Vec<u8>,
+    pub(crate) packed: Vec<u8>,
     /// The time of this turn as answers tell it.
-    pub date: [u8; 29],
-    pub date_unix_s: u64,
+    pub(crate) date: [u8; 29],
+    pub(crate) date_unix_s: u64,
 }
 
 impl Http {
-    pub fn new(settings: &Settings, router: Arc<Router>, spools: Spools) -> Http {
+    pub(crate) fn new(settings: &Settings, router: Arc<Router>, spools: Spools) -> Http {
         Http {
             router,
             passes_on: false,
@@ -97,7 +97,7 @@ impl Http {
     }
 
     /// Has answers tell this time.
-    pub fn set_date(&mut self, unix_s: u64) {
+    pub(crate) fn set_date(&mut self, unix_s: u64) {
         if unix_s != self.date_unix_s {
             self.date_unix_s = unix_s;
             self.date = date::imf_fixdate(unix_s);

@@ -114,7 +114,7 @@ impl<D: Driver> Worker<D> {
         let handle = self.http.request.handle;
         let Ok(index) = self.net.open_request(handle) else {
             self.http.starts.forget_dead();
-            self.drop_upload();
+            self.http.drop_upload();
             return false;
         };
         if let Some(exchange) = self.net.connections.exchange_mut(index) {
@@ -156,7 +156,7 @@ impl<D: Driver> Worker<D> {
         while let Some(queued) = self.http.starts.take_overdue(before_ms) {
             if self.take_queued(queued) {
                 self.http.lent = 0;
-                self.drop_upload();
+                self.http.drop_upload();
                 let index = self.http.request.index();
                 self.refuse(index, 503, ALL_WAIT);
             }

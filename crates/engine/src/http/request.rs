@@ -194,8 +194,8 @@ impl<'a> RequestView<'a> {
         self.body
     }
 
-    /// Number of what its body left outside of memory, for `Worker::upload`; 0 for nothing. The embedder has to call
-    /// `Worker::release_upload` when the request is over.
+    /// Number of what its body left outside of memory, for `Http::upload`; 0 for nothing. The embedder has to call
+    /// `Http::release_upload` when the request is over.
     #[inline]
     pub fn upload(&self) -> u32 {
         self.request.upload

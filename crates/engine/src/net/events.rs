@@ -43,7 +43,7 @@ impl<D: Driver> Worker<D> {
                 TOKEN_LINK => self.on_master(),
                 TOKEN_SIGNAL => self.on_signal(),
                 TOKEN_WATCH => self.collect_watched(),
-                TOKEN_FILES => self.on_files(),
+                TOKEN_FILES => self.file_jobs.on_files(&mut self.waiting),
                 token => {
                     if self.on_connection(Key::from_u64(token), event) {
                         return true;

@@ -243,7 +243,7 @@ impl<D: Driver> Worker<D> {
                     if event.is_some() {
                         return event;
                     }
-                    self.drop_upload();
+                    self.http.drop_upload();
                     // A WebSocket that the server has opened by itself: its program is told first.
                     let event = self.next_socket_event();
                     if event.is_some() {

@@ -335,7 +335,7 @@ impl<D: Driver> Worker<D> {
             self.leave(*presence);
         }
         if let Some(body) = &exchange.body {
-            self.drop_body(body);
+            self.http.drop_body(body);
         }
         match exchange.stage {
             Stage::Socket(mut socket) => {

@@ -25,9 +25,9 @@ fn read(rig: &mut Rig, handle: u64) -> Result<(Vec<u8>, bool), ReadError> {
     let mut all = Vec::new();
     loop {
         match rig.worker.read_body(handle, READ_BYTES)? {
-            Read::Piece => all.extend_from_slice(rig.worker.body_piece()),
+            Read::Piece => all.extend_from_slice(rig.worker.http.body_piece()),
             Read::Last => {
-                all.extend_from_slice(rig.worker.body_piece());
+                all.extend_from_slice(rig.worker.http.body_piece());
                 return Ok((all, true));
             }
             Read::End => return Ok((all, true)),
@@ -112,7 +112,7 @@ fn nothing_is_read_that_the_handler_has_not_asked_for() {
     };
     assert!(kept(&rig) <= READ_BYTES, "{}", kept(&rig));
     assert_eq!(rig.worker.read_body(handle, usize::MAX), Ok(Read::Piece));
-    assert!(rig.worker.body_piece().len() <= 4096);
+    assert!(rig.worker.http.body_piece().len() <= 4096);
     let (mut rest, mut is_whole) = (Vec::new(), false);
     while !is_whole {
         let (bytes, is_last) = read(&mut rig, handle).expect("it is there");
@@ -158,7 +158,7 @@ fn an_answer_before_the_end_of_the_body_is_the_last_one() {
     peer.write(b"c");
     rig.run();
     assert_eq!(rig.worker.read_body(handle, 1), Ok(Read::Piece));
-    assert_eq!(rig.worker.body_piece(), b"a");
+    assert_eq!(rig.worker.http.body_piece(), b"a");
     answer(&mut rig, handle);
     peer.write(&[b"def", &get("/hello")[..]].concat());
     rig.run();
@@ -300,9 +300,9 @@ proptest! {
         let mut is_whole = false;
         while !is_whole {
             match rig.worker.read_body(handle, room).expect("nothing is wrong with it") {
-                Read::Piece => all.extend_from_slice(rig.worker.body_piece()),
+                Read::Piece => all.extend_from_slice(rig.worker.http.body_piece()),
                 Read::Last => {
-                    all.extend_from_slice(rig.worker.body_piece());
+                    all.extend_from_slice(rig.worker.http.body_piece());
                     is_whole = true;
                 }
                 Read::End => is_whole = true,

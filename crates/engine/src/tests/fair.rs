@@ -90,7 +90,7 @@ fn read_early(rig: &mut Rig) {
                 .read_body(handle, READ_BYTES)
                 .expect("it is open")
             {
-                Read::Piece => bytes += rig.worker.body_piece().len(),
+                Read::Piece => bytes += rig.worker.http.body_piece().len(),
                 Read::Pending => break,
                 Read::Last | Read::End => {
                     let none = std::iter::empty();

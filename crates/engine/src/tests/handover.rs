@@ -96,13 +96,13 @@ impl Pair {
     fn turn(&mut self, at: usize, during: &mut impl FnMut(&mut Worker<Kernel>, &str)) {
         let worker = &mut self.workers[at];
         // Nothing to do is no reason to sleep here: the other one has its turn.
-        worker.wake_at(worker.net.driver.now_ms() + 1);
+        worker.waiting.wake_at(worker.net.driver.now_ms() + 1);
         loop {
             worker.begin_poll();
             match worker.poll_event() {
                 Some(Event::Request) => {}
                 Some(Event::Wake) => {
-                    worker.wake_at(worker.net.driver.now_ms() + 1);
+                    worker.waiting.wake_at(worker.net.driver.now_ms() + 1);
                     continue;
                 }
                 Some(other) => panic!("{other:?} of a request"),

@@ -263,7 +263,11 @@ fn presence_is_left_on_every_way_out() {
         let mut rig = Rig::new(1);
         let watcher = rig.peer(&get("/hold/a"));
         let peer = rig.peer(&get("/hold/a?user=ann,keep=1000"));
-        let members = rig.worker.members(b"a", usize::MAX).expect("a channel");
+        let members = rig
+            .worker
+            .channels
+            .members(b"a", usize::MAX)
+            .expect("a channel");
         assert_eq!(members.len(), 1);
         assert_eq!(members[0].connections, 1);
         match way {
@@ -307,6 +311,7 @@ fn presence_is_left_on_every_way_out() {
                 rig.advance(5_000);
                 assert!(
                     rig.worker
+                        .channels
                         .members(b"a", usize::MAX)
                         .expect("a channel")
                         .is_empty()
@@ -322,6 +327,7 @@ fn presence_is_left_on_every_way_out() {
         assert_eq!(names, ["join", "leave"], "way {way}");
         assert!(
             rig.worker
+                .channels
                 .members(b"a", usize::MAX)
                 .expect("a channel")
                 .is_empty()
@@ -340,13 +346,18 @@ fn a_user_of_two_workers_leaves_with_the_last_connection() {
     let watcher = rigs[0].peer(&get("/hold/a"));
     let here = rigs[0].peer(&get("/hold/a?user=ann"));
     let there = rigs[1].peer(&get("/hold/a?user=ann"));
-    let members = rigs[0].worker.members(b"a", usize::MAX).expect("a channel");
+    let members = rigs[0]
+        .worker
+        .channels
+        .members(b"a", usize::MAX)
+        .expect("a channel");
     assert_eq!((members.len(), members[0].connections), (1, 2));
     here.close();
     rigs.iter_mut().for_each(|rig| rig.advance(5_000));
     assert_eq!(
         rigs[1]
             .worker
+            .channels
             .members(b"a", usize::MAX)
             .expect("a channel")
             .len(),
@@ -363,6 +374,7 @@ fn a_user_of_two_workers_leaves_with_the_last_connection() {
     assert!(
         rigs[0]
             .worker
+            .channels
             .members(b"a", usize::MAX)
             .expect("a channel")
             .is_empty()
@@ -387,6 +399,7 @@ fn a_client_that_has_left_before_its_late_hold_is_let_go() {
         rig.advance(3_000);
         assert!(
             rig.worker
+                .channels
                 .members(b"a", usize::MAX)
                 .expect("a channel")
                 .is_empty()
@@ -406,6 +419,7 @@ fn head_on_a_stream_holds_nobody() {
     assert_eq!(answers[1].body, b"hello");
     assert!(
         rig.worker
+            .channels
             .members(b"a", usize::MAX)
             .expect("a channel")
             .is_empty()

@@ -637,7 +637,7 @@ fn a_body_is_read_while_it_arrives() {
     let mut all = 0;
     for _ in 0..4 {
         while rig.worker.read_body(handle, 50_000) == Ok(Read::Piece) {
-            all += rig.worker.body_piece().len();
+            all += rig.worker.http.body_piece().len();
         }
         client.run(&mut rig);
         client.send(stream, &[b'y'; 40_000], Rest::Open);
@@ -647,9 +647,9 @@ fn a_body_is_read_while_it_arrives() {
     client.run(&mut rig);
     loop {
         match rig.worker.read_body(handle, 50_000) {
-            Ok(Read::Piece) => all += rig.worker.body_piece().len(),
+            Ok(Read::Piece) => all += rig.worker.http.body_piece().len(),
             Ok(Read::Last) => {
-                all += rig.worker.body_piece().len();
+                all += rig.worker.http.body_piece().len();
                 break;
             }
             Ok(Read::End) => break,

@@ -180,8 +180,8 @@ impl Rig {
                     self.is_stopped = true;
                     break;
                 }
-                Some(Event::Gone) => self.left.push(self.worker.left()),
-                Some(Event::Body) => self.arrived.push(self.worker.body_arrived()),
+                Some(Event::Gone) => self.left.push(self.worker.waiting.left()),
+                Some(Event::Body) => self.arrived.push(self.worker.waiting.body_arrived()),
                 Some(Event::Wake) => self.wakes += 1,
                 // Given when a test wants to.
                 Some(Event::Stream | Event::StreamEnd) => {}

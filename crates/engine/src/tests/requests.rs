@@ -484,12 +484,13 @@ fn a_folder_that_is_not_there_takes_no_place() {
     let mut rig = Rig::new(1);
     for _ in 0..100 {
         let missing = std::path::Path::new("/nowhere/at/all");
-        let opened = rig.worker.open_tree(missing, StaticOptions::default());
+        let opened = rig.worker.http.open_tree(missing, StaticOptions::default());
         assert!(opened.is_err());
     }
     let mut numbers = [0, 1].map(|_| {
         let opened = rig
             .worker
+            .http
             .open_tree(&std::env::temp_dir(), StaticOptions::default());
         opened.expect("a folder").number
     });

@@ -135,18 +135,18 @@ fn nobody_is_told_of_clients_whose_handlers_do_not_wait() {
 fn the_program_is_woken_when_it_wants_to_be() {
     let mut rig = Rig::new(4);
     let due_ms = rig.worker.net.now_ms() + 500;
-    rig.worker.wake_at(due_ms);
+    rig.worker.waiting.wake_at(due_ms);
     rig.advance(499);
     assert_eq!(rig.wakes, 0);
     rig.advance(1);
     assert_eq!(rig.wakes, 1);
     rig.advance(1000);
     assert_eq!(rig.wakes, 1);
-    rig.worker.wake_at(0);
+    rig.worker.waiting.wake_at(0);
     rig.run();
     assert_eq!(rig.wakes, 2);
-    rig.worker.wake_at(due_ms + 3000);
-    rig.worker.wake_at(u64::MAX);
+    rig.worker.waiting.wake_at(due_ms + 3000);
+    rig.worker.waiting.wake_at(u64::MAX);
     rig.advance(5000);
     assert_eq!(rig.wakes, 2);
 }
@@ -226,8 +226,8 @@ fn a_drain_waits_for_handlers_and_tasks_but_not_for_ever() {
     assert!(!rig.is_stopped);
     answer(&mut rig, handle, "late").expect("the client is there");
     let due_ms = rig.worker.net.now_ms() + 1000;
-    rig.worker.wake_at(due_ms);
-    rig.worker.set_busy(true);
+    rig.worker.waiting.wake_at(due_ms);
+    rig.worker.waiting.set_busy(true);
     rig.run();
     assert_eq!(bodies(&peer), ["late"]);
     peer.close();
@@ -254,7 +254,7 @@ fn answer_to(request: &str, headers: &[(&[u8], &[u8])], body: &[u8]) -> super::c
     rig.worker
         .respond(handle, 200, Some(b"text/plain"), headers, body)
         .expect("it is open");
-    rig.worker.settle_request(handle);
+    rig.worker.waiting.settle_request(handle);
     assert_eq!(rig.worker.waiting.asked_len(), 0);
     rig.run();
     let is_head = request.starts_with("HEAD");
@@ -302,6 +302,6 @@ fn what_is_remembered_of_a_request_goes_with_its_handler() {
     assert_eq!(rig.worker.waiting.asked_len(), 1);
     peer.close();
     rig.run();
-    rig.worker.settle_request(handle);
+    rig.worker.waiting.settle_request(handle);
     assert_eq!(rig.worker.waiting.asked_len(), 0);
 }

@@ -183,7 +183,7 @@ fn presence_counts_sockets_and_they_leave_with_their_end() {
     let bob = rig.socket("/ws");
     bob.peer.write(&text("/as room bob"));
     rig.run();
-    let members = rig.worker.members(b"room", 10).expect("a channel");
+    let members = rig.worker.channels.members(b"room", 10).expect("a channel");
     assert_eq!(members.len(), 2);
     ann.peer.close();
     bob.peer.write(&text("/leave room"));
@@ -207,6 +207,7 @@ fn presence_counts_sockets_and_they_leave_with_their_end() {
     assert!(plain.texts().is_empty(), "data alone has no joins");
     assert!(
         rig.worker
+            .channels
             .members(b"room", 10)
             .expect("a channel")
             .is_empty()
@@ -268,7 +269,10 @@ fn who_is_present_is_not_to_be_had_while_another_worker_keeps_the_table() {
         .ring
         .members(&worker.channels.owner, b"room", 1, &mut |_, _, _| {
             let other = &mut elsewhere.worker;
-            outcomes = Some((other.member_count(b"room"), other.members(b"room", 1)));
+            outcomes = Some((
+                other.channels.member_count(b"room"),
+                other.channels.members(b"room", 1),
+            ));
         })
         .expect("the lock is free");
     let (count, members) = outcomes.expect("ann is present");
@@ -280,9 +284,9 @@ fn who_is_present_is_not_to_be_had_while_another_worker_keeps_the_table() {
         matches!(members, Err(MembersError::Backpressure(_))),
         "{members:?}"
     );
-    let misuse = elsewhere.worker.member_count(b"");
+    let misuse = elsewhere.worker.channels.member_count(b"");
     assert!(matches!(misuse, Err(MembersError::Misuse(_))), "{misuse:?}");
-    assert_eq!(elsewhere.worker.member_count(b"room"), Ok(1));
+    assert_eq!(elsewhere.worker.channels.member_count(b"room"), Ok(1));
 }
 
 #[test]
@@ -448,7 +452,7 @@ fn an_embedder_writes_messages_of_its_own() {
     let mut clients = Vec::new();
     let mut sockets = Vec::new();
     for (rig, user) in rigs.iter_mut().zip(["ann", "bob"]) {
-        rig.worker.write_messages(Box::new(show));
+        rig.worker.channels.write_messages(Box::new(show));
         clients.push(rig.socket("/ws"));
         rig.run();
         let socket = *rig.open.last().expect("it is open");

@@ -12,6 +12,7 @@ use fermata_proto::ws::utf8;
 use super::SendError;
 use super::output::{Open, open_socket};
 use crate::admin::stats::Counter;
+use crate::channels::Channels;
 use crate::channels::encode::{FORMAT_WS_DATA, FORMAT_WS_JSON, FORMAT_WS_OWN, WriteMessage};
 use crate::channels::presence::Presence;
 use crate::channels::private_channel;
@@ -33,7 +34,7 @@ pub enum Format {
     Data,
     /// Messages, joins, leaves and gaps as JSON: `channel`, `id`, `event` and `data`.
     Json,
-    /// What the embedder makes of them: [`Worker::write_messages`]. A socket is not told that its own user has joined.
+    /// What the embedder makes of them: [`Channels::write_messages`]. A socket is not told that its own user has joined.
     Own,
 }
 
@@ -54,12 +55,14 @@ pub struct Join<'a> {
     pub format: Format,
 }
 
-impl<D: Driver> Worker<D> {
+impl Channels {
     /// Has `write` make the messages of sockets in [`Format::Own`]. To be called before the first of them joins.
     pub fn write_messages(&mut self, write: WriteMessage) {
-        self.channels.encoder.message = Some(write);
+        self.encoder.message = Some(write);
     }
+}
 
+impl<D: Driver> Worker<D> {
     /// Subscribes a socket to a channel from now on, after what it has missed.
     pub fn join_channel(&mut self, socket: u64, join: &Join<'_>) -> Result<(), SendError> {
         let key = Key::from_u64(socket);

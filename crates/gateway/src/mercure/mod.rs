@@ -80,7 +80,7 @@ impl Gateway<'_> {
         }
         let listeners = Rc::new(RefCell::new(listeners));
         let select = Box::new(Listening(Rc::clone(&listeners)));
-        self.worker.select_from(CHANNEL, select);
+        self.worker.channels.select_from(CHANNEL, select);
         self.hub.mercure = Some(Door {
             shared: Shared::of(&settings, &self.hub.settings.apps),
             settings: Rc::new(settings),
@@ -367,7 +367,7 @@ impl Gateway<'_> {
         let is_draft = door.settings.hub.draft.is_some();
         let last_id = door.listeners.borrow().newest_id();
         let path = asked.target.split('?').next().unwrap_or_default();
-        let members = match self.worker.members(CHANNEL, subscribers_max) {
+        let members = match self.worker.channels.members(CHANNEL, subscribers_max) {
             Ok(members) => members,
             Err(error) => {
                 self.refuse_request(asked.handle, 503, &error.to_string(), headers);

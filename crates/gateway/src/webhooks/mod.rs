@@ -140,7 +140,7 @@ fn begin<D: Driver>(
         .into_iter()
         .any(|kind| webhook.wants(kind));
     let follower = reads_ring.then(|| {
-        let mut follower = worker.follow();
+        let mut follower = worker.channels.follow();
         match kept.place() {
             0 => follower.begin_after(0, from_unix_ms),
             place => follower.begin_after(place, 0),
@@ -165,7 +165,9 @@ fn begin<D: Driver>(
     .map_err(|error| error.to_string())?;
     let thread = handle.thread().clone();
     if reads_ring {
-        worker.tell_follower(thread.clone(), Box::new(|| [0; 3]));
+        worker
+            .channels
+            .tell_follower(thread.clone(), Box::new(|| [0; 3]));
     }
     Ok(Running {
         app: at,

@@ -21,7 +21,7 @@ pub use table::{Counter, Figure, Gauge, Merge, Unit};
 
 pub(crate) use counts::Counts;
 pub(crate) use prometheus::CONTENT_TYPE as PROMETHEUS;
-pub(crate) use report::Reporter;
+pub use report::Reporter;
 
 /// Appends figures to the text for Prometheus.
 pub type MoreMetrics = dyn Fn(&Snapshot, &mut String);

@@ -53,12 +53,12 @@ pub(crate) struct Program {
 }
 
 /// When and where figures are copied to.
-pub(crate) struct Reporter {
-    pub shared: Shared,
+pub struct Reporter {
+    pub(crate) shared: Shared,
     slot: u16,
     /// A client is blocked since so long before its deadline.
     write_timeout_ms: u64,
-    pub program: Program,
+    pub(crate) program: Program,
     /// From when on figures may be copied again.
     due_ms: u64,
     /// Something has been counted since they were copied.
@@ -74,7 +74,7 @@ pub(crate) struct Reporter {
 }
 
 impl Reporter {
-    pub fn new(shared: Shared, slot: u16, settings: &Settings) -> Reporter {
+    pub(crate) fn new(shared: Shared, slot: u16, settings: &Settings) -> Reporter {
         Reporter {
             shared,
             slot,
@@ -91,13 +91,18 @@ impl Reporter {
     }
 
     /// When the worker has to wake for its figures; `u64::MAX` = not by itself.
-    pub fn due_ms(&self) -> u64 {
+    pub(crate) fn due_ms(&self) -> u64 {
         let copy_ms = if self.has_news { self.due_ms } else { u64::MAX };
         copy_ms.min(self.sample_ms)
     }
 
     /// Accounts for a turn that has taken so long. True when it is time to copy the figures.
-    pub fn end_turn<D: Driver>(&mut self, net: &mut Net<D>, now_ms: u64, took_ms: u64) -> bool {
+    pub(crate) fn end_turn<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        now_ms: u64,
+        took_ms: u64,
+    ) -> bool {
         net.counts.add(Counter::Turns, 1);
         net.counts.add(Counter::BusyMs, took_ms);
         if took_ms > self.longest_ms[0] {
@@ -112,7 +117,7 @@ impl Reporter {
     }
 
     /// Copies the figures to shared memory, and the lists if somebody wants them.
-    pub fn copy<D: Driver>(&mut self, net: &mut Net<D>, local: &mut Local, now_ms: u64) {
+    pub(crate) fn copy<D: Driver>(&mut self, net: &mut Net<D>, local: &mut Local, now_ms: u64) {
         self.due_ms = now_ms + REPORT_MS;
         self.has_news = false;
         if now_ms >= self.window_ms {
@@ -166,7 +171,7 @@ impl Reporter {
     }
 
     /// Somebody has asked for lists: all workers make them for a while.
-    pub fn watch(&mut self, now_ms: u64, wakers: &[Waker]) {
+    pub(crate) fn watch(&mut self, now_ms: u64, wakers: &[Waker]) {
         if self.shared.watch_until(now_ms, now_ms + WATCH_MS) {
             for waker in wakers {
                 waker.wake();

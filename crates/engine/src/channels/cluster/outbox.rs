@@ -47,34 +47,34 @@ enum Put {
 
 impl Channels {
     /// Whether what is published reaches all for whom it is.
-    pub fn is_log_ready(&self) -> bool {
+    pub(crate) fn is_log_ready(&self) -> bool {
         self.outbox
             .as_ref()
             .is_none_or(|outbox| outbox.state.is_ready(clock::monotonic_ms()))
     }
 
     /// Why it does not, as far as the bridge has said.
-    pub fn log_trouble(&self) -> Option<String> {
+    pub(crate) fn log_trouble(&self) -> Option<String> {
         let state = self.outbox.as_ref()?.state;
         state.cause().filter(|_| !state.says_ready())
     }
 
     /// Whether all who are present are known; without a cluster they are.
-    pub fn is_presence_known(&self) -> bool {
+    pub(crate) fn is_presence_known(&self) -> bool {
         self.outbox
             .as_ref()
             .is_none_or(|outbox| outbox.state.is_presence_known())
     }
 
     /// Lets a client wait that is ahead of this machine, as long as the log is not there or has not given all that it has.
-    pub fn wait_for_log(&self, backlog: &mut Backlog) {
+    pub(crate) fn wait_for_log(&self, backlog: &mut Backlog) {
         if backlog.is_waiting() && !self.is_log_ready() {
             backlog.wait_anew();
         }
     }
 
     /// Whether the bridge has said something that a handler waits for.
-    pub fn take_log_answers(&mut self) -> bool {
+    pub(crate) fn take_log_answers(&mut self) -> bool {
         let Some(outbox) = &mut self.outbox else {
             return false;
         };
@@ -86,7 +86,11 @@ impl Channels {
 
     /// Whether the cluster has room for a user of a channel. Several machines that let users in at the same moment may let in
     /// more.
-    pub fn check_member(&mut self, channel: &[u8], user: &[u8]) -> Result<(), PresenceError> {
+    pub(crate) fn check_member(
+        &mut self,
+        channel: &[u8],
+        user: &[u8],
+    ) -> Result<(), PresenceError> {
         let owner = self.owner;
         match &mut self.outbox {
             Some(outbox) => outbox.members().check_room(&owner, (channel, user)),
@@ -95,7 +99,7 @@ impl Channels {
     }
 
     /// Tells the other machines that the count of a user has changed.
-    pub fn note_member(&mut self, channel: &[u8], user: &[u8]) {
+    pub(crate) fn note_member(&mut self, channel: &[u8], user: &[u8]) {
         let Some(outbox) = &mut self.outbox else {
             return;
         };
@@ -112,7 +116,7 @@ impl Channels {
     }
 
     /// Whether handlers wait for the log.
-    pub fn has_pending_publishes(&self) -> bool {
+    pub(crate) fn has_pending_publishes(&self) -> bool {
         let outbox = self.outbox.as_ref();
         outbox.is_some_and(|outbox| !outbox.pending.is_empty())
     }
@@ -236,9 +240,16 @@ impl Channels {
     }
 }
 
+impl Channels {
+    /// The next publisher whose record has an answer: its `user`.
+    pub fn next_published(&mut self) -> Option<u64> {
+        self.outbox.as_mut()?.pending.next_over()
+    }
+}
+
 impl<D: Driver> Worker<D> {
     /// Begins to publish for a handler that waits. `began_ms` is when it has begun, by the worker's clock; when the answer is
-    /// there, [`crate::Event::Wake`] tells that [`Worker::next_published`] has `user`, which is not 0.
+    /// there, [`crate::Event::Wake`] tells that [`Channels::next_published`] has `user`, which is not 0.
     ///
     /// # Errors
     /// The event is not published.
@@ -271,11 +282,6 @@ impl<D: Driver> Worker<D> {
             }
         }
         begun
-    }
-
-    /// The next publisher whose record has an answer: its `user`.
-    pub fn next_published(&mut self) -> Option<u64> {
-        self.channels.outbox.as_mut()?.pending.next_over()
     }
 
     /// What became of a record whose publisher has begun at `began_ms`; `None` while that is not known.

@@ -6,6 +6,7 @@ use fermata_proto::http1::Body;
 use fermata_proto::{multipart, percent};
 
 use super::{BodyError, BodyPace, BodyRest, Form, HeadAt, Partial, Plan, Sink};
+use crate::http::Http;
 use crate::http::exchange::Stage;
 use crate::http::request::Place;
 use crate::http::router::{BodyRule, Found};
@@ -36,6 +37,16 @@ impl<D: Driver> Net<D> {
         if allowed_ms > pace.timeout_ms {
             let due_ms = begun_ms.saturating_add(allowed_ms);
             self.set_deadline(index.connection(), due_ms);
+        }
+    }
+}
+
+impl Http {
+    /// Lets go of what the body of a request has left that the program has not seen.
+    pub(crate) fn drop_upload(&mut self) {
+        if self.request.upload != 0 {
+            self.uploads
+                .release(std::mem::take(&mut self.request.upload));
         }
     }
 }
@@ -298,15 +309,6 @@ impl<D: Driver> Worker<D> {
             self.http.request.upload = self.http.uploads.keep(upload);
         }
         Step::Request
-    }
-
-    /// Lets go of what the body of a request has left that the program has not seen.
-    pub(crate) fn drop_upload(&mut self) {
-        if self.http.request.upload != 0 {
-            self.http
-                .uploads
-                .release(std::mem::take(&mut self.http.request.upload));
-        }
     }
 
     fn refuse_arriving(&mut self, index: ExchangeIndex, error: &BodyError) -> Step {

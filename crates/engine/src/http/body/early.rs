@@ -41,7 +41,7 @@ pub(crate) struct Early {
 /// What there is of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read {
-    /// [`Worker::body_piece`] holds the next bytes, one at least.
+    /// [`Http::body_piece`] holds the next bytes, one at least.
     Piece,
     /// The same, and nothing follows.
     Last,

@@ -5,6 +5,7 @@ use fermata_io::Driver;
 use super::early::{ARRIVING, Early, Read, ReadError};
 use super::{BodyError, BodyRest, Partial, Plan, Sink, Temporary};
 use crate::embed::waiting::News;
+use crate::http::Http;
 use crate::http::exchange::{Exchange, Stage};
 use crate::http::request::Place;
 use crate::net::Net;
@@ -86,6 +87,25 @@ impl<D: Driver> Net<D> {
             connection.deadline_ms = u64::MAX;
         }
         true
+    }
+}
+
+impl Http {
+    /// A temporary file for a body that the program puts aside itself, open for writing. It goes with the second.
+    ///
+    /// # Errors
+    /// It cannot be made in the folder for temporary files.
+    pub fn new_temporary(&self) -> std::io::Result<(std::fs::File, Temporary)> {
+        match self.spools.create() {
+            Ok(spool) => Ok(spool.into_parts()),
+            Err(BodyError::Io { source, .. }) => Err(source),
+            Err(error) => Err(std::io::Error::other(error)),
+        }
+    }
+
+    /// The bytes of the last [`Read::Piece`].
+    pub fn body_piece(&self) -> &[u8] {
+        &self.uploads.piece
     }
 }
 
@@ -222,23 +242,6 @@ impl<D: Driver> Worker<D> {
                 return Ok(read);
             }
         }
-    }
-
-    /// A temporary file for a body that the program puts aside itself, open for writing. It goes with the second.
-    ///
-    /// # Errors
-    /// It cannot be made in the folder for temporary files.
-    pub fn new_temporary(&self) -> std::io::Result<(std::fs::File, Temporary)> {
-        match self.http.spools.create() {
-            Ok(spool) => Ok(spool.into_parts()),
-            Err(BodyError::Io { source, .. }) => Err(source),
-            Err(error) => Err(std::io::Error::other(error)),
-        }
-    }
-
-    /// The bytes of the last [`Read::Piece`].
-    pub fn body_piece(&self) -> &[u8] {
-        &self.http.uploads.piece
     }
 
     /// Decodes what was read. `None` when no byte of the content was among it.

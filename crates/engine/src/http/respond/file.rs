@@ -15,6 +15,7 @@ use fermata_proto::negotiate::Coding;
 use fermata_proto::range;
 use fermata_proto::response::contentless;
 
+use crate::http::Http;
 use crate::http::files::{
     self, Compressed, ContentHeaders, Directory, Etag, File, FileError, Plan, is_compressible,
     part_head, parts_tail,
@@ -83,6 +84,21 @@ pub(crate) struct Sending<'a> {
     pub varies: bool,
 }
 
+impl Http {
+    fn open_static(
+        &mut self,
+        handler: u32,
+        path: &[u8],
+        asked: &ContentHeaders<'_>,
+    ) -> Result<(File, Arc<Directory>), FileError> {
+        let router = Arc::clone(&self.router);
+        let (directory, rest) = router.guarded(handler, path).ok_or(FileError::NotFound)?;
+        let codings = asked.codings();
+        let file = files::resolve(&mut self.roots, directory, rest, &codings, self.date_unix_s)?;
+        Ok((file, Arc::clone(directory)))
+    }
+}
+
 impl<D: Driver> Worker<D> {
     /// A file below a static root, or why not. False when nothing is there, which is still to be answered.
     pub(crate) fn answer_static(
@@ -128,7 +144,10 @@ impl<D: Driver> Worker<D> {
 
     /// What `path`, the decoded path of a request, leads to in the static tree that `handler` stands in front of.
     pub fn find_static(&mut self, handler: u32, path: &[u8]) -> StaticFound {
-        match self.open_static(handler, path, &ContentHeaders::default()) {
+        match self
+            .http
+            .open_static(handler, path, &ContentHeaders::default())
+        {
             Ok(_) => StaticFound::File,
             Err(FileError::NotFound) => StaticFound::Nothing,
             Err(FileError::Directory) => StaticFound::Directory,
@@ -139,25 +158,6 @@ impl<D: Driver> Worker<D> {
                 StaticFound::Failed
             }
         }
-    }
-
-    fn open_static(
-        &mut self,
-        handler: u32,
-        path: &[u8],
-        asked: &ContentHeaders<'_>,
-    ) -> Result<(File, Arc<Directory>), FileError> {
-        let router = Arc::clone(&self.http.router);
-        let (directory, rest) = router.guarded(handler, path).ok_or(FileError::NotFound)?;
-        let codings = asked.codings();
-        let file = files::resolve(
-            &mut self.http.roots,
-            directory,
-            rest,
-            &codings,
-            self.http.date_unix_s,
-        )?;
-        Ok((file, Arc::clone(directory)))
     }
 
     /// Answers a request with a file: conditions and ranges of the request, which `asked` holds, are met.
@@ -186,6 +186,7 @@ impl<D: Driver> Worker<D> {
             }
             FilePlace::Anywhere => files::open_anywhere(path).and_then(of_tree),
             FilePlace::Static(handler) => self
+                .http
                 .open_static(handler, answer.path, asked)
                 .map(|(file, directory)| (file, Some(directory))),
         };

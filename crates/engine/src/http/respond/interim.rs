@@ -4,6 +4,7 @@ use fermata_io::Driver;
 use fermata_proto::http2::hpack;
 use fermata_proto::response;
 
+use crate::http::Http;
 use crate::http::protocol::Protocol;
 use crate::http::respond::Gone;
 use crate::http::respond::reason::Reason;
@@ -11,6 +12,18 @@ use crate::net::connection::Origin;
 use crate::net::index::ExchangeIndex;
 use crate::net::slab::Key;
 use crate::worker::Worker;
+
+impl Http {
+    /// Gives the answer that comes next for this request a reason phrase of its own, where its status is this one and its
+    /// protocol has such phrases.
+    pub fn set_reason(&mut self, handle: u64, status: u16, phrase: &[u8]) {
+        self.reason = (phrase != response::reason(status).as_bytes()).then(|| Reason {
+            handle,
+            status,
+            phrase: phrase.into(),
+        });
+    }
+}
 
 impl<D: Driver> Worker<D> {
     /// Sends `103 Early Hints` with these header lines at once (RFC 8297). False when the client would not understand them,
@@ -51,16 +64,6 @@ impl<D: Driver> Worker<D> {
             self.net.mark_dirty(index.connection());
         }
         Ok(true)
-    }
-
-    /// Gives the answer that comes next for this request a reason phrase of its own, where its status is this one and its
-    /// protocol has such phrases.
-    pub fn set_reason(&mut self, handle: u64, status: u16, phrase: &[u8]) {
-        self.http.reason = (phrase != response::reason(status).as_bytes()).then(|| Reason {
-            handle,
-            status,
-            phrase: phrase.into(),
-        });
     }
 
     /// The phrase for an answer that is written now, which nothing else gets.

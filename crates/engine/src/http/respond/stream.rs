@@ -9,6 +9,7 @@ use fermata_io::Driver;
 use fermata_proto::response;
 
 use crate::embed::event::Event;
+use crate::http::Http;
 use crate::http::protocol::BodyLength;
 use crate::http::respond::Gone;
 use crate::http::respond::outgoing::{Outgoing, StreamBody};
@@ -63,6 +64,32 @@ impl<D: Driver> Net<D> {
         }
         self.mark_dirty(index.connection());
         Ok(taken.len())
+    }
+}
+
+impl Http {
+    /// The stream of the last [`Event::Stream`] or [`Event::StreamEnd`], by the request it answers.
+    pub fn stream(&self) -> u64 {
+        self.streams.current
+    }
+
+    /// The handler that has answered by that stream.
+    pub fn stream_handler(&self) -> u32 {
+        self.streams.handler
+    }
+
+    /// The program cannot make the piece it was asked for now: it is asked again when it has room, see `set_full`.
+    pub fn hold_stream_back(&mut self, handle: u64) {
+        self.streams.held_back.push_back(handle);
+    }
+
+    /// A connection has ended with this body: its program is told.
+    pub(crate) fn drop_body(&mut self, body: &Outgoing) {
+        if let Outgoing::Stream(stream) = body {
+            self.streams.open -= 1;
+            self.streams.handler = stream.handler;
+            self.streams.ended.push_back(stream.handle);
+        }
     }
 }
 
@@ -221,16 +248,6 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// The stream of the last [`Event::Stream`] or [`Event::StreamEnd`], by the request it answers.
-    pub fn stream(&self) -> u64 {
-        self.http.streams.current
-    }
-
-    /// The handler that has answered by that stream.
-    pub fn stream_handler(&self) -> u32 {
-        self.http.streams.handler
-    }
-
     /// Everything that was given has been taken: the program is asked for more.
     pub(crate) fn list_stream(&mut self, index: ExchangeIndex) {
         if let Some(exchange) = self.net.connections.exchange_mut(index)
@@ -239,20 +256,6 @@ impl<D: Driver> Worker<D> {
         {
             stream.is_listed = true;
             self.http.streams.ready.push_back(stream.handle);
-        }
-    }
-
-    /// The program cannot make the piece it was asked for now: it is asked again when it has room, see `set_full`.
-    pub fn hold_stream_back(&mut self, handle: u64) {
-        self.http.streams.held_back.push_back(handle);
-    }
-
-    /// A connection has ended with this body: its program is told.
-    pub(crate) fn drop_body(&mut self, body: &Outgoing) {
-        if let Outgoing::Stream(stream) = body {
-            self.http.streams.open -= 1;
-            self.http.streams.handler = stream.handler;
-            self.http.streams.ended.push_back(stream.handle);
         }
     }
 

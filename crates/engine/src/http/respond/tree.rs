@@ -7,12 +7,13 @@ use std::sync::Arc;
 use fermata_config::LogLevel;
 use fermata_io::Driver;
 
+use crate::http::Http;
 use crate::http::files::{self, ContentHeaders, Directory, FileError, StaticOptions};
 use crate::http::respond::Gone;
 use crate::http::respond::file::{Line, Sending, StaticFound, status_of};
 use crate::worker::Worker;
 
-impl<D: Driver> Worker<D> {
+impl Http {
     /// A folder whose files the program may answer with. It stays open, so the same is not to be opened for each request.
     ///
     /// # Errors
@@ -22,13 +23,15 @@ impl<D: Driver> Worker<D> {
         root: &Path,
         options: StaticOptions,
     ) -> Result<Arc<Directory>, String> {
-        let number = self.http.router.directories_len() + self.http.roots.added();
+        let number = self.router.directories_len() + self.roots.added();
         let directory = Directory::new(root, options, number)?;
         // One that is not there has no place, however often it is asked for.
-        self.http.roots.add();
+        self.roots.add();
         Ok(Arc::new(directory))
     }
+}
 
+impl<D: Driver> Worker<D> {
     /// Answers a request with the file that `rest` names below the folder: percent-decoded, empty or from a slash on.
     /// Conditions and ranges of the request, which `asked` holds, are met.
     ///
