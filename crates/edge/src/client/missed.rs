@@ -5,6 +5,9 @@ use std::rc::Rc;
 
 use fermata_grip::item::Item;
 
+/// Entries of clients that have left which may wait among those of the clients that there are.
+const LEFT_MAX: usize = 1_024;
+
 /// Clients that are to ask their origin again, when it is their turn.
 #[derive(Debug, Default)]
 pub(crate) struct Updates {
@@ -12,6 +15,22 @@ pub(crate) struct Updates {
     /// How many may go before the next turn, and when that is.
     pub(crate) left: u32,
     pub(crate) turn_ms: u64,
+}
+
+impl Updates {
+    /// One more waits for its turn. Those who have left go, once they are more than the `held` clients may be.
+    pub(crate) fn add(
+        &mut self,
+        client: (u64, u64),
+        held: usize,
+        is_held: impl Fn(u64, u64) -> bool,
+    ) {
+        self.waiting.push_back(client);
+        if self.waiting.len() > LEFT_MAX + 2 * held {
+            self.waiting
+                .retain(|&(handle, serial)| is_held(handle, serial));
+        }
+    }
 }
 
 /// Channels that have been subscribed to not long ago, though nothing is known of their ids.
@@ -111,6 +130,19 @@ mod tests {
         let history = vec![item("a", None), overtaking, item("b", Some("a"))];
         assert_eq!(ids(history.clone(), "a").as_deref(), Some("xb"));
         assert_eq!(ids(history, "x"), None);
+    }
+
+    #[test]
+    fn clients_that_have_left_do_not_wait_for_their_turn() {
+        let mut updates = Updates::default();
+        updates.add((0, 0), 1, |_, _| true);
+        for serial in 1..20_000 {
+            let is_held = |handle, of| handle == 0 || of == serial;
+            updates.add((7, serial), 2, is_held);
+        }
+        assert!(updates.waiting.len() <= LEFT_MAX + 4);
+        assert_eq!(updates.waiting.front(), Some(&(0, 0)));
+        assert_eq!(updates.waiting.back(), Some(&(7, 19_999)));
     }
 
     proptest! {

@@ -161,7 +161,11 @@ impl Edge {
         if is_queued {
             return;
         }
-        self.updates.waiting.push_back((handle, serial));
+        let sessions = &self.sessions;
+        self.updates
+            .add((handle, serial), sessions.len(), |handle, serial| {
+                sessions.get(&handle).is_some_and(|it| it.serial == serial)
+            });
         self.on_updates_due();
     }
 
