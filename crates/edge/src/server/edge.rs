@@ -1,7 +1,7 @@
 //! One worker's edge: the state, and the loop that hands each event to whom it concerns.
 
 use std::cell::RefCell;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use fermata_engine::stats::{Counter, EdgeOpen};
@@ -20,12 +20,12 @@ use crate::client::session::Session;
 use crate::client::source::{
     Engine, HANDLER_CONTROL, HANDLER_SESSIONS, HANDLER_WORKERS, Source, Table,
 };
-use crate::control::{Intake, Limits as Sequencing};
 use crate::prepared::Prepared;
 use crate::publish::commands::Commands;
 use crate::publish::pacer::Pacer;
 use crate::publish::ports::Ports;
 use crate::publish::publishers::Publisher;
+use crate::publish::sequence::Sequence;
 use crate::pushpin::services::Services;
 use crate::pushpin::sockjs;
 use crate::pushpin::sockjs::{SockJs, workers};
@@ -70,8 +70,6 @@ pub(super) struct Edge {
     pub gone_links: GoneLinks,
     /// Deliveries go at a rate; `None`: as fast as clients take them.
     pub pacer: Option<Box<Pacer>>,
-    /// How long an item waits for its predecessor.
-    pub message_wait_ms: u64,
     /// Of the last hold.
     pub serials: u64,
     header_bytes_max: usize,
@@ -102,10 +100,7 @@ pub(super) struct Edge {
     pub forgotten: Rc<ClientRequest>,
     pub timers: Timers,
     pub last_item: Option<(Vec<u8>, Rc<Item>)>,
-    /// Brings items into order; of use in the one worker that has the ports of publishers.
-    pub intake: Intake,
-    /// Items in their order that the ring had no room for.
-    pub backlog: VecDeque<Item>,
+    pub sequence: Sequence,
     pub filtering: Filtering,
     pub control_header_bytes_max: usize,
     pub ports: Ports,
@@ -164,7 +159,6 @@ impl Edge {
             updates: Updates::default(),
             gone_links: GoneLinks::default(),
             pacer: Pacer::new(&prepared.settings),
-            message_wait_ms: prepared.settings.message_wait_ms,
             serials: 0,
             header_bytes_max: prepared.settings.header_bytes_max,
             subscriptions_max: prepared.settings.subscriptions_max,
@@ -194,13 +188,7 @@ impl Edge {
             forgotten: Rc::new(ClientRequest::forgotten()),
             timers: Timers::default(),
             last_item: None,
-            intake: Intake::new(Sequencing {
-                wait_ms: prepared.settings.message_wait_ms,
-                waiting_bytes_max: prepared.settings.message_wait_bytes_max,
-                id_ttl_ms: prepared.settings.id_cache_ttl_ms,
-                ..Sequencing::default()
-            }),
-            backlog: VecDeque::new(),
+            sequence: Sequence::new(&prepared.settings),
             filtering: Filtering::new(&prepared.settings),
             control_header_bytes_max: prepared.settings.control_header_bytes_max,
             ports: Ports::default(),

@@ -4,13 +4,11 @@ use fermata_config::LogLevel;
 use fermata_engine::stats::Counter;
 use fermata_engine::{Message, PublishFailure};
 use fermata_grip::item::Item;
-use fermata_grip::packet::Notation;
-use fermata_grip::reliable::Verdict;
 
 use crate::client::delivery;
 use crate::control;
 use crate::control::{Action, Answer, Request};
-use crate::publish::stream::BACKLOG_MS;
+use crate::publish::sequence::{Offered, encoded};
 use crate::server::edge::Edge;
 use crate::timers::Timer;
 
@@ -22,11 +20,6 @@ const NOTES_MAX: usize = 10_000;
 
 /// What workers are told when everybody is to ask again.
 const RECOVER: &[u8] = b"recover";
-
-/// An item as the ring has it.
-fn encoded(item: &Item) -> String {
-    item.to_value(Notation::Json).to_json().to_string()
-}
 
 impl Edge {
     /// Appends an item to the ring, from which every worker reads it.
@@ -44,7 +37,7 @@ impl Edge {
 
     /// Publishes items, or takes none of them: in the order of their ids, each once.
     pub(super) fn publish(&mut self, items: Vec<Item>) -> Result<(), PublishFailure> {
-        if self.is_behindhand() {
+        if self.sequence.is_behindhand() {
             // Before an id is remembered, or the publisher's next try would be taken for a duplicate.
             let text = "items published before wait for a worker that is behind; publish again in a second";
             return Err(PublishFailure::Backpressure(text.to_owned()));
@@ -52,51 +45,28 @@ impl Edge {
         self.take_items(items)
     }
 
-    /// Whether items wait for room in the ring.
-    pub(super) fn is_behindhand(&self) -> bool {
-        !self.backlog.is_empty()
-    }
-
     /// Publishes items, whatever port they came by. What the ring has no room for now waits, so nothing that is taken is lost.
     pub(super) fn take_items(&mut self, items: Vec<Item>) -> Result<(), PublishFailure> {
         let now_ms = self.worker.net.now_ms();
-        let mut ready = Vec::new();
+        // Those before go first, when their timer says so.
+        let was_behindhand = self.sequence.is_behindhand();
         for item in items {
             let channel = item.channel.clone();
             self.prime(now_ms, &item);
-            // What may have to wait, and would be lost with this worker.
-            let note = (item.prev_id.is_some() && !item.no_seq).then(|| encoded(&item));
-            let verdict = self.intake.offer(now_ms, item, &mut ready);
-            let (counter, reason) = match verdict {
-                Verdict::Delivered => continue,
-                Verdict::Waiting => {
-                    self.note_waiting(note);
-                    continue;
+            match self.sequence.offer(now_ms, item) {
+                Offered::Ready => {}
+                Offered::Waiting(note) => self.note_waiting(&note),
+                Offered::Duplicate => self.worker.net.count(Counter::EdgeItemDuplicate, 1),
+                Offered::Dropped(counter, reason) => {
+                    self.worker.net.count(counter, 1);
+                    let line = format!(
+                        "an item for {} is dropped: {reason}",
+                        channel.escape_ascii()
+                    );
+                    self.worker.net.log_for_client(LogLevel::Warning, &line);
                 }
-                Verdict::Duplicate => {
-                    // Sending one thing several ways is what ids are for.
-                    self.worker.net.count(Counter::EdgeItemDuplicate, 1);
-                    continue;
-                }
-                Verdict::Rival => (
-                    Counter::EdgeItemRival,
-                    "another item waits for the same predecessor",
-                ),
-                Verdict::Full => (
-                    Counter::EdgeItemOverflow,
-                    "too many items wait for their predecessors, or too large ones (message_wait_bytes_max)",
-                ),
-            };
-            self.worker.net.count(counter, 1);
-            let line = format!(
-                "an item for {} is dropped: {reason}",
-                channel.escape_ascii()
-            );
-            self.worker.net.log_for_client(LogLevel::Warning, &line);
+            }
         }
-        let was_behindhand = self.is_behindhand();
-        self.backlog.extend(ready);
-        // Those before go first, when their timer says so.
         let outcome = match was_behindhand {
             true => Ok(()),
             false => self.append_backlog(),
@@ -108,7 +78,7 @@ impl Edge {
     /// Tells the sequencer what a channel has had that it does not know: from another worker's life, or longer ago than it
     /// remembers.
     fn prime(&mut self, now_ms: u64, item: &Item) {
-        if self.intake.knows(item) {
+        if self.sequence.knows(item) {
             return;
         }
         let Ok(records) = self.worker.history(&item.channel, None, PRIMED_MAX) else {
@@ -116,15 +86,13 @@ impl Edge {
         };
         let items = records.iter().filter_map(|it| delivery::read(&it.data));
         let items: Vec<Item> = items.collect();
-        self.intake.prime(now_ms, &item.channel, &items);
+        self.sequence.prime(now_ms, &item.channel, &items);
     }
 
     /// Keeps an item that waits for its predecessor where the next worker finds it, should this one die: its publisher is
     /// told that it was taken.
-    fn note_waiting(&mut self, note: Option<String>) {
-        if let Some(note) = note
-            && let Err(failure) = self.worker.keep_note(note.as_bytes())
-        {
+    fn note_waiting(&mut self, note: &str) {
+        if let Err(failure) = self.worker.keep_note(note.as_bytes()) {
             let line = format!("an item waits that would be lost with this worker: {failure}");
             self.worker.net.log_for_client(LogLevel::Warning, &line);
         }
@@ -136,7 +104,7 @@ impl Edge {
         let notes = self.worker.notes(NOTES_MAX);
         let recent = notes
             .iter()
-            .filter(|it| it.unix_ms + self.message_wait_ms >= unix_ms);
+            .filter(|it| self.sequence.is_recent(it.unix_ms, unix_ms));
         let items: Vec<Item> = recent.filter_map(|it| delivery::read(&it.data)).collect();
         if items.is_empty() {
             return;
@@ -162,7 +130,7 @@ impl Edge {
 
     /// Forgets every last id, and lets the clients of all workers that could have missed something ask their origins.
     pub(super) fn recover(&mut self) -> Result<(), PublishFailure> {
-        self.intake.recover();
+        self.sequence.recover();
         self.recover_clients();
         self.worker.tell_workers(RECOVER).map(|_| ())
     }
@@ -170,13 +138,13 @@ impl Edge {
     /// Appends what is ready, until the ring has no room. One that no ring would take is left out and told of.
     fn append_backlog(&mut self) -> Result<(), PublishFailure> {
         let mut outcome = Ok(());
-        while let Some(item) = self.backlog.pop_front() {
+        while let Some(item) = self.sequence.take() {
             match self.append(&item) {
                 Ok(()) => {}
                 Err(PublishFailure::Backpressure(reason)) => {
                     let line = format!("publishing waits: {reason}");
                     self.worker.net.log_for_client(LogLevel::Warning, &line);
-                    self.backlog.push_front(item);
+                    self.sequence.put_back(item);
                     break;
                 }
                 Err(failure) => {
@@ -191,24 +159,17 @@ impl Edge {
 
     /// Publishes what has waited long enough, for its predecessor or for room.
     pub(super) fn on_items_due(&mut self) {
-        let mut ready = Vec::new();
         let now_ms = self.worker.net.now_ms();
-        let overdue = self.intake.counts().overdue;
-        self.intake.expire(now_ms, &mut ready);
-        let overdue = self.intake.counts().overdue - overdue;
+        let overdue = self.sequence.expire(now_ms);
         self.worker.net.count(Counter::EdgeItemOverdue, overdue);
-        self.backlog.extend(ready);
         // Its publishers were answered long ago; the log has why.
         let _ = self.append_backlog();
         self.watch_items();
     }
 
     fn watch_items(&mut self) {
-        let expires_ms = self.intake.next_deadline_ms();
-        let again_ms = self
-            .is_behindhand()
-            .then(|| self.worker.net.now_ms() + BACKLOG_MS);
-        if let Some(due_ms) = expires_ms.into_iter().chain(again_ms).min() {
+        let now_ms = self.worker.net.now_ms();
+        if let Some(due_ms) = self.sequence.due_ms(now_ms) {
             self.timers.at(due_ms, Timer::Items);
         }
     }

@@ -89,10 +89,10 @@ impl Edge {
         let mut left = TURN_BYTES_MAX;
         connection.heard_ms = self.worker.net.now_ms();
         let stays = loop {
-            if left == 0 || self.is_behindhand() {
+            if left == 0 || self.sequence.is_behindhand() {
                 // The kernel says no more that there are bytes, so they are remembered here.
                 self.ports.waiting.insert(wire);
-                let pause_ms = match self.is_behindhand() {
+                let pause_ms = match self.sequence.is_behindhand() {
                     true => BACKLOG_MS,
                     false => TURN_MS,
                 };
