@@ -5,16 +5,29 @@ use std::rc::Rc;
 
 use fermata_grip::item::Item;
 
+use crate::settings::Settings;
+
 /// Entries of clients that have left which may wait among those of the clients that there are.
 const LEFT_MAX: usize = 1_024;
 
-/// Clients that are to ask their origin again, when it is their turn.
+/// Origins are asked at once by so many clients of a worker, and by so many more after each pause.
+const UPDATES_MAX: u32 = 100;
+const UPDATES_MS: u64 = 100;
+
+/// After its first subscription a channel is given so long until its clients catch up.
+const FIRST_MS: u64 = 1_000;
+
+/// Channels whose first subscription is remembered.
+const FIRST_MAX: usize = 100_000;
+
+/// Clients that are to ask their origin again, when it is their turn. A client is named by its request and the serial
+/// number of its hold.
 #[derive(Debug, Default)]
 pub(crate) struct Updates {
-    pub(crate) waiting: VecDeque<(u64, u64)>,
+    waiting: VecDeque<(u64, u64)>,
     /// How many may go before the next turn, and when that is.
-    pub(crate) left: u32,
-    pub(crate) turn_ms: u64,
+    left: u32,
+    turn_ms: u64,
 }
 
 impl Updates {
@@ -31,14 +44,105 @@ impl Updates {
                 .retain(|&(handle, serial)| is_held(handle, serial));
         }
     }
+
+    /// Lets as many ask again as a turn has, if it is time for one.
+    pub(crate) fn begin_turn(&mut self, now_ms: u64) {
+        if now_ms >= self.turn_ms {
+            self.turn_ms = now_ms + UPDATES_MS;
+            self.left = UPDATES_MAX;
+        }
+    }
+
+    /// The next client that asks in this turn. Clients that are not there any more take no place in it.
+    pub(crate) fn take(&mut self, is_there: impl Fn(u64, u64) -> bool) -> Option<u64> {
+        while self.left > 0
+            && let Some((handle, serial)) = self.waiting.pop_front()
+        {
+            if is_there(handle, serial) {
+                self.left -= 1;
+                return Some(handle);
+            }
+        }
+        None
+    }
+
+    /// When the next turn begins; `None`: nobody waits for it.
+    pub(crate) fn due_ms(&self) -> Option<u64> {
+        (!self.waiting.is_empty()).then_some(self.turn_ms)
+    }
 }
 
 /// Channels that have been subscribed to not long ago, though nothing is known of their ids.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct FirstSubscriptions {
-    pub(crate) since_ms: HashMap<Vec<u8>, u64>,
-    /// Who catches up when.
-    pub(crate) due: VecDeque<(u64, u64, u64)>,
+    /// Whether first subscriptions matter (`update_on_first_subscription`).
+    is_on: bool,
+    /// How long a channel without clients stays subscribed (`subscription_linger_ms`).
+    linger_ms: u64,
+    since_ms: HashMap<Vec<u8>, u64>,
+    /// When each client catches up: the time, its request and the serial number of its hold.
+    due: VecDeque<(u64, u64, u64)>,
+}
+
+impl FirstSubscriptions {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        Self {
+            is_on: settings.update_on_first_subscription,
+            linger_ms: settings.subscription_linger_ms,
+            since_ms: HashMap::new(),
+            due: VecDeque::new(),
+        }
+    }
+
+    /// A client has subscribed to these channels. Returns when it catches up, if one of them is new.
+    pub(crate) fn begin<'a>(
+        &mut self,
+        now_ms: u64,
+        (handle, serial): (u64, u64),
+        channels: impl Iterator<Item = &'a [u8]>,
+    ) -> Option<u64> {
+        if !self.is_on {
+            return None;
+        }
+        let mut is_first = false;
+        for channel in channels {
+            is_first |= self.note(now_ms, channel);
+        }
+        is_first.then(|| {
+            let due_ms = now_ms + FIRST_MS;
+            self.due.push_back((due_ms, handle, serial));
+            due_ms
+        })
+    }
+
+    /// The next client that is to catch up by now: its request, and the serial number of its hold.
+    pub(crate) fn take(&mut self, now_ms: u64) -> Option<(u64, u64)> {
+        let &(due_ms, handle, serial) = self.due.front()?;
+        if due_ms > now_ms {
+            return None;
+        }
+        self.due.pop_front();
+        Some((handle, serial))
+    }
+
+    /// When the next client catches up.
+    pub(crate) fn due_ms(&self) -> Option<u64> {
+        self.due.front().map(|(due_ms, ..)| *due_ms)
+    }
+
+    /// Remembers a subscription; true when the channel had none for so long that publishers may have left it.
+    fn note(&mut self, now_ms: u64, channel: &[u8]) -> bool {
+        let linger_ms = self.linger_ms;
+        if self.since_ms.len() >= FIRST_MAX {
+            self.since_ms
+                .retain(|_, since_ms| now_ms.saturating_sub(*since_ms) < linger_ms);
+        }
+        if self.since_ms.len() >= FIRST_MAX && !self.since_ms.contains_key(channel) {
+            return false;
+        }
+        let before_ms = self.since_ms.insert(channel.to_vec(), now_ms);
+        before_ms.is_none_or(|it| now_ms.saturating_sub(it) >= linger_ms)
+    }
 }
 
 /// What the ring says about what a client has.
@@ -143,6 +247,72 @@ mod tests {
         assert!(updates.waiting.len() <= LEFT_MAX + 4);
         assert_eq!(updates.waiting.front(), Some(&(0, 0)));
         assert_eq!(updates.waiting.back(), Some(&(7, 19_999)));
+    }
+
+    #[test]
+    fn clients_ask_in_turns_and_those_that_left_take_no_place() {
+        let mut updates = Updates::default();
+        let count = u64::from(UPDATES_MAX) + 2;
+        for handle in 0..count {
+            updates.add((handle, 7), count as usize, |_, _| true);
+        }
+        updates.begin_turn(1_000);
+        let mut turn = |now_ms| {
+            updates.begin_turn(now_ms);
+            let asked = std::iter::from_fn(|| updates.take(|handle, _| handle != 0));
+            let asked: Vec<u64> = asked.collect();
+            (asked.len(), asked.last().copied(), updates.due_ms())
+        };
+        let later_ms = 1_000 + UPDATES_MS;
+        assert_eq!(turn(1_000), (100, Some(100), Some(later_ms)));
+        assert_eq!(turn(later_ms - 1), (0, None, Some(later_ms)));
+        assert_eq!(turn(later_ms), (1, Some(101), None));
+    }
+
+    #[test]
+    fn the_first_client_of_a_channel_catches_up_once() {
+        let settings = |update_on_first_subscription| Settings {
+            update_on_first_subscription,
+            subscription_linger_ms: 10_000,
+            ..Settings::default()
+        };
+        let begin = |first: &mut FirstSubscriptions, now_ms, handle| {
+            first.begin(now_ms, (handle, 7), [b"c".as_slice()].into_iter())
+        };
+        let mut off = FirstSubscriptions::new(&settings(false));
+        assert_eq!(begin(&mut off, 0, 1), None);
+        let mut first = FirstSubscriptions::new(&settings(true));
+        assert_eq!(begin(&mut first, 0, 1), Some(FIRST_MS));
+        assert_eq!(begin(&mut first, 9_999, 2), None);
+        // A channel stays subscribed for a while after each client.
+        assert_eq!(begin(&mut first, 19_999, 3), Some(19_999 + FIRST_MS));
+        assert_eq!(
+            (first.take(FIRST_MS - 1), first.due_ms()),
+            (None, Some(FIRST_MS))
+        );
+        assert_eq!(first.take(FIRST_MS), Some((1, 7)));
+        assert_eq!(
+            (first.take(FIRST_MS), first.due_ms()),
+            (None, Some(19_999 + FIRST_MS))
+        );
+    }
+
+    #[test]
+    fn so_many_channels_are_remembered() {
+        let mut first = FirstSubscriptions::new(&Settings {
+            update_on_first_subscription: true,
+            subscription_linger_ms: 10_000,
+            ..Settings::default()
+        });
+        let names: Vec<String> = (0..FIRST_MAX).map(|at| at.to_string()).collect();
+        let all = names.iter().map(String::as_bytes);
+        assert!(first.begin(0, (1, 1), all).is_some());
+        let mut begin = |now_ms| first.begin(now_ms, (1, 1), [b"c".as_slice()].into_iter());
+        // There is room again when those before have lingered long enough.
+        assert_eq!(
+            (begin(9_999), begin(10_000)),
+            (None, Some(10_000 + FIRST_MS))
+        );
     }
 
     proptest! {

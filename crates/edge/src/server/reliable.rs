@@ -23,16 +23,6 @@ const LOOKED_AT: [usize; 3] = [1, 16, 256];
 const MISSED: [usize; 2] = [16, 1_000];
 const MISSED_BYTES_MAX: usize = 1024 * 1024;
 
-/// Origins are asked at once by so many clients of a worker, and by so many more after each pause.
-const UPDATES_MAX: u32 = 100;
-const UPDATES_MS: u64 = 100;
-
-/// After its first subscription a channel is given so long until its clients catch up.
-const FIRST_MS: u64 = 1_000;
-
-/// Channels whose first subscription is remembered.
-const FIRST_MAX: usize = 100_000;
-
 impl Edge {
     /// The newest items of a channel that this worker has read, oldest first. True: there are no others.
     fn newest_items(&mut self, channel: &[u8], count: usize) -> Option<(Vec<Item>, bool, usize)> {
@@ -172,32 +162,29 @@ impl Edge {
     /// Lets those ask whose turn it is.
     pub(super) fn on_updates_due(&mut self) {
         let now_ms = self.worker.net.now_ms();
-        if now_ms >= self.updates.turn_ms {
-            self.updates.turn_ms = now_ms + UPDATES_MS;
-            self.updates.left = UPDATES_MAX;
-        }
-        while self.updates.left > 0
-            && let Some((handle, serial)) = self.updates.waiting.pop_front()
-        {
-            let session = self.sessions.get(&handle);
-            let Some(session) = session.filter(|it| it.serial == serial) else {
-                continue;
+        self.updates.begin_turn(now_ms);
+        loop {
+            let sessions = &self.sessions;
+            let is_there = |handle, serial| {
+                let session = sessions.get(&handle);
+                session.is_some_and(|it| it.serial == serial)
             };
-            self.updates.left -= 1;
-            match session.kind {
-                Kind::Poll(_) => {
+            let Some(handle) = self.updates.take(is_there) else {
+                break;
+            };
+            match self.sessions.get(&handle).map(|it| &it.kind) {
+                Some(Kind::Poll(_)) => {
                     self.worker.net.count(Counter::EdgeCaughtUpRequest, 1);
                     self.ask_again(handle);
                 }
-                Kind::Stream(_) => {
+                Some(Kind::Stream(_)) => {
                     self.worker.net.count(Counter::EdgeCaughtUpLink, 1);
                     self.ask_link(handle);
                 }
-                Kind::Socket(_) => {}
+                Some(Kind::Socket(_)) | None => {}
             }
         }
-        if !self.updates.waiting.is_empty() {
-            let due_ms = self.updates.turn_ms;
+        if let Some(due_ms) = self.updates.due_ms() {
             self.timers.at(due_ms, Timer::Updates);
         }
     }
@@ -205,39 +192,15 @@ impl Edge {
     /// A client is held whose channels the ring knows no ids of: it catches up once, for it may be the first one there, and
     /// what was published on its way here nobody has seen.
     pub(super) fn on_first_subscription(&mut self, handle: u64) {
-        if !self.updates_on_first_subscription {
-            return;
-        }
         let now_ms = self.worker.net.now_ms();
-        let linger_ms = self.subscription_linger_ms;
         let Some(session) = self.sessions.get(&handle) else {
             return;
         };
-        let serial = session.serial;
         let reliable = session.subscriptions.iter();
-        let channels: Vec<Vec<u8>> = reliable
-            .filter(|it| it.prev_id.is_some())
-            .map(|it| it.channel.clone())
-            .collect();
-        let mut is_first = false;
-        for channel in channels {
-            let first = &mut self.first_subscriptions;
-            if first.since_ms.len() >= FIRST_MAX {
-                first
-                    .since_ms
-                    .retain(|_, since_ms| now_ms.saturating_sub(*since_ms) < linger_ms);
-            }
-            if first.since_ms.len() >= FIRST_MAX && !first.since_ms.contains_key(&channel) {
-                continue;
-            }
-            let before_ms = first.since_ms.insert(channel, now_ms);
-            is_first |= before_ms.is_none_or(|it| now_ms.saturating_sub(it) >= linger_ms);
-        }
-        if is_first {
-            let due_ms = now_ms + FIRST_MS;
-            self.first_subscriptions
-                .due
-                .push_back((due_ms, handle, serial));
+        let reliable = reliable.filter(|it| it.prev_id.is_some());
+        let channels = reliable.map(|it| it.channel.as_slice());
+        let client = (handle, session.serial);
+        if let Some(due_ms) = self.first_subscriptions.begin(now_ms, client, channels) {
             self.timers.at(due_ms, Timer::FirstSubscriptions);
         }
     }
@@ -245,17 +208,14 @@ impl Edge {
     /// Those who were first catch up.
     pub(super) fn on_first_subscriptions_due(&mut self) {
         let now_ms = self.worker.net.now_ms();
-        while let Some(&(due_ms, handle, serial)) = self.first_subscriptions.due.front() {
-            if due_ms > now_ms {
-                self.timers.at(due_ms, Timer::FirstSubscriptions);
-                return;
-            }
-            self.first_subscriptions.due.pop_front();
-            let is_there = self.sessions.get(&handle);
-            let is_there = is_there.is_some_and(|it| it.serial == serial && it.can_update());
-            if is_there {
+        while let Some((handle, serial)) = self.first_subscriptions.take(now_ms) {
+            let session = self.sessions.get(&handle);
+            if session.is_some_and(|it| it.serial == serial && it.can_update()) {
                 self.update(handle);
             }
+        }
+        if let Some(due_ms) = self.first_subscriptions.due_ms() {
+            self.timers.at(due_ms, Timer::FirstSubscriptions);
         }
     }
 
