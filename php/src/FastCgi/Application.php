@@ -123,12 +123,12 @@ final class Application
         if ($length !== null) {
             return $length === '0' ? [null, 0] : [$request->bodyStream(), (int) $length];
         }
-        if ($request->header('Transfer-Encoding') === null && str_starts_with((string) ($request->serverParams()['SERVER_PROTOCOL'] ?? ''), 'HTTP/1')) {
-            return [null, null];
-        }
-        // CGI has the length before the body.
+        // CGI has the length before the body. Over HTTP/2 nothing in the head tells whether there is one.
         $body = fopen('php://temp/maxmemory:' . self::BODY_MEMORY_BYTES, 'w+');
         $bytes = (int) stream_copy_to_stream($request->bodyStream(), $body);
+        if ($bytes === 0) {
+            return [null, null];
+        }
         rewind($body);
         return [$body, $bytes];
     }

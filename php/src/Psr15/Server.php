@@ -80,7 +80,12 @@ final class Server
 
     private function hasBody(Request $native): bool
     {
-        return ($native->header('Content-Length') ?? '0') !== '0' || $native->header('Transfer-Encoding') !== null;
+        $length = $native->header('Content-Length');
+        if ($length !== null) {
+            return $length !== '0';
+        }
+        // Over HTTP/2 nothing in the head tells, and a request to read seldom has one: its body would mean nothing (RFC 9110, 9.3.1).
+        return $native->header('Transfer-Encoding') !== null || !in_array($native->method(), ['GET', 'HEAD', 'OPTIONS'], true);
     }
 
     private function withBody(ServerRequestInterface $request, Request $native): ServerRequestInterface

@@ -7,6 +7,7 @@ namespace Fermata\Tests\FastCgi;
 use Fermata\{Hook, Response, Runtime, Server};
 use Fermata\FastCgi\Application;
 use Fermata\Testing\{StartsServers, TestServer};
+use Fermata\Tests\Http2;
 use PHPUnit\Framework\TestCase;
 
 /** In front of a real PHP-FPM. */
@@ -81,8 +82,11 @@ final class ApplicationTest extends TestCase
         ];
     }
 
-    /** @param array<string, mixed> $arguments */
-    private function server(array $arguments = [], bool $isHooked = true): TestServer
+    /**
+     * @param array<string, mixed> $arguments
+     * @param array<string, string> $environment
+     */
+    private function server(array $arguments = [], bool $isHooked = true, array $environment = []): TestServer
     {
         $arguments += ['socket' => self::$folder . '/fpm.sock', 'root' => self::$folder . '/root'];
         return $this->startServer(static function (Server $server) use ($arguments, $isHooked): void {
@@ -96,7 +100,7 @@ final class ApplicationTest extends TestCase
             $application = new Application(...$arguments);
             $server->any('/{path...}', $application);
             $server->any('/raw/{path...}', new Application(...['script' => null, 'prefix' => '/raw'] + $arguments), bodyBytes: 8_000_000, streamBody: true);
-        });
+        }, $environment);
     }
 
     public function testOneScriptAnswersEverything(): void
@@ -147,6 +151,8 @@ final class ApplicationTest extends TestCase
         $connection = stream_socket_client(str_replace('http:', 'tcp:', $server->url));
         fwrite($connection, "POST /raw/echo.php HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n");
         self::assertStringContainsString('abcde', (string) stream_get_contents($connection));
+        $server = $this->server(environment: ['FERMATA_HTTP2' => 'on']);
+        self::assertSame('abcde', Http2::post("$server->url/raw/echo.php", 'abcde'));
     }
 
     public function testTheWorkerGoesOnWhilePhpFpmWorks(): void

@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Fermata\Tests\Frameworks\Psr15;
 
 use Fermata\Testing\TestServer;
+use Fermata\Tests\Http2;
 use PHPUnit\Framework\TestCase;
 
 /** The bridge over a real server, with each PSR-7 library that Debian has. */
@@ -229,6 +230,13 @@ final class ServerTest extends TestCase
         self::assertSame(500, $answer->status);
         self::assertStringNotContainsString('detail', $answer->body);
         self::assertStringContainsString('a detail for the log', $server->log());
+    }
+
+    /** @dataProvider libraries */
+    public function testABodyOverHttp2NeedsNoLength(string $library): void
+    {
+        $server = new TestServer(__DIR__ . '/app.php', ['TEST_PSR7' => $library, 'TEST_FOLDER' => self::$folder, 'FERMATA_HTTP2' => 'on']);
+        self::assertSame('a body', Http2::post("$server->url/echo", 'a body'));
     }
 
     public function testAWorkerIsReplacedAfterItsRequests(): void
