@@ -1,8 +1,8 @@
 /* What the core and the C library see of the process otherwise than PHP does.
  *
  * The environment: PHP loads extensions with RTLD_DEEPBIND, so a name means what this library's own libraries have. A program that
- * was linked with a copy of `environ` (compilers do so for -fpie, as for the PHPs of Docker's official images) keeps the variables
- * there, and `environ` of the C library, which is ours then, stays NULL: what reads it finds no variable.
+ * was linked with a copy of `environ` (what compilers make of it without -fPIC) keeps the variables there, and `environ` of the C
+ * library, which is ours then, stays NULL: what reads it finds no variable.
  *
  * The directory: a PHP with threads has one of its own for each, which chdir() changes, and that of the process stays where it
  * was. Here one thread runs, so the process follows, and paths of the core mean what those of PHP's functions mean. */
