@@ -33,6 +33,8 @@ done
 [ "$version" != 8.4 ] || packages+=(php8.4-opcache php8.4-redis php8.4-xdebug)
 
 root=$(cd "$(dirname "$0")/.." && pwd)
+# shellcheck source=scripts/debian.sh
+. "$root/scripts/debian.sh"
 cache=${FERMATA_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/fermata}
 debian=$cache/$suite
 log=$debian.log
@@ -52,15 +54,6 @@ cannot() {
 [ "$(id -u)" = 0 ] || cannot "this needs root"
 command -v debootstrap >/dev/null || cannot "debootstrap is not installed"
 unshare --mount --pid --fork true 2>/dev/null || cannot "this machine allows no mount and process namespaces"
-
-# Where the machine itself gets Debian from. FERMATA_DEBIAN_MIRROR names another archive, on a machine that is no Debian.
-mirror() {
-    local codename
-    codename=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
-    # shellcheck disable=SC2016 # apt's variables, not the shell's
-    apt-get indextargets --format '$(ORIGIN) $(CODENAME) $(REPO_URI)' 2>/dev/null |
-        awk -v codename="$codename" '$1 == "Debian" && $2 == codename { print $3; exit }'
-}
 
 # inside FOLDER COMMAND… runs it with the folder as its root, and with this checkout at the same place.
 inside() {
@@ -91,7 +84,7 @@ inside() {
 
 make_debian() {
     local archive proxy=
-    archive=${FERMATA_DEBIAN_MIRROR:-$(mirror)}
+    archive=$(debian_mirror)
     [ -n "$archive" ] || cannot "apt's configuration names no Debian archive; FERMATA_DEBIAN_MIRROR names one"
     if command -v apt-config >/dev/null; then
         eval "$(apt-config shell proxy Acquire::http::Proxy)"

@@ -12,6 +12,8 @@ set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
+# shellcheck source=scripts/debian.sh
+. scripts/debian.sh
 cache=${FERMATA_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/fermata}
 core=${CARGO_TARGET_DIR:-$root/target}/release/libfermata_ffi.a
 threads=${FERMATA_PHP_THREADS:-yes}
@@ -36,13 +38,10 @@ cannot() {
 
 # Downloads the source of this Debian's PHP into FOLDER. apt's own lists stay as they are.
 download() { # folder, package
-    local release codename
-    codename=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
-    # Without the updates, whose sources not every copy of the archive has.
-    # shellcheck disable=SC2016 # apt's variables, not the shell's
-    apt-get indextargets --format '$(ORIGIN) $(CODENAME) $(REPO_URI) $(COMPONENT)' 2>/dev/null |
-        awk -v codename="$codename" '$1 == "Debian" && $2 == codename && $4 == "main" { print "deb-src " $3 " " $2 " main"; exit }' >"$1/sources.list"
-    [ -s "$1/sources.list" ] || { echo "apt's configuration names no Debian archive"; return 1; }
+    local release archive
+    archive=$(debian_mirror)
+    [ -n "$archive" ] || cannot "apt's configuration names no Debian archive; FERMATA_DEBIAN_MIRROR names one"
+    echo "deb-src $archive $(debian_codename) main" >"$1/sources.list"
     release=(-o "Dir::Etc::sourcelist=$1/sources.list" -o Dir::Etc::sourceparts=- -o "Dir::State::lists=$1/lists" -o APT::Sandbox::User=root)
     mkdir -p "$1/lists/partial"
     (cd "$1" && apt-get "${release[@]}" -qq update && apt-get "${release[@]}" -qq --download-only source "$2") >"$1/log" 2>&1 ||

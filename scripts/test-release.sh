@@ -16,6 +16,8 @@ cache=${FERMATA_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/fermata}
 debian=$cache/bookworm
 # shellcheck source=scripts/report.sh
 . scripts/report.sh
+# shellcheck source=scripts/debian.sh
+. scripts/debian.sh
 work=$(mktemp -d /var/tmp/fermata-release-XXXXXX)
 trap 'rm -rf --one-file-system "$work"' EXIT
 finish() {
@@ -79,7 +81,7 @@ mkdir -p "$cache"
 exec 9>"$debian.lock"
 flock 9
 if [ ! -e "$debian/etc/fermata-packages" ]; then
-    archive=${FERMATA_DEBIAN_MIRROR:-$(apt-get indextargets --format '$(ORIGIN) $(REPO_URI)' 2>/dev/null | awk '$1 == "Debian" { print $2; exit }')}
+    archive=$(debian_mirror)
     [ -n "$archive" ] || skip "apt's configuration names no Debian archive; FERMATA_DEBIAN_MIRROR names one"
     proxy=
     if command -v apt-config >/dev/null; then
