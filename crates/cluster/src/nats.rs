@@ -58,6 +58,8 @@ enum Step {
     NewStream,
     NewEpoch,
     Consumer,
+    /// Whether the log that the consumer reads is the one that was described before.
+    SameStream,
     /// Live, from this place of the log on.
     Live,
 }
@@ -71,6 +73,17 @@ enum Write {
     Refused { retry_ms: u64 },
     /// It was asked.
     Asked { sent_ms: u64 },
+}
+
+/// A log may be deleted and made anew after it was described and before the consumer begins, which then reads the new one. What
+/// comes until that is ruled out waits here; NATS sends no more than it may without an answer to its flow control.
+struct Early {
+    /// Where the reader stood before.
+    reached: Option<Place>,
+    reached_ms: Option<u64>,
+    events: Vec<Event>,
+    /// The reply subject of the flow control that is owed an answer.
+    stalled: Option<Vec<u8>>,
 }
 
 /// See the module.
@@ -88,6 +101,8 @@ pub(crate) struct Nats {
     reached: Option<Place>,
     /// When the log has stored the message of that place: no other message has both. `None` when that is not known.
     reached_ms: Option<u64>,
+    /// What the consumer gives before the log is known to be the one that was described.
+    early: Option<Early>,
     /// The message of that place is asked for once more, to see that it is the same.
     is_checking: bool,
     /// It was another one: what was read up to there is not what the log has now.
@@ -145,6 +160,7 @@ impl Nats {
             nonce: String::new(),
             reached,
             reached_ms,
+            early: None,
             is_checking: false,
             has_lost: false,
             past_until: 0,
@@ -619,6 +635,7 @@ impl Nats {
                 self.is_epoch_fixed |= step == Some(Step::NewEpoch) && error.code < 500;
                 return Err(format!("stream {}: {}", self.stream, error.description));
             }
+            (None, Some(Step::SameStream)) => return self.go_live(&answer, now_ms),
             (None, Some(Step::Stream | Step::NewStream | Step::NewEpoch)) => {}
             (None, _) => return Ok(()),
         }
@@ -664,6 +681,12 @@ impl Nats {
             .extend_from_slice(format!("SUB {deliver_to} 2\r\n").as_bytes());
         let body = ordered_consumer(&self.stream, &deliver_to, from, HEARTBEAT_NS);
         self.ask(&api("CONSUMER.CREATE", &self.stream), "k", &body);
+        self.early = Some(Early {
+            reached: self.reached,
+            reached_ms: self.reached_ms,
+            events: Vec::new(),
+            stalled: None,
+        });
         self.go_to(Step::Consumer, now_ms);
         Ok(())
     }
@@ -710,7 +733,15 @@ impl Nats {
         };
         self.reached = Some(place);
         self.reached_ms = None;
-        self.events.push_back(Event::Begin(place));
+        self.give(Event::Begin(place));
+    }
+
+    /// Tells of something that was read.
+    fn give(&mut self, event: Event) {
+        match &mut self.early {
+            Some(early) => early.events.push(event),
+            None => self.events.push_back(event),
+        }
     }
 
     fn on_consumer(&mut self, message: Message<'_>, now_ms: u64) -> Result<(), String> {
@@ -729,6 +760,21 @@ impl Nats {
         // Messages may have come before this answer; those that it has given since are not among the pending ones.
         self.is_drained |=
             answer.num_pending == Some(0) && answer.delivered.consumer_seq <= self.consumer_seq;
+        self.ask(&api("STREAM.INFO", &self.stream), "s", b"");
+        self.go_to(Step::SameStream, now_ms);
+        Ok(())
+    }
+
+    fn go_live(&mut self, answer: &StreamAnswer, now_ms: u64) -> Result<(), String> {
+        if answer.epoch() != self.epoch {
+            return Err("the log was made anew or changed while its consumer was made".to_owned());
+        }
+        if let Some(early) = self.early.take() {
+            self.events.extend(early.events);
+            if let Some(reply) = early.stalled {
+                wire::publish(&mut self.output, &reply, None, [], b"");
+            }
+        }
         self.go_to(Step::Live, now_ms);
         self.consumer_heard_ms = now_ms;
         match self.write {
@@ -761,8 +807,10 @@ impl Nats {
             return Err(format!("the consumer has ended with status {status}"));
         }
         let stalled = message.header("Nats-Consumer-Stalled");
-        if let Some(reply) = message.reply.or(stalled) {
-            wire::publish(&mut self.output, reply, None, [], b"");
+        match (message.reply.or(stalled), &mut self.early) {
+            (Some(reply), Some(early)) => early.stalled = Some(reply.to_vec()),
+            (Some(reply), None) => wire::publish(&mut self.output, reply, None, [], b""),
+            (None, _) => {}
         }
         let last = message.header("Nats-Last-Consumer");
         let last = last.and_then(|text| std::str::from_utf8(text).ok()?.parse::<u64>().ok());
@@ -786,7 +834,10 @@ impl Nats {
             return Err("a message that was not asked for".to_owned());
         };
         // The first ones may come before the consumer's answer.
-        if !matches!(self.step(), Some(Step::Consumer | Step::Live)) {
+        if !matches!(
+            self.step(),
+            Some(Step::Consumer | Step::SameStream | Step::Live)
+        ) {
             return Err("a message before there is a consumer".to_owned());
         }
         if delivery.consumer_seq != self.consumer_seq + 1 {
@@ -810,7 +861,7 @@ impl Nats {
                 "the log has removed messages that were not read, {} of them: clients are told that messages may be missing",
                 delivery.stream_seq - reached.seq - 1
             );
-            self.events.push_back(Event::Notice(notice));
+            self.give(Event::Notice(notice));
             self.begin(delivery.stream_seq - 1);
         }
         let place = Place {
@@ -831,7 +882,7 @@ impl Nats {
         }
         let content = Content::read(content);
         match token.and_then(unescape).zip(content) {
-            Some((channel, content)) => self.events.push_back(Event::Record(Received {
+            Some((channel, content)) => self.give(Event::Record(Received {
                 place,
                 content,
                 channel,
@@ -845,7 +896,7 @@ impl Nats {
                 let notice = format!(
                     "a message is left out: its subject {subject:?} is no channel, or its content is not known"
                 );
-                self.events.push_back(Event::Notice(notice));
+                self.give(Event::Notice(notice));
             }
         }
         self.note_ready();
@@ -974,6 +1025,9 @@ impl Nats {
             self.write = Write::Refused { retry_ms };
         }
         self.is_ready = false;
+        if let Some(early) = self.early.take() {
+            (self.reached, self.reached_ms) = (early.reached, early.reached_ms);
+        }
         self.input = Vec::new();
         self.output.clear();
         self.events.extend(self.flight.clear().map(Event::Released));
