@@ -123,7 +123,7 @@ soak-trust: all ## Handlers ended in every way, and what the next one finds, for
 		cargo test --locked -p fermata-tests --test trust -- --nocapture the_next_finds_nothing programs_that_are_made_up
 
 soak-isolation: all ## 100,000 mixed requests to each framework, nothing of one user visible to the next, memory flat; REQUESTS=20000 is shorter, SEED=1 repeats
-	FERMATA_ISOLATION_REQUESTS=$(or $(REQUESTS),100000) $(if $(SEED),FERMATA_ISOLATION_SEED=$(SEED)) \
+	FERMATA_ISOLATION_REQUESTS=$(or $(REQUESTS),100000) $(if $(SEED),FERMATA_TEST_SEED=$(SEED)) \
 		$(PHP) -d extension=$(FERMATA_EXTENSION) -d include_path=.:/usr/share/php "$$(command -v phpunit)" --do-not-cache-result \
 		--bootstrap php/tests/autoload.php php/tests/Frameworks/IsolationTest.php
 

@@ -736,15 +736,6 @@ fn found(clients: &[Client]) -> Vec<Case> {
     cases.collect()
 }
 
-/// The seed is needed beside the generator.
-pub fn seed() -> u64 {
-    let given = std::env::var("FERMATA_TEST_SEED").ok();
-    let given = given.and_then(|seed| seed.parse().ok());
-    let seed = given.unwrap_or_else(|| Random::from_environment().bits());
-    println!("seed {seed}; repeat with FERMATA_TEST_SEED={seed}");
-    seed
-}
-
 pub fn seconds() -> Option<u64> {
     std::env::var("FERMATA_TEST_SECONDS").ok()?.parse().ok()
 }
@@ -769,7 +760,7 @@ fn a_case_is_read_as_it_is_printed() {
 
 #[test]
 fn the_next_finds_nothing_of_a_handler_that_was_ended() {
-    let seed = seed();
+    let seed = Random::seed_from_environment();
     let mut place = Place::start();
     if let Ok(text) = std::env::var("FERMATA_TEST_CASE") {
         let case = Case::parse(&text, &place.clients);

@@ -12,7 +12,7 @@ use fermata_testkit::{Connection, Random, ReadError, Server, deadline, workspace
 use fermata_tests::{fixture, json};
 use serde_json::Value;
 
-use crate::conversations::{seconds, seed};
+use crate::conversations::seconds;
 use crate::peer::Peer;
 use crate::services::Service;
 
@@ -593,7 +593,7 @@ fn run_again(place: &Place, programs: &[Vec<Handler>]) {
 
 #[test]
 fn programs_that_are_made_up_see_what_is_theirs() {
-    let seed = seed();
+    let seed = Random::seed_from_environment();
     let mut place = Place::start();
     let mut random = Random::new(seed);
     let end = Instant::now() + Duration::from_secs(seconds().unwrap_or(SECONDS));

@@ -365,123 +365,47 @@ pub fn http_date(data: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-    use std::time::{SystemTime, UNIX_EPOCH};
+    use fermata_testkit::run_mutations;
 
-    /// Mutated inputs per target.
-    const RUNS: usize = 10_000;
+    /// What mutations insert.
+    const PIECES: &[&[u8]] = &[
+        b"\r\n",
+        b"\r",
+        b"\n",
+        b"\0",
+        b" ",
+        b"\t",
+        b":",
+        b",",
+        b";",
+        b"%",
+        b"#",
+        b"?",
+        b"/",
+        b"\x7f",
+        b"\xff",
+        b"0",
+        b"ffffffffffffffff",
+        b"18446744073709551616",
+        b"chunked",
+        b"Host: a\r\n",
+        b"HTTP/1.1",
+        b"data: ",
+        b"Content-Length: 1\r\n",
+        b"Transfer-Encoding: chunked\r\n",
+        b"\r\n\r\n",
+        b"%00",
+        b"http://",
+        b"[::1]",
+        b"\x81\x80\0\0\0\0",
+        b"\x80\x81\0\0\0\0",
+        b"\x89\x00",
+        b"\xfe\0",
+        b"; client_max_window_bits=",
+    ];
 
-    /// Small and repeatable random numbers (xorshift).
-    struct Random(u64);
-
-    impl Random {
-        fn below(&mut self, bound: usize) -> usize {
-            self.0 ^= self.0 << 13;
-            self.0 ^= self.0 >> 7;
-            self.0 ^= self.0 << 17;
-            (self.0 >> 16) as usize % bound.max(1)
-        }
-    }
-
-    /// Runs `body` over the seeds and over mutations of them. `FERMATA_SEED` repeats a run.
     fn run(name: &str, body: fn(&[u8]), seeds: &[&[u8]]) {
-        let seed = std::env::var("FERMATA_SEED")
-            .ok()
-            .and_then(|seed| seed.parse().ok());
-        let seed = seed.unwrap_or_else(|| {
-            SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or(1, |time| time.as_nanos() as u64 | 1)
-        });
-        let mut random = Random(seed.max(1));
-        let mut inputs: Vec<Vec<u8>> = seeds.iter().map(|seed| seed.to_vec()).collect();
-        for round in 0..RUNS {
-            let input = match inputs.get(round) {
-                Some(input) => input.clone(),
-                None => {
-                    let mutated = mutate(&mut random, &inputs);
-                    // Some mutations are starting points themselves, so that changes add up.
-                    if random.below(8) == 0 {
-                        inputs.push(mutated.clone());
-                    }
-                    mutated
-                }
-            };
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| body(&input))) {
-                eprintln!(
-                    "{name}: FERMATA_SEED={seed} fails at input {:?}",
-                    input.escape_ascii().to_string()
-                );
-                resume_unwind(panic);
-            }
-        }
-    }
-
-    fn mutate(random: &mut Random, inputs: &[Vec<u8>]) -> Vec<u8> {
-        const PIECES: &[&[u8]] = &[
-            b"\r\n",
-            b"\r",
-            b"\n",
-            b"\0",
-            b" ",
-            b"\t",
-            b":",
-            b",",
-            b";",
-            b"%",
-            b"#",
-            b"?",
-            b"/",
-            b"\x7f",
-            b"\xff",
-            b"0",
-            b"ffffffffffffffff",
-            b"18446744073709551616",
-            b"chunked",
-            b"Host: a\r\n",
-            b"HTTP/1.1",
-            b"data: ",
-            b"Content-Length: 1\r\n",
-            b"Transfer-Encoding: chunked\r\n",
-            b"\r\n\r\n",
-            b"%00",
-            b"http://",
-            b"[::1]",
-            b"\x81\x80\0\0\0\0",
-            b"\x80\x81\0\0\0\0",
-            b"\x89\x00",
-            b"\xfe\0",
-            b"; client_max_window_bits=",
-        ];
-        let mut input = inputs[random.below(inputs.len())].clone();
-        for _ in 0..=random.below(4) {
-            let at = random.below(input.len() + 1);
-            match random.below(6) {
-                0 if at < input.len() => input[at] = random.below(256) as u8,
-                1 if at < input.len() => input[at] ^= 1 << random.below(8),
-                2 => {
-                    let end = (at + random.below(8)).min(input.len());
-                    input.drain(at..end);
-                }
-                3 => {
-                    let other = &inputs[random.below(inputs.len())];
-                    let from = random.below(other.len() + 1);
-                    input.truncate(at);
-                    input.extend_from_slice(&other[from..]);
-                }
-                4 => {
-                    let end = (at + random.below(40)).min(input.len());
-                    let copy = input[at..end].to_vec();
-                    input.splice(at..at, copy);
-                }
-                _ => {
-                    let piece = PIECES[random.below(PIECES.len())];
-                    input.splice(at..at, piece.iter().copied());
-                }
-            }
-        }
-        input.truncate(2000);
-        input
+        run_mutations(name, PIECES, seeds, body);
     }
 
     #[test]

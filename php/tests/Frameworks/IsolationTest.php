@@ -11,7 +11,7 @@ use PHPUnit\Framework\TestCase;
  * Nothing of one user is visible to the next: random requests of several users at once, with sessions, exceptions, exit(),
  * streams, and clients that leave at any time, over two workers.
  *
- * FERMATA_ISOLATION_REQUESTS says how many requests each application gets; a failure names the seed, for FERMATA_ISOLATION_SEED.
+ * FERMATA_ISOLATION_REQUESTS says how many requests each application gets; a failure names the seed, for FERMATA_TEST_SEED.
  * From MEASURED on the workers' memory is looked at, too: after the first fifth of the requests it stays.
  */
 final class IsolationTest extends TestCase
@@ -61,7 +61,7 @@ final class IsolationTest extends TestCase
             'APP_SERVICES_CACHE' => "$this->folder/cache/services.php", 'APP_PACKAGES_CACHE' => "$this->folder/cache/packages.php",
         ], options: ['-dinclude_path=.:/usr/share/php', '-derror_reporting=' . (E_ALL & ~E_DEPRECATED & ~E_USER_DEPRECATED)]);
         $requests = (int) (getenv('FERMATA_ISOLATION_REQUESTS') ?: 900);
-        $seed = (int) (getenv('FERMATA_ISOLATION_SEED') ?: random_int(1, 1_000_000));
+        $seed = (int) (getenv('FERMATA_TEST_SEED') ?: random_int(1, 1_000_000));
         $failures = [];
         $memory = [];
         foreach ($requests < self::MEASURED ? [$requests] : [intdiv($requests, 5), intdiv($requests * 4, 5)] as $part => $count) {

@@ -1,8 +1,4 @@
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::time::{SystemTime, UNIX_EPOCH};
-
-/// Mutated inputs per target.
-const RUNS: usize = 10_000;
+use fermata_testkit::run_mutations;
 
 /// What mutations insert.
 const PIECES: &[&[u8]] = &[
@@ -43,75 +39,8 @@ const PIECES: &[&[u8]] = &[
     b"4:true!",
 ];
 
-/// Small and repeatable random numbers (xorshift).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 16) as usize % bound.max(1)
-    }
-}
-
-/// Runs `body` over the seeds and over mutations of them. `FERMATA_SEED` repeats a run.
 fn run(name: &str, body: fn(&[u8]), seeds: &[&[u8]]) {
-    let seed = std::env::var("FERMATA_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok());
-    let seed = seed.unwrap_or_else(|| {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        now.map_or(1, |time| time.as_nanos() as u64 | 1)
-    });
-    let mut random = Random(seed.max(1));
-    let mut inputs: Vec<Vec<u8>> = seeds.iter().map(|seed| seed.to_vec()).collect();
-    for round in 0..RUNS {
-        let input = match inputs.get(round) {
-            Some(input) => input.clone(),
-            None => {
-                let mutated = mutate(&mut random, &inputs);
-                // Some mutations are starting points themselves, so that changes add up.
-                if random.below(8) == 0 {
-                    inputs.push(mutated.clone());
-                }
-                mutated
-            }
-        };
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| body(&input))) {
-            eprintln!(
-                "{name}: FERMATA_SEED={seed} fails at input {:?}",
-                input.escape_ascii().to_string()
-            );
-            resume_unwind(panic);
-        }
-    }
-}
-
-fn mutate(random: &mut Random, inputs: &[Vec<u8>]) -> Vec<u8> {
-    let mut input = inputs[random.below(inputs.len())].clone();
-    for _ in 0..=random.below(4) {
-        let at = random.below(input.len() + 1);
-        match random.below(5) {
-            0 if at < input.len() => input[at] = random.below(256) as u8,
-            1 if at < input.len() => input[at] ^= 1 << random.below(8),
-            2 => {
-                let end = (at + random.below(8)).min(input.len());
-                input.drain(at..end);
-            }
-            3 => {
-                let end = (at + random.below(40)).min(input.len());
-                let copy = input[at..end].to_vec();
-                input.splice(at..at, copy);
-            }
-            _ => {
-                let piece = PIECES[random.below(PIECES.len())];
-                input.splice(at..at, piece.iter().copied());
-            }
-        }
-    }
-    input.truncate(2000);
-    input
+    run_mutations(name, PIECES, seeds, body);
 }
 
 #[test]
