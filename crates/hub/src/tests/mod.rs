@@ -116,17 +116,16 @@ fn replay(ring: &mut Ring, channels: &[&[u8]], range: &ReplayRange) -> (Replay, 
 }
 
 fn members(ring: &mut Ring, channel: &[u8]) -> Vec<(Vec<u8>, Vec<u8>, u32)> {
+    members_for(ring, &master(), channel)
+}
+
+fn members_for(ring: &mut Ring, who: &Owner, channel: &[u8]) -> Vec<(Vec<u8>, Vec<u8>, u32)> {
     let mut all = Vec::new();
-    ring.members(
-        &master(),
-        channel,
-        usize::MAX,
-        &mut |user, info, connections| {
-            all.push((user.to_vec(), info.to_vec(), connections));
-        },
-    )
+    ring.members(who, channel, usize::MAX, &mut |user, info, connections| {
+        all.push((user.to_vec(), info.to_vec(), connections));
+    })
     .unwrap();
-    assert_eq!(ring.member_count(&master(), channel), Ok(all.len()));
+    assert_eq!(ring.member_count(who, channel), Ok(all.len()));
     all.sort();
     all
 }
