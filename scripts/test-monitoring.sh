@@ -8,9 +8,9 @@ cache=${FERMATA_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/fermata}
 # shellcheck source=scripts/report.sh
 . scripts/report.sh
 work=$(mktemp -d)
-server=
+servers=()
 end() {
-    [ -z "$server" ] || kill "$server" 2>/dev/null || true
+    [ "${#servers[@]}" = 0 ] || kill "${servers[@]}" 2>/dev/null || true
     rm -rf "$work"
 }
 trap end EXIT
@@ -19,23 +19,31 @@ extension=${FERMATA_EXTENSION:-$PWD/build/fermata.so}
 [ -f "$extension" ] || { echo "$extension not found; run make first" >&2; exit 1; }
 cat >"$work/server.php" <<'PHP'
 <?php
-$server = new Fermata\Server(listen: 'unix:' . __DIR__ . '/server.sock', workers: 1, metrics: 'http://127.0.0.1:0', control: 'unix:' . __DIR__ . '/control.sock');
+$server = new Fermata\Server(listen: 'unix:' . __DIR__ . '/server.sock', workers: 1, metrics: 'http://127.0.0.1:0');
 $server->get('/', fn () => Fermata\Response::text('ok'));
 $server->run();
 PHP
-"${PHP:-php}" -d extension="$extension" "$work/server.php" >"$work/log" 2>&1 &
-server=$!
-answers() {
+# Nothing listens at port 1: a cluster whose log is away has all its figures.
+FERMATA_CLUSTER=nats://127.0.0.1:1 "${PHP:-php}" -d extension="$extension" "$work/server.php" >"$work/log" 2>&1 &
+servers+=("$!")
+"${FERMATA_COMMAND:-$PWD/build/fermata}" edge --listen 127.0.0.1:0 --route '* 127.0.0.1:1' --control "unix:$work/edge.sock" \
+    --prometheus 127.0.0.1:0 >"$work/edge-log" 2>&1 &
+servers+=("$!")
+answers() { # log, where to
+    local address
     for _ in $(seq 600); do
-        curl -sf --max-time 20 --unix-socket "$work/control.sock" http://fermata/metrics >"$work/metrics" && return
+        address=$(sed -n 's/.*metrics and health at //p' "$1")
+        [ -n "$address" ] && curl -sf --max-time 20 "$address/metrics" >"$2" && return
         sleep 0.1
     done
-    cat "$work/log"
+    cat "$1"
     return 1
 }
-report "a server tells its metrics" answers
+report "a server tells its metrics" answers "$work/log" "$work/metrics"
+report "an edge tells its metrics" answers "$work/edge-log" "$work/edge-metrics"
+cat "$work/metrics" "$work/edge-metrics" >"$work/all-metrics"
 report "alerts and dashboard ask for what there is" \
-    python3 scripts/monitoring.py "$work/metrics" packaging/prometheus/alerts.yml packaging/grafana/fermata.json
+    python3 scripts/monitoring.py "$work/all-metrics" packaging/prometheus/alerts.yml packaging/grafana/fermata.json
 
 # Debian's package would start a server of its own when it is installed: only the program is taken.
 promtool=$(command -v promtool || echo "$cache/promtool/usr/bin/promtool")
@@ -50,8 +58,9 @@ if [ ! -x "$promtool" ]; then
 fi
 if [ -x "$promtool" ]; then
     passes() { "$@" >"$work/said" 2>&1 || { cat "$work/said"; return 1; }; }
-    well_formed() { "$promtool" check metrics <"$work/metrics" >"$work/said" 2>&1 || ! grep -qi 'error while' "$work/said"; }
-    report "promtool reads the metrics" well_formed
+    well_formed() { "$promtool" check metrics <"$1" >"$work/said" 2>&1 || ! grep -qi 'error while' "$work/said"; }
+    report "promtool reads the metrics of the server" well_formed "$work/metrics"
+    report "promtool reads the metrics of the edge" well_formed "$work/edge-metrics"
     report "promtool reads the alerts" passes "$promtool" check rules packaging/prometheus/alerts.yml
     report "promtool tries the alerts" passes "$promtool" test rules packaging/prometheus/alerts.test.yml
 else

@@ -13,7 +13,7 @@ use fermata_testkit::{
 
 use fermata_tests::publish;
 
-use crate::node::{bridge_pid, node, readiness, wait_ready};
+use crate::node::{bridge_pid, cluster_figure, node, readiness, wait_ready};
 
 over_each_log!(
     a_client_that_is_ahead_waits_until_the_log_is_back,
@@ -60,10 +60,19 @@ fn without_the_log_publishing_fails_and_held_clients_stay(mut log: LogServer) {
     let mut stream = Stream::open(nodes[1].connect(), "/events", None);
     publish_at_last(&nodes[0], "before");
     assert_eq!(stream.next_event().data, "before");
+    // Beside events, servers publish what they tell each other of who is present, which is why most of it is no exact number.
+    assert_eq!(cluster_figure(&nodes[0], "ready"), 1);
+    assert!(cluster_figure(&nodes[0], "published_total") > 0);
+    assert!(cluster_figure(&nodes[1], "received_total") > 0);
+    assert_eq!(cluster_figure(&nodes[1], "disconnects_total"), 0);
     log.kill();
     for node in &nodes {
         wait_ready(node, 503);
     }
+    assert_eq!(cluster_figure(&nodes[1], "ready"), 0);
+    wait_until("it is counted", || {
+        (cluster_figure(&nodes[1], "disconnects_total") == 1).then_some(())
+    });
     wait_until("publishing fails", || {
         let response = nodes[0].connect().post("/publish/news", "lost");
         (response.status() != 200).then_some(())
@@ -81,6 +90,7 @@ fn without_the_log_publishing_fails_and_held_clients_stay(mut log: LogServer) {
         assert_ne!(event.name, "gap");
         event = stream.next_event();
     }
+    assert_eq!(cluster_figure(&nodes[1], "gaps_total"), 0);
 }
 
 /// Publishes numbers until it is told to stop. What was acknowledged, and what may have been published all the same.

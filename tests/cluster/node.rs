@@ -1,6 +1,6 @@
 //! Servers that share a log.
 
-use fermata_testkit::{Builder, Connection, LogServer, Server, wait_until};
+use fermata_testkit::{Builder, Connection, LogServer, Response, Server, wait_until};
 use fermata_tests::fixture;
 
 /// How long a publisher waits where the test wants it to succeed: this machine may be busy.
@@ -18,11 +18,24 @@ pub fn node(log: &LogServer) -> Builder {
 
 /// What `GET /health/ready` answers.
 pub fn readiness(server: &Server) -> u16 {
+    of_operators(server, "/health/ready").status()
+}
+
+/// A figure of its cluster, as Prometheus reads it.
+pub fn cluster_figure(server: &Server, name: &str) -> u64 {
+    let response = of_operators(server, "/metrics");
+    let name = format!("fermata_cluster_{name} ");
+    let line = response.text().lines().find(|line| line.starts_with(&name));
+    let value = line.and_then(|line| line[name.len()..].parse().ok());
+    value.unwrap_or_else(|| panic!("there is no {name}"))
+}
+
+fn of_operators(server: &Server, path: &str) -> Response {
     let address = server.log().wait_map(0, "the address for metrics", |line| {
         let (_, address) = line.text.split_once("metrics and health at http://")?;
         address.trim().parse().ok()
     });
-    Connection::open(address).get("/health/ready").status()
+    Connection::open(address).get(path)
 }
 
 /// Waits until the server is connected to the log, or is not.

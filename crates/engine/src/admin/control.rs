@@ -108,7 +108,10 @@ impl<D: Driver> Worker<D> {
 
     pub(crate) fn snapshot(&self) -> Snapshot {
         let (now_ms, unix_ms) = (self.net.driver.now_ms(), self.net.driver.unix_ms());
-        Snapshot::take(&self.reporter.shared, &self.channels.ring, now_ms, unix_ms)
+        Snapshot {
+            cluster: self.channels.cluster_figures(),
+            ..Snapshot::take(&self.reporter.shared, &self.channels.ring, now_ms, unix_ms)
+        }
     }
 
     pub(crate) fn json_snapshot(&self) -> String {

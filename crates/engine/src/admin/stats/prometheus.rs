@@ -20,12 +20,59 @@ impl Snapshot {
         out
     }
 
+    fn cluster_series(
+        &self,
+    ) -> impl Iterator<Item = (&'static str, &'static str, &'static str, String)> {
+        let series = self.cluster.map(|cluster| {
+            [
+                (
+                    "cluster_ready",
+                    "gauge",
+                    "Whether the log of the cluster is there: 1 or 0.",
+                    u64::from(cluster.is_ready),
+                ),
+                (
+                    "cluster_published_total",
+                    "counter",
+                    "Events of this server that the log of the cluster has taken.",
+                    cluster.published,
+                ),
+                (
+                    "cluster_rejected_total",
+                    "counter",
+                    "Events of this server that the log of the cluster never takes.",
+                    cluster.rejected,
+                ),
+                (
+                    "cluster_received_total",
+                    "counter",
+                    "Events that were read from the log of the cluster.",
+                    cluster.received,
+                ),
+                (
+                    "cluster_gaps_total",
+                    "counter",
+                    "Times that clients were told that messages of the cluster may be missing.",
+                    cluster.gaps,
+                ),
+                (
+                    "cluster_disconnects_total",
+                    "counter",
+                    "Times that the log of the cluster was there, and then was not.",
+                    cluster.disconnects,
+                ),
+            ]
+        });
+        let series = series.into_iter().flatten();
+        series.map(|(name, kind, help, value)| (name, kind, help, value.to_string()))
+    }
+
     fn write_prometheus(&self, out: &mut String, is_edge: bool) -> fmt::Result {
         writeln!(out, "# HELP fermata_info The server; its value is 1.")?;
         writeln!(out, "# TYPE fermata_info gauge")?;
         writeln!(out, "fermata_info{{version=\"{}\"}} 1", self.version)?;
         let started = Seconds(self.started_unix_ms);
-        for (name, kind, help, value) in [
+        let figures = [
             (
                 "start_time_seconds",
                 "gauge",
@@ -110,7 +157,8 @@ impl Snapshot {
                 "Size of the ring of records.",
                 self.ring_bytes.to_string(),
             ),
-        ] {
+        ];
+        for (name, kind, help, value) in figures.into_iter().chain(self.cluster_series()) {
             writeln!(out, "# HELP fermata_{name} {help}")?;
             writeln!(out, "# TYPE fermata_{name} {kind}")?;
             writeln!(out, "fermata_{name} {value}")?;

@@ -13,6 +13,7 @@ use fermata_hub::Ring;
 use super::shared::{BusyChannel, LIST_MAX, Shared, SlowClient};
 use super::table::{Counter, EDGE, Figure, Gauge, Merge};
 use crate::admin::publisher::{self, PublisherError};
+use crate::channels::cluster::ClusterFigures;
 
 /// Bytes of an answer that are read at most: 64 workers need a tenth.
 const ANSWER_BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -83,6 +84,9 @@ pub struct Snapshot {
     /// Spans that were left out.
     #[serde(default)]
     pub spans_dropped: u64,
+    /// The log of the cluster, for a server that is in one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<ClusterFigures>,
     /// Size of the ring of records in bytes.
     pub ring_bytes: u64,
     /// All workers together.
@@ -280,6 +284,7 @@ impl Snapshot {
             job_supervisor_restarts: server.job_supervisor_restarts,
             spans_exported: server.spans_exported,
             spans_dropped: server.spans_dropped,
+            cluster: None,
             ring_bytes: ring.bytes(),
             total,
             workers,

@@ -23,6 +23,7 @@ use fermata_io::{Driver, clock, random};
 use fermata_tls::{Stream, explain};
 
 use super::access::{Access, SERVERS};
+use super::figures::ClusterFigures;
 use super::memory::{
     Answer, BEAT_MS_MAX, Cluster, MARK_BYTES, MARK_NOTE, NOBODY, READER_SLOT, State,
 };
@@ -83,6 +84,8 @@ pub(crate) struct Process {
     answered: u64,
     /// Answers for which workers had no room in this turn.
     unheard: u64,
+    /// Of this turn.
+    figures: ClusterFigures,
 }
 
 impl Process {
@@ -150,6 +153,7 @@ impl Process {
             has_unsent: false,
             answered: 0,
             unheard: 0,
+            figures: ClusterFigures::default(),
         })
     }
 
@@ -189,6 +193,7 @@ impl Process {
         self.take_events()?;
         self.write()?;
         self.wake_workers();
+        self.state.count(std::mem::take(&mut self.figures));
         let timeout_ms = self.timeout_ms();
         events.clear();
         self.driver.wait(events, Some(timeout_ms))?;
@@ -249,12 +254,17 @@ impl Process {
                 }
                 Event::Disconnect => self.disconnect(),
                 Event::Begin(place) => self.begin(place)?,
-                Event::Record(received) => self.publish(&received)?,
+                Event::Record(received) => {
+                    self.figures.received += 1;
+                    self.publish(&received)?;
+                }
                 Event::Accepted { outbox, place } => {
+                    self.figures.published += 1;
                     let place = log_place(place);
                     self.answer(outbox, Answer::Accepted(place));
                 }
                 Event::Rejected(rejected) => {
+                    self.figures.rejected += 1;
                     let message = format!("an event was not published: {}", rejected.cause);
                     self.log_limited(LogLevel::Error, &message);
                     self.answer(rejected.outbox, Answer::Refused);
@@ -270,6 +280,7 @@ impl Process {
                     self.log(LogLevel::Info, "connected to the log of the cluster");
                 }
                 Event::Away(cause) => {
+                    self.figures.disconnects += u64::from(self.state.says_ready());
                     // Some of it may be a server's words.
                     let cause = cause.replace(char::is_control, " ");
                     self.state.set_cause(&mask_secrets(&cause));
@@ -537,6 +548,8 @@ impl Process {
     /// # Errors
     /// The ring is damaged.
     fn begin(&mut self, place: Place) -> std::io::Result<()> {
+        // A server that begins misses nothing.
+        self.figures.gaps += u64::from(self.ring.log_reached().is_some());
         // In this order: whoever goes on after a death in between does both.
         self.try_again(|process| process.members.begin())?;
         self.leave_out(place)

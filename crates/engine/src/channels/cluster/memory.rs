@@ -9,6 +9,8 @@ use fermata_hub::{Config, ConfigError, Layout, LogPlace, OpenError, Owner, Ring}
 use fermata_io::wake::Waker;
 use fermata_io::{clock, random, shm};
 
+use super::figures::ClusterFigures;
+
 /// Least bytes of the outbox; it holds eight of the largest events at least.
 const OUTBOX_BYTES_MIN: usize = 4 << 20;
 const OUTBOX_EVENTS_MIN: usize = 8;
@@ -40,6 +42,8 @@ const LINE: usize = 8;
 const STATE: usize = 0;
 const AWAY_SINCE_MS: usize = 1;
 const BEAT_MS: usize = 2;
+/// Five of them.
+const FIGURES: usize = 3;
 /// Since when somebody asks for presence (0 = nobody), whether the members of other servers are known, the place of the log up
 /// to which the table of the cluster is, what was decided at a place, and whether tables are to be compared.
 const USED: usize = LINE;
@@ -292,6 +296,26 @@ impl State {
     /// The bridge is not stuck.
     pub fn beat(&self, now_ms: u64) {
         self.words[BEAT_MS].store(now_ms, Ordering::Relaxed);
+    }
+
+    /// Adds what the bridge has counted in a turn: workers read this line, so it is not written once a record.
+    pub fn count(&self, mut turn: ClusterFigures) {
+        for (word, count) in self.words[FIGURES..].iter().zip(turn.counters()) {
+            if *count > 0 {
+                word.fetch_add(*count, Ordering::Relaxed);
+            }
+        }
+    }
+
+    pub fn figures(&self, now_ms: u64) -> ClusterFigures {
+        let mut figures = ClusterFigures {
+            is_ready: self.is_ready(now_ms),
+            ..ClusterFigures::default()
+        };
+        for (word, count) in self.words[FIGURES..].iter().zip(figures.counters()) {
+            *count = word.load(Ordering::Relaxed);
+        }
+        figures
     }
 
     /// Whether the log is there, and a bridge that goes on.

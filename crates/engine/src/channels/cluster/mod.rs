@@ -6,11 +6,13 @@
 
 mod access;
 mod bridge;
+mod figures;
 mod memory;
 mod outbox;
 mod presence;
 
 pub(crate) use bridge::Process;
+pub use figures::ClusterFigures;
 pub use memory::ClusterError;
 pub(crate) use memory::{Cluster, Outbox};
 pub use outbox::{Ack, Publishing};

@@ -6,6 +6,7 @@ use std::time::Duration;
 use fermata_hub::{Backlog, Ids, Message as Record, PresenceError, PublishError, Subscriber};
 use fermata_io::{Driver, clock};
 
+use super::figures::ClusterFigures;
 use super::memory::{Answer, MARK_BYTES, NOBODY, READER_SLOT};
 use super::presence::{Note, member_note, put_note};
 use crate::channels::Channels;
@@ -46,6 +47,12 @@ enum Put {
 }
 
 impl Channels {
+    /// How the server and the log of its cluster get on.
+    pub(crate) fn cluster_figures(&self) -> Option<ClusterFigures> {
+        let outbox = self.outbox.as_ref()?;
+        Some(outbox.state.figures(clock::monotonic_ms()))
+    }
+
     /// Whether what is published reaches all for whom it is.
     pub(crate) fn is_log_ready(&self) -> bool {
         self.outbox
