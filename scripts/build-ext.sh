@@ -8,6 +8,7 @@
 #   PHP=php8.3 scripts/build-ext.sh      builds for another PHP
 #   BUILD=build/asan CFLAGS=… …          builds into another folder, with other flags
 #   FERMATA_CORE=libfermata_ffi.a …      links this core and builds the extension alone, without Rust
+#   PROFILE=quick …                      builds the core with Cargo's profile `quick`, in seconds after a change; not to be measured
 #   PHPIZE=… PHP_CONFIG=… …              builds for the PHP that these two belong to, which need not run here
 set -euo pipefail
 
@@ -16,8 +17,9 @@ cd "$root"
 build=${BUILD:-build}
 work=$build/ext
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target}
+profile=${PROFILE:-release}
 ready_core=${FERMATA_CORE:-}
-export FERMATA_ROOT=$root FERMATA_CORE=${ready_core:-$CARGO_TARGET_DIR/release/libfermata_ffi.a}
+export FERMATA_ROOT=$root FERMATA_CORE=${ready_core:-$CARGO_TARGET_DIR/$profile/libfermata_ffi.a}
 PATH=$PATH:${CARGO_HOME:-$HOME/.cargo}/bin
 
 php=${PHP:-php}
@@ -39,9 +41,9 @@ mkdir -p "$work"
 exec 9>"$build/.lock"
 flock 9
 if [ -z "$ready_core" ]; then
-    cargo build --release --locked -p fermata-ffi -p fermata-cli
-    cmp -s "$CARGO_TARGET_DIR/release/fermata" "$build/fermata" ||
-        install -m 755 "$CARGO_TARGET_DIR/release/fermata" "$build/fermata"
+    cargo build --profile "$profile" --locked -p fermata-ffi -p fermata-cli
+    cmp -s "$CARGO_TARGET_DIR/$profile/fermata" "$build/fermata" ||
+        install -m 755 "$CARGO_TARGET_DIR/$profile/fermata" "$build/fermata"
 fi
 
 # Copy what changed, and only that, so that make sees true dates.

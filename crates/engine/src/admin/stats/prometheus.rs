@@ -20,148 +20,123 @@ impl Snapshot {
         out
     }
 
-    fn cluster_series(
-        &self,
-    ) -> impl Iterator<Item = (&'static str, &'static str, &'static str, String)> {
-        let series = self.cluster.map(|cluster| {
-            [
-                (
-                    "cluster_ready",
-                    "gauge",
-                    "Whether the log of the cluster is there: 1 or 0.",
-                    u64::from(cluster.is_ready),
-                ),
-                (
-                    "cluster_published_total",
-                    "counter",
-                    "Events of this server that the log of the cluster has taken.",
-                    cluster.published,
-                ),
-                (
-                    "cluster_rejected_total",
-                    "counter",
-                    "Events of this server that the log of the cluster never takes.",
-                    cluster.rejected,
-                ),
-                (
-                    "cluster_received_total",
-                    "counter",
-                    "Events that were read from the log of the cluster.",
-                    cluster.received,
-                ),
-                (
-                    "cluster_gaps_total",
-                    "counter",
-                    "Times that clients were told that messages of the cluster may be missing.",
-                    cluster.gaps,
-                ),
-                (
-                    "cluster_disconnects_total",
-                    "counter",
-                    "Times that the log of the cluster was there, and then was not.",
-                    cluster.disconnects,
-                ),
-            ]
-        });
-        let series = series.into_iter().flatten();
-        series.map(|(name, kind, help, value)| (name, kind, help, value.to_string()))
-    }
-
     fn write_prometheus(&self, out: &mut String, is_edge: bool) -> fmt::Result {
         writeln!(out, "# HELP fermata_info The server; its value is 1.")?;
         writeln!(out, "# TYPE fermata_info gauge")?;
         writeln!(out, "fermata_info{{version=\"{}\"}} 1", self.version)?;
+        writeln!(
+            out,
+            "# HELP fermata_start_time_seconds When the server began, in seconds since 1970."
+        )?;
+        writeln!(out, "# TYPE fermata_start_time_seconds gauge")?;
         let started = Seconds(self.started_unix_ms);
-        let figures = [
-            (
-                "start_time_seconds",
-                "gauge",
-                "When the server began, in seconds since 1970.",
-                started.to_string(),
-            ),
-            (
-                "workers",
-                "gauge",
-                "Workers the server is to have.",
-                self.workers.len().to_string(),
-            ),
-            (
-                "worker_starts_total",
-                "counter",
-                "Worker processes started.",
-                self.worker_starts.to_string(),
-            ),
-            (
-                "worker_ends_total",
-                "counter",
-                "Worker processes that have ended.",
-                self.worker_ends.to_string(),
-            ),
-            (
-                "worker_failures_total",
-                "counter",
-                "Worker processes that ended by a signal or an unexpected exit code.",
-                self.worker_failures.to_string(),
-            ),
-            (
-                "worker_stalls_total",
-                "counter",
-                "Worker processes killed because they did not answer for stall_timeout_ms.",
-                self.worker_stalls.to_string(),
-            ),
-            (
-                "log_dropped_total",
-                "counter",
-                "Lines of the server's log left out because standard error did not take them.",
-                self.log_dropped.to_string(),
-            ),
-            (
-                "jobs_queued",
-                "gauge",
-                "Jobs that no process has begun with.",
-                self.jobs_queued.to_string(),
-            ),
-            (
-                "jobs_running",
-                "gauge",
-                "Jobs that processes are at.",
-                self.jobs_running.to_string(),
-            ),
-            (
-                "job_process_restarts_total",
-                "counter",
-                "Processes for jobs that have ended and were replaced.",
-                self.job_process_restarts.to_string(),
-            ),
-            (
-                "job_supervisor_restarts_total",
-                "counter",
-                "Times that the process which supervises those for jobs has ended and was replaced.",
-                self.job_supervisor_restarts.to_string(),
-            ),
-            (
-                "spans_exported_total",
-                "counter",
-                "Spans that their collector has taken.",
-                self.spans_exported.to_string(),
-            ),
-            (
-                "spans_dropped_total",
-                "counter",
-                "Spans that were left out because the collector was not there, did not take them or was too slow.",
-                self.spans_dropped.to_string(),
-            ),
-            (
-                "ring_bytes",
-                "gauge",
-                "Size of the ring of records.",
-                self.ring_bytes.to_string(),
-            ),
-        ];
-        for (name, kind, help, value) in figures.into_iter().chain(self.cluster_series()) {
-            writeln!(out, "# HELP fermata_{name} {help}")?;
-            writeln!(out, "# TYPE fermata_{name} {kind}")?;
-            writeln!(out, "fermata_{name} {value}")?;
+        writeln!(out, "fermata_start_time_seconds {started}")?;
+        write_series(
+            out,
+            &[
+                (
+                    "workers",
+                    "Workers the server is to have.",
+                    self.workers.len() as u64,
+                ),
+                (
+                    "worker_starts_total",
+                    "Worker processes started.",
+                    self.worker_starts,
+                ),
+                (
+                    "worker_ends_total",
+                    "Worker processes that have ended.",
+                    self.worker_ends,
+                ),
+                (
+                    "worker_failures_total",
+                    "Worker processes that ended by a signal or an unexpected exit code.",
+                    self.worker_failures,
+                ),
+                (
+                    "worker_stalls_total",
+                    "Worker processes killed because they did not answer for stall_timeout_ms.",
+                    self.worker_stalls,
+                ),
+                (
+                    "log_dropped_total",
+                    "Lines of the server's log left out because standard error did not take them.",
+                    self.log_dropped,
+                ),
+                (
+                    "jobs_queued",
+                    "Jobs that no process has begun with.",
+                    self.jobs_queued,
+                ),
+                (
+                    "jobs_running",
+                    "Jobs that processes are at.",
+                    self.jobs_running,
+                ),
+                (
+                    "job_process_restarts_total",
+                    "Processes for jobs that have ended and were replaced.",
+                    self.job_process_restarts,
+                ),
+                (
+                    "job_supervisor_restarts_total",
+                    "Times that the process which supervises those for jobs has ended and was replaced.",
+                    self.job_supervisor_restarts,
+                ),
+                (
+                    "spans_exported_total",
+                    "Spans that their collector has taken.",
+                    self.spans_exported,
+                ),
+                (
+                    "spans_dropped_total",
+                    "Spans that were left out because the collector was not there, did not take them or was too slow.",
+                    self.spans_dropped,
+                ),
+                (
+                    "ring_bytes",
+                    "Size of the ring of records.",
+                    self.ring_bytes,
+                ),
+            ],
+        )?;
+        if let Some(cluster) = &self.cluster {
+            write_series(
+                out,
+                &[
+                    (
+                        "cluster_ready",
+                        "Whether the log of the cluster is there: 1 or 0.",
+                        u64::from(cluster.is_ready),
+                    ),
+                    (
+                        "cluster_published_total",
+                        "Events of this server that the log of the cluster has taken.",
+                        cluster.published,
+                    ),
+                    (
+                        "cluster_rejected_total",
+                        "Events of this server that the log of the cluster never takes.",
+                        cluster.rejected,
+                    ),
+                    (
+                        "cluster_received_total",
+                        "Events that were read from the log of the cluster.",
+                        cluster.received,
+                    ),
+                    (
+                        "cluster_gaps_total",
+                        "Times that clients were told that messages of the cluster may be missing.",
+                        cluster.gaps,
+                    ),
+                    (
+                        "cluster_disconnects_total",
+                        "Times that the log of the cluster was there, and then was not.",
+                        cluster.disconnects,
+                    ),
+                ],
+            )?;
         }
         let counter = |worker: usize, at: usize| self.workers[worker].figures.counters[at];
         self.write_table(out, Counter::TABLE, "counter", is_edge, &counter)?;
@@ -238,6 +213,20 @@ impl Snapshot {
         }
         Ok(())
     }
+}
+
+/// Figures of the whole server: name, help and value. A counter's name ends in `_total`.
+fn write_series(out: &mut String, series: &[(&str, &str, u64)]) -> fmt::Result {
+    for (name, help, value) in series {
+        let kind = match name.ends_with("_total") {
+            true => "counter",
+            false => "gauge",
+        };
+        writeln!(out, "# HELP fermata_{name} {help}")?;
+        writeln!(out, "# TYPE fermata_{name} {kind}")?;
+        writeln!(out, "fermata_{name} {value}")?;
+    }
+    Ok(())
 }
 
 /// Milliseconds as seconds.
