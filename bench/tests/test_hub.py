@@ -9,9 +9,11 @@ import unittest
 from datetime import UTC, datetime
 from pathlib import Path
 
+from bench.suites.crowd.network import Network
+from bench.suites.hub import crowd
 from bench.suites.hub.clients import EVENT, Frames, MercureClient, masked
 from bench.suites.hub.main import Run, Sample, report, write
-from bench.suites.hub.servers import HUBS, SUBJECT, mercure_update, pusher_event
+from bench.suites.hub.servers import HUBS, SUBJECT, channel_info, mercure_update, pusher_event
 
 FACTS = ("host", "processor", "cores", "memory", "system", "kernel", "commit")
 
@@ -60,6 +62,11 @@ class Servers(unittest.TestCase):
         self.assertIn(EVENT, body)
         self.assertIn(EVENT, mercure_update(1)[1])
 
+    def test_parameters_are_signed_in_the_order_of_their_names(self) -> None:
+        for path in (channel_info(now_s=0), pusher_event(1, now_s=0)[0]):
+            names = [pair.partition("=")[0] for pair in path.partition("?")[2].split("&")]
+            self.assertEqual(names, [*sorted(names[:-1]), "auth_signature"])
+
     def test_every_hub_says_where_it_comes_from(self) -> None:
         for hub in HUBS.values():
             self.assertTrue(hub.source or hub.id == SUBJECT)
@@ -88,6 +95,18 @@ class Report(unittest.TestCase):
             table, raw = write(run, Path(folder))
             self.assertIn("MISSED", table.read_text())
             self.assertEqual(json.loads(raw.read_text())["samples"][0]["bytes"], 401.0)
+
+    def test_a_crowd_that_failed_shows_what_was_found(self) -> None:
+        options = {"subscribers": 100_000, "workers": 7, "events": 10, "build": "a debug build", "command": "x", "load": 1.0}
+        figures = {"user_bytes": 401.0, "connects_per_s": 12_345.6}
+        with tempfile.TemporaryDirectory() as folder:
+            facts = dict.fromkeys(FACTS, "x")
+            table = crowd.write(Path(folder), datetime.now(UTC), figures, options, facts, Network(is_own=True), "one was lost")
+            text = table.read_text()
+        self.assertIn("**Failed**: one was lost", text)
+        self.assertIn("| 12,346 /s |", text)
+        self.assertIn("401 B, at most 400 B: MISSED", text)
+        self.assertIn("a debug build", text)
 
 
 if __name__ == "__main__":

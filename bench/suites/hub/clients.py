@@ -1,7 +1,8 @@
 """Clients of a hub, in one process: `python3 -m bench.suites.hub.clients PROTOCOL PORT KEY SOURCE`.
 
 It reads commands from its input, a line each, and answers each with a line of JSON: `open COUNT` connects so many more and
-waits until they are subscribed, `hear COUNT` waits until so many events have come to them all together since the start.
+waits until they are subscribed, `hear COUNT` waits until so many events have come to them all together since the start. `last`
+of an answer is when the last event came, by the clock that all processes of the machine share.
 What it costs is not measured, so it is as plain as can be.
 """
 
@@ -151,6 +152,7 @@ class Crowd:
         self.clients: dict[int, Client] = {}
         self.ready = 0
         self.heard = 0
+        self.last = 0.0
         self.commands = sys.stdin.fileno()
         self.poll.register(self.commands, select.EPOLLIN)
 
@@ -168,7 +170,7 @@ class Crowd:
             line, _, pending = pending.partition(b"\n")
             word, count = line.split()
             self.until_ready(int(count)) if word == b"open" else self.until_heard(int(count))
-            print(json.dumps({"ready": self.ready, "heard": self.heard}), flush=True)
+            print(json.dumps({"ready": self.ready, "heard": self.heard, "last": self.last}), flush=True)
 
     def until_ready(self, more: int) -> None:
         wanted, opened = self.ready + more, len(self.clients)
@@ -217,7 +219,10 @@ class Crowd:
             if not data:
                 raise ConnectionError("the server has closed a connection")
             was_ready = client.is_ready
-            self.heard += client.receive(data)
+            heard = client.receive(data)
+            if heard:
+                self.heard += heard
+                self.last = time.monotonic()
             self.ready += client.is_ready and not was_ready
         return has_command
 

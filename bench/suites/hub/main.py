@@ -29,7 +29,9 @@ from bench.lib import machine, markdown, process
 from bench.lib.peers import BENCH, BUILD, FERMATA, ROOT, CannotRun
 from bench.lib.ready import note, skip
 from bench.lib.stats import interval, ratios
+from bench.suites.crowd.network import network
 
+from . import crowd
 from .servers import HUBS, KEY, SUBJECT, WORKERS, Hub, running
 
 VERSION = 1
@@ -90,6 +92,7 @@ class Clients:
         self.count = -(-count // PER_PROCESS_MAX)
         self.heard = [0] * self.count
         self.ready = [0] * self.count
+        self.last = 0.0
         command = [sys.executable, "-m", "bench.suites.hub.clients", protocol, str(port), KEY]
         self.children = [
             subprocess.Popen(
@@ -115,6 +118,7 @@ class Clients:
             if "error" in answer:
                 raise CannotRun(answer["error"])
             self.heard[at], self.ready[at] = answer["heard"], answer["ready"]
+            self.last = max(self.last, answer["last"])
 
     def end(self) -> None:
         for child in self.children:
@@ -144,6 +148,8 @@ def main() -> int:
     if not FERMATA.exists():
         print(f"bench: {FERMATA} does not exist; run `make`", file=sys.stderr)
         return 2
+    if options.crowd:
+        return hold_crowd(options)
     run = Run(
         started=datetime.now(UTC),
         machine=machine.facts(),
@@ -175,16 +181,24 @@ def parse_options() -> argparse.Namespace:
     others = [id for id in HUBS if id != SUBJECT]
     parser = argparse.ArgumentParser(prog="python3 -m bench hub", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a smoke test of the suite: its figures mean nothing")
+    parser.add_argument("--crowd", action="store_true", help=f"{crowd.MANY:,} clients of Echo at Fermata alone; see crowd.py")
+    parser.add_argument("--build", default="", help="how FERMATA_COMMAND was built, for the report of --crowd")
     parser.add_argument("--peers", nargs="*", choices=others, default=others, help="beside Fermata; default: all")
     parser.add_argument("--protocols", nargs="+", choices=("pusher", "mercure"), default=["pusher", "mercure"])
     parser.add_argument("--clients", type=int, help=f"subscribers that are held, default {MANY:,}; 100000 take the kernel 2 GB")
     parser.add_argument("--hearers", type=int, help=f"subscribers that events are published to, default {HEARERS:,}")
     parser.add_argument("--events", type=int, help=f"events that are published to them, default {EVENTS}")
-    parser.add_argument("--workers", type=int, default=WORKERS, help=f"of Fermata, default {WORKERS}; each has its descriptors")
+    parser.add_argument("--workers", type=int, help=f"of Fermata, default {WORKERS}; each has its descriptors")
     parser.add_argument("--rounds", type=int, help=f"default {ROUNDS}")
     parser.add_argument("--seed", type=int, default=1, help="of the order in the rounds")
     parser.add_argument("--out", type=Path, help="folder for table and raw data, default bench/runs/<date>-<host>")
     options = parser.parse_args()
+    if options.crowd:
+        options.clients = options.clients or (crowd.QUICK_MANY if options.quick else crowd.MANY)
+        options.events = options.events or (crowd.QUICK_EVENTS if options.quick else crowd.EVENTS)
+        # Connections are spread by a hash of their addresses, so a worker has room for some more than its share.
+        options.workers = options.workers or max(WORKERS, -(-options.clients // PER_PROCESS_MAX))
+    options.workers = options.workers or WORKERS
     options.clients = options.clients or (QUICK_MANY if options.quick else MANY)
     options.hearers = options.hearers or (QUICK_HEARERS if options.quick else HEARERS)
     options.events = options.events or (QUICK_EVENTS if options.quick else EVENTS)
@@ -192,6 +206,22 @@ def parse_options() -> argparse.Namespace:
     if options.clients <= FEW:
         parser.error(f"--clients: more than {FEW}, of which the first are not counted")
     return options
+
+
+def hold_crowd(options: argparse.Namespace) -> int:
+    started, facts = datetime.now(UTC), machine.facts()
+    default = BUILD / "quick" if options.quick else BENCH / "runs" / f"{started:%Y-%m-%d}-{facts['host']}"
+    shown = {
+        "quick": options.quick,
+        "subscribers": options.clients,
+        "events": options.events,
+        "workers": options.workers,
+        "build": options.build,
+        "command": " ".join(word for word in sys.argv if word not in ("--build", options.build)),
+    }
+    with network(2 * options.clients) as here:
+        idle_s = 1.0 if options.quick else crowd.IDLE_SECONDS
+        return crowd.run(clients_of, shown, facts, started, here, options.out or default, idle_s)
 
 
 def measure_all(run: Run, options: argparse.Namespace) -> None:

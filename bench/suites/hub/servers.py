@@ -123,17 +123,21 @@ def pusher_event(number: int, now_s: int | None = None) -> tuple[str, bytes, dic
     """A signed request of the HTTP API."""
     data = json.dumps({"number": number, "name": EVENT.decode()})
     body = json.dumps({"name": "told", "channel": CHANNEL, "data": data}).encode()
-    query = urllib.parse.urlencode(
-        {
-            "auth_key": KEY,
-            "auth_timestamp": int(time.time()) if now_s is None else now_s,
-            "auth_version": "1.0",
-            "body_md5": hashlib.md5(body).hexdigest(),
-        }
-    )
-    path = f"/apps/{APP}/events"
-    signature = hmac.new(SECRET.encode(), f"POST\n{path}\n{query}".encode(), hashlib.sha256).hexdigest()
-    return f"{path}?{query}&auth_signature={signature}", body, {"Content-Type": "application/json"}
+    path = _signed("POST", f"/apps/{APP}/events", {"body_md5": hashlib.md5(body).hexdigest()}, now_s)
+    return path, body, {"Content-Type": "application/json"}
+
+
+def channel_info(now_s: int | None = None) -> str:
+    """What a GET asks for to learn how many subscribers the channel has."""
+    return _signed("GET", f"/apps/{APP}/channels/{CHANNEL}", {"info": "subscription_count"}, now_s)
+
+
+def _signed(method: str, path: str, values: dict[str, str], now_s: int | None) -> str:
+    """The path with its query. Parameters are signed in the order of their names."""
+    own = {"auth_key": KEY, "auth_timestamp": str(int(time.time()) if now_s is None else now_s), "auth_version": "1.0"}
+    query = urllib.parse.urlencode(sorted((own | values).items()))
+    signature = hmac.new(SECRET.encode(), f"{method}\n{path}\n{query}".encode(), hashlib.sha256).hexdigest()
+    return f"{path}?{query}&auth_signature={signature}"
 
 
 def mercure_update(number: int) -> tuple[str, bytes, dict[str, str]]:
