@@ -962,6 +962,30 @@ static bool may_step(const statement *self)
 	return one->fiber;
 }
 
+/* SQLite asks for no patience then: whoever has rows of a connection and waits for another one that writes could wait for ever. */
+static ZEND_COLD void log_readers(const database *db)
+{
+	for (uint32_t i = 0; i < readings.nNumUsed; i++) {
+		const Bucket *bucket = &readings.arData[i];
+		const reading *one = Z_TYPE(bucket->val) == IS_UNDEF ? NULL : Z_PTR(bucket->val);
+		if (one && one->fiber && one->fiber != fermata_run.fiber && sqlite.database_of((statement *)(uintptr_t)bucket->h) == db) {
+			fm_worker_log(fermata_run.worker, FERMATA_LOG_WARNING, FERMATA_LITERAL("a write of SQLite is refused while another "
+				"connection writes: another handler has rows to read of the same connection; call fetchAll() or closeCursor(), or use a Pool"));
+			return;
+		}
+	}
+}
+
+/* A statement that could not have a lock stays where it is, with the locks that it has. Nobody continues it: extensions keep it
+ * until it is executed again or freed, and PDO what its query() has made until the next query. */
+static ZEND_COLD void end_locked(statement *self)
+{
+	if (!sqlite.is_readonly(self) && fermata_run.worker) {
+		log_readers(sqlite.database_of(self));
+	}
+	sqlite.reset(self);
+}
+
 static int hooked_step(statement *self)
 {
 	struct fermata_sqlite_call call;
@@ -974,6 +998,9 @@ static int hooked_step(statement *self)
 	} else if (EXPECTED(may_step(self))) {
 		result = sqlite.step(self);
 		note_step(self, result);
+		if (UNEXPECTED(result != SQLITE_ROW && result != SQLITE_DONE && sqlite.is_busy(self))) {
+			end_locked(self);
+		}
 	}
 	leave(&call);
 	return result;
