@@ -5,24 +5,18 @@
 //! know a length which the client has not told gets such a body from a temporary file.
 
 use std::io;
-use std::io::Write as _;
 use std::rc::Rc;
 
 use fermata_config::LogLevel;
 use fermata_engine::{Read, ReadError};
 
-use crate::client::body::Collecting;
+use crate::client::body::{Collected, Collecting, PIECE_BYTES_MAX, TURN_BYTES_MAX};
 use crate::client::request::Body;
 use crate::client::source::{Owner, Source};
 use crate::server::edge::Edge;
 use crate::timers::Timer;
 use crate::upstream::codec::{write_end, write_piece};
-use crate::upstream::reply::INSTRUCT_BYTES_MAX;
 use crate::upstream::talk::{Step, Talk};
-
-/// What is read of a body at once, and how much in a row before others get their turn.
-const PIECE_BYTES_MAX: usize = 64 * 1024;
-const TURN_BYTES_MAX: usize = 512 * 1024;
 
 impl Edge {
     /// Collects the body of a request, as long as its client may be held with it.
@@ -38,83 +32,38 @@ impl Edge {
             self.ask_collected(handle, collecting, false);
             return;
         }
-        self.collecting.insert(handle, Box::new(collecting));
+        self.bodies.collect(handle, collecting);
         self.collect_on(handle);
     }
 
     /// More of a body may be there.
     pub(super) fn on_body_arrived(&mut self, handle: u64) {
-        if self.collecting.contains_key(&handle) {
-            self.collect_on(handle);
-        } else if let Some(id) = self.talks.of_handle(handle) {
+        if self.collect_on(handle) {
+            return;
+        }
+        if let Some(id) = self.talks.of_handle(handle) {
             self.with_talk(id, |edge, talk| edge.pump(talk));
         }
     }
 
-    fn collect_on(&mut self, handle: u64) {
-        let Some(mut it) = self.collecting.remove(&handle) else {
-            return;
-        };
-        let mut turn_bytes = 0;
-        loop {
-            let read = self.worker.read_body(handle, PIECE_BYTES_MAX);
-            let is_last = match read {
-                Ok(Read::Pending) => {
-                    self.collecting.insert(handle, it);
-                    return;
-                }
-                Ok(read) => read != Read::Piece,
-                Err(ReadError::Gone) => {
-                    self.forget_request(handle);
-                    return;
-                }
-                Err(ReadError::Refused(status, reason)) => {
-                    self.answer_text(handle, status, &format!("{reason}."));
-                    return;
-                }
-            };
-            let piece = match read {
-                Ok(Read::Piece | Read::Last) => self.worker.http.body_piece(),
-                _ => &[],
-            };
-            turn_bytes += piece.len();
-            let stored = match &mut it.file {
-                Some((file, _, bytes)) => {
-                    *bytes += piece.len() as u64;
-                    file.write_all(piece)
-                }
-                None => {
-                    it.body.extend_from_slice(piece);
-                    Ok(())
-                }
-            };
-            if let Err(error) = stored.and_then(|()| self.make_room(&mut it, is_last)) {
-                self.fail_to_store(handle, &error);
-                return;
-            }
-            if is_last || it.is_to_stream() {
-                self.ask_collected(handle, *it, is_last);
-                return;
-            }
-            if turn_bytes >= TURN_BYTES_MAX {
-                self.collecting.insert(handle, it);
+    /// Goes on with a body that is collected. False: this one is not.
+    fn collect_on(&mut self, handle: u64) -> bool {
+        match self.bodies.collect_on(&mut self.worker, handle) {
+            None => return false,
+            Some(Collected::Waits) => {}
+            Some(Collected::Turn) => {
                 let now_ms = self.worker.net.now_ms();
                 self.timers.at(now_ms, Timer::Body(handle));
-                return;
             }
+            Some(Collected::Whole(it)) => self.ask_collected(handle, *it, true),
+            Some(Collected::Streams(it)) => self.ask_collected(handle, *it, false),
+            Some(Collected::Failed(ReadError::Gone)) => self.forget_request(handle),
+            Some(Collected::Failed(ReadError::Refused(status, reason))) => {
+                self.answer_text(handle, status, &format!("{reason}."));
+            }
+            Some(Collected::Unstored(error)) => self.fail_to_store(handle, &error),
         }
-    }
-
-    /// Gives a body that is too large for memory a file, if no target takes it as it comes.
-    fn make_room(&mut self, it: &mut Collecting, is_last: bool) -> io::Result<()> {
-        if is_last || it.file.is_some() || it.body.len() <= INSTRUCT_BYTES_MAX || it.may_stream() {
-            return Ok(());
-        }
-        let (mut file, temporary) = self.worker.http.new_temporary()?;
-        let body = std::mem::take(&mut it.body);
-        file.write_all(&body)?;
-        it.file = Some((file, temporary, body.len() as u64));
-        Ok(())
+        true
     }
 
     fn fail_to_store(&mut self, handle: u64, error: &io::Error) {
@@ -137,7 +86,7 @@ impl Edge {
         let body = match file {
             Some((_, temporary, bytes)) => {
                 let path = temporary.path().to_owned();
-                self.temporaries.insert(handle, temporary);
+                self.bodies.keep_temporary(handle, temporary);
                 Body::File { path, bytes }
             }
             None if is_whole => Body::Memory(body),

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use fermata_engine::stats::{Counter, EdgeOpen};
-use fermata_engine::{ARRIVING, Event, Left, Temporary};
+use fermata_engine::{ARRIVING, Event, Left};
 use fermata_grip::item::Item;
 use fermata_grip::sig;
 
-use crate::client::body::Collecting;
+use crate::client::body::Bodies;
 use crate::client::filtering::Filtering;
 use crate::client::gone::GoneLinks;
 use crate::client::journal::Journal;
@@ -114,14 +114,9 @@ pub(super) struct Edge {
     /// The service that keeps sessions; `None`: there is none.
     pub state: Option<Box<State>>,
     pub folders: Folders,
-    /// Requests whose bodies are being collected.
-    pub collecting: HashMap<u64, Box<Collecting>>,
-    /// Bodies in files of our own, by their request.
-    pub temporaries: HashMap<u64, Temporary>,
+    pub bodies: Bodies,
     pub services: Services,
     pub sharing: Sharing,
-    /// Bodies outside of memory, by the request they came with.
-    uploads: HashMap<u64, u32>,
     pub journal: Journal,
     pub buffer: Vec<u8>,
 }
@@ -202,9 +197,7 @@ impl Edge {
             parts: Parts::new(&prepared.settings),
             sockjs: SockJs::new(&prepared.settings, &prepared.workers_paths()),
             folders: Folders::default(),
-            collecting: HashMap::new(),
-            temporaries: HashMap::new(),
-            uploads: HashMap::new(),
+            bodies: Bodies::default(),
             buffer: vec![0; READ_BYTES],
         };
         edge.begin_stats();
@@ -274,7 +267,7 @@ impl Edge {
             connections: self.connections.busy() - idle_carriers,
             idle: self.connections.idle() + idle_carriers,
             sessions: self.sessions.len() + self.sockjs.len(),
-            bodies: self.collecting.len() + self.temporaries.len() + self.uploads.len(),
+            bodies: self.bodies.len(),
         }
     }
 
@@ -309,7 +302,7 @@ impl Edge {
             .and_then(|it| it.body.as_ref())
             .map(|(file, bytes)| (file.path().to_owned(), *bytes));
         if upload != 0 {
-            self.uploads.insert(handle, upload);
+            self.bodies.keep_upload(handle, upload);
         }
         if head_bytes > self.header_bytes_max {
             self.refuse_head(handle, "header_bytes_max", self.header_bytes_max);
@@ -450,7 +443,7 @@ impl Edge {
         self.on_asker_left(handle);
         self.forget_questions(handle);
         self.timers.forget(Timer::Body(handle));
-        self.collecting.remove(&handle);
+        self.bodies.stop_collecting(handle);
         self.tell_gone(handle);
         self.on_no_longer_held(handle);
         self.leave_shared(handle);
@@ -462,10 +455,7 @@ impl Edge {
     pub(super) fn forget_request(&mut self, handle: u64) {
         self.worker.drop_request(handle);
         self.scripts.remove(&handle);
-        self.temporaries.remove(&handle);
-        if let Some(upload) = self.uploads.remove(&handle) {
-            self.worker.http.release_upload(upload);
-        }
+        self.bodies.forget(&mut self.worker, handle);
     }
 
     pub(super) fn watch_talks(&mut self) {
