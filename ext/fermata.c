@@ -287,6 +287,7 @@ PHP_RINIT_FUNCTION(fermata)
 		fermata_process_wrap();
 		fermata_changes_wrap();
 		fermata_stray_wrap();
+		fermata_guards_wrap();
 	}
 	return SUCCESS;
 }

@@ -148,7 +148,7 @@ typedef struct ending {
 } ending;
 
 static struct {
-	bool is_on;
+	bool is_on, is_wrapped;
 	const zend_class_entry *classes[ROOTS_LEN];
 	int place;           /* in a function's reserved pointers: its own handler, which closures made of it have, too */
 	HashTable originals; /* by the address of the zend_function: the same */
@@ -966,8 +966,12 @@ static ZEND_COLD bool may_call_between(zend_execute_data *frame)
 static ZEND_NAMED_FUNCTION(guarded)
 {
 	zif_handler original = (zif_handler)execute_data->func->internal_function.reserved[guards.place];
-	/* A class in the memory that OPcache shares may have been guarded by another process. */
-	if (!fermata.handling || UNEXPECTED(!guards.is_on)) {
+	/* Without hooks; and a class in the memory that OPcache shares may have been guarded by another process. */
+	if (!guards.is_on) {
+		original(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+		return;
+	}
+	if (!fermata.handling) {
 		if (EXPECTED(!fermata.worker || !zend_hash_num_elements(&guards.held)) || may_call_between(execute_data)) {
 			original(INTERNAL_FUNCTION_PARAM_PASSTHRU);
 			if (UNEXPECTED(is_pgsql(execute_data->func))) {
@@ -1011,12 +1015,17 @@ static void guard(zend_function *function)
 static bool is_guarded_module(const zend_module_entry *module)
 {
 	static const char *const names[] = {"curl", "ftp", "mysqli", "PDO", "pdo_mysql", "pdo_pgsql", "pdo_sqlite", "pgsql", "redis", "sqlite3"};
-	for (size_t i = 0; module && i < sizeof(names) / sizeof(*names); i++) {
-		if (strcmp(module->name, names[i]) == 0) {
-			return true;
+	/* The functions of a module follow each other. */
+	static const zend_module_entry *last;
+	static bool is_last;
+	if (module != last) {
+		last = module;
+		is_last = false;
+		for (size_t i = 0; module && i < sizeof(names) / sizeof(*names); i++) {
+			is_last |= strcmp(module->name, names[i]) == 0;
 		}
 	}
-	return false;
+	return is_last;
 }
 
 /* Drivers of PDO have classes which extend it, and which have copies of its methods: those are of PDO, and the class is not. */
@@ -1083,10 +1092,32 @@ void fermata_guards_init(void)
 	guards.place = zend_get_resource_handle("fermata");
 }
 
-bool fermata_hook_guards(void)
+void fermata_guards_wrap(void)
 {
 	zend_class_entry *class;
 	zend_function *function;
+	if (UNEXPECTED(guards.place < 0)) {
+		return;
+	}
+	if (!guards.is_wrapped) {
+		zend_hash_init(&guards.originals, 0, NULL, NULL, true);
+		guards.is_wrapped = true;
+	}
+	ZEND_HASH_FOREACH_PTR(CG(function_table), function) {
+		if (function->type == ZEND_INTERNAL_FUNCTION && is_guarded_module(function->internal_function.module)) {
+			guard(function);
+		}
+	} ZEND_HASH_FOREACH_END();
+	ZEND_HASH_FOREACH_PTR(CG(class_table), class) {
+		if (class->type == ZEND_INTERNAL_CLASS) {
+			guard_methods(class);
+		}
+	} ZEND_HASH_FOREACH_END();
+}
+
+bool fermata_hook_guards(void)
+{
+	zend_class_entry *class;
 	if (guards.is_on) {
 		return true;
 	}
@@ -1096,23 +1127,17 @@ bool fermata_hook_guards(void)
 	guards.is_on = true;
 	/* Whoever comes second waits by the same means as what is hooked. */
 	fermata_hooks_init();
-	zend_hash_init(&guards.originals, 0, NULL, NULL, true);
 	zend_hash_init(&guards.held, 0, NULL, NULL, true);
 	fermata_connections_init();
 	for (size_t i = 0; i < ROOTS_LEN; i++) {
 		class = zend_hash_str_find_ptr(CG(class_table), roots[i].name, strlen(roots[i].name));
 		guards.classes[i] = class && class->type == ZEND_INTERNAL_CLASS ? class : NULL;
 	}
-	ZEND_HASH_FOREACH_PTR(CG(function_table), function) {
-		if (function->type == ZEND_INTERNAL_FUNCTION && is_guarded_module(function->internal_function.module)) {
-			guard(function);
-		}
-	} ZEND_HASH_FOREACH_END();
+	/* Of extensions that the program has loaded since. */
+	fermata_guards_wrap();
 	ZEND_HASH_FOREACH_PTR(CG(class_table), class) {
 		if (class->type == ZEND_USER_CLASS) {
 			guard_copies(class);
-		} else {
-			guard_methods(class);
 		}
 	} ZEND_HASH_FOREACH_END();
 	guard_closures();
@@ -1130,13 +1155,17 @@ void fermata_guards_undo(void)
 {
 	zend_ulong index;
 	void *original;
-	if (!guards.is_on) {
+	if (!guards.is_wrapped) {
 		return;
 	}
 	ZEND_HASH_FOREACH_NUM_KEY_PTR(&guards.originals, index, original) {
 		((zend_function *)(uintptr_t)(index << 3))->internal_function.handler = (zif_handler)original;
 	} ZEND_HASH_FOREACH_END();
 	zend_hash_destroy(&guards.originals);
+	guards.is_wrapped = false;
+	if (!guards.is_on) {
+		return;
+	}
 	zend_hash_destroy(&guards.held);
 	fermata_connections_end();
 	guards.is_on = false;

@@ -150,6 +150,9 @@ void fermata_owners_forget(void);
 
 /* guards.c: objects of PHP's that a handler or task is inside of. */
 void fermata_guards_init(void);
+/* Before any file of the program's is compiled: `opcache.jit=function` makes calls of what functions are then. They cost one
+ * more jump until hooks are turned on. */
+void fermata_guards_wrap(void);
 /* False when PHP's functions have no place left for it: other extensions took them all. */
 bool fermata_hook_guards(void);
 bool fermata_hook_libpq(void);
