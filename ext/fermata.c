@@ -248,6 +248,24 @@ void fermata_fill_standard_streams(void)
 	}
 }
 
+void fermata_keep_standard_streams(void)
+{
+	const zend_resource *resource;
+	ZEND_HASH_FOREACH_PTR(&EG(regular_list), resource) {
+		if (resource->type != php_file_le_stream()) {
+			continue;
+		}
+		php_stream *stream = resource->ptr;
+		/* Of others, which may be the program's own, nothing is asked. Output may be a socket: systemd's. */
+		bool has_descriptor = stream->ops == &php_stream_stdio_ops || strcmp(stream->ops->label, "generic_socket") == 0;
+		int number = -1;
+		if (has_descriptor && php_stream_cast(stream, PHP_STREAM_AS_FD_FOR_SELECT | PHP_STREAM_CAST_INTERNAL, (void *)&number, 0) == SUCCESS
+				&& number >= STDIN_FILENO && number <= STDERR_FILENO) {
+			stream->flags |= PHP_STREAM_FLAG_NO_CLOSE;
+		}
+	} ZEND_HASH_FOREACH_END();
+}
+
 PHP_MINIT_FUNCTION(fermata)
 {
 #ifdef ZTS

@@ -447,6 +447,8 @@ bool fermata_publish(fermata_publication *publication, FmId *id);
 /* Opens /dev/null for each descriptor from 0 to 2 that is closed. What is opened next would take its place, and get what is
  * printed or logged: a connection of a client, for example. */
 void fermata_fill_standard_streams(void);
+/* In a worker or process of jobs: has PHP close its streams of these descriptors, as STDOUT, without them, for the same reason. */
+void fermata_keep_standard_streams(void);
 
 /* core/publisher.c */
 void fermata_publisher_init(void);

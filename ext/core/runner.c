@@ -400,6 +400,7 @@ void fermata_run_worker(fermata_server *server, const FmStart *start)
 	fermata_enter_process();
 	fermata_changes_start();
 	fermata_stray_start();
+	fermata_keep_standard_streams();
 
 	zend_long memory_limit = PG(memory_limit);
 	fermata_fibers_start(frame);

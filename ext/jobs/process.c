@@ -406,6 +406,7 @@ void fermata_job_work(const fermata_server *server, fermata_jobs *jobs)
 	fermata_run.fiber = &only;
 	fermata_limit_memory(fm_companion_memory_bytes_max(here.companion));
 	fermata_changes_start_jobs();
+	fermata_keep_standard_streams();
 	while ((fd = take(jobs, &head)) >= 0) {
 		note_busy(true);
 		run(jobs, &head, fd);
