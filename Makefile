@@ -12,7 +12,7 @@ CARGO_TEST := cargo test --locked --quiet --no-fail-fast
 
 .DEFAULT_GOAL := all
 .PHONY: all site chat chat-https crowd test release lint bench bench-chat bench-json bench-files bench-fibers bench-floor bench-restart bench-counts bench-edge bench-held bench-http2 bench-million bench-million-edge bench-websocket chaos soak soak-edge soak-isolation soak-leaving soak-trust soak-trust-valgrind attack clean help setup generate test-rust test-phpt test-docs \
-	test-server test-io test-loom test-php84 test-php85 test-zts test-versions test-release test-systemd test-scripts test-chat test-browser test-wordpress test-mediawiki test-bench test-generated test-leak test-revolt test-http2 test-php test-editor test-frameworks test-monitoring fuzz
+	test-server test-io test-loom test-php84 test-php85 test-zts test-versions test-release test-systemd test-docker test-scripts test-chat test-browser test-wordpress test-mediawiki test-bench test-generated test-leak test-revolt test-http2 test-php test-editor test-frameworks test-monitoring fuzz
 
 all: ## Build build/fermata.so and build/fermata
 	@scripts/setup.sh build
@@ -198,6 +198,10 @@ test-monitoring: all ## Alerts, dashboard and log rotation of packaging/, agains
 
 test-systemd: all ## The unit of docs/deploy.md, checked and run under a systemd of its own; as root
 	scripts/test-systemd.sh
+
+# It compiles all of Rust anew in the image, which would take as long as several suites together.
+test-docker: ## Build packaging/docker/Dockerfile on stand-ins for its images, and run what comes out; no part of `make test`; as root, PROFILE=quick is faster
+	scripts/test-docker.sh
 
 test-scripts: all ## Tests of the scripts that set a machine up, and that run PHP's own tests
 	scripts/test-setup.sh

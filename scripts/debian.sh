@@ -14,3 +14,25 @@ debian_mirror() {
     apt-get indextargets --format '$(ORIGIN) $(CODENAME) $(REPO_URI)' 2>/dev/null |
         awk -v codename="$(debian_codename)" '$1 == "Debian" && $2 == codename { print $3; exit }'
 }
+
+# Makes a Debian 12 in FOLDER, once: 170 MB, a minute, by debootstrap as root. Prints why not, where it cannot.
+debian_12() { # folder
+    (
+        exec 9>"$1.lock"
+        flock 9
+        [ ! -e "$1/etc/fermata-packages" ] || exit 0
+        archive=$(debian_mirror)
+        [ -n "$archive" ] || { echo "apt's configuration names no Debian archive; FERMATA_DEBIAN_MIRROR names one"; exit 1; }
+        if command -v apt-config >/dev/null; then
+            proxy=
+            eval "$(apt-config shell proxy Acquire::http::Proxy)"
+            [ -z "$proxy" ] || export http_proxy=$proxy
+        fi
+        rm -rf --one-file-system "$1" "$1.new"
+        debootstrap --variant=minbase bookworm "$1.new" "$archive" >"$1.log" 2>&1 ||
+            { tail -n 20 "$1.log"; echo "debootstrap has failed"; exit 1; }
+        rm -rf "$1.new/var/cache/apt/archives"/*.deb
+        : >"$1.new/etc/fermata-packages"
+        mv "$1.new" "$1"
+    )
+}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Finds what this machine lacks for a task and installs it.
 #
-#   scripts/setup.sh [--dry-run] build|chat|test|edge|bench|fuzz
+#   scripts/setup.sh [--dry-run] build|chat|test|edge|bench|docker|fuzz
 #
 # It looks for the programs themselves, not for packages, so a tool installed by other means counts,
 # and a machine that lacks nothing is done within a tenth of a second without touching apt.
@@ -14,10 +14,10 @@ dry_run=
 task=build
 for argument in "$@"; do
     case $argument in
-        build | chat | test | edge | bench | fuzz) task=$argument ;;
+        build | chat | test | edge | bench | docker | fuzz) task=$argument ;;
         --dry-run) dry_run=yes ;;
         *)
-            echo "usage: scripts/setup.sh [--dry-run] build|chat|test|edge|bench|fuzz" >&2
+            echo "usage: scripts/setup.sh [--dry-run] build|chat|test|edge|bench|docker|fuzz" >&2
             exit 2
             ;;
     esac
@@ -202,6 +202,16 @@ need_bench() {
     need apache2-bin has apache2
     need "libapache2-mod-$php_package" test -e "/usr/lib/apache2/modules/libphp${php_version:-}.so"
     need "$php_package-fpm" has "php-fpm${php_version:-}"
+}
+# What an image is built with, without Docker.
+need_docker() {
+    need buildah has buildah
+    need debootstrap has debootstrap
+    need procps has ps
+    need python3 has python3
+    need curl has curl
+    need "$php_package-cli" has "$php"
+    need rust has_rust
 }
 has_nightly() { cargo +nightly --version >/dev/null 2>&1; }
 need_fuzz() {

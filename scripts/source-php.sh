@@ -4,6 +4,7 @@
 #   scripts/source-php.sh [TEST…]              the .phpt named; default: all of them
 #   FERMATA_PHP_SOURCE=FOLDER … [TEST…]        the source in this folder (php-8.3.27 …) in place of the one that Debian's package has
 #   FERMATA_PHP_THREADS=no …                   a PHP without threads
+#   scripts/source-php.sh --source             prints the folder with the source, and does no more
 #
 # Debian has no PHP with threads, but the source of its own (12 MB), which is compiled once below FERMATA_CACHE, ~/.cache/fermata by
 # default, in three minutes on two cores. The Rust core is the one that this machine has built. Where the source cannot be had there
@@ -67,6 +68,10 @@ if [ -z "$source" ]; then
     source=$sources/tree
 fi
 [ -x "$source/configure" ] || { say "$source has no configure; FERMATA_PHP_SOURCE is to name a released source of PHP"; exit 2; }
+if [ "${1:-}" = --source ]; then
+    echo "$source"
+    exit
+fi
 version=$(sed -n 's/^#define PHP_VERSION "\(.*\)"/\1/p' "$source/main/php_version.h")
 name=php-$version-$([ "$threads" = no ] && echo nts || echo zts)
 prefix=$cache/$name

@@ -78,24 +78,7 @@ fi
 command -v debootstrap >/dev/null || skip "debootstrap is not installed"
 unshare --mount --pid --fork true 2>/dev/null || skip "this machine allows no mount and process namespaces"
 mkdir -p "$cache"
-exec 9>"$debian.lock"
-flock 9
-if [ ! -e "$debian/etc/fermata-packages" ]; then
-    archive=$(debian_mirror)
-    [ -n "$archive" ] || skip "apt's configuration names no Debian archive; FERMATA_DEBIAN_MIRROR names one"
-    proxy=
-    if command -v apt-config >/dev/null; then
-        eval "$(apt-config shell proxy Acquire::http::Proxy)"
-        [ -z "$proxy" ] || export http_proxy=$proxy
-    fi
-    rm -rf --one-file-system "$debian" "$debian.new"
-    debootstrap --variant=minbase bookworm "$debian.new" "$archive" >"$debian.log" 2>&1 ||
-        { tail -n 20 "$debian.log"; skip "debootstrap has failed"; }
-    rm -rf "$debian.new/var/cache/apt/archives"/*.deb
-    : >"$debian.new/etc/fermata-packages"
-    mv "$debian.new" "$debian"
-fi
-flock -u 9
+why=$(debian_12 "$debian") || skip "$why"
 
 mkdir "$work/upper" "$work/work" "$work/root"
 mkdir "$work/upper/packages"
