@@ -58,6 +58,17 @@ fn plain(snapshot: &Snapshot) -> String {
         snapshot.worker_ends,
         snapshot.worker_failures
     );
+    if let Some(it) = &snapshot.cluster {
+        out += &format!(
+            "cluster: the log is {}, {} published, {} received, {} rejected, lost {} times, {} gaps\n\n",
+            if it.is_ready { "ready" } else { "away" },
+            it.published,
+            it.received,
+            it.rejected,
+            it.disconnects,
+            it.gaps
+        );
+    }
     out += &format!("{:34}{:>15}", "", "total");
     for worker in &snapshot.workers {
         out += &format!("{:>15}", format!("worker {}", worker.worker));

@@ -1,5 +1,6 @@
 //! One frame: two snapshots in, lines of text out. Knows no terminal, so tests can read it.
 
+use fermata_engine::ClusterFigures;
 use fermata_engine::stats::{
     BusyChannel, Counter, Figures, Gauge, SlowClient, Snapshot, WorkerFigures,
 };
@@ -173,10 +174,34 @@ fn head(before: Option<&Snapshot>, now: &Snapshot, columns: usize) -> Vec<Line> 
         last.push_str(HELP);
     }
     let titles = titles.into_iter().map(|text| line(Style::Bold, text));
-    let texts = texts.iter().flat_map(|text| wrapped(text, columns));
+    let cluster = now.cluster.map(|it| cluster(before, now, &it));
+    let texts = texts.into_iter().chain(cluster);
+    let texts = texts.flat_map(|text| wrapped(&text, columns));
     titles
         .chain(texts.map(|text| line(Style::Plain, text)))
         .collect()
+}
+
+/// How a server in a cluster and its log get on.
+fn cluster(before: Option<&Snapshot>, now: &Snapshot, it: &ClusterFigures) -> String {
+    let elapsed_ms = elapsed_ms(before, now);
+    let before = before.and_then(|before| before.cluster);
+    let rate = |of: fn(&ClusterFigures) -> u64| {
+        let rate = per_second(before.as_ref().map(of), of(it), elapsed_ms);
+        rate.map_or_else(unknown, count) + "/s"
+    };
+    format!(
+        "cluster   log {}  published {}  received {}  rejected {}  lost {}  gaps {}",
+        match it.is_ready {
+            true => "there",
+            false => "AWAY",
+        },
+        rate(|it| it.published),
+        rate(|it| it.received),
+        count(it.rejected),
+        count(it.disconnects),
+        count(it.gaps),
+    )
 }
 
 /// A line of the head, broken between two of its figures where it is too long.
@@ -429,6 +454,27 @@ mod tests {
         let row =
             " 0 4000000  50% 20.0k  20.0k 20.0k  10.0k   10.0M 1.50 MB 16.8 MB  9.9 s  999 MB";
         assert!(frame.contains(row), "{frame}");
+    }
+
+    #[test]
+    fn a_server_in_a_cluster_says_how_its_log_is() {
+        let (before, mut now) = (snapshot(1_000, 1, 100), snapshot(3_000, 1, 100));
+        assert!(!text(&draw(Some(&before), &now, None, SIZE)).contains("cluster"));
+        let mut before = before;
+        before.cluster = Some(ClusterFigures::default());
+        now.cluster = Some(ClusterFigures {
+            is_ready: true,
+            published: 200,
+            received: 4_000,
+            ..ClusterFigures::default()
+        });
+        let frame = text(&draw(Some(&before), &now, None, SIZE));
+        let line =
+            "\ncluster   log there  published 100/s  received 2000/s  rejected 0  lost 0  gaps 0\n";
+        assert!(frame.contains(line), "{frame}");
+        now.cluster = Some(ClusterFigures::default());
+        let frame = text(&draw(Some(&before), &now, None, SIZE));
+        assert!(frame.contains("cluster   log AWAY"), "{frame}");
     }
 
     #[test]
