@@ -11,8 +11,17 @@ use crate::hub::{APPLICATION, Hub, data_of};
 
 /// The libraries talk through the hub, where there are any.
 pub fn talk(hub: &Hub) {
+    let Some(said) = run_script(hub, "talk.mjs") else {
+        return;
+    };
+    assert_eq!(said.lines().count(), 7, "{said}");
+}
+
+/// What a script says that speaks by the libraries of Node; `None` where they are not.
+fn run_script(hub: &Hub, script: &str) -> Option<String> {
     if !works("node", &["--version"]) || !works("npm", &["--version"]) {
-        return skipped("node or npm is not installed");
+        skipped("node or npm is not installed");
+        return None;
     }
     let scripts = workspace_root().join("tests/pusher/clients");
     let folder = installed("pusher-node");
@@ -21,22 +30,28 @@ pub fn talk(hub: &Hub) {
         std::fs::copy(scripts.join(name), folder.join(name)).expect("a file of ours");
     }
     if !install_node(&folder) {
-        return;
+        return None;
     }
     let output = Command::new("node")
-        .arg(scripts.join("talk.mjs"))
+        .arg(scripts.join(script))
         .arg(&folder)
         .args([&hub.address().port().to_string(), APPLICATION])
         .output()
         .expect("it was tried before");
     assert!(output.status.success(), "{}", shown(&output));
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(said.lines().count(), 7, "{said}");
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 #[test]
 fn the_libraries_of_pages_and_backends_talk() {
     talk(&Hub::start(&[]));
+}
+
+#[test]
+fn a_page_that_is_refused_sockjs_goes_on_with_its_websocket() {
+    if let Some(said) = run_script(&Hub::start(&[]), "fallback.mjs") {
+        assert_eq!(said, "alone ok\nbesideASlowSocket ok\n");
+    }
 }
 
 #[test]

@@ -175,6 +175,33 @@ fn what_a_publisher_asks_too_much_is_refused_and_named() {
 }
 
 #[test]
+fn who_asks_for_sockjs_is_told_what_helps() {
+    let hub = Hub::start(&[]);
+    for path in [
+        "/pusher/app/app-key/940/cu3cooh1/xhr_streaming?protocol=7&client=js&version=8.6.0&t=1&n=1",
+        "/pusher/app/app-key/940/cu3cooh1/xhr?protocol=7",
+        "/app/app-key/940/cu3cooh1/xhr_send",
+        "/pusher/info",
+    ] {
+        let answer = hub.connect().post(path, "[]");
+        assert_eq!(answer.status(), 404, "{path}");
+        assert!(answer.text().contains("enabledTransports"), "{path}");
+        assert_eq!(answer.header("access-control-allow-origin"), Some("*"));
+    }
+    for path in [
+        "/xhr",
+        "/a/b/c/xhr_send",
+        "/app/app-key/xhr",
+        "/app/app-key/1/a/b/xhr",
+    ] {
+        let answer = hub.connect().post(path, "[]");
+        assert_eq!(answer.status(), 404, "{path}");
+        assert!(!answer.text().contains("enabledTransports"), "{path}");
+        assert_eq!(answer.header("access-control-allow-origin"), None);
+    }
+}
+
+#[test]
 fn members_are_bounded_and_said() {
     let folder = Directory::new();
     let config = folder.write(

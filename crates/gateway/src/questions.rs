@@ -13,6 +13,11 @@ use crate::sockets::{publish_error, to_engine};
 
 const JSON: &[u8] = b"application/json";
 
+/// What pusher-js asks for below an application's key and the numbers of a session when WebSockets do not work or are slow.
+const SOCKJS: [&str; 3] = ["xhr_streaming", "xhr", "xhr_send"];
+/// Where it asks whether there is SockJS, when a page has its `sockjs` transport.
+const SOCKJS_INFO: &str = "/pusher/info";
+
 impl Gateway<'_> {
     pub(crate) fn on_request(&mut self) {
         let view = self.worker.request();
@@ -33,7 +38,7 @@ impl Gateway<'_> {
                     unix_s: self.worker.net.unix_s(),
                 };
                 match api::read(&settings.apps, &question) {
-                    None => (404, error("There is no such path.")),
+                    None => (404, error(no_path(&target))),
                     Some(Err(refused)) => (refused.status, error(&refused.message)),
                     Some(Ok((app, call))) => match self.carry_out(app, call) {
                         Ok(answer) => (200, answer),
@@ -41,10 +46,12 @@ impl Gateway<'_> {
                     },
                 }
             }
-            None => (404, error("There is no such path.")),
+            None => (404, error(no_path(&target))),
         };
         let headers: &[(&[u8], &[u8])] = match status {
             503 => &[(b"Retry-After", b"1")],
+            // A page of another origin is not shown the sentence otherwise.
+            404 if is_sockjs(&target) => &[(b"Access-Control-Allow-Origin", b"*")],
             _ => &[],
         };
         // A client that has left needs no answer.
@@ -180,6 +187,29 @@ impl Gateway<'_> {
             cache,
         }
     }
+}
+
+/// Why there is nothing at a path.
+///
+/// pusher-js goes on with WebSockets after this; a `pusher:error` within SockJS would end those that are still connecting.
+fn no_path(target: &str) -> &'static str {
+    match is_sockjs(target) {
+        true => {
+            "SockJS is not spoken here: give pusher-js or Laravel Echo enabledTransports: ['ws', 'wss'], and let WebSockets through to /app."
+        }
+        false => "There is no such path.",
+    }
+}
+
+/// Whether it is a path of SockJS, as pusher-js has them: `/app/KEY/SERVER/SESSION/xhr_streaming` behind any prefix.
+fn is_sockjs(target: &str) -> bool {
+    let path = target.split('?').next().unwrap_or_default();
+    let mut parts = path.rsplit('/');
+    let (last, session) = (parts.next(), (parts.next(), parts.next(), parts.next()));
+    let is_session = last.is_some_and(|it| SOCKJS.contains(&it))
+        && matches!(session, (Some(_), Some(_), Some(_)))
+        && parts.next() == Some("app");
+    is_session || path == SOCKJS_INFO
 }
 
 fn busy() -> ApiError {
