@@ -152,7 +152,7 @@ if [ "$profile" = quick ]; then
     printf '[profile.release]\nopt-level = 1\nlto = "off"\ncodegen-units = 16\ndebug = 0\n' >>"$work/clone/.cargo/config.toml"
 fi
 builds() {
-    run bud --pull=never --force-rm --build-arg "PHP=$php" -f "$work/clone/packaging/docker/Dockerfile" -t localhost/fermata:test "$work/clone" >"$work/log" 2>&1 ||
+    run bud --pull=never --no-cache --force-rm --build-arg "PHP=$php" -f "$work/clone/packaging/docker/Dockerfile" -t localhost/fermata:test "$work/clone" >"$work/log" 2>&1 ||
         { tail -n 30 "$work/log"; return 1; }
 }
 SECONDS=0
