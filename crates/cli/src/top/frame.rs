@@ -191,7 +191,7 @@ fn cluster(before: Option<&Snapshot>, now: &Snapshot, it: &ClusterFigures) -> St
         rate.map_or_else(unknown, count) + "/s"
     };
     format!(
-        "cluster   log {}  published {}  received {}  rejected {}  lost {}  gaps {}",
+        "cluster   log {}  out {}  in {}  rejected {}  lost {}  gaps {}",
         match it.is_ready {
             true => "there",
             false => "AWAY",
@@ -469,8 +469,7 @@ mod tests {
             ..ClusterFigures::default()
         });
         let frame = text(&draw(Some(&before), &now, None, SIZE));
-        let line =
-            "\ncluster   log there  published 100/s  received 2000/s  rejected 0  lost 0  gaps 0\n";
+        let line = "\ncluster   log there  out 100/s  in 2000/s  rejected 0  lost 0  gaps 0\n";
         assert!(frame.contains(line), "{frame}");
         now.cluster = Some(ClusterFigures::default());
         let frame = text(&draw(Some(&before), &now, None, SIZE));
