@@ -88,8 +88,8 @@ HUBS = {
     hub.id: hub
     for hub in (
         Hub(SUBJECT, "Fermata", ("pusher", "mercure"), _fermata),
-        Hub("sockudo", "Sockudo", ("pusher",), _sockudo, "cargo install sockudo"),
-        Hub("soketi", "soketi", ("pusher",), _soketi, "npm install --global @soketi/soketi"),
+        Hub("sockudo", "Sockudo", ("pusher",), _sockudo, "cargo install sockudo, with protoc on the PATH"),
+        Hub("soketi", "soketi", ("pusher",), _soketi, "npm install --global @soketi/soketi, with GitHub in reach"),
         Hub("mercure", "Mercure hub", ("mercure",), _mercure, "go install github.com/dunglas/mercure/caddy/mercure@latest"),
     )
 }
