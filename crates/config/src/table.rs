@@ -171,7 +171,7 @@ settings! {
          HTTP/1.1 is spoken on the same addresses.";
     streams_per_connection_max: u16 = "100", Kind::Count { min: 1, max: 10_000, unit: "streams" }, None,
         "Requests at a time on one connection of HTTP/2; each held client is one.\n\
-         One that was cancelled counts until its handler has come to its end. Beyond it streams are refused, and the client tries again.";
+         A quarter more may be cancelled ones whose handlers have not come to their end. Beyond it streams are refused, and the client tries again.";
     stream_window_bytes: usize = "65535", Kind::Bytes { min: 1024, max: 16 * MIB }, None,
         "Bytes of a request's body over HTTP/2 that a client may send before the server has taken them.";
     connection_window_bytes: usize = "1048576", Kind::Bytes { min: 64 * KIB, max: 256 * MIB }, None,

@@ -7,8 +7,9 @@ use super::flood::{Flood, Rate};
 /// Each is a setting of whoever embeds the state machine; the defaults are those of a server on the open Internet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Streams at a time: SETTINGS_MAX_CONCURRENT_STREAMS. A stream counts until [`super::Connection::release`], so one that was
-    /// reset counts until its handler has returned. Above it REFUSED_STREAM. Default 100.
+    /// Streams at a time: SETTINGS_MAX_CONCURRENT_STREAMS. A stream counts until [`super::Connection::release`]. For those that
+    /// were reset and whose handlers have not returned there is room for a quarter more, as the client counts them no longer.
+    /// Above it REFUSED_STREAM. Default 100.
     pub streams_max: u16,
     /// Size of a head with its trailers by RFC 9113, 6.5.2: 32 octets per field beside name and value. Above it status 431;
     /// a block of more than twice that ends the connection. Default 16,384.

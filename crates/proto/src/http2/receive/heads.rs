@@ -17,6 +17,9 @@ use crate::response::bodiless;
 /// is more than a client's first flight has room for.
 const UNINFORMED_STREAMS_END: u32 = 2_000;
 
+/// Beside the limit there may be this part of it in streams that were reset and whose handlers have not returned.
+const RESET_PART: usize = 4;
+
 impl Connection {
     pub(super) fn headers(&mut self, header: Header, payload: &[u8], c: &mut Context) -> Outcome {
         let mut fragment = payload;
@@ -170,8 +173,7 @@ impl Connection {
             self.follow(block, c)?;
             return Ok(None);
         }
-        let max = usize::from(c.limits.streams_max).min(STREAMS_MAX);
-        if self.streams.len() >= max {
+        if !self.has_room(c.limits) {
             self.follow(block, c)?;
             // A client need not wait for SETTINGS, and until it has seen them it knows no limit (RFC 9113, 3.4 and 5.1.2).
             let is_uninformed = self.settings_sent_ms.is_some() && id < UNINFORMED_STREAMS_END;
@@ -211,6 +213,17 @@ impl Connection {
         new.priority = self.early_priority(id).unwrap_or(c.message.priority);
         self.streams.add(new);
         Ok(Some(Event::Request { stream, end }))
+    }
+
+    /// Whether one more stream may begin. The client does not count those that were reset (RFC 9113, 5.1.2), and may open others
+    /// in the same flight; they have room of their own until their handlers have returned.
+    fn has_room(&self, limits: &Limits) -> bool {
+        let max = usize::from(limits.streams_max).min(STREAMS_MAX);
+        let held = self.streams.len();
+        let is_open = |place: &Place| self.streams.get(*place).standing == Standing::Open;
+        held < max
+            || held < (max + max.div_ceil(RESET_PART)).min(STREAMS_MAX)
+                && self.streams.places().filter(is_open).count() < max
     }
 
     /// The window with which a stream of the peer's begins: what it was told, once it has said that it knows.
