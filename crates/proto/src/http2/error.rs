@@ -159,6 +159,9 @@ pub enum Violation {
     /// A head or trailers that are malformed; for a request see [`super::Event::Refused`] (RFC 9113, 8.1.1).
     #[error("a head or trailers are malformed")]
     Malformed,
+    /// Interim responses without a final one.
+    #[error("a response is preceded by too many interim ones")]
+    InterimTooMany,
     /// Trailers above the limits of the head they belong to.
     #[error("trailers are too large")]
     TrailersTooLarge,
@@ -187,9 +190,10 @@ impl Violation {
             Self::SettingsTimeout => ErrorCode::SETTINGS_TIMEOUT,
             Self::Stalled => ErrorCode::CANCEL,
             Self::Aborted => ErrorCode::NO_ERROR,
-            Self::BlockTooLarge | Self::TrailersTooLarge | Self::Flood(_) => {
-                ErrorCode::ENHANCE_YOUR_CALM
-            }
+            Self::BlockTooLarge
+            | Self::TrailersTooLarge
+            | Self::InterimTooMany
+            | Self::Flood(_) => ErrorCode::ENHANCE_YOUR_CALM,
             _ => ErrorCode::PROTOCOL_ERROR,
         }
     }

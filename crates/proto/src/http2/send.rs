@@ -176,6 +176,7 @@ impl Connection {
         self.end_head(out, start, id, end);
         let reading = Reading::Head {
             bodiless: opening.method == b"HEAD",
+            interims: 0,
         };
         let mut stream = Stream::new(id, reading, self.peer.window, self.own_window(limits));
         stream.writing = if end { Writing::Ended } else { Writing::Body };

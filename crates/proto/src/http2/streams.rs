@@ -22,7 +22,8 @@ const KEPT_WHEN_IDLE: usize = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reading {
     /// A response's head (a client's stream only). `bodiless` is whether its `content-length` says nothing, as after HEAD.
-    Head { bodiless: bool },
+    /// Interim heads have come before it so often.
+    Head { bodiless: bool, interims: u8 },
     /// DATA, of which so many bytes are missing by `content-length`.
     Body { missing: Option<u64> },
     /// Nothing: END_STREAM has come.

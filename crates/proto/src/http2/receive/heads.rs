@@ -20,6 +20,9 @@ const UNINFORMED_STREAMS_END: u32 = 2_000;
 /// Beside the limit there may be this part of it in streams that were reset and whose handlers have not returned.
 const RESET_PART: usize = 4;
 
+/// Interim responses before a final one, as over HTTP/1: they cost no window.
+const INTERIM_COUNT_MAX: u8 = 16;
+
 impl Connection {
     pub(super) fn headers(&mut self, header: Header, payload: &[u8], c: &mut Context) -> Outcome {
         let mut fragment = payload;
@@ -123,8 +126,8 @@ impl Connection {
             (Standing::Open, Reading::Body { missing }) => {
                 self.trailers(place, missing, end, block, c)
             }
-            (Standing::Open, Reading::Head { bodiless }) => {
-                self.response(place, bodiless, end, block, c)
+            (Standing::Open, Reading::Head { bodiless, interims }) => {
+                self.response(place, (bodiless, interims), end, block, c)
             }
         }
     }
@@ -259,7 +262,7 @@ impl Connection {
     fn response(
         &mut self,
         place: Place,
-        head_only: bool,
+        (head_only, interims): (bool, u8),
         end: bool,
         block: &[u8],
         c: &mut Context,
@@ -278,6 +281,13 @@ impl Connection {
             if end {
                 return self.stream_error(place, Violation::MessageOrder, c);
             }
+            if interims == INTERIM_COUNT_MAX {
+                return self.stream_error(place, Violation::InterimTooMany, c);
+            }
+            found.reading = Reading::Head {
+                bodiless: head_only,
+                interims: interims + 1,
+            };
             return Ok(Some(Event::Response { stream, end }));
         }
         let length = length.filter(|_| !head_only && !bodiless(status));

@@ -187,6 +187,37 @@ fn streams_that_were_reset_have_room_beside_the_limit_until_their_handlers_have_
     assert_eq!(end.request(25, true, &[]), refused(25));
 }
 
+/// An interim response is followed by another head, but not for ever (as over HTTP/1).
+#[test]
+fn interim_responses_without_end() {
+    let mut end = End::client(Limits::default());
+    let opening = Opening {
+        method: b"GET",
+        scheme: b"https",
+        authority: b"a",
+        path: b"/",
+        protocol: None,
+    };
+    let none = std::iter::empty();
+    let stream = end
+        .connection
+        .open(&opening, none, true, &end.limits, &mut end.out)
+        .expect("room")
+        .number();
+    end.sent();
+    for _ in 0..16 {
+        let told = end.head(stream, false, &[(":status", "103")]);
+        assert_eq!(told, Ok(vec![Told::Response(stream, 103, false)]));
+    }
+    let calm = ErrorCode::ENHANCE_YOUR_CALM;
+    let told = end.head(stream, false, &[(":status", "103")]);
+    assert!(
+        matches!(&told, Ok(told) if matches!(told[..], [Told::Reset(1, code, Origin::Here(_))] if code == calm)),
+        "{told:?}"
+    );
+    assert_eq!(end.sent(), [reset(stream, calm)]);
+}
+
 #[test]
 fn frames_of_control() {
     let (stream, nothing) = (1, |_: &mut End| {});
