@@ -186,7 +186,7 @@ settings! {
          It is a rate: thirty times as many may come at once.\n\
          A connection over it is closed with ENHANCE_YOUR_CALM, as it is over each of the following.";
     http2_pings_per_second_max: usize = "100", Kind::Count { min: 1, max: 100_000, unit: "frames per second" }, None,
-        "PING frames of a connection of HTTP/2.";
+        "PING frames of a connection of HTTP/2, and answers to them.";
     http2_settings_per_second_max: usize = "50", Kind::Count { min: 1, max: 100_000, unit: "frames per second" }, None,
         "SETTINGS frames of a connection of HTTP/2.";
     http2_empty_data_per_second_max: usize = "100", Kind::Count { min: 1, max: 100_000, unit: "frames per second" }, None,
@@ -198,7 +198,7 @@ settings! {
         "PRIORITY and PRIORITY_UPDATE frames of a connection of HTTP/2.\n\
          Twice as many may come at once.";
     http2_unknown_frames_per_second_max: usize = "100", Kind::Count { min: 1, max: 100_000, unit: "frames per second" }, None,
-        "Frames of a connection of HTTP/2 whose kind the server does not know.\n\
+        "Frames of a connection of HTTP/2 whose kind the server does not know, and GOAWAY behind the first.\n\
          Twice as many may come at once.";
     http2_continuations_max: u16 = "20", Kind::Count { min: 1, max: 200, unit: "frames" }, None,
         "CONTINUATION frames of one header block.";

@@ -28,7 +28,7 @@ pub enum Flood {
     Resets,
     /// Streams that had to be reset or refused (CVE-2025-8671, MadeYouReset).
     ResetsCaused,
-    /// PING (CVE-2019-9512).
+    /// PING, and answers to it (CVE-2019-9512).
     Pings,
     /// SETTINGS (CVE-2019-9515).
     Settings,
@@ -40,7 +40,7 @@ pub enum Flood {
     StreamWindowUpdates,
     /// PRIORITY and PRIORITY_UPDATE (CVE-2019-9513).
     Priorities,
-    /// Frames of unknown kinds.
+    /// Frames of unknown kinds, and GOAWAY behind the first.
     UnknownFrames,
     /// CONTINUATION of one block (CVE-2024-27316 and others).
     Continuations,

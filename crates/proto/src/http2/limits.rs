@@ -38,7 +38,7 @@ pub struct Limits {
     pub resets: Rate,
     /// Streams that the peer makes this side reset or refuse: MadeYouReset. Default 33/s, burst 1,000.
     pub resets_caused: Rate,
-    /// PING. Default 100/s, burst 100.
+    /// PING, and answers to it. Default 100/s, burst 100.
     pub pings: Rate,
     /// SETTINGS. Default 50/s, burst 50.
     pub settings: Rate,
@@ -50,7 +50,7 @@ pub struct Limits {
     pub stream_window_updates: Rate,
     /// PRIORITY and PRIORITY_UPDATE. Default 200/s, burst 500.
     pub priorities: Rate,
-    /// Frames of unknown kinds. Default 100/s, burst 200.
+    /// Frames of unknown kinds, and GOAWAY behind the first. Default 100/s, burst 200.
     pub unknown_frames: Rate,
 }
 

@@ -277,7 +277,9 @@ impl Connection {
             Some(Kind::Priority) => self.priority_frame(stream, number(payload) & STREAM_MAX, c),
             Some(Kind::PriorityUpdate) => self.priority_update(payload, c),
             Some(Kind::GoAway) => {
-                self.peer_leaves = true;
+                if std::mem::replace(&mut self.peer_leaves, true) {
+                    self.count(Flood::UnknownFrames, c.now_ms, c.limits)?;
+                }
                 Ok(Some(Event::GoAway {
                     last: number(payload) & STREAM_MAX,
                     code: ErrorCode(number(&payload[4..])),
@@ -450,6 +452,8 @@ impl Connection {
             self.drain_now(c.out);
             return Ok(None);
         }
+        // Nobody has to have asked for it.
+        self.count(Flood::Pings, c.now_ms, c.limits)?;
         Ok(Some(Event::Pong(payload)))
     }
 

@@ -219,6 +219,22 @@ fn interim_responses_without_end() {
 }
 
 #[test]
+fn frames_that_nobody_asked_for() {
+    let nothing = |_: &mut End| {};
+    // Answers to no PING of ours.
+    flood(Flood::Pings, 100, 100, nothing, |end| {
+        end.frame(Kind::Ping, flag::ACK, 0, &[0; 8])
+    });
+    // The first has a meaning.
+    let leave = |end: &mut End| {
+        end.frame(Kind::GoAway, 0, 0, &[0; 8]).expect("goes on");
+    };
+    flood(Flood::UnknownFrames, 200, 100, leave, |end| {
+        end.frame(Kind::GoAway, 0, 0, &[0; 8])
+    });
+}
+
+#[test]
 fn frames_of_control() {
     let (stream, nothing) = (1, |_: &mut End| {});
     flood(Flood::Pings, 100, 100, nothing, |end| {
