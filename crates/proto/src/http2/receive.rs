@@ -334,7 +334,7 @@ impl Connection {
     fn rst_stream(&mut self, id: u32, code: ErrorCode, c: &mut Context) -> Outcome {
         self.count(Flood::Resets, c.now_ms, c.limits)?;
         let Some(place) = self.streams.find(id) else {
-            self.streams.reset_from_both(id);
+            self.streams.ended_from_both(id);
             return Ok(None);
         };
         let stream = self.streams.get_mut(place);

@@ -279,8 +279,8 @@ impl Streams {
         self.recent_next = (self.recent_next + 1) % RECENT as u8;
     }
 
-    /// The peer has reset a stream that this side had reset: nothing of it is on the way any more.
-    pub(super) fn reset_from_both(&mut self, id: u32) {
+    /// The peer has ended or reset a stream that this side had reset: nothing of it is on the way any more.
+    pub(super) fn ended_from_both(&mut self, id: u32) {
         for recent in &mut self.recent {
             if *recent == id | WAS_RESET_HERE {
                 *recent = id;

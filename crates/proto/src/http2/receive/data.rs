@@ -26,13 +26,27 @@ impl Connection {
                 self.count(Flood::ResetsCaused, c.now_ms, c.limits)?;
                 frame::write_reset(c.out, id, ErrorCode::STREAM_CLOSED);
                 self.streams.remember(id, true);
+                return Ok(None);
+            }
+            if header.has(flag::END_STREAM) {
+                self.streams.ended_from_both(id);
+            } else if header.len == 0 {
+                self.count(Flood::EmptyData, c.now_ms, c.limits)?;
             }
             return Ok(None);
         };
         let stream = self.streams.get_mut(place);
         let violation = match (stream.standing, stream.reading) {
-            (Standing::ResetHere, _) => {
+            (Standing::ResetHere, reading) => {
+                if header.has(flag::END_STREAM) {
+                    stream.reading = Reading::Ended;
+                }
                 self.skip_data(header.len, c);
+                if reading == Reading::Ended {
+                    self.count(Flood::ResetsCaused, c.now_ms, c.limits)?;
+                } else if header.len == 0 && !header.has(flag::END_STREAM) {
+                    self.count(Flood::EmptyData, c.now_ms, c.limits)?;
+                }
                 return Ok(None);
             }
             (Standing::ResetByPeer, _) => {

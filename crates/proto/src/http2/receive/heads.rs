@@ -10,7 +10,7 @@ use crate::http2::frame::{self, Header, STREAM_MAX, WINDOW_INITIAL, flag};
 use crate::http2::hpack;
 use crate::http2::limits::Limits;
 use crate::http2::message::{Allowance, Builder, Part};
-use crate::http2::streams::{Place, Reading, STREAMS_MAX, Standing, Stream};
+use crate::http2::streams::{Gone, Place, Reading, STREAMS_MAX, Standing, Stream};
 use crate::response::bodiless;
 
 /// The numbers of the streams that a client opens before it can have seen the limit are below this one: a thousand heads, which
@@ -104,12 +104,24 @@ impl Connection {
                 return self.request(stream, end, depends_on_itself, block, c);
             }
             self.follow(block, c)?;
+            // What was on its way may end so once, and nothing goes on behind it.
+            if end && self.gone(stream) == Gone::ResetHere {
+                self.streams.ended_from_both(stream);
+            } else {
+                self.count(Flood::ResetsCaused, c.now_ms, c.limits)?;
+            }
             return Ok(None);
         };
-        let found = self.streams.get(place);
+        let found = self.streams.get_mut(place);
         match (found.standing, found.reading) {
-            (Standing::ResetHere, _) => {
+            (Standing::ResetHere, reading) => {
+                if end {
+                    found.reading = Reading::Ended;
+                }
                 self.follow(block, c)?;
+                if !end || reading == Reading::Ended {
+                    self.count(Flood::ResetsCaused, c.now_ms, c.limits)?;
+                }
                 Ok(None)
             }
             (Standing::ResetByPeer, _) => {

@@ -187,6 +187,30 @@ fn streams_that_were_reset_have_room_beside_the_limit_until_their_handlers_have_
     assert_eq!(end.request(25, true, &[]), refused(25));
 }
 
+/// Of those that a client has let go of as well.
+#[test]
+fn heads_of_responses_that_nobody_waits_for() {
+    let opening = Opening {
+        method: b"GET",
+        scheme: b"https",
+        authority: b"a",
+        path: b"/",
+        protocol: None,
+    };
+    for ends in [false, true] {
+        let mut end = End::client(Limits::default());
+        let none = std::iter::empty();
+        let opened = end
+            .connection
+            .open(&opening, none, true, &end.limits, &mut end.out);
+        end.release(opened.expect("room"));
+        let mut attack = || end.head(1, ends, &[(":status", "200")]);
+        assert_eq!(attack(), Ok(Vec::new()));
+        let ended = (0..3_000).any(|_| attack().is_err());
+        assert!(ended, "{ends}");
+    }
+}
+
 /// An interim response is followed by another head, but not for ever (as over HTTP/1).
 #[test]
 fn interim_responses_without_end() {
@@ -216,6 +240,37 @@ fn interim_responses_without_end() {
         "{told:?}"
     );
     assert_eq!(end.sent(), [reset(stream, calm)]);
+}
+
+/// A stream that this side has reset is ignored as long as something of it may be on the way, and no longer.
+#[test]
+fn frames_of_streams_that_were_reset_are_not_ignored_for_ever() {
+    for is_released in [false, true] {
+        let reset = |end: &mut End| {
+            let stream = end.open(1, false);
+            end.connection
+                .reset(stream, ErrorCode::CANCEL, &mut end.out);
+            if is_released {
+                end.release(stream);
+            }
+        };
+        for (kind, flags, payload) in [
+            (Kind::Data, 0, &b""[..]),
+            (Kind::Data, flag::END_STREAM, b""),
+            (Kind::Data, flag::END_STREAM, b"x"),
+            (Kind::Headers, flag::END_HEADERS, b"\x88"),
+            (Kind::Headers, flag::END_HEADERS | flag::END_STREAM, b"\x88"),
+        ] {
+            let mut end = End::server(Limits::default());
+            reset(&mut end);
+            assert_eq!(end.frame(kind, flags, 1, payload), Ok(Vec::new()));
+            let mut ended = false;
+            for _ in 0..3_000 {
+                ended |= end.frame(kind, flags, 1, payload).is_err();
+            }
+            assert!(ended, "{kind:?} {flags} {is_released}");
+        }
+    }
 }
 
 #[test]
