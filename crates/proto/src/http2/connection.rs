@@ -211,6 +211,8 @@ pub struct Connection {
     pub(super) size_update_due: bool,
     /// It was said once, so it need not be again.
     pub(super) size_update_sent: bool,
+    /// Frames that may still come of streams that were refused before the client knew of the limit: DATA and trailers.
+    pub(super) uninformed_frames: u16,
 }
 
 impl Connection {
@@ -257,6 +259,7 @@ impl Connection {
             stream_credit: 0,
             size_update_due: false,
             size_update_sent: false,
+            uninformed_frames: 0,
         }
     }
 

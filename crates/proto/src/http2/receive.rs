@@ -228,6 +228,8 @@ impl Connection {
         match self.gone(stream) {
             Gone::ResetHere => Ok(()),
             Gone::Closed => Err(Violation::StreamClosed),
+            // Trailers of one that was refused with more others than are remembered.
+            Gone::Forgotten if self.uninformed_frames > 0 => Ok(()),
             Gone::Forgotten => Err(Violation::StreamOrder),
         }
     }

@@ -22,6 +22,16 @@ impl Connection {
         let Some(place) = self.streams.find(id) else {
             let gone = self.gone(id);
             self.skip_data(header.len, c);
+            // More streams are refused before the client knows the limit than are remembered, and it may know the limit before
+            // it knows that they are refused.
+            if gone == Gone::Forgotten && self.uninformed_frames > 0 {
+                self.uninformed_frames -= 1;
+                if !header.has(flag::END_STREAM) {
+                    // More DATA or trailers follow.
+                    self.streams.remember(id, true);
+                }
+                return Ok(None);
+            }
             if gone != Gone::ResetHere {
                 self.count(Flood::ResetsCaused, c.now_ms, c.limits)?;
                 frame::write_reset(c.out, id, ErrorCode::STREAM_CLOSED);

@@ -17,6 +17,10 @@ use crate::response::bodiless;
 /// is more than a client's first flight has room for.
 const UNINFORMED_STREAMS_END: u32 = 2_000;
 
+/// Frames that each of them may have sent with its head: more DATA than the window that all of them share has room for, and
+/// trailers.
+const UNINFORMED_FRAMES: u16 = 4;
+
 /// Beside the limit there may be this part of it in streams that were reset and whose handlers have not returned.
 const RESET_PART: usize = 4;
 
@@ -104,11 +108,11 @@ impl Connection {
                 return self.request(stream, end, depends_on_itself, block, c);
             }
             self.follow(block, c)?;
-            // What was on its way may end so once, and nothing goes on behind it.
-            if end && self.gone(stream) == Gone::ResetHere {
-                self.streams.ended_from_both(stream);
-            } else {
-                self.count(Flood::ResetsCaused, c.now_ms, c.limits)?;
+            match self.gone(stream) {
+                // What was on its way may end so once, and nothing goes on behind it.
+                Gone::ResetHere if end => self.streams.ended_from_both(stream),
+                Gone::Forgotten if end && self.uninformed_frames > 0 => self.uninformed_frames -= 1,
+                _ => self.count(Flood::ResetsCaused, c.now_ms, c.limits)?,
             }
             return Ok(None);
         };
@@ -192,7 +196,9 @@ impl Connection {
             self.follow(block, c)?;
             // A client need not wait for SETTINGS, and until it has seen them it knows no limit (RFC 9113, 3.4 and 5.1.2).
             let is_uninformed = self.settings_sent_ms.is_some() && id < UNINFORMED_STREAMS_END;
-            if !is_uninformed {
+            if is_uninformed {
+                self.uninformed_frames += UNINFORMED_FRAMES;
+            } else {
                 self.count(Flood::ResetsCaused, c.now_ms, c.limits)?;
             }
             frame::write_reset(c.out, id, ErrorCode::REFUSED_STREAM);

@@ -242,6 +242,52 @@ fn interim_responses_without_end() {
     assert_eq!(end.sent(), [reset(stream, calm)]);
 }
 
+/// Nor is it what of their bodies was on its way with them: of the last few alone it is known that they were refused.
+#[test]
+fn bodies_of_streams_before_the_limit_was_seen_are_no_flood() {
+    let limits = Limits {
+        streams_max: 2,
+        resets_caused: Rate::new(1, 3),
+        ..Limits::default()
+    };
+    let mut out = Vec::new();
+    let connection = Connection::server(&limits, 0, &mut out);
+    let mut end = End::new(connection, limits.clone(), out);
+    let mut bytes = PREFACE.to_vec();
+    frame::write(&mut bytes, Kind::Settings, 0, 0, &[]);
+    assert_eq!(end.feed(&bytes), Ok(vec![Told::Settings]));
+    end.open(1, false);
+    end.open(3, false);
+    for stream in (5..205).step_by(2) {
+        let told = end.request(stream, false, &[]);
+        let refused = Told::Refused(stream, Refusal::StreamsTooMany);
+        assert_eq!(told, Ok(vec![refused]));
+    }
+    // It may know the limit before it knows that they are refused.
+    assert_eq!(end.frame(Kind::Settings, flag::ACK, 0, &[]), Ok(Vec::new()));
+    for stream in (5..205).step_by(2) {
+        // Every other one has trailers.
+        let has_trailers = stream % 4 == 1;
+        let flags = if has_trailers { 0 } else { flag::END_STREAM };
+        let told = end.frame(Kind::Data, flags, stream, b"x");
+        assert_eq!(told, Ok(Vec::new()), "{stream}");
+        if has_trailers {
+            let told = end.head(stream, true, &[("x-sum", "1")]);
+            assert_eq!(told, Ok(Vec::new()), "{stream}");
+        }
+    }
+    // But it does not go on for ever.
+    let mut ended = false;
+    for _ in 0..10 {
+        for stream in (5..205).step_by(2) {
+            ended |= end
+                .frame(Kind::Data, flag::END_STREAM, stream, b"x")
+                .is_err();
+        }
+    }
+    assert!(ended);
+}
+
 /// A stream that this side has reset is ignored as long as something of it may be on the way, and no longer.
 #[test]
 fn frames_of_streams_that_were_reset_are_not_ignored_for_ever() {
