@@ -2238,14 +2238,14 @@ bool fm_request_remote(struct FmWorker *worker,
                        uint16_t *port);
 
 /**
- * The address of this server that the connection goes to (without port; empty for a Unix socket) and port, and whether
- * the request is of HTTP/1.0.
+ * The address of this server that the connection goes to (without port; empty for a Unix socket) and port, and the version of
+ * HTTP as `HTTP/1.1`.
  */
 bool fm_request_server(struct FmWorker *worker,
                        uint64_t request,
                        struct FmStr *address,
                        uint16_t *port,
-                       bool *is_http10);
+                       struct FmStr *protocol);
 
 /**
  * The host and port that the client asked for, as a trusted proxy says, else as the request does. False without one.

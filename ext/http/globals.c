@@ -39,7 +39,7 @@ static const char *const texts[NAMES] = {
 };
 static struct {
 	zend_string *names[NAMES];
-	zend_string *gateway, *software, *http10, *http11, *http, *https, *on;
+	zend_string *gateway, *software, *http11, *http, *https, *on;
 } known;
 
 static zend_string *known_string(const char *text)
@@ -54,7 +54,6 @@ void fermata_globals_init(void)
 	}
 	known.gateway = known_string("CGI/1.1");
 	known.software = known_string("fermata");
-	known.http10 = known_string("HTTP/1.0");
 	known.http11 = known_string("HTTP/1.1");
 	known.http = known_string("http");
 	known.https = known_string("https");
@@ -196,18 +195,21 @@ static FmStr without_port(FmStr host)
 static void add_addresses(zend_array *to, const fermata_request *request)
 {
 	uint16_t port = 0;
-	bool is_http10 = false;
-	FmStr address = fermata_request_remote(request, &port), subject, pem;
+	FmStr address = fermata_request_remote(request, &port), protocol = FERMATA_LITERAL("HTTP/1.1"), subject, pem;
 	set_text(to, REMOTE_ADDR, address);
 	set_port(to, REMOTE_PORT, port);
 	address = FERMATA_LITERAL("");
 	port = 0;
 	if (request->worker) {
-		fm_request_server(request->worker, request->event.request, &address, &port, &is_http10);
+		fm_request_server(request->worker, request->event.request, &address, &port, &protocol);
 	}
 	set_text(to, SERVER_ADDR, address);
 	set_port(to, SERVER_PORT, port);
-	set_known(to, SERVER_PROTOCOL, is_http10 ? known.http10 : known.http11);
+	if (EXPECTED(protocol.len == 8 && memcmp(protocol.ptr, "HTTP/1.1", 8) == 0)) {
+		set_known(to, SERVER_PROTOCOL, known.http11);
+	} else {
+		set_text(to, SERVER_PROTOCOL, protocol);
+	}
 	FmStr host = fermata_request_host(request);
 	if (host.len) {
 		set_text(to, HTTP_HOST, host);

@@ -184,15 +184,15 @@ pub extern "C" fn fm_request_remote(
     })
 }
 
-/// The address of this server that the connection goes to (without port; empty for a Unix socket) and port, and whether
-/// the request is of HTTP/1.0.
+/// The address of this server that the connection goes to (without port; empty for a Unix socket) and port, and the version of
+/// HTTP as `HTTP/1.1`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_request_server(
     worker: Option<&mut FmWorker>,
     request: u64,
     address: Option<&mut MaybeUninit<FmStr>>,
     port: Option<&mut MaybeUninit<u16>>,
-    is_http10: Option<&mut MaybeUninit<bool>>,
+    protocol: Option<&mut MaybeUninit<FmStr>>,
 ) -> bool {
     ask(worker, false, |worker| {
         if worker.view(request).is_none() {
@@ -206,7 +206,8 @@ pub extern "C" fn fm_request_server(
         }
         put(address, FmStr::lend(text));
         put(port, own.map_or(0, |own| own.port()));
-        put(is_http10, worker.worker.net.is_http10(request));
+        let version = worker.worker.net.protocol(request);
+        put(protocol, FmStr::lend(version.as_bytes()));
         true
     })
 }

@@ -229,10 +229,18 @@ impl<D: Driver> Net<D> {
         net::own_addr(self.socket_of(ExchangeIndex::of_request(handle).connection())?)
     }
 
-    /// Whether the request in progress is one of HTTP/1.0.
-    pub fn is_http10(&self, handle: u64) -> bool {
-        let exchange = self.connections.exchange(ExchangeIndex::of_request(handle));
-        exchange.is_some_and(|it| it.protocol == Protocol::Http10)
+    /// The version of HTTP of the request in progress, as CGI's `SERVER_PROTOCOL` says it (RFC 3875, 4.1.16).
+    pub fn protocol(&self, handle: u64) -> &'static str {
+        let index = ExchangeIndex::of_request(handle);
+        let connection = self.connections.at(index.connection());
+        if connection.is_some_and(|it| it.line.stream().is_some()) {
+            return "HTTP/2.0";
+        }
+        let exchange = self.connections.exchange(index);
+        match exchange.is_some_and(|it| it.protocol == Protocol::Http10) {
+            true => "HTTP/1.0",
+            false => "HTTP/1.1",
+        }
     }
 }
 

@@ -237,6 +237,8 @@ final class ServerTest extends TestCase
     {
         $server = new TestServer(__DIR__ . '/app.php', ['TEST_PSR7' => $library, 'TEST_FOLDER' => self::$folder, 'FERMATA_HTTP2' => 'on']);
         self::assertSame('a body', Http2::post("$server->url/echo", 'a body'));
+        $all = json_decode(Http2::post("$server->url/all", 'a body'), true);
+        self::assertSame(['2.0', 'HTTP/2.0'], [$all['version'], $all['server']['SERVER_PROTOCOL']]);
     }
 
     public function testAWorkerIsReplacedAfterItsRequests(): void
