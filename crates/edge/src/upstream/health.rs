@@ -145,6 +145,11 @@ impl Health {
         }
         for seat in seats {
             let owner = self.get(seat, KEY);
+            if owner == key {
+                // Another worker has taken it since they were looked at: workers start together, and one target has one seat.
+                self.set(seat, USED, used(now_ms, key));
+                return Some(seat);
+            }
             let last = self.get(seat, USED);
             let is_old = last & TAG_MASK == tag(owner) && now_ms > (last >> TAG_BITS) + KEPT_MS;
             let take = || {
@@ -155,6 +160,8 @@ impl Health {
                 continue;
             }
             match take() {
+                // Zero as it is; another worker may have written there since.
+                Ok(0) => {}
                 Ok(_) => {
                     let words = [OUT_UNTIL_MS, FAILURES, CHECKS, REQUESTS, FAILED];
                     for at in words.into_iter().chain([CHECKED_UNTIL_MS]) {
@@ -420,6 +427,34 @@ mod tests {
             failed: 7,
         };
         assert_eq!(health.figures(seat), figures);
+    }
+
+    /// Workers start at once: were there two seats, what one worker finds out would not hold for the other.
+    #[test]
+    fn a_target_has_one_seat_whoever_asks_first() {
+        const WORKERS: u64 = 2;
+        for round in 0..2_000 {
+            let health = health(SEATS_MAX);
+            let start = AtomicU64::new(0);
+            let take = || {
+                start.fetch_add(1, Ordering::AcqRel);
+                while start.load(Ordering::Acquire) < WORKERS {
+                    std::hint::spin_loop();
+                }
+                let seat = health.seat("a", 1).expect("a seat");
+                health.on_check(seat, false, STREAKS, 1);
+                (seat.at, health.state(seat, 1))
+            };
+            let taken: Vec<_> = std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..WORKERS).map(|_| scope.spawn(take)).collect();
+                threads
+                    .into_iter()
+                    .map(|it| it.join().expect("taken"))
+                    .collect()
+            });
+            assert_eq!(taken[0], taken[1], "{round}");
+            assert_eq!(taken[0].1, State::Out, "{round}");
+        }
     }
 
     #[test]
