@@ -1562,10 +1562,12 @@ namespace Fermata {
         public function trySend(string|\Stringable|WebSocket\Message $data, bool $binary = false): bool {}
 
         /**
-         * Sends a message to a connection of any worker. When that has ended meanwhile, nothing happens.
+         * Sends a message to a connection of any worker, in a cluster of any machine. When that has ended meanwhile, nothing
+         * happens. To another machine it goes through the log, which is not waited for.
          *
          * @param string $id what id() has returned
-         * @throws Exception\BackpressureException when a worker has not read the ring for too long
+         * @throws Exception\BackpressureException when a worker has not read the ring for too long, or when the connection is
+         *     another machine's and the log of the cluster is not there
          * @throws Exception\MisuseError when this is no id, the text is not UTF-8 or larger than event_bytes_max, or no server runs
          */
         public static function sendTo(string $id, string $data, bool $binary = false): void {}

@@ -109,6 +109,8 @@ pub enum Content {
     Event,
     /// What servers tell each other of who is present; its data is theirs.
     Presence,
+    /// A message for the one subscriber that `except` names; its data is the servers'.
+    Direct,
 }
 
 /// A record of the outbox.
@@ -124,7 +126,7 @@ pub struct Outgoing<'a> {
     pub name: Option<&'a [u8]>,
     /// The event's data.
     pub data: &'a [u8],
-    /// Who does not get it.
+    /// Who does not get it; of [`Content::Direct`], who does.
     pub except: Option<(u64, u64)>,
 }
 
@@ -150,7 +152,7 @@ pub struct Received {
     pub name: Option<Vec<u8>>,
     /// The event's data: any bytes, others publish to the log as well.
     pub data: Vec<u8>,
-    /// Who does not get it.
+    /// Who does not get it; of [`Content::Direct`], who does.
     pub except: Option<(u64, u64)>,
     /// When the log has stored it.
     pub unix_ms: u64,
@@ -209,6 +211,7 @@ impl Content {
         match self {
             Content::Event => None,
             Content::Presence => Some(b"presence"),
+            Content::Direct => Some(b"direct"),
         }
     }
 
@@ -217,6 +220,7 @@ impl Content {
         match text {
             None => Some(Content::Event),
             Some(b"presence") => Some(Content::Presence),
+            Some(b"direct") => Some(Content::Direct),
             Some(_) => None,
         }
     }

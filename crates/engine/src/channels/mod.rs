@@ -90,7 +90,7 @@ impl Channels {
         }
         let started = ring.worker_started(&owner, unix_ms);
         let reader = started.map_err(io::Error::other)?;
-        let identity = fermata_io::random::u64();
+        let identity = cluster::new_identity(outbox.as_ref());
         let mut local = Local::new(LocalConfig {
             log_bytes_max: settings.channel_log_bytes_max,
             hasher: ring.hasher(),

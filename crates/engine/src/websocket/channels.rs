@@ -267,6 +267,26 @@ impl<D: Driver> Worker<D> {
                 _ => Ok(()),
             };
         }
+        let sent = if self.channels.is_elsewhere(subscriber) {
+            self.channels
+                .send_elsewhere(slot, subscriber, is_binary, data)
+        } else {
+            self.send_to_worker(slot, subscriber, is_binary, data)
+        };
+        sent.map_err(|failure| match failure {
+            PublishFailure::Misuse(cause) => SendError::Misuse(cause),
+            PublishFailure::Backpressure(cause) => SendError::Backpressure(cause),
+        })
+    }
+
+    /// Sends to a socket of another worker of this machine.
+    fn send_to_worker(
+        &mut self,
+        slot: u16,
+        subscriber: Subscriber,
+        is_binary: bool,
+        data: &[u8],
+    ) -> Result<(), PublishFailure> {
         let channel = private_channel(slot);
         let record = Record {
             channel: &channel,
@@ -274,11 +294,7 @@ impl<D: Driver> Worker<D> {
             name: is_binary.then_some(&b"b"[..]),
             data,
         };
-        match self.put(&record, Some(subscriber)) {
-            Ok(_) => Ok(()),
-            Err(PublishFailure::Misuse(cause)) => Err(SendError::Misuse(cause)),
-            Err(PublishFailure::Backpressure(cause)) => Err(SendError::Backpressure(cause)),
-        }
+        self.put(&record, Some(subscriber)).map(|_| ())
     }
 
     /// Queues what other workers have sent to sockets of this one.

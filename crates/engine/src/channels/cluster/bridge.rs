@@ -23,9 +23,10 @@ use fermata_io::{Driver, clock, random};
 use fermata_tls::{Stream, explain};
 
 use super::access::{Access, SERVERS};
+use super::direct::{self, Direct};
 use super::figures::ClusterFigures;
 use super::memory::{
-    Answer, BEAT_MS_MAX, Cluster, MARK_BYTES, MARK_NOTE, NOBODY, READER_SLOT, State,
+    Answer, BEAT_MS_MAX, Cluster, MARK_BYTES, MARK_DIRECT, MARK_NOTE, NOBODY, READER_SLOT, State,
 };
 use super::presence::{Members, Note};
 use crate::channels::publish::{self, check_channel, check_message};
@@ -78,6 +79,9 @@ pub(crate) struct Process {
     publishers: HashMap<u64, u16>,
     record: Record,
     event_ms_max: u64,
+    event_bytes_max: usize,
+    /// Tells this server from all others.
+    node: u64,
     has_published: bool,
     has_unsent: bool,
     /// Workers that have an answer to read, by slot.
@@ -148,6 +152,8 @@ impl Process {
             logger: Log::new(logger),
             publishers: HashMap::new(),
             record: Record::empty(),
+            event_bytes_max: settings.event_bytes_max,
+            node: cluster.node,
             event_ms_max: (settings.publish_wait_ms_max + GRACE_MS).min(EVENT_MS_MAX),
             has_published: false,
             has_unsent: false,
@@ -514,11 +520,15 @@ impl Process {
             if slot != NOBODY {
                 self.publishers.insert(outbox, slot);
             }
+            let (content, name) = match mark[2] {
+                MARK_DIRECT => (Content::Direct, None),
+                has_name => (Content::Event, (has_name != 0).then_some(name)),
+            };
             let outgoing = Outgoing {
                 outbox,
-                content: Content::Event,
+                content,
                 channel: record.channel(),
-                name: (mark[2] != 0).then_some(name),
+                name,
                 data: record.data(),
                 except: record.subscriber().map(|it| (it.worker, it.key)),
             };
@@ -583,8 +593,10 @@ impl Process {
     /// # Errors
     /// The ring is damaged.
     fn publish(&mut self, received: &Received) -> std::io::Result<()> {
-        if received.content == Content::Presence {
-            return self.publish_presence(received);
+        match received.content {
+            Content::Event => {}
+            Content::Presence => return self.publish_presence(received),
+            Content::Direct => return self.publish_direct(received),
         }
         let message = publish::Message {
             name: received.name.as_deref(),
@@ -639,6 +651,32 @@ impl Process {
         self.append(received, &record)?;
         self.members.set_applied(*place);
         Ok(())
+    }
+
+    /// Brings a message for one socket to the worker that has it. Of those for other machines nothing is kept.
+    ///
+    /// # Errors
+    /// The ring is damaged.
+    fn publish_direct(&mut self, received: &Received) -> std::io::Result<()> {
+        let (Some((worker, _)), Some(direct)) = (received.except, Direct::read(&received.data))
+        else {
+            let message = "something else than a message for a socket is in the log, and left out";
+            self.log_limited(LogLevel::Warning, message);
+            return Ok(());
+        };
+        if !direct::is_of(worker, self.node) {
+            return Ok(());
+        }
+        let (bytes, max) = (direct.data.len(), self.event_bytes_max);
+        if bytes > max {
+            let message = format!(
+                "a message of {bytes} bytes for a socket is left out: event_bytes_max is {max} here, another machine allows more"
+            );
+            self.log_limited(LogLevel::Error, &message);
+            return Ok(());
+        }
+        let channel = direct::channel_of(&direct);
+        self.append(received, &direct::record(&channel, &direct))
     }
 
     /// # Errors

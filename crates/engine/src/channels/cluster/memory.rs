@@ -9,6 +9,7 @@ use fermata_hub::{Config, ConfigError, Layout, LogPlace, OpenError, Owner, Ring}
 use fermata_io::wake::Waker;
 use fermata_io::{clock, random, shm};
 
+use super::direct;
 use super::figures::ClusterFigures;
 
 /// Least bytes of the outbox; it holds eight of the largest events at least.
@@ -18,6 +19,8 @@ const OUTBOX_EVENTS_MIN: usize = 8;
 pub(super) const MARK_BYTES: usize = 3;
 /// In the place of whether there is a name: it is a note about who is present, see `presence`.
 pub(super) const MARK_NOTE: u8 = 2;
+/// It is a message for one socket, see `direct`.
+pub(super) const MARK_DIRECT: u8 = 3;
 /// Longest note: what it is, a server and a user.
 const NOTE_BYTES_MAX: usize = 1 + 8 + fermata_hub::USER_BYTES_MAX;
 /// Servers that may have members at the same time.
@@ -150,6 +153,8 @@ pub(crate) struct Outbox {
     pub(super) state: State,
     pub(super) waker: Waker,
     pub(super) pending: Pending,
+    /// See [`Cluster::node`].
+    pub(super) node: u64,
 }
 
 impl Cluster {
@@ -167,7 +172,8 @@ impl Cluster {
             let cause = "edges in front (grip_url) are told what this machine publishes alone; leave one of the two out";
             return Err(ClusterError::Contradiction(cause));
         }
-        let record_bytes_max = settings.event_bytes_max.max(NOTE_BYTES_MAX) + MARK_BYTES;
+        let record_bytes_max =
+            (settings.event_bytes_max + direct::HEAD_BYTES).max(NOTE_BYTES_MAX) + MARK_BYTES;
         let config = Config {
             ring_bytes: OUTBOX_BYTES_MIN.max(record_bytes_max * OUTBOX_EVENTS_MIN),
             index_buckets: 1,
@@ -220,6 +226,7 @@ impl Cluster {
             state: self.state,
             waker: self.waker,
             pending: Pending::default(),
+            node: self.node,
         }
     }
 

@@ -6,12 +6,14 @@
 
 mod access;
 mod bridge;
+mod direct;
 mod figures;
 mod memory;
 mod outbox;
 mod presence;
 
 pub(crate) use bridge::Process;
+pub(crate) use direct::new_identity;
 pub use figures::ClusterFigures;
 pub use memory::ClusterError;
 pub(crate) use memory::{Cluster, Outbox};

@@ -20,7 +20,7 @@ use super::memory::{Decision, MARK_BYTES, MARK_NOTE, NOBODY, NODES_MAX, State};
 use crate::channels::presence::{announcement, check_member};
 
 /// In the place of a channel's name where a record is about none.
-const NO_CHANNEL: &[u8] = b"-";
+pub(super) const NO_CHANNEL: &[u8] = b"-";
 /// Entries of a table that one turn of the loop looks at.
 const WALK_ENTRIES: usize = 128;
 /// How long other servers are waited for after the last answer, and at most.

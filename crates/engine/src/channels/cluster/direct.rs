@@ -1,0 +1,163 @@
+//! Messages for one socket that another machine holds. They go through the log as events do; the machine whose socket it is
+//! gives them to the worker that the socket's id names, and the others pass them over.
+
+use fermata_hub::{Kind, Message, PublishError, Subscriber};
+use fermata_io::{clock, random};
+
+use super::memory::{MARK_BYTES, MARK_DIRECT, NOBODY, Outbox, READER_SLOT};
+use super::presence::NO_CHANNEL;
+use crate::channels::publish::PublishFailure;
+use crate::channels::{Channels, private_channel};
+
+/// Before the message: what it is, and the slot of the worker.
+pub(super) const HEAD_BYTES: usize = 3;
+
+const TEXT: u8 = b't';
+const BINARY: u8 = b'b';
+
+/// The upper half of a worker's identity is its machine's, so that the id of a socket tells which machine has it.
+const MACHINE_SHIFT: u32 = 32;
+
+/// A message for one socket, as it stands in the log.
+pub(super) struct Direct<'a> {
+    pub slot: u16,
+    pub is_binary: bool,
+    pub data: &'a [u8],
+}
+
+impl<'a> Direct<'a> {
+    fn written(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(HEAD_BYTES + self.data.len());
+        out.push(if self.is_binary { BINARY } else { TEXT });
+        out.extend_from_slice(&self.slot.to_le_bytes());
+        out.extend_from_slice(self.data);
+        out
+    }
+
+    /// `None`: it was written by something else than a server of this kind.
+    pub fn read(data: &'a [u8]) -> Option<Direct<'a>> {
+        let (head, data) = data.split_at_checked(HEAD_BYTES)?;
+        let is_binary = match head[0] {
+            TEXT => false,
+            BINARY => true,
+            _ => return None,
+        };
+        let slot = u16::from_le_bytes([head[1], head[2]]);
+        let is_message = is_binary || std::str::from_utf8(data).is_ok();
+        is_message.then_some(Direct {
+            slot,
+            is_binary,
+            data,
+        })
+    }
+}
+
+/// The random number that tells one life of a worker from all others.
+pub(crate) fn new_identity(outbox: Option<&Outbox>) -> u64 {
+    let random = random::u64();
+    match outbox {
+        Some(outbox) => machine_of(outbox.node) << MACHINE_SHIFT | machine_of(random),
+        None => random,
+    }
+}
+
+/// Whether a worker is one of the machine with this node.
+pub(super) fn is_of(identity: u64, node: u64) -> bool {
+    identity >> MACHINE_SHIFT == machine_of(node)
+}
+
+fn machine_of(node: u64) -> u64 {
+    node & ((1 << MACHINE_SHIFT) - 1)
+}
+
+impl Channels {
+    /// Whether another machine of the cluster has a subscriber.
+    pub(crate) fn is_elsewhere(&self, subscriber: Subscriber) -> bool {
+        let outbox = self.outbox.as_ref();
+        outbox.is_some_and(|outbox| !is_of(subscriber.worker, outbox.node))
+    }
+
+    /// Puts a message for a socket of another machine on its way. Nobody waits until the log has it.
+    ///
+    /// # Errors
+    /// The log is not there, or the outbox has no room.
+    pub(crate) fn send_elsewhere(
+        &mut self,
+        slot: u16,
+        subscriber: Subscriber,
+        is_binary: bool,
+        data: &[u8],
+    ) -> Result<(), PublishFailure> {
+        let is_ready = self.is_log_ready();
+        let Some(outbox) = self.outbox.as_mut().filter(|_| is_ready) else {
+            let cause = "the socket is another machine's and the log of the cluster is not there; the message was not sent";
+            return Err(PublishFailure::Backpressure(cause.to_owned()));
+        };
+        let direct = Direct {
+            slot,
+            is_binary,
+            data,
+        };
+        let [low, high] = NOBODY.to_le_bytes();
+        let mark: [u8; MARK_BYTES] = [low, high, MARK_DIRECT];
+        let record = Message {
+            channel: NO_CHANNEL,
+            kind: Kind::Message,
+            name: Some(&mark),
+            data: &direct.written(),
+        };
+        let put =
+            outbox
+                .ring
+                .publish_about(&self.owner, &record, Some(subscriber), clock::unix_ms());
+        if outbox.ring.wake_list() & 1 << READER_SLOT != 0 {
+            outbox.waker.wake();
+        }
+        match put {
+            Ok(_) => Ok(()),
+            Err(PublishError::Behind { .. }) => Err(PublishFailure::Backpressure(
+                "the outbox is full of events that the log has not taken; the message was not sent"
+                    .to_owned(),
+            )),
+            Err(error) => Err(PublishFailure::Backpressure(error.to_string())),
+        }
+    }
+}
+
+/// The record by which a worker of this machine gets it.
+pub(super) fn record<'a>(channel: &'a [u8], direct: &Direct<'a>) -> Message<'a> {
+    Message {
+        channel,
+        kind: Kind::Direct,
+        name: direct.is_binary.then_some(&b"b"[..]),
+        data: direct.data,
+    }
+}
+
+/// The channel over which its worker reads it.
+pub(super) fn channel_of(direct: &Direct<'_>) -> [u8; 4] {
+    private_channel(direct.slot)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_message_for_a_socket_is_known_as_such() {
+        let text = Direct {
+            slot: 0x1234,
+            is_binary: false,
+            data: "Grüße".as_bytes(),
+        };
+        let written = text.written();
+        let read = Direct::read(&written).expect("it was written by us");
+        assert_eq!((read.slot, read.is_binary), (0x1234, false));
+        assert_eq!(read.data, "Grüße".as_bytes());
+        for bad in [&b""[..], b"t", b"t\0", b"x\0\0data", b"t\0\0\xff"] {
+            assert!(Direct::read(bad).is_none(), "{bad:?}");
+        }
+        assert!(Direct::read(b"b\0\0\xff").is_some());
+        assert!(Direct::read(b"t\0\0").is_some());
+    }
+}

@@ -1,0 +1,91 @@
+//! Messages for one WebSocket, whichever machine has it.
+
+use fermata_testkit::websocket::Socket;
+use fermata_testkit::{Connection, LogServer, Server, over_each_log};
+
+use crate::node::{node, wait_ready};
+
+over_each_log!(
+    a_socket_gets_what_is_sent_to_it_on_another_machine,
+    without_the_log_sending_to_another_machine_fails,
+);
+
+/// A socket, and the id by which handlers send to it.
+fn open(server: &Server) -> (Socket, String) {
+    let mut socket = Socket::open(server.connect(), "/socket");
+    let id = socket.next_text();
+    (socket, id)
+}
+
+fn send(server: &Server, id: &str, data: impl AsRef<[u8]>) -> (u16, String) {
+    send_over(&mut server.connect(), id, data)
+}
+
+fn send_over(connection: &mut Connection, id: &str, data: impl AsRef<[u8]>) -> (u16, String) {
+    let response = connection.post(&format!("/send-to/{id}"), data.as_ref());
+    (response.status(), response.text().to_owned())
+}
+
+fn sent() -> (u16, String) {
+    (200, "sent".to_owned())
+}
+
+fn a_socket_gets_what_is_sent_to_it_on_another_machine(log: LogServer) {
+    let servers = [(); 2].map(|()| node(&log).workers(2).start());
+    for server in &servers {
+        wait_ready(server, 200);
+    }
+    let mut sockets: Vec<(Socket, String)> = (0..4).map(|at| open(&servers[at % 2])).collect();
+    for server in &servers {
+        for (socket, id) in &mut sockets {
+            // In the order in which one worker has sent them, and none by two ways.
+            let mut connection = server.connect();
+            for number in 0..20 {
+                let said = send_over(&mut connection, id, format!("für dich {number}"));
+                assert_eq!(said, sent());
+            }
+            for number in 0..20 {
+                assert_eq!(socket.next_text(), format!("für dich {number}"));
+            }
+        }
+    }
+    // A published event behind it in the log: whoever was to get something else has got it by then.
+    let published = servers[0].connect().post("/publish/news", "the end");
+    assert_eq!(published.status(), 200);
+    for (socket, _) in &mut sockets {
+        assert_eq!(socket.next_text(), "the end");
+    }
+    // One that has left.
+    let (socket, id) = sockets.remove(0);
+    drop(socket);
+    assert_eq!(send(&servers[1], &id, "too late"), sent());
+    let (status, text) = send(&servers[1], &sockets[1].1, vec![b'x'; 100_000]);
+    assert_eq!(status, 500, "{text}");
+    let (status, text) = send(&servers[1], &sockets[1].1, b"\xff");
+    assert_eq!(status, 500, "{text}");
+    assert_eq!(send(&servers[1], &sockets[1].1, "and on"), sent());
+    assert_eq!(sockets[1].0.next_text(), "and on");
+}
+
+fn without_the_log_sending_to_another_machine_fails(mut log: LogServer) {
+    let servers = [(); 2].map(|()| node(&log).workers(1).start());
+    for server in &servers {
+        wait_ready(server, 200);
+    }
+    let (mut socket, id) = open(&servers[0]);
+    log.kill();
+    for server in &servers {
+        wait_ready(server, 503);
+    }
+    let (status, text) = send(&servers[1], &id, "lost");
+    assert_eq!(status, 500, "{text}");
+    // The machine that has it needs no log.
+    assert_eq!(send(&servers[0], &id, "from here"), sent());
+    assert_eq!(socket.next_text(), "from here");
+    log.restart();
+    for server in &servers {
+        wait_ready(server, 200);
+    }
+    assert_eq!(send(&servers[1], &id, "again"), sent());
+    assert_eq!(socket.next_text(), "again");
+}
