@@ -25,6 +25,7 @@ use fermata_tls::{Stream, explain};
 use super::access::{Access, SERVERS};
 use super::direct::{self, Direct};
 use super::figures::ClusterFigures;
+use super::identity::is_of;
 use super::memory::{
     Answer, BEAT_MS_MAX, Cluster, MARK_BYTES, MARK_DIRECT, MARK_NOTE, NOBODY, READER_SLOT, State,
 };
@@ -664,7 +665,7 @@ impl Process {
             self.log_limited(LogLevel::Warning, message);
             return Ok(());
         };
-        if !direct::is_of(worker, self.node) {
+        if !is_of(worker, self.node) {
             return Ok(());
         }
         let (bytes, max) = (direct.data.len(), self.event_bytes_max);

@@ -2,21 +2,16 @@
 //! gives them to the worker that the socket's id names, and the others pass them over.
 
 use fermata_hub::{Kind, Message, PublishError, Subscriber};
-use fermata_io::{clock, random};
+use fermata_io::clock;
 
-use super::memory::{MARK_BYTES, MARK_DIRECT, NOBODY, Outbox, READER_SLOT};
+use super::identity::is_of;
+use super::memory::{DIRECT_HEAD_BYTES, MARK_BYTES, MARK_DIRECT, NOBODY, READER_SLOT};
 use super::presence::NO_CHANNEL;
 use crate::channels::publish::PublishFailure;
 use crate::channels::{Channels, private_channel};
 
-/// Before the message: what it is, and the slot of the worker.
-pub(super) const HEAD_BYTES: usize = 3;
-
 const TEXT: u8 = b't';
 const BINARY: u8 = b'b';
-
-/// The upper half of a worker's identity is its machine's, so that the id of a socket tells which machine has it.
-const MACHINE_SHIFT: u32 = 32;
 
 /// A message for one socket, as it stands in the log.
 pub(super) struct Direct<'a> {
@@ -27,7 +22,7 @@ pub(super) struct Direct<'a> {
 
 impl<'a> Direct<'a> {
     fn written(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(HEAD_BYTES + self.data.len());
+        let mut out = Vec::with_capacity(DIRECT_HEAD_BYTES + self.data.len());
         out.push(if self.is_binary { BINARY } else { TEXT });
         out.extend_from_slice(&self.slot.to_le_bytes());
         out.extend_from_slice(self.data);
@@ -36,7 +31,7 @@ impl<'a> Direct<'a> {
 
     /// `None`: it was written by something else than a server of this kind.
     pub fn read(data: &'a [u8]) -> Option<Direct<'a>> {
-        let (head, data) = data.split_at_checked(HEAD_BYTES)?;
+        let (head, data) = data.split_at_checked(DIRECT_HEAD_BYTES)?;
         let is_binary = match head[0] {
             TEXT => false,
             BINARY => true,
@@ -50,24 +45,6 @@ impl<'a> Direct<'a> {
             data,
         })
     }
-}
-
-/// The random number that tells one life of a worker from all others.
-pub(crate) fn new_identity(outbox: Option<&Outbox>) -> u64 {
-    let random = random::u64();
-    match outbox {
-        Some(outbox) => machine_of(outbox.node) << MACHINE_SHIFT | machine_of(random),
-        None => random,
-    }
-}
-
-/// Whether a worker is one of the machine with this node.
-pub(super) fn is_of(identity: u64, node: u64) -> bool {
-    identity >> MACHINE_SHIFT == machine_of(node)
-}
-
-fn machine_of(node: u64) -> u64 {
-    node & ((1 << MACHINE_SHIFT) - 1)
 }
 
 impl Channels {

@@ -9,7 +9,6 @@ use fermata_hub::{Config, ConfigError, Layout, LogPlace, OpenError, Owner, Ring}
 use fermata_io::wake::Waker;
 use fermata_io::{clock, random, shm};
 
-use super::direct;
 use super::figures::ClusterFigures;
 
 /// Least bytes of the outbox; it holds eight of the largest events at least.
@@ -21,6 +20,8 @@ pub(super) const MARK_BYTES: usize = 3;
 pub(super) const MARK_NOTE: u8 = 2;
 /// It is a message for one socket, see `direct`.
 pub(super) const MARK_DIRECT: u8 = 3;
+/// What such a message has before its data: what it is, and the slot of the worker.
+pub(super) const DIRECT_HEAD_BYTES: usize = 3;
 /// Longest note: what it is, a server and a user.
 const NOTE_BYTES_MAX: usize = 1 + 8 + fermata_hub::USER_BYTES_MAX;
 /// Servers that may have members at the same time.
@@ -173,7 +174,7 @@ impl Cluster {
             return Err(ClusterError::Contradiction(cause));
         }
         let record_bytes_max =
-            (settings.event_bytes_max + direct::HEAD_BYTES).max(NOTE_BYTES_MAX) + MARK_BYTES;
+            (settings.event_bytes_max + DIRECT_HEAD_BYTES).max(NOTE_BYTES_MAX) + MARK_BYTES;
         let config = Config {
             ring_bytes: OUTBOX_BYTES_MIN.max(record_bytes_max * OUTBOX_EVENTS_MIN),
             index_buckets: 1,

@@ -8,13 +8,14 @@ mod access;
 mod bridge;
 mod direct;
 mod figures;
+mod identity;
 mod memory;
 mod outbox;
 mod presence;
 
 pub(crate) use bridge::Process;
-pub(crate) use direct::new_identity;
 pub use figures::ClusterFigures;
+pub(crate) use identity::new_identity;
 pub use memory::ClusterError;
 pub(crate) use memory::{Cluster, Outbox};
 pub use outbox::{Ack, Publishing};
