@@ -977,13 +977,17 @@ static ZEND_COLD void log_readers(const database *db)
 }
 
 /* A statement that could not have a lock stays where it is, with the locks that it has. Nobody continues it: extensions keep it
- * until it is executed again or freed, and PDO what its query() has made until the next query. */
-static ZEND_COLD void end_locked(statement *self)
+ * until it is executed again or freed, and PDO what its query() has made until the next query. One that has failed altogether
+ * takes no values before it is reset, and PDO does that only where a row or an end has come before. */
+static ZEND_COLD void end_failed(statement *self)
 {
-	if (!sqlite.is_readonly(self) && fermata_run.worker) {
+	bool is_locked = sqlite.is_busy(self);
+	if (is_locked && !sqlite.is_readonly(self) && fermata_run.worker) {
 		log_readers(sqlite.database_of(self));
 	}
-	sqlite.reset(self);
+	if (is_locked || !is_asked_by_sqlite3()) {
+		sqlite.reset(self);
+	}
 }
 
 static int hooked_step(statement *self)
@@ -998,8 +1002,8 @@ static int hooked_step(statement *self)
 	} else if (EXPECTED(may_step(self))) {
 		result = sqlite.step(self);
 		note_step(self, result);
-		if (UNEXPECTED(result != SQLITE_ROW && result != SQLITE_DONE && sqlite.is_busy(self))) {
-			end_locked(self);
+		if (UNEXPECTED(result != SQLITE_ROW && result != SQLITE_DONE)) {
+			end_failed(self);
 		}
 	}
 	leave(&call);
