@@ -15,6 +15,7 @@
 # include "config.h"
 #endif
 #include "hooks/guards.h"
+#include "zend_exceptions.h"
 #include "zend_smart_str.h"
 #include <dlfcn.h>
 #include <errno.h>
@@ -39,6 +40,8 @@
 /* Of sqlite3.h, whose numbers never change. */
 #define SQLITE_OK 0
 #define SQLITE_BUSY 5
+#define SQLITE_CONSTRAINT 19
+#define SQLITE_PRIMARY 0xff /* of a result: without what extends it */
 #define SQLITE_ROW 100
 #define SQLITE_DONE 101
 #define SQLITE_OPEN_SHAREDCACHE 0x00020000
@@ -85,6 +88,7 @@ static struct {
 	int (*is_busy)(statement *it);
 	int (*is_readonly)(statement *it);
 	int (*is_autocommit)(database *db);
+	const char *(*text_of)(int result);
 	void (*on_progress)(database *db, int instructions, int (*call)(void *data), void *data);
 	layer *(*find_layer)(const char *name);
 	/* of the system layer */
@@ -96,6 +100,7 @@ typedef struct later {
 	struct later *next;
 	int (*by)(void *it);
 	void *it;
+	const fermata_fiber *whose; /* who is told when it is refused; NULL = the handler has ended */
 } later;
 
 typedef struct connection {
@@ -109,6 +114,9 @@ typedef struct connection {
 	bool has_temporary; /* tables that end with it, and so with the handler; or a text that may make some */
 	void *pdo; /* pdo_dbh_t; NULL = of SQLite3, or not known */
 	later *first, *last;
+	/* whom its next call tells that something of it was undone, and what SQLite says; NULL = nobody */
+	const fermata_fiber *untold;
+	int untold_result;
 	/* where the transaction was begun that it is in; the line is 0 in none */
 	uint32_t begun_line;
 	char begun_in[PLACE_BYTES_MAX];
@@ -140,6 +148,7 @@ static const fermata_fiber nobody; /* whose handler has ended while a Fiber of t
 static HashTable blobs; /* streams of BLOBs, by address: the database */
 static fermata_fiber ender; /* has the connections whose statements a task is about to end */
 static bool is_ready, is_settling;
+static bool may_tell; /* a connection may have a handler to tell something */
 static uint32_t calls_len; /* of all fibers */
 
 static bool enter(struct fermata_sqlite_call *it, database *db);
@@ -147,6 +156,8 @@ static void leave(struct fermata_sqlite_call *it);
 static bool may_commit(statement *self);
 static int finalize_later(void *it);
 static int reset_later(void *it);
+static int end_now(statement *self, int (*by)(statement *it), const fermata_fiber *whose);
+static bool tell(connection *at, int result);
 
 /* Connections */
 
@@ -310,7 +321,11 @@ static void end_later(connection *at, bool is_now)
 			break;
 		}
 		at->first = first->next;
-		first->by(first->it);
+		if (is_statement) {
+			end_now(first->it, first->by == finalize_later ? sqlite.finalize : sqlite.reset, first->whose);
+		} else {
+			first->by(first->it);
+		}
 		pefree(first, true);
 	}
 }
@@ -698,6 +713,14 @@ static bool enter_call(struct fermata_sqlite_call *it, database *db)
 			return false;
 		}
 	}
+	if (UNEXPECTED(it->at && it->at->untold && it->at->untold == fermata_run.fiber && may_wait(it))) {
+		it->at->untold = NULL;
+		tell(it->at, it->at->untold_result);
+		if (EG(exception)) {
+			leave(it);
+			return false;
+		}
+	}
 	return true;
 }
 
@@ -734,8 +757,26 @@ static void leave(struct fermata_sqlite_call *it)
 	}
 }
 
+/* The handler has ended, and the next on this fiber is somebody else. */
+static void forget_whose(const fermata_fiber *fiber)
+{
+	connection *at;
+	may_tell = false;
+	ZEND_HASH_FOREACH_PTR(&connections, at) {
+		for (later *one = at->first; one; one = one->next) {
+			one->whose = one->whose == fiber ? NULL : one->whose;
+			may_tell |= one->whose != NULL;
+		}
+		at->untold = at->untold == fiber ? NULL : at->untold;
+		may_tell |= at->untold != NULL;
+	} ZEND_HASH_FOREACH_END();
+}
+
 void fermata_sqlite_settle(fermata_fiber *fiber)
 {
+	if (UNEXPECTED(is_ready && may_tell)) {
+		forget_whose(fiber);
+	}
 	while (UNEXPECTED(fiber->sqlite)) {
 		/* The next handler on this fiber is somebody else. */
 		connection *at = fiber->sqlite->at;
@@ -751,7 +792,11 @@ void fermata_sqlite_settle(fermata_fiber *fiber)
 static void add_later(connection *at, int (*by)(void *it), void *it)
 {
 	later *one = pemalloc(sizeof(later), true);
-	*one = (later){NULL, by, it};
+	bool has_handler = fermata.handling && !is_settling && !at->is_left;
+	*one = (later){NULL, by, it, has_handler ? fermata_run.fiber : NULL};
+	if (has_handler) {
+		fermata_run.fiber->touched = may_tell = true;
+	}
 	if (at->first) {
 		at->last->next = one;
 	} else {
@@ -779,27 +824,6 @@ static bool may_commit(statement *self)
 		&& sqlite.is_autocommit(sqlite.database_of(self));
 }
 
-static int end_now(statement *self, int (*by)(statement *it))
-{
-	bool commits = may_commit(self);
-	int result = by(self);
-	if (UNEXPECTED(commits && result == SQLITE_BUSY && fermata_run.worker && !fermata.forked)) {
-		fm_worker_log(fermata_run.worker, FERMATA_LOG_WARNING, FERMATA_LITERAL("what a statement of SQLite has written is undone: "
-			"its rows were not all read, and others read the file when it was closed or freed; read the rows of INSERT, UPDATE and DELETE … RETURNING to their end"));
-	}
-	return result;
-}
-
-static int finalize_later(void *it)
-{
-	return end_now(it, sqlite.finalize);
-}
-
-static int reset_later(void *it)
-{
-	return end_now(it, sqlite.reset);
-}
-
 /* PHP frees something between two instructions of the program, or when a handler has returned. Other functions may be in the
  * middle of a table. */
 static bool is_freed_between(void)
@@ -807,6 +831,125 @@ static bool is_freed_between(void)
 	const zend_execute_data *frame = EG(current_execute_data);
 	return !frame || !frame->func || ZEND_USER_CODE(frame->func->common.type)
 		|| frame->func->internal_function.module == &fermata_module_entry;
+}
+
+/* Whether an object of SQLite3 throws. Its structure is private, but has ended like this in 8.2 to 8.5. */
+static bool throws(const zend_object *object)
+{
+	typedef struct { bool throws; zend_llist to_free; zend_object std; } tail;
+	return ((const tail *)((const char *)object - XtOffsetOf(tail, std)))->throws;
+}
+
+static zend_class_entry *class_of(const char *name, size_t len)
+{
+	zend_class_entry *it = zend_hash_str_find_ptr(CG(class_table), name, len);
+	return it ? it : zend_ce_exception;
+}
+
+/* True when an exception or a warning of the driver's says it. */
+static ZEND_COLD bool raise_undone(connection *at, int result)
+{
+	static const char *const undone = "what a statement has written is undone, since SQLite could not commit it";
+	const char *text = sqlite.text_of(result);
+#ifdef HAVE_PDO_OF_PHP
+	pdo_dbh_t *pdo = at->pdo;
+	if (pdo) {
+		bool is_constraint = result == SQLITE_CONSTRAINT;
+		const char *state = is_constraint ? "23000" : "HY000";
+		memcpy(pdo->error_code, state, sizeof(pdo->error_code));
+		if (pdo->error_mode == PDO_ERRMODE_SILENT) {
+			return false;
+		}
+		char message[PLACE_BYTES_MAX];
+		snprintf(message, sizeof(message), "SQLSTATE[%s]: %s: %d %s: %s", state,
+			is_constraint ? "Integrity constraint violation" : "General error", result, text, undone);
+		if (pdo->error_mode == PDO_ERRMODE_WARNING) {
+			zend_error(E_WARNING, "%s", message);
+			return true;
+		}
+		zend_class_entry *class = class_of(ZEND_STRL("pdoexception"));
+		zend_object *exception = zend_throw_exception(class, message, 0);
+		zval info;
+		array_init(&info);
+		add_next_index_string(&info, state);
+		add_next_index_long(&info, result);
+		add_next_index_string(&info, text);
+		zend_update_property(class, exception, ZEND_STRL("errorInfo"), &info);
+		zend_update_property_string(class, exception, ZEND_STRL("code"), state);
+		zval_ptr_dtor(&info);
+		return true;
+	}
+#endif
+	const zend_object *object = fermata_guard_find_object((uintptr_t)at->db);
+	const fermata_root *root = object ? fermata_guard_root(object) : NULL;
+	if (root && root->kind == FERMATA_ROOT_CONNECTION && throws(object)) {
+		zend_throw_exception_ex(class_of(ZEND_STRL("sqlite3exception")), result, "%s: %s", text, undone);
+	} else {
+		zend_error(E_WARNING, "SQLite3: %s: %s", text, undone);
+	}
+	return true;
+}
+
+static bool is_in(const char *class, const char *function)
+{
+	const zend_execute_data *frame = EG(current_execute_data);
+	const zend_function *it = frame ? frame->func : NULL;
+	return it && it->type == ZEND_INTERNAL_FUNCTION && it->common.scope && zend_string_equals_cstr(it->common.scope->name, class, strlen(class))
+		&& zend_string_equals_cstr(it->common.function_name, function, strlen(function));
+}
+
+/* The handler learns of it where it is: in a function of the extension, or where the last variable with the statement goes, as
+ * of what a destructor throws. False where it cannot. */
+static ZEND_COLD bool tell(connection *at, int result)
+{
+	bool is_handler = fermata_hook_is_loop() && fermata.handling && !fermata.forked && !fermata_run.retired && !is_settling
+		&& !at->is_left && !fermata_fibers_is_unwinding();
+	return is_handler && (is_asked_by_program() || is_freed_between()) && fermata_hook_may_wait() && raise_undone(at, result);
+}
+
+/* A write that was refused when its statement ended. */
+static ZEND_COLD void note_undone(database *db, int result, const fermata_fiber *whose)
+{
+	connection *at = fermata_hook_is_loop() ? find(db) : NULL;
+	result &= SQLITE_PRIMARY;
+	if (!fermata_run.worker || fermata.forked) {
+		return;
+	}
+	if (at && whose && whose == fermata_run.fiber) {
+		/* This one tells by itself. */
+		if (is_in("SQLite3Stmt", "reset") || tell(at, result)) {
+			return;
+		}
+	} else if (at && whose && !at->untold) {
+		at->untold = whose;
+		at->untold_result = result;
+	}
+	const char *text = sqlite.text_of(result);
+	char line[PLACE_BYTES_MAX];
+	size_t len = fermata_copy(line, sizeof(line), "what a statement of SQLite has written is undone (", (FmStr){text, strlen(text)});
+	len += fermata_copy(line + len, sizeof(line) - len, "): its rows were not all read, and it could not be committed when it was "
+		"closed or freed; read the rows of INSERT, UPDATE and DELETE … RETURNING to their end", FERMATA_LITERAL(""));
+	fm_worker_log(fermata_run.worker, FERMATA_LOG_WARNING, (FmStr){line, len});
+}
+
+static int end_now(statement *self, int (*by)(statement *it), const fermata_fiber *whose)
+{
+	database *db = may_commit(self) ? sqlite.database_of(self) : NULL;
+	int result = by(self);
+	if (UNEXPECTED(db && result != SQLITE_OK)) {
+		note_undone(db, result, whose);
+	}
+	return result;
+}
+
+static int finalize_later(void *it)
+{
+	return end_now(it, sqlite.finalize, NULL);
+}
+
+static int reset_later(void *it)
+{
+	return end_now(it, sqlite.reset, NULL);
 }
 
 /* It waits for readers in the next call of this handler, or in a task when that has ended: until then it keeps the connection,
@@ -849,7 +992,7 @@ static ZEND_COLD int end_write(statement *self, int (*by)(statement *it))
 			return SQLITE_OK;
 		}
 	}
-	int result = end_now(self, by);
+	int result = end_now(self, by, fermata.handling && !is_settling ? fermata_run.fiber : NULL);
 	if (is_inside) {
 		leave(&call);
 	}
@@ -990,9 +1133,21 @@ static ZEND_COLD void end_failed(statement *self)
 	}
 }
 
+/* fetchAll() takes a row that could not be read for the end of the rows, at which what was written is committed. */
+static ZEND_COLD void tell_fetch_all(const struct fermata_sqlite_call *it, const statement *self, int result)
+{
+	if (!sqlite.is_readonly((statement *)self) && is_in("PDOStatement", "fetchAll")) {
+		tell(it->at, result & SQLITE_PRIMARY);
+	}
+}
+
 static int hooked_step(statement *self)
 {
 	struct fermata_sqlite_call call;
+	/* PDO has reset it before, and what it had written is undone: it is not executed once more. */
+	if (UNEXPECTED(EG(exception) && fermata_hook_is_loop() && fermata.handling && is_asked_by_program())) {
+		return SQLITE_BUSY;
+	}
 	if (UNEXPECTED(!enter_call(&call, sqlite.database_of(self)))) {
 		return SQLITE_BUSY;
 	}
@@ -1004,6 +1159,7 @@ static int hooked_step(statement *self)
 		note_step(self, result);
 		if (UNEXPECTED(result != SQLITE_ROW && result != SQLITE_DONE)) {
 			end_failed(self);
+			tell_fetch_all(&call, self, result);
 		}
 	}
 	leave(&call);
@@ -1442,6 +1598,7 @@ static bool find_functions(void)
 		{"sqlite3_stmt_busy", &sqlite.is_busy},
 		{"sqlite3_stmt_readonly", &sqlite.is_readonly},
 		{"sqlite3_get_autocommit", &sqlite.is_autocommit},
+		{"sqlite3_errstr", &sqlite.text_of},
 		{"sqlite3_progress_handler", &sqlite.on_progress},
 		{"sqlite3_vfs_find", &sqlite.find_layer},
 	};
