@@ -13,6 +13,7 @@
 #include "core/runner.h"
 #include "fibers/fibers.h"
 #include "hooks/hooks.h"
+#include "ext/standard/file.h"
 #include "zend_exceptions.h"
 #include "zend_ini.h"
 #include <sys/resource.h>
@@ -138,6 +139,21 @@ static void note_resumed(const fermata_fiber *to)
 		to->future ? FM_HANDLER_TASK : is_request ? event->handler : event->handler | FM_HANDLER_WEBSOCKET);
 }
 
+/* What PHP notes while a stream wrapper of the program's opens something: which address, so that it does not open that once
+ * more, and that it is for an include, for which no URL may be opened. It is nothing that others do. */
+typedef struct opening {
+	const char *address;
+	bool is_for_include;
+} opening;
+
+static zend_always_inline opening exchange_opening(opening by)
+{
+	opening before = {FG(user_stream_current_filename), PG(in_user_include)};
+	FG(user_stream_current_filename) = by.address;
+	PG(in_user_include) = by.is_for_include;
+	return before;
+}
+
 /* Returns when another fiber switches to this one. */
 static void switch_to(fermata_fiber *to)
 {
@@ -167,7 +183,9 @@ static void switch_to(fermata_fiber *to)
 	fermata.handling = false;
 	to->state = FERMATA_FIBER_RUNNING;
 	ZVAL_NULL(&transfer.value);
+	opening mine = exchange_opening((opening){0});
 	zend_fiber_switch_context(&transfer);
+	exchange_opening(mine);
 
 	fermata_run.request = from->request;
 	fermata_run.websocket = from->websocket;
