@@ -13,7 +13,9 @@
 #include "core/runner.h"
 #include "fibers/fibers.h"
 #include "hooks/hooks.h"
+#include "ext/standard/basic_functions.h"
 #include "ext/standard/file.h"
+#include "ext/standard/php_filestat.h"
 #include "zend_exceptions.h"
 #include "zend_ini.h"
 #include <sys/resource.h>
@@ -183,6 +185,10 @@ static void switch_to(fermata_fiber *to)
 	fermata.handling = false;
 	to->state = FERMATA_FIBER_RUNNING;
 	ZVAL_NULL(&transfer.value);
+	if (UNEXPECTED(BG(CurrentStatFile) || BG(CurrentLStatFile))) {
+		/* What PHP knows of a file until the script ends. Others ask for themselves, and this one once more. */
+		php_clear_stat_cache(false, NULL, 0);
+	}
 	opening mine = exchange_opening((opening){0});
 	zend_fiber_switch_context(&transfer);
 	exchange_opening(mine);
