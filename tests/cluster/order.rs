@@ -12,6 +12,7 @@ over_each_log!(
     all_servers_have_one_order_in_live_events_replay_and_history,
     a_server_that_comes_later_has_the_past_under_the_same_ids,
     applications_do_not_see_each_other,
+    a_client_that_has_everything_is_told_of_what_its_server_leaves_out,
 );
 
 const EVENTS: usize = 60;
@@ -100,6 +101,26 @@ fn a_server_that_comes_later_has_the_past_under_the_same_ids(log: LogServer) {
     // One that no server of this log has given is told so.
     let mut stream = Stream::open(second.connect(), "/events", Some("abc-1"));
     assert_eq!(stream.next_event().name, "gap");
+}
+
+/// A server leaves out what is larger than it takes, as it does with what the log has lost.
+fn a_client_that_has_everything_is_told_of_what_its_server_leaves_out(log: LogServer) {
+    let small = node(&log).start();
+    let large = node(&log).setting("event_bytes_max", 200_000).start();
+    wait_ready(&small, 200);
+    wait_ready(&large, 200);
+    let mut stream = Stream::open(small.connect(), "/events", None);
+    for round in 0..3 {
+        let before = publish(&large, "news", "before");
+        let event = stream.next_event();
+        assert_eq!((event.data.as_str(), event.id), ("before", Some(before)));
+        publish(&large, "news", &"x".repeat(100_000));
+        let gap = stream.next_event();
+        assert_eq!(gap.name, "gap", "round {round}: {gap:?}");
+        let behind = publish(&large, "news", "behind");
+        let event = stream.next_event();
+        assert_eq!((event.data.as_str(), event.id), ("behind", Some(behind)));
+    }
 }
 
 fn applications_do_not_see_each_other(log: LogServer) {

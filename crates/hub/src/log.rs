@@ -9,13 +9,18 @@
 
 use crate::id::IdRef;
 use crate::layout::{HEAD, LOG_EPOCH, LOG_FLOOR, LOG_SEQ, SAFE, TAIL};
-use crate::lock::{LockError, Owner};
+use crate::lock::{Guard, LockError, Owner};
 use crate::log_index::LogIndex;
-use crate::record::{HEADER_WORDS, LogPlace, Message, PLACE_WORDS, Record, Seq, Shape, Subscriber};
+use crate::record::{
+    HEADER_WORDS, Kind, LogPlace, Message, PLACE_WORDS, Record, Seq, Shape, Subscriber,
+};
 use crate::ring::{PublishError, Ring};
 
 /// Records between two that the index has.
 const EVERY: usize = 64;
+
+/// Programs cannot name it: it begins with a control character.
+const GAP_CHANNEL: &[u8] = b"\0gap";
 
 impl Ring {
     /// Says that what follows comes from a log, from behind `floor` on. What the ring holds is dropped, since nobody knows how
@@ -24,16 +29,44 @@ impl Ring {
     /// # Errors
     /// [`LockError`]; try again.
     pub fn begin_log(&mut self, who: &Owner, floor: LogPlace) -> Result<(), LockError> {
-        let _guard = self.lock(who, None)?;
+        let guard = self.lock(who, None)?;
         // Whoever takes over from here on finds no log, and begins it anew.
         self.words.store_release(LOG_EPOCH, 0);
-        let head = self.words.load(HEAD);
-        self.words.store_release(TAIL, head);
-        self.words.store(SAFE, head);
+        if self.newest() != 0 {
+            self.append_gap(&guard, who)?;
+        }
+        self.drop_all();
         self.words.store(LOG_FLOOR, floor.seq);
         self.words.store(LOG_SEQ, floor.seq);
         self.words.store_release(LOG_EPOCH, floor.epoch);
         Ok(())
+    }
+
+    /// By this record a reader that has read everything, and so loses nothing, learns of the gap as well.
+    fn append_gap(&mut self, guard: &Guard, who: &Owner) -> Result<(), LockError> {
+        let gap = Message {
+            channel: GAP_CHANNEL,
+            kind: Kind::Gap,
+            name: None,
+            data: b"",
+        };
+        let Ok(draft) = self.draft(&gap) else {
+            unreachable!("a short name and no data");
+        };
+        match self.make_room(guard, who, draft.shape.total_words()) {
+            Ok(()) => {}
+            Err(PublishError::Lock(error)) => return Err(error),
+            // Who is that far behind loses what it has not read in any case.
+            Err(_) => self.drop_all(),
+        }
+        self.append(guard, &draft, &gap, 0);
+        Ok(())
+    }
+
+    fn drop_all(&mut self) {
+        let head = self.words.load(HEAD);
+        self.words.store_release(TAIL, head);
+        self.words.store(SAFE, head);
     }
 
     /// Says that what follows does not come from a log. Ids of the log are foreign from now on.

@@ -2,7 +2,7 @@
 
 use crate::layout::{HEAD, Layout, SLEEPING, TAIL};
 use crate::record::{
-    HEADER_WORDS, Record, Seq, Shape, W_HASH, W_LENGTHS, W_SHAPE, W_STAMP, W_TIME,
+    HEADER_WORDS, Kind, Record, Seq, Shape, W_HASH, W_LENGTHS, W_SHAPE, W_STAMP, W_TIME,
 };
 use crate::sync::{Ordering, fence};
 use crate::words::{Words, load_bytes};
@@ -16,7 +16,8 @@ pub enum Read {
     Skipped,
     /// Everything published so far has been read.
     Empty,
-    /// Records were overwritten before they were read (the slot had been declared dead, or the memory is damaged).
+    /// Records were overwritten before they were read (the slot had been declared dead, or the memory is damaged), or what comes
+    /// from a log has a gap here.
     /// The reader goes on with the oldest that can still be read.
     Lost,
 }
@@ -135,7 +136,11 @@ impl<const IS_AWAITED: bool> Reader<IS_AWAITED> {
             return self.lost();
         }
         self.move_to(next);
-        if taken { Read::Record } else { Read::Skipped }
+        match shape.kind {
+            Kind::Gap => Read::Lost,
+            _ if taken => Read::Record,
+            _ => Read::Skipped,
+        }
     }
 
     /// Everything up to this sequence number has been read: the `up_to` of a replay for a new subscriber.

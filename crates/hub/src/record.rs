@@ -87,6 +87,9 @@ pub enum Kind {
     Leave,
     /// For the one subscriber it concerns, on a channel that only its worker reads.
     Direct,
+    /// What a log has for this place is missing, or another log begins: see [`Ring::begin_log`](crate::Ring::begin_log). No
+    /// reader gives it out: it is [`Read::Lost`](crate::Read::Lost).
+    Gap,
 }
 
 impl Kind {
@@ -96,6 +99,7 @@ impl Kind {
             1 => Some(Kind::Join),
             2 => Some(Kind::Leave),
             3 => Some(Kind::Direct),
+            4 => Some(Kind::Gap),
             _ => None,
         }
     }

@@ -343,7 +343,7 @@ fn channel_event<'a>(
         },
         Kind::Join => ChannelEvent::Join { channel, id, data },
         Kind::Leave => ChannelEvent::Leave { channel, id, data },
-        Kind::Direct => return None,
+        Kind::Direct | Kind::Gap => return None,
     })
 }
 
@@ -369,7 +369,7 @@ fn payload<'a>(
         Kind::Join => Some(&b"join"[..]),
         Kind::Leave => Some(&b"leave"[..]),
         // Is on no channel that can be subscribed to.
-        Kind::Direct => return None,
+        Kind::Direct | Kind::Gap => return None,
     };
     if !is_json {
         return None;
@@ -452,7 +452,7 @@ pub(crate) fn event(ids: &Ids, record: &Record, out: &mut Vec<u8>) {
         Kind::Join => Some(&b"join"[..]),
         Kind::Leave => Some(&b"leave"[..]),
         // Is on no channel that can be subscribed to.
-        Kind::Direct => return,
+        Kind::Direct | Kind::Gap => return,
     };
     sse::event(out, Some(id), name, record.data());
 }

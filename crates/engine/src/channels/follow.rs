@@ -157,7 +157,7 @@ impl Follower {
             previous: before.map(|seq| text(&ids, seq)),
             what: match record.kind {
                 // Those for one subscriber are left out above.
-                Kind::Message | Kind::Direct => What::Message(record.name(), record.data()),
+                Kind::Message | Kind::Direct | Kind::Gap => What::Message(record.name(), record.data()),
                 Kind::Join => What::Join(record.data()),
                 Kind::Leave => What::Leave(record.data()),
             },

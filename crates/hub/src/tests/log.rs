@@ -160,6 +160,51 @@ fn a_client_that_is_ahead_waits_and_gets_nothing_twice() {
     assert!(gaps == 1 && backlog.is_at(up_to));
 }
 
+/// It had no record to lose, and its clients were told nothing of what they missed.
+#[test]
+fn a_reader_that_has_read_everything_learns_of_a_gap_in_the_log() {
+    let config = small();
+    let mut ring = Ring::create(memory(&config), &config, 1, 2).unwrap();
+    let mut reader = ring.worker_started(&worker(0), 0).unwrap();
+    let mut record = Record::empty();
+    ring.begin_log(&worker(0), place(9)).unwrap();
+    assert_eq!(reader.read_next(&mut record), Read::Empty);
+    let mut seq = 9;
+    for _ in 0..200 {
+        // At every place of the ring.
+        seq += 1;
+        ring.publish_logged(&worker(0), &message(b"c", b"data"), None, place(seq), 0)
+            .unwrap();
+        assert_eq!(reader.read_next(&mut record), Read::Record);
+        seq += 5;
+        ring.begin_log(&worker(0), place(seq)).unwrap();
+        assert!(reader.has_more());
+        assert_eq!(reader.read_next(&mut record), Read::Lost);
+        assert_eq!(reader.read_next(&mut record), Read::Empty);
+    }
+}
+
+/// One that is behind loses what it has not read, and learns of that once.
+#[test]
+fn a_reader_that_is_behind_learns_once_of_a_gap_in_the_log() {
+    let config = small();
+    let mut ring = Ring::create(memory(&config), &config, 1, 2).unwrap();
+    let mut reader = ring.worker_started(&worker(0), 0).unwrap();
+    ring.begin_log(&worker(0), place(9)).unwrap();
+    // As far behind as it can be.
+    let mut seq = 10;
+    while ring
+        .publish_logged(&worker(0), &message(b"c", b"data"), None, place(seq), 0)
+        .is_ok()
+    {
+        seq += 1;
+    }
+    ring.begin_log(&worker(0), place(seq + 1)).unwrap();
+    let mut record = Record::empty();
+    assert_eq!(reader.read_next(&mut record), Read::Lost);
+    assert_eq!(reader.read_next(&mut record), Read::Empty);
+}
+
 #[test]
 fn a_new_log_and_the_end_of_one_are_gaps() {
     let config = small();
