@@ -18,11 +18,6 @@ fn addresses_that_are_none_end_the_start() {
         assert!(text.contains(cause), "{servers}: {text}");
         assert!(!text.contains("secret@"), "{text}");
     }
-    let refused = fixture("hub")
-        .setting("cluster", "nats://localhost")
-        .setting("grip_url", "http://localhost:5561")
-        .start_refused();
-    assert!(format!("{refused:?}").contains("grip_url"), "{refused:?}");
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod bench;
 mod bounds;
 mod cases;
 mod client;
+mod cluster;
 mod components;
 mod control_port;
 mod couriers;

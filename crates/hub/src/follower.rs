@@ -51,6 +51,16 @@ impl Follower {
     pub fn ids(&self) -> Ids {
         self.ring.ids()
     }
+
+    /// See [`Ring::id_at`].
+    pub fn id_at(&self, at: Seq) -> Option<(Ids, Seq)> {
+        self.ring.id_at(at)
+    }
+
+    /// See [`Ring::id_of_beginning`].
+    pub fn id_of_beginning(&self) -> (Ids, Seq) {
+        self.ring.id_of_beginning()
+    }
 }
 
 impl Ring {

@@ -67,12 +67,16 @@ impl Ids {
 
     /// The id of a record as text inside `buffer`: of its place in the log that it comes from, if it comes from one.
     pub fn of<'b>(&self, record: &Record, buffer: &'b mut [u8; ID_BYTES_MAX]) -> &'b [u8] {
+        let (ids, seq) = self.id_of(record);
+        ids.text(seq, buffer)
+    }
+
+    /// The same as numbers.
+    pub fn id_of(&self, record: &Record) -> (Ids, Seq) {
         match record.log_place() {
-            Some(place) if place.epoch != self.epoch => {
-                Ids::new(place.epoch).text(place.seq, buffer)
-            }
-            Some(place) => self.text(place.seq, buffer),
-            None => self.text(record.seq, buffer),
+            Some(place) if place.epoch != self.epoch => (Ids::new(place.epoch), place.seq),
+            Some(place) => (*self, place.seq),
+            None => (*self, record.seq),
         }
     }
 

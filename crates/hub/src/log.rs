@@ -7,7 +7,7 @@
 //! Positions of places are found by an index that each process keeps for itself and brings up to date when it is asked: it
 //! has every [`EVERY`]th record that the ring still holds, and costs nothing where nobody asks.
 
-use crate::id::IdRef;
+use crate::id::{IdRef, Ids};
 use crate::layout::{HEAD, LOG_EPOCH, LOG_FLOOR, LOG_SEQ, SAFE, TAIL};
 use crate::lock::{Guard, LockError, Owner};
 use crate::log_index::LogIndex;
@@ -125,6 +125,22 @@ impl Ring {
         match self.words.load_acquire(LOG_EPOCH) {
             0 => None,
             epoch => Some(epoch),
+        }
+    }
+
+    /// The id of the record at a position, as [`Ids::of`] makes it; `None`: it is not kept any more.
+    pub fn id_at(&self, at: Seq) -> Option<(Ids, Seq)> {
+        let shape = self.shape_at(at)?;
+        let place = self.place_in(at, &shape);
+        let id = place.map_or((self.ids(), at), |place| (Ids::new(place.epoch), place.seq));
+        self.still_there(at).then_some(id)
+    }
+
+    /// The id of what was before everything: of the log's part that this machine began with, if there is a log.
+    pub fn id_of_beginning(&self) -> (Ids, Seq) {
+        match self.log_epoch() {
+            Some(epoch) => (Ids::new(epoch), self.words.load(LOG_FLOOR)),
+            None => (self.ids(), 0),
         }
     }
 

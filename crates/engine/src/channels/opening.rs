@@ -69,12 +69,12 @@ impl Channels {
             self.write_position(newest, &mut body);
         }
         let newest = hold.channels.iter().map(|channel| {
-            let seq = match self.ring.previous(channel, newest + 1) {
-                Previous::At(seq) => seq,
-                Previous::Beginning => 0,
-                Previous::Unknown => return None,
+            let id = match self.ring.previous(channel, newest + 1) {
+                Previous::At(seq) => self.ring.id_at(seq),
+                Previous::Beginning => Some(self.ring.id_of_beginning()),
+                Previous::Unknown => None,
             };
-            Some(follow::text(&self.encoder.ids, seq))
+            id.map(follow::text)
         });
         let newest = newest.collect();
         if lasts.is_empty() {

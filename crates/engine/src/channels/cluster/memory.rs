@@ -88,9 +88,6 @@ pub enum ClusterError {
     /// The setting.
     #[error("cluster: {0}")]
     Address(#[from] AddressError),
-    /// Something else is set that does not work over machines.
-    #[error("cluster: {0}")]
-    Contradiction(&'static str),
     /// Another server than PHP's.
     #[error(
         "cluster: only servers that PHP programs start can share channels with other machines; unset it here"
@@ -169,10 +166,6 @@ impl Cluster {
             return Ok(None);
         };
         let servers = Address::list(servers)?;
-        if settings.grip_url.is_some() {
-            let cause = "edges in front (grip_url) are told what this machine publishes alone; leave one of the two out";
-            return Err(ClusterError::Contradiction(cause));
-        }
         let record_bytes_max =
             (settings.event_bytes_max + DIRECT_HEAD_BYTES).max(NOTE_BYTES_MAX) + MARK_BYTES;
         let config = Config {
