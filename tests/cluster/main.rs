@@ -1,12 +1,14 @@
-//! Channels over several machines: servers of their own, and a real nats-server between them that is killed as well.
+//! Channels over several machines: servers of their own, and a real log between them that is killed and cut off as well.
 
 mod chaos;
 mod direct;
 mod faults;
 mod node;
 mod order;
+mod partitions;
 mod presence;
 mod publishing;
 mod refused;
+mod relay;
 mod secure;
 mod traces;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fermata_testkit::sse::{Event, Stream};
-use fermata_testkit::{LogServer, Server, Signal, over_each_log, send_signal, wait_until};
+use fermata_testkit::{Builder, LogServer, Server, Signal, over_each_log, send_signal, wait_until};
 use fermata_tests::{json, publish};
 
 use crate::node::{bridge_pid, node, wait_ready};
@@ -20,7 +20,12 @@ over_each_log!(
 const LEASE_MS: u64 = 6_000;
 
 fn start(log: &LogServer) -> Server {
-    let server = node(log)
+    start_as(node(log))
+}
+
+/// The same, with settings of its own.
+pub fn start_as(server: Builder) -> Server {
+    let server = server
         .setting("cluster_lease_ms", LEASE_MS)
         .setting("leave_delay_ms", 50)
         .start();
@@ -28,12 +33,12 @@ fn start(log: &LogServer) -> Server {
     server
 }
 
-fn join(server: &Server, user: &str) -> Stream {
+pub fn join(server: &Server, user: &str) -> Stream {
     Stream::open(server.connect(), &format!("/events?user={user}"), None)
 }
 
 /// Users of the channel and their connections, in the order of their names; `None` while a server does not know.
-fn members(server: &Server) -> Option<Vec<(String, u64)>> {
+pub fn members(server: &Server) -> Option<Vec<(String, u64)>> {
     let response = server.connect().get("/members/news");
     if response.status() != 200 {
         return None;
@@ -53,7 +58,7 @@ fn members(server: &Server) -> Option<Vec<(String, u64)>> {
     Some(members)
 }
 
-fn wait_members(server: &Server, expected: &[(&str, u64)]) {
+pub fn wait_members(server: &Server, expected: &[(&str, u64)]) {
     let expected: Vec<(String, u64)> = expected.iter().map(|it| (it.0.to_owned(), it.1)).collect();
     wait_until("the members", || {
         (members(server).as_ref() == Some(&expected)).then_some(())
@@ -63,7 +68,7 @@ fn wait_members(server: &Server, expected: &[(&str, u64)]) {
 }
 
 /// The next event that is not of the user that watches.
-fn next(stream: &mut Stream) -> (String, String) {
+pub fn next(stream: &mut Stream) -> (String, String) {
     loop {
         let Event { name, data, .. } = stream.next_event();
         if !data.contains("\"watch\"") {
@@ -72,7 +77,7 @@ fn next(stream: &mut Stream) -> (String, String) {
     }
 }
 
-fn told(name: &str, user: &str) -> (String, String) {
+pub fn told(name: &str, user: &str) -> (String, String) {
     (
         name.to_owned(),
         format!("{{\"user\":\"{user}\",\"info\":null}}"),
