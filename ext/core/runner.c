@@ -404,6 +404,7 @@ void fermata_run_worker(fermata_server *server, const FmStart *start)
 
 	zend_long memory_limit = PG(memory_limit);
 	fermata_fibers_start(frame);
+	fermata_hook_user_streams();
 	if (fermata_turns_are_single()) {
 		fermata_hook_session_locks();
 	}

@@ -27,9 +27,14 @@
 /* Libraries have threads of their own, whose calls are none of our business. */
 static pthread_t loop_thread;
 
-void fermata_hooks_init(void)
+void fermata_hooks_note_loop(void)
 {
 	loop_thread = pthread_self();
+}
+
+void fermata_hooks_init(void)
+{
+	fermata_hooks_note_loop();
 	fermata_hook_sockets_init();
 }
 

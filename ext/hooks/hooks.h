@@ -62,6 +62,8 @@ extern const fermata_replacement fermata_calls_sleep[], fermata_calls_poll[], fe
 extern const size_t fermata_calls_sleep_len, fermata_calls_poll_len, fermata_calls_poll_curl_len, fermata_calls_poll_closing_len,
 	fermata_calls_select_len, fermata_calls_close_len;
 void fermata_hooks_init(void);
+/* This thread is the one whose calls count. */
+void fermata_hooks_note_loop(void);
 /* Whether this is the thread of the loop. */
 bool fermata_hook_is_loop(void);
 /* Whether what is called now may wait in a fiber. */
@@ -215,6 +217,8 @@ int fermata_stream_socket(const php_stream *stream);
 bool fermata_stream_is_unread(int fd);
 void fermata_stream_discard(int fd);
 bool fermata_hook_streams(void);
+/* In every worker, whatever is hooked. */
+void fermata_hook_user_streams(void);
 void fermata_hook_streams_end(void);
 
 /* processes.c; pipes and files are read and written by the same calls. */

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 #include "main/php_network.h"
+#include "main/streams/php_stream_userspace.h"
 #include "zend_exceptions.h"
 #include "core/small.h"
 
@@ -230,7 +231,7 @@ static bool belongs_to_program(const php_stream *stream)
 
 int fermata_stream_socket(const php_stream *stream)
 {
-	if (stream->ops == &php_stream_stdio_ops || !stream->abstract) {
+	if (stream->ops == &php_stream_stdio_ops || stream->ops == PHP_STREAM_IS_USERSPACE || !stream->abstract) {
 		return -1;
 	}
 	for (uint32_t i = 0; i < kinds.len; i++) {
@@ -667,6 +668,21 @@ static void add_kind(const php_stream_ops *ops)
 	if (ops->seek) {
 		fermata_patch_pointer((void **)&table->seek, seek_pinned);
 	}
+}
+
+/* Of stream wrappers of the program's, which may wait in stream_read() by other means than hooks: PHP has given it a place in
+ * its buffer. What is written is the program's own text, so others may write meanwhile. */
+void fermata_hook_user_streams(void)
+{
+	const php_stream_ops *ops = PHP_STREAM_IS_USERSPACE;
+	fermata_hooks_note_loop();
+	if (ops->read == read_pinned || kinds.len == KINDS_MAX) {
+		return;
+	}
+	kinds.at[kinds.len++] = (kind){ops, ops->write, ops->read, ops->seek, ops->set_option};
+	php_stream_ops *table = (php_stream_ops *)ops;
+	fermata_patch_pointer((void **)&table->read, read_pinned);
+	fermata_patch_pointer((void **)&table->seek, seek_pinned);
 }
 
 /* The tables are private to PHP and its extensions: a stream that is not connected shows its own. */
