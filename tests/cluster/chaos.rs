@@ -1,5 +1,5 @@
-//! Servers, workers, bridges and the log are killed or stopped at random while numbered events are published and read: each
-//! event is read once and in the order of the log, or the reader is told that some may be missing.
+//! Servers, workers, bridges, the log and the network before it fail at random while numbered events are published and read:
+//! each event is read once and in the order of the log, or the reader is told that some may be missing.
 //!
 //! `FERMATA_TEST_SEED` repeats a run, `FERMATA_TEST_SECONDS` makes it longer, and `FERMATA_TEST_RESULTS` names a folder for
 //! what was done and seen.
@@ -20,6 +20,7 @@ use fermata_testkit::{
 use serde_json::json;
 
 use crate::node::{bridge_pid, node, wait_ready};
+use crate::relay::Relay;
 
 over_each_log!(each_event_is_read_once_whatever_is_killed);
 
@@ -37,11 +38,14 @@ const STAY_MS: Range<usize> = 50..3_000;
 const RETRY: Duration = Duration::from_millis(20);
 const LOOK: Duration = Duration::from_millis(50);
 
-const FAULTS: [&str; 6] = [
+const FAULTS: [&str; 9] = [
+    "acknowledgements lost",
     "bridge killed",
     "bridge stopped",
     "log killed",
     "log stopped",
+    "network cut",
+    "network silent",
     "server killed",
     "worker killed",
 ];
@@ -92,6 +96,8 @@ impl World {
 /// The servers and their log.
 struct Cluster<'a> {
     log: LogServer,
+    /// Between each server and the log.
+    relays: Vec<Relay>,
     servers: Vec<Option<Server>>,
     world: &'a World,
     done: BTreeMap<&'static str, u32>,
@@ -99,7 +105,8 @@ struct Cluster<'a> {
 
 impl Cluster<'_> {
     fn start(&mut self, at: usize) {
-        let server = node(&self.log).workers(2).start();
+        let server = self.relays[at].before(node(&self.log));
+        let server = server.workers(2).start();
         // As a load balancer does: clients come when it has what the log had.
         wait_ready(&server, 200);
         lock(&self.world.addresses)[at] = Some(server.address());
@@ -133,6 +140,22 @@ impl Cluster<'_> {
                 self.log.kill();
                 thread::sleep(away);
                 self.log.restart();
+            }
+            "acknowledgements lost" => {
+                self.relays[at].hold_answers();
+                thread::sleep(away);
+                self.relays[at].cut();
+                self.relays[at].heal();
+            }
+            "network cut" => {
+                self.relays[at].cut();
+                thread::sleep(away);
+                self.relays[at].heal();
+            }
+            "network silent" => {
+                self.relays[at].hold();
+                thread::sleep(away);
+                self.relays[at].heal();
             }
             "log stopped" => {
                 self.log.pause();
@@ -285,6 +308,7 @@ fn each_event_is_read_once_whatever_is_killed(log: LogServer) {
     let mut random = Random::new(seed);
     let world = World::new();
     let mut cluster = Cluster {
+        relays: (0..NODES).map(|_| Relay::start(&log)).collect(),
         log,
         servers: (0..NODES).map(|_| None).collect(),
         world: &world,

@@ -6,7 +6,7 @@ use fermata_testkit::command_path;
 use fermata_tests::fixture;
 
 #[test]
-fn addresses_that_are_none_end_the_start() {
+fn what_is_no_address_or_cannot_be_shared_ends_the_start() {
     for (servers, cause) in [
         ("amqp://secret@localhost", "redis://HOST:PORT"),
         ("redis://secret@localhost/x", "no number of a database"),
