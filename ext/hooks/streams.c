@@ -231,7 +231,8 @@ static bool belongs_to_program(const php_stream *stream)
 
 int fermata_stream_socket(const php_stream *stream)
 {
-	if (stream->ops == &php_stream_stdio_ops || stream->ops == PHP_STREAM_IS_USERSPACE || !stream->abstract) {
+	if (stream->ops == &php_stream_stdio_ops || stream->ops == PHP_STREAM_IS_USERSPACE || stream->ops == PHP_STREAM_IS_USERSPACE_DIR
+			|| !stream->abstract) {
 		return -1;
 	}
 	for (uint32_t i = 0; i < kinds.len; i++) {
@@ -650,6 +651,38 @@ static void exchange_fclose(void)
 	}
 }
 
+/* closedir(), which asks nobody whether a stream may be closed as fclose() does, and Directory::close(). */
+
+static zif_handler original_closedir;
+
+static ZEND_NAMED_FUNCTION(hooked_closedir)
+{
+	const zval *handle = ZEND_CALL_NUM_ARGS(execute_data) ? ZEND_CALL_ARG(execute_data, 1)
+		: Z_TYPE(EX(This)) == IS_OBJECT ? OBJ_PROP_NUM(Z_OBJ(EX(This)), 1) : NULL;
+	const zend_resource *resource = handle && Z_TYPE_P(handle) == IS_RESOURCE ? Z_RES_P(handle) : NULL;
+	if (resource && resource->ptr && resource->type == php_file_le_stream() && UNEXPECTED(is_pinned(resource->ptr))
+			&& !is_ours(resource->ptr)) {
+		refuse();
+		RETURN_THROWS();
+	}
+	original_closedir(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+}
+
+static void exchange_closedir(void)
+{
+	zend_class_entry *class = zend_hash_str_find_ptr(CG(class_table), ZEND_STRL("directory"));
+	zend_function *functions[] = {zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("closedir")),
+		class ? zend_hash_str_find_ptr(&class->function_table, ZEND_STRL("close")) : NULL};
+	for (size_t i = 0; i < sizeof(functions) / sizeof(*functions); i++) {
+		zend_function *it = functions[i];
+		if (it && it->type == ZEND_INTERNAL_FUNCTION && it->internal_function.handler != hooked_closedir
+				&& (!original_closedir || it->internal_function.handler == original_closedir)) {
+			original_closedir = it->internal_function.handler;
+			fermata_patch_pointer((void **)&it->internal_function.handler, (void *)hooked_closedir);
+		}
+	}
+}
+
 static void add_kind(const php_stream_ops *ops)
 {
 	for (uint32_t i = 0; i < kinds.len; i++) {
@@ -670,12 +703,8 @@ static void add_kind(const php_stream_ops *ops)
 	}
 }
 
-/* Of stream wrappers of the program's, which may wait in stream_read() by other means than hooks: PHP has given it a place in
- * its buffer. What is written is the program's own text, so others may write meanwhile. */
-void fermata_hook_user_streams(void)
+static void add_reads(const php_stream_ops *ops)
 {
-	const php_stream_ops *ops = PHP_STREAM_IS_USERSPACE;
-	fermata_hooks_note_loop();
 	if (ops->read == read_pinned || kinds.len == KINDS_MAX) {
 		return;
 	}
@@ -683,6 +712,16 @@ void fermata_hook_user_streams(void)
 	php_stream_ops *table = (php_stream_ops *)ops;
 	fermata_patch_pointer((void **)&table->read, read_pinned);
 	fermata_patch_pointer((void **)&table->seek, seek_pinned);
+}
+
+/* Of stream wrappers of the program's, which may wait in stream_read() by other means than hooks: PHP has given it a place in
+ * its buffer. What is written is the program's own text, so others may write meanwhile. */
+void fermata_hook_user_streams(void)
+{
+	fermata_hooks_note_loop();
+	add_reads(PHP_STREAM_IS_USERSPACE);
+	add_reads(PHP_STREAM_IS_USERSPACE_DIR);
+	exchange_closedir();
 }
 
 /* The tables are private to PHP and its extensions: a stream that is not connected shows its own. */
