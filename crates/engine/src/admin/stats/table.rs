@@ -218,7 +218,7 @@ figures! {
     "replayed" "replayed_total" Plain Sum
     "Events of the past sent to clients that came back." { Replayed }
     "gaps" "gaps_total" Plain Sum
-    "Gap events: the client was too slow for its channel, came back later than history reaches, or with an id of another history." {
+    "Gap events: the client was too slow for its channel (or the log of the cluster had a gap for its server), came back later than history reaches, or with an id of another history." {
         GapsSlow("reason" "too_slow"),
         GapsExpired("reason" "expired"),
         GapsUnknown("reason" "unknown_id"),
