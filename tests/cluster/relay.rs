@@ -156,7 +156,10 @@ fn accept(listener: &TcpListener, port: u16, shared: &Arc<Shared>) {
             let shared = shared.clone();
             thread::spawn(move || {
                 pass(from, to, is_answer, &shared);
-                lock(&shared).connections.retain(|it| it.0 != number);
+                // The log ends its direction when the server has ended.
+                if !is_answer {
+                    lock(&shared).connections.retain(|it| it.0 != number);
+                }
             });
         }
     }
@@ -173,14 +176,16 @@ fn pass(mut from: TcpStream, mut to: TcpStream, is_answer: bool, shared: &Shared
         };
         // The end of a connection is kept as well.
         let Some(delay) = wait_open(is_answer, shared) else {
-            break;
+            let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+            return;
         };
         thread::sleep(delay);
         if len == 0 || to.write_all(&piece[..len]).is_err() {
             break;
         }
     }
-    let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+    // What is on its way in the other direction still arrives, as it does in a network.
+    let _ = (from.shutdown(Shutdown::Read), to.shutdown(Shutdown::Write));
 }
 
 /// Waits until bytes may come through, and says how much later; `None` when they never do.
