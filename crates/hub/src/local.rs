@@ -684,7 +684,8 @@ impl Local {
     fn keep_direct(&mut self) -> usize {
         let data = self.record.data();
         if let (Some((worker, _)), Some(subscriber)) = (self.own, self.record.subscriber())
-            && (subscriber.worker == worker || subscriber == Subscriber::WORKER)
+            && (subscriber == Subscriber::WORKER
+                || subscriber.worker == worker && subscriber.key != Subscriber::WORKER.key)
         {
             self.directs.push(Direct {
                 key: subscriber.key,

@@ -334,5 +334,6 @@ pub(crate) fn parse_id(id: &[u8]) -> Option<(u16, Subscriber)> {
         worker: u64::from_str_radix(worker, 16).ok()?,
         key: u64::from_str_radix(key, 16).ok()?,
     };
-    Some((slot, subscriber))
+    // By this key workers tell each other something, which nobody must forge who may choose an id.
+    (subscriber.key != Subscriber::WORKER.key).then_some((slot, subscriber))
 }

@@ -493,13 +493,15 @@ fn direct_records_reach_the_life_of_the_worker_they_are_for() {
         hasher: ring.hasher(),
     });
     local.receive_directs(WORKER, b"\0w0");
-    for (channel, worker_number, name) in [
-        (&b"\0w0"[..], WORKER, None),
-        (b"\0w0", WORKER, Some(&b"b"[..])),
+    for (channel, worker_number, key, name) in [
+        (&b"\0w0"[..], WORKER, 5, None),
+        (b"\0w0", WORKER, 5, Some(&b"b"[..])),
         // A worker that had the slot before.
-        (b"\0w0", WORKER + 1, None),
+        (b"\0w0", WORKER + 1, 5, None),
         // Another slot.
-        (b"\0w1", WORKER, None),
+        (b"\0w1", WORKER, 5, None),
+        // None of its subscribers, and not what workers tell each other.
+        (b"\0w0", WORKER, Subscriber::WORKER.key, None),
     ] {
         let message = Message {
             channel,
@@ -509,7 +511,7 @@ fn direct_records_reach_the_life_of_the_worker_they_are_for() {
         };
         let subscriber = Subscriber {
             worker: worker_number,
-            key: 5,
+            key,
         };
         ring.publish_about(&worker(0), &message, Some(subscriber), 0)
             .unwrap();
