@@ -15,6 +15,8 @@
 
 /* Less than the kernel takes in one piece by default (net.core.wmem_default, 208 KB). */
 #define MESSAGE_BYTES_MAX 65536
+/* In the place of the number of a worker: one of another server, whose number says nothing here. */
+#define OTHER_SERVER UINT32_MAX
 /* After so many, or so long, all others of the worker have their turn: handlers of messages may send more of them. */
 #define TURN_MESSAGES_MAX 64
 #define TURN_NS_MAX 5000000
@@ -133,7 +135,7 @@ static void deliver(uint32_t from, const char *text, size_t len)
 	zval arguments[2], result;
 	ZVAL_UNDEF(&result);
 	if (fermata_jobs_unserialize(&arguments[0], text, len)) {
-		ZVAL_LONG(&arguments[1], from);
+		ZVAL_LONG(&arguments[1], from == OTHER_SERVER ? -1 : (zend_long)from);
 		zend_fcall_info info = {.size = sizeof(info), .retval = &result, .params = arguments, .param_count = 2};
 		zend_fcall_info_cache call = peers.handler->call;
 		ZVAL_COPY_VALUE(&info.function_name, &peers.handler->closure);
@@ -141,7 +143,11 @@ static void deliver(uint32_t from, const char *text, size_t len)
 		zval_ptr_dtor(&result);
 		zval_ptr_dtor(&arguments[0]);
 	} else if (!EG(exception)) {
-		fermata_misuse("a message of worker %u cannot be unserialised", from);
+		if (from == OTHER_SERVER) {
+			fermata_misuse("a message of another server's worker cannot be unserialised");
+		} else {
+			fermata_misuse("a message of worker %u cannot be unserialised", from);
+		}
 	}
 	if (EG(exception) && !zend_is_unwind_exit(EG(exception)) && !zend_is_graceful_exit(EG(exception))) {
 		fermata_log_exception(FERMATA_LOG_ERROR);
@@ -172,9 +178,9 @@ ZEND_METHOD(Fermata_Worker, receive)
 }
 
 /* False when it has not read what it has. */
-static bool send_to(uint32_t to, FmStr text)
+static bool send_to(uint32_t to, uint32_t from, FmStr text)
 {
-	struct iovec parts[] = {{.iov_base = &peers.index, .iov_len = sizeof(uint32_t)}, {.iov_base = (char *)text.ptr, .iov_len = text.len}};
+	struct iovec parts[] = {{.iov_base = &from, .iov_len = sizeof(from)}, {.iov_base = (char *)text.ptr, .iov_len = text.len}};
 	struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
 	while (sendmsg(peers.pairs[to][1], &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
 		if (errno != EINTR) {
@@ -219,7 +225,7 @@ ZEND_METHOD(Fermata_Worker, send)
 	if (prepare(message, &text)) {
 		if (to < 0 || to >= (zend_long)peers.len) {
 			fermata_misuse("there is no worker " ZEND_LONG_FMT "; their numbers are 0 to %u", to, peers.len - 1);
-		} else if (!send_to((uint32_t)to, fermata_str(text.s))) {
+		} else if (!send_to((uint32_t)to, peers.index, fermata_str(text.s))) {
 			throw_full((uint32_t)to);
 		}
 	}
@@ -240,15 +246,33 @@ ZEND_METHOD(Fermata_Worker, broadcast)
 		/* One that is full keeps nobody else from it. */
 		uint32_t full = peers.len;
 		for (uint32_t to = 0; to < peers.len; to++) {
-			if ((self || to != peers.index) && !send_to(to, fermata_str(text.s))) {
+			if ((self || to != peers.index) && !send_to(to, peers.index, fermata_str(text.s))) {
 				full = to;
 			}
 		}
+		FmError error;
+		error.len = 0;
+		uint32_t code = fm_worker_tell_servers(fermata_run.worker, fermata_str(text.s), &error);
 		if (full != peers.len) {
 			throw_full(full);
+		} else if (UNEXPECTED(code != FM_OK)) {
+			fermata_throw(code, &error);
 		}
 	}
 	smart_str_free(&text);
+}
+
+/* A worker of another server has sent it to all: it queues with those of this server's. */
+void fermata_peers_told(FmStr text)
+{
+	if (!peers.len || text.len > MESSAGE_BYTES_MAX) {
+		/* This program has no handler for messages, or it comes from something else than Worker::broadcast(). */
+		return;
+	}
+	if (!send_to(peers.index, OTHER_SERVER, text)) {
+		fm_worker_log(fermata_run.worker, FERMATA_LOG_ERROR, FERMATA_LITERAL("a message of another server's worker is lost: this "
+			"worker has not read the messages it has"));
+	}
 }
 
 ZEND_METHOD(Fermata_Worker, __construct)

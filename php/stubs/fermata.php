@@ -316,7 +316,8 @@ namespace Fermata {
          * Takes the messages of Worker::send() and Worker::broadcast(), one after the other in each worker, as a task that may
          * wait. What it throws is logged.
          *
-         * @param callable(mixed, int): mixed $handler with the number of the worker that has sent it
+         * @param callable(mixed, int): mixed $handler with the number of the worker that has sent it; -1
+         *     for a worker of another server of the cluster
          * @throws Exception\MisuseError when there is such a handler already, or run() was called
          */
         public function onMessage(callable $handler): static {}
@@ -516,10 +517,12 @@ namespace Fermata {
         public static function send(int $worker, mixed $message): void {}
 
         /**
-         * Sends to all other workers.
+         * Sends to all other workers, in a cluster to those of the other servers as well: through the log, which is not waited
+         * for.
          *
          * @param bool $self to this one as well
-         * @throws Exception\BackpressureException when one has not read the messages it has; the others get it all the same
+         * @throws Exception\BackpressureException when one has not read the messages it has, or when there is a cluster and its log
+         *     is not there; the others get it all the same
          */
         public static function broadcast(mixed $message, bool $self = false): void {}
 

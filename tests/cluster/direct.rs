@@ -1,13 +1,17 @@
-//! Messages for one WebSocket, whichever machine has it.
+//! Messages for one WebSocket, whichever machine has it, and for the workers of all machines.
+
+use std::collections::BTreeMap;
 
 use fermata_testkit::websocket::Socket;
-use fermata_testkit::{Connection, LogServer, Server, over_each_log};
+use fermata_testkit::{Connection, LogServer, Server, over_each_log, wait_until};
+use serde_json::{Value, json};
 
 use crate::node::{node, wait_ready};
 
 over_each_log!(
     a_socket_gets_what_is_sent_to_it_on_another_machine,
     without_the_log_sending_to_another_machine_fails,
+    workers_of_all_machines_are_told_once,
 );
 
 /// A socket, and the id by which handlers send to it.
@@ -67,6 +71,37 @@ fn a_socket_gets_what_is_sent_to_it_on_another_machine(log: LogServer) {
     assert_eq!(sockets[1].0.next_text(), "and on");
 }
 
+/// What each worker of a server was told: from whom, and what. A worker is found by asking until it has answered.
+fn told(server: &Server, workers: usize) -> Vec<Value> {
+    let mut of: BTreeMap<u64, Value> = BTreeMap::new();
+    wait_until("an answer of each worker", || {
+        let mut answer = fermata_tests::json(&server.connect().get("/told"));
+        let pid = answer["pid"].as_u64().expect("a process");
+        of.insert(pid, answer["told"].take());
+        (of.len() == workers).then_some(())
+    });
+    of.into_values().collect()
+}
+
+fn workers_of_all_machines_are_told_once(log: LogServer) {
+    let servers = [(); 3].map(|()| node(&log).workers(2).start());
+    for server in &servers {
+        wait_ready(server, 200);
+    }
+    let response = servers[0].connect().post("/tell-all", "Grüße");
+    assert_eq!(response.status(), 200, "{}", response.text());
+    let message = |from: i64| json!([[from, {"said": "Grüße"}]]);
+    let none = json!([]);
+    wait_until("all are told", || {
+        let mut own = told(&servers[0], 2);
+        own.sort_by_key(|it| it.as_array().map_or(0, Vec::len));
+        let from = own[1][0][0].as_i64().unwrap_or(-2);
+        let others = [&servers[1], &servers[2]].map(|it| told(it, 2));
+        (own == [none.clone(), message(from)] && [0, 1].contains(&from)).then_some(())?;
+        (others == [(); 2].map(|()| vec![message(-1), message(-1)])).then_some(())
+    });
+}
+
 fn without_the_log_sending_to_another_machine_fails(mut log: LogServer) {
     let servers = [(); 2].map(|()| node(&log).workers(1).start());
     for server in &servers {
@@ -79,6 +114,8 @@ fn without_the_log_sending_to_another_machine_fails(mut log: LogServer) {
     }
     let (status, text) = send(&servers[1], &id, "lost");
     assert_eq!(status, 500, "{text}");
+    let response = servers[1].connect().post("/tell-all", "nobody");
+    assert_eq!(response.status(), 500, "{}", response.text());
     // The machine that has it needs no log.
     assert_eq!(send(&servers[0], &id, "from here"), sent());
     assert_eq!(socket.next_text(), "from here");

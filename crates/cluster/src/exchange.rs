@@ -111,6 +111,8 @@ pub enum Content {
     Presence,
     /// A message for the one subscriber that `except` names; its data is the servers'.
     Direct,
+    /// A message for all workers of the other servers; `except` is a worker of the server that sends it.
+    Workers,
 }
 
 /// A record of the outbox.
@@ -212,6 +214,7 @@ impl Content {
             Content::Event => None,
             Content::Presence => Some(b"presence"),
             Content::Direct => Some(b"direct"),
+            Content::Workers => Some(b"workers"),
         }
     }
 
@@ -221,6 +224,7 @@ impl Content {
             None => Some(Content::Event),
             Some(b"presence") => Some(Content::Presence),
             Some(b"direct") => Some(Content::Direct),
+            Some(b"workers") => Some(Content::Workers),
             Some(_) => None,
         }
     }

@@ -52,6 +52,8 @@ pub const FM_EVENT_READY: u32 = 11;
 /// More of the body of `request` can be read by `fm_body_read`, or the rest of it cannot be had. Only `kind` and
 /// `request` are set.
 pub const FM_EVENT_BODY: u32 = 12;
+/// A worker of another server of the cluster has sent `body` by `fm_worker_tell_servers`. Only `kind` and `body` are set.
+pub const FM_EVENT_TOLD: u32 = 13;
 
 /// A slow client is told by a `gap` event what it has missed.
 pub const FM_SLOW_GAP: u32 = 0;
@@ -304,7 +306,8 @@ pub extern "C" fn fm_next_event(worker: Option<&mut FmWorker>, event: Option<&mu
             Event::Body => FM_EVENT_BODY,
             Event::Wake => FM_EVENT_WAKE,
             // Nobody here opens wires or takes items.
-            Event::Wire | Event::Items | Event::Told | Event::Ping | Event::Pong => FM_EVENT_WAKE,
+            Event::Wire | Event::Items | Event::Ping | Event::Pong => FM_EVENT_WAKE,
+            Event::Told => FM_EVENT_TOLD,
             Event::Stream => FM_EVENT_STREAM,
             Event::StreamEnd => FM_EVENT_STREAM_END,
             Event::Ready => FM_EVENT_READY,
@@ -364,14 +367,12 @@ pub extern "C" fn fm_next_event(worker: Option<&mut FmWorker>, event: Option<&mu
                 event.kind = kind;
                 event.request = worker.worker.waiting.body_arrived();
             }
-            Event::Stop
-            | Event::Wake
-            | Event::Wire
-            | Event::Items
-            | Event::Told
-            | Event::Ping
-            | Event::Pong => {
+            Event::Stop | Event::Wake | Event::Wire | Event::Items | Event::Ping | Event::Pong => {
                 event.kind = kind;
+            }
+            Event::Told => {
+                event.kind = kind;
+                event.body = FmStr::lend(worker.worker.waiting.told());
             }
             Event::Stream | Event::StreamEnd => {
                 event.kind = kind;

@@ -127,7 +127,9 @@ pub struct Local {
     traffic: Traffic,
     /// This worker's number in [`Subscriber`], and the hash of the channel that only it reads.
     own: Option<(u64, u64)>,
-    /// What came over that channel.
+    /// The hash of the channel by which all workers are told something.
+    common: Option<u64>,
+    /// What came over these channels.
     directs: Vec<Direct>,
     /// The channel whose records go to views, with its hash.
     selected: Option<(u64, Box<[u8]>)>,
@@ -154,6 +156,7 @@ impl Local {
             pool: LogPool::default(),
             traffic: Traffic::default(),
             own: None,
+            common: None,
             directs: Vec::new(),
             selected: None,
             views: Vec::new(),
@@ -193,6 +196,11 @@ impl Local {
     /// subscribers over `channel`, which no other worker reads.
     pub fn receive_directs(&mut self, worker: u64, channel: &[u8]) {
         self.own = Some((worker, self.config.hasher.hash(channel)));
+    }
+
+    /// Has it collect as well what comes for all workers, over a channel that each of them reads.
+    pub fn receive_common(&mut self, channel: &[u8]) {
+        self.common = Some(self.config.hasher.hash(channel));
     }
 
     /// Has the records of `channel` go to views, beside the channel's own subscribers: [`Encode::select`] names those of a
@@ -307,13 +315,14 @@ impl Local {
             let by_hash = &self.by_hash;
             let direct = self.own.map(|(_, hash)| hash);
             let selected = self.selected.as_ref().map(|(hash, _)| *hash);
+            let common = self.common;
             let mut first = NONE;
             let read = reader.read_next_if(&mut self.record, |hash| match by_hash.get(&hash) {
                 Some(&stream) => {
                     first = stream;
                     true
                 }
-                None => direct == Some(hash) || selected == Some(hash),
+                None => [direct, selected, common].contains(&Some(hash)),
             });
             match read {
                 Read::Record => {

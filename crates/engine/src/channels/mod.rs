@@ -96,6 +96,7 @@ impl Channels {
             hasher: ring.hasher(),
         });
         local.receive_directs(identity, &private_channel(slot));
+        local.receive_common(&WORKERS_CHANNEL);
         Ok(Channels {
             encoder: Encoder::new(ring.ids()),
             gather: Gather::new(settings.gather_ms_max),
@@ -169,6 +170,9 @@ impl Channels {
         }
     }
 }
+
+/// The channel over which all workers get messages of other machines.
+pub(crate) const WORKERS_CHANNEL: [u8; 4] = *b"\0all";
 
 /// The channel over which a worker gets messages for single sockets. Programs cannot name it: it
 /// begins with a control character.

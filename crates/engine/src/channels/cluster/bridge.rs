@@ -27,7 +27,8 @@ use super::direct::{self, Direct};
 use super::figures::ClusterFigures;
 use super::identity::is_of;
 use super::memory::{
-    Answer, BEAT_MS_MAX, Cluster, MARK_BYTES, MARK_DIRECT, MARK_NOTE, NOBODY, READER_SLOT, State,
+    Answer, BEAT_MS_MAX, Cluster, MARK_BYTES, MARK_DIRECT, MARK_NOTE, MARK_WORKERS, NOBODY,
+    READER_SLOT, State,
 };
 use super::presence::{Members, Note};
 use crate::channels::publish::{self, check_channel, check_message};
@@ -523,6 +524,7 @@ impl Process {
             }
             let (content, name) = match mark[2] {
                 MARK_DIRECT => (Content::Direct, None),
+                MARK_WORKERS => (Content::Workers, None),
                 has_name => (Content::Event, (has_name != 0).then_some(name)),
             };
             let outgoing = Outgoing {
@@ -598,6 +600,7 @@ impl Process {
             Content::Event => {}
             Content::Presence => return self.publish_presence(received),
             Content::Direct => return self.publish_direct(received),
+            Content::Workers => return self.publish_to_workers(received),
         }
         let message = publish::Message {
             name: received.name.as_deref(),
@@ -659,8 +662,8 @@ impl Process {
     /// # Errors
     /// The ring is damaged.
     fn publish_direct(&mut self, received: &Received) -> std::io::Result<()> {
-        let (Some((worker, _)), Some(direct)) = (received.except, Direct::read(&received.data))
-        else {
+        let about = received.except.filter(|it| it.1 != Subscriber::WORKER.key);
+        let (Some((worker, _)), Some(direct)) = (about, Direct::read(&received.data)) else {
             let message = "something else than a message for a socket is in the log, and left out";
             self.log_limited(LogLevel::Warning, message);
             return Ok(());
@@ -668,31 +671,66 @@ impl Process {
         if !is_of(worker, self.node) {
             return Ok(());
         }
-        let (bytes, max) = (direct.data.len(), self.event_bytes_max);
-        if bytes > max {
-            let message = format!(
-                "a message of {bytes} bytes for a socket is left out: event_bytes_max is {max} here, another machine allows more"
-            );
-            self.log_limited(LogLevel::Error, &message);
+        if !self.fits("a socket", direct.data.len()) {
             return Ok(());
         }
         let channel = direct::channel_of(&direct);
         self.append(received, &direct::record(&channel, &direct))
     }
 
+    /// Brings a message for the workers of all servers but its sender's to ours.
+    ///
+    /// # Errors
+    /// The ring is damaged.
+    fn publish_to_workers(&mut self, received: &Received) -> std::io::Result<()> {
+        let Some((sender, _)) = received.except else {
+            let message = "something else than a message for workers is in the log, and left out";
+            self.log_limited(LogLevel::Warning, message);
+            return Ok(());
+        };
+        if is_of(sender, self.node) || !self.fits("workers", received.data.len()) {
+            return Ok(());
+        }
+        let record = direct::workers_record(&received.data);
+        self.append_about(received, &record, Some(Subscriber::WORKER))
+    }
+
+    /// Whether a message is none too large for this server's ring.
+    fn fits(&mut self, whom: &str, bytes: usize) -> bool {
+        let max = self.event_bytes_max;
+        if bytes > max {
+            let message = format!(
+                "a message of {bytes} bytes for {whom} is left out: event_bytes_max is {max} here, another machine allows more"
+            );
+            self.log_limited(LogLevel::Error, &message);
+        }
+        bytes <= max
+    }
+
     /// # Errors
     /// The ring is damaged.
     fn append(&mut self, received: &Received, record: &Message<'_>) -> std::io::Result<()> {
-        let except = received
+        let about = received
             .except
             .map(|(worker, key)| Subscriber { worker, key });
+        self.append_about(received, record, about)
+    }
+
+    /// # Errors
+    /// The ring is damaged.
+    fn append_about(
+        &mut self,
+        received: &Received,
+        record: &Message<'_>,
+        about: Option<Subscriber>,
+    ) -> std::io::Result<()> {
         let place = log_place(received.place);
         let began_ms = self.driver.refresh_now();
         let mut is_noticed = false;
         loop {
             match self
                 .ring
-                .publish_logged(&self.owner, record, except, place, received.unix_ms)
+                .publish_logged(&self.owner, record, about, place, received.unix_ms)
             {
                 Ok(_) => {
                     self.has_published = true;

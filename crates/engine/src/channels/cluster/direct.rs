@@ -1,14 +1,17 @@
-//! Messages for one socket that another machine holds. They go through the log as events do; the machine whose socket it is
-//! gives them to the worker that the socket's id names, and the others pass them over.
+//! Messages for one socket that another machine holds, and for the workers of all other machines. They go through the log as
+//! events do. The machine whose socket it is gives a message to the worker that the socket's id names, and the others pass it
+//! over.
 
 use fermata_hub::{Kind, Message, PublishError, Subscriber};
 use fermata_io::clock;
 
 use super::identity::is_of;
-use super::memory::{DIRECT_HEAD_BYTES, MARK_BYTES, MARK_DIRECT, NOBODY, READER_SLOT};
+use super::memory::{
+    DIRECT_HEAD_BYTES, MARK_BYTES, MARK_DIRECT, MARK_WORKERS, NOBODY, READER_SLOT,
+};
 use super::presence::NO_CHANNEL;
 use crate::channels::publish::PublishFailure;
-use crate::channels::{Channels, private_channel};
+use crate::channels::{Channels, WORKERS_CHANNEL, private_channel};
 
 const TEXT: u8 = b't';
 const BINARY: u8 = b'b';
@@ -65,23 +68,55 @@ impl Channels {
         is_binary: bool,
         data: &[u8],
     ) -> Result<(), PublishFailure> {
-        let is_ready = self.is_log_ready();
-        let Some(outbox) = self.outbox.as_mut().filter(|_| is_ready) else {
-            let cause = "the socket is another machine's and the log of the cluster is not there; the message was not sent";
-            return Err(PublishFailure::Backpressure(cause.to_owned()));
-        };
         let direct = Direct {
             slot,
             is_binary,
             data,
         };
+        self.put_message(MARK_DIRECT, &direct.written(), subscriber)
+    }
+
+    /// Puts a message for the workers of all other machines on its way; `false`: there is no cluster. Nobody waits until the
+    /// log has it.
+    ///
+    /// # Errors
+    /// It is too large, the log is not there, or the outbox has no room.
+    pub fn tell_servers(&mut self, data: &[u8]) -> Result<bool, PublishFailure> {
+        if self.outbox.is_none() {
+            return Ok(false);
+        }
+        let (bytes, max) = (data.len(), self.settings.event_bytes_max);
+        if bytes > max {
+            return Err(PublishFailure::Misuse(format!(
+                "the message takes {bytes} bytes, but between servers at most {max} are allowed (event_bytes_max)"
+            )));
+        }
+        let sender = Subscriber {
+            worker: self.identity,
+            ..Subscriber::WORKER
+        };
+        self.put_message(MARK_WORKERS, data, sender)?;
+        Ok(true)
+    }
+
+    fn put_message(
+        &mut self,
+        mark: u8,
+        data: &[u8],
+        subscriber: Subscriber,
+    ) -> Result<(), PublishFailure> {
+        let is_ready = self.is_log_ready();
+        let Some(outbox) = self.outbox.as_mut().filter(|_| is_ready) else {
+            let cause = "it is for another server and the log of the cluster is not there; the message was not sent";
+            return Err(PublishFailure::Backpressure(cause.to_owned()));
+        };
         let [low, high] = NOBODY.to_le_bytes();
-        let mark: [u8; MARK_BYTES] = [low, high, MARK_DIRECT];
+        let mark: [u8; MARK_BYTES] = [low, high, mark];
         let record = Message {
             channel: NO_CHANNEL,
             kind: Kind::Message,
             name: Some(&mark),
-            data: &direct.written(),
+            data,
         };
         let put =
             outbox
@@ -108,6 +143,16 @@ pub(super) fn record<'a>(channel: &'a [u8], direct: &Direct<'a>) -> Message<'a> 
         kind: Kind::Direct,
         name: direct.is_binary.then_some(&b"b"[..]),
         data: direct.data,
+    }
+}
+
+/// The record by which all workers of this machine get a message of another one.
+pub(super) fn workers_record(data: &[u8]) -> Message<'_> {
+    Message {
+        channel: &WORKERS_CHANNEL,
+        kind: Kind::Direct,
+        name: None,
+        data,
     }
 }
 

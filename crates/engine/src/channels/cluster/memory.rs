@@ -20,7 +20,9 @@ pub(super) const MARK_BYTES: usize = 3;
 pub(super) const MARK_NOTE: u8 = 2;
 /// It is a message for one socket, see `direct`.
 pub(super) const MARK_DIRECT: u8 = 3;
-/// What such a message has before its data: what it is, and the slot of the worker.
+/// It is a message for all workers of the other servers.
+pub(super) const MARK_WORKERS: u8 = 4;
+/// What a message for one socket has before its data: what it is, and the slot of the worker.
 pub(super) const DIRECT_HEAD_BYTES: usize = 3;
 /// Longest note: what it is, a server and a user.
 const NOTE_BYTES_MAX: usize = 1 + 8 + fermata_hub::USER_BYTES_MAX;
