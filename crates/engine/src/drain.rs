@@ -51,8 +51,8 @@ impl<D: Driver> Worker<D> {
     fn reopen_access_log(&mut self) {
         let unix_ms = self.net.driver.unix_ms();
         let (counts, log) = (&mut self.net.counts, &mut self.net.log);
-        self.trace.write_log(counts, log, unix_ms);
-        if let Err(error) = self.trace.reopen_log() {
+        self.http.trace.write_log(counts, log, unix_ms);
+        if let Err(error) = self.http.trace.reopen_log() {
             let message = format!("{error}; the file that is open is written on");
             log.write(LogLevel::Error, unix_ms, &message);
         }
@@ -76,7 +76,7 @@ impl<D: Driver> Worker<D> {
 
     /// Starts to finish: no new connections, idle ones closed, held ones ended with a retry hint.
     pub(crate) fn begin_drain(&mut self, retired: bool) {
-        let until_ms = self.net.driver.refresh_now() + self.settings.drain_timeout_ms;
+        let until_ms = self.net.driver.refresh_now() + self.net.settings.drain_timeout_ms;
         match self.net.running {
             Running::Serving => {}
             Running::Draining { .. } if retired => {}
@@ -84,7 +84,7 @@ impl<D: Driver> Worker<D> {
         }
         let is_first = self.net.running == Running::Serving;
         if is_first {
-            self.reporter.shared.set_takes(self.slot, false);
+            self.reporter.shared.set_takes(self.net.slot, false);
             self.take_over();
         }
         self.net.running = if retired {
@@ -95,7 +95,7 @@ impl<D: Driver> Worker<D> {
         if is_first {
             if retired {
                 // Before the master is told: its next worker takes what is left in our inbox when it starts.
-                if let Some(inbox) = self.inboxes.get(usize::from(self.slot)) {
+                if let Some(inbox) = self.inboxes.get(usize::from(self.net.slot)) {
                     let _ = self.net.driver.remove(inbox.fd());
                 }
                 for index in self.net.connections.indexes() {

@@ -113,21 +113,21 @@ impl<D: Driver> Worker<D> {
         )?;
         stats.worker_started(slot, index, channels.owner.pid, unix_ms);
         stats.set_takes(slot, true);
-        let mut net = Net::new(driver, Arc::clone(&settings), Log::new(parts.logger));
+        let mut net = Net::new(driver, Arc::clone(&settings), Log::new(parts.logger), slot);
         net.listeners = parts.listeners;
         net.prefaced = parts.prefaced;
         net.control = parts.control;
         net.metrics = parts.metrics;
         net.tls = parts.tls;
+        let trace = Tracing::new(&settings, parts.access_log, parts.spans, index);
         let mut worker = Worker {
             index,
-            slot,
             has_fatal: false,
             link: parts.link,
             inboxes: parts.inboxes,
             balances: parts.balances,
             net,
-            http: Http::new(&settings, parts.router, parts.spools),
+            http: Http::new(&settings, parts.router, parts.spools, trace),
             sockets: Sockets::new(&settings, &parts.websockets),
             channels,
             waiting: Waiting::new(),
@@ -135,9 +135,7 @@ impl<D: Driver> Worker<D> {
             more_metrics: None,
             flushed_unix_ms: unix_ms,
             blocking: Blocking::new(settings.blocking_call_ms, parts.looker, stats, slot),
-            trace: Tracing::new(&settings, parts.access_log, parts.spans, index),
             reporter: Reporter::new(stats, slot, &settings),
-            settings,
         };
         worker.http.set_date(unix_ms / 1000);
         Ok(worker)

@@ -11,13 +11,12 @@
 
 use std::sync::Arc;
 
-use fermata_config::{LogLevel, Settings};
+use fermata_config::LogLevel;
 use fermata_io::Driver;
 use fermata_io::handover::Inbox;
 
 use crate::admin::blocking::Blocking;
 use crate::admin::stats::{MoreMetrics, Reporter};
-use crate::admin::trace::Tracing;
 use crate::channels::Channels;
 use crate::embed::event::Event;
 use crate::embed::file_jobs::FileJobs;
@@ -37,9 +36,7 @@ const FLUSH_AFTER_MS: u64 = 5;
 
 /// A worker: its parts, and what the turn itself has to know.
 pub struct Worker<D: Driver> {
-    pub(crate) settings: Arc<Settings>,
     pub(crate) index: u16,
-    pub(crate) slot: u16,
     pub(crate) has_fatal: bool,
     pub(crate) link: Option<Link>,
     pub(crate) inboxes: Arc<Vec<Inbox>>,
@@ -64,8 +61,6 @@ pub struct Worker<D: Driver> {
 
     /// How long handlers hold the loop.
     pub(crate) blocking: Blocking,
-    /// What is remembered of requests in progress, when somebody wants it.
-    pub(crate) trace: Tracing,
     /// What the operator sees of it.
     pub reporter: Reporter,
 }
@@ -103,7 +98,7 @@ impl<D: Driver> Worker<D> {
             }
             let event = self.waiting.next_wait_event();
             if event.is_some() {
-                self.reporter.shared.end_handler(self.slot);
+                self.reporter.shared.end_handler(self.net.slot);
                 return event;
             }
             if let Some(event) = self.next_stream_event() {
@@ -158,7 +153,7 @@ impl<D: Driver> Worker<D> {
         if unix_ms.abs_diff(self.flushed_unix_ms) >= FLUSH_AFTER_MS {
             self.flushed_unix_ms = unix_ms;
             self.net.driver.refresh_now();
-            self.reporter.shared.beat(self.slot);
+            self.reporter.shared.beat(self.net.slot);
             self.flush_dirty();
             // What is left over goes on in `turn`, which finds it by itself.
             self.fan_out(FANOUT_SLICE);
@@ -170,8 +165,8 @@ impl<D: Driver> Worker<D> {
     fn turn(&mut self) -> Turn {
         // Handlers may have taken long.
         self.net.driver.refresh_now();
-        self.reporter.shared.beat(self.slot);
-        self.reporter.shared.end_handler(self.slot);
+        self.reporter.shared.beat(self.net.slot);
+        self.reporter.shared.end_handler(self.net.slot);
         self.flush_dirty();
         let has_fanout = self.fan_out(FANOUT_SLICE) | self.resume_held();
         if has_fanout {
@@ -184,7 +179,7 @@ impl<D: Driver> Worker<D> {
         self.resume_accepting();
         self.flush_dirty();
         self.watch_fresh();
-        self.trace.end_turn();
+        self.http.trace.end_turn();
         if self.is_stopped() {
             self.report(self.net.driver.now_ms());
             return Turn::Stopped;
@@ -230,7 +225,7 @@ impl<D: Driver> Worker<D> {
             self.waiting.wake_ms = u64::MAX;
             self.waiting.is_due = true;
         }
-        self.trace.begin_turn();
+        self.http.trace.begin_turn();
         self.flushed_unix_ms = self.net.driver.unix_ms();
         self.blocking.polled_unix_ms = self.flushed_unix_ms;
         self.http.set_date(self.flushed_unix_ms / 1000);

@@ -142,7 +142,7 @@ pub extern "C" fn fm_may_resume(worker: Option<&mut FmWorker>) -> bool {
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_settle(worker: Option<&mut FmWorker>, request: u64) {
     ask(worker, (), |worker| {
-        worker.worker.waiting.settle_request(request);
+        worker.worker.http.settle_request(request);
     })
 }
 

@@ -52,7 +52,7 @@ impl<D: Driver> Worker<D> {
                 };
                 (status, JSON, json.to_string())
             }
-            (b"POST", b"/clock") if self.settings.test_clock == "on" => {
+            (b"POST", b"/clock") if self.net.settings.test_clock == "on" => {
                 let (status, json) = set_clock_forward(view.body());
                 (status, JSON, json.to_string())
             }

@@ -37,7 +37,9 @@ impl<D: Driver> Worker<D> {
     pub(crate) fn report(&mut self, now_ms: u64) {
         let unix_ms = self.net.driver.unix_ms();
         let counts = &mut self.net.counts;
-        self.trace.write_log(counts, &mut self.net.log, unix_ms);
+        self.http
+            .trace
+            .write_log(counts, &mut self.net.log, unix_ms);
         self.net.log.logger().tell_dropped(unix_ms);
         self.channels.report_followers(counts);
         self.reporter

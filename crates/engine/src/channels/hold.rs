@@ -116,7 +116,7 @@ impl<D: Driver> Worker<D> {
     /// Answers a request by an event stream that stays open (HTML, 9.2, Server-sent events).
     pub fn hold(&mut self, handle: u64, hold: &Hold<'_>) -> Result<(), HoldError> {
         let index = self.net.open_request(handle).map_err(|_| HoldError::Gone)?;
-        hold.check(&self.settings).map_err(HoldError::Misuse)?;
+        hold.check(&self.net.settings).map_err(HoldError::Misuse)?;
         let ends_at_once = self.net.running != Running::Serving
             || self
                 .net
@@ -149,11 +149,13 @@ impl<D: Driver> Worker<D> {
             return Ok(());
         }
         if ends_at_once {
-            self.trace.on_answer(index, End::Closed, &mut self.net);
+            self.http.trace.on_answer(index, End::Closed, &mut self.net);
             self.finish_hold(index, true);
             return Ok(());
         }
-        let keep_alive_ms = hold.keep_alive_ms.unwrap_or(self.settings.keep_alive_ms);
+        let keep_alive_ms = hold
+            .keep_alive_ms
+            .unwrap_or(self.net.settings.keep_alive_ms);
         let keep_alive_ms = keep_alive_ms.min(u64::from(u32::MAX)) as u32;
         let (is_queued, is_live) = (false, backlog.is_none());
         let held = Held::Events {
@@ -183,7 +185,7 @@ impl<D: Driver> Worker<D> {
         let has_unread = connection.has_unread || connection.has_hung_up;
         // It gets a place among the keep-alives when what is opened here has gone out.
         connection.deadline_ms = u64::MAX;
-        self.trace.on_answer(index, End::Closed, &mut self.net);
+        self.http.trace.on_answer(index, End::Closed, &mut self.net);
         self.mark_settled(index.connection());
         self.net.mark_dirty(index.connection());
         if has_unread {
@@ -298,7 +300,7 @@ impl<D: Driver> Worker<D> {
             return;
         }
         // At least what one pump adds, or the log would overtake a client that takes everything.
-        let bytes_max = SEND_BYTES_MAX.max(self.settings.channel_log_bytes_max);
+        let bytes_max = SEND_BYTES_MAX.max(self.net.settings.channel_log_bytes_max);
         let (wanted, sent) = match (
             self.channels.local.contiguous(chain, bytes_max),
             line.socket(),
@@ -337,10 +339,10 @@ impl<D: Driver> Worker<D> {
             if !line.is_stream() {
                 self.net.counts.add(Counter::BytesSent, sent as u64);
             }
-            self.trace.on_sent(index, sent);
+            self.http.trace.on_sent(index, sent);
         }
         // Whose sending has failed is closed below, and has no chain any more.
-        let is_counted = matches!(sent, Ok(Some(_))) && self.trace.is_recorded(index);
+        let is_counted = matches!(sent, Ok(Some(_))) && self.http.trace.is_recorded(index);
         let ahead = is_counted.then(|| self.channels.local.frames_ahead(chain));
         match sent {
             Ok(Some(sent)) if sent == wanted => {
@@ -375,7 +377,7 @@ impl<D: Driver> Worker<D> {
         }
         if let Some(ahead) = ahead {
             let left = self.channels.local.frames_ahead(chain);
-            self.trace.on_events(index, ahead.saturating_sub(left));
+            self.http.trace.on_events(index, ahead.saturating_sub(left));
         }
     }
 
@@ -473,7 +475,7 @@ impl<D: Driver> Worker<D> {
         let out = connection.take_buffer(&mut self.net.pool);
         if !exchange.is_head {
             if is_events {
-                let retry_ms = self.settings.retry_ms;
+                let retry_ms = self.net.settings.retry_ms;
                 let write = |out: &mut Vec<u8>| sse::retry(out, retry_ms);
                 exchange.protocol.write_piece_with(out, write);
             }

@@ -188,7 +188,7 @@ impl<D: Driver> Worker<D> {
         exchange.protocol.write_piece(&mut connection.out, &opening);
         self.net.scratch = opening;
         if ends_at_once {
-            self.trace.on_answer(index, End::Closed, &mut self.net);
+            self.http.trace.on_answer(index, End::Closed, &mut self.net);
             self.finish_hold(index, true);
             return Ok(());
         }

@@ -108,7 +108,7 @@ impl<D: Driver> Worker<D> {
     ) -> Result<EventId, PublishFailure> {
         let span = self.begin_publish_span(channel, &message);
         let outcome = self.append(channel, message, except, ack);
-        self.trace.end_publish(span, outcome.as_ref());
+        self.http.trace.end_publish(span, outcome.as_ref());
         self.net.count_published(outcome.as_ref().err());
         outcome
     }
@@ -116,7 +116,7 @@ impl<D: Driver> Worker<D> {
     /// Names the request whose handler is about to publish; 0 = none. Without it that is the one that was handed out last, which
     /// is another one where handlers wait.
     pub fn publish_for(&mut self, handle: u64) {
-        if self.trace.has_spans() {
+        if self.http.trace.has_spans() {
             self.http.publisher = Some(handle);
         }
     }
@@ -127,12 +127,14 @@ impl<D: Driver> Worker<D> {
         channel: &[u8],
         message: &Message<'_>,
     ) -> Option<Box<Span>> {
-        if !self.trace.has_spans() {
+        if !self.http.trace.has_spans() {
             return None;
         }
         let handle = self.http.publisher.take().unwrap_or(self.http.lent);
         let request = self.recorded(handle);
-        self.trace.begin_publish(request, channel, message.data)
+        self.http
+            .trace
+            .begin_publish(request, channel, message.data)
     }
 
     /// The record of a message, if it is one.
@@ -205,7 +207,7 @@ impl<D: Driver> Worker<D> {
                 Retry::Sleep => {
                     channels.wake_workers();
                     // Whoever waits for a stalled worker is not stalled itself.
-                    self.reporter.shared.beat(self.slot);
+                    self.reporter.shared.beat(self.net.slot);
                     std::thread::sleep(BEHIND_WAIT);
                 }
             }

@@ -139,7 +139,7 @@ impl<D: Driver> Worker<D> {
         bodies: BodyLimits,
     ) -> io::Result<u64> {
         self.net.wires.bodies.insert(handler, bodies);
-        net::limit_undelivered(&listener, self.settings.write_timeout_ms);
+        net::limit_undelivered(&listener, self.net.settings.write_timeout_ms);
         self.net.watch_listener(listener, Kind::Requests(handler))
     }
 

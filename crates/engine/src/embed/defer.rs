@@ -13,9 +13,11 @@ use fermata_io::{Driver, Fd};
 
 use crate::admin::stats::Counter;
 use crate::embed::event::{Event, Left};
+use crate::embed::waiting::News;
 use crate::embed::waiting::Waiting;
-use crate::embed::waiting::{Asked, News};
 use crate::embed::watch::Watching;
+use crate::http::Http;
+use crate::http::asked::Asked;
 use crate::http::exchange::{Held, Stage};
 use crate::http::files::ContentHeaders;
 use crate::http::respond::Gone;
@@ -45,16 +47,18 @@ impl<D: Driver> Net<D> {
     }
 }
 
+impl Http {
+    /// The handler of a request that has waited has come to its end, whatever it has answered.
+    pub fn settle_request(&mut self, handle: u64) {
+        self.asked.take(handle);
+    }
+}
+
 impl Waiting {
     /// Whether the operator has asked for files to be read again since this was asked; `Event::Wake` tells when to ask.
     /// See `Server::take_reloads`.
     pub fn take_reload(&mut self) -> bool {
         std::mem::take(&mut self.has_reload)
-    }
-
-    /// The handler of a request that has waited has come to its end, whatever it has answered.
-    pub fn settle_request(&mut self, handle: u64) {
-        self.take_asked(handle);
     }
 
     fn note(&mut self, left: Left) {
@@ -138,7 +142,7 @@ impl<D: Driver> Worker<D> {
                 client: self.client_address().map(|(address, _)| address),
                 accept: view.header(b"accept", 0).map(Box::from),
             };
-            self.waiting.remember(Box::new(asked));
+            self.http.asked.remember(Box::new(asked));
         }
         self.defer_at(index);
         Ok(())
@@ -241,7 +245,7 @@ impl<D: Driver> Worker<D> {
             let message = format!(
                 "all fibers ({}) wait; new requests and messages wait, too, until one is free; \
                  raise fibers_max, or wait for less time",
-                self.settings.fibers_max
+                self.net.settings.fibers_max
             );
             self.net.log_for_client(LogLevel::Warning, &message);
         } else {

@@ -185,7 +185,7 @@ impl<D: Driver> Worker<D> {
 
     fn begin_held(&mut self, index: ExchangeIndex, hold: &Relayed<'_>) {
         if self.net.running != Running::Serving {
-            self.trace.on_answer(index, End::Closed, &mut self.net);
+            self.http.trace.on_answer(index, End::Closed, &mut self.net);
             self.finish_hold(index, false);
             return;
         }
@@ -363,14 +363,14 @@ impl<D: Driver> Worker<D> {
             return;
         }
         let frames: Rc<[u8]> = Rc::from(slices.concat());
-        let is_recorded = self.trace.is_recorded(index);
+        let is_recorded = self.http.trace.is_recorded(index);
         let ahead = is_recorded.then(|| self.channels.local.frames_ahead(chain));
         self.channels
             .local
             .advance(chain, false, gathered.bytes, &mut self.channels.rest);
         if let Some(ahead) = ahead {
             let left = self.channels.local.frames_ahead(chain);
-            self.trace.on_events(index, ahead.saturating_sub(left));
+            self.http.trace.on_events(index, ahead.saturating_sub(left));
         }
         self.notice_items(index, gap, frames);
         if self.channels.local.pending(chain) {

@@ -21,29 +21,29 @@ impl<D: Driver> Worker<D> {
     /// Begins the span of what another server is asked for a request; `None` where that is not recorded.
     pub fn begin_upstream(&mut self, handle: u64) -> Option<UpstreamSpan> {
         let index = self.recorded(handle)?;
-        self.trace.begin_upstream(index).map(UpstreamSpan)
+        self.http.trace.begin_upstream(index).map(UpstreamSpan)
     }
 
     /// The other server has answered, or will not.
     pub fn end_upstream(&mut self, span: UpstreamSpan, upstream: &Upstream<'_>) {
-        self.trace.end_upstream(span.0, upstream);
+        self.http.trace.end_upstream(span.0, upstream);
     }
 
     /// Trace and span of a request that is recorded, as `traceparent` has them.
     pub fn request_span(&self, handle: u64) -> Option<SpanIds> {
-        self.trace.ids(self.recorded(handle)?)
+        self.http.trace.ids(self.recorded(handle)?)
     }
 
     /// Whether the server records spans, and not of this request: who is asked for it is not to record it either, whatever its
     /// client says.
     pub fn is_left_out(&self, handle: u64) -> bool {
         let index = self.recorded(handle);
-        index.is_some_and(|index| !self.trace.is_recorded(index))
+        index.is_some_and(|index| !self.http.trace.is_recorded(index))
     }
 
     /// The exchange of a request, where spans are recorded and it is still there.
     pub(crate) fn recorded(&self, handle: u64) -> Option<ExchangeIndex> {
-        if !self.trace.has_spans() || handle == 0 {
+        if !self.http.trace.has_spans() || handle == 0 {
             return None;
         }
         let index = ExchangeIndex::of_request(handle);

@@ -1,29 +1,14 @@
 //! What handlers that wait have still to be told, and what is remembered for them.
 
-use std::collections::{HashMap, VecDeque};
-use std::net::IpAddr;
+use std::collections::VecDeque;
 
 use fermata_io::watch::{Interest, Ready};
-use fermata_proto::http1::Method;
 
 use crate::embed::event::Left;
 use crate::embed::relayed::Items;
 use crate::embed::watch::Watching;
 use crate::embed::wires::WireEvent;
-use crate::http::files::ContentHeaders;
-use crate::net::index::{ConnectionIndex, ExchangeIndex};
-
-/// What an answer depends on of a request whose bytes are gone: remembered while its handler waits.
-pub(crate) struct Asked {
-    /// The request, since another one may have taken its connection's place.
-    pub handle: u64,
-    pub method: Method,
-    pub headers: ContentHeaders<'static>,
-    /// The client's address, as a trusted proxy says.
-    pub client: Option<IpAddr>,
-    /// The first `Accept` line.
-    pub accept: Option<Box<[u8]>>,
-}
+use crate::net::index::ConnectionIndex;
 
 /// What a handler that waits has to be told.
 #[derive(Clone, Debug)]
@@ -63,8 +48,6 @@ pub struct Waiting {
     pub(crate) told: Box<[u8]>,
     /// Connections with something to read, held back while `is_full`.
     pub(crate) held_back: Vec<ConnectionIndex>,
-    /// What was asked for by requests whose handlers wait, by connection.
-    pub(crate) asked: HashMap<ExchangeIndex, Box<Asked>>,
 }
 
 impl Waiting {
@@ -87,31 +70,7 @@ impl Waiting {
             items: Items::default(),
             told: Box::default(),
             held_back: Vec::new(),
-            asked: HashMap::new(),
         }
-    }
-
-    /// What is remembered of a request, whose handler has waited.
-    pub(crate) fn asked(&self, handle: u64) -> Option<&Asked> {
-        let asked = self.asked.get(&ExchangeIndex::of_request(handle))?;
-        (asked.handle == handle).then_some(asked)
-    }
-
-    /// The same, for the answer, which comes once.
-    pub(crate) fn take_asked(&mut self, handle: u64) -> Option<Box<Asked>> {
-        self.asked(handle)?;
-        self.asked.remove(&ExchangeIndex::of_request(handle))
-    }
-
-    /// Keeps it until it is taken, or another takes its connection's place.
-    pub(crate) fn remember(&mut self, asked: Box<Asked>) {
-        let index = ExchangeIndex::of_request(asked.handle);
-        self.asked.insert(index, asked);
-    }
-
-    #[cfg(test)]
-    pub(crate) fn asked_len(&self) -> usize {
-        self.asked.len()
     }
 
     pub(crate) fn is_full(&self) -> bool {

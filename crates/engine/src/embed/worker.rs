@@ -103,7 +103,7 @@ impl<D: Driver> Worker<D> {
 
     /// Effective settings.
     pub fn settings(&self) -> &Settings {
-        &self.settings
+        &self.net.settings
     }
 
     /// Number of the worker, from 0.

@@ -53,7 +53,7 @@ impl<D: Driver> Worker<D> {
     /// Finds who answers the current request and answers it unless that is PHP.
     pub(crate) fn dispatch(&mut self) -> Option<Event> {
         let index = self.http.request.index();
-        if !self.trace.is_recorded(index) {
+        if !self.http.trace.is_recorded(index) {
             return self.dispatch_to(index);
         }
         let client = Client {
@@ -61,12 +61,12 @@ impl<D: Driver> Worker<D> {
             is_secure: self.is_client_secure(),
             host: self.client_host().map(<[u8]>::to_vec),
         };
-        self.trace.on_client(index, &client);
+        self.http.trace.on_client(index, &client);
         let event = self.dispatch_to(index);
         // Handshakes are told by `begin_upgrade`, which answers some.
         if matches!(event, Some(Event::Request)) {
             let label = self.http.router.label(self.http.request.handler);
-            self.trace.on_route(index, label);
+            self.http.trace.on_route(index, label);
         }
         event
     }

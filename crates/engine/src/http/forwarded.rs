@@ -247,18 +247,21 @@ impl<D: Driver> Net<D> {
 impl<D: Driver> Worker<D> {
     /// What trusted proxies say of the current request.
     pub(crate) fn claim(&self) -> Claim<'_> {
-        let trusted = &self.settings.trusted_proxies;
+        let trusted = &self.net.settings.trusted_proxies;
         let request = self.request();
         if trusted.is_empty() || is_unnamed(request.peer()) {
             return Claim::default();
         }
-        let written = &self.settings.proxy_headers;
+        let written = &self.net.settings.proxy_headers;
         read(&request, request.peer().ip(), trusted, written)
     }
 
     /// Counts and logs a request that a trusted proxy has passed on with headers that it does not write.
     pub(crate) fn note_contradiction(&mut self) {
-        let (trusted, written) = (&self.settings.trusted_proxies, &self.settings.proxy_headers);
+        let (trusted, written) = (
+            &self.net.settings.trusted_proxies,
+            &self.net.settings.proxy_headers,
+        );
         if trusted.is_empty() {
             return;
         }
@@ -297,7 +300,7 @@ impl<D: Driver> Worker<D> {
         if self.http.lent == handle {
             return self.client_address().map(|(address, _)| address);
         }
-        match self.waiting.asked(handle) {
+        match self.http.asked.get(handle) {
             Some(asked) => asked.client,
             None => self
                 .net

@@ -44,13 +44,14 @@ impl<D: Driver> Worker<D> {
             index, at, filled, ..
         } = current;
         let body_start = at + head_bytes;
-        if self.trace.is_on()
+        if self.http.trace.is_on()
             && let Some(connection) = self.net.connections.at(index)
         {
             let bytes = &self.net.input.bytes[at..body_start];
             let head = &self.http.request.head;
             let (origin, protocol) = (connection.origin, Protocol::of(head));
-            self.trace
+            self.http
+                .trace
                 .on_request(index.exchange(), origin, protocol, head, bytes);
         }
         let is_draining = self.net.running != Running::Serving;

@@ -1,5 +1,6 @@
 //! Requests and their answers: routing, bodies, files, and what a request says of its client.
 
+pub(crate) mod asked;
 pub(crate) mod body;
 mod dispatch;
 pub(crate) mod exchange;
@@ -19,6 +20,8 @@ use fermata_config::Settings;
 use fermata_proto::response::Repeated;
 use fermata_proto::{date, http1};
 
+use crate::admin::trace::Tracing;
+use asked::AskedRequests;
 use body::{Spools, Uploads};
 use files::{Compressors, Roots};
 use request::Request;
@@ -36,6 +39,10 @@ pub struct Http {
     pub(crate) limits: http1::Limits,
     /// The request that is with the handler.
     pub(crate) request: Request,
+    /// What is remembered of requests in progress, when somebody wants it.
+    pub(crate) trace: Tracing,
+    /// What is remembered of requests whose handlers wait.
+    pub(crate) asked: AskedRequests,
     /// Those that wait for being begun.
     pub(crate) starts: Starts,
     /// The header lines of the request before.
@@ -67,7 +74,12 @@ pub struct Http {
 }
 
 impl Http {
-    pub(crate) fn new(settings: &Settings, router: Arc<Router>, spools: Spools) -> Http {
+    pub(crate) fn new(
+        settings: &Settings,
+        router: Arc<Router>,
+        spools: Spools,
+        trace: Tracing,
+    ) -> Http {
         Http {
             router,
             passes_on: false,
@@ -77,6 +89,8 @@ impl Http {
                 headers_count_max: settings.headers_count_max,
             },
             request: Request::new(),
+            trace,
+            asked: AskedRequests::default(),
             starts: Starts::new(),
             repeats: http1::Repeats::default(),
             repeated: Repeated::default(),

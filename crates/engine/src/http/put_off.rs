@@ -150,7 +150,7 @@ impl<D: Driver> Worker<D> {
             return;
         }
         let now_ms = self.net.driver.now_ms();
-        let Some(before_ms) = now_ms.checked_sub(self.settings.header_timeout_ms) else {
+        let Some(before_ms) = now_ms.checked_sub(self.net.settings.header_timeout_ms) else {
             return;
         };
         while let Some(queued) = self.http.starts.take_overdue(before_ms) {
@@ -169,6 +169,6 @@ impl<D: Driver> Worker<D> {
             return u64::MAX;
         }
         let oldest_ms = self.http.starts.oldest_ms();
-        oldest_ms.map_or(u64::MAX, |it| it + self.settings.header_timeout_ms)
+        oldest_ms.map_or(u64::MAX, |it| it + self.net.settings.header_timeout_ms)
     }
 }

@@ -147,7 +147,7 @@ impl<D: Driver> Worker<D> {
             Origin::Public => self.net.counts.add(Counter::Accepted, 1),
             Origin::Control | Origin::Metrics | Origin::Own => self.net.gauges.control += 1,
         }
-        let deadline_ms = self.net.driver.now_ms() + self.settings.header_timeout_ms;
+        let deadline_ms = self.net.driver.now_ms() + self.net.settings.header_timeout_ms;
         let index = self.net.insert(
             Connection::new(Line::of_socket(fd), peer, origin),
             deadline_ms,
@@ -217,7 +217,8 @@ impl<D: Driver> Worker<D> {
             self.net.counts.add(Counter::BytesSent, sent as u64);
         }
         let unix_ms = self.net.driver.unix_ms();
-        self.trace
+        self.http
+            .trace
             .on_refused(unix_ms, peer, refused.status, body.len());
         self.net.pool.give(out);
         self.net.driver.shutdown_write(fd);

@@ -76,21 +76,21 @@ impl<D: Driver> Worker<D> {
             && !connection.line.is_stream()
             && !std::mem::replace(&mut connection.is_settled, true)
         {
-            self.reporter.shared.add_settled(self.slot);
+            self.reporter.shared.add_settled(self.net.slot);
         }
     }
 
     /// The worker that has fewer connections than we, if our share is more than fair.
     fn better_worker(&self) -> Option<u16> {
         let shared = &self.reporter.shared;
-        let own = shared.settled(self.slot);
+        let own = shared.settled(self.net.slot);
         if own == 0 {
             return None;
         }
         let busy_before_unix_ms = self.net.driver.unix_ms().saturating_sub(BUSY_MS);
         let slots = self.inboxes.len() as u16;
         let (slot, least) = shared.least_settled(slots, busy_before_unix_ms)?;
-        (own > least + least / SLACK_DIVISOR && slot != self.slot).then_some(slot)
+        (own > least + least / SLACK_DIVISOR && slot != self.net.slot).then_some(slot)
     }
 
     /// Gives a connection to another worker, or to the replacement of this one, which retires: there is nothing in this
@@ -114,7 +114,7 @@ impl<D: Driver> Worker<D> {
         let slots = self.inboxes.len() as u16;
         let shared = &self.reporter.shared;
         let heir = shared.least_settled(slots, busy_before_unix_ms);
-        self.hand_over(index, heir.map_or(self.slot, |(slot, _)| slot))
+        self.hand_over(index, heir.map_or(self.net.slot, |(slot, _)| slot))
     }
 
     /// Takes, at its start, what is left in the inboxes of `retired` workers and of those that have ended.
@@ -157,7 +157,7 @@ impl<D: Driver> Worker<D> {
         }
         self.net.counts.add(Counter::Moved, 1);
         self.close(index);
-        if slot != self.slot && !self.reporter.shared.takes(slot) {
+        if slot != self.net.slot && !self.reporter.shared.takes(slot) {
             // It has looked into its inbox for the last time, maybe before this was there, and so may its replacement.
             self.take_from(slot, true);
         }
@@ -168,7 +168,7 @@ impl<D: Driver> Worker<D> {
     pub(crate) fn take_over(&mut self) {
         // What comes to a worker that has retired, it has put there itself.
         if !matches!(self.net.running, Running::Retired { .. }) {
-            self.take_from(self.slot, false);
+            self.take_from(self.net.slot, false);
         }
     }
 
@@ -182,7 +182,7 @@ impl<D: Driver> Worker<D> {
             let taken = inbox.take();
             if is_inherited && !matches!(taken, Taken::Nothing) {
                 // It was counted for the one that has left it.
-                self.reporter.shared.add_settled(self.slot);
+                self.reporter.shared.add_settled(self.net.slot);
             }
             match taken {
                 Taken::Nothing => return,
@@ -194,16 +194,16 @@ impl<D: Driver> Worker<D> {
 
     /// A client was handed to us for which we have no descriptor: it finds its connection closed.
     fn lose_moved(&mut self) {
-        self.reporter.shared.remove_settled(self.slot);
+        self.reporter.shared.remove_settled(self.net.slot);
         let line = "a connection of another worker is lost, as no descriptor is left for it; raise the limit of \
                     open files (ulimit -n) or find what the program opens and never closes";
         self.net.log_for_client(LogLevel::Warning, line);
     }
 
     fn open_moved(&mut self, fd: Fd, peer: Peer) {
-        if self.net.sockets_len() >= self.settings.connections_max {
+        if self.net.sockets_len() >= self.net.settings.connections_max {
             // Between two requests a server may close without a word; the client comes again.
-            self.reporter.shared.remove_settled(self.slot);
+            self.reporter.shared.remove_settled(self.net.slot);
             self.net.driver.close(fd);
             return;
         }
@@ -211,7 +211,7 @@ impl<D: Driver> Worker<D> {
         connection.is_settled = true;
         // It has had its first request: from now on the time between two counts.
         connection.awaited = Awaited::Next;
-        let deadline_ms = self.net.driver.now_ms() + self.settings.idle_timeout_ms;
+        let deadline_ms = self.net.driver.now_ms() + self.net.settings.idle_timeout_ms;
         self.net.insert(connection, deadline_ms);
     }
 }

@@ -33,7 +33,7 @@ impl<D: Driver> Worker<D> {
                     }
                 }
                 TOKEN_WAKE => {
-                    if let Some(waker) = self.channels.wakers.get(usize::from(self.slot)) {
+                    if let Some(waker) = self.channels.wakers.get(usize::from(self.net.slot)) {
                         waker.drain();
                     }
                     // The master wakes everybody when a worker has died: its users may be leaving.

@@ -119,7 +119,7 @@ impl<D: Driver> Worker<D> {
             self.net.pool.give(inbox);
         }
         // Input that may hold whole requests is parsed before more is read, which bounds the inbox.
-        let is_enough = filled >= self.settings.header_bytes_max;
+        let is_enough = filled >= self.net.settings.header_bytes_max;
         if is_enough || connection.has_ended {
             connection.has_unread = true;
         } else {
@@ -193,7 +193,7 @@ impl<D: Driver> Worker<D> {
                 return None;
             }
             let (queue_bytes_max, steps_max) = match exchange.socket() {
-                None => (self.settings.queue_bytes_max, PIPELINE_MAX),
+                None => (self.net.settings.queue_bytes_max, PIPELINE_MAX),
                 Some(socket) => (socket.reading_bytes_max(&self.sockets.served), FRAMES_MAX),
             };
             if connection.unsent() > queue_bytes_max {
@@ -334,7 +334,7 @@ impl<D: Driver> Worker<D> {
                 connection.awaited = Awaited::Begun;
                 let now_ms = self.net.driver.refresh_now();
                 self.net
-                    .set_deadline(index, now_ms + self.settings.header_timeout_ms);
+                    .set_deadline(index, now_ms + self.net.settings.header_timeout_ms);
             }
             Stage::Head if at < filled => {}
             // With output, idleness begins when it has gone out.

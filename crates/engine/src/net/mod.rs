@@ -58,6 +58,8 @@ const POOL_BUFFER_BYTES_MAX: usize = 64 * 1024;
 /// The connections of a worker, and what all of them share.
 pub struct Net<D> {
     pub(crate) driver: D,
+    /// This worker's slot in the hub.
+    pub(crate) slot: u16,
     pub(crate) settings: Arc<Settings>,
     pub(crate) running: Running,
     pub(crate) connections: Connections,
@@ -100,10 +102,11 @@ pub struct Net<D> {
 
 impl<D: Driver> Net<D> {
     /// Without listeners and connections.
-    pub(crate) fn new(driver: D, settings: Arc<Settings>, log: Log) -> Net<D> {
+    pub(crate) fn new(driver: D, settings: Arc<Settings>, log: Log, slot: u16) -> Net<D> {
         let mut http2 = Http2::new();
         http2.configure(&settings);
         Net {
+            slot,
             running: Running::Serving,
             connections: Connections::new(),
             http2,

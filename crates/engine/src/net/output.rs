@@ -57,7 +57,7 @@ impl<D: Driver> Worker<D> {
                 continue;
             };
             connection.is_dirty = false;
-            if connection.rests_when_sent() && exchange.is_over() && !self.trace.is_on() {
+            if connection.rests_when_sent() && exchange.is_over() && !self.http.trace.is_on() {
                 self.flush_usual(index);
             } else {
                 self.flush(index);
@@ -103,7 +103,7 @@ impl<D: Driver> Worker<D> {
         self.net.pool.give(std::mem::take(&mut connection.out));
         if connection.deadline_ms == u64::MAX {
             if connection.inbox.is_empty() {
-                let due_ms = self.net.driver.now_ms() + self.settings.idle_timeout_ms;
+                let due_ms = self.net.driver.now_ms() + self.net.settings.idle_timeout_ms;
                 self.net.set_deadline(index, due_ms);
             } else {
                 self.restart_deadline(index);
@@ -120,7 +120,7 @@ impl<D: Driver> Worker<D> {
             if connection.origin == Origin::Public && !connection.line.is_stream() {
                 self.net.counts.add(Counter::BytesSent, sent as u64);
             }
-            self.trace.on_sent(index.exchange(), sent);
+            self.http.trace.on_sent(index.exchange(), sent);
             self.net.gauges.end_blocked(connection);
         }
         self.net.block(index);
@@ -182,7 +182,7 @@ impl<D: Driver> Worker<D> {
                         if connection.origin == Origin::Public && !is_stream {
                             self.net.counts.add(Counter::BytesSent, sent as u64);
                         }
-                        self.trace.on_sent(index.exchange(), sent);
+                        self.http.trace.on_sent(index.exchange(), sent);
                     }
                     Ok(sent) => {
                         self.on_refused(index, sent);
@@ -227,7 +227,7 @@ impl<D: Driver> Worker<D> {
 
     /// Everything has been taken by the kernel.
     pub(crate) fn on_flushed(&mut self, index: ConnectionIndex) {
-        self.trace.on_flushed(index.exchange(), &mut self.net);
+        self.http.trace.on_flushed(index.exchange(), &mut self.net);
         let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
             return;
         };
@@ -308,14 +308,14 @@ impl<D: Driver> Worker<D> {
     pub(crate) fn close(&mut self, index: ConnectionIndex) {
         self.note_left(index.exchange());
         self.tell_ended(index.exchange(), CloseCode::Abnormal as u16, "");
-        self.trace.on_close(index.exchange(), &mut self.net);
+        self.http.trace.on_close(index.exchange(), &mut self.net);
         self.tell_reader(index.exchange());
         let Some((mut connection, exchange)) = self.net.connections.remove(index) else {
             return;
         };
         self.net.gauges.end(&mut connection, &exchange);
         if connection.is_settled {
-            self.reporter.shared.remove_settled(self.slot);
+            self.reporter.shared.remove_settled(self.net.slot);
         }
         if exchange.is_put_off {
             self.note_dead();
@@ -355,7 +355,7 @@ impl<D: Driver> Worker<D> {
         if connection.inbox.capacity() > 0 {
             self.net.pool.give(connection.inbox);
         }
-        if self.settings.connections_per_address_max > 0
+        if self.net.settings.connections_per_address_max > 0
             && connection.phase != Phase::Preface
             && !connection.line.is_stream()
             && let Some(address) = connection.peer.ip()

@@ -35,7 +35,7 @@ pub(crate) fn is_unnamed(peer: Peer) -> bool {
 impl<D: Driver> Worker<D> {
     /// A new connection of a proxy. Nobody else may say who somebody is.
     pub(crate) fn open_prefaced(&mut self, fd: Fd, peer: Peer) {
-        if !self.settings.trusted_proxies.contains(peer.ip()) {
+        if !self.net.settings.trusted_proxies.contains(peer.ip()) {
             self.net.counts.add(Counter::RefusedProxy, 1);
             self.net.driver.close(fd);
             let message = format!(
@@ -44,14 +44,14 @@ impl<D: Driver> Worker<D> {
             self.net.log_for_client(LogLevel::Warning, &message);
             return;
         }
-        if self.net.sockets_len() >= self.settings.connections_max {
+        if self.net.sockets_len() >= self.net.settings.connections_max {
             // An answer would need to know what is spoken behind the header.
             self.net.counts.add(Counter::RefusedConnections, 1);
             self.net.driver.close(fd);
             return;
         }
         self.net.counts.add(Counter::Accepted, 1);
-        let deadline_ms = self.net.driver.now_ms() + self.settings.header_timeout_ms;
+        let deadline_ms = self.net.driver.now_ms() + self.net.settings.header_timeout_ms;
         let mut connection = Connection::new(Line::of_socket(fd), peer, Origin::Public);
         connection.phase = Phase::Preface;
         self.net.insert(connection, deadline_ms);

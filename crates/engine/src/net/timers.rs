@@ -74,7 +74,7 @@ impl<D: Driver> Worker<D> {
         if connection.phase != Phase::Open {
             return;
         }
-        let settings = &self.settings;
+        let settings = &self.net.settings;
         let due_ms = match &exchange.stage {
             Stage::Socket(_) => self.socket_due_ms(index.exchange(), now_ms),
             Stage::Head if connection.inbox.is_empty() => now_ms + settings.idle_timeout_ms,
@@ -84,7 +84,7 @@ impl<D: Driver> Worker<D> {
                 if connection.deadline_ms != u64::MAX && held.keeps_interval() {
                     return;
                 }
-                let place = Place::of(index.0, self.slot, held.keep_alive_ms());
+                let place = Place::of(index.0, self.net.slot, held.keep_alive_ms());
                 place
                     .after_sending_ms(now_ms, connection.deadline_ms)
                     .min(held.ends_ms())
@@ -135,7 +135,7 @@ impl<D: Driver> Worker<D> {
             }
             Stage::Held(held) if held.keep_alive_ms() == 0 => self.restart_deadline(index),
             Stage::Held(held) => {
-                let place = Place::of(index.0, self.slot, held.keep_alive_ms());
+                let place = Place::of(index.0, self.net.slot, held.keep_alive_ms());
                 connection.deadline_ms = place.after_comment_ms(self.net.turn_ms, due_ms);
                 self.keep_alive(index.exchange());
             }

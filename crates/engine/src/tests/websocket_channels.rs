@@ -355,7 +355,7 @@ fn a_client_that_never_reads_costs_its_bounds_and_harms_nobody() {
     }
     assert_eq!(got, 10_000);
     let info = rig.worker.socket_info(rig.open[0]).expect("it is open");
-    let bound = 4096 + rig.worker.settings.channel_log_bytes_max;
+    let bound = 4096 + rig.worker.settings().channel_log_bytes_max;
     assert!(info.queued_bytes <= bound, "{}", info.queued_bytes);
     assert!(matches!(rig.told.last(), Some(Told::Text(..))));
 }

@@ -84,7 +84,7 @@ impl<D: Driver> Worker<D> {
                 shown()
             )));
         }
-        let channels_max = self.settings.channels_per_hold_max;
+        let channels_max = self.net.settings.channels_per_hold_max;
         if count >= channels_max {
             return Err(SendError::Misuse(format!(
                 "the socket is in {channels_max} channels already (channels_per_hold_max); \
@@ -232,7 +232,7 @@ impl<D: Driver> Worker<D> {
             .is_some_and(|(_, exchange)| exchange.is_socket())
             || self.is_ending(socket);
         is_known.then(|| {
-            let (worker, slot) = (self.channels.identity, self.slot);
+            let (worker, slot) = (self.channels.identity, self.net.slot);
             format!("{worker:016x}{socket:016x}{slot:x}")
         })
     }
@@ -252,7 +252,7 @@ impl<D: Driver> Worker<D> {
                     .to_owned(),
             ));
         }
-        let max = self.settings.event_bytes_max;
+        let max = self.net.settings.event_bytes_max;
         if data.len() > max {
             return Err(SendError::Misuse(format!(
                 "the message has {} bytes, but between workers at most {max} are allowed \

@@ -220,7 +220,7 @@ impl<D: Driver> Worker<D> {
             return u64::MAX;
         };
         if !socket.can_send() {
-            return now_ms + self.settings.websocket_close_timeout_ms;
+            return now_ms + self.net.settings.websocket_close_timeout_ms;
         }
         let heartbeat_ms = match (served.ping_interval_ms, served.pong_timeout_ms) {
             (0, _) => u64::MAX,
@@ -229,7 +229,7 @@ impl<D: Driver> Worker<D> {
             }
             (ping_interval_ms, _) => {
                 let interval_ms = u32::try_from(ping_interval_ms).unwrap_or(u32::MAX);
-                Place::of(index.0, self.slot, interval_ms).ping_ms(now_ms)
+                Place::of(index.0, self.net.slot, interval_ms).ping_ms(now_ms)
             }
         };
         heartbeat_ms.min(idle_due_ms(socket.message_s, served.idle_timeout_ms))

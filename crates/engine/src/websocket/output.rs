@@ -114,7 +114,7 @@ impl<D: Driver> Worker<D> {
     /// Compresses what its channels have for a socket that shares frames with nobody, and sends it.
     pub(crate) fn send_compressed(&mut self, index: ExchangeIndex) {
         // At least what one pump adds, or the log would overtake a client that takes everything.
-        let mut left = COMPRESS_BYTES_MAX.max(self.settings.channel_log_bytes_max);
+        let mut left = COMPRESS_BYTES_MAX.max(self.net.settings.channel_log_bytes_max);
         while left > 0 {
             match self.send_compressed_piece(index) {
                 Some(bytes) => left = left.saturating_sub(bytes),
@@ -147,14 +147,14 @@ impl<D: Driver> Worker<D> {
         for slice in slices {
             socket.write_frames_compressed(served, slice, out);
         }
-        let is_recorded = self.trace.is_recorded(index);
+        let is_recorded = self.http.trace.is_recorded(index);
         let ahead = is_recorded.then(|| self.channels.local.frames_ahead(chain));
         self.channels
             .local
             .advance(chain, false, gathered.bytes, &mut self.channels.rest);
         if let Some(ahead) = ahead {
             let left = self.channels.local.frames_ahead(chain);
-            self.trace.on_events(index, ahead.saturating_sub(left));
+            self.http.trace.on_events(index, ahead.saturating_sub(left));
         }
         // Comes back for what is left when it is taken.
         self.write_all(index.connection()).then_some(gathered.bytes)

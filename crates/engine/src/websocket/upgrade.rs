@@ -26,9 +26,9 @@ impl<D: Driver> Worker<D> {
             return None;
         }
         let served = self.sockets.served.get(usize::from(route))?;
-        if self.trace.is_recorded(index) {
+        if self.http.trace.is_recorded(index) {
             let label = self.http.router.label(served.handler | WEBSOCKET);
-            self.trace.on_route(index, label);
+            self.http.trace.on_route(index, label);
         }
         let head = self.http.request.view(&self.net.input.bytes).head;
         let check = match self.http.request.is_connect {
@@ -199,8 +199,8 @@ impl<D: Driver> Worker<D> {
         if served.callbacks.open {
             self.sockets.events.open(key.to_u64(), served.handler);
         }
-        self.trace.on_head(index, connection, status);
-        self.trace.on_answer(index, End::Closed, &mut self.net);
+        self.http.trace.on_head(index, connection, status);
+        self.http.trace.on_answer(index, End::Closed, &mut self.net);
         self.restart_deadline(index.connection());
         self.mark_settled(index.connection());
         self.net.mark_dirty(index.connection());

@@ -278,13 +278,13 @@ impl<D: Driver> Worker<D> {
             .and_then(|record| self.begin_in_log(&record, except, (ack, user, began_ms)));
         match &begun {
             Ok(Publishing::Done(id)) => {
-                self.trace.end_publish(span, Ok(id));
+                self.http.trace.end_publish(span, Ok(id));
                 self.net.count_published(None);
             }
-            Ok(Publishing::Pending(record)) => self.trace.await_publish(*record, span),
+            Ok(Publishing::Pending(record)) => self.http.trace.await_publish(*record, span),
             Ok(Publishing::Later) => {}
             Err(failure) => {
-                self.trace.end_publish(span, Err(failure));
+                self.http.trace.end_publish(span, Err(failure));
                 self.net.count_published(Some(failure));
             }
         }
@@ -302,15 +302,15 @@ impl<D: Driver> Worker<D> {
     ) -> Option<Result<EventId, PublishFailure>> {
         let now_ms = self.net.driver.refresh_now();
         let outcome = self.channels.outcome(record, began_ms, now_ms)?;
-        let span = self.trace.take_publish(record);
-        self.trace.end_publish(span, outcome.as_ref());
+        let span = self.http.trace.take_publish(record);
+        self.http.trace.end_publish(span, outcome.as_ref());
         self.net.count_published(outcome.as_ref().err());
         Some(outcome)
     }
 
     /// Nobody waits for a record any more. It is published all the same.
     pub fn forget_publish(&mut self, record: u64) {
-        self.trace.take_publish(record);
+        self.http.trace.take_publish(record);
         if let Some(outbox) = &mut self.channels.outbox {
             outbox.pending.forget(record);
         }
@@ -374,7 +374,7 @@ impl<D: Driver> Worker<D> {
 
     fn check_event_size(&self, record: &Record<'_>) -> Result<(), PublishFailure> {
         let bytes = record.data.len() + record.name.map_or(0, <[u8]>::len);
-        let max = self.settings.event_bytes_max;
+        let max = self.net.settings.event_bytes_max;
         if bytes > max {
             let error = PublishError::TooLarge { bytes, max };
             return Err(PublishFailure::Misuse(format!("{error} (event_bytes_max)")));
@@ -385,11 +385,11 @@ impl<D: Driver> Worker<D> {
     /// A moment in which the bridge goes on. This worker must not be who it waits for.
     fn pause_for_log(&mut self) {
         let ring = &self.channels.ring;
-        if ring.lag_bytes(u32::from(self.slot)) > ring.bytes() / UNREAD_PART {
+        if ring.lag_bytes(u32::from(self.net.slot)) > ring.bytes() / UNREAD_PART {
             self.catch_up();
         }
         // Whoever waits for the log is not stalled itself.
-        self.reporter.shared.beat(self.slot);
+        self.reporter.shared.beat(self.net.slot);
         std::thread::sleep(LOOK);
     }
 }

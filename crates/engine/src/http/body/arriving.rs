@@ -89,7 +89,7 @@ impl<D: Driver> Worker<D> {
         };
         let bytes_max = limits.map(|it| it.bytes_max);
         let mut plan = Plan {
-            bytes_max: bytes_max.unwrap_or(self.settings.body_bytes_max as u64),
+            bytes_max: bytes_max.unwrap_or(self.net.settings.body_bytes_max as u64),
             pace: limits.and_then(|it| it.pace),
             own_bytes_max: None,
             boundary: None,
@@ -111,7 +111,7 @@ impl<D: Driver> Worker<D> {
             Some(_) if plan.is_early => {}
             Some(Ok(boundary)) => {
                 plan.boundary = Some(boundary);
-                plan.bytes_max = self.settings.multipart_bytes_max as u64;
+                plan.bytes_max = self.net.settings.multipart_bytes_max as u64;
             }
             Some(Err(refusal)) => {
                 let message = format!("{refusal}.\n");
@@ -219,14 +219,16 @@ impl<D: Driver> Worker<D> {
         if let Some(boundary) = &plan.boundary {
             let form = Form::new(
                 boundary,
-                &self.settings,
+                &self.net.settings,
                 &self.http.spools,
                 plan.own_bytes_max,
             );
             return Ok((Sink::Form(Box::new(form)), Vec::new()));
         }
         match rest {
-            BodyRest::Length(length) if *length > self.settings.body_memory_bytes_max as u64 => {
+            BodyRest::Length(length)
+                if *length > self.net.settings.body_memory_bytes_max as u64 =>
+            {
                 let spool = self.http.spools.create()?;
                 Ok((Sink::File(spool), Vec::new()))
             }
@@ -254,7 +256,7 @@ impl<D: Driver> Worker<D> {
         let spooled = partial.spooled();
         let taken = partial.take(
             &self.net.input.bytes[at..filled],
-            &self.settings,
+            &self.net.settings,
             &self.http.spools,
         );
         self.http.uploads.turn_bytes += partial.spooled() - spooled;
@@ -303,7 +305,7 @@ impl<D: Driver> Worker<D> {
         self.http.request.head = head;
         self.http.request.head_bytes = head_bytes;
         self.http.request.body_bytes = body;
-        self.trace.on_body(index);
+        self.http.trace.on_body(index);
         self.take_request(index, Place::Owned);
         if let Some(upload) = upload {
             self.http.request.upload = self.http.uploads.keep(upload);

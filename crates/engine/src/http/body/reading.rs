@@ -172,7 +172,7 @@ impl<D: Driver> Worker<D> {
             // What has come with the head waits in the inbox from here on.
             self.stash();
         }
-        let bytes_max = bytes_max.clamp(1, self.settings.body_piece_bytes_max);
+        let bytes_max = bytes_max.clamp(1, self.net.settings.body_piece_bytes_max);
         self.http.uploads.piece.clear();
         self.net.begin_reading(handle)?;
         loop {

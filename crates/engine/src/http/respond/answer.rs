@@ -66,7 +66,7 @@ impl<D: Driver> Worker<D> {
         body: &[u8],
     ) -> Result<(), Gone> {
         let index = self.net.open_request(handle)?;
-        if body.len() >= self.settings.compression_bytes_min || headers.size_hint().0 > 0 {
+        if body.len() >= self.net.settings.compression_bytes_min || headers.size_hint().0 > 0 {
             self.answer_chosen(handle, index, status, content_type, headers, body);
         } else {
             self.answer(index, status, content_type, headers, body);
@@ -84,7 +84,7 @@ impl<D: Driver> Worker<D> {
     ) -> Result<(), Gone> {
         let index = self.net.open_request(handle)?;
         self.net.counts.add(Counter::HandlerFailures, 1);
-        self.trace.on_failure(index, detail.exception);
+        self.http.trace.on_failure(index, detail.exception);
         self.net.log_detailed(LogLevel::Error, log_message, detail);
         let text = match status {
             500 => "The server has failed to answer; its log tells why.",
@@ -166,7 +166,7 @@ impl<D: Driver> Worker<D> {
             || connection.origin != Origin::Public
             || contentless(status)
             || self.net.running != Running::Serving
-            || self.trace.is_on()
+            || self.http.trace.is_on()
             || self.http.reason.is_some()
         {
             return false;
@@ -233,7 +233,7 @@ impl<D: Driver> Worker<D> {
             self.net.http2.send_head(place, status, ends, |block| {
                 write(protocol, block, date, false)
             });
-            self.trace.on_head(index, connection, status);
+            self.http.trace.on_head(index, connection, status);
             return;
         }
         let ends_by_close = length == BodyLength::Unknown && !protocol.marks_end();
@@ -247,7 +247,7 @@ impl<D: Driver> Worker<D> {
         if let Some(phrase) = reason {
             response::replace_reason(out, start, &phrase);
         }
-        self.trace.on_head(index, connection, status);
+        self.http.trace.on_head(index, connection, status);
     }
 
     /// The response is complete: the next request may come, or the connection ends.
@@ -266,7 +266,7 @@ impl<D: Driver> Worker<D> {
         } else {
             End::Queued
         };
-        self.trace.on_answer(index, end, &mut self.net);
+        self.http.trace.on_answer(index, end, &mut self.net);
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return;
         };

@@ -78,7 +78,7 @@ impl<D: Driver> Worker<D> {
             (&lent, self.http.request.head.method)
         } else {
             // Of a request that is answered later than in its turn what was remembered.
-            kept = self.waiting.take_asked(handle);
+            kept = self.http.asked.take(handle);
             let Some(kept) = &kept else {
                 self.answer(index, status, content_type, headers, body);
                 return;
@@ -120,7 +120,7 @@ impl<D: Driver> Worker<D> {
                 Outcome::Failed => {
                     // The error is written as the request accepts it.
                     if let Some(kept) = kept {
-                        self.waiting.remember(kept);
+                        self.http.asked.remember(kept);
                     }
                     self.answer_error(
                         index,
@@ -152,7 +152,7 @@ impl<D: Driver> Worker<D> {
             }
             None => self.answer(index, status, content_type, headers.chain(vary), body),
         }
-        if packed.capacity() <= self.settings.compression_bytes_max {
+        if packed.capacity() <= self.net.settings.compression_bytes_max {
             self.http.packed = packed;
         }
     }
@@ -165,7 +165,8 @@ impl<D: Driver> Worker<D> {
         content_type: Option<&[u8]>,
         body_len: usize,
     ) -> bool {
-        let sizes = self.settings.compression_bytes_min..=self.settings.compression_bytes_max;
+        let sizes =
+            self.net.settings.compression_bytes_min..=self.net.settings.compression_bytes_max;
         self.http.compresses
             && sizes.contains(&body_len)
             && !said.is_encoded

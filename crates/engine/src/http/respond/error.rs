@@ -29,7 +29,7 @@ impl<D: Driver> Worker<D> {
                 .connections
                 .exchange(index)
                 .map(|it| it.handle(index));
-            let asked = handle.and_then(|handle| self.waiting.asked(handle));
+            let asked = handle.and_then(|handle| self.http.asked.get(handle));
             asked.and_then(|asked| asked.accept.as_deref())
         };
         let format = ErrorFormat::for_client(accept);

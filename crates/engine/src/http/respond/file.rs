@@ -290,7 +290,7 @@ impl<D: Driver> Worker<D> {
         let exchange = self.net.connections.exchange(index);
         let is_head = exchange.is_some_and(|it| it.is_head);
         let handle = exchange.map(|it| it.handle(index));
-        let is_get = match handle.and_then(|handle| self.waiting.asked(handle)) {
+        let is_get = match handle.and_then(|handle| self.http.asked.get(handle)) {
             _ if is_lent => self.http.request.head.method == Method::Get,
             // Answered later than in its turn.
             Some(asked) => asked.method == Method::Get,
@@ -456,7 +456,8 @@ impl<D: Driver> Worker<D> {
         file: &File,
         asked: &ContentHeaders<'_>,
     ) -> Option<(Coding, std::rc::Rc<[u8]>)> {
-        let sizes = self.settings.compression_bytes_min..=self.settings.compression_bytes_max;
+        let sizes =
+            self.net.settings.compression_bytes_min..=self.net.settings.compression_bytes_max;
         let len = usize::try_from(file.len).ok()?;
         // A part is of the file as it is.
         if !self.http.compresses

@@ -91,7 +91,7 @@ impl<D: Driver> Worker<D> {
                 self.net.gauges.end_blocked(connection);
                 if connection.origin == Origin::Public {
                     self.net.counts.add(Counter::BytesSent, sent as u64);
-                    self.trace.on_sent(index.exchange(), sent);
+                    self.http.trace.on_sent(index.exchange(), sent);
                 }
             }
         }

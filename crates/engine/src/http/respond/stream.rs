@@ -101,7 +101,7 @@ impl<D: Driver> Worker<D> {
         };
         match self.net.connections.exchange(index) {
             Some(exchange) if exchange.is_head || response::contentless(status) => Wanted::Head,
-            _ if self.http.streams.open >= self.settings.streams_max => Wanted::Refusal,
+            _ if self.http.streams.open >= self.net.settings.streams_max => Wanted::Refusal,
             _ => Wanted::Pieces,
         }
     }

@@ -206,7 +206,7 @@ impl<D: Driver> Worker<D> {
                 }
             }
         }
-        let idle_timeout_ms = self.settings.idle_timeout_ms;
+        let idle_timeout_ms = self.net.settings.idle_timeout_ms;
         if let Some(carrier) = self.net.http2.carriers.at_mut(place.0)
             && carrier.idle_since_ms != 0
             && carrier.machine.streams_count() == 0

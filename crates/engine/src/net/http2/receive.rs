@@ -146,7 +146,7 @@ impl<D: Driver> Worker<D> {
     /// Takes what the current input has of frames, up to the next request.
     pub(crate) fn step_http2(&mut self, current: Current, place: CarrierPlace) -> Step {
         let index = current.index;
-        let queue_bytes_max = self.settings.queue_bytes_max;
+        let queue_bytes_max = self.net.settings.queue_bytes_max;
         let now_ms = self.net.driver.now_ms();
         let net = &mut self.net;
         let Some(carrier) = net.http2.carriers.at_mut(place.0) else {
@@ -212,7 +212,7 @@ impl<D: Driver> Worker<D> {
                     let line = format!("{peer}: refused with {status}: {refusal}");
                     let unix_ms = net.driver.unix_ms();
                     net.log.write_limited(LogLevel::Info, unix_ms, &line);
-                    self.trace.on_refused(unix_ms, peer, status, 0);
+                    self.http.trace.on_refused(unix_ms, peer, status, 0);
                 }
                 Received::Refused
             }
@@ -307,7 +307,7 @@ impl<D: Driver> Worker<D> {
         std::mem::swap(&mut request.head_bytes, &mut message.text);
         request.body_bytes.clear();
         request.place = Place::Owned;
-        self.trace.on_request(
+        self.http.trace.on_request(
             index.exchange(),
             Origin::Public,
             Protocol::Http2,
