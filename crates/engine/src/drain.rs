@@ -180,7 +180,8 @@ impl<D: Driver> Worker<D> {
             Stage::Head if connection.inbox.is_empty() => self.close(index),
             Stage::Head | Stage::Body(_) if is_retired => {
                 connection.inbox = Buffer::default();
-                self.refuse(
+                self.http.refuse(
+                    &mut self.net,
                     index.exchange(),
                     503,
                     "The server is restarting this worker; try again.\n",

@@ -85,7 +85,8 @@ impl<D: Driver> Worker<D> {
                 (404, JSON, refusal(known).to_string())
             }
         };
-        self.answer(
+        self.http.answer(
+            &mut self.net,
             index,
             status,
             Some(content_type),

@@ -98,7 +98,8 @@ impl<D: Driver> Worker<D> {
             }
         };
         let headers = [(&b"Cache-Control"[..], &b"no-store"[..])];
-        self.answer(
+        self.http.answer(
+            &mut self.net,
             index,
             status,
             Some(content_type),

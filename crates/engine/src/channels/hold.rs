@@ -126,10 +126,17 @@ impl<D: Driver> Worker<D> {
         // What was published before this moment is the past, which `since` asks for, and not news.
         let newest = self.channels.ring.newest();
         if !ends_at_once {
-            self.join(index, hold, self.client_of(handle))?;
+            self.join(index, hold, self.http.client_of(&self.net, handle))?;
         }
         let (content_type, length) = (Some(sse::CONTENT_TYPE), BodyLength::Unknown);
-        self.write_head(index, 200, content_type, hold.all_headers(), length);
+        self.http.write_head(
+            &mut self.net,
+            index,
+            200,
+            content_type,
+            hold.all_headers(),
+            length,
+        );
         let mut opening = std::mem::take(&mut self.net.scratch);
         opening.clear();
         let is_past_wanted = !ends_at_once;
@@ -145,7 +152,7 @@ impl<D: Driver> Worker<D> {
             self.net.scratch = opening;
         }
         if is_head {
-            self.finish_answer(index);
+            self.http.finish_answer(&mut self.net, index);
             return Ok(());
         }
         if ends_at_once {

@@ -135,7 +135,7 @@ impl<D: Driver> Worker<D> {
         if let Some(member) = &hold.member
             && !ends_at_once
         {
-            let client = self.client_of(handle);
+            let client = self.http.client_of(&self.net, handle);
             let presence = self.enter(&[hold.channel], member, client, true)?;
             if let Some(exchange) = self.net.connections.exchange_mut(index) {
                 exchange.presence = Some(Box::new(presence));
@@ -176,13 +176,14 @@ impl<D: Driver> Worker<D> {
         let headers = headers(past);
         let headers = headers.iter().map(|(name, value)| (&name[..], &value[..]));
         let (content_type, length) = (Some(sse::CONTENT_TYPE), BodyLength::Unknown);
-        self.write_head(index, 200, content_type, headers, length);
+        self.http
+            .write_head(&mut self.net, index, 200, content_type, headers, length);
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return Err(HoldError::Gone);
         };
         if exchange.is_head {
             self.net.scratch = opening;
-            self.finish_answer(index);
+            self.http.finish_answer(&mut self.net, index);
             return Ok(());
         }
         exchange.protocol.write_piece(&mut connection.out, &opening);

@@ -16,6 +16,7 @@ use crate::channels::publish::{
     EventId, Message, Past, PublishFailure, Retry, Wait, Waits, check_channel, check_message,
 };
 use crate::embed::waiting::Waiting;
+use crate::http::Http;
 use crate::http::respond::Gone;
 use crate::net::Net;
 use crate::websocket::parse_id;
@@ -106,7 +107,9 @@ impl<D: Driver> Worker<D> {
         except: Option<Subscriber>,
         ack: Ack,
     ) -> Result<EventId, PublishFailure> {
-        let span = self.begin_publish_span(channel, &message);
+        let span = self
+            .http
+            .begin_publish_span(&mut self.net, channel, &message);
         let outcome = self.append(channel, message, except, ack);
         self.http.trace.end_publish(span, outcome.as_ref());
         self.net.count_published(outcome.as_ref().err());
@@ -119,22 +122,6 @@ impl<D: Driver> Worker<D> {
         if self.http.trace.has_spans() {
             self.http.publisher = Some(handle);
         }
-    }
-
-    /// The span of a publish, when it is recorded: as its request is, or by itself.
-    pub(crate) fn begin_publish_span(
-        &mut self,
-        channel: &[u8],
-        message: &Message<'_>,
-    ) -> Option<Box<Span>> {
-        if !self.http.trace.has_spans() {
-            return None;
-        }
-        let handle = self.http.publisher.take().unwrap_or(self.http.lent);
-        let request = self.recorded(handle);
-        self.http
-            .trace
-            .begin_publish(request, channel, message.data)
     }
 
     /// The record of a message, if it is one.
@@ -292,7 +279,8 @@ impl<D: Driver> Worker<D> {
             .iter()
             .map(|(name, value)| (name.as_bytes(), &value[..]));
         let headers: Vec<_> = hold.all_headers().chain(instruction).collect();
-        self.answer(
+        self.http.answer(
+            &mut self.net,
             index,
             200,
             Some(sse::CONTENT_TYPE),
@@ -300,5 +288,22 @@ impl<D: Driver> Worker<D> {
             body,
         );
         Ok(())
+    }
+}
+
+impl Http {
+    /// The span of a publish, when it is recorded: as its request is, or by itself.
+    pub(crate) fn begin_publish_span<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        channel: &[u8],
+        message: &Message<'_>,
+    ) -> Option<Box<Span>> {
+        if !self.trace.has_spans() {
+            return None;
+        }
+        let handle = self.publisher.take().unwrap_or(self.lent);
+        let request = self.recorded(net, handle);
+        self.trace.begin_publish(request, channel, message.data)
     }
 }

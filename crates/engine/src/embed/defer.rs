@@ -139,7 +139,10 @@ impl<D: Driver> Worker<D> {
                 handle,
                 method: self.http.request.head.method,
                 headers: ContentHeaders::of(&view).into_owned(),
-                client: self.client_address().map(|(address, _)| address),
+                client: self
+                    .http
+                    .client_address(&self.net)
+                    .map(|(address, _)| address),
                 accept: view.header(b"accept", 0).map(Box::from),
             };
             self.http.asked.remember(Box::new(asked));

@@ -121,7 +121,7 @@ impl<D: Driver> Worker<D> {
         {
             connection.out.extend_from_slice(body);
         }
-        self.finish_answer(index);
+        self.http.finish_answer(&mut self.net, index);
         Ok(())
     }
 
@@ -138,7 +138,9 @@ impl<D: Driver> Worker<D> {
     ) -> Result<bool, StreamError> {
         let index = self.net.open_request(handle)?;
         self.write_relayed_head(index, head, in_head(head.status, length));
-        let has_body = self.start_stream(index, handle, length, head.status);
+        let has_body = self
+            .http
+            .start_stream(&mut self.net, index, handle, length, head.status);
         // The head goes at once; when it is sent the embedder is asked for more.
         self.net.mark_dirty(index.connection());
         Ok(has_body)
@@ -161,7 +163,7 @@ impl<D: Driver> Worker<D> {
             return Err(Gone);
         };
         if exchange.is_head {
-            self.finish_answer(index);
+            self.http.finish_answer(&mut self.net, index);
             return Ok(());
         }
         exchange.protocol.write_piece(&mut connection.out, body);
@@ -420,8 +422,14 @@ impl<D: Driver> Worker<D> {
         length: BodyLength,
     ) {
         let status = head.status;
-        self.write_head_by(index, status, length, |protocol, out, date, keeps_alive| {
-            protocol.write_passed_head(out, head, date, length, keeps_alive);
-        });
+        self.http.write_head_by(
+            &mut self.net,
+            index,
+            status,
+            length,
+            |protocol, out, date, keeps_alive| {
+                protocol.write_passed_head(out, head, date, length, keeps_alive);
+            },
+        );
     }
 }

@@ -13,6 +13,7 @@ use crate::http::Http;
 use crate::http::files::Directory;
 use crate::http::request::{Place, UNROUTED_FILE};
 use crate::http::router::{Found, Params};
+use crate::net::Net;
 use crate::net::connection::Origin;
 use crate::net::index::ExchangeIndex;
 use crate::net::running::Running;
@@ -57,9 +58,9 @@ impl<D: Driver> Worker<D> {
             return self.dispatch_to(index);
         }
         let client = Client {
-            address: self.client_address(),
-            is_secure: self.is_client_secure(),
-            host: self.client_host().map(<[u8]>::to_vec),
+            address: self.http.client_address(&self.net),
+            is_secure: self.http.is_client_secure(&self.net),
+            host: self.http.client_host(&self.net).map(<[u8]>::to_vec),
         };
         self.http.trace.on_client(index, &client);
         let event = self.dispatch_to(index);
@@ -80,18 +81,20 @@ impl<D: Driver> Worker<D> {
             return self.dispatch_inner(index, origin);
         }
         self.net.counts.add(Counter::Requests, 1);
-        self.note_contradiction();
+        self.http.note_contradiction(&mut self.net);
         if matches!(self.net.running, Running::Retired { .. }) {
-            self.refuse(
+            self.http.refuse(
+                &mut self.net,
                 index,
                 503,
                 "The server is restarting this worker; try again.\n",
             );
             return None;
         }
-        if let Err(refusal) = self.decode_path() {
+        if let Err(refusal) = self.http.decode_path(&mut self.net) {
             let message = format!("{refusal}.\n");
-            self.refuse(index, refusal.status(), &message);
+            self.http
+                .refuse(&mut self.net, index, refusal.status(), &message);
             return None;
         }
         if self.http.request.unrouted != 0 {
@@ -125,7 +128,8 @@ impl<D: Driver> Worker<D> {
                 if !request.params.is_empty() && !is_text(path) {
                     // Parameters become names of channels, JSON and file names, none of which may be anything else.
                     let text = "The path is not text: it must be UTF-8 without control characters.";
-                    self.answer_error(index, 400, None, text);
+                    self.http
+                        .answer_error(&mut self.net, index, 400, None, text);
                     return None;
                 }
                 return Some(Event::Request);
@@ -163,7 +167,8 @@ impl<D: Driver> Worker<D> {
                     if event.is_some() {
                         return event;
                     }
-                    self.answer_error(index, 404, None, "Nothing is here.");
+                    self.http
+                        .answer_error(&mut self.net, index, 404, None, "Nothing is here.");
                 }
             }
             Outcome::Guarded(handler) => {
@@ -173,14 +178,27 @@ impl<D: Driver> Worker<D> {
                 return Some(Event::Request);
             }
             Outcome::NotImplemented => {
-                self.answer_error(index, 501, None, "This server does not know the method.");
+                self.http.answer_error(
+                    &mut self.net,
+                    index,
+                    501,
+                    None,
+                    "This server does not know the method.",
+                );
             }
             Outcome::NotAllowed(allow) => {
                 let text = "The method is not allowed here; see Allow.";
-                self.answer_error(index, 405, Some(&allow), text);
+                self.http
+                    .answer_error(&mut self.net, index, 405, Some(&allow), text);
             }
-            Outcome::Options(allow) => self.answer_plain(index, 204, Some(&allow), b""),
-            Outcome::NotFound => self.answer_error(index, 404, None, "Nothing is here."),
+            Outcome::Options(allow) => {
+                self.http
+                    .answer_plain(&mut self.net, index, 204, Some(&allow), b"")
+            }
+            Outcome::NotFound => {
+                self.http
+                    .answer_error(&mut self.net, index, 404, None, "Nothing is here.")
+            }
         }
         None
     }
@@ -204,33 +222,31 @@ impl<D: Driver> Worker<D> {
             }
         }
     }
+}
 
+impl Http {
     /// Decodes the path of the current request, unless there is nothing to decode.
-    fn decode_path(&mut self) -> Result<(), http1::Refusal> {
-        let mut path = std::mem::take(&mut self.http.request.path);
-        let mut slashes = std::mem::take(&mut self.http.request.slashes);
-        let view = self.http.request.view(&self.net.input.bytes);
-        let raw_path = self.http.request.head.path.of(view.head);
+    fn decode_path<D: Driver>(&mut self, net: &mut Net<D>) -> Result<(), http1::Refusal> {
+        let mut path = std::mem::take(&mut self.request.path);
+        let mut slashes = std::mem::take(&mut self.request.slashes);
+        let view = self.request.view(&net.input.bytes);
+        let raw_path = self.request.head.path.of(view.head);
         let outcome = percent::decode_path(raw_path, &mut path, &mut slashes);
-        self.http.request.path_is_plain = outcome != Ok(true);
-        self.http.request.path_shown.clear();
+        self.request.path_is_plain = outcome != Ok(true);
+        self.request.path_shown.clear();
         if !slashes.is_empty() {
             let mut rest = 0;
             for slash in slashes.iter().map(|at| *at as usize) {
-                self.http
-                    .request
+                self.request
                     .path_shown
                     .extend_from_slice(&path[rest..slash]);
-                self.http.request.path_shown.extend_from_slice(b"%2F");
+                self.request.path_shown.extend_from_slice(b"%2F");
                 rest = slash + 1;
             }
-            self.http
-                .request
-                .path_shown
-                .extend_from_slice(&path[rest..]);
+            self.request.path_shown.extend_from_slice(&path[rest..]);
         }
-        self.http.request.path = path;
-        self.http.request.slashes = slashes;
+        self.request.path = path;
+        self.request.slashes = slashes;
         outcome.map(|_| ())
     }
 }

@@ -16,6 +16,7 @@ use fermata_proto::http1::valid_host;
 use fermata_tls::ClientCertificate;
 
 use crate::admin::stats::Counter;
+use crate::http::Http;
 use crate::http::protocol::Protocol;
 use crate::http::request::RequestView;
 use crate::net::Net;
@@ -245,75 +246,15 @@ impl<D: Driver> Net<D> {
 }
 
 impl<D: Driver> Worker<D> {
-    /// What trusted proxies say of the current request.
-    pub(crate) fn claim(&self) -> Claim<'_> {
-        let trusted = &self.net.settings.trusted_proxies;
-        let request = self.request();
-        if trusted.is_empty() || is_unnamed(request.peer()) {
-            return Claim::default();
-        }
-        let written = &self.net.settings.proxy_headers;
-        read(&request, request.peer().ip(), trusted, written)
-    }
-
-    /// Counts and logs a request that a trusted proxy has passed on with headers that it does not write.
-    pub(crate) fn note_contradiction(&mut self) {
-        let (trusted, written) = (
-            &self.net.settings.trusted_proxies,
-            &self.net.settings.proxy_headers,
-        );
-        if trusted.is_empty() {
-            return;
-        }
-        let request = self.request();
-        let peer = request.peer();
-        if is_unnamed(peer) {
-            // Nothing is believed of it whatever it sends.
-            return;
-        }
-        if !trusted.contains(peer.ip()) || !is_contradictory(&request, written) {
-            return;
-        }
-        let other = if written.contains(ProxyHeader::Forwarded) {
-            "X-Forwarded headers"
-        } else {
-            "a Forwarded header"
-        };
-        self.net.counts.add(Counter::ProxyHeadersIgnored, 1);
-        let message = format!(
-            "the proxy at {peer} has passed on {other}, which it does not write as proxy_headers says: \
-             no header tells who the client is; have the proxy remove them, or set proxy_headers"
-        );
-        self.net.log_for_client(LogLevel::Warning, &message);
-    }
-
     /// Address and port of the current request's client, `None` on a Unix socket: as a trusted proxy says, else the
     /// other end of the connection.
     pub fn client_address(&self) -> Option<(IpAddr, u16)> {
-        let peer = self.request().peer();
-        let claimed = self.claim().address;
-        claimed.or_else(|| Some((peer.ip()?, peer.port())))
-    }
-
-    /// The address of the client of a request, also when its handler has waited and its head is gone.
-    pub(crate) fn client_of(&self, handle: u64) -> Option<IpAddr> {
-        if self.http.lent == handle {
-            return self.client_address().map(|(address, _)| address);
-        }
-        match self.http.asked.get(handle) {
-            Some(asked) => asked.client,
-            None => self
-                .net
-                .connections
-                .at(ExchangeIndex::of_request(handle).connection())?
-                .peer
-                .ip(),
-        }
+        self.http.client_address(&self.net)
     }
 
     /// The current request asks for a WebSocket: whose it is, is not told again.
     pub(crate) fn note_socket_client(&mut self, index: ExchangeIndex) {
-        match self.claim().address {
+        match self.http.claim(&self.net).address {
             Some((address, _)) => {
                 self.sockets.clients.insert(index, address);
             }
@@ -331,25 +272,87 @@ impl<D: Driver> Worker<D> {
 
     /// The host and port that the client asked for, as a trusted proxy says, else as the request does.
     pub fn client_host(&self) -> Option<&[u8]> {
-        self.claim().host.or_else(|| self.request().host())
+        self.http.client_host(&self.net)
+    }
+}
+
+impl Http {
+    /// What trusted proxies say of the current request.
+    pub(crate) fn claim<'a, D: Driver>(&'a self, net: &'a Net<D>) -> Claim<'a> {
+        let trusted = &net.settings.trusted_proxies;
+        let request = self.request.view(&net.input.bytes);
+        if trusted.is_empty() || is_unnamed(request.peer()) {
+            return Claim::default();
+        }
+        let written = &net.settings.proxy_headers;
+        read(&request, request.peer().ip(), trusted, written)
+    }
+
+    /// Counts and logs a request that a trusted proxy has passed on with headers that it does not write.
+    pub(crate) fn note_contradiction<D: Driver>(&mut self, net: &mut Net<D>) {
+        let (trusted, written) = (&net.settings.trusted_proxies, &net.settings.proxy_headers);
+        if trusted.is_empty() {
+            return;
+        }
+        let request = self.request.view(&net.input.bytes);
+        let peer = request.peer();
+        if is_unnamed(peer) {
+            // Nothing is believed of it whatever it sends.
+            return;
+        }
+        if !trusted.contains(peer.ip()) || !is_contradictory(&request, written) {
+            return;
+        }
+        let other = if written.contains(ProxyHeader::Forwarded) {
+            "X-Forwarded headers"
+        } else {
+            "a Forwarded header"
+        };
+        net.counts.add(Counter::ProxyHeadersIgnored, 1);
+        let message = format!(
+            "the proxy at {peer} has passed on {other}, which it does not write as proxy_headers says: \
+             no header tells who the client is; have the proxy remove them, or set proxy_headers"
+        );
+        net.log_for_client(LogLevel::Warning, &message);
+    }
+    /// See `Worker::client_address`.
+    pub(crate) fn client_address<D: Driver>(&self, net: &Net<D>) -> Option<(IpAddr, u16)> {
+        let peer = self.request.view(&net.input.bytes).peer();
+        let claimed = self.claim(net).address;
+        claimed.or_else(|| Some((peer.ip()?, peer.port())))
+    }
+
+    /// The address of the client of a request, also when its handler has waited and its head is gone.
+    pub(crate) fn client_of<D: Driver>(&self, net: &Net<D>, handle: u64) -> Option<IpAddr> {
+        if self.lent == handle {
+            return self.client_address(net).map(|(address, _)| address);
+        }
+        match self.asked.get(handle) {
+            Some(asked) => asked.client,
+            None => net
+                .connections
+                .at(ExchangeIndex::of_request(handle).connection())?
+                .peer
+                .ip(),
+        }
+    }
+    /// See `Worker::client_host`.
+    pub(crate) fn client_host<'a, D: Driver>(&'a self, net: &'a Net<D>) -> Option<&'a [u8]> {
+        self.claim(net)
+            .host
+            .or_else(|| self.request.view(&net.input.bytes).host())
     }
 }
 
 impl<D: Driver> Worker<D> {
     /// Whether the client of the current request speaks TLS: to us, or to a trusted proxy in front.
     pub fn is_client_secure(&self) -> bool {
-        let claimed = self.claim().is_secure;
-        claimed.unwrap_or_else(|| self.is_secure())
+        self.http.is_client_secure(&self.net)
     }
 
     /// Whether the connection of the current request is encrypted.
     pub fn is_secure(&self) -> bool {
-        let handle = self.net.tls.as_ref().map(|tls| &tls.handle);
-        handle.is_some_and(|handle| {
-            let index = self.http.request.index().connection();
-            let socket = self.net.socket_of(index);
-            socket.is_some_and(|fd| handle.is_secure(fd))
-        })
+        self.http.is_secure(&self.net)
     }
 
     /// The certificate that the client of the current request has shown.
@@ -357,6 +360,23 @@ impl<D: Driver> Worker<D> {
         let tls = self.net.tls.as_ref()?;
         let index = self.http.request.index().connection();
         tls.handle.client_certificate(self.net.socket_of(index)?)
+    }
+}
+
+impl Http {
+    /// See `Worker::is_client_secure`.
+    pub(crate) fn is_client_secure<D: Driver>(&self, net: &Net<D>) -> bool {
+        let claimed = self.claim(net).is_secure;
+        claimed.unwrap_or_else(|| self.is_secure(net))
+    }
+    /// See `Worker::is_secure`.
+    pub(crate) fn is_secure<D: Driver>(&self, net: &Net<D>) -> bool {
+        let handle = net.tls.as_ref().map(|tls| &tls.handle);
+        handle.is_some_and(|handle| {
+            let index = self.request.index().connection();
+            let socket = net.socket_of(index);
+            socket.is_some_and(|fd| handle.is_secure(fd))
+        })
     }
 }
 

@@ -4,9 +4,11 @@ use fermata_io::Driver;
 use fermata_proto::http1::{Body, Parse};
 use fermata_proto::{chunked, http1};
 
+use crate::http::Http;
 use crate::http::body::{BodyRest, HeadAt};
 use crate::http::protocol::Protocol;
 use crate::http::request::Place;
+use crate::net::Net;
 use crate::net::buffer::Current;
 use crate::net::index::ExchangeIndex;
 use crate::net::input::Step;
@@ -32,58 +34,61 @@ impl<D: Driver> Worker<D> {
             Parse::Refused(_) if self.begin_http2(current) => Step::Again,
             Parse::Refused(refusal) => {
                 let message = format!("{refusal}.\n");
-                self.refuse_head(index.exchange(), refusal.status(), &message);
+                self.http
+                    .refuse_head(&mut self.net, index.exchange(), refusal.status(), &message);
                 Step::Again
             }
-            Parse::Complete { head_bytes } => self.on_head(current, head_bytes),
+            Parse::Complete { head_bytes } => self.http.on_head(&mut self.net, current, head_bytes),
         }
     }
+}
 
-    fn on_head(&mut self, current: Current, head_bytes: usize) -> Step {
+impl Http {
+    fn on_head<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        current: Current,
+        head_bytes: usize,
+    ) -> Step {
         let Current {
             index, at, filled, ..
         } = current;
         let body_start = at + head_bytes;
-        if self.http.trace.is_on()
-            && let Some(connection) = self.net.connections.at(index)
+        if self.trace.is_on()
+            && let Some(connection) = net.connections.at(index)
         {
-            let bytes = &self.net.input.bytes[at..body_start];
-            let head = &self.http.request.head;
+            let bytes = &net.input.bytes[at..body_start];
+            let head = &self.request.head;
             let (origin, protocol) = (connection.origin, Protocol::of(head));
-            self.http
-                .trace
+            self.trace
                 .on_request(index.exchange(), origin, protocol, head, bytes);
         }
-        let is_draining = self.net.running != Running::Serving;
-        let head = &self.http.request.head;
+        let is_draining = net.running != Running::Serving;
+        let head = &self.request.head;
         if head.body == Body::None {
-            let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange())
-            else {
+            let Some((connection, exchange)) = net.connections.pair_mut(index.exchange()) else {
                 return Step::Starved;
             };
             connection.note_head(head.keep_alive && !is_draining);
             exchange.note_head(head);
-            self.http.serial = self.http.serial.wrapping_add(1);
+            self.serial = self.serial.wrapping_add(1);
             let place = Place::Input {
                 head_start: at,
                 body_start,
                 body_len: 0,
             };
-            self.http.request.begin(
-                (connection, exchange),
-                index.exchange(),
-                self.http.serial,
-                place,
-            );
-            self.http.lent = self.http.request.handle;
-            self.net.input.advance(body_start);
+            self.request
+                .begin((connection, exchange), index.exchange(), self.serial, place);
+            self.lent = self.request.handle;
+            net.input.advance(body_start);
             return Step::Request;
         }
-        let Some(plan) = self.plan_body(index.exchange(), &HeadAt::Input(at..body_start)) else {
+        let Some(plan) = self.plan_body(net, index.exchange(), &HeadAt::Input(at..body_start))
+        else {
             return Step::Again;
         };
-        let head = &self.http.request.head;
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
+        let head = &self.request.head;
+        let Some((connection, exchange)) = net.connections.pair_mut(index.exchange()) else {
             return Step::Starved;
         };
         connection.note_head(head.keep_alive && !is_draining);
@@ -94,12 +99,13 @@ impl<D: Driver> Worker<D> {
             // Has been taken above.
             Body::None => Step::Again,
             Body::Length(length) if length > plan.bytes_max => {
-                self.refuse_body(index.exchange(), plan.bytes_max);
+                self.refuse_body(net, index.exchange(), plan.bytes_max);
                 Step::Again
             }
             Body::Length(length) if length <= here as u64 && plan.boundary.is_none() => {
                 let body_len = length as usize;
                 self.take_request(
+                    net,
                     index.exchange(),
                     Place::Input {
                         head_start: at,
@@ -107,28 +113,31 @@ impl<D: Driver> Worker<D> {
                         body_len,
                     },
                 );
-                self.net.input.advance(body_start + body_len);
+                net.input.advance(body_start + body_len);
                 Step::Request
             }
             Body::Length(length) => {
-                self.begin_body(current, body_start, BodyRest::Length(length), plan)
+                self.begin_body(net, current, body_start, BodyRest::Length(length), plan)
             }
             Body::Chunked => {
                 let rest = BodyRest::Chunked(chunked::Decoder::new());
-                self.begin_body(current, body_start, rest, plan)
+                self.begin_body(net, current, body_start, rest, plan)
             }
         }
     }
 
     /// Makes the parsed head the current request.
-    pub(crate) fn take_request(&mut self, index: ExchangeIndex, place: Place) {
-        self.http.serial = self.http.serial.wrapping_add(1);
-        let Some(pair) = self.net.connections.pair_mut(index) else {
+    pub(crate) fn take_request<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        index: ExchangeIndex,
+        place: Place,
+    ) {
+        self.serial = self.serial.wrapping_add(1);
+        let Some(pair) = net.connections.pair_mut(index) else {
             return;
         };
-        self.http
-            .request
-            .begin(pair, index, self.http.serial, place);
-        self.http.lent = self.http.request.handle;
+        self.request.begin(pair, index, self.serial, place);
+        self.lent = self.request.handle;
     }
 }

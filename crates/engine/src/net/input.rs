@@ -215,7 +215,7 @@ impl<D: Driver> Worker<D> {
                     self.stash();
                     return None;
                 }
-                Stage::Body(_) => self.step_body(current),
+                Stage::Body(_) => self.http.step_body(&mut self.net, current),
                 Stage::Socket(_) => self.step_socket(current),
                 Stage::Http2(carrier) => {
                     let carrier = *carrier;

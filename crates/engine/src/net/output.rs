@@ -289,7 +289,7 @@ impl<D: Driver> Worker<D> {
         if was_paused {
             self.net.go_on(index);
         }
-        self.list_stream(index.exchange());
+        self.http.list_stream(&mut self.net, index.exchange());
         if is_held {
             self.send_held(index.exchange());
         }
@@ -318,7 +318,7 @@ impl<D: Driver> Worker<D> {
             self.reporter.shared.remove_settled(self.net.slot);
         }
         if exchange.is_put_off {
-            self.note_dead();
+            self.http.note_dead(&mut self.net);
         }
         if !self.sockets.upgrades.is_empty() {
             self.sockets.upgrades.remove(&index.exchange());

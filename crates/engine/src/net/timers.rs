@@ -140,17 +140,25 @@ impl<D: Driver> Worker<D> {
                 self.keep_alive(index.exchange());
             }
             Stage::Socket(_) => self.on_socket_deadline(index.exchange()),
-            Stage::Head if has_waited => self.refuse_head(index.exchange(), 503, ALL_WAIT),
+            Stage::Head if has_waited => {
+                self.http
+                    .refuse_head(&mut self.net, index.exchange(), 503, ALL_WAIT)
+            }
             Stage::Head if connection.inbox.is_empty() => self.close(index),
             Stage::Head => {
                 let message = "The request head took longer than header_timeout_ms.\n";
-                self.refuse_head(index.exchange(), 408, message);
+                self.http
+                    .refuse_head(&mut self.net, index.exchange(), 408, message);
             }
-            Stage::Body(_) if has_waited => self.refuse(index.exchange(), 503, ALL_WAIT),
+            Stage::Body(_) if has_waited => {
+                self.http
+                    .refuse(&mut self.net, index.exchange(), 503, ALL_WAIT)
+            }
             Stage::Body(partial) => {
                 let setting = partial.pace.setting;
                 let message = format!("The request body took longer than {setting}.\n");
-                self.refuse(index.exchange(), 408, &message);
+                self.http
+                    .refuse(&mut self.net, index.exchange(), 408, &message);
             }
             Stage::Handling(_) => self.on_body_deadline(index.exchange()),
             Stage::Http2(carrier) => {

@@ -16,7 +16,7 @@ fn nothing_is_asked_for_while_something_was_given_meanwhile() {
 
     // All of it was taken, which is told with the next turn; before that the program gives more.
     let index = rig.worker.net.open_stream(handle).expect("it is open");
-    rig.worker.list_stream(index);
+    rig.worker.http.list_stream(&mut rig.worker.net, index);
     let event = PushedEvent {
         data: Some(b"more"),
         ..PushedEvent::default()

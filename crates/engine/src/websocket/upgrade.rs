@@ -11,8 +11,10 @@ use super::{PROTOCOL_NONE, PROTOCOL_OWN, Socket};
 use crate::admin::stats::Counter;
 use crate::admin::trace::End;
 use crate::embed::event::Event;
+use crate::http::Http;
 use crate::http::exchange::Stage;
 use crate::http::router::WEBSOCKET;
+use crate::net::Net;
 use crate::net::connection::Origin;
 use crate::net::index::ExchangeIndex;
 use crate::net::running::Running;
@@ -22,7 +24,12 @@ impl<D: Driver> Worker<D> {
     /// Looks at the current request, which has found a WebSocket. `Some` when the program decides.
     pub(crate) fn begin_upgrade(&mut self, index: ExchangeIndex, route: u16) -> Option<Event> {
         if self.net.running != Running::Serving {
-            self.refuse(index, 503, "The server is stopping; connect again.\n");
+            self.http.refuse(
+                &mut self.net,
+                index,
+                503,
+                "The server is stopping; connect again.\n",
+            );
             return None;
         }
         let served = self.sockets.served.get(usize::from(route))?;
@@ -44,7 +51,7 @@ impl<D: Driver> Worker<D> {
         let handshake = match outcome {
             Ok(handshake) => handshake,
             Err(refused) => {
-                self.refuse_upgrade(index, refused);
+                self.http.refuse_upgrade(&mut self.net, index, refused);
                 return None;
             }
         };
@@ -213,9 +220,16 @@ impl<D: Driver> Worker<D> {
         }
         Some(key.to_u64())
     }
+}
 
+impl Http {
     /// Answers a request that is no acceptable handshake. The connection stays what it was.
-    fn refuse_upgrade(&mut self, index: ExchangeIndex, refused: Refused) {
+    fn refuse_upgrade<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        index: ExchangeIndex,
+        refused: Refused,
+    ) {
         let counter = match refused {
             Refused::Origin => Counter::WebSocketRefusedOrigin,
             Refused::Method | Refused::UpgradeRequired | Refused::Version => {
@@ -223,8 +237,8 @@ impl<D: Driver> Worker<D> {
             }
             _ => Counter::WebSocketRefusedMalformed,
         };
-        self.net.counts.add(counter, 1);
-        let view = self.http.request.view(&self.net.input.bytes);
+        net.counts.add(counter, 1);
+        let view = self.request.view(&net.input.bytes);
         let mut line = format!(
             "{}: WebSocket {} refused with {}: {refused}",
             view.peer(),
@@ -237,9 +251,8 @@ impl<D: Driver> Worker<D> {
             let shown = String::from_utf8_lossy(origin);
             line += &format!(" (Origin: {})", shown.escape_debug());
         }
-        self.net.log_for_client(LogLevel::Info, &line);
-        let keeps_alive = self
-            .net
+        net.log_for_client(LogLevel::Info, &line);
+        let keeps_alive = net
             .connections
             .at(index.connection())
             .is_some_and(|connection| connection.keeps_alive);
@@ -249,6 +262,7 @@ impl<D: Driver> Worker<D> {
             headers.filter(|(name, _)| keeps_alive || !name.eq_ignore_ascii_case(b"connection"));
         let body = format!("{refused}.\n");
         self.answer(
+            net,
             index,
             refused.status(),
             Some(b"text/plain; charset=utf-8"),

@@ -272,7 +272,9 @@ impl<D: Driver> Worker<D> {
             return Ok(Publishing::Done(id));
         }
         let except = self.excepted(except);
-        let span = self.begin_publish_span(channel, &message);
+        let span = self
+            .http
+            .begin_publish_span(&mut self.net, channel, &message);
         let begun = self
             .record(channel, message)
             .and_then(|record| self.begin_in_log(&record, except, (ack, user, began_ms)));

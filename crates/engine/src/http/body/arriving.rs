@@ -15,7 +15,6 @@ use crate::net::buffer::Current;
 use crate::net::connection::Origin;
 use crate::net::index::ExchangeIndex;
 use crate::net::input::Step;
-use crate::worker::Worker;
 
 /// Most of a body's announced length that is reserved before any of it has arrived.
 const BODY_RESERVE_BYTES_MAX: u64 = 64 * 1024;
@@ -51,11 +50,16 @@ impl Http {
     }
 }
 
-impl<D: Driver> Worker<D> {
+impl Http {
     /// How to take the body whose head has just been parsed and lies at `head` in the input. `None` when it was refused.
     #[inline]
-    pub(crate) fn plan_body(&mut self, index: ExchangeIndex, head: &HeadAt) -> Option<Plan> {
-        if self.http.request.head.body == Body::None {
+    pub(crate) fn plan_body<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        index: ExchangeIndex,
+        head: &HeadAt,
+    ) -> Option<Plan> {
+        if self.request.head.body == Body::None {
             return Some(Plan {
                 pace: None,
                 bytes_max: 0,
@@ -64,42 +68,39 @@ impl<D: Driver> Worker<D> {
                 is_early: false,
             });
         }
-        self.plan_any_body(index, head)
+        self.plan_any_body(net, index, head)
     }
 
-    fn plan_any_body(&mut self, index: ExchangeIndex, head: &HeadAt) -> Option<Plan> {
-        let head_bytes = head.of(&self.net.input.bytes, &self.http.request.head_bytes);
-        let origin = self
-            .net
-            .connections
-            .at(index.connection())
-            .map(|it| it.origin);
+    fn plan_any_body<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        index: ExchangeIndex,
+        head: &HeadAt,
+    ) -> Option<Plan> {
+        let head_bytes = head.of(&net.input.bytes, &self.request.head_bytes);
+        let origin = net.connections.at(index.connection()).map(|it| it.origin);
         let is_public = origin == Some(Origin::Public);
-        let content_type = self
-            .http
-            .request
-            .head
-            .header(head_bytes, b"content-type", 0);
+        let content_type = self.request.head.header(head_bytes, b"content-type", 0);
         let form = content_type
-            .filter(|_| is_public && !self.http.passes_on)
+            .filter(|_| is_public && !self.passes_on)
             .and_then(multipart::boundary);
         let limits = match origin {
-            Some(Origin::Own) => self.net.wires.body_limits(index),
+            Some(Origin::Own) => net.wires.body_limits(index),
             _ => None,
         };
         let bytes_max = limits.map(|it| it.bytes_max);
         let mut plan = Plan {
-            bytes_max: bytes_max.unwrap_or(self.net.settings.body_bytes_max as u64),
+            bytes_max: bytes_max.unwrap_or(net.settings.body_bytes_max as u64),
             pace: limits.and_then(|it| it.pace),
             own_bytes_max: None,
             boundary: None,
             is_early: false,
         };
-        if !is_public || form.is_none() && !self.http.router.has_body_rules() {
+        if !is_public || form.is_none() && !self.router.has_body_rules() {
             return Some(plan);
         }
         // Nothing is written to disk for a path that nobody serves.
-        let Some(rule) = self.find_body_rule(head) else {
+        let Some(rule) = self.find_body_rule(net, head) else {
             return Some(plan);
         };
         let own_bytes_max = rule.bytes_max;
@@ -111,11 +112,11 @@ impl<D: Driver> Worker<D> {
             Some(_) if plan.is_early => {}
             Some(Ok(boundary)) => {
                 plan.boundary = Some(boundary);
-                plan.bytes_max = self.net.settings.multipart_bytes_max as u64;
+                plan.bytes_max = net.settings.multipart_bytes_max as u64;
             }
             Some(Err(refusal)) => {
                 let message = format!("{refusal}.\n");
-                self.refuse_head(index, refusal.status(), &message);
+                self.refuse_head(net, index, refusal.status(), &message);
                 return None;
             }
         }
@@ -124,73 +125,75 @@ impl<D: Driver> Worker<D> {
     }
 
     /// How the handler of the request wants its bodies; `None` without a handler.
-    fn find_body_rule(&mut self, head: &HeadAt) -> Option<BodyRule> {
-        let head_bytes = head.of(&self.net.input.bytes, &self.http.request.head_bytes);
-        let method = self.http.request.head.method_span.of(head_bytes);
-        let raw_path = self.http.request.head.path.of(head_bytes);
-        self.net.scratch.clear();
+    fn find_body_rule<D: Driver>(&mut self, net: &mut Net<D>, head: &HeadAt) -> Option<BodyRule> {
+        let head_bytes = head.of(&net.input.bytes, &self.request.head_bytes);
+        let method = self.request.head.method_span.of(head_bytes);
+        let raw_path = self.request.head.path.of(head_bytes);
+        net.scratch.clear();
         let mut slashes = Vec::new();
-        let path = match percent::decode_path(raw_path, &mut self.net.scratch, &mut slashes) {
-            Ok(true) => &self.net.scratch[..],
+        let path = match percent::decode_path(raw_path, &mut net.scratch, &mut slashes) {
+            Ok(true) => &net.scratch[..],
             Ok(false) => raw_path,
             // Refused when it is dispatched.
             Err(_) => return None,
         };
-        let params = &mut self.http.request.params;
-        match self.http.router.find(method, path, &slashes, params) {
-            Found::Handler(handler) => Some(self.http.router.body_rule(handler)),
+        let params = &mut self.request.params;
+        match self.router.find(method, path, &slashes, params) {
+            Found::Handler(handler) => Some(self.router.body_rule(handler)),
             Found::NotFound => {
-                let fallback = self.http.router.fallback()?;
-                Some(self.http.router.body_rule(fallback.handler))
+                let fallback = self.router.fallback()?;
+                Some(self.router.body_rule(fallback.handler))
             }
             _ => None,
         }
     }
 
     /// Moves a head whose body comes in pieces, or is to be taken apart, out of the input buffer.
-    pub(crate) fn begin_body(
+    pub(crate) fn begin_body<D: Driver>(
         &mut self,
+        net: &mut Net<D>,
         current: Current,
         body_start: usize,
         rest: BodyRest,
         plan: Plan,
     ) -> Step {
         let (index, at, filled) = (current.index.exchange(), current.at, current.filled);
-        let is_waiting = self.http.request.head.expect_continue && body_start == filled;
+        let is_waiting = self.request.head.expect_continue && body_start == filled;
         if plan.is_early {
-            self.http.request.head_bytes.clear();
-            let head = &self.net.input.bytes[at..body_start];
-            self.http.request.head_bytes.extend_from_slice(head);
-            self.net.input.advance(body_start);
-            return self.hand_out_early(index, rest, is_waiting, &plan);
+            self.request.head_bytes.clear();
+            let head = &net.input.bytes[at..body_start];
+            self.request.head_bytes.extend_from_slice(head);
+            net.input.advance(body_start);
+            return self.hand_out_early(net, index, rest, is_waiting, &plan);
         }
-        let head_bytes = self.net.input.bytes[at..body_start].to_vec();
-        if self.collect_body(index, head_bytes, is_waiting, rest, &plan) {
-            self.net.input.advance(body_start);
+        let head_bytes = net.input.bytes[at..body_start].to_vec();
+        if self.collect_body(net, index, head_bytes, is_waiting, rest, &plan) {
+            net.input.advance(body_start);
         }
         Step::Again
     }
 
     /// Has the body of the request whose head has been read collect from here on. False when it was refused.
-    pub(crate) fn collect_body(
+    pub(crate) fn collect_body<D: Driver>(
         &mut self,
+        net: &mut Net<D>,
         index: ExchangeIndex,
         head_bytes: Vec<u8>,
         is_waiting: bool,
         rest: BodyRest,
         plan: &Plan,
     ) -> bool {
-        let (sink, body) = match self.sink(&rest, plan) {
+        let (sink, body) = match self.sink(net, &rest, plan) {
             Ok(sink) => sink,
             Err(error) => {
-                self.refuse_arriving(index, &error);
+                self.refuse_arriving(net, index, &error);
                 return false;
             }
         };
-        let begun_ms = self.net.driver.refresh_now();
-        let pace = self.net.body_pace(plan);
-        let head = std::mem::take(&mut self.http.request.head);
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
+        let begun_ms = net.driver.refresh_now();
+        let pace = net.body_pace(plan);
+        let head = std::mem::take(&mut self.request.head);
+        let Some((connection, exchange)) = net.connections.pair_mut(index) else {
             return false;
         };
         exchange.stage = Stage::Body(Box::new(Partial {
@@ -205,31 +208,29 @@ impl<D: Driver> Worker<D> {
             begun_ms,
             early: None,
         }));
-        self.net.gauges.begin_active(connection, exchange);
+        net.gauges.begin_active(connection, exchange);
         if is_waiting {
-            self.net.send_continue(index.connection());
+            net.send_continue(index.connection());
         }
         let due_ms = begun_ms.saturating_add(pace.timeout_ms);
-        self.net.set_deadline(index.connection(), due_ms);
+        net.set_deadline(index.connection(), due_ms);
         true
     }
 
     /// Where a body goes, and room for what goes to memory.
-    fn sink(&self, rest: &BodyRest, plan: &Plan) -> Result<(Sink, Vec<u8>), BodyError> {
+    fn sink<D: Driver>(
+        &self,
+        net: &Net<D>,
+        rest: &BodyRest,
+        plan: &Plan,
+    ) -> Result<(Sink, Vec<u8>), BodyError> {
         if let Some(boundary) = &plan.boundary {
-            let form = Form::new(
-                boundary,
-                &self.net.settings,
-                &self.http.spools,
-                plan.own_bytes_max,
-            );
+            let form = Form::new(boundary, &net.settings, &self.spools, plan.own_bytes_max);
             return Ok((Sink::Form(Box::new(form)), Vec::new()));
         }
         match rest {
-            BodyRest::Length(length)
-                if *length > self.net.settings.body_memory_bytes_max as u64 =>
-            {
-                let spool = self.http.spools.create()?;
+            BodyRest::Length(length) if *length > net.settings.body_memory_bytes_max as u64 => {
+                let spool = self.spools.create()?;
                 Ok((Sink::File(spool), Vec::new()))
             }
             BodyRest::Length(length) => {
@@ -241,9 +242,9 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Adds the current input to the body being collected.
-    pub(crate) fn step_body(&mut self, current: Current) -> Step {
+    pub(crate) fn step_body<D: Driver>(&mut self, net: &mut Net<D>, current: Current) -> Step {
         let (index, at, filled) = (current.index.exchange(), current.at, current.filled);
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
+        let Some((connection, exchange)) = net.connections.pair_mut(index) else {
             return Step::Starved;
         };
         let Stage::Body(partial) = &mut exchange.stage else {
@@ -254,39 +255,35 @@ impl<D: Driver> Worker<D> {
         }
         let stream = connection.line.stream();
         let spooled = partial.spooled();
-        let taken = partial.take(
-            &self.net.input.bytes[at..filled],
-            &self.net.settings,
-            &self.http.spools,
-        );
-        self.http.uploads.turn_bytes += partial.spooled() - spooled;
+        let taken = partial.take(&net.input.bytes[at..filled], &net.settings, &self.spools);
+        self.uploads.turn_bytes += partial.spooled() - spooled;
         let (bytes_max, received, begun_ms) =
             (partial.bytes_max, partial.received, partial.begun_ms);
         let pace = partial.pace;
         if let (Some(stream), Ok((consumed, _))) = (stream, &taken) {
-            self.net.http2.consumed(stream, *consumed);
+            net.http2.consumed(stream, *consumed);
         }
         match taken {
             Ok((consumed, true)) => {
-                self.net.input.advance(at + consumed);
-                self.end_body(index)
+                net.input.advance(at + consumed);
+                self.end_body(net, index)
             }
             Ok((consumed, false)) => {
-                self.net.input.advance(at + consumed);
-                self.net.prolong_body(index, pace, received, begun_ms);
+                net.input.advance(at + consumed);
+                net.prolong_body(index, pace, received, begun_ms);
                 Step::Starved
             }
             Err(BodyError::Refused(refusal)) if refusal.status() == 413 => {
-                self.refuse_body(index, bytes_max);
+                self.refuse_body(net, index, bytes_max);
                 Step::Again
             }
-            Err(error) => self.refuse_arriving(index, &error),
+            Err(error) => self.refuse_arriving(net, index, &error),
         }
     }
 
     /// The body has arrived: its request is the current one.
-    fn end_body(&mut self, index: ExchangeIndex) -> Step {
-        let exchange = self.net.connections.exchange_mut(index);
+    fn end_body<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) -> Step {
+        let exchange = net.connections.exchange_mut(index);
         let stage = exchange.map(|it| std::mem::replace(&mut it.stage, Stage::Handling(None)));
         let Some(Stage::Body(partial)) = stage else {
             return Step::Starved;
@@ -300,24 +297,29 @@ impl<D: Driver> Worker<D> {
         } = *partial;
         let upload = match Partial::finish(sink) {
             Ok(upload) => upload,
-            Err(error) => return self.refuse_arriving(index, &error),
+            Err(error) => return self.refuse_arriving(net, index, &error),
         };
-        self.http.request.head = head;
-        self.http.request.head_bytes = head_bytes;
-        self.http.request.body_bytes = body;
-        self.http.trace.on_body(index);
-        self.take_request(index, Place::Owned);
+        self.request.head = head;
+        self.request.head_bytes = head_bytes;
+        self.request.body_bytes = body;
+        self.trace.on_body(index);
+        self.take_request(net, index, Place::Owned);
         if let Some(upload) = upload {
-            self.http.request.upload = self.http.uploads.keep(upload);
+            self.request.upload = self.uploads.keep(upload);
         }
         Step::Request
     }
 
-    fn refuse_arriving(&mut self, index: ExchangeIndex, error: &BodyError) -> Step {
+    fn refuse_arriving<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        index: ExchangeIndex,
+        error: &BodyError,
+    ) -> Step {
         if matches!(error, BodyError::Io { .. }) {
-            self.net.log_for_client(LogLevel::Error, &error.to_string());
+            net.log_for_client(LogLevel::Error, &error.to_string());
         }
-        self.refuse(index, error.status(), &error.client_message());
+        self.refuse(net, index, error.status(), &error.client_message());
         Step::Again
     }
 }

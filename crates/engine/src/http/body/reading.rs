@@ -110,53 +110,6 @@ impl Http {
 }
 
 impl<D: Driver> Worker<D> {
-    /// Hands out a request whose body has not arrived. Its head is in `Request::head_bytes`.
-    pub(crate) fn hand_out_early(
-        &mut self,
-        index: ExchangeIndex,
-        rest: BodyRest,
-        is_expected: bool,
-        plan: &Plan,
-    ) -> Step {
-        let pace = self.net.body_pace(plan);
-        let Some(connection) = self.net.connections.at_mut(index.connection()) else {
-            return Step::Starved;
-        };
-        let early = Early {
-            keeps_alive: connection.keeps_alive,
-            is_expected,
-            is_drained: false,
-            waits_since_ms: None,
-            waited_ms: 0,
-            turn: self.http.uploads.turn,
-            turn_bytes: 0,
-            awaits_turn: false,
-            failure: None,
-        };
-        let partial = Box::new(Partial {
-            head_bytes: Vec::new(),
-            head: Default::default(),
-            body: Vec::new(),
-            rest,
-            bytes_max: plan.bytes_max,
-            pace,
-            sink: Sink::Memory,
-            received: 0,
-            begun_ms: 0,
-            early: Some(early),
-        });
-        // An answer before the end of the body is the last one: who knows what the client still sends.
-        connection.keeps_alive = false;
-        connection.has_unread = true;
-        self.http.request.body_bytes.clear();
-        self.take_request(index, Place::Owned);
-        if let Some(exchange) = self.net.connections.exchange_mut(index) {
-            exchange.stage = Stage::Handling(Some(partial));
-        }
-        self.http.request.upload = ARRIVING;
-        Step::Request
-    }
-
     /// Reads on in the body of an open request, at most `bytes_max`.
     ///
     /// # Errors
@@ -353,6 +306,56 @@ impl<D: Driver> Worker<D> {
             let handle = exchange.handle(index);
             self.waiting.news.push_back(News::Body(handle));
         }
+    }
+}
+
+impl Http {
+    /// Hands out a request whose body has not arrived. Its head is in `Request::head_bytes`.
+    pub(crate) fn hand_out_early<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        index: ExchangeIndex,
+        rest: BodyRest,
+        is_expected: bool,
+        plan: &Plan,
+    ) -> Step {
+        let pace = net.body_pace(plan);
+        let Some(connection) = net.connections.at_mut(index.connection()) else {
+            return Step::Starved;
+        };
+        let early = Early {
+            keeps_alive: connection.keeps_alive,
+            is_expected,
+            is_drained: false,
+            waits_since_ms: None,
+            waited_ms: 0,
+            turn: self.uploads.turn,
+            turn_bytes: 0,
+            awaits_turn: false,
+            failure: None,
+        };
+        let partial = Box::new(Partial {
+            head_bytes: Vec::new(),
+            head: Default::default(),
+            body: Vec::new(),
+            rest,
+            bytes_max: plan.bytes_max,
+            pace,
+            sink: Sink::Memory,
+            received: 0,
+            begun_ms: 0,
+            early: Some(early),
+        });
+        // An answer before the end of the body is the last one: who knows what the client still sends.
+        connection.keeps_alive = false;
+        connection.has_unread = true;
+        self.request.body_bytes.clear();
+        self.take_request(net, index, Place::Owned);
+        if let Some(exchange) = net.connections.exchange_mut(index) {
+            exchange.stage = Stage::Handling(Some(partial));
+        }
+        self.request.upload = ARRIVING;
+        Step::Request
     }
 }
 

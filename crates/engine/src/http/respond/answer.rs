@@ -6,6 +6,7 @@ use fermata_proto::response::{self, contentless};
 
 use crate::admin::stats::Counter;
 use crate::admin::trace::End;
+use crate::http::Http;
 use crate::http::exchange::Stage;
 use crate::http::protocol::{BodyLength, Protocol};
 use crate::http::respond::Gone;
@@ -67,9 +68,18 @@ impl<D: Driver> Worker<D> {
     ) -> Result<(), Gone> {
         let index = self.net.open_request(handle)?;
         if body.len() >= self.net.settings.compression_bytes_min || headers.size_hint().0 > 0 {
-            self.answer_chosen(handle, index, status, content_type, headers, body);
+            self.http.answer_chosen(
+                &mut self.net,
+                handle,
+                index,
+                status,
+                content_type,
+                headers,
+                body,
+            );
         } else {
-            self.answer(index, status, content_type, headers, body);
+            self.http
+                .answer(&mut self.net, index, status, content_type, headers, body);
         }
         Ok(())
     }
@@ -82,21 +92,37 @@ impl<D: Driver> Worker<D> {
         log_message: &str,
         detail: &Detail<'_>,
     ) -> Result<(), Gone> {
-        let index = self.net.open_request(handle)?;
-        self.net.counts.add(Counter::HandlerFailures, 1);
-        self.http.trace.on_failure(index, detail.exception);
-        self.net.log_detailed(LogLevel::Error, log_message, detail);
+        self.http
+            .fail(&mut self.net, handle, status, log_message, detail)
+    }
+}
+
+impl Http {
+    /// See `Worker::fail`.
+    pub(crate) fn fail<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        handle: u64,
+        status: u16,
+        log_message: &str,
+        detail: &Detail<'_>,
+    ) -> Result<(), Gone> {
+        let index = net.open_request(handle)?;
+        net.counts.add(Counter::HandlerFailures, 1);
+        self.trace.on_failure(index, detail.exception);
+        net.log_detailed(LogLevel::Error, log_message, detail);
         let text = match status {
             500 => "The server has failed to answer; its log tells why.",
             _ => "The request cannot be answered.",
         };
-        self.answer_error(index, status, None, text);
+        self.answer_error(net, index, status, None, text);
         Ok(())
     }
 
     /// A text response of the server itself.
-    pub(crate) fn answer_plain(
+    pub(crate) fn answer_plain<D: Driver>(
         &mut self,
+        net: &mut Net<D>,
         index: ExchangeIndex,
         status: u16,
         allow: Option<&str>,
@@ -104,12 +130,13 @@ impl<D: Driver> Worker<D> {
     ) {
         let headers = allow.map(|allow| (&b"Allow"[..], allow.as_bytes()));
         let content_type = if body.is_empty() { None } else { Some(TEXT) };
-        self.answer(index, status, content_type, headers.into_iter(), body);
+        self.answer(net, index, status, content_type, headers.into_iter(), body);
     }
 
     #[inline]
-    pub(crate) fn answer<'h>(
+    pub(crate) fn answer<'h, D: Driver>(
         &mut self,
+        net: &mut Net<D>,
         index: ExchangeIndex,
         status: u16,
         content_type: Option<&[u8]>,
@@ -118,7 +145,7 @@ impl<D: Driver> Worker<D> {
     ) {
         if let Some(content_type) = content_type
             && headers.size_hint() == (0, Some(0))
-            && self.answer_usual(index, status, content_type, body)
+            && self.answer_usual(net, index, status, content_type, body)
         {
             return;
         }
@@ -130,135 +157,141 @@ impl<D: Driver> Worker<D> {
             100..=199 | 204 | 304 => BodyLength::None,
             _ => BodyLength::Known(body.len() as u64),
         };
-        self.write_head(index, status, content_type, headers, length);
-        if let Some((connection, exchange)) = self.net.connections.pair_mut(index)
+        self.write_head(net, index, status, content_type, headers, length);
+        if let Some((connection, exchange)) = net.connections.pair_mut(index)
             && !exchange.is_head
             && length != BodyLength::None
         {
             connection.out.extend_from_slice(body);
         }
-        self.finish_answer(index);
+        self.finish_answer(net, index);
     }
 
     /// What `answer` does, for a client that goes on after an answer without further headers, whom nobody traces.
     /// False when this is not so, and nothing was done.
     #[inline]
-    fn answer_usual(
+    fn answer_usual<D: Driver>(
         &mut self,
+        net: &mut Net<D>,
         index: ExchangeIndex,
         status: u16,
         content_type: &[u8],
         body: &[u8],
     ) -> bool {
-        let Some(current) = self
-            .net
+        let Some(current) = net
             .input
             .current
             .filter(|current| current.index == index.connection())
         else {
             return false;
         };
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
+        let Some((connection, exchange)) = net.connections.pair_mut(index) else {
             return false;
         };
         if !connection.keeps_alive
             || exchange.protocol != Protocol::Http11
             || connection.origin != Origin::Public
             || contentless(status)
-            || self.net.running != Running::Serving
-            || self.http.trace.is_on()
-            || self.http.reason.is_some()
+            || net.running != Running::Serving
+            || self.trace.is_on()
+            || self.reason.is_some()
         {
             return false;
         }
-        self.net.counts.response(status);
+        net.counts.response(status);
         let has_body = !exchange.is_head;
-        let out = connection.take_buffer(&mut self.net.pool);
-        self.http
-            .repeated
-            .write(out, status, &self.http.date, content_type, body, has_body);
+        let out = connection.take_buffer(&mut net.pool);
+        self.repeated
+            .write(out, status, &self.date, content_type, body, has_body);
         exchange.is_deferred = false;
         exchange.stage = Stage::Head;
         // Nothing is left to look at; what the client sends next raises an event.
         if current.at == current.filled && !connection.has_unread && exchange.body.is_none() {
-            self.net.input.current = None;
+            net.input.current = None;
         }
         if !connection.is_dirty {
             connection.is_dirty = true;
-            self.net.dirty.push(index.connection());
+            net.dirty.push(index.connection());
         }
         true
     }
 
     /// Writes a response head to the connection's output.
     #[inline]
-    pub(crate) fn write_head<'h>(
+    pub(crate) fn write_head<'h, D: Driver>(
         &mut self,
+        net: &mut Net<D>,
         index: ExchangeIndex,
         status: u16,
         content_type: Option<&[u8]>,
         headers: impl Iterator<Item = (&'h [u8], &'h [u8])>,
         length: BodyLength,
     ) {
-        self.write_head_by(index, status, length, |protocol, out, date, keeps_alive| {
-            let line = (status, date);
-            protocol.write_head(out, line, content_type, headers, length, keeps_alive);
-        });
+        self.write_head_by(
+            net,
+            index,
+            status,
+            length,
+            |protocol, out, date, keeps_alive| {
+                let line = (status, date);
+                protocol.write_head(out, line, content_type, headers, length, keeps_alive);
+            },
+        );
     }
 
     /// Has `write` append a response head to the connection's output.
     #[inline]
-    pub(crate) fn write_head_by(
+    pub(crate) fn write_head_by<D: Driver>(
         &mut self,
+        net: &mut Net<D>,
         index: ExchangeIndex,
         status: u16,
         length: BodyLength,
         write: impl FnOnce(Protocol, &mut Vec<u8>, &[u8; 29], bool),
     ) {
-        let reason = match self.http.reason {
+        let reason = match self.reason {
             None => None,
-            Some(_) => self.take_reason(index, status),
+            Some(_) => self.take_reason(net, index, status),
         };
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
+        let Some((connection, exchange)) = net.connections.pair_mut(index) else {
             return;
         };
         if connection.origin == Origin::Public {
-            self.net.counts.response(status);
+            net.counts.response(status);
         }
         let protocol = exchange.protocol;
         if let Some(place) = connection.line.stream() {
             let ends =
                 exchange.is_head || !matches!(length, BodyLength::Unknown | BodyLength::Known(1..));
-            let date = &self.http.date;
-            self.net.http2.send_head(place, status, ends, |block| {
+            let date = &self.date;
+            net.http2.send_head(place, status, ends, |block| {
                 write(protocol, block, date, false)
             });
-            self.http.trace.on_head(index, connection, status);
+            self.trace.on_head(index, connection, status);
             return;
         }
         let ends_by_close = length == BodyLength::Unknown && !protocol.marks_end();
-        if self.net.running != Running::Serving || ends_by_close {
+        if net.running != Running::Serving || ends_by_close {
             connection.keeps_alive = false;
         }
         let keeps_alive = connection.keeps_alive;
-        let out = connection.take_buffer(&mut self.net.pool);
+        let out = connection.take_buffer(&mut net.pool);
         let start = out.len();
-        write(protocol, out, &self.http.date, keeps_alive);
+        write(protocol, out, &self.date, keeps_alive);
         if let Some(phrase) = reason {
             response::replace_reason(out, start, &phrase);
         }
-        self.http.trace.on_head(index, connection, status);
+        self.trace.on_head(index, connection, status);
     }
 
     /// The response is complete: the next request may come, or the connection ends.
     #[inline]
-    pub(crate) fn finish_answer(&mut self, index: ExchangeIndex) {
-        let current = self
-            .net
+    pub(crate) fn finish_answer<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) {
+        let current = net
             .input
             .current
             .filter(|current| current.index == index.connection());
-        let Some(exchange) = self.net.connections.exchange(index) else {
+        let Some(exchange) = net.connections.exchange(index) else {
             return;
         };
         let end = if exchange.body.is_some() {
@@ -266,8 +299,8 @@ impl<D: Driver> Worker<D> {
         } else {
             End::Queued
         };
-        self.http.trace.on_answer(index, end, &mut self.net);
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
+        self.trace.on_answer(index, end, net);
+        let Some((connection, exchange)) = net.connections.pair_mut(index) else {
             return;
         };
         exchange.is_deferred = false;
@@ -290,9 +323,9 @@ impl<D: Driver> Worker<D> {
         let has_more = connection.has_unread || !connection.inbox.is_empty();
         if current.is_none() && connection.keeps_alive && (has_more || connection.has_hung_up) {
             // Answered later than in its own turn: what has arrived meanwhile is waiting.
-            self.net.go_on(index.connection());
+            net.go_on(index.connection());
         }
-        self.net.mark_dirty(index.connection());
+        net.mark_dirty(index.connection());
     }
 }
 

@@ -6,9 +6,10 @@ use fermata_proto::date;
 use fermata_proto::http1::Method;
 use fermata_proto::negotiate::Coding;
 
+use crate::http::Http;
 use crate::http::files::{ContentHeaders, is_compressible};
+use crate::net::Net;
 use crate::net::index::ExchangeIndex;
-use crate::worker::Worker;
 
 /// Codings for bodies that are compressed anew for every client, the fastest first.
 const FASTEST: [Coding; 3] = [Coding::Zstd, Coding::Brotli, Coding::Gzip];
@@ -58,10 +59,11 @@ impl<'h> Said<'h> {
     }
 }
 
-impl<D: Driver> Worker<D> {
+impl Http {
     /// Answers the open request of `index`, which may be smaller or shorter for this client.
-    pub(crate) fn answer_chosen<'h>(
+    pub(crate) fn answer_chosen<'h, D: Driver>(
         &mut self,
+        net: &mut Net<D>,
         handle: u64,
         index: ExchangeIndex,
         status: u16,
@@ -69,18 +71,18 @@ impl<D: Driver> Worker<D> {
         headers: impl Iterator<Item = (&'h [u8], &'h [u8])> + Clone,
         body: &[u8],
     ) {
-        let now_s = self.net.driver.unix_ms() / 1000;
+        let now_s = net.driver.unix_ms() / 1000;
         let said = Said::of(headers.clone(), now_s);
         let lent;
         let mut kept = None;
-        let (asked, method) = if self.http.lent == handle {
-            lent = ContentHeaders::of(&self.http.request.view(&self.net.input.bytes));
-            (&lent, self.http.request.head.method)
+        let (asked, method) = if self.lent == handle {
+            lent = ContentHeaders::of(&self.request.view(&net.input.bytes));
+            (&lent, self.request.head.method)
         } else {
             // Of a request that is answered later than in its turn what was remembered.
-            kept = self.http.asked.take(handle);
+            kept = self.asked.take(handle);
             let Some(kept) = &kept else {
-                self.answer(index, status, content_type, headers, body);
+                self.answer(net, index, status, content_type, headers, body);
                 return;
             };
             (&kept.headers, kept.method)
@@ -94,7 +96,7 @@ impl<D: Driver> Worker<D> {
             match asked.conditions().outcome(&said.validators, now_s) {
                 Outcome::Send => {}
                 Outcome::NotModified => {
-                    let varies = self.may_pack(&said, status, content_type, body.len());
+                    let varies = self.may_pack(net, &said, status, content_type, body.len());
                     let is_packed = varies && asked.codings().best(FASTEST).is_some();
                     // The tag of the copy that the client has: of these bytes only where it names that.
                     let has_exact = |tag: &[u8]| {
@@ -114,15 +116,16 @@ impl<D: Driver> Worker<D> {
                             || name.eq_ignore_ascii_case(b"content-location")
                     });
                     let kept = kept.map(|line| with_tag(line, weak)).chain(vary);
-                    self.answer(index, 304, None, kept, b"");
+                    self.answer(net, index, 304, None, kept, b"");
                     return;
                 }
                 Outcome::Failed => {
                     // The error is written as the request accepts it.
                     if let Some(kept) = kept {
-                        self.http.asked.remember(kept);
+                        self.asked.remember(kept);
                     }
                     self.answer_error(
+                        net,
                         index,
                         412,
                         None,
@@ -132,15 +135,15 @@ impl<D: Driver> Worker<D> {
                 }
             }
         }
-        if !self.may_pack(&said, status, content_type, body.len()) {
-            self.answer(index, status, content_type, headers, body);
+        if !self.may_pack(net, &said, status, content_type, body.len()) {
+            self.answer(net, index, status, content_type, headers, body);
             return;
         }
         let vary = (!said.varies).then_some(VARY);
         let coding = asked.codings().best(FASTEST);
-        let mut packed = std::mem::take(&mut self.http.packed);
+        let mut packed = std::mem::take(&mut self.packed);
         packed.clear();
-        match coding.filter(|&coding| self.http.compressors.compress(coding, body, &mut packed)) {
+        match coding.filter(|&coding| self.compressors.compress(coding, body, &mut packed)) {
             Some(coding) => {
                 // The same content in other bytes: its tag is no longer one of bytes.
                 let weak = said.weak_tag();
@@ -148,26 +151,26 @@ impl<D: Driver> Worker<D> {
                 let encoding = (&b"Content-Encoding"[..], coding.name().as_bytes());
                 let changed = headers.map(|line| with_tag(line, weak));
                 let all = changed.chain([encoding]).chain(vary);
-                self.answer(index, status, content_type, all, &packed);
+                self.answer(net, index, status, content_type, all, &packed);
             }
-            None => self.answer(index, status, content_type, headers.chain(vary), body),
+            None => self.answer(net, index, status, content_type, headers.chain(vary), body),
         }
-        if packed.capacity() <= self.net.settings.compression_bytes_max {
-            self.http.packed = packed;
+        if packed.capacity() <= net.settings.compression_bytes_max {
+            self.packed = packed;
         }
     }
 
     /// Whether an answer of so many bytes is one that some clients get compressed.
-    fn may_pack(
+    fn may_pack<D: Driver>(
         &self,
+        net: &Net<D>,
         said: &Said<'_>,
         status: u16,
         content_type: Option<&[u8]>,
         body_len: usize,
     ) -> bool {
-        let sizes =
-            self.net.settings.compression_bytes_min..=self.net.settings.compression_bytes_max;
-        self.http.compresses
+        let sizes = net.settings.compression_bytes_min..=net.settings.compression_bytes_max;
+        self.compresses
             && sizes.contains(&body_len)
             && !said.is_encoded
             && !said.is_final

@@ -4,32 +4,27 @@ use fermata_io::Driver;
 use fermata_proto::negotiate::ErrorFormat;
 use fermata_proto::response::reason;
 
+use crate::http::Http;
+use crate::net::Net;
 use crate::net::index::ExchangeIndex;
-use crate::worker::Worker;
 
-impl<D: Driver> Worker<D> {
+impl Http {
     /// Answers the request at hand with an error: `text` is a sentence of the server's own, never of a client's.
-    pub(crate) fn answer_error(
+    pub(crate) fn answer_error<D: Driver>(
         &mut self,
+        net: &mut Net<D>,
         index: ExchangeIndex,
         status: u16,
         allow: Option<&str>,
         text: &'static str,
     ) {
-        let is_lent = self.http.lent != 0 && ExchangeIndex::of_request(self.http.lent) == index;
+        let is_lent = self.lent != 0 && ExchangeIndex::of_request(self.lent) == index;
         let accept = if is_lent {
-            self.http
-                .request
-                .view(&self.net.input.bytes)
-                .header(b"accept", 0)
+            self.request.view(&net.input.bytes).header(b"accept", 0)
         } else {
             // Of a request that is answered later than in its turn what was remembered.
-            let handle = self
-                .net
-                .connections
-                .exchange(index)
-                .map(|it| it.handle(index));
-            let asked = handle.and_then(|handle| self.http.asked.get(handle));
+            let handle = net.connections.exchange(index).map(|it| it.handle(index));
+            let asked = handle.and_then(|handle| self.asked.get(handle));
             asked.and_then(|asked| asked.accept.as_deref())
         };
         let format = ErrorFormat::for_client(accept);
@@ -37,6 +32,7 @@ impl<D: Driver> Worker<D> {
         let (content_type, body) = write(format, status, text);
         let content_type = Some(content_type.as_bytes());
         self.answer(
+            net,
             index,
             status,
             content_type,

@@ -25,6 +25,7 @@ use crate::http::respond::Gone;
 use crate::http::respond::choose::VARY;
 use crate::http::respond::outgoing::{FileBody, Outgoing, Part};
 use crate::log::Detail;
+use crate::net::Net;
 use crate::net::index::ExchangeIndex;
 use crate::worker::Worker;
 
@@ -122,7 +123,7 @@ impl<D: Driver> Worker<D> {
             Ok(file) => file,
             Err(FileError::NotFound) => return false,
             Err(error) => {
-                self.answer_no_file(index, error);
+                self.http.answer_no_file(&mut self.net, index, error);
                 return true;
             }
         };
@@ -194,11 +195,18 @@ impl<D: Driver> Worker<D> {
             Ok(opened) => opened,
             Err(FileError::Io(error)) => {
                 let message = format!("Response::file: {}: {error}", path.display());
-                self.fail(handle, status_of(&error), &message, &Detail::default())?;
+                self.http.fail(
+                    &mut self.net,
+                    handle,
+                    status_of(&error),
+                    &message,
+                    &Detail::default(),
+                )?;
                 return Ok(());
             }
             Err(FileError::NotFound | FileError::Directory) => {
-                self.answer_error(index, 404, None, "Nothing is here.");
+                self.http
+                    .answer_error(&mut self.net, index, 404, None, "Nothing is here.");
                 return Ok(());
             }
         };
@@ -231,34 +239,6 @@ impl<D: Driver> Worker<D> {
         Ok(())
     }
 
-    fn answer_no_file(&mut self, index: ExchangeIndex, error: FileError) {
-        match error {
-            FileError::NotFound => self.answer_error(index, 404, None, "Nothing is here."),
-            FileError::Directory => {
-                // Relative links in the page need the path to end in a slash.
-                let view = self.http.request.view(&self.net.input.bytes);
-                let mut location = self.http.request.head.path.of(view.head).to_vec();
-                location.push(b'/');
-                if let Some(query) = view.query() {
-                    location.push(b'?');
-                    location.extend_from_slice(query);
-                }
-                let headers = std::iter::once((&b"Location"[..], &location[..]));
-                self.answer(index, 308, None, headers, b"");
-            }
-            FileError::Io(error) => {
-                let path = self.http.request.view(&self.net.input.bytes).path();
-                let message = format!(
-                    "static file {}: {error}",
-                    String::from_utf8_lossy(path).escape_debug()
-                );
-                self.net.log_for_client(LogLevel::Error, &message);
-                let status = status_of(&error);
-                self.answer_error(index, status, None, "The file cannot be read.");
-            }
-        }
-    }
-
     /// Answers with an open file, or with what the request's conditions make of it.
     pub(crate) fn send_file(
         &mut self,
@@ -270,7 +250,7 @@ impl<D: Driver> Worker<D> {
         let now_s = self.http.date_unix_s;
         let is_text = is_compressible(&how.content_type);
         let packed = if is_text && how.compresses {
-            self.compressed(&file, asked)
+            self.http.compressed(&mut self.net, &file, asked)
         } else {
             None
         };
@@ -303,7 +283,14 @@ impl<D: Driver> Worker<D> {
         };
 
         if contentless(how.status) {
-            self.answer(index, how.status, None, how.lines.iter().copied(), b"");
+            self.http.answer(
+                &mut self.net,
+                index,
+                how.status,
+                None,
+                how.lines.iter().copied(),
+                b"",
+            );
             return;
         }
         let coding = packed.as_ref().map(|(coding, _)| *coding).or(file.coding);
@@ -317,12 +304,14 @@ impl<D: Driver> Worker<D> {
         let mut content_range = Vec::new();
         match plan {
             Plan::NotModified => {
-                self.answer(index, 304, None, lines.into_iter(), b"");
+                self.http
+                    .answer(&mut self.net, index, 304, None, lines.into_iter(), b"");
                 return;
             }
             Plan::Failed => {
                 let text = "The file is not in the state that the request assumes.";
-                self.answer_error(index, 412, None, text);
+                self.http
+                    .answer_error(&mut self.net, index, 412, None, text);
                 return;
             }
             Plan::Unsatisfiable => {
@@ -330,7 +319,8 @@ impl<D: Driver> Worker<D> {
                 let line = (&b"Content-Range"[..], &content_range[..]);
                 let body = b"The file has no such part.\n";
                 let text = Some(&b"text/plain; charset=utf-8"[..]);
-                self.answer(index, 416, text, std::iter::once(line), body);
+                self.http
+                    .answer(&mut self.net, index, 416, text, std::iter::once(line), body);
                 return;
             }
             Plan::Whole | Plan::Parts(_) => {}
@@ -340,7 +330,14 @@ impl<D: Driver> Worker<D> {
         }
         if let Some((_, bytes)) = packed {
             let content_type = Some(&how.content_type[..]);
-            self.answer(index, how.status, content_type, lines.into_iter(), &bytes);
+            self.http.answer(
+                &mut self.net,
+                index,
+                how.status,
+                content_type,
+                lines.into_iter(),
+                &bytes,
+            );
             return;
         }
         if how.status == 200 {
@@ -414,12 +411,19 @@ impl<D: Driver> Worker<D> {
             .map_or(0, |it| it.out.len());
         let headers = lines.iter().copied();
         let length = BodyLength::Known(len);
-        self.write_head(index, status, Some(content_type), headers, length);
+        self.http.write_head(
+            &mut self.net,
+            index,
+            status,
+            Some(content_type),
+            headers,
+            length,
+        );
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return;
         };
         if exchange.is_head || len == 0 {
-            self.finish_answer(index);
+            self.http.finish_answer(&mut self.net, index);
             return;
         }
         if len <= READ_WHOLE_BYTES_MAX && body.parts.is_empty() {
@@ -439,7 +443,8 @@ impl<D: Driver> Worker<D> {
                     self.close(index.connection());
                     return;
                 }
-                self.answer_error(index, 500, None, "The file cannot be read.");
+                self.http
+                    .answer_error(&mut self.net, index, 500, None, "The file cannot be read.");
                 return;
             }
         } else {
@@ -447,34 +452,63 @@ impl<D: Driver> Worker<D> {
             // Nothing may be appended to `out` before the file has gone out.
             connection.is_paused = true;
         }
-        self.finish_answer(index);
+        self.http.finish_answer(&mut self.net, index);
+    }
+}
+
+impl Http {
+    fn answer_no_file<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        index: ExchangeIndex,
+        error: FileError,
+    ) {
+        match error {
+            FileError::NotFound => self.answer_error(net, index, 404, None, "Nothing is here."),
+            FileError::Directory => {
+                // Relative links in the page need the path to end in a slash.
+                let view = self.request.view(&net.input.bytes);
+                let mut location = self.request.head.path.of(view.head).to_vec();
+                location.push(b'/');
+                if let Some(query) = view.query() {
+                    location.push(b'?');
+                    location.extend_from_slice(query);
+                }
+                let headers = std::iter::once((&b"Location"[..], &location[..]));
+                self.answer(net, index, 308, None, headers, b"");
+            }
+            FileError::Io(error) => {
+                let path = self.request.view(&net.input.bytes).path();
+                let message = format!(
+                    "static file {}: {error}",
+                    String::from_utf8_lossy(path).escape_debug()
+                );
+                net.log_for_client(LogLevel::Error, &message);
+                let status = status_of(&error);
+                self.answer_error(net, index, status, None, "The file cannot be read.");
+            }
+        }
     }
 
     /// A file's content compressed for this client, if it is worth it.
-    fn compressed(
+    fn compressed<D: Driver>(
         &mut self,
+        net: &mut Net<D>,
         file: &File,
         asked: &ContentHeaders<'_>,
     ) -> Option<(Coding, std::rc::Rc<[u8]>)> {
-        let sizes =
-            self.net.settings.compression_bytes_min..=self.net.settings.compression_bytes_max;
+        let sizes = net.settings.compression_bytes_min..=net.settings.compression_bytes_max;
         let len = usize::try_from(file.len).ok()?;
         // A part is of the file as it is.
-        if !self.http.compresses
-            || file.coding.is_some()
-            || asked.has_range()
-            || !sizes.contains(&len)
-        {
+        if !self.compresses || file.coding.is_some() || asked.has_range() || !sizes.contains(&len) {
             return None;
         }
         let coding = asked.codings().best(SMALLEST)?;
-        let made = match self.http.compressors.kept(file.key, coding) {
+        let made = match self.compressors.kept(file.key, coding) {
             Some(made) => made,
             None => {
                 let content = read_whole(&file.file, len)?;
-                self.http
-                    .compressors
-                    .compress_file(file.key, coding, &content)
+                self.compressors.compress_file(file.key, coding, &content)
             }
         };
         match made {

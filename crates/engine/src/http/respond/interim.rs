@@ -8,6 +8,7 @@ use crate::http::Http;
 use crate::http::protocol::Protocol;
 use crate::http::respond::Gone;
 use crate::http::respond::reason::Reason;
+use crate::net::Net;
 use crate::net::connection::Origin;
 use crate::net::index::ExchangeIndex;
 use crate::net::slab::Key;
@@ -65,14 +66,20 @@ impl<D: Driver> Worker<D> {
         }
         Ok(true)
     }
+}
 
+impl Http {
     /// The phrase for an answer that is written now, which nothing else gets.
-    pub(crate) fn take_reason(&mut self, index: ExchangeIndex, status: u16) -> Option<Box<[u8]>> {
-        let reason = self.http.reason.take()?;
+    pub(crate) fn take_reason<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        index: ExchangeIndex,
+        status: u16,
+    ) -> Option<Box<[u8]>> {
+        let reason = self.reason.take()?;
         let serial = Key::from_u64(reason.handle).generation;
         let is_its = ExchangeIndex::of_request(reason.handle) == index
-            && self
-                .net
+            && net
                 .connections
                 .exchange(index)
                 .is_some_and(|it| it.serial == serial);

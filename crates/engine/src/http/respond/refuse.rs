@@ -4,28 +4,39 @@ use fermata_config::LogLevel;
 use fermata_io::Driver;
 use fermata_io::buffer::Buffer;
 
+use crate::http::Http;
 use crate::http::exchange::{Exchange, Stage};
 use crate::http::protocol::Protocol;
+use crate::net::Net;
 use crate::net::connection::{Connection, Writing};
 use crate::net::index::ExchangeIndex;
-use crate::worker::Worker;
 
-impl<D: Driver> Worker<D> {
-    pub(crate) fn refuse_body(&mut self, index: ExchangeIndex, bytes_max: u64) {
+impl Http {
+    pub(crate) fn refuse_body<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        index: ExchangeIndex,
+        bytes_max: u64,
+    ) {
         let message = format!("The body is larger than {bytes_max} bytes.\n");
-        self.refuse(index, 413, &message);
+        self.refuse(net, index, 413, &message);
     }
 
     /// Answers what is not a whole request head, and closes the connection.
-    pub(crate) fn refuse_head(&mut self, index: ExchangeIndex, status: u16, message: &str) {
-        let current = self
-            .net
+    pub(crate) fn refuse_head<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        index: ExchangeIndex,
+        status: u16,
+        message: &str,
+    ) {
+        let current = net
             .input
             .current
             .filter(|current| current.index == index.connection());
-        if let Some((connection, exchange)) = self.net.connections.pair_mut(index) {
+        if let Some((connection, exchange)) = net.connections.pair_mut(index) {
             let head = match current {
-                Some(current) => &self.net.input.bytes[current.at..current.filled],
+                Some(current) => &net.input.bytes[current.at..current.filled],
                 None => &connection.inbox[..],
             };
             // Whatever the request before it was.
@@ -34,14 +45,20 @@ impl<D: Driver> Worker<D> {
                 exchange.protocol = Protocol::Http11;
             }
         }
-        self.refuse(index, status, message);
+        self.refuse(net, index, status, message);
     }
 
     /// Answers a request that is not accepted, and closes the connection.
-    pub(crate) fn refuse(&mut self, index: ExchangeIndex, status: u16, message: &str) {
+    pub(crate) fn refuse<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        index: ExchangeIndex,
+        status: u16,
+        message: &str,
+    ) {
         // Of a stream it is credited: its client could not send the rest, which is dropped, without a window.
-        self.net.drop_input(index.connection());
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
+        net.drop_input(index.connection());
+        let Some((connection, exchange)) = net.connections.pair_mut(index) else {
             return;
         };
         let line = format!(
@@ -50,19 +67,18 @@ impl<D: Driver> Worker<D> {
             message.trim_end().trim_end_matches('.')
         );
         refuse_in(connection, exchange);
-        self.net.counts.refusal(status);
+        net.counts.refusal(status);
         if exchange.body.is_some() {
             // The rest of a file has to follow what has been sent of it, and nothing else may.
             return;
         }
-        self.net
-            .log
-            .write_limited(LogLevel::Info, self.net.driver.unix_ms(), &line);
+        net.log
+            .write_limited(LogLevel::Info, net.driver.unix_ms(), &line);
         let mut text = message.to_owned();
         if let Some(first) = text.get_mut(..1) {
             first.make_ascii_uppercase();
         }
-        self.answer_plain(index, status, None, text.as_bytes());
+        self.answer_plain(net, index, status, None, text.as_bytes());
     }
 }
 

@@ -131,71 +131,26 @@ impl<D: Driver> Worker<D> {
         {
             check_length(length, first.len())?;
         }
-        self.write_head(
+        self.http.write_head(
+            &mut self.net,
             index,
             status,
             content_type,
             headers,
             in_head(status, length),
         );
-        if !self.start_stream(index, handle, length, status) {
+        if !self
+            .http
+            .start_stream(&mut self.net, index, handle, length, status)
+        {
             return Ok(first.len());
         }
         self.net.write_stream(handle, first)
     }
 
-    /// The head is written: pieces follow. False when none is wanted.
-    pub(crate) fn start_stream(
-        &mut self,
-        index: ExchangeIndex,
-        handle: u64,
-        left: Option<u64>,
-        status: u16,
-    ) -> bool {
-        let handler = self.http.request.handler;
-        match self.net.connections.pair_mut(index) {
-            Some((connection, exchange)) if !exchange.is_head && !response::contentless(status) => {
-                exchange.body = Some(Box::new(Outgoing::Stream(StreamBody {
-                    handle,
-                    handler,
-                    left,
-                    is_listed: false,
-                })));
-                // Its handler is done; the stream's own end is told from here on.
-                exchange.is_deferred = false;
-                self.net.gauges.begin_active(connection, exchange);
-                self.http.streams.open += 1;
-                true
-            }
-            _ => {
-                self.finish_answer(index);
-                false
-            }
-        }
-    }
-
     /// The last piece was given.
     pub fn end_stream(&mut self, handle: u64) -> Result<(), StreamError> {
-        let index = self.net.open_stream(handle)?;
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
-            return Err(Gone.into());
-        };
-        let Some(Outgoing::Stream(stream)) = exchange.body.as_deref() else {
-            return Err(Gone.into());
-        };
-        match stream.left {
-            None => exchange.protocol.end(&mut connection.out),
-            Some(0) => {}
-            Some(left) => {
-                return Err(StreamError::Misuse(format!(
-                    "the stream has ended {left} bytes before the length it was given"
-                )));
-            }
-        }
-        exchange.body = None;
-        self.http.streams.open -= 1;
-        self.finish_answer(index);
-        Ok(())
+        self.http.end_stream(&mut self.net, handle)
     }
 
     /// Ends a stream that the program cannot go on with: what was given is sent, and the connection ends without the
@@ -243,19 +198,8 @@ impl<D: Driver> Worker<D> {
                 self.net.reset_on_close(line);
                 self.close(index.connection());
             } else {
-                self.finish_answer(index);
+                self.http.finish_answer(&mut self.net, index);
             }
-        }
-    }
-
-    /// Everything that was given has been taken: the program is asked for more.
-    pub(crate) fn list_stream(&mut self, index: ExchangeIndex) {
-        if let Some(exchange) = self.net.connections.exchange_mut(index)
-            && let Some(Outgoing::Stream(stream)) = exchange.body.as_deref_mut()
-            && !stream.is_listed
-        {
-            stream.is_listed = true;
-            self.http.streams.ready.push_back(stream.handle);
         }
     }
 
@@ -293,6 +237,77 @@ impl<D: Driver> Worker<D> {
             }
         }
         None
+    }
+}
+
+impl Http {
+    /// The head is written: pieces follow. False when none is wanted.
+    pub(crate) fn start_stream<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        index: ExchangeIndex,
+        handle: u64,
+        left: Option<u64>,
+        status: u16,
+    ) -> bool {
+        let handler = self.request.handler;
+        match net.connections.pair_mut(index) {
+            Some((connection, exchange)) if !exchange.is_head && !response::contentless(status) => {
+                exchange.body = Some(Box::new(Outgoing::Stream(StreamBody {
+                    handle,
+                    handler,
+                    left,
+                    is_listed: false,
+                })));
+                // Its handler is done; the stream's own end is told from here on.
+                exchange.is_deferred = false;
+                net.gauges.begin_active(connection, exchange);
+                self.streams.open += 1;
+                true
+            }
+            _ => {
+                self.finish_answer(net, index);
+                false
+            }
+        }
+    }
+    /// See `Worker::end_stream`.
+    pub(crate) fn end_stream<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        handle: u64,
+    ) -> Result<(), StreamError> {
+        let index = net.open_stream(handle)?;
+        let Some((connection, exchange)) = net.connections.pair_mut(index) else {
+            return Err(Gone.into());
+        };
+        let Some(Outgoing::Stream(stream)) = exchange.body.as_deref() else {
+            return Err(Gone.into());
+        };
+        match stream.left {
+            None => exchange.protocol.end(&mut connection.out),
+            Some(0) => {}
+            Some(left) => {
+                return Err(StreamError::Misuse(format!(
+                    "the stream has ended {left} bytes before the length it was given"
+                )));
+            }
+        }
+        exchange.body = None;
+        self.streams.open -= 1;
+        self.finish_answer(net, index);
+        Ok(())
+    }
+
+    /// Everything that was given has been taken: the program is asked for more.
+    pub(crate) fn list_stream<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) {
+        if let Some(exchange) = net.connections.exchange_mut(index)
+            && let Some(Outgoing::Stream(stream)) = exchange.body.as_deref_mut()
+            && !stream.is_listed
+        {
+            stream.is_listed = true;
+            self.streams.ready.push_back(stream.handle);
+        }
     }
 }
 

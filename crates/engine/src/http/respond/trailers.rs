@@ -23,6 +23,6 @@ impl<D: Driver> Worker<D> {
         if let Some(place) = connection.and_then(|connection| connection.line.stream()) {
             self.net.http2.set_trailers(place, trailers);
         }
-        self.end_stream(handle)
+        self.http.end_stream(&mut self.net, handle)
     }
 }

@@ -64,7 +64,13 @@ impl<D: Driver> Worker<D> {
                 let path = String::from_utf8_lossy(rest);
                 let message = format!("static file {}: {error}", path.escape_debug());
                 self.net.log_for_client(LogLevel::Error, &message);
-                self.answer_error(index, status_of(&error), None, "The file cannot be read.");
+                self.http.answer_error(
+                    &mut self.net,
+                    index,
+                    status_of(&error),
+                    None,
+                    "The file cannot be read.",
+                );
                 return Ok(StaticFound::Failed);
             }
         };

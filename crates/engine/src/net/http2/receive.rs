@@ -8,6 +8,7 @@ use fermata_proto::http2::{Connection as Machine, Event, Origin as ResetBy, Stre
 
 use super::{Beyond, Carrier, CarrierPlace, Stream, StreamPlace};
 use crate::admin::stats::Counter;
+use crate::http::Http;
 use crate::http::body::BodyRest;
 use crate::http::body::HeadAt;
 use crate::http::exchange::{Exchange, Stage};
@@ -232,7 +233,9 @@ impl<D: Driver> Worker<D> {
         }
         let step = match (received, context.map(ConnectionIndex)) {
             (Received::Request(stream, end), _) => {
-                return self.open_stream_request(index, place, stream, end);
+                return self
+                    .http
+                    .open_stream_request(&mut self.net, index, place, stream, end);
             }
             (Received::Data(_), Some(stream)) => {
                 self.on_stream_data(stream);
@@ -289,25 +292,28 @@ impl<D: Driver> Worker<D> {
             }
         }
     }
+}
 
+impl Http {
     /// A request has come: its head is in the message.
-    fn open_stream_request(
+    fn open_stream_request<D: Driver>(
         &mut self,
+        net: &mut Net<D>,
         carrier_index: ConnectionIndex,
         carrier: CarrierPlace,
         id: StreamId,
         ends: bool,
     ) -> Step {
-        let Some((index, beyond)) = self.net.insert_stream(carrier_index, carrier, id) else {
+        let Some((index, beyond)) = net.insert_stream(carrier_index, carrier, id) else {
             return Step::Again;
         };
-        let message = &mut self.net.http2.message;
-        let request = &mut self.http.request;
+        let message = &mut net.http2.message;
+        let request = &mut self.request;
         std::mem::swap(&mut request.head, &mut message.head);
         std::mem::swap(&mut request.head_bytes, &mut message.text);
         request.body_bytes.clear();
         request.place = Place::Owned;
-        self.http.trace.on_request(
+        self.trace.on_request(
             index.exchange(),
             Origin::Public,
             Protocol::Http2,
@@ -328,7 +334,7 @@ impl<D: Driver> Worker<D> {
             request.head.body = Body::None;
             if !is_websocket {
                 let text = "This server speaks no other protocol within HTTP than WebSocket.\n";
-                self.refuse(index.exchange(), 501, text);
+                self.refuse(net, index.exchange(), 501, text);
                 return Step::Again;
             }
         }
@@ -338,7 +344,7 @@ impl<D: Driver> Worker<D> {
         };
         let is_head = request.head.method == Method::Head;
         let is_waiting = request.head.expect_continue;
-        if let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) {
+        if let Some((connection, exchange)) = net.connections.pair_mut(index.exchange()) {
             exchange.is_head = is_head;
             connection.has_ended = ends;
         }
@@ -355,31 +361,31 @@ impl<D: Driver> Worker<D> {
                     "The server's limit connections_max is reached.\n",
                 ),
             };
-            self.net.counts.add(counter, 1);
-            self.refuse(index.exchange(), status, text);
+            net.counts.add(counter, 1);
+            self.refuse(net, index.exchange(), status, text);
             return Step::Again;
         }
         if body == Body::None {
-            self.take_request(index.exchange(), Place::Owned);
-            self.http.request.is_connect = is_connect;
+            self.take_request(net, index.exchange(), Place::Owned);
+            self.request.is_connect = is_connect;
             return Step::Request;
         }
-        let Some(plan) = self.plan_body(index.exchange(), &HeadAt::Request) else {
+        let Some(plan) = self.plan_body(net, index.exchange(), &HeadAt::Request) else {
             return Step::Again;
         };
         let rest = match body {
             Body::Length(length) if length > plan.bytes_max => {
-                self.refuse_body(index.exchange(), plan.bytes_max);
+                self.refuse_body(net, index.exchange(), plan.bytes_max);
                 return Step::Again;
             }
             Body::Length(length) => BodyRest::Length(length),
             Body::None | Body::Chunked => BodyRest::Stream { has_ended: false },
         };
         if plan.is_early {
-            return self.hand_out_early(index.exchange(), rest, is_waiting, &plan);
+            return self.hand_out_early(net, index.exchange(), rest, is_waiting, &plan);
         }
-        let head_bytes = std::mem::take(&mut self.http.request.head_bytes);
-        self.collect_body(index.exchange(), head_bytes, is_waiting, rest, &plan);
+        let head_bytes = std::mem::take(&mut self.request.head_bytes);
+        self.collect_body(net, index.exchange(), head_bytes, is_waiting, rest, &plan);
         Step::Again
     }
 }
