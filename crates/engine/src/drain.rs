@@ -116,7 +116,7 @@ impl<D: Driver> Worker<D> {
                 for listener in self.net.listeners.clone() {
                     let _ = self.net.driver.remove(listener);
                     for _ in 0..LAST_ACCEPTS_MAX {
-                        if !self.accept(listener, Origin::Public) {
+                        if !self.net.accept(&mut self.http, listener, Origin::Public) {
                             break;
                         }
                     }

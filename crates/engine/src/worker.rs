@@ -88,7 +88,7 @@ impl<D: Driver> Worker<D> {
                 let handler = match event {
                     Event::Request => self.http.request.handler,
                     Event::Upgrade => self.http.request.handler | WEBSOCKET,
-                    _ => self.socket_event().handler | WEBSOCKET,
+                    _ => self.sockets.socket_event(&self.net).handler | WEBSOCKET,
                 };
                 self.blocking.begin(handler);
                 return Some(event);
@@ -136,7 +136,7 @@ impl<D: Driver> Worker<D> {
     /// Lets go of the last request. When handlers take long, sends what is ready in the middle of a
     /// turn: the first client of a batch does not wait for the handlers of all others.
     pub(crate) fn begin_poll(&mut self) {
-        self.leave_unanswered();
+        self.net.leave_unanswered(&mut self.sockets);
         self.http.lent = 0;
         self.sockets.events.release();
         if self.http.request.body_bytes.capacity() > READ_BYTES {
@@ -176,7 +176,7 @@ impl<D: Driver> Worker<D> {
         self.refuse_overdue();
         let times = (self.net.driver.now_ms(), self.net.driver.unix_ms());
         self.channels.sweep(times, &mut self.net.log);
-        self.resume_accepting();
+        self.net.resume_accepting(&mut self.http);
         self.flush_dirty();
         self.watch_fresh();
         self.http.trace.end_turn();
@@ -211,10 +211,10 @@ impl<D: Driver> Worker<D> {
                 true => timeout,
                 false => Some(self.channels.gathering_ms(now_ms, timeout)),
             };
-            self.wait(timeout);
+            self.net.wait(timeout);
             self.channels.reader.set_awake();
         } else {
-            self.wait(timeout);
+            self.net.wait(timeout);
         }
         self.net.turn_ms = self.net.driver.now_ms();
         self.http.starts.begin_turn();
@@ -230,16 +230,6 @@ impl<D: Driver> Worker<D> {
         self.blocking.polled_unix_ms = self.flushed_unix_ms;
         self.http.set_date(self.flushed_unix_ms / 1000);
         Turn::Goes
-    }
-
-    fn wait(&mut self, timeout_ms: Option<u64>) {
-        if let Err(error) = self.net.driver.wait(&mut self.net.events, timeout_ms) {
-            // The set of descriptors is ours and valid; what is left is a kernel out of memory.
-            let message = format!("waiting for events failed: {error}");
-            self.net
-                .log
-                .write_limited(LogLevel::Error, self.net.driver.unix_ms(), &message);
-        }
     }
 
     /// How long nothing is due, `None` = for ever.
@@ -260,6 +250,17 @@ impl<D: Driver> Worker<D> {
             due_ms = due_ms.min(until_ms);
         }
         (due_ms != u64::MAX).then(|| due_ms.saturating_sub(now_ms))
+    }
+}
+
+impl<D: Driver> Net<D> {
+    fn wait(&mut self, timeout_ms: Option<u64>) {
+        if let Err(error) = self.driver.wait(&mut self.events, timeout_ms) {
+            // The set of descriptors is ours and valid; what is left is a kernel out of memory.
+            let message = format!("waiting for events failed: {error}");
+            self.log
+                .write_limited(LogLevel::Error, self.driver.unix_ms(), &message);
+        }
     }
 }
 

@@ -14,12 +14,14 @@ use fermata_proto::sse;
 
 use crate::admin::stats::Counter;
 use crate::admin::trace::End;
+use crate::channels::Channels;
 use crate::channels::encode;
 use crate::channels::missed::{OnLoss, Resume};
 use crate::channels::presence::check_member;
 use crate::channels::publish::{Message, check_channel, check_message};
 use crate::http::exchange::{Exchange, Held, Stage};
 use crate::http::protocol::BodyLength;
+use crate::net::Net;
 use crate::net::connection::{Phase, Writing};
 use crate::net::index::ExchangeIndex;
 use crate::net::line::Carries;
@@ -140,7 +142,9 @@ impl<D: Driver> Worker<D> {
         let mut opening = std::mem::take(&mut self.net.scratch);
         opening.clear();
         let is_past_wanted = !ends_at_once;
-        let backlog = self.write_opening(hold, newest, is_past_wanted, &mut opening);
+        let backlog =
+            self.channels
+                .write_opening(&mut self.net, hold, newest, is_past_wanted, &mut opening);
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return Err(HoldError::Gone);
         };
@@ -173,14 +177,15 @@ impl<D: Driver> Worker<D> {
         };
         self.begin_hold(index, held);
         if is_live {
-            self.go_live(index, hold.channels.iter().copied());
+            self.channels
+                .go_live(&mut self.net, index, hold.channels.iter().copied());
         }
         Ok(())
     }
 
     /// The client of a request is held from here on: its head and opening are written.
     pub(crate) fn begin_hold(&mut self, index: ExchangeIndex, held: Held) {
-        self.tell_reader(index);
+        self.waiting.tell_reader(&mut self.net, index);
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return;
         };
@@ -193,69 +198,12 @@ impl<D: Driver> Worker<D> {
         // It gets a place among the keep-alives when what is opened here has gone out.
         connection.deadline_ms = u64::MAX;
         self.http.trace.on_answer(index, End::Closed, &mut self.net);
-        self.mark_settled(index.connection());
+        self.net
+            .mark_settled(&mut self.reporter, index.connection());
         self.net.mark_dirty(index.connection());
         if has_unread {
             self.net.go_on(index.connection());
         }
-    }
-
-    /// What a held client gets first: its own events, the first piece of what it missed, and its
-    /// position. `Some` when there is more before it can be live.
-    fn write_opening(
-        &mut self,
-        hold: &Hold<'_>,
-        newest: Seq,
-        is_past_wanted: bool,
-        out: &mut Vec<u8>,
-    ) -> Option<Backlog> {
-        for message in hold.with {
-            sse::event(out, None, message.name, message.data);
-        }
-        let since = hold.since.map(|since| self.channels.ring.parse_id(since));
-        let after = match since {
-            // It keeps its position and asks again elsewhere.
-            Some(IdRef::Seq(_) | IdRef::Ahead(_)) if !is_past_wanted => return None,
-            Some(IdRef::Ahead(seq)) => {
-                let place = self
-                    .channels
-                    .ring
-                    .log_reached()
-                    .map(|place| LogPlace { seq, ..place });
-                return place.map(|place| Backlog::ahead(hold.channels, place));
-            }
-            Some(IdRef::Seq(after)) => after,
-            Some(IdRef::Foreign | IdRef::Invalid) => {
-                self.net.counts.add(Counter::GapsUnknown, 1);
-                encode::gap("unknown id", out);
-                newest
-            }
-            None => newest,
-        };
-        let has_past = matches!(since, Some(IdRef::Seq(_)));
-        if !has_past {
-            self.channels.write_position(newest, out);
-            // This worker has read everything up to now: the usual case.
-            if self.channels.reader.read_up_to() == newest {
-                return None;
-            }
-        }
-        let mut backlog = Backlog::new(hold.channels, after);
-        self.channels.write_missed(
-            &mut backlog,
-            OnLoss::TellExpired,
-            self.net.driver.unix_ms(),
-            &mut self.net.counts,
-            out,
-        );
-        let up_to = self.channels.reader.read_up_to();
-        if !backlog.is_at(up_to) {
-            return Some(backlog);
-        }
-        if has_past {
-            self.channels.write_position(up_to, out);
-        }
-        None
     }
 
     /// Sends a held client what its channels' logs have for it.
@@ -285,11 +233,11 @@ impl<D: Driver> Worker<D> {
             return;
         }
         if exchange.held().is_some_and(Held::is_resuming) {
-            self.queue_resume(index);
+            self.channels.queue_resume(&mut self.net, index);
             return;
         }
         if exchange.socket().is_some_and(Socket::is_resuming) {
-            self.queue_resume(index);
+            self.channels.queue_resume(&mut self.net, index);
             // Other channels go on meanwhile.
             let Some(again) = self.net.connections.pair_mut(index) else {
                 return;
@@ -357,7 +305,8 @@ impl<D: Driver> Worker<D> {
                     .local
                     .advance(chain, is_raw, sent, &mut self.channels.rest);
                 if exchange.is_held() {
-                    self.restart_deadline(index.connection());
+                    self.net
+                        .restart_deadline(&mut self.sockets, index.connection());
                 }
                 if self.channels.local.pending(chain) {
                     self.net.mark_dirty(index.connection());
@@ -456,7 +405,8 @@ impl<D: Driver> Worker<D> {
         if keeps_interval {
             self.net.set_deadline(index.connection(), due_ms);
         } else {
-            self.restart_deadline(index.connection());
+            self.net
+                .restart_deadline(&mut self.sockets, index.connection());
         }
     }
 
@@ -472,8 +422,8 @@ impl<D: Driver> Worker<D> {
     /// The same for an answer that is not held any longer than its beginning.
     pub(crate) fn finish_hold(&mut self, index: ExchangeIndex, is_events: bool) {
         // Events that the client has not received stay behind: it resumes after the last it has.
-        self.drop_subscriptions(index);
-        self.tell_reader(index);
+        self.channels.drop_subscriptions(&mut self.net, index);
+        self.waiting.tell_reader(&mut self.net, index);
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return;
         };
@@ -490,5 +440,65 @@ impl<D: Driver> Worker<D> {
         }
         connection.writing = Writing::Linger;
         self.net.mark_dirty(index.connection());
+    }
+}
+
+impl Channels {
+    /// What a held client gets first: its own events, the first piece of what it missed, and its
+    /// position. `Some` when there is more before it can be live.
+    fn write_opening<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        hold: &Hold<'_>,
+        newest: Seq,
+        is_past_wanted: bool,
+        out: &mut Vec<u8>,
+    ) -> Option<Backlog> {
+        for message in hold.with {
+            sse::event(out, None, message.name, message.data);
+        }
+        let since = hold.since.map(|since| self.ring.parse_id(since));
+        let after = match since {
+            // It keeps its position and asks again elsewhere.
+            Some(IdRef::Seq(_) | IdRef::Ahead(_)) if !is_past_wanted => return None,
+            Some(IdRef::Ahead(seq)) => {
+                let place = self
+                    .ring
+                    .log_reached()
+                    .map(|place| LogPlace { seq, ..place });
+                return place.map(|place| Backlog::ahead(hold.channels, place));
+            }
+            Some(IdRef::Seq(after)) => after,
+            Some(IdRef::Foreign | IdRef::Invalid) => {
+                net.counts.add(Counter::GapsUnknown, 1);
+                encode::gap("unknown id", out);
+                newest
+            }
+            None => newest,
+        };
+        let has_past = matches!(since, Some(IdRef::Seq(_)));
+        if !has_past {
+            self.write_position(newest, out);
+            // This worker has read everything up to now: the usual case.
+            if self.reader.read_up_to() == newest {
+                return None;
+            }
+        }
+        let mut backlog = Backlog::new(hold.channels, after);
+        self.write_missed(
+            &mut backlog,
+            OnLoss::TellExpired,
+            net.driver.unix_ms(),
+            &mut net.counts,
+            out,
+        );
+        let up_to = self.reader.read_up_to();
+        if !backlog.is_at(up_to) {
+            return Some(backlog);
+        }
+        if has_past {
+            self.write_position(up_to, out);
+        }
+        None
     }
 }

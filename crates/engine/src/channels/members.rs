@@ -101,16 +101,9 @@ impl<D: Driver> Worker<D> {
                 Err(PublishFailure::Misuse(cause)) => HoldError::Misuse(cause),
                 Err(PublishFailure::Backpressure(cause)) => HoldError::Backpressure(cause),
             };
-            self.leave(presence);
+            self.channels.leave(&mut self.net, presence);
             return Err(failure);
         }
         Ok(presence)
-    }
-
-    /// Takes a client out of the presence of its channels.
-    pub(crate) fn leave(&mut self, presence: Presence) {
-        let (now_ms, unix_ms) = (self.net.driver.now_ms(), self.net.driver.unix_ms());
-        self.channels
-            .leave(presence, (now_ms, unix_ms), &mut self.net.log);
     }
 }

@@ -4,10 +4,12 @@ use std::net::IpAddr;
 
 use fermata_config::LogLevel;
 use fermata_hub::{LockError, Ring};
+use fermata_io::Driver;
 
 use super::Channels;
 use super::publish::{Member, check_channel};
 use crate::log::Log;
+use crate::net::Net;
 
 /// How often leaving users are looked at while there are any.
 pub(crate) const SWEEP_MS: u64 = 250;
@@ -45,19 +47,15 @@ impl Channels {
     }
 
     /// Takes a client out of the presence of its channels.
-    pub(crate) fn leave(
-        &mut self,
-        presence: Presence,
-        (now_ms, unix_ms): (u64, u64),
-        log: &mut Log,
-    ) {
+    pub(crate) fn leave<D: Driver>(&mut self, net: &mut Net<D>, presence: Presence) {
+        let (now_ms, unix_ms) = (net.driver.now_ms(), net.driver.unix_ms());
         for channel in &presence.channels {
             if let Err(error) = self
                 .ring
                 .leave(&self.owner, channel, &presence.user, unix_ms)
             {
                 let message = format!("presence: a user could not be taken out: {error}");
-                log.write_limited(LogLevel::Error, unix_ms, &message);
+                net.log.write_limited(LogLevel::Error, unix_ms, &message);
             }
             self.note_member(channel, &presence.user);
         }

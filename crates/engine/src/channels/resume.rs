@@ -13,6 +13,7 @@ use crate::admin::stats::Counter;
 use crate::channels::Channels;
 use crate::channels::encode::FORMAT_SSE;
 use crate::http::exchange::{Held, Stage};
+use crate::net::Net;
 use crate::net::connection::Phase;
 use crate::net::index::ExchangeIndex;
 use crate::net::slab::Key;
@@ -30,37 +31,6 @@ impl Channels {
 }
 
 impl<D: Driver> Worker<D> {
-    /// Subscribes a held client: it is live from here on.
-    pub(crate) fn go_live<'a>(
-        &mut self,
-        index: ExchangeIndex,
-        channels: impl Iterator<Item = &'a [u8]>,
-    ) {
-        let mut chain = SubId::NONE;
-        for channel in channels {
-            chain = self
-                .channels
-                .local
-                .subscribe(index.0, chain, channel, FORMAT_SSE);
-        }
-        if let Some(exchange) = self.net.connections.exchange_mut(index) {
-            exchange.chain = chain;
-        }
-    }
-
-    /// Notes that a client has taken everything so far and waits for its next piece.
-    pub(crate) fn queue_resume(&mut self, index: ExchangeIndex) {
-        let Some(key) = self.net.connections.key(index.connection()) else {
-            return;
-        };
-        if let Some(exchange) = self.net.connections.exchange_mut(index)
-            && let Some(is_queued) = exchange.resume_queued()
-            && !std::mem::replace(is_queued, true)
-        {
-            self.channels.resuming.push_back(key);
-        }
-    }
-
     /// Gives the next pieces to clients that catch up. True when some are still waiting.
     pub(crate) fn resume_held(&mut self) -> bool {
         if self.net.driver.now_ms() >= self.channels.ahead.due_ms {
@@ -102,15 +72,6 @@ impl<D: Driver> Worker<D> {
         !self.channels.resuming.is_empty()
     }
 
-    /// Lists a client that waits until a moment.
-    pub(crate) fn queue_ahead(&mut self, key: Key, until_unix_ms: Option<u64>) {
-        let wait_ms = until_unix_ms
-            .unwrap_or(0)
-            .saturating_sub(self.net.driver.unix_ms());
-        let now_ms = self.net.driver.now_ms();
-        self.channels.ahead.push(key, wait_ms, now_ms);
-    }
-
     fn write_piece(&mut self, index: ExchangeIndex, mut resume: Box<Resume>) {
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return;
@@ -143,13 +104,15 @@ impl<D: Driver> Worker<D> {
         let is_live = resume.backlog.is_at(up_to);
         if is_live {
             self.channels.write_position(up_to, &mut piece);
-            self.go_live(index, resume.backlog.channels());
+            self.channels
+                .go_live(&mut self.net, index, resume.backlog.channels());
         }
         let is_waiting = resume.backlog.is_waiting();
         if is_waiting && let Some(key) = self.net.connections.key(index.connection()) {
             // Nothing is written that would list it again.
             resume.is_queued = true;
-            self.queue_ahead(key, resume.backlog.waits_until());
+            self.channels
+                .queue_ahead(&mut self.net, key, resume.backlog.waits_until());
         }
         if let Some((connection, exchange)) = self.net.connections.pair_mut(index) {
             if !is_live && let Some(rest) = exchange.held_mut().and_then(Held::resume_mut) {
@@ -165,5 +128,50 @@ impl<D: Driver> Worker<D> {
         self.net.scratch = piece;
         // At once, so that thousands share one buffer; `send_held` lists it again.
         self.flush(index.connection());
+    }
+}
+
+impl Channels {
+    /// Subscribes a held client: it is live from here on.
+    pub(crate) fn go_live<'a, D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        index: ExchangeIndex,
+        channels: impl Iterator<Item = &'a [u8]>,
+    ) {
+        let mut chain = SubId::NONE;
+        for channel in channels {
+            chain = self.local.subscribe(index.0, chain, channel, FORMAT_SSE);
+        }
+        if let Some(exchange) = net.connections.exchange_mut(index) {
+            exchange.chain = chain;
+        }
+    }
+
+    /// Notes that a client has taken everything so far and waits for its next piece.
+    pub(crate) fn queue_resume<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) {
+        let Some(key) = net.connections.key(index.connection()) else {
+            return;
+        };
+        if let Some(exchange) = net.connections.exchange_mut(index)
+            && let Some(is_queued) = exchange.resume_queued()
+            && !std::mem::replace(is_queued, true)
+        {
+            self.resuming.push_back(key);
+        }
+    }
+
+    /// Lists a client that waits until a moment.
+    pub(crate) fn queue_ahead<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        key: Key,
+        until_unix_ms: Option<u64>,
+    ) {
+        let wait_ms = until_unix_ms
+            .unwrap_or(0)
+            .saturating_sub(net.driver.unix_ms());
+        let now_ms = net.driver.now_ms();
+        self.ahead.push(key, wait_ms, now_ms);
     }
 }

@@ -208,7 +208,11 @@ impl<D: Driver> Worker<D> {
         }));
         self.begin_hold(index, held);
         if is_live {
-            self.go_live(index, std::iter::once(&view_channel(*hold.view)[..]));
+            self.channels.go_live(
+                &mut self.net,
+                index,
+                std::iter::once(&view_channel(*hold.view)[..]),
+            );
         }
         Ok(())
     }
@@ -246,7 +250,11 @@ impl<D: Driver> Worker<D> {
         }
         let is_live = resume.backlog.is_at(self.channels.reader.read_up_to());
         if is_live {
-            self.go_live(index, std::iter::once(&view_channel(view)[..]));
+            self.channels.go_live(
+                &mut self.net,
+                index,
+                std::iter::once(&view_channel(view)[..]),
+            );
         }
         let is_empty = piece.is_empty();
         if let Some((connection, exchange)) = self.net.connections.pair_mut(index) {
@@ -261,7 +269,7 @@ impl<D: Driver> Worker<D> {
         self.net.scratch = piece;
         match is_empty {
             // Nothing of these was for it: nothing has to leave before the next.
-            true if !is_live => self.queue_resume(index),
+            true if !is_live => self.channels.queue_resume(&mut self.net, index),
             true => {}
             // At once, so that thousands share one buffer; `send_held` lists it again.
             false => self.flush(index.connection()),

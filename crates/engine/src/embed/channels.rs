@@ -72,7 +72,7 @@ impl<D: Driver> Worker<D> {
         message: Message<'_>,
         except: u64,
     ) -> Result<EventId, PublishFailure> {
-        let except = self.excepted(except);
+        let except = self.channels.excepted(&self.net, except);
         self.publish_counted(channel, message, except, Ack::Cluster)
     }
 
@@ -85,7 +85,7 @@ impl<D: Driver> Worker<D> {
         except: u64,
         ack: Ack,
     ) -> Result<EventId, PublishFailure> {
-        let except = self.excepted(except);
+        let except = self.channels.excepted(&self.net, except);
         self.publish_counted(channel, message, except, ack)
     }
 

@@ -13,6 +13,7 @@ use fermata_tls::{ServerName, Tls};
 use crate::embed::waiting::News;
 use crate::embed::waiting::Waiting;
 use crate::embed::wires::{Kind, Wire, WireEvent};
+use crate::http::Http;
 use crate::http::body::BodyLimits;
 use crate::net::Net;
 use crate::net::connection::Origin;
@@ -154,23 +155,9 @@ impl<D: Driver> Worker<D> {
         other.set_nonblocking(true)?;
         let wire = self.net.watch_wire(own.into_raw_fd())?;
         self.net.wires.accepting = handler;
-        self.open(other.into_raw_fd(), Peer::Unix, Origin::Own);
+        self.net
+            .open(&mut self.http, other.into_raw_fd(), Peer::Unix, Origin::Own);
         Ok(wire)
-    }
-
-    /// Looks again at listeners whose connections could not be taken: they are edge triggered, and say nothing of those
-    /// that wait.
-    #[cold]
-    pub(crate) fn accept_again(&mut self) {
-        for (fd, handler) in self.net.wires.listeners_of_requests() {
-            self.accept_requests(fd, handler);
-        }
-    }
-
-    /// Takes all that wait: the kernel does not say again that there are more.
-    fn accept_requests(&mut self, fd: Fd, handler: u32) {
-        self.net.wires.accepting = handler;
-        while self.accept(fd, Origin::Own) {}
     }
 
     /// An event whose token is no connection's.
@@ -180,7 +167,7 @@ impl<D: Driver> Worker<D> {
             return;
         };
         if let Kind::Requests(handler) = kind {
-            self.accept_requests(fd, handler);
+            self.net.accept_requests(&mut self.http, fd, handler);
             return;
         }
         let event = WireEvent {
@@ -190,6 +177,23 @@ impl<D: Driver> Worker<D> {
             hangup: event.hangup,
         };
         self.waiting.news.push_back(News::Wire(event));
+    }
+}
+
+impl<D: Driver> Net<D> {
+    /// Looks again at listeners whose connections could not be taken: they are edge triggered, and say nothing of those
+    /// that wait.
+    #[cold]
+    pub(crate) fn accept_again(&mut self, http: &mut Http) {
+        for (fd, handler) in self.wires.listeners_of_requests() {
+            self.accept_requests(http, fd, handler);
+        }
+    }
+
+    /// Takes all that wait: the kernel does not say again that there are more.
+    fn accept_requests(&mut self, http: &mut Http, fd: Fd, handler: u32) {
+        self.wires.accepting = handler;
+        while self.accept(http, fd, Origin::Own) {}
     }
 }
 

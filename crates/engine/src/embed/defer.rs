@@ -147,7 +147,7 @@ impl<D: Driver> Worker<D> {
             };
             self.http.asked.remember(Box::new(asked));
         }
-        self.defer_at(index);
+        self.waiting.defer_at(&mut self.net, index);
         Ok(())
     }
 
@@ -159,7 +159,7 @@ impl<D: Driver> Worker<D> {
         let Ok(index) = self.net.open_request(handle) else {
             return;
         };
-        self.drop_subscriptions(index);
+        self.channels.drop_subscriptions(&mut self.net, index);
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return;
         };
@@ -178,7 +178,7 @@ impl<D: Driver> Worker<D> {
     /// The program waits before it can give the next piece of a stream. Its client is watched until it does.
     pub fn defer_stream(&mut self, handle: u64) -> Result<(), Gone> {
         let index = self.net.open_stream(handle)?;
-        self.defer_at(index);
+        self.waiting.defer_at(&mut self.net, index);
         Ok(())
     }
 
@@ -187,52 +187,10 @@ impl<D: Driver> Worker<D> {
         let key = Key::from_u64(socket);
         match self.net.connections.get(key) {
             Some((_, exchange)) if exchange.is_socket() => {
-                self.defer_at(key.exchange());
+                self.waiting.defer_at(&mut self.net, key.exchange());
                 Ok(())
             }
             _ => Err(Gone),
-        }
-    }
-
-    pub(crate) fn defer_at(&mut self, index: ExchangeIndex) {
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
-            return;
-        };
-        if !std::mem::replace(&mut exchange.is_deferred, true) {
-            self.net.counts.add(Counter::HandlersWaited, 1);
-            if connection.has_hung_up {
-                self.note_left(index);
-            }
-        }
-    }
-
-    /// The client of a connection whose handler waits has left, or its connection is closed.
-    pub(crate) fn note_left(&mut self, index: ExchangeIndex) {
-        let Some(key) = self.net.connections.key(index.connection()) else {
-            return;
-        };
-        let Some((connection, exchange)) = self.net.connections.pair(index) else {
-            return;
-        };
-        if !exchange.is_deferred {
-            if exchange.held().is_some_and(Held::is_own) {
-                let handle = exchange.handle(index);
-                self.waiting.note(Left::Held(handle));
-            }
-            return;
-        }
-        // Whoever waits for the body finds its end by itself.
-        if exchange.is_read_from() {
-            return;
-        }
-        if exchange.is_socket() {
-            self.waiting.note(Left::Socket(key.to_u64()));
-        } else if exchange.is_handling()
-            && connection.phase == Phase::Open
-            && connection.writing == Writing::Open
-        {
-            let handle = exchange.handle(index);
-            self.waiting.note(Left::Request(handle));
         }
     }
 
@@ -257,29 +215,6 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Lists a connection for the time when there is room again. True when it has to wait.
-    pub(crate) fn hold_back(&mut self, index: ConnectionIndex) -> bool {
-        if !self.waiting.is_full {
-            return false;
-        }
-        let Some(connection) = self.net.connections.at_mut(index) else {
-            return true;
-        };
-        if connection.origin != Origin::Public {
-            return false;
-        }
-        connection.has_unread = true;
-        if !std::mem::replace(&mut connection.is_again, true) {
-            self.waiting.held_back.push(index);
-            // A place that is used by client after client is listed for each of them.
-            if self.waiting.held_back.len() > 2 * self.net.connections.len() + HELD_BACK_SLACK {
-                self.waiting.held_back.sort_unstable();
-                self.waiting.held_back.dedup();
-            }
-        }
-        true
-    }
-
     /// Asks for one `Event::Ready` when `fd` is ready for any of `interest` or has hung up; this replaces
     /// what was asked for before, and `Interest::NONE` takes it back. The descriptor may be closed at any
     /// time; nothing is told of it then.
@@ -293,20 +228,6 @@ impl<D: Driver> Worker<D> {
             empty => empty.insert(Box::new(Watching::new(&mut self.net.driver)?)),
         };
         watching.set(fd, interest)
-    }
-
-    /// Lists what is ready for `next_wait_event`.
-    #[cold]
-    pub(crate) fn collect_watched(&mut self) {
-        let Some(watching) = &mut self.waiting.watching else {
-            return;
-        };
-        let (result, ready) = watching.collect();
-        self.waiting.news.extend(ready.map(News::Ready));
-        if let Err(error) = result {
-            let message = format!("asking for descriptors that are ready failed: {error}");
-            self.net.log_for_client(LogLevel::Error, &message);
-        }
     }
 
     /// The program has come back, at `unix_ms`.
@@ -340,5 +261,90 @@ impl<D: Driver> Worker<D> {
             self.http.starts.note_return(now_us);
         }
         self.http.starts.may_resume()
+    }
+}
+
+impl Waiting {
+    pub(crate) fn defer_at<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) {
+        let Some((connection, exchange)) = net.connections.pair_mut(index) else {
+            return;
+        };
+        if !std::mem::replace(&mut exchange.is_deferred, true) {
+            net.counts.add(Counter::HandlersWaited, 1);
+            if connection.has_hung_up {
+                self.note_left(net, index);
+            }
+        }
+    }
+
+    /// The client of a connection whose handler waits has left, or its connection is closed.
+    pub(crate) fn note_left<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) {
+        let Some(key) = net.connections.key(index.connection()) else {
+            return;
+        };
+        let Some((connection, exchange)) = net.connections.pair(index) else {
+            return;
+        };
+        if !exchange.is_deferred {
+            if exchange.held().is_some_and(Held::is_own) {
+                let handle = exchange.handle(index);
+                self.note(Left::Held(handle));
+            }
+            return;
+        }
+        // Whoever waits for the body finds its end by itself.
+        if exchange.is_read_from() {
+            return;
+        }
+        if exchange.is_socket() {
+            self.note(Left::Socket(key.to_u64()));
+        } else if exchange.is_handling()
+            && connection.phase == Phase::Open
+            && connection.writing == Writing::Open
+        {
+            let handle = exchange.handle(index);
+            self.note(Left::Request(handle));
+        }
+    }
+
+    /// Lists a connection for the time when there is room again. True when it has to wait.
+    pub(crate) fn hold_back<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        index: ConnectionIndex,
+    ) -> bool {
+        if !self.is_full {
+            return false;
+        }
+        let Some(connection) = net.connections.at_mut(index) else {
+            return true;
+        };
+        if connection.origin != Origin::Public {
+            return false;
+        }
+        connection.has_unread = true;
+        if !std::mem::replace(&mut connection.is_again, true) {
+            self.held_back.push(index);
+            // A place that is used by client after client is listed for each of them.
+            if self.held_back.len() > 2 * net.connections.len() + HELD_BACK_SLACK {
+                self.held_back.sort_unstable();
+                self.held_back.dedup();
+            }
+        }
+        true
+    }
+
+    /// Lists what is ready for `next_wait_event`.
+    #[cold]
+    pub(crate) fn collect_watched<D: Driver>(&mut self, net: &mut Net<D>) {
+        let Some(watching) = &mut self.watching else {
+            return;
+        };
+        let (result, ready) = watching.collect();
+        self.news.extend(ready.map(News::Ready));
+        if let Err(error) = result {
+            let message = format!("asking for descriptors that are ready failed: {error}");
+            net.log_for_client(LogLevel::Error, &message);
+        }
     }
 }

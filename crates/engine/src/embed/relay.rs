@@ -193,28 +193,7 @@ impl<D: Driver> Worker<D> {
         }
         let held = self.channels.held_by(hold);
         self.begin_hold(index, held);
-        self.subscribe_held(index, hold);
-    }
-
-    /// Replaces the subscriptions of a client.
-    fn subscribe_held(&mut self, index: ExchangeIndex, hold: &Relayed<'_>) {
-        let format = if hold.takes_items {
-            FORMAT_ITEMS
-        } else {
-            FORMAT_STREAM
-        };
-        let Some(exchange) = self.net.connections.exchange_mut(index) else {
-            return;
-        };
-        self.channels.local.unsubscribe(exchange.chain);
-        exchange.chain = SubId::NONE;
-        for channel in hold.channels {
-            exchange.chain =
-                self.channels
-                    .local
-                    .subscribe(index.0, exchange.chain, channel, format);
-        }
-        exchange.takes_items = hold.takes_items;
+        self.channels.subscribe_held(&mut self.net, index, hold);
     }
 
     /// Replaces subscriptions and keep-alive of a held client.
@@ -224,12 +203,13 @@ impl<D: Driver> Worker<D> {
     pub fn update_held(&mut self, handle: u64, hold: &Relayed<'_>) -> Result<(), Gone> {
         let index = self.net.held(handle)?;
         let held = self.channels.held_by(hold);
-        self.subscribe_held(index, hold);
+        self.channels.subscribe_held(&mut self.net, index, hold);
         if let Some((connection, exchange)) = self.net.connections.pair_mut(index) {
             exchange.stage = Stage::Held(held);
             connection.deadline_ms = u64::MAX;
         }
-        self.restart_deadline(index.connection());
+        self.net
+            .restart_deadline(&mut self.sockets, index.connection());
         Ok(())
     }
 
@@ -246,7 +226,8 @@ impl<D: Driver> Worker<D> {
         exchange.protocol.write_piece(out, bytes);
         let unsent = connection.unsent();
         if !exchange.keeps_interval() {
-            self.restart_deadline(index.connection());
+            self.net
+                .restart_deadline(&mut self.sockets, index.connection());
         }
         self.net.mark_dirty(index.connection());
         Ok(unsent)
@@ -280,14 +261,14 @@ impl<D: Driver> Worker<D> {
             takes_items: true,
             keep_alive: None,
         };
-        self.subscribe_held(index, &hold);
+        self.channels.subscribe_held(&mut self.net, index, &hold);
         Ok(())
     }
 
     /// It gets none any more: to be called before it is answered.
     pub fn end_items(&mut self, handle: u64) {
         if let Ok(index) = self.net.open_request(handle) {
-            self.drop_subscriptions(index);
+            self.channels.drop_subscriptions(&mut self.net, index);
         }
     }
 
@@ -332,14 +313,6 @@ impl<D: Driver> Worker<D> {
         self.begin_upgrade(index, route) == Some(Event::Upgrade)
     }
 
-    pub(crate) fn drop_subscriptions(&mut self, index: ExchangeIndex) {
-        if let Some(exchange) = self.net.connections.exchange_mut(index) {
-            self.channels.local.unsubscribe(exchange.chain);
-            exchange.chain = SubId::NONE;
-            exchange.takes_items = false;
-        }
-    }
-
     /// Hands the embedder what the log has for a client. One that takes nothing now gets it later.
     pub(crate) fn send_items(&mut self, index: ExchangeIndex) {
         let Some((connection, exchange)) = self.net.connections.pair(index) else {
@@ -374,30 +347,10 @@ impl<D: Driver> Worker<D> {
             let left = self.channels.local.frames_ahead(chain);
             self.http.trace.on_events(index, ahead.saturating_sub(left));
         }
-        self.notice_items(index, gap, frames);
+        self.waiting.notice_items(&mut self.net, index, gap, frames);
         if self.channels.local.pending(chain) {
             self.net.mark_dirty(index.connection());
         }
-    }
-
-    fn notice_items(&mut self, index: ExchangeIndex, gap: bool, frames: Rc<[u8]>) {
-        let Some(key) = self.net.connections.key(index.connection()) else {
-            return;
-        };
-        let Some(exchange) = self.net.connections.exchange(index) else {
-            return;
-        };
-        let handle = exchange.handle(index);
-        let client = match exchange.stage {
-            Stage::Socket(_) => Left::Socket(key.to_u64()),
-            Stage::Held(_) => Left::Held(handle),
-            _ => Left::Request(handle),
-        };
-        self.waiting.news.push_back(News::Items(Items {
-            client,
-            gap,
-            frames,
-        }));
     }
 
     /// Tells the embedder of items that streams are not simply sent, for each stream, behind what was sent before.
@@ -410,7 +363,8 @@ impl<D: Driver> Worker<D> {
                 .owners(&channel, FORMAT_STREAM, &mut owners);
             for index in owners.drain(..).map(ExchangeIndex) {
                 self.send_held(index);
-                self.notice_items(index, false, Rc::clone(&frames));
+                self.waiting
+                    .notice_items(&mut self.net, index, false, Rc::clone(&frames));
             }
         }
     }
@@ -431,5 +385,68 @@ impl<D: Driver> Worker<D> {
                 protocol.write_passed_head(out, head, date, length, keeps_alive);
             },
         );
+    }
+}
+
+impl Channels {
+    /// Replaces the subscriptions of a client.
+    fn subscribe_held<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        index: ExchangeIndex,
+        hold: &Relayed<'_>,
+    ) {
+        let format = if hold.takes_items {
+            FORMAT_ITEMS
+        } else {
+            FORMAT_STREAM
+        };
+        let Some(exchange) = net.connections.exchange_mut(index) else {
+            return;
+        };
+        self.local.unsubscribe(exchange.chain);
+        exchange.chain = SubId::NONE;
+        for channel in hold.channels {
+            exchange.chain = self
+                .local
+                .subscribe(index.0, exchange.chain, channel, format);
+        }
+        exchange.takes_items = hold.takes_items;
+    }
+
+    pub(crate) fn drop_subscriptions<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) {
+        if let Some(exchange) = net.connections.exchange_mut(index) {
+            self.local.unsubscribe(exchange.chain);
+            exchange.chain = SubId::NONE;
+            exchange.takes_items = false;
+        }
+    }
+}
+
+impl Waiting {
+    fn notice_items<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        index: ExchangeIndex,
+        gap: bool,
+        frames: Rc<[u8]>,
+    ) {
+        let Some(key) = net.connections.key(index.connection()) else {
+            return;
+        };
+        let Some(exchange) = net.connections.exchange(index) else {
+            return;
+        };
+        let handle = exchange.handle(index);
+        let client = match exchange.stage {
+            Stage::Socket(_) => Left::Socket(key.to_u64()),
+            Stage::Held(_) => Left::Held(handle),
+            _ => Left::Request(handle),
+        };
+        self.news.push_back(News::Items(Items {
+            client,
+            gap,
+            frames,
+        }));
     }
 }

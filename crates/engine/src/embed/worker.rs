@@ -98,7 +98,7 @@ impl<D: Driver> Worker<D> {
 
     /// Takes over a connected stream, for tests and inherited sockets.
     pub fn adopt(&mut self, fd: Fd, peer: fermata_io::Peer) {
-        self.open(fd, peer, Origin::Public);
+        self.net.open(&mut self.http, fd, peer, Origin::Public);
     }
 
     /// Effective settings.

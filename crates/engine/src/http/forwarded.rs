@@ -22,6 +22,7 @@ use crate::http::request::RequestView;
 use crate::net::Net;
 use crate::net::index::ExchangeIndex;
 use crate::net::preface::is_unnamed;
+use crate::websocket::Sockets;
 use crate::worker::Worker;
 
 /// Proxies in a row that are followed.
@@ -264,15 +265,21 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// The address of the client of a WebSocket.
-    pub(crate) fn socket_client(&self, index: ExchangeIndex) -> Option<IpAddr> {
-        let claimed = self.sockets.clients.get(&index).copied();
-        claimed.or_else(|| self.net.connections.at(index.connection())?.peer.ip())
-    }
-
     /// The host and port that the client asked for, as a trusted proxy says, else as the request does.
     pub fn client_host(&self) -> Option<&[u8]> {
         self.http.client_host(&self.net)
+    }
+}
+
+impl Sockets {
+    /// The address of the client of a WebSocket.
+    pub(crate) fn socket_client<D: Driver>(
+        &self,
+        net: &Net<D>,
+        index: ExchangeIndex,
+    ) -> Option<IpAddr> {
+        let claimed = self.clients.get(&index).copied();
+        claimed.or_else(|| net.connections.at(index.connection())?.peer.ip())
     }
 }
 

@@ -4,6 +4,7 @@ use fermata_config::LogLevel;
 use fermata_io::{Driver, Event, Fd, Peer};
 
 use crate::admin::stats::Counter;
+use crate::http::Http;
 use crate::http::respond::refuse::asks_for_head;
 use crate::net::Net;
 use crate::net::READ_BYTES;
@@ -89,74 +90,6 @@ impl<D: Driver> Net<D> {
 }
 
 impl<D: Driver> Worker<D> {
-    /// Takes new connections. True when there may be more.
-    pub(crate) fn accept(&mut self, listener: Fd, origin: Origin) -> bool {
-        self.net.driver.refresh_now();
-        for _ in 0..ACCEPT_BATCH {
-            match self.net.driver.accept(listener) {
-                Ok(Some(accepted)) if self.net.prefaced.contains(&listener) => {
-                    self.open_prefaced(accepted.fd, accepted.peer);
-                }
-                Ok(Some(accepted)) => self.open(accepted.fd, accepted.peer, origin),
-                Ok(None) => return false,
-                // The client gave up before we came.
-                Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => {}
-                Err(error) => {
-                    // Out of descriptors or memory: the listeners would report for ever.
-                    self.net.counts.add(Counter::RefusedAccept, 1);
-                    self.net.pause_accepting();
-                    let message = format!("accepting a connection failed: {error}");
-                    let unix_ms = self.net.driver.unix_ms();
-                    self.net
-                        .log
-                        .write_limited(LogLevel::Warning, unix_ms, &message);
-                    return false;
-                }
-            }
-        }
-        true
-    }
-
-    /// Listens again when the pause is over.
-    pub(crate) fn resume_accepting(&mut self) {
-        if self.net.driver.now_ms() < self.net.accept_ms {
-            return;
-        }
-        self.net.accept_ms = u64::MAX;
-        let control = self.net.control.map(|fd| (fd, TOKEN_CONTROL));
-        let public = self.net.listeners.iter().copied().zip(TOKEN_LISTENER..);
-        let metrics = self.net.metrics.map(|fd| (fd, TOKEN_METRICS));
-        for (fd, token) in public.chain(control).chain(metrics) {
-            if self.net.driver.add_listener(fd, token).is_err() {
-                // Short of memory still.
-                self.net.pause_accepting();
-                return;
-            }
-        }
-        self.accept_again();
-    }
-
-    pub(crate) fn open(&mut self, fd: Fd, peer: Peer, origin: Origin) {
-        if origin == Origin::Public
-            && let Some(refusal) = self.net.refuses(&peer)
-        {
-            self.turn_away(fd, peer, refusal);
-            return;
-        }
-        match origin {
-            Origin::Public => self.net.counts.add(Counter::Accepted, 1),
-            Origin::Control | Origin::Metrics | Origin::Own => self.net.gauges.control += 1,
-        }
-        let deadline_ms = self.net.driver.now_ms() + self.net.settings.header_timeout_ms;
-        let index = self.net.insert(
-            Connection::new(Line::of_socket(fd), peer, origin),
-            deadline_ms,
-        );
-        if origin == Origin::Own {
-            self.net.wires.opened(index.exchange());
-        }
-    }
-
     /// Watches the connections of this turn that are still open. Whatever became ready before is
     /// reported by the next wait.
     pub(crate) fn watch_fresh(&mut self) {
@@ -186,50 +119,113 @@ impl<D: Driver> Worker<D> {
             self.net.arm(index);
         }
     }
+}
+
+impl<D: Driver> Net<D> {
+    /// Takes new connections. True when there may be more.
+    pub(crate) fn accept(&mut self, http: &mut Http, listener: Fd, origin: Origin) -> bool {
+        self.driver.refresh_now();
+        for _ in 0..ACCEPT_BATCH {
+            match self.driver.accept(listener) {
+                Ok(Some(accepted)) if self.prefaced.contains(&listener) => {
+                    self.open_prefaced(accepted.fd, accepted.peer);
+                }
+                Ok(Some(accepted)) => self.open(http, accepted.fd, accepted.peer, origin),
+                Ok(None) => return false,
+                // The client gave up before we came.
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => {}
+                Err(error) => {
+                    // Out of descriptors or memory: the listeners would report for ever.
+                    self.counts.add(Counter::RefusedAccept, 1);
+                    self.pause_accepting();
+                    let message = format!("accepting a connection failed: {error}");
+                    let unix_ms = self.driver.unix_ms();
+                    self.log.write_limited(LogLevel::Warning, unix_ms, &message);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Listens again when the pause is over.
+    pub(crate) fn resume_accepting(&mut self, http: &mut Http) {
+        if self.driver.now_ms() < self.accept_ms {
+            return;
+        }
+        self.accept_ms = u64::MAX;
+        let control = self.control.map(|fd| (fd, TOKEN_CONTROL));
+        let public = self.listeners.iter().copied().zip(TOKEN_LISTENER..);
+        let metrics = self.metrics.map(|fd| (fd, TOKEN_METRICS));
+        for (fd, token) in public.chain(control).chain(metrics) {
+            if self.driver.add_listener(fd, token).is_err() {
+                // Short of memory still.
+                self.pause_accepting();
+                return;
+            }
+        }
+        self.accept_again(http);
+    }
+
+    pub(crate) fn open(&mut self, http: &mut Http, fd: Fd, peer: Peer, origin: Origin) {
+        if origin == Origin::Public
+            && let Some(refusal) = self.refuses(&peer)
+        {
+            self.turn_away(http, fd, peer, refusal);
+            return;
+        }
+        match origin {
+            Origin::Public => self.counts.add(Counter::Accepted, 1),
+            Origin::Control | Origin::Metrics | Origin::Own => self.gauges.control += 1,
+        }
+        let deadline_ms = self.driver.now_ms() + self.settings.header_timeout_ms;
+        let index = self.insert(
+            Connection::new(Line::of_socket(fd), peer, origin),
+            deadline_ms,
+        );
+        if origin == Origin::Own {
+            self.wires.opened(index.exchange());
+        }
+    }
 
     /// Answers a connection over a limit with what fits into its fresh send buffer, and closes.
-    pub(crate) fn turn_away(&mut self, fd: Fd, peer: Peer, refused: Refused) {
-        self.net.counts.add(refused.counter, 1);
-        self.net.counts.response(refused.status);
+    pub(crate) fn turn_away(&mut self, http: &mut Http, fd: Fd, peer: Peer, refused: Refused) {
+        self.counts.add(refused.counter, 1);
+        self.counts.response(refused.status);
         let mut is_head = false;
-        if self.net.input.current.is_none() {
+        if self.input.current.is_none() {
             // A request left unread would make the kernel send a reset, which destroys the answer.
-            let read = self
-                .net
-                .driver
-                .recv(fd, &mut self.net.input.bytes[..READ_BYTES]);
+            let read = self.driver.recv(fd, &mut self.input.bytes[..READ_BYTES]);
             let read = read.ok().flatten().unwrap_or(0);
-            is_head = asks_for_head(&self.net.input.bytes[..read]);
+            is_head = asks_for_head(&self.input.bytes[..read]);
         }
-        let mut out = self.net.pool.take();
+        let mut out = self.pool.take();
         let body = format!("The server's limit {} is reached.\n", refused.setting);
         crate::http::respond::answer::write_plain(
             &mut out,
             refused.status,
-            &self.http.date,
+            &http.date,
             body.as_bytes(),
         );
         if is_head {
             let head_len = out.len() - body.len();
             out.truncate(head_len);
         }
-        if let Ok(Some(sent)) = self.net.driver.send_one(fd, &out) {
-            self.net.counts.add(Counter::BytesSent, sent as u64);
+        if let Ok(Some(sent)) = self.driver.send_one(fd, &out) {
+            self.counts.add(Counter::BytesSent, sent as u64);
         }
-        let unix_ms = self.net.driver.unix_ms();
-        self.http
-            .trace
+        let unix_ms = self.driver.unix_ms();
+        http.trace
             .on_refused(unix_ms, peer, refused.status, body.len());
-        self.net.pool.give(out);
-        self.net.driver.shutdown_write(fd);
-        self.net.driver.close(fd);
+        self.pool.give(out);
+        self.driver.shutdown_write(fd);
+        self.driver.close(fd);
         let message = format!(
             "connection from {peer} refused with {}: limit {} reached",
             refused.status, refused.setting
         );
-        self.net
-            .log
-            .write_limited(LogLevel::Warning, self.net.driver.unix_ms(), &message);
+        self.log
+            .write_limited(LogLevel::Warning, self.driver.unix_ms(), &message);
     }
 }
 

@@ -16,7 +16,9 @@ use fermata_io::handover::Taken;
 use fermata_io::{Driver, Fd, Peer};
 
 use crate::admin::stats::Counter;
+use crate::admin::stats::Reporter;
 use crate::http::exchange::Exchange;
+use crate::net::Net;
 use crate::net::connection::{Awaited, Connection, Origin, Phase};
 use crate::net::index::ConnectionIndex;
 use crate::net::line::Line;
@@ -66,18 +68,8 @@ impl<D: Driver> Worker<D> {
         {
             return true;
         }
-        self.mark_settled(index);
+        self.net.mark_settled(&mut self.reporter, index);
         false
-    }
-
-    /// Counts a connection that stays, if it is not counted yet.
-    pub(crate) fn mark_settled(&mut self, index: ConnectionIndex) {
-        if let Some(connection) = self.net.connections.at_mut(index)
-            && !connection.line.is_stream()
-            && !std::mem::replace(&mut connection.is_settled, true)
-        {
-            self.reporter.shared.add_settled(self.net.slot);
-        }
     }
 
     /// The worker that has fewer connections than we, if our share is more than fair.
@@ -186,33 +178,48 @@ impl<D: Driver> Worker<D> {
             }
             match taken {
                 Taken::Nothing => return,
-                Taken::Connection(accepted) => self.open_moved(accepted.fd, accepted.peer),
-                Taken::Lost => self.lose_moved(),
+                Taken::Connection(accepted) => {
+                    self.net
+                        .open_moved(&mut self.reporter, accepted.fd, accepted.peer)
+                }
+                Taken::Lost => self.net.lose_moved(&mut self.reporter),
             }
+        }
+    }
+}
+
+impl<D: Driver> Net<D> {
+    /// Counts a connection that stays, if it is not counted yet.
+    pub(crate) fn mark_settled(&mut self, reporter: &mut Reporter, index: ConnectionIndex) {
+        if let Some(connection) = self.connections.at_mut(index)
+            && !connection.line.is_stream()
+            && !std::mem::replace(&mut connection.is_settled, true)
+        {
+            reporter.shared.add_settled(self.slot);
         }
     }
 
     /// A client was handed to us for which we have no descriptor: it finds its connection closed.
-    fn lose_moved(&mut self) {
-        self.reporter.shared.remove_settled(self.net.slot);
+    fn lose_moved(&mut self, reporter: &mut Reporter) {
+        reporter.shared.remove_settled(self.slot);
         let line = "a connection of another worker is lost, as no descriptor is left for it; raise the limit of \
                     open files (ulimit -n) or find what the program opens and never closes";
-        self.net.log_for_client(LogLevel::Warning, line);
+        self.log_for_client(LogLevel::Warning, line);
     }
 
-    fn open_moved(&mut self, fd: Fd, peer: Peer) {
-        if self.net.sockets_len() >= self.net.settings.connections_max {
+    fn open_moved(&mut self, reporter: &mut Reporter, fd: Fd, peer: Peer) {
+        if self.sockets_len() >= self.settings.connections_max {
             // Between two requests a server may close without a word; the client comes again.
-            self.reporter.shared.remove_settled(self.net.slot);
-            self.net.driver.close(fd);
+            reporter.shared.remove_settled(self.slot);
+            self.driver.close(fd);
             return;
         }
         let mut connection = Connection::new(Line::of_socket(fd), peer, Origin::Public);
         connection.is_settled = true;
         // It has had its first request: from now on the time between two counts.
         connection.awaited = Awaited::Next;
-        let deadline_ms = self.net.driver.now_ms() + self.net.settings.idle_timeout_ms;
-        self.net.insert(connection, deadline_ms);
+        let deadline_ms = self.driver.now_ms() + self.settings.idle_timeout_ms;
+        self.insert(connection, deadline_ms);
     }
 }
 

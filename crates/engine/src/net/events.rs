@@ -19,17 +19,17 @@ impl<D: Driver> Worker<D> {
                 token @ TOKEN_LISTENER..=TOKEN_LISTENER_LAST => {
                     let at = (token - TOKEN_LISTENER) as usize;
                     if let Some(&listener) = self.net.listeners.get(at) {
-                        self.accept(listener, Origin::Public);
+                        self.net.accept(&mut self.http, listener, Origin::Public);
                     }
                 }
                 TOKEN_CONTROL => {
                     if let Some(control) = self.net.control {
-                        self.accept(control, Origin::Control);
+                        self.net.accept(&mut self.http, control, Origin::Control);
                     }
                 }
                 TOKEN_METRICS => {
                     if let Some(metrics) = self.net.metrics {
-                        self.accept(metrics, Origin::Metrics);
+                        self.net.accept(&mut self.http, metrics, Origin::Metrics);
                     }
                 }
                 TOKEN_WAKE => {
@@ -42,7 +42,7 @@ impl<D: Driver> Worker<D> {
                 TOKEN_INBOX => self.take_over(),
                 TOKEN_LINK => self.on_master(),
                 TOKEN_SIGNAL => self.on_signal(),
-                TOKEN_WATCH => self.collect_watched(),
+                TOKEN_WATCH => self.waiting.collect_watched(&mut self.net),
                 TOKEN_FILES => self.file_jobs.on_files(&mut self.waiting),
                 token => {
                     if self.on_connection(Key::from_u64(token), event) {
@@ -68,7 +68,7 @@ impl<D: Driver> Worker<D> {
             self.on_writable(key.connection());
         }
         if has_left {
-            self.note_left(key.exchange());
+            self.waiting.note_left(&mut self.net, key.exchange());
         }
         (event.readable || event.hangup) && self.load(key.connection())
     }

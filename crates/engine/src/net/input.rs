@@ -21,6 +21,7 @@ use crate::net::index::ConnectionIndex;
 use crate::net::line::Carries;
 use crate::net::running::Running;
 use crate::websocket::FRAMES_MAX;
+use crate::websocket::Sockets;
 use crate::worker::Worker;
 
 /// Requests that one client sends in a row are answered up to this number before others get their
@@ -67,7 +68,7 @@ impl<D: Driver> Worker<D> {
             Stage::Handling(early) => {
                 connection.has_unread = true;
                 if early.is_some() {
-                    self.note_arrived(index.exchange());
+                    self.waiting.note_arrived(&mut self.net, index.exchange());
                 }
                 return false;
             }
@@ -100,7 +101,7 @@ impl<D: Driver> Worker<D> {
         // that run might not come to their end. Their requests are put off one by one.
         if self.waiting.is_full()
             && !matches!(exchange.stage, Stage::Http2(_))
-            && self.hold_back(index)
+            && self.waiting.hold_back(&mut self.net, index)
         {
             return false;
         }
@@ -181,7 +182,7 @@ impl<D: Driver> Worker<D> {
             if connection.is_paused || exchange.is_deferred {
                 // A file is on its way, and responses must not overtake it; or the handler of a socket
                 // waits, and messages must not overtake each other.
-                self.stash();
+                self.net.stash(&mut self.sockets);
                 return None;
             }
             if self.waiting.is_full()
@@ -189,7 +190,7 @@ impl<D: Driver> Worker<D> {
                 && !matches!(exchange.stage, Stage::Http2(_))
             {
                 connection.has_unread = true;
-                self.stash();
+                self.net.stash(&mut self.sockets);
                 return None;
             }
             let (queue_bytes_max, steps_max) = match exchange.socket() {
@@ -199,20 +200,20 @@ impl<D: Driver> Worker<D> {
             if connection.unsent() > queue_bytes_max {
                 // The client asks faster than it reads. Go on when it has caught up.
                 connection.is_paused = true;
-                self.stash();
+                self.net.stash(&mut self.sockets);
                 self.flush(current.index);
                 return None;
             }
             if current.requests >= steps_max {
                 connection.has_unread = true;
-                self.stash();
+                self.net.stash(&mut self.sockets);
                 return None;
             }
             let step = match &exchange.stage {
                 Stage::Head => self.step_head(current),
                 Stage::Body(_) if self.http.uploads.turn_bytes >= SPOOL_TURN_BYTES => {
                     connection.has_unread = true;
-                    self.stash();
+                    self.net.stash(&mut self.sockets);
                     return None;
                 }
                 Stage::Body(_) => self.http.step_body(&mut self.net, current),
@@ -222,7 +223,7 @@ impl<D: Driver> Worker<D> {
                     self.step_http2(current, carrier)
                 }
                 Stage::Handling(_) | Stage::Held(_) => {
-                    self.stash();
+                    self.net.stash(&mut self.sockets);
                     return None;
                 }
             };
@@ -271,18 +272,6 @@ impl<D: Driver> Worker<D> {
         None
     }
 
-    /// Puts the request that PHP has not answered in `next_event`'s time aside.
-    pub(crate) fn leave_unanswered(&mut self) {
-        if let Some(current) = self.net.input.current
-            && let Some((connection, exchange)) =
-                self.net.connections.pair(current.index.exchange())
-            && exchange.is_handling()
-            && connection.phase == Phase::Open
-        {
-            self.stash();
-        }
-    }
-
     /// More bytes are needed; none will come when the peer has ended its stream.
     fn starve(&mut self, index: ConnectionIndex) {
         match self.net.connections.at(index) {
@@ -291,62 +280,7 @@ impl<D: Driver> Worker<D> {
                 self.net.input.current = None;
                 self.on_end_of_stream(index);
             }
-            _ => self.stash(),
-        }
-    }
-
-    /// Ends the parsing of the current input: what is left waits in the inbox, and a deadline is set
-    /// for what has to come.
-    pub(crate) fn stash(&mut self) {
-        let Some(Current {
-            index, at, filled, ..
-        }) = self.net.input.current.take()
-        else {
-            return;
-        };
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
-            return;
-        };
-        // A held client has nothing to say any more.
-        if at < filled && !exchange.is_held() {
-            // Only of a stream more may have been there than was taken.
-            let rest = std::mem::replace(&mut connection.inbox, self.net.pool.take());
-            connection
-                .inbox
-                .extend_from_slice(&self.net.input.bytes[at..filled]);
-            if !rest.is_empty() {
-                connection.inbox.extend_from_slice(&rest);
-            }
-        }
-        if at < filled || exchange.is_handling() {
-            self.net.gauges.begin_active(connection, exchange);
-        }
-        let must_go_on = connection.has_unread && !connection.is_paused;
-        match &exchange.stage {
-            // After our close frame the time to answer it runs on, whatever the client sends instead.
-            Stage::Socket(socket) if socket.can_send() => {
-                self.restart_deadline(index);
-            }
-            Stage::Head if connection.is_paused => {}
-            // The limit counts from a head's first byte, so a client that drips bytes gains
-            // nothing. A fresh connection has had its deadline since it was opened.
-            Stage::Head if at < filled && connection.awaited == Awaited::Next => {
-                connection.awaited = Awaited::Begun;
-                let now_ms = self.net.driver.refresh_now();
-                self.net
-                    .set_deadline(index, now_ms + self.net.settings.header_timeout_ms);
-            }
-            Stage::Head if at < filled => {}
-            // With output, idleness begins when it has gone out.
-            Stage::Head
-                if connection.deadline_ms == u64::MAX && !exchange.has_output(connection) =>
-            {
-                self.restart_deadline(index);
-            }
-            _ => {}
-        }
-        if must_go_on {
-            self.net.go_on(index);
+            _ => self.net.stash(&mut self.sockets),
         }
     }
 
@@ -416,6 +350,73 @@ impl<D: Driver> Worker<D> {
         };
         if has_more {
             self.net.go_on(index);
+        }
+    }
+}
+
+impl<D: Driver> Net<D> {
+    /// Puts the request that PHP has not answered in `next_event`'s time aside.
+    pub(crate) fn leave_unanswered(&mut self, sockets: &mut Sockets) {
+        if let Some(current) = self.input.current
+            && let Some((connection, exchange)) = self.connections.pair(current.index.exchange())
+            && exchange.is_handling()
+            && connection.phase == Phase::Open
+        {
+            self.stash(sockets);
+        }
+    }
+
+    /// Ends the parsing of the current input: what is left waits in the inbox, and a deadline is set
+    /// for what has to come.
+    pub(crate) fn stash(&mut self, sockets: &mut Sockets) {
+        let Some(Current {
+            index, at, filled, ..
+        }) = self.input.current.take()
+        else {
+            return;
+        };
+        let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
+            return;
+        };
+        // A held client has nothing to say any more.
+        if at < filled && !exchange.is_held() {
+            // Only of a stream more may have been there than was taken.
+            let rest = std::mem::replace(&mut connection.inbox, self.pool.take());
+            connection
+                .inbox
+                .extend_from_slice(&self.input.bytes[at..filled]);
+            if !rest.is_empty() {
+                connection.inbox.extend_from_slice(&rest);
+            }
+        }
+        if at < filled || exchange.is_handling() {
+            self.gauges.begin_active(connection, exchange);
+        }
+        let must_go_on = connection.has_unread && !connection.is_paused;
+        match &exchange.stage {
+            // After our close frame the time to answer it runs on, whatever the client sends instead.
+            Stage::Socket(socket) if socket.can_send() => {
+                self.restart_deadline(sockets, index);
+            }
+            Stage::Head if connection.is_paused => {}
+            // The limit counts from a head's first byte, so a client that drips bytes gains
+            // nothing. A fresh connection has had its deadline since it was opened.
+            Stage::Head if at < filled && connection.awaited == Awaited::Next => {
+                connection.awaited = Awaited::Begun;
+                let now_ms = self.driver.refresh_now();
+                self.set_deadline(index, now_ms + self.settings.header_timeout_ms);
+            }
+            Stage::Head if at < filled => {}
+            // With output, idleness begins when it has gone out.
+            Stage::Head
+                if connection.deadline_ms == u64::MAX && !exchange.has_output(connection) =>
+            {
+                self.restart_deadline(sockets, index);
+            }
+            _ => {}
+        }
+        if must_go_on {
+            self.go_on(index);
         }
     }
 }

@@ -106,7 +106,7 @@ impl<D: Driver> Worker<D> {
                 let due_ms = self.net.driver.now_ms() + self.net.settings.idle_timeout_ms;
                 self.net.set_deadline(index, due_ms);
             } else {
-                self.restart_deadline(index);
+                self.net.restart_deadline(&mut self.sockets, index);
             }
         }
     }
@@ -284,7 +284,7 @@ impl<D: Driver> Worker<D> {
             return;
         };
         if was_blocked || connection.deadline_ms == u64::MAX {
-            self.restart_deadline(index);
+            self.net.restart_deadline(&mut self.sockets, index);
         }
         if was_paused {
             self.net.go_on(index);
@@ -306,10 +306,15 @@ impl<D: Driver> Worker<D> {
 
     /// Ends a connection and everything that was kept for it.
     pub(crate) fn close(&mut self, index: ConnectionIndex) {
-        self.note_left(index.exchange());
-        self.tell_ended(index.exchange(), CloseCode::Abnormal as u16, "");
+        self.waiting.note_left(&mut self.net, index.exchange());
+        self.sockets.tell_ended(
+            &mut self.net,
+            index.exchange(),
+            CloseCode::Abnormal as u16,
+            "",
+        );
         self.http.trace.on_close(index.exchange(), &mut self.net);
-        self.tell_reader(index.exchange());
+        self.waiting.tell_reader(&mut self.net, index.exchange());
         let Some((mut connection, exchange)) = self.net.connections.remove(index) else {
             return;
         };
@@ -332,7 +337,7 @@ impl<D: Driver> Worker<D> {
         }
         self.channels.local.unsubscribe(exchange.chain);
         if let Some(presence) = exchange.presence {
-            self.leave(*presence);
+            self.channels.leave(&mut self.net, *presence);
         }
         if let Some(body) = &exchange.body {
             self.http.drop_body(body);
@@ -340,7 +345,7 @@ impl<D: Driver> Worker<D> {
         match exchange.stage {
             Stage::Socket(mut socket) => {
                 for presence in socket.take_presences() {
-                    self.leave(presence);
+                    self.channels.leave(&mut self.net, presence);
                 }
             }
             Stage::Http2(carrier) => {

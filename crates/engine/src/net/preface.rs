@@ -11,6 +11,7 @@ use fermata_io::{Driver, Fd, Peer};
 use fermata_proto::proxy::{self, Source, Step};
 
 use crate::admin::stats::Counter;
+use crate::net::Net;
 use crate::net::connection::{Connection, Origin, Phase};
 use crate::net::index::ConnectionIndex;
 use crate::net::line::Line;
@@ -33,30 +34,6 @@ pub(crate) fn is_unnamed(peer: Peer) -> bool {
 }
 
 impl<D: Driver> Worker<D> {
-    /// A new connection of a proxy. Nobody else may say who somebody is.
-    pub(crate) fn open_prefaced(&mut self, fd: Fd, peer: Peer) {
-        if !self.net.settings.trusted_proxies.contains(peer.ip()) {
-            self.net.counts.add(Counter::RefusedProxy, 1);
-            self.net.driver.close(fd);
-            let message = format!(
-                "connection from {peer} closed: the address is for the proxies of trusted_proxies, which it is none of"
-            );
-            self.net.log_for_client(LogLevel::Warning, &message);
-            return;
-        }
-        if self.net.sockets_len() >= self.net.settings.connections_max {
-            // An answer would need to know what is spoken behind the header.
-            self.net.counts.add(Counter::RefusedConnections, 1);
-            self.net.driver.close(fd);
-            return;
-        }
-        self.net.counts.add(Counter::Accepted, 1);
-        let deadline_ms = self.net.driver.now_ms() + self.net.settings.header_timeout_ms;
-        let mut connection = Connection::new(Line::of_socket(fd), peer, Origin::Public);
-        connection.phase = Phase::Preface;
-        self.net.insert(connection, deadline_ms);
-    }
-
     /// Reads the header. True when it is complete, and the connection goes on as its client's.
     pub(crate) fn read_preface(&mut self, index: ConnectionIndex) -> bool {
         loop {
@@ -142,5 +119,31 @@ impl<D: Driver> Worker<D> {
         self.net.counts.add(Counter::RefusedProxy, 1);
         self.close(index);
         self.net.log_for_client(LogLevel::Warning, &message);
+    }
+}
+
+impl<D: Driver> Net<D> {
+    /// A new connection of a proxy. Nobody else may say who somebody is.
+    pub(crate) fn open_prefaced(&mut self, fd: Fd, peer: Peer) {
+        if !self.settings.trusted_proxies.contains(peer.ip()) {
+            self.counts.add(Counter::RefusedProxy, 1);
+            self.driver.close(fd);
+            let message = format!(
+                "connection from {peer} closed: the address is for the proxies of trusted_proxies, which it is none of"
+            );
+            self.log_for_client(LogLevel::Warning, &message);
+            return;
+        }
+        if self.sockets_len() >= self.settings.connections_max {
+            // An answer would need to know what is spoken behind the header.
+            self.counts.add(Counter::RefusedConnections, 1);
+            self.driver.close(fd);
+            return;
+        }
+        self.counts.add(Counter::Accepted, 1);
+        let deadline_ms = self.driver.now_ms() + self.settings.header_timeout_ms;
+        let mut connection = Connection::new(Line::of_socket(fd), peer, Origin::Public);
+        connection.phase = Phase::Preface;
+        self.insert(connection, deadline_ms);
     }
 }

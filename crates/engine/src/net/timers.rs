@@ -12,6 +12,7 @@ use crate::net::connection::Phase;
 use crate::net::deadline::Armed;
 use crate::net::index::ConnectionIndex;
 use crate::net::slab::Key;
+use crate::websocket::Sockets;
 use crate::worker::Worker;
 
 /// So many timers at once take a time that is worth a look at the clock.
@@ -64,43 +65,6 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Gives a connection the deadline of what it is doing, counted from now.
-    #[inline]
-    pub(crate) fn restart_deadline(&mut self, index: ConnectionIndex) {
-        let now_ms = self.net.driver.now_ms();
-        let Some((connection, exchange)) = self.net.connections.pair(index.exchange()) else {
-            return;
-        };
-        if connection.phase != Phase::Open {
-            return;
-        }
-        let settings = &self.net.settings;
-        let due_ms = match &exchange.stage {
-            Stage::Socket(_) => self.socket_due_ms(index.exchange(), now_ms),
-            Stage::Head if connection.inbox.is_empty() => now_ms + settings.idle_timeout_ms,
-            Stage::Head => now_ms + settings.header_timeout_ms,
-            Stage::Body(partial) => now_ms.saturating_add(partial.pace.timeout_ms),
-            Stage::Held(held) if held.keep_alive_ms() > 0 => {
-                if connection.deadline_ms != u64::MAX && held.keeps_interval() {
-                    return;
-                }
-                let place = Place::of(index.0, self.net.slot, held.keep_alive_ms());
-                place
-                    .after_sending_ms(now_ms, connection.deadline_ms)
-                    .min(held.ends_ms())
-            }
-            Stage::Handling(Some(_)) => self.net.body_due_ms(index.exchange()),
-            Stage::Http2(carrier) => {
-                let carrier = *carrier;
-                self.net.pace_carrier(index, carrier);
-                return;
-            }
-            Stage::Held(held) => held.ends_ms(),
-            Stage::Handling(None) => u64::MAX,
-        };
-        self.net.set_deadline(index, due_ms);
-    }
-
     pub(crate) fn on_deadline(&mut self, index: ConnectionIndex) {
         let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
             return;
@@ -133,7 +97,9 @@ impl<D: Driver> Worker<D> {
             Stage::Held(held) if held.ends_ms() <= self.net.turn_ms => {
                 self.end_hold(index.exchange());
             }
-            Stage::Held(held) if held.keep_alive_ms() == 0 => self.restart_deadline(index),
+            Stage::Held(held) if held.keep_alive_ms() == 0 => {
+                self.net.restart_deadline(&mut self.sockets, index)
+            }
             Stage::Held(held) => {
                 let place = Place::of(index.0, self.net.slot, held.keep_alive_ms());
                 connection.deadline_ms = place.after_comment_ms(self.net.turn_ms, due_ms);
@@ -160,11 +126,52 @@ impl<D: Driver> Worker<D> {
                 self.http
                     .refuse(&mut self.net, index.exchange(), 408, &message);
             }
-            Stage::Handling(_) => self.on_body_deadline(index.exchange()),
+            Stage::Handling(_) => self
+                .waiting
+                .on_body_deadline(&mut self.net, index.exchange()),
             Stage::Http2(carrier) => {
                 let carrier = *carrier;
                 self.on_carrier_deadline(index, carrier);
             }
         }
+    }
+}
+
+impl<D: Driver> Net<D> {
+    /// Gives a connection the deadline of what it is doing, counted from now.
+    #[inline]
+    pub(crate) fn restart_deadline(&mut self, sockets: &mut Sockets, index: ConnectionIndex) {
+        let now_ms = self.driver.now_ms();
+        let Some((connection, exchange)) = self.connections.pair(index.exchange()) else {
+            return;
+        };
+        if connection.phase != Phase::Open {
+            return;
+        }
+        let settings = &self.settings;
+        let due_ms = match &exchange.stage {
+            Stage::Socket(_) => sockets.socket_due_ms(self, index.exchange(), now_ms),
+            Stage::Head if connection.inbox.is_empty() => now_ms + settings.idle_timeout_ms,
+            Stage::Head => now_ms + settings.header_timeout_ms,
+            Stage::Body(partial) => now_ms.saturating_add(partial.pace.timeout_ms),
+            Stage::Held(held) if held.keep_alive_ms() > 0 => {
+                if connection.deadline_ms != u64::MAX && held.keeps_interval() {
+                    return;
+                }
+                let place = Place::of(index.0, self.slot, held.keep_alive_ms());
+                place
+                    .after_sending_ms(now_ms, connection.deadline_ms)
+                    .min(held.ends_ms())
+            }
+            Stage::Handling(Some(_)) => self.body_due_ms(index.exchange()),
+            Stage::Http2(carrier) => {
+                let carrier = *carrier;
+                self.pace_carrier(index, carrier);
+                return;
+            }
+            Stage::Held(held) => held.ends_ms(),
+            Stage::Handling(None) => u64::MAX,
+        };
+        self.set_deadline(index, due_ms);
     }
 }

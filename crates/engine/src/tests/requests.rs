@@ -452,8 +452,12 @@ fn the_path_of_one_request_is_not_that_of_the_next() {
     let accepted = fermata_io::Driver::accept(&mut driver, other)
         .expect("the fake refuses nothing")
         .expect("one is waiting");
-    rig.worker
-        .open(accepted.fd, fermata_io::Peer::Unix, Origin::Control);
+    rig.worker.net.open(
+        &mut rig.worker.http,
+        accepted.fd,
+        fermata_io::Peer::Unix,
+        Origin::Control,
+    );
     peer.write(&post("/publish", r#"{"channel":"a","data":"b"}"#));
     rig.run();
     assert_eq!(answers(&peer.read(), &[])[0].status, 200);

@@ -19,6 +19,7 @@ use crate::channels::private_channel;
 use crate::channels::publish::{PublishFailure, check_channel};
 use crate::channels::{hold::HoldError, presence::check_member};
 use crate::embed::waiting::News;
+use crate::net::Net;
 use crate::net::index::ExchangeIndex;
 use crate::net::slab::Key;
 use crate::worker::Worker;
@@ -96,7 +97,7 @@ impl<D: Driver> Worker<D> {
         let newest = self.channels.ring.newest();
         if let Some(user) = join.user {
             let channels = [join.channel];
-            let client = self.socket_client(key.exchange());
+            let client = self.sockets.socket_client(&self.net, key.exchange());
             let member = (user, join.info.unwrap_or_default());
             let presence = self
                 .enter(&channels, &member, client, join.announces)
@@ -108,7 +109,7 @@ impl<D: Driver> Worker<D> {
             match open_socket(self.net.connections.get_mut(key)) {
                 Some(open) => open.socket.busy().presences.push(presence),
                 // Making room for the announcement has found it broken, or has closed it.
-                None => self.leave(presence),
+                None => self.channels.leave(&mut self.net, presence),
             }
         }
         let Some(Open { socket, .. }) = open_socket(self.net.connections.get_mut(key)) else {
@@ -169,13 +170,15 @@ impl<D: Driver> Worker<D> {
                 let encoder = &mut self.channels.encoder;
                 encoder.socket_position(join.channel, id, &mut opening);
             }
-            self.append_frames(key.exchange(), &opening);
+            self.sockets
+                .append_frames(&mut self.net, key.exchange(), &opening);
             self.net.scratch = opening;
             if is_behind {
                 let backlog = Backlog::new(&[join.channel], newest);
                 self.begin_resume(key.exchange(), join.channel, backlog, format);
             } else {
-                self.go_live_socket(key.exchange(), join.channel, format);
+                self.channels
+                    .go_live_socket(&mut self.net, key.exchange(), join.channel, format);
             }
         }
         self.net.mark_dirty(key.connection());
@@ -200,25 +203,9 @@ impl<D: Driver> Worker<D> {
             Some(busy.presences.swap_remove(at))
         });
         if let Some(presence) = presence {
-            self.leave(presence);
+            self.channels.leave(&mut self.net, presence);
         }
         Ok(())
-    }
-
-    /// A socket that sends nothing any more receives nothing any more, and its user is gone.
-    pub(super) fn leave_channels(&mut self, index: ExchangeIndex) {
-        let Some(exchange) = self.net.connections.exchange_mut(index) else {
-            return;
-        };
-        let chain = std::mem::replace(&mut exchange.chain, SubId::NONE);
-        self.channels.local.unsubscribe(chain);
-        let presences = exchange.socket_mut().map_or_else(Vec::new, |socket| {
-            socket.end_resume();
-            socket.take_presences()
-        });
-        for presence in presences {
-            self.leave(presence);
-        }
     }
 
     /// The text by which any worker can send to a socket: this life of the worker, its slot and the
@@ -230,7 +217,7 @@ impl<D: Driver> Worker<D> {
             .connections
             .get(key)
             .is_some_and(|(_, exchange)| exchange.is_socket())
-            || self.is_ending(socket);
+            || self.sockets.is_ending(socket);
         is_known.then(|| {
             let (worker, slot) = (self.channels.identity, self.net.slot);
             format!("{worker:016x}{socket:016x}{slot:x}")
@@ -308,13 +295,31 @@ impl<D: Driver> Worker<D> {
             let _ = self.send(direct.key, direct.has_name, &direct.data);
         }
     }
+}
+
+impl Channels {
+    /// A socket that sends nothing any more receives nothing any more, and its user is gone.
+    pub(super) fn leave_channels<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) {
+        let Some(exchange) = net.connections.exchange_mut(index) else {
+            return;
+        };
+        let chain = std::mem::replace(&mut exchange.chain, SubId::NONE);
+        self.local.unsubscribe(chain);
+        let presences = exchange.socket_mut().map_or_else(Vec::new, |socket| {
+            socket.end_resume();
+            socket.take_presences()
+        });
+        for presence in presences {
+            self.leave(net, presence);
+        }
+    }
 
     /// Whom a record leaves out: a socket of this worker that is there, or nobody.
-    pub(crate) fn excepted(&self, socket: u64) -> Option<Subscriber> {
-        let (_, exchange) = self.net.connections.get(Key::from_u64(socket))?;
+    pub(crate) fn excepted<D: Driver>(&self, net: &Net<D>, socket: u64) -> Option<Subscriber> {
+        let (_, exchange) = net.connections.get(Key::from_u64(socket))?;
         exchange.socket()?;
         Some(Subscriber {
-            worker: self.channels.identity,
+            worker: self.identity,
             key: socket,
         })
     }

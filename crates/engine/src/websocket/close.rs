@@ -17,6 +17,7 @@ use crate::net::connection::Writing;
 use crate::net::index::ExchangeIndex;
 use crate::net::running::Running;
 use crate::net::slab::Key;
+use crate::websocket::Sockets;
 use crate::worker::Worker;
 
 impl<D: Driver> Net<D> {
@@ -71,9 +72,10 @@ impl<D: Driver> Worker<D> {
             .and_then(Exchange::socket_mut)
             .and_then(|socket| socket.busy().closing.start(code, reason));
         if let Some(payload) = payload {
-            self.leave_channels(index);
+            self.channels.leave_channels(&mut self.net, index);
             self.net.queue_close(index, &payload);
-            self.restart_deadline(index.connection());
+            self.net
+                .restart_deadline(&mut self.sockets, index.connection());
         }
     }
 
@@ -93,11 +95,11 @@ impl<D: Driver> Worker<D> {
             .closing
             .code()
             .unwrap_or(CloseCode::NoStatus as u16);
-        self.leave_channels(index);
+        self.channels.leave_channels(&mut self.net, index);
         if let Some(payload) = answer {
             self.net.queue_close(index, &payload);
         }
-        self.tell_ended(index, code, reason);
+        self.sockets.tell_ended(&mut self.net, index, code, reason);
         let is_parsed = self.net.input.current.is_none_or(|current| {
             current.index != index.connection() || current.at == current.filled
         });
@@ -133,13 +135,14 @@ impl<D: Driver> Worker<D> {
         let has_answered = violation.is_of_close_frame() || close::ends_like_a_close(rest);
         socket.busy().awaits_answer = payload.is_some() && !has_answered;
         connection.writing = Writing::Linger;
-        self.leave_channels(index);
+        self.channels.leave_channels(&mut self.net, index);
         if let Some(payload) = payload {
             self.net.queue_close(index, &payload);
         }
         self.net.log_for_client(LogLevel::Info, &line);
         let code = violation.close_code() as u16;
-        self.tell_ended(index, code, &violation.to_string());
+        self.sockets
+            .tell_ended(&mut self.net, index, code, &violation.to_string());
         self.net.mark_dirty(index.connection());
     }
 
@@ -153,8 +156,9 @@ impl<D: Driver> Worker<D> {
         {
             socket.busy().closing.handle_end();
         }
-        self.leave_channels(index);
-        self.tell_ended(index, CloseCode::Abnormal as u16, "");
+        self.channels.leave_channels(&mut self.net, index);
+        self.sockets
+            .tell_ended(&mut self.net, index, CloseCode::Abnormal as u16, "");
         match self.net.connections.pair_mut(index) {
             Some((connection, exchange)) if exchange.has_output(connection) => {
                 connection.has_unread = false;
@@ -206,35 +210,6 @@ impl<D: Driver> Worker<D> {
         self.net.mark_dirty(index.connection());
     }
 
-    /// When something is due for a socket; `u64::MAX` = nothing.
-    pub(crate) fn socket_due_ms(&self, index: ExchangeIndex, now_ms: u64) -> u64 {
-        let Some(socket) = self
-            .net
-            .connections
-            .exchange(index)
-            .and_then(Exchange::socket)
-        else {
-            return u64::MAX;
-        };
-        let Some(served) = self.sockets.served.get(socket.route()) else {
-            return u64::MAX;
-        };
-        if !socket.can_send() {
-            return now_ms + self.net.settings.websocket_close_timeout_ms;
-        }
-        let heartbeat_ms = match (served.ping_interval_ms, served.pong_timeout_ms) {
-            (0, _) => u64::MAX,
-            (_, pong_timeout_ms) if socket.awaits_pong() && pong_timeout_ms > 0 => {
-                now_ms + pong_timeout_ms
-            }
-            (ping_interval_ms, _) => {
-                let interval_ms = u32::try_from(ping_interval_ms).unwrap_or(u32::MAX);
-                Place::of(index.0, self.net.slot, interval_ms).ping_ms(now_ms)
-            }
-        };
-        heartbeat_ms.min(idle_due_ms(socket.message_s, served.idle_timeout_ms))
-    }
-
     /// What was due for a socket happens.
     pub(crate) fn on_socket_deadline(&mut self, index: ExchangeIndex) {
         let now_ms = self.net.driver.now_ms();
@@ -276,9 +251,41 @@ impl<D: Driver> Worker<D> {
         socket.busy().awaits_pong = true;
         self.net.counts.add(Counter::WebSocketPingsSent, 1);
         append(connection, &mut self.net.pool, Opcode::Ping, b"");
-        self.restart_deadline(index.connection());
+        self.net
+            .restart_deadline(&mut self.sockets, index.connection());
         // At once, so that thousands that are due together share one buffer.
         self.flush(index.connection());
+    }
+}
+
+impl Sockets {
+    /// When something is due for a socket; `u64::MAX` = nothing.
+    pub(crate) fn socket_due_ms<D: Driver>(
+        &self,
+        net: &Net<D>,
+        index: ExchangeIndex,
+        now_ms: u64,
+    ) -> u64 {
+        let Some(socket) = net.connections.exchange(index).and_then(Exchange::socket) else {
+            return u64::MAX;
+        };
+        let Some(served) = self.served.get(socket.route()) else {
+            return u64::MAX;
+        };
+        if !socket.can_send() {
+            return now_ms + net.settings.websocket_close_timeout_ms;
+        }
+        let heartbeat_ms = match (served.ping_interval_ms, served.pong_timeout_ms) {
+            (0, _) => u64::MAX,
+            (_, pong_timeout_ms) if socket.awaits_pong() && pong_timeout_ms > 0 => {
+                now_ms + pong_timeout_ms
+            }
+            (ping_interval_ms, _) => {
+                let interval_ms = u32::try_from(ping_interval_ms).unwrap_or(u32::MAX);
+                Place::of(index.0, net.slot, interval_ms).ping_ms(now_ms)
+            }
+        };
+        heartbeat_ms.min(idle_due_ms(socket.message_s, served.idle_timeout_ms))
     }
 }
 

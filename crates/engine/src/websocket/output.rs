@@ -15,6 +15,7 @@ use crate::net::Net;
 use crate::net::connection::Connection;
 use crate::net::index::ExchangeIndex;
 use crate::net::slab::Key;
+use crate::websocket::Sockets;
 use crate::worker::Worker;
 
 /// The part of a queue that is freed at least when older messages make room, so that a client far
@@ -64,7 +65,8 @@ impl<D: Driver> Worker<D> {
     pub fn send(&mut self, socket: u64, is_binary: bool, data: &[u8]) -> Result<(), SendError> {
         let key = Key::from_u64(socket);
         // What the client has sent as text is not checked again when it is sent back.
-        let is_text = is_binary || self.is_current_text(data) || utf8::valid(data);
+        let is_text =
+            is_binary || self.sockets.is_current_text(&self.net, data) || utf8::valid(data);
         let open = open_socket(self.net.connections.get_mut(key));
         let Some(mut open) = open else {
             return Err(SendError::Gone);
@@ -160,31 +162,6 @@ impl<D: Driver> Worker<D> {
         self.write_all(index.connection()).then_some(gathered.bytes)
     }
 
-    /// Appends whole text frames to a socket's output, compressed where it shares them with nobody.
-    pub(super) fn append_frames(&mut self, index: ExchangeIndex, frames: &[u8]) {
-        let Some(open) = open_socket(self.net.connections.pair_mut(index)) else {
-            return;
-        };
-        if frames.is_empty() {
-            return;
-        }
-        let socket = open.socket;
-        let out = open.connection.take_buffer(&mut self.net.pool);
-        match self.sockets.served.get_mut(socket.route()) {
-            Some(served) if socket.refers_back() => {
-                socket.write_frames_compressed(served, frames, out);
-            }
-            _ => out.extend_from_slice(frames),
-        }
-    }
-
-    /// Whether `data` is the text message that the program is handling.
-    #[inline]
-    fn is_current_text(&self, data: &[u8]) -> bool {
-        let event = self.socket_event();
-        !event.is_binary && std::ptr::eq(event.payload, data)
-    }
-
     /// A full queue: what it has is offered to the kernel, then the route's policy decides.
     #[cold]
     fn make_room(&mut self, key: Key, bytes: usize) -> Result<(), SendError> {
@@ -229,6 +206,38 @@ impl<D: Driver> Worker<D> {
             }
         }
         Ok(())
+    }
+}
+
+impl Sockets {
+    /// Appends whole text frames to a socket's output, compressed where it shares them with nobody.
+    pub(super) fn append_frames<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        index: ExchangeIndex,
+        frames: &[u8],
+    ) {
+        let Some(open) = open_socket(net.connections.pair_mut(index)) else {
+            return;
+        };
+        if frames.is_empty() {
+            return;
+        }
+        let socket = open.socket;
+        let out = open.connection.take_buffer(&mut net.pool);
+        match self.served.get_mut(socket.route()) {
+            Some(served) if socket.refers_back() => {
+                socket.write_frames_compressed(served, frames, out);
+            }
+            _ => out.extend_from_slice(frames),
+        }
+    }
+
+    /// Whether `data` is the text message that the program is handling.
+    #[inline]
+    fn is_current_text<D: Driver>(&self, net: &Net<D>, data: &[u8]) -> bool {
+        let event = self.socket_event(net);
+        !event.is_binary && std::ptr::eq(event.payload, data)
     }
 }
 

@@ -17,8 +17,10 @@ use super::missing::{Missing, Resume};
 use super::output::{Open, open_socket};
 use super::{QueuePolicy, Socket};
 use crate::admin::stats::Counter;
+use crate::channels::Channels;
 use crate::channels::missed::PIECE_BYTES;
 use crate::http::exchange::Exchange;
+use crate::net::Net;
 use crate::net::index::ExchangeIndex;
 use crate::worker::Worker;
 
@@ -65,7 +67,7 @@ impl<D: Driver> Worker<D> {
 
     fn append_missed(&mut self, index: ExchangeIndex) {
         let own = self.net.connections.key(index.connection());
-        let own = own.and_then(|key| self.excepted(key.to_u64()));
+        let own = own.and_then(|key| self.channels.excepted(&self.net, key.to_u64()));
         let Some(Open { socket, .. }) = open_socket(self.net.connections.pair_mut(index)) else {
             return;
         };
@@ -129,10 +131,11 @@ impl<D: Driver> Worker<D> {
             let encoder = &mut self.channels.encoder;
             encoder.socket_position(&missing.channel, id, &mut piece);
         }
-        self.append_frames(index, &piece);
+        self.sockets.append_frames(&mut self.net, index, &piece);
         self.net.scratch = piece;
         if is_live {
-            self.go_live_socket(index, &missing.channel, missing.format);
+            self.channels
+                .go_live_socket(&mut self.net, index, &missing.channel, missing.format);
         }
         let is_waiting = missing.backlog.is_waiting();
         let waits_until = missing.backlog.waits_until();
@@ -143,19 +146,9 @@ impl<D: Driver> Worker<D> {
                 // Until the ring moves on.
                 *is_queued = true;
                 if let Some(key) = self.net.connections.key(index.connection()) {
-                    self.queue_ahead(key, waits_until);
+                    self.channels.queue_ahead(&mut self.net, key, waits_until);
                 }
             }
-        }
-    }
-
-    /// Subscribes a socket: it is live in this channel from here on.
-    pub(super) fn go_live_socket(&mut self, index: ExchangeIndex, channel: &[u8], format: u8) {
-        if let Some(exchange) = self.net.connections.exchange_mut(index) {
-            exchange.chain =
-                self.channels
-                    .local
-                    .subscribe(index.0, exchange.chain, channel, format);
         }
     }
 
@@ -173,6 +166,23 @@ impl<D: Driver> Worker<D> {
         self.net.counts.add(Counter::DroppedSlow, 1);
         let reason = "messages were missed; read faster";
         self.start_close(index, CloseCode::TryAgainLater as u16, reason);
+    }
+}
+
+impl Channels {
+    /// Subscribes a socket: it is live in this channel from here on.
+    pub(super) fn go_live_socket<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        index: ExchangeIndex,
+        channel: &[u8],
+        format: u8,
+    ) {
+        if let Some(exchange) = net.connections.exchange_mut(index) {
+            exchange.chain = self
+                .local
+                .subscribe(index.0, exchange.chain, channel, format);
+        }
     }
 }
 

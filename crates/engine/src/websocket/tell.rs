@@ -6,23 +6,18 @@ use super::events::{SocketEvent, SocketInfo, Waiting};
 use super::{PROTOCOL_NONE, PROTOCOL_OWN};
 use crate::admin::stats::{Counter, Counts};
 use crate::embed::event::Event;
+use crate::net::Net;
 use crate::net::index::ExchangeIndex;
 use crate::net::running::Running;
 use crate::net::slab::Key;
+use crate::websocket::Sockets;
 use crate::worker::Worker;
 
 impl<D: Driver> Worker<D> {
     /// The event of the last `Event::Open`, `Event::Message` or `Event::Close`.
     #[inline]
     pub fn socket_event(&self) -> SocketEvent<'_> {
-        let events = &self.sockets.events;
-        SocketEvent {
-            handler: events.handler,
-            socket: events.socket,
-            code: events.code,
-            is_binary: events.is_binary,
-            payload: events.payload(&self.net.input.bytes),
-        }
+        self.sockets.socket_event(&self.net)
     }
 
     /// What can be said about a socket; `None` when it is gone.
@@ -52,11 +47,6 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Whether the current event is the close of this socket.
-    pub(super) fn is_ending(&self, socket: u64) -> bool {
-        self.sockets.events.socket == socket && self.sockets.events.peer.is_some()
-    }
-
     /// The next event that has waited.
     #[inline]
     pub(crate) fn next_socket_event(&mut self) -> Option<Event> {
@@ -69,13 +59,39 @@ impl<D: Driver> Worker<D> {
         }
         self.sockets.events.take()
     }
+}
+
+impl Sockets {
+    /// See `Worker::socket_event`.
+    #[inline]
+    pub(crate) fn socket_event<'a, D: Driver>(&'a self, net: &'a Net<D>) -> SocketEvent<'a> {
+        let events = &self.events;
+        SocketEvent {
+            handler: events.handler,
+            socket: events.socket,
+            code: events.code,
+            is_binary: events.is_binary,
+            payload: events.payload(&net.input.bytes),
+        }
+    }
+
+    /// Whether the current event is the close of this socket.
+    pub(super) fn is_ending(&self, socket: u64) -> bool {
+        self.events.socket == socket && self.events.peer.is_some()
+    }
 
     /// Tells the program, once, that a socket has ended.
-    pub(crate) fn tell_ended(&mut self, index: ExchangeIndex, code: u16, reason: &str) {
-        let Some(key) = self.net.connections.key(index.connection()) else {
+    pub(crate) fn tell_ended<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        index: ExchangeIndex,
+        code: u16,
+        reason: &str,
+    ) {
+        let Some(key) = net.connections.key(index.connection()) else {
             return;
         };
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
+        let Some((connection, exchange)) = net.connections.pair_mut(index) else {
             return;
         };
         let peer = connection.peer;
@@ -85,11 +101,11 @@ impl<D: Driver> Worker<D> {
         if std::mem::replace(&mut socket.busy().is_told, true) {
             return;
         }
-        count_ended(&mut self.net.counts, code);
-        if let Some(served) = self.sockets.served.get(socket.route())
+        count_ended(&mut net.counts, code);
+        if let Some(served) = self.served.get(socket.route())
             && served.callbacks.close
         {
-            self.sockets.events.waiting.push_back(Waiting::Close {
+            self.events.waiting.push_back(Waiting::Close {
                 socket: key.to_u64(),
                 handler: served.handler,
                 code,

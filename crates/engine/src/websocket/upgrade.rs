@@ -148,7 +148,7 @@ impl<D: Driver> Worker<D> {
         own: Option<&[u8]>,
         headers: &[(&[u8], &[u8])],
     ) -> Option<u64> {
-        self.tell_reader(index);
+        self.waiting.tell_reader(&mut self.net, index);
         let served = self.sockets.served.get(usize::from(route))?;
         let key = self.net.connections.key(index.connection())?;
         let (connection, exchange) = self.net.connections.pair_mut(index)?;
@@ -208,8 +208,10 @@ impl<D: Driver> Worker<D> {
         }
         self.http.trace.on_head(index, connection, status);
         self.http.trace.on_answer(index, End::Closed, &mut self.net);
-        self.restart_deadline(index.connection());
-        self.mark_settled(index.connection());
+        self.net
+            .restart_deadline(&mut self.sockets, index.connection());
+        self.net
+            .mark_settled(&mut self.reporter, index.connection());
         self.net.mark_dirty(index.connection());
         if goes_on {
             // What has arrived meanwhile is waiting.

@@ -11,6 +11,7 @@ use super::memory::{Answer, MARK_BYTES, NOBODY, READER_SLOT};
 use super::presence::{Note, member_note, put_note};
 use crate::channels::Channels;
 use crate::channels::publish::{EventId, Message, PublishFailure};
+use crate::net::Net;
 use crate::worker::Worker;
 
 /// From one look for the log's answer to the next, of a publisher that holds the worker. The answer takes a fifth of a
@@ -271,13 +272,14 @@ impl<D: Driver> Worker<D> {
             let id = self.publish_except(channel, message, except)?;
             return Ok(Publishing::Done(id));
         }
-        let except = self.excepted(except);
+        let except = self.channels.excepted(&self.net, except);
         let span = self
             .http
             .begin_publish_span(&mut self.net, channel, &message);
-        let begun = self
-            .record(channel, message)
-            .and_then(|record| self.begin_in_log(&record, except, (ack, user, began_ms)));
+        let begun = self.record(channel, message).and_then(|record| {
+            self.channels
+                .begin_in_log(&mut self.net, &record, except, (ack, user, began_ms))
+        });
         match &begun {
             Ok(Publishing::Done(id)) => {
                 self.http.trace.end_publish(span, Ok(id));
@@ -318,15 +320,56 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn begin_in_log(
+    /// Publishes to the log, and holds the worker until the log has the record.
+    pub(crate) fn put_in_log(
         &mut self,
+        record: &Record<'_>,
+        except: Option<Subscriber>,
+        ack: Ack,
+    ) -> Result<EventId, PublishFailure> {
+        let began_ms = self.net.driver.refresh_now();
+        let outbox = loop {
+            match self
+                .channels
+                .begin_in_log(&mut self.net, record, except, (ack, 0, began_ms))?
+            {
+                Publishing::Done(id) => return Ok(id),
+                Publishing::Pending(outbox) => break outbox,
+                Publishing::Later => self.pause_for_log(),
+            }
+        };
+        loop {
+            let now_ms = self.net.driver.refresh_now();
+            if let Some(outcome) = self.channels.outcome(outbox, began_ms, now_ms) {
+                return outcome;
+            }
+            self.pause_for_log();
+        }
+    }
+
+    /// A moment in which the bridge goes on. This worker must not be who it waits for.
+    fn pause_for_log(&mut self) {
+        let ring = &self.channels.ring;
+        if ring.lag_bytes(u32::from(self.net.slot)) > ring.bytes() / UNREAD_PART {
+            self.catch_up();
+        }
+        // Whoever waits for the log is not stalled itself.
+        self.reporter.shared.beat(self.net.slot);
+        std::thread::sleep(LOOK);
+    }
+}
+
+impl Channels {
+    fn begin_in_log<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
         record: &Record<'_>,
         except: Option<Subscriber>,
         (ack, user, began_ms): (Ack, u64, u64),
     ) -> Result<Publishing, PublishFailure> {
-        self.check_event_size(record)?;
-        let now_ms = self.net.driver.refresh_now();
-        let channels = &mut self.channels;
+        self.check_event_size(net, record)?;
+        let now_ms = net.driver.refresh_now();
+        let channels = self;
         let is_full = channels
             .outbox
             .as_ref()
@@ -350,48 +393,17 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Publishes to the log, and holds the worker until the log has the record.
-    pub(crate) fn put_in_log(
-        &mut self,
+    fn check_event_size<D: Driver>(
+        &self,
+        net: &Net<D>,
         record: &Record<'_>,
-        except: Option<Subscriber>,
-        ack: Ack,
-    ) -> Result<EventId, PublishFailure> {
-        let began_ms = self.net.driver.refresh_now();
-        let outbox = loop {
-            match self.begin_in_log(record, except, (ack, 0, began_ms))? {
-                Publishing::Done(id) => return Ok(id),
-                Publishing::Pending(outbox) => break outbox,
-                Publishing::Later => self.pause_for_log(),
-            }
-        };
-        loop {
-            let now_ms = self.net.driver.refresh_now();
-            if let Some(outcome) = self.channels.outcome(outbox, began_ms, now_ms) {
-                return outcome;
-            }
-            self.pause_for_log();
-        }
-    }
-
-    fn check_event_size(&self, record: &Record<'_>) -> Result<(), PublishFailure> {
+    ) -> Result<(), PublishFailure> {
         let bytes = record.data.len() + record.name.map_or(0, <[u8]>::len);
-        let max = self.net.settings.event_bytes_max;
+        let max = net.settings.event_bytes_max;
         if bytes > max {
             let error = PublishError::TooLarge { bytes, max };
             return Err(PublishFailure::Misuse(format!("{error} (event_bytes_max)")));
         }
         Ok(())
-    }
-
-    /// A moment in which the bridge goes on. This worker must not be who it waits for.
-    fn pause_for_log(&mut self) {
-        let ring = &self.channels.ring;
-        if ring.lag_bytes(u32::from(self.net.slot)) > ring.bytes() / UNREAD_PART {
-            self.catch_up();
-        }
-        // Whoever waits for the log is not stalled itself.
-        self.reporter.shared.beat(self.net.slot);
-        std::thread::sleep(LOOK);
     }
 }

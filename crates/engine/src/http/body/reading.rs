@@ -5,6 +5,7 @@ use fermata_io::Driver;
 use super::early::{ARRIVING, Early, Read, ReadError};
 use super::{BodyError, BodyRest, Partial, Plan, Sink, Temporary};
 use crate::embed::waiting::News;
+use crate::embed::waiting::Waiting;
 use crate::http::Http;
 use crate::http::exchange::{Exchange, Stage};
 use crate::http::request::Place;
@@ -123,7 +124,7 @@ impl<D: Driver> Worker<D> {
             .is_some_and(|current| current.index == index.connection())
         {
             // What has come with the head waits in the inbox from here on.
-            self.stash();
+            self.net.stash(&mut self.sockets);
         }
         let bytes_max = bytes_max.clamp(1, self.net.settings.body_piece_bytes_max);
         self.http.uploads.piece.clear();
@@ -252,25 +253,27 @@ impl<D: Driver> Worker<D> {
                     .give(std::mem::replace(&mut connection.inbox, inbox));
             }
             let is_empty = piece.is_empty();
-            self.end_reading(index);
+            self.waiting.end_reading(&mut self.net, index);
             return Ok(Some(if is_empty { Read::End } else { Read::Last }));
         }
         Ok((!piece.is_empty()).then_some(Read::Piece))
     }
+}
 
+impl Waiting {
     /// All of the body was read; a client that has closed its side meanwhile counts as gone from here on.
-    fn end_reading(&mut self, index: ExchangeIndex) {
-        if let Some((connection, exchange)) = self.net.connections.pair_mut(index) {
+    fn end_reading<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) {
+        if let Some((connection, exchange)) = net.connections.pair_mut(index) {
             exchange.stage = Stage::Handling(None);
             if connection.has_hung_up {
-                self.note_left(index);
+                self.note_left(net, index);
             }
         }
     }
 
     /// Something has come for a connection whose handler runs.
-    pub(crate) fn note_arrived(&mut self, index: ExchangeIndex) {
-        let Some(exchange) = self.net.connections.exchange_mut(index) else {
+    pub(crate) fn note_arrived<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) {
+        let Some(exchange) = net.connections.exchange_mut(index) else {
             return;
         };
         let handle = exchange.handle(index);
@@ -278,33 +281,33 @@ impl<D: Driver> Worker<D> {
             return;
         };
         early.is_drained = false;
-        if std::mem::take(&mut early.awaits_turn) || self.net.end_waiting(index) {
-            self.waiting.news.push_back(News::Body(handle));
+        if std::mem::take(&mut early.awaits_turn) || net.end_waiting(index) {
+            self.news.push_back(News::Body(handle));
         }
     }
 
     /// Nothing more of a request's body can be read: its handler is told, if it waits for that.
-    pub(crate) fn tell_reader(&mut self, index: ExchangeIndex) {
-        if let Some(exchange) = self.net.connections.exchange(index)
+    pub(crate) fn tell_reader<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) {
+        if let Some(exchange) = net.connections.exchange(index)
             && let Some((_, early)) = exchange.early()
             && early.is_waited_for()
         {
             let handle = exchange.handle(index);
-            self.waiting.news.push_back(News::Body(handle));
+            self.news.push_back(News::Body(handle));
         }
     }
 
     /// A deadline has passed while a handler has the request.
-    pub(crate) fn on_body_deadline(&mut self, index: ExchangeIndex) {
-        let due_ms = self.net.body_due_ms(index);
-        if due_ms == u64::MAX || !self.net.end_waiting(index) {
+    pub(crate) fn on_body_deadline<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) {
+        let due_ms = net.body_due_ms(index);
+        if due_ms == u64::MAX || !net.end_waiting(index) {
             return;
         }
-        self.net.counts.refusal(408);
-        if let Some(exchange) = self.net.connections.exchange_mut(index) {
+        net.counts.refusal(408);
+        if let Some(exchange) = net.connections.exchange_mut(index) {
             fail_in(exchange, too_late());
             let handle = exchange.handle(index);
-            self.waiting.news.push_back(News::Body(handle));
+            self.news.push_back(News::Body(handle));
         }
     }
 }

@@ -113,7 +113,7 @@ impl<D: Driver> Worker<D> {
     /// The handler goes on while its stream is sent, and wants to know when the client has left.
     pub fn watch_stream(&mut self, handle: u64) {
         if let Ok(index) = self.net.open_stream(handle) {
-            self.defer_at(index);
+            self.waiting.defer_at(&mut self.net, index);
         }
     }
 }

@@ -239,9 +239,9 @@ impl<D: Driver> Worker<D> {
         }
         // A handler that waits counts against the streams of its connection until it has come to its end.
         if is_read_from {
-            self.note_arrived(index.exchange());
+            self.waiting.note_arrived(&mut self.net, index.exchange());
         } else if is_deferred {
-            self.note_left(index.exchange());
+            self.waiting.note_left(&mut self.net, index.exchange());
         } else {
             self.close(index);
         }

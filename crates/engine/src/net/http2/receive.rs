@@ -264,7 +264,7 @@ impl<D: Driver> Worker<D> {
             _ if is_lingering => self.net.drop_input(index),
             Stage::Handling(Some(_)) => {
                 connection.has_unread = true;
-                self.note_arrived(index.exchange());
+                self.waiting.note_arrived(&mut self.net, index.exchange());
             }
             Stage::Body(_) | Stage::Socket(_) => {
                 if connection.is_again {
