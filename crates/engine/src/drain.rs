@@ -18,7 +18,7 @@ const LAST_ACCEPTS_MAX: usize = 64;
 
 impl<D: Driver> Net<D> {
     /// The order to read the certificates again has come.
-    pub(crate) fn reload_tls(&mut self) {
+    pub(crate) fn reload_tls(&self) {
         if let Some(tls) = &self.tls {
             tls.reload(self.log.logger());
         }
@@ -163,7 +163,8 @@ impl<D: Driver> Worker<D> {
         }
         match &exchange.stage {
             Stage::Held(_) => {
-                self.end_hold(index.exchange());
+                self.channels
+                    .end_hold(&mut self.net, &mut self.waiting, index.exchange());
                 // At once, so that thousands share one buffer.
                 self.flush(index);
             }

@@ -136,7 +136,7 @@ impl<D: Driver> Worker<D> {
     /// Lets go of the last request. When handlers take long, sends what is ready in the middle of a
     /// turn: the first client of a batch does not wait for the handlers of all others.
     pub(crate) fn begin_poll(&mut self) {
-        self.net.leave_unanswered(&mut self.sockets);
+        self.net.leave_unanswered(&self.sockets);
         self.http.lent = 0;
         self.sockets.events.release();
         if self.http.request.body_bytes.capacity() > READ_BYTES {
@@ -173,7 +173,7 @@ impl<D: Driver> Worker<D> {
             self.net.driver.refresh_now();
         }
         self.fire_timers();
-        self.refuse_overdue();
+        self.http.refuse_overdue(&mut self.net, &self.waiting);
         let times = (self.net.driver.now_ms(), self.net.driver.unix_ms());
         self.channels.sweep(times, &mut self.net.log);
         self.net.resume_accepting(&mut self.http);
@@ -245,7 +245,7 @@ impl<D: Driver> Worker<D> {
             .min(self.net.accept_ms)
             .min(self.waiting.wake_ms)
             .min(self.reporter.due_ms())
-            .min(self.overdue_ms());
+            .min(self.http.overdue_ms(&self.net, &self.waiting));
         if let Running::Draining { until_ms } | Running::Retired { until_ms } = self.net.running {
             due_ms = due_ms.min(until_ms);
         }

@@ -332,8 +332,8 @@ impl FmWorker {
             true => &[][..],
             false => &instruction,
         };
-        self.worker
-            .respond_elsewhere(request, hold, instruction, &opening.body)
+        let Worker { http, net, .. } = &mut self.worker;
+        http.respond_elsewhere(net, request, hold, instruction, &opening.body)
             .map_err(|_| HoldError::Gone)
     }
 }

@@ -19,6 +19,7 @@ use crate::channels::encode;
 use crate::channels::missed::{OnLoss, Resume};
 use crate::channels::presence::check_member;
 use crate::channels::publish::{Message, check_channel, check_message};
+use crate::embed::waiting::Waiting;
 use crate::http::exchange::{Exchange, Held, Stage};
 use crate::http::protocol::BodyLength;
 use crate::net::Net;
@@ -161,7 +162,8 @@ impl<D: Driver> Worker<D> {
         }
         if ends_at_once {
             self.http.trace.on_answer(index, End::Closed, &mut self.net);
-            self.finish_hold(index, true);
+            self.channels
+                .finish_hold(&mut self.net, &mut self.waiting, index, true);
             return Ok(());
         }
         let keep_alive_ms = hold
@@ -185,7 +187,7 @@ impl<D: Driver> Worker<D> {
 
     /// The client of a request is held from here on: its head and opening are written.
     pub(crate) fn begin_hold(&mut self, index: ExchangeIndex, held: Held) {
-        self.waiting.tell_reader(&mut self.net, index);
+        self.waiting.tell_reader(&self.net, index);
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return;
         };
@@ -198,8 +200,7 @@ impl<D: Driver> Worker<D> {
         // It gets a place among the keep-alives when what is opened here has gone out.
         connection.deadline_ms = u64::MAX;
         self.http.trace.on_answer(index, End::Closed, &mut self.net);
-        self.net
-            .mark_settled(&mut self.reporter, index.connection());
+        self.net.mark_settled(&self.reporter, index.connection());
         self.net.mark_dirty(index.connection());
         if has_unread {
             self.net.go_on(index.connection());
@@ -305,8 +306,7 @@ impl<D: Driver> Worker<D> {
                     .local
                     .advance(chain, is_raw, sent, &mut self.channels.rest);
                 if exchange.is_held() {
-                    self.net
-                        .restart_deadline(&mut self.sockets, index.connection());
+                    self.net.restart_deadline(&self.sockets, index.connection());
                 }
                 if self.channels.local.pending(chain) {
                     self.net.mark_dirty(index.connection());
@@ -358,7 +358,8 @@ impl<D: Driver> Worker<D> {
             .log
             .write_limited(LogLevel::Info, self.net.driver.unix_ms(), &message);
         if exchange.is_socket() {
-            self.on_socket_gap(index);
+            self.sockets
+                .on_socket_gap(&mut self.net, &mut self.channels, index);
             return;
         }
         if closes_on_gap {
@@ -405,41 +406,53 @@ impl<D: Driver> Worker<D> {
         if keeps_interval {
             self.net.set_deadline(index.connection(), due_ms);
         } else {
-            self.net
-                .restart_deadline(&mut self.sockets, index.connection());
+            self.net.restart_deadline(&self.sockets, index.connection());
         }
     }
+}
 
+impl Channels {
     /// Ends a held client's answer in order. One that gets events is told when to come back, and comes back with its last
     /// event id.
-    pub(crate) fn end_hold(&mut self, index: ExchangeIndex) {
-        let exchange = self.net.connections.exchange(index);
+    pub(crate) fn end_hold<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        waiting: &mut Waiting,
+        index: ExchangeIndex,
+    ) {
+        let exchange = net.connections.exchange(index);
         let held = exchange.and_then(Exchange::held);
         let is_events = held.is_some_and(|held| !held.is_own());
-        self.finish_hold(index, is_events);
+        self.finish_hold(net, waiting, index, is_events);
     }
 
     /// The same for an answer that is not held any longer than its beginning.
-    pub(crate) fn finish_hold(&mut self, index: ExchangeIndex, is_events: bool) {
+    pub(crate) fn finish_hold<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        waiting: &mut Waiting,
+        index: ExchangeIndex,
+        is_events: bool,
+    ) {
         // Events that the client has not received stay behind: it resumes after the last it has.
-        self.channels.drop_subscriptions(&mut self.net, index);
-        self.waiting.tell_reader(&mut self.net, index);
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
+        self.drop_subscriptions(net, index);
+        waiting.tell_reader(net, index);
+        let Some((connection, exchange)) = net.connections.pair_mut(index) else {
             return;
         };
-        self.net.gauges.held -= u64::from(exchange.is_held());
+        net.gauges.held -= u64::from(exchange.is_held());
         exchange.stage = Stage::Handling(None);
-        let out = connection.take_buffer(&mut self.net.pool);
+        let out = connection.take_buffer(&mut net.pool);
         if !exchange.is_head {
             if is_events {
-                let retry_ms = self.net.settings.retry_ms;
+                let retry_ms = net.settings.retry_ms;
                 let write = |out: &mut Vec<u8>| sse::retry(out, retry_ms);
                 exchange.protocol.write_piece_with(out, write);
             }
             exchange.protocol.end(out);
         }
         connection.writing = Writing::Linger;
-        self.net.mark_dirty(index.connection());
+        net.mark_dirty(index.connection());
     }
 }
 

@@ -7,6 +7,7 @@ use fermata_hub::PresenceError;
 use fermata_io::Driver;
 
 use crate::admin::stats::Counter;
+use crate::channels::Channels;
 use crate::channels::hold::{Hold, HoldError};
 use crate::channels::presence::{Presence, announcement, network_of};
 use crate::channels::publish::PublishFailure;
@@ -105,5 +106,24 @@ impl<D: Driver> Worker<D> {
             return Err(failure);
         }
         Ok(presence)
+    }
+}
+
+impl Channels {
+    /// Takes a client out of the presence of its channels.
+    pub(crate) fn leave<D: Driver>(&mut self, net: &mut Net<D>, presence: Presence) {
+        let (now_ms, unix_ms) = (net.driver.now_ms(), net.driver.unix_ms());
+        for channel in &presence.channels {
+            if let Err(error) = self
+                .ring
+                .leave(&self.owner, channel, &presence.user, unix_ms)
+            {
+                let message = format!("presence: a user could not be taken out: {error}");
+                net.log.write_limited(LogLevel::Error, unix_ms, &message);
+            }
+            self.note_member(channel, &presence.user);
+        }
+        let due_ms = now_ms + self.settings.leave_delay_ms + 1;
+        self.sweep_ms = self.sweep_ms.min(due_ms);
     }
 }

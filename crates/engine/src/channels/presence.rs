@@ -4,12 +4,10 @@ use std::net::IpAddr;
 
 use fermata_config::LogLevel;
 use fermata_hub::{LockError, Ring};
-use fermata_io::Driver;
 
 use super::Channels;
 use super::publish::{Member, check_channel};
 use crate::log::Log;
-use crate::net::Net;
 
 /// How often leaving users are looked at while there are any.
 pub(crate) const SWEEP_MS: u64 = 250;
@@ -44,23 +42,6 @@ impl Channels {
         if self.ring.leaving_count() > 0 {
             self.sweep_ms = self.sweep_ms.min(now_ms + SWEEP_MS);
         }
-    }
-
-    /// Takes a client out of the presence of its channels.
-    pub(crate) fn leave<D: Driver>(&mut self, net: &mut Net<D>, presence: Presence) {
-        let (now_ms, unix_ms) = (net.driver.now_ms(), net.driver.unix_ms());
-        for channel in &presence.channels {
-            if let Err(error) = self
-                .ring
-                .leave(&self.owner, channel, &presence.user, unix_ms)
-            {
-                let message = format!("presence: a user could not be taken out: {error}");
-                net.log.write_limited(LogLevel::Error, unix_ms, &message);
-            }
-            self.note_member(channel, &presence.user);
-        }
-        let due_ms = now_ms + self.settings.leave_delay_ms + 1;
-        self.sweep_ms = self.sweep_ms.min(due_ms);
     }
 
     /// Announces users whose last connection has been gone for `leave_delay_ms`.

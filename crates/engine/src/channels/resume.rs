@@ -112,7 +112,7 @@ impl<D: Driver> Worker<D> {
             // Nothing is written that would list it again.
             resume.is_queued = true;
             self.channels
-                .queue_ahead(&mut self.net, key, resume.backlog.waits_until());
+                .queue_ahead(&self.net, key, resume.backlog.waits_until());
         }
         if let Some((connection, exchange)) = self.net.connections.pair_mut(index) {
             if !is_live && let Some(rest) = exchange.held_mut().and_then(Held::resume_mut) {
@@ -164,7 +164,7 @@ impl Channels {
     /// Lists a client that waits until a moment.
     pub(crate) fn queue_ahead<D: Driver>(
         &mut self,
-        net: &mut Net<D>,
+        net: &Net<D>,
         key: Key,
         until_unix_ms: Option<u64>,
     ) {

@@ -190,7 +190,8 @@ impl<D: Driver> Worker<D> {
         self.net.scratch = opening;
         if ends_at_once {
             self.http.trace.on_answer(index, End::Closed, &mut self.net);
-            self.finish_hold(index, true);
+            self.channels
+                .finish_hold(&mut self.net, &mut self.waiting, index, true);
             return Ok(());
         }
         let left_ms = hold

@@ -107,9 +107,7 @@ impl<D: Driver> Worker<D> {
         except: Option<Subscriber>,
         ack: Ack,
     ) -> Result<EventId, PublishFailure> {
-        let span = self
-            .http
-            .begin_publish_span(&mut self.net, channel, &message);
+        let span = self.http.begin_publish_span(&self.net, channel, &message);
         let outcome = self.append(channel, message, except, ack);
         self.http.trace.end_publish(span, outcome.as_ref());
         self.net.count_published(outcome.as_ref().err());
@@ -262,25 +260,28 @@ impl<D: Driver> Worker<D> {
         let counts = &mut self.net.counts;
         self.channels.opening(hold, lasts, unix_ms, counts)
     }
+}
 
+impl Http {
     /// Answers a request with what its client gets first and the instruction to hold it.
     ///
     /// # Errors
     /// The request is gone.
-    pub fn respond_elsewhere(
+    pub fn respond_elsewhere<D: Driver>(
         &mut self,
+        net: &mut Net<D>,
         handle: u64,
         hold: &Hold<'_>,
         instruction: &[(&str, Vec<u8>)],
         body: &[u8],
     ) -> Result<(), Gone> {
-        let index = self.net.open_request(handle)?;
+        let index = net.open_request(handle)?;
         let instruction = instruction
             .iter()
             .map(|(name, value)| (name.as_bytes(), &value[..]));
         let headers: Vec<_> = hold.all_headers().chain(instruction).collect();
-        self.http.answer(
-            &mut self.net,
+        self.answer(
+            net,
             index,
             200,
             Some(sse::CONTENT_TYPE),
@@ -295,7 +296,7 @@ impl Http {
     /// The span of a publish, when it is recorded: as its request is, or by itself.
     pub(crate) fn begin_publish_span<D: Driver>(
         &mut self,
-        net: &mut Net<D>,
+        net: &Net<D>,
         channel: &[u8],
         message: &Message<'_>,
     ) -> Option<Box<Span>> {

@@ -278,7 +278,7 @@ impl Waiting {
     }
 
     /// The client of a connection whose handler waits has left, or its connection is closed.
-    pub(crate) fn note_left<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) {
+    pub(crate) fn note_left<D: Driver>(&mut self, net: &Net<D>, index: ExchangeIndex) {
         let Some(key) = net.connections.key(index.connection()) else {
             return;
         };

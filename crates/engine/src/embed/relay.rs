@@ -188,7 +188,8 @@ impl<D: Driver> Worker<D> {
     fn begin_held(&mut self, index: ExchangeIndex, hold: &Relayed<'_>) {
         if self.net.running != Running::Serving {
             self.http.trace.on_answer(index, End::Closed, &mut self.net);
-            self.finish_hold(index, false);
+            self.channels
+                .finish_hold(&mut self.net, &mut self.waiting, index, false);
             return;
         }
         let held = self.channels.held_by(hold);
@@ -208,8 +209,7 @@ impl<D: Driver> Worker<D> {
             exchange.stage = Stage::Held(held);
             connection.deadline_ms = u64::MAX;
         }
-        self.net
-            .restart_deadline(&mut self.sockets, index.connection());
+        self.net.restart_deadline(&self.sockets, index.connection());
         Ok(())
     }
 
@@ -226,8 +226,7 @@ impl<D: Driver> Worker<D> {
         exchange.protocol.write_piece(out, bytes);
         let unsent = connection.unsent();
         if !exchange.keeps_interval() {
-            self.net
-                .restart_deadline(&mut self.sockets, index.connection());
+            self.net.restart_deadline(&self.sockets, index.connection());
         }
         self.net.mark_dirty(index.connection());
         Ok(unsent)
@@ -239,7 +238,8 @@ impl<D: Driver> Worker<D> {
     /// It has left.
     pub fn end_held(&mut self, handle: u64) -> Result<(), Gone> {
         let index = self.net.held(handle)?;
-        self.end_hold(index);
+        self.channels
+            .end_hold(&mut self.net, &mut self.waiting, index);
         Ok(())
     }
 
@@ -347,7 +347,7 @@ impl<D: Driver> Worker<D> {
             let left = self.channels.local.frames_ahead(chain);
             self.http.trace.on_events(index, ahead.saturating_sub(left));
         }
-        self.waiting.notice_items(&mut self.net, index, gap, frames);
+        self.waiting.notice_items(&self.net, index, gap, frames);
         if self.channels.local.pending(chain) {
             self.net.mark_dirty(index.connection());
         }
@@ -364,7 +364,7 @@ impl<D: Driver> Worker<D> {
             for index in owners.drain(..).map(ExchangeIndex) {
                 self.send_held(index);
                 self.waiting
-                    .notice_items(&mut self.net, index, false, Rc::clone(&frames));
+                    .notice_items(&self.net, index, false, Rc::clone(&frames));
             }
         }
     }
@@ -426,7 +426,7 @@ impl Channels {
 impl Waiting {
     fn notice_items<D: Driver>(
         &mut self,
-        net: &mut Net<D>,
+        net: &Net<D>,
         index: ExchangeIndex,
         gap: bool,
         frames: Rc<[u8]>,

@@ -91,7 +91,7 @@ impl<D: Driver> Worker<D> {
             );
             return None;
         }
-        if let Err(refusal) = self.http.decode_path(&mut self.net) {
+        if let Err(refusal) = self.http.decode_path(&self.net) {
             let message = format!("{refusal}.\n");
             self.http
                 .refuse(&mut self.net, index, refusal.status(), &message);
@@ -226,7 +226,7 @@ impl<D: Driver> Worker<D> {
 
 impl Http {
     /// Decodes the path of the current request, unless there is nothing to decode.
-    fn decode_path<D: Driver>(&mut self, net: &mut Net<D>) -> Result<(), http1::Refusal> {
+    fn decode_path<D: Driver>(&mut self, net: &Net<D>) -> Result<(), http1::Refusal> {
         let mut path = std::mem::take(&mut self.request.path);
         let mut slashes = std::mem::take(&mut self.request.slashes);
         let view = self.request.view(&net.input.bytes);

@@ -253,21 +253,28 @@ impl<D: Driver> Worker<D> {
         self.http.client_address(&self.net)
     }
 
-    /// The current request asks for a WebSocket: whose it is, is not told again.
-    pub(crate) fn note_socket_client(&mut self, index: ExchangeIndex) {
-        match self.http.claim(&self.net).address {
-            Some((address, _)) => {
-                self.sockets.clients.insert(index, address);
-            }
-            None => {
-                self.sockets.clients.remove(&index);
-            }
-        }
-    }
-
     /// The host and port that the client asked for, as a trusted proxy says, else as the request does.
     pub fn client_host(&self) -> Option<&[u8]> {
         self.http.client_host(&self.net)
+    }
+}
+
+impl Http {
+    /// The current request asks for a WebSocket: whose it is, is not told again.
+    pub(crate) fn note_socket_client<D: Driver>(
+        &self,
+        net: &Net<D>,
+        sockets: &mut Sockets,
+        index: ExchangeIndex,
+    ) {
+        match self.claim(net).address {
+            Some((address, _)) => {
+                sockets.clients.insert(index, address);
+            }
+            None => {
+                sockets.clients.remove(&index);
+            }
+        }
     }
 }
 
@@ -296,7 +303,7 @@ impl Http {
     }
 
     /// Counts and logs a request that a trusted proxy has passed on with headers that it does not write.
-    pub(crate) fn note_contradiction<D: Driver>(&mut self, net: &mut Net<D>) {
+    pub(crate) fn note_contradiction<D: Driver>(&self, net: &mut Net<D>) {
         let (trusted, written) = (&net.settings.trusted_proxies, &net.settings.proxy_headers);
         if trusted.is_empty() {
             return;

@@ -13,11 +13,16 @@ use crate::net::buffer::Current;
 use crate::net::index::ExchangeIndex;
 use crate::net::input::Step;
 use crate::net::running::Running;
-use crate::worker::Worker;
+use crate::websocket::Sockets;
 
-impl<D: Driver> Worker<D> {
+impl Http {
     /// Reads and parses a head at the current position.
-    pub(crate) fn step_head(&mut self, current: Current) -> Step {
+    pub(crate) fn step_head<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        sockets: &Sockets,
+        current: Current,
+    ) -> Step {
         let Current {
             index, at, filled, ..
         } = current;
@@ -25,20 +30,19 @@ impl<D: Driver> Worker<D> {
             return Step::Starved;
         }
         match http1::parse_after(
-            &mut self.http.repeats,
-            &self.net.input.bytes[at..filled],
-            &self.http.limits,
-            &mut self.http.request.head,
+            &mut self.repeats,
+            &net.input.bytes[at..filled],
+            &self.limits,
+            &mut self.request.head,
         ) {
             Parse::Partial => Step::Starved,
-            Parse::Refused(_) if self.begin_http2(current) => Step::Again,
+            Parse::Refused(_) if net.begin_http2(self, sockets, current) => Step::Again,
             Parse::Refused(refusal) => {
                 let message = format!("{refusal}.\n");
-                self.http
-                    .refuse_head(&mut self.net, index.exchange(), refusal.status(), &message);
+                self.refuse_head(net, index.exchange(), refusal.status(), &message);
                 Step::Again
             }
-            Parse::Complete { head_bytes } => self.http.on_head(&mut self.net, current, head_bytes),
+            Parse::Complete { head_bytes } => self.on_head(net, current, head_bytes),
         }
     }
 }

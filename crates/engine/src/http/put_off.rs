@@ -3,6 +3,7 @@
 use fermata_io::Driver;
 
 use crate::embed::event::Event;
+use crate::embed::waiting::Waiting;
 use crate::http::Http;
 use crate::http::request::Place;
 use crate::http::starts::Queued;
@@ -11,36 +12,6 @@ use crate::net::timers::ALL_WAIT;
 use crate::worker::Worker;
 
 impl<D: Driver> Worker<D> {
-    /// Puts the current request off when it is not its turn to be begun. Its connection is not read from meanwhile, as while
-    /// its handler runs.
-    #[inline]
-    pub(crate) fn put_off(&mut self) -> bool {
-        // What is passed on takes its time elsewhere, and connections that are not the public's are few.
-        if self.http.passes_on {
-            return false;
-        }
-        if self.waiting.is_full() && self.http.is_of_stream(&self.net) {
-            self.http.put_off_now(&mut self.net);
-            return true;
-        }
-        if self.http.starts.begin(self.http.request.handler) {
-            self.http.note_begin(&mut self.net);
-            return false;
-        }
-        self.http.put_off_now(&mut self.net);
-        true
-    }
-
-    /// Puts a WebSocket's handshake off that the program looks at, until a handler is free. One over HTTP/1 waits unread.
-    #[cold]
-    pub(crate) fn put_off_upgrade(&mut self) -> bool {
-        let puts_off = self.waiting.is_full() && self.http.is_of_stream(&self.net);
-        if puts_off {
-            self.http.put_off_now(&mut self.net);
-        }
-        puts_off
-    }
-
     /// The next request to begin of those that were put off.
     pub(crate) fn next_start(&mut self) -> Option<Event> {
         if !self.http.starts.is_empty() {
@@ -51,7 +22,7 @@ impl<D: Driver> Worker<D> {
         while !self.http.starts.is_empty() && !self.waiting.is_full() {
             let queued = self.http.starts.take()?;
             if self.http.take_queued(&mut self.net, queued) {
-                self.http.note_begin(&mut self.net);
+                self.http.note_begin(&self.net);
                 return Some(match self.http.request.is_connect {
                     true => Event::Upgrade,
                     false => Event::Request,
@@ -61,33 +32,69 @@ impl<D: Driver> Worker<D> {
         }
         None
     }
+}
+
+impl Http {
+    /// Puts the current request off when it is not its turn to be begun. Its connection is not read from meanwhile, as while
+    /// its handler runs.
+    #[inline]
+    pub(crate) fn put_off<D: Driver>(&mut self, net: &mut Net<D>, waiting: &Waiting) -> bool {
+        // What is passed on takes its time elsewhere, and connections that are not the public's are few.
+        if self.passes_on {
+            return false;
+        }
+        if waiting.is_full() && self.is_of_stream(net) {
+            self.put_off_now(net);
+            return true;
+        }
+        if self.starts.begin(self.request.handler) {
+            self.note_begin(net);
+            return false;
+        }
+        self.put_off_now(net);
+        true
+    }
+
+    /// Puts a WebSocket's handshake off that the program looks at, until a handler is free. One over HTTP/1 waits unread.
+    #[cold]
+    pub(crate) fn put_off_upgrade<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        waiting: &Waiting,
+    ) -> bool {
+        let puts_off = waiting.is_full() && self.is_of_stream(net);
+        if puts_off {
+            self.put_off_now(net);
+        }
+        puts_off
+    }
 
     /// Refuses requests that nobody could take in time, because all handlers wait.
-    pub(crate) fn refuse_overdue(&mut self) {
-        if self.http.starts.is_empty() || !self.waiting.is_full() {
+    pub(crate) fn refuse_overdue<D: Driver>(&mut self, net: &mut Net<D>, waiting: &Waiting) {
+        if self.starts.is_empty() || !waiting.is_full() {
             return;
         }
-        let now_ms = self.net.driver.now_ms();
-        let Some(before_ms) = now_ms.checked_sub(self.net.settings.header_timeout_ms) else {
+        let now_ms = net.driver.now_ms();
+        let Some(before_ms) = now_ms.checked_sub(net.settings.header_timeout_ms) else {
             return;
         };
-        while let Some(queued) = self.http.starts.take_overdue(before_ms) {
-            if self.http.take_queued(&mut self.net, queued) {
-                self.http.lent = 0;
-                self.http.drop_upload();
-                let index = self.http.request.index();
-                self.http.refuse(&mut self.net, index, 503, ALL_WAIT);
+        while let Some(queued) = self.starts.take_overdue(before_ms) {
+            if self.take_queued(net, queued) {
+                self.lent = 0;
+                self.drop_upload();
+                let index = self.request.index();
+                self.refuse(net, index, 503, ALL_WAIT);
             }
         }
     }
 
     /// When `refuse_overdue` has something to do.
-    pub(crate) fn overdue_ms(&self) -> u64 {
-        if !self.waiting.is_full() {
+    pub(crate) fn overdue_ms<D: Driver>(&self, net: &Net<D>, waiting: &Waiting) -> u64 {
+        if !waiting.is_full() {
             return u64::MAX;
         }
-        let oldest_ms = self.http.starts.oldest_ms();
-        oldest_ms.map_or(u64::MAX, |it| it + self.net.settings.header_timeout_ms)
+        let oldest_ms = self.starts.oldest_ms();
+        oldest_ms.map_or(u64::MAX, |it| it + net.settings.header_timeout_ms)
     }
 }
 
@@ -129,7 +136,7 @@ impl Http {
 
     /// A handler begins.
     #[inline]
-    fn note_begin<D: Driver>(&mut self, net: &mut Net<D>) {
+    fn note_begin<D: Driver>(&mut self, net: &Net<D>) {
         if self.starts.is_measuring() {
             let now_us = net.driver.now_us();
             self.starts.note_begin(now_us);
@@ -156,7 +163,7 @@ impl Http {
 
     /// The client of a request that was put off has left. Where many have, they give up their places.
     #[cold]
-    pub(crate) fn note_dead<D: Driver>(&mut self, net: &mut Net<D>) {
+    pub(crate) fn note_dead<D: Driver>(&mut self, net: &Net<D>) {
         if !self.starts.note_dead() {
             return;
         }

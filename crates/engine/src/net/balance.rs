@@ -68,7 +68,7 @@ impl<D: Driver> Worker<D> {
         {
             return true;
         }
-        self.net.mark_settled(&mut self.reporter, index);
+        self.net.mark_settled(&self.reporter, index);
         false
     }
 
@@ -180,9 +180,9 @@ impl<D: Driver> Worker<D> {
                 Taken::Nothing => return,
                 Taken::Connection(accepted) => {
                     self.net
-                        .open_moved(&mut self.reporter, accepted.fd, accepted.peer)
+                        .open_moved(&self.reporter, accepted.fd, accepted.peer)
                 }
-                Taken::Lost => self.net.lose_moved(&mut self.reporter),
+                Taken::Lost => self.net.lose_moved(&self.reporter),
             }
         }
     }
@@ -190,7 +190,7 @@ impl<D: Driver> Worker<D> {
 
 impl<D: Driver> Net<D> {
     /// Counts a connection that stays, if it is not counted yet.
-    pub(crate) fn mark_settled(&mut self, reporter: &mut Reporter, index: ConnectionIndex) {
+    pub(crate) fn mark_settled(&mut self, reporter: &Reporter, index: ConnectionIndex) {
         if let Some(connection) = self.connections.at_mut(index)
             && !connection.line.is_stream()
             && !std::mem::replace(&mut connection.is_settled, true)
@@ -200,14 +200,14 @@ impl<D: Driver> Net<D> {
     }
 
     /// A client was handed to us for which we have no descriptor: it finds its connection closed.
-    fn lose_moved(&mut self, reporter: &mut Reporter) {
+    fn lose_moved(&mut self, reporter: &Reporter) {
         reporter.shared.remove_settled(self.slot);
         let line = "a connection of another worker is lost, as no descriptor is left for it; raise the limit of \
                     open files (ulimit -n) or find what the program opens and never closes";
         self.log_for_client(LogLevel::Warning, line);
     }
 
-    fn open_moved(&mut self, reporter: &mut Reporter, fd: Fd, peer: Peer) {
+    fn open_moved(&mut self, reporter: &Reporter, fd: Fd, peer: Peer) {
         if self.sockets_len() >= self.settings.connections_max {
             // Between two requests a server may close without a word; the client comes again.
             reporter.shared.remove_settled(self.slot);

@@ -68,7 +68,7 @@ impl<D: Driver> Worker<D> {
             self.on_writable(key.connection());
         }
         if has_left {
-            self.waiting.note_left(&mut self.net, key.exchange());
+            self.waiting.note_left(&self.net, key.exchange());
         }
         (event.readable || event.hangup) && self.load(key.connection())
     }

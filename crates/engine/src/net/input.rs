@@ -182,7 +182,7 @@ impl<D: Driver> Worker<D> {
             if connection.is_paused || exchange.is_deferred {
                 // A file is on its way, and responses must not overtake it; or the handler of a socket
                 // waits, and messages must not overtake each other.
-                self.net.stash(&mut self.sockets);
+                self.net.stash(&self.sockets);
                 return None;
             }
             if self.waiting.is_full()
@@ -190,7 +190,7 @@ impl<D: Driver> Worker<D> {
                 && !matches!(exchange.stage, Stage::Http2(_))
             {
                 connection.has_unread = true;
-                self.net.stash(&mut self.sockets);
+                self.net.stash(&self.sockets);
                 return None;
             }
             let (queue_bytes_max, steps_max) = match exchange.socket() {
@@ -200,30 +200,33 @@ impl<D: Driver> Worker<D> {
             if connection.unsent() > queue_bytes_max {
                 // The client asks faster than it reads. Go on when it has caught up.
                 connection.is_paused = true;
-                self.net.stash(&mut self.sockets);
+                self.net.stash(&self.sockets);
                 self.flush(current.index);
                 return None;
             }
             if current.requests >= steps_max {
                 connection.has_unread = true;
-                self.net.stash(&mut self.sockets);
+                self.net.stash(&self.sockets);
                 return None;
             }
             let step = match &exchange.stage {
-                Stage::Head => self.step_head(current),
+                Stage::Head => self.http.step_head(&mut self.net, &self.sockets, current),
                 Stage::Body(_) if self.http.uploads.turn_bytes >= SPOOL_TURN_BYTES => {
                     connection.has_unread = true;
-                    self.net.stash(&mut self.sockets);
+                    self.net.stash(&self.sockets);
                     return None;
                 }
                 Stage::Body(_) => self.http.step_body(&mut self.net, current),
-                Stage::Socket(_) => self.step_socket(current),
+                Stage::Socket(_) => {
+                    self.sockets
+                        .step_socket(&mut self.net, &mut self.channels, current)
+                }
                 Stage::Http2(carrier) => {
                     let carrier = *carrier;
                     self.step_http2(current, carrier)
                 }
                 Stage::Handling(_) | Stage::Held(_) => {
-                    self.net.stash(&mut self.sockets);
+                    self.net.stash(&self.sockets);
                     return None;
                 }
             };
@@ -234,8 +237,10 @@ impl<D: Driver> Worker<D> {
                     }
                     let event = self.dispatch();
                     let is_put_off = match event {
-                        Some(Event::Request) => self.put_off(),
-                        Some(Event::Upgrade) => self.put_off_upgrade(),
+                        Some(Event::Request) => self.http.put_off(&mut self.net, &self.waiting),
+                        Some(Event::Upgrade) => {
+                            self.http.put_off_upgrade(&mut self.net, &self.waiting)
+                        }
                         _ => false,
                     };
                     if is_put_off {
@@ -280,7 +285,7 @@ impl<D: Driver> Worker<D> {
                 self.net.input.current = None;
                 self.on_end_of_stream(index);
             }
-            _ => self.net.stash(&mut self.sockets),
+            _ => self.net.stash(&self.sockets),
         }
     }
 
@@ -356,7 +361,7 @@ impl<D: Driver> Worker<D> {
 
 impl<D: Driver> Net<D> {
     /// Puts the request that PHP has not answered in `next_event`'s time aside.
-    pub(crate) fn leave_unanswered(&mut self, sockets: &mut Sockets) {
+    pub(crate) fn leave_unanswered(&mut self, sockets: &Sockets) {
         if let Some(current) = self.input.current
             && let Some((connection, exchange)) = self.connections.pair(current.index.exchange())
             && exchange.is_handling()
@@ -368,7 +373,7 @@ impl<D: Driver> Net<D> {
 
     /// Ends the parsing of the current input: what is left waits in the inbox, and a deadline is set
     /// for what has to come.
-    pub(crate) fn stash(&mut self, sockets: &mut Sockets) {
+    pub(crate) fn stash(&mut self, sockets: &Sockets) {
         let Some(Current {
             index, at, filled, ..
         }) = self.input.current.take()

@@ -106,7 +106,7 @@ impl<D: Driver> Worker<D> {
                 let due_ms = self.net.driver.now_ms() + self.net.settings.idle_timeout_ms;
                 self.net.set_deadline(index, due_ms);
             } else {
-                self.net.restart_deadline(&mut self.sockets, index);
+                self.net.restart_deadline(&self.sockets, index);
             }
         }
     }
@@ -284,7 +284,7 @@ impl<D: Driver> Worker<D> {
             return;
         };
         if was_blocked || connection.deadline_ms == u64::MAX {
-            self.net.restart_deadline(&mut self.sockets, index);
+            self.net.restart_deadline(&self.sockets, index);
         }
         if was_paused {
             self.net.go_on(index);
@@ -306,7 +306,7 @@ impl<D: Driver> Worker<D> {
 
     /// Ends a connection and everything that was kept for it.
     pub(crate) fn close(&mut self, index: ConnectionIndex) {
-        self.waiting.note_left(&mut self.net, index.exchange());
+        self.waiting.note_left(&self.net, index.exchange());
         self.sockets.tell_ended(
             &mut self.net,
             index.exchange(),
@@ -314,7 +314,7 @@ impl<D: Driver> Worker<D> {
             "",
         );
         self.http.trace.on_close(index.exchange(), &mut self.net);
-        self.waiting.tell_reader(&mut self.net, index.exchange());
+        self.waiting.tell_reader(&self.net, index.exchange());
         let Some((mut connection, exchange)) = self.net.connections.remove(index) else {
             return;
         };
@@ -323,7 +323,7 @@ impl<D: Driver> Worker<D> {
             self.reporter.shared.remove_settled(self.net.slot);
         }
         if exchange.is_put_off {
-            self.http.note_dead(&mut self.net);
+            self.http.note_dead(&self.net);
         }
         if !self.sockets.upgrades.is_empty() {
             self.sockets.upgrades.remove(&index.exchange());

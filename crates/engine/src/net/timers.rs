@@ -95,10 +95,11 @@ impl<D: Driver> Worker<D> {
         let has_waited = self.waiting.is_full() && connection.has_unread;
         match &exchange.stage {
             Stage::Held(held) if held.ends_ms() <= self.net.turn_ms => {
-                self.end_hold(index.exchange());
+                self.channels
+                    .end_hold(&mut self.net, &mut self.waiting, index.exchange());
             }
             Stage::Held(held) if held.keep_alive_ms() == 0 => {
-                self.net.restart_deadline(&mut self.sockets, index)
+                self.net.restart_deadline(&self.sockets, index)
             }
             Stage::Held(held) => {
                 let place = Place::of(index.0, self.net.slot, held.keep_alive_ms());
@@ -140,7 +141,7 @@ impl<D: Driver> Worker<D> {
 impl<D: Driver> Net<D> {
     /// Gives a connection the deadline of what it is doing, counted from now.
     #[inline]
-    pub(crate) fn restart_deadline(&mut self, sockets: &mut Sockets, index: ConnectionIndex) {
+    pub(crate) fn restart_deadline(&mut self, sockets: &Sockets, index: ConnectionIndex) {
         let now_ms = self.driver.now_ms();
         let Some((connection, exchange)) = self.connections.pair(index.exchange()) else {
             return;

@@ -147,13 +147,27 @@ impl<D: Driver> Worker<D> {
         let is_behind = self.channels.reader.read_up_to() < newest;
         if let Some(IdRef::Seq(after)) = since {
             let backlog = Backlog::new(&[join.channel], after);
-            self.begin_resume(key.exchange(), join.channel, backlog, format);
+            self.sockets.begin_resume(
+                &mut self.net,
+                &mut self.channels,
+                key.exchange(),
+                join.channel,
+                backlog,
+                format,
+            );
         } else if let Some(IdRef::Ahead(seq)) = since
             && let Some(place) = self.channels.ring.log_reached()
         {
             let place = LogPlace { seq, ..place };
             let backlog = Backlog::ahead(&[join.channel], place);
-            self.begin_resume(key.exchange(), join.channel, backlog, format);
+            self.sockets.begin_resume(
+                &mut self.net,
+                &mut self.channels,
+                key.exchange(),
+                join.channel,
+                backlog,
+                format,
+            );
         } else {
             let mut opening = std::mem::take(&mut self.net.scratch);
             opening.clear();
@@ -175,7 +189,14 @@ impl<D: Driver> Worker<D> {
             self.net.scratch = opening;
             if is_behind {
                 let backlog = Backlog::new(&[join.channel], newest);
-                self.begin_resume(key.exchange(), join.channel, backlog, format);
+                self.sockets.begin_resume(
+                    &mut self.net,
+                    &mut self.channels,
+                    key.exchange(),
+                    join.channel,
+                    backlog,
+                    format,
+                );
             } else {
                 self.channels
                     .go_live_socket(&mut self.net, key.exchange(), join.channel, format);

@@ -9,6 +9,7 @@ use fermata_proto::ws::frame::Opcode;
 use super::output::{append, open_socket};
 use super::{QueuePolicy, SendError, Socket};
 use crate::admin::stats::Counter;
+use crate::channels::Channels;
 use crate::channels::pace::Place;
 use crate::http::exchange::Exchange;
 use crate::log::Detail;
@@ -51,7 +52,13 @@ impl<D: Driver> Worker<D> {
         if open_socket(self.net.connections.get_mut(key)).is_none() {
             return Err(SendError::Gone);
         }
-        self.start_close(key.exchange(), code, reason);
+        self.sockets.start_close(
+            &mut self.net,
+            &mut self.channels,
+            key.exchange(),
+            code,
+            reason,
+        );
         Ok(())
     }
 
@@ -61,89 +68,6 @@ impl<D: Driver> Worker<D> {
         self.net.log_detailed(LogLevel::Error, log_message, detail);
         // A socket that has ended meanwhile needs no end.
         let _ = self.disconnect(socket, CloseCode::InternalError as u16, b"");
-    }
-
-    /// Queues our close frame, unless there is one. Nothing is sent after it.
-    pub(crate) fn start_close(&mut self, index: ExchangeIndex, code: u16, reason: &str) {
-        let payload = self
-            .net
-            .connections
-            .exchange_mut(index)
-            .and_then(Exchange::socket_mut)
-            .and_then(|socket| socket.busy().closing.start(code, reason));
-        if let Some(payload) = payload {
-            self.channels.leave_channels(&mut self.net, index);
-            self.net.queue_close(index, &payload);
-            self.net
-                .restart_deadline(&mut self.sockets, index.connection());
-        }
-    }
-
-    /// The client's close frame: the answer to ours, or to be answered.
-    pub(super) fn on_close_frame(&mut self, index: ExchangeIndex, code: Option<u16>, reason: &str) {
-        let Some(socket) = self
-            .net
-            .connections
-            .exchange_mut(index)
-            .and_then(Exchange::socket_mut)
-        else {
-            return;
-        };
-        let answer = socket.busy().closing.handle_close(code);
-        let code = socket
-            .busy()
-            .closing
-            .code()
-            .unwrap_or(CloseCode::NoStatus as u16);
-        self.channels.leave_channels(&mut self.net, index);
-        if let Some(payload) = answer {
-            self.net.queue_close(index, &payload);
-        }
-        self.sockets.tell_ended(&mut self.net, index, code, reason);
-        let is_parsed = self.net.input.current.is_none_or(|current| {
-            current.index != index.connection() || current.at == current.filled
-        });
-        if let Some(connection) = self.net.connections.at_mut(index.connection()) {
-            let is_read_whole = is_parsed && !connection.has_unread;
-            connection.writing = if is_read_whole {
-                Writing::Close
-            } else {
-                Writing::Linger
-            };
-        }
-        self.net.mark_dirty(index.connection());
-    }
-
-    /// The client breaks the protocol: it is told, and nothing more is read from it.
-    pub(super) fn on_violation(&mut self, index: ExchangeIndex, violation: Violation) {
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
-            return;
-        };
-        let line = format!("{}: WebSocket closed: {violation}", connection.peer);
-        let Some(socket) = exchange.socket_mut() else {
-            return;
-        };
-        let payload = socket.busy().closing.fail(violation);
-        // Who sees our end before it has answered may never read the code: relays take the end of one
-        // side for that of both, and a client then reports 1006.
-        let rest = match self.net.input.current {
-            Some(current) if current.index == index.connection() => {
-                &self.net.input.bytes[current.at..current.filled]
-            }
-            _ => &[],
-        };
-        let has_answered = violation.is_of_close_frame() || close::ends_like_a_close(rest);
-        socket.busy().awaits_answer = payload.is_some() && !has_answered;
-        connection.writing = Writing::Linger;
-        self.channels.leave_channels(&mut self.net, index);
-        if let Some(payload) = payload {
-            self.net.queue_close(index, &payload);
-        }
-        self.net.log_for_client(LogLevel::Info, &line);
-        let code = violation.close_code() as u16;
-        self.sockets
-            .tell_ended(&mut self.net, index, code, &violation.to_string());
-        self.net.mark_dirty(index.connection());
     }
 
     /// The client has ended its stream without a close frame. What waits for it is still sent.
@@ -176,38 +100,10 @@ impl<D: Driver> Worker<D> {
         } else {
             CloseCode::GoingAway
         };
-        self.start_close(index, code as u16, "");
+        self.sockets
+            .start_close(&mut self.net, &mut self.channels, index, code as u16, "");
         // At once, so that thousands share one buffer.
         self.flush(index.connection());
-    }
-
-    /// A channel's log has moved past what a slow socket has received.
-    pub(crate) fn on_socket_gap(&mut self, index: ExchangeIndex) {
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
-            return;
-        };
-        let route = exchange.socket().map(Socket::route);
-        let served = route.and_then(|route| self.sockets.served.get(route));
-        if served.is_none_or(|served| served.queue_policy == QueuePolicy::Close) {
-            self.net.counts.add(Counter::DroppedSlow, 1);
-            let reason = "messages were missed; read faster";
-            self.start_close(index, CloseCode::TryAgainLater as u16, reason);
-            return;
-        }
-        self.net.counts.add(Counter::GapsSlow, 1);
-        self.channels.local.skip_gap(exchange.chain);
-        let chain = exchange.chain;
-        let out = connection.take_buffer(&mut self.net.pool);
-        // Once for each way in which it reads its channels.
-        let mut told = Vec::new();
-        for format in self.channels.local.formats_of(chain) {
-            if !told.contains(&format) {
-                told.push(format);
-                let encoder = &mut self.channels.encoder;
-                encoder.gap_frame(format, None, "too slow", out);
-            }
-        }
-        self.net.mark_dirty(index.connection());
     }
 
     /// What was due for a socket happens.
@@ -240,7 +136,9 @@ impl<D: Driver> Worker<D> {
         }
         if now_ms >= idle_due_ms(socket.message_s, served.idle_timeout_ms) {
             self.net.counts.add(Counter::WebSocketTimeoutIdle, 1);
-            self.start_close(
+            self.sockets.start_close(
+                &mut self.net,
+                &mut self.channels,
                 index,
                 CloseCode::GoingAway as u16,
                 "no message for too long",
@@ -251,10 +149,150 @@ impl<D: Driver> Worker<D> {
         socket.busy().awaits_pong = true;
         self.net.counts.add(Counter::WebSocketPingsSent, 1);
         append(connection, &mut self.net.pool, Opcode::Ping, b"");
-        self.net
-            .restart_deadline(&mut self.sockets, index.connection());
+        self.net.restart_deadline(&self.sockets, index.connection());
         // At once, so that thousands that are due together share one buffer.
         self.flush(index.connection());
+    }
+}
+
+impl Sockets {
+    /// Queues our close frame, unless there is one. Nothing is sent after it.
+    pub(crate) fn start_close<D: Driver>(
+        &self,
+        net: &mut Net<D>,
+        channels: &mut Channels,
+        index: ExchangeIndex,
+        code: u16,
+        reason: &str,
+    ) {
+        let payload = net
+            .connections
+            .exchange_mut(index)
+            .and_then(Exchange::socket_mut)
+            .and_then(|socket| socket.busy().closing.start(code, reason));
+        if let Some(payload) = payload {
+            channels.leave_channels(net, index);
+            net.queue_close(index, &payload);
+            net.restart_deadline(self, index.connection());
+        }
+    }
+
+    /// The client's close frame: the answer to ours, or to be answered.
+    pub(super) fn on_close_frame<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        channels: &mut Channels,
+        index: ExchangeIndex,
+        code: Option<u16>,
+        reason: &str,
+    ) {
+        let Some(socket) = net
+            .connections
+            .exchange_mut(index)
+            .and_then(Exchange::socket_mut)
+        else {
+            return;
+        };
+        let answer = socket.busy().closing.handle_close(code);
+        let code = socket
+            .busy()
+            .closing
+            .code()
+            .unwrap_or(CloseCode::NoStatus as u16);
+        channels.leave_channels(net, index);
+        if let Some(payload) = answer {
+            net.queue_close(index, &payload);
+        }
+        self.tell_ended(net, index, code, reason);
+        let is_parsed = net.input.current.is_none_or(|current| {
+            current.index != index.connection() || current.at == current.filled
+        });
+        if let Some(connection) = net.connections.at_mut(index.connection()) {
+            let is_read_whole = is_parsed && !connection.has_unread;
+            connection.writing = if is_read_whole {
+                Writing::Close
+            } else {
+                Writing::Linger
+            };
+        }
+        net.mark_dirty(index.connection());
+    }
+
+    /// The client breaks the protocol: it is told, and nothing more is read from it.
+    pub(super) fn on_violation<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        channels: &mut Channels,
+        index: ExchangeIndex,
+        violation: Violation,
+    ) {
+        let Some((connection, exchange)) = net.connections.pair_mut(index) else {
+            return;
+        };
+        let line = format!("{}: WebSocket closed: {violation}", connection.peer);
+        let Some(socket) = exchange.socket_mut() else {
+            return;
+        };
+        let payload = socket.busy().closing.fail(violation);
+        // Who sees our end before it has answered may never read the code: relays take the end of one
+        // side for that of both, and a client then reports 1006.
+        let rest = match net.input.current {
+            Some(current) if current.index == index.connection() => {
+                &net.input.bytes[current.at..current.filled]
+            }
+            _ => &[],
+        };
+        let has_answered = violation.is_of_close_frame() || close::ends_like_a_close(rest);
+        socket.busy().awaits_answer = payload.is_some() && !has_answered;
+        connection.writing = Writing::Linger;
+        channels.leave_channels(net, index);
+        if let Some(payload) = payload {
+            net.queue_close(index, &payload);
+        }
+        net.log_for_client(LogLevel::Info, &line);
+        let code = violation.close_code() as u16;
+        self.tell_ended(net, index, code, &violation.to_string());
+        net.mark_dirty(index.connection());
+    }
+
+    /// A channel's log has moved past what a slow socket has received.
+    pub(crate) fn on_socket_gap<D: Driver>(
+        &self,
+        net: &mut Net<D>,
+        channels: &mut Channels,
+        index: ExchangeIndex,
+    ) {
+        let Some((connection, exchange)) = net.connections.pair_mut(index) else {
+            return;
+        };
+        let route = exchange.socket().map(Socket::route);
+        let served = route.and_then(|route| self.served.get(route));
+        if served.is_none_or(|served| served.queue_policy == QueuePolicy::Close) {
+            net.counts.add(Counter::DroppedSlow, 1);
+            let reason = "messages were missed; read faster";
+            self.start_close(
+                net,
+                channels,
+                index,
+                CloseCode::TryAgainLater as u16,
+                reason,
+            );
+            return;
+        }
+        net.counts.add(Counter::GapsSlow, 1);
+        channels.local.skip_gap(exchange.chain);
+        let chain = exchange.chain;
+        let out = connection.take_buffer(&mut net.pool);
+        // Once for each way in which it reads its channels.
+        let mut told = Vec::new();
+        for format in channels.local.formats_of(chain) {
+            if !told.contains(&format) {
+                told.push(format);
+                let encoder = &mut channels.encoder;
+                encoder.gap_frame(format, None, "too slow", out);
+            }
+        }
+        net.mark_dirty(index.connection());
     }
 }
 

@@ -137,7 +137,8 @@ impl<D: Driver> Worker<D> {
             .local
             .gather(chain, false, &mut slices, COMPRESS_BYTES_MAX);
         if gathered.gap {
-            self.on_socket_gap(index);
+            self.sockets
+                .on_socket_gap(&mut self.net, &mut self.channels, index);
             return None;
         }
         let socket = exchange.socket_mut()?;
@@ -200,7 +201,13 @@ impl<D: Driver> Worker<D> {
                     socket.drop_frames(&mut connection.out, usize::MAX);
                     self.net.log_for_client(LogLevel::Info, &line);
                     let reason = "more messages wait than the server keeps; read faster";
-                    self.start_close(key.exchange(), 1013, reason);
+                    self.sockets.start_close(
+                        &mut self.net,
+                        &mut self.channels,
+                        key.exchange(),
+                        1013,
+                        reason,
+                    );
                     return Err(SendError::Gone);
                 }
             }
@@ -311,7 +318,7 @@ impl Socket {
 
     /// Drops messages from the front of its queue, `wanted` bytes if there are so many. Returns how
     /// many messages that were. What the kernel has a part of stays, and so do control frames.
-    fn drop_frames(&mut self, out: &mut Vec<u8>, wanted: usize) -> u64 {
+    fn drop_frames(&self, out: &mut Vec<u8>, wanted: usize) -> u64 {
         let start = self.busy.as_ref().map_or(0, |busy| busy.unsent_frame);
         let (mut to, mut from) = (start, start);
         let mut dropped = 0;

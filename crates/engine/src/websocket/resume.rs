@@ -22,18 +22,31 @@ use crate::channels::missed::PIECE_BYTES;
 use crate::http::exchange::Exchange;
 use crate::net::Net;
 use crate::net::index::ExchangeIndex;
+use crate::websocket::Sockets;
 use crate::worker::Worker;
 
 impl<D: Driver> Worker<D> {
+    /// Sends a socket that has taken everything the next piece of what it has missed.
+    pub(crate) fn send_missed(&mut self, index: ExchangeIndex) {
+        self.sockets
+            .append_missed(&mut self.net, &mut self.channels, index);
+        // At once, so that thousands share one buffer; `send_held` lists it again.
+        self.flush(index.connection());
+    }
+}
+
+impl Sockets {
     /// Begins to bring a socket what it has missed of a channel.
-    pub(super) fn begin_resume(
+    pub(super) fn begin_resume<D: Driver>(
         &mut self,
+        net: &mut Net<D>,
+        channels: &mut Channels,
         index: ExchangeIndex,
         channel: &[u8],
         backlog: Backlog,
         format: u8,
     ) {
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
+        let Some((connection, exchange)) = net.connections.pair_mut(index) else {
             return;
         };
         let has_room = connection.unsent() < PIECE_BYTES;
@@ -54,41 +67,39 @@ impl<D: Driver> Worker<D> {
         });
         // Mostly the first piece is all, and the client is live at once.
         if has_room && resume.waiting.len() == 1 {
-            self.append_missed(index);
+            self.append_missed(net, channels, index);
         }
     }
 
-    /// Sends a socket that has taken everything the next piece of what it has missed.
-    pub(crate) fn send_missed(&mut self, index: ExchangeIndex) {
-        self.append_missed(index);
-        // At once, so that thousands share one buffer; `send_held` lists it again.
-        self.flush(index.connection());
-    }
-
-    fn append_missed(&mut self, index: ExchangeIndex) {
-        let own = self.net.connections.key(index.connection());
-        let own = own.and_then(|key| self.channels.excepted(&self.net, key.to_u64()));
-        let Some(Open { socket, .. }) = open_socket(self.net.connections.pair_mut(index)) else {
+    fn append_missed<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        channels: &mut Channels,
+        index: ExchangeIndex,
+    ) {
+        let own = net.connections.key(index.connection());
+        let own = own.and_then(|key| channels.excepted(net, key.to_u64()));
+        let Some(Open { socket, .. }) = open_socket(net.connections.pair_mut(index)) else {
             return;
         };
         let Some(mut missing) = socket.next_missing() else {
             return;
         };
-        let Some(served) = self.sockets.served.get(socket.route()) else {
+        let Some(served) = self.served.get(socket.route()) else {
             return;
         };
         // The other half of the queue is for what the program has to say.
         let bytes_max = PIECE_BYTES.min(served.queue_bytes_max / 2);
         let is_slow = std::mem::replace(&mut missing.has_begun, true);
         let stops = is_slow && served.queue_policy == QueuePolicy::Close;
-        let mut piece = std::mem::take(&mut self.net.scratch);
+        let mut piece = std::mem::take(&mut net.scratch);
         piece.clear();
-        let (up_to, unix_ms) = (self.channels.reader.read_up_to(), self.net.driver.unix_ms());
-        self.channels.wait_for_log(&mut missing.backlog);
-        let encoder = &mut self.channels.encoder;
+        let (up_to, unix_ms) = (channels.reader.read_up_to(), net.driver.unix_ms());
+        channels.wait_for_log(&mut missing.backlog);
+        let encoder = &mut channels.encoder;
         let is_json = encoder.is_json(missing.format);
         let (mut records, mut gaps, mut plain_bytes) = (0, 0, 0);
-        self.channels
+        channels
             .ring
             .next_missed(&mut missing.backlog, up_to, unix_ms, &mut |missed| {
                 match missed {
@@ -112,10 +123,10 @@ impl<D: Driver> Worker<D> {
                 }
                 plain_bytes.max(piece.len()) < bytes_max
             });
-        self.net.counts.add(Counter::Replayed, records);
+        net.counts.add(Counter::Replayed, records);
         if gaps > 0 && stops {
-            self.net.scratch = piece;
-            self.stop_resume(index);
+            net.scratch = piece;
+            self.stop_resume(net, channels, index);
             return;
         }
         let counter = if is_slow {
@@ -123,30 +134,29 @@ impl<D: Driver> Worker<D> {
         } else {
             Counter::GapsExpired
         };
-        self.net.counts.add(counter, gaps);
+        net.counts.add(counter, gaps);
         let is_live = missing.backlog.is_at(up_to);
         if is_live && is_json {
             let mut id = [0; ID_BYTES_MAX];
-            let id = self.channels.ring.id_text(up_to, &mut id);
-            let encoder = &mut self.channels.encoder;
+            let id = channels.ring.id_text(up_to, &mut id);
+            let encoder = &mut channels.encoder;
             encoder.socket_position(&missing.channel, id, &mut piece);
         }
-        self.sockets.append_frames(&mut self.net, index, &piece);
-        self.net.scratch = piece;
+        self.append_frames(net, index, &piece);
+        net.scratch = piece;
         if is_live {
-            self.channels
-                .go_live_socket(&mut self.net, index, &missing.channel, missing.format);
+            channels.go_live_socket(net, index, &missing.channel, missing.format);
         }
         let is_waiting = missing.backlog.is_waiting();
         let waits_until = missing.backlog.waits_until();
-        let exchange = self.net.connections.exchange_mut(index);
+        let exchange = net.connections.exchange_mut(index);
         if let Some(socket) = exchange.and_then(Exchange::socket_mut) {
             socket.put_back((!is_live).then_some(missing));
             if is_waiting && let Some(is_queued) = socket.resume_queued() {
                 // Until the ring moves on.
                 *is_queued = true;
-                if let Some(key) = self.net.connections.key(index.connection()) {
-                    self.channels.queue_ahead(&mut self.net, key, waits_until);
+                if let Some(key) = net.connections.key(index.connection()) {
+                    channels.queue_ahead(net, key, waits_until);
                 }
             }
         }
@@ -154,18 +164,29 @@ impl<D: Driver> Worker<D> {
 
     /// The ring has lost something before the client was ready to take it, and its route says close.
     #[cold]
-    fn stop_resume(&mut self, index: ExchangeIndex) {
-        let Some(connection) = self.net.connections.at_mut(index.connection()) else {
+    fn stop_resume<D: Driver>(
+        &self,
+        net: &mut Net<D>,
+        channels: &mut Channels,
+        index: ExchangeIndex,
+    ) {
+        let Some(connection) = net.connections.at_mut(index.connection()) else {
             return;
         };
         let line = format!(
             "{}: WebSocket closed: the client has caught up too slowly, history is gone",
             connection.peer
         );
-        self.net.log_for_client(LogLevel::Info, &line);
-        self.net.counts.add(Counter::DroppedSlow, 1);
+        net.log_for_client(LogLevel::Info, &line);
+        net.counts.add(Counter::DroppedSlow, 1);
         let reason = "messages were missed; read faster";
-        self.start_close(index, CloseCode::TryAgainLater as u16, reason);
+        self.start_close(
+            net,
+            channels,
+            index,
+            CloseCode::TryAgainLater as u16,
+            reason,
+        );
     }
 }
 

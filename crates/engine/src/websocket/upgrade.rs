@@ -55,7 +55,8 @@ impl<D: Driver> Worker<D> {
                 return None;
             }
         };
-        self.note_socket_client(index);
+        self.http
+            .note_socket_client(&self.net, &mut self.sockets, index);
         let served = self.sockets.served.get(usize::from(route))?;
         let head = self.http.request.view(&self.net.input.bytes).head;
         let supported = served.protocols.iter().map(Vec::as_slice);
@@ -148,7 +149,7 @@ impl<D: Driver> Worker<D> {
         own: Option<&[u8]>,
         headers: &[(&[u8], &[u8])],
     ) -> Option<u64> {
-        self.waiting.tell_reader(&mut self.net, index);
+        self.waiting.tell_reader(&self.net, index);
         let served = self.sockets.served.get(usize::from(route))?;
         let key = self.net.connections.key(index.connection())?;
         let (connection, exchange) = self.net.connections.pair_mut(index)?;
@@ -208,10 +209,8 @@ impl<D: Driver> Worker<D> {
         }
         self.http.trace.on_head(index, connection, status);
         self.http.trace.on_answer(index, End::Closed, &mut self.net);
-        self.net
-            .restart_deadline(&mut self.sockets, index.connection());
-        self.net
-            .mark_settled(&mut self.reporter, index.connection());
+        self.net.restart_deadline(&self.sockets, index.connection());
+        self.net.mark_settled(&self.reporter, index.connection());
         self.net.mark_dirty(index.connection());
         if goes_on {
             // What has arrived meanwhile is waiting.

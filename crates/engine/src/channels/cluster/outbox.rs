@@ -273,9 +273,7 @@ impl<D: Driver> Worker<D> {
             return Ok(Publishing::Done(id));
         }
         let except = self.channels.excepted(&self.net, except);
-        let span = self
-            .http
-            .begin_publish_span(&mut self.net, channel, &message);
+        let span = self.http.begin_publish_span(&self.net, channel, &message);
         let begun = self.record(channel, message).and_then(|record| {
             self.channels
                 .begin_in_log(&mut self.net, &record, except, (ack, user, began_ms))

@@ -124,7 +124,7 @@ impl<D: Driver> Worker<D> {
             .is_some_and(|current| current.index == index.connection())
         {
             // What has come with the head waits in the inbox from here on.
-            self.net.stash(&mut self.sockets);
+            self.net.stash(&self.sockets);
         }
         let bytes_max = bytes_max.clamp(1, self.net.settings.body_piece_bytes_max);
         self.http.uploads.piece.clear();
@@ -192,21 +192,31 @@ impl<D: Driver> Worker<D> {
             if let Some(early) = exchange.early_mut() {
                 early.turn_bytes += self.http.uploads.raw.len();
             }
-            if let Some(read) = self.take_piece(handle)? {
+            if let Some(read) = self
+                .http
+                .take_piece(&mut self.net, &mut self.waiting, handle)?
+            {
                 return Ok(read);
             }
         }
     }
+}
 
+impl Http {
     /// Decodes what was read. `None` when no byte of the content was among it.
-    fn take_piece(&mut self, handle: u64) -> Result<Option<Read>, ReadError> {
+    fn take_piece<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        waiting: &mut Waiting,
+        handle: u64,
+    ) -> Result<Option<Read>, ReadError> {
         let index = ExchangeIndex::of_request(handle);
-        let is_serving = self.net.running == Running::Serving;
-        let (connection, exchange) = open_early(self.net.connections.pair_mut(index), handle)?;
+        let is_serving = net.running == Running::Serving;
+        let (connection, exchange) = open_early(net.connections.pair_mut(index), handle)?;
         let Stage::Handling(Some(partial)) = &mut exchange.stage else {
             return Err(ReadError::Gone);
         };
-        let (raw, piece) = (&self.http.uploads.raw, &mut self.http.uploads.piece);
+        let (raw, piece) = (&self.uploads.raw, &mut self.uploads.piece);
         let (consumed, is_done) = match &mut partial.rest {
             BodyRest::Length(missing) => {
                 let taken = (*missing).min(raw.len() as u64) as usize;
@@ -216,7 +226,7 @@ impl<D: Driver> Worker<D> {
             }
             BodyRest::Stream { .. } if partial.received + raw.len() as u64 > partial.bytes_max => {
                 let message = format!("the body is larger than {} bytes", partial.bytes_max);
-                self.net.counts.refusal(413);
+                net.counts.refusal(413);
                 return Err(fail_in(exchange, ReadError::Refused(413, message)));
             }
             BodyRest::Stream { .. } => {
@@ -233,7 +243,7 @@ impl<D: Driver> Worker<D> {
                         413 => format!("the body is larger than {} bytes", partial.bytes_max),
                         _ => refusal.to_string(),
                     };
-                    self.net.counts.refusal(refusal.status());
+                    net.counts.refusal(refusal.status());
                     let failure = ReadError::Refused(refusal.status(), message);
                     return Err(fail_in(exchange, failure));
                 }
@@ -245,15 +255,14 @@ impl<D: Driver> Worker<D> {
             // A head that has been sent has said that the connection ends.
             connection.keeps_alive = keeps_alive && is_serving && exchange.body.is_none();
             if consumed < raw.len() {
-                let mut inbox = self.net.pool.take();
+                let mut inbox = net.pool.take();
                 inbox.extend_from_slice(&raw[consumed..]);
                 inbox.extend_from_slice(&connection.inbox);
-                self.net
-                    .pool
+                net.pool
                     .give(std::mem::replace(&mut connection.inbox, inbox));
             }
             let is_empty = piece.is_empty();
-            self.waiting.end_reading(&mut self.net, index);
+            waiting.end_reading(net, index);
             return Ok(Some(if is_empty { Read::End } else { Read::Last }));
         }
         Ok((!piece.is_empty()).then_some(Read::Piece))
@@ -287,7 +296,7 @@ impl Waiting {
     }
 
     /// Nothing more of a request's body can be read: its handler is told, if it waits for that.
-    pub(crate) fn tell_reader<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) {
+    pub(crate) fn tell_reader<D: Driver>(&mut self, net: &Net<D>, index: ExchangeIndex) {
         if let Some(exchange) = net.connections.exchange(index)
             && let Some((_, early)) = exchange.early()
             && early.is_waited_for()

@@ -66,20 +66,12 @@ impl<D: Driver> Worker<D> {
         headers: impl Iterator<Item = (&'h [u8], &'h [u8])> + Clone,
         body: &[u8],
     ) -> Result<(), Gone> {
-        let index = self.net.open_request(handle)?;
-        if body.len() >= self.net.settings.compression_bytes_min || headers.size_hint().0 > 0 {
-            self.http.answer_chosen(
-                &mut self.net,
-                handle,
-                index,
-                status,
-                content_type,
-                headers,
-                body,
-            );
+        let Worker { http, net, .. } = self;
+        let index = net.open_request(handle)?;
+        if body.len() >= net.settings.compression_bytes_min || headers.size_hint().0 > 0 {
+            http.answer_chosen(net, handle, status, content_type, headers, body);
         } else {
-            self.http
-                .answer(&mut self.net, index, status, content_type, headers, body);
+            http.answer(net, index, status, content_type, headers, body);
         }
         Ok(())
     }

@@ -60,17 +60,17 @@ impl<'h> Said<'h> {
 }
 
 impl Http {
-    /// Answers the open request of `index`, which may be smaller or shorter for this client.
+    /// Answers the open request `handle`, which may be smaller or shorter for this client.
     pub(crate) fn answer_chosen<'h, D: Driver>(
         &mut self,
         net: &mut Net<D>,
         handle: u64,
-        index: ExchangeIndex,
         status: u16,
         content_type: Option<&[u8]>,
         headers: impl Iterator<Item = (&'h [u8], &'h [u8])> + Clone,
         body: &[u8],
     ) {
+        let index = ExchangeIndex::of_request(handle);
         let now_s = net.driver.unix_ms() / 1000;
         let said = Said::of(headers.clone(), now_s);
         let lent;

@@ -250,7 +250,7 @@ impl<D: Driver> Worker<D> {
         let now_s = self.http.date_unix_s;
         let is_text = is_compressible(&how.content_type);
         let packed = if is_text && how.compresses {
-            self.http.compressed(&mut self.net, &file, asked)
+            self.http.compressed(&self.net, &file, asked)
         } else {
             None
         };
@@ -493,7 +493,7 @@ impl Http {
     /// A file's content compressed for this client, if it is worth it.
     fn compressed<D: Driver>(
         &mut self,
-        net: &mut Net<D>,
+        net: &Net<D>,
         file: &File,
         asked: &ContentHeaders<'_>,
     ) -> Option<(Coding, std::rc::Rc<[u8]>)> {

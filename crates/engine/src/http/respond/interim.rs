@@ -72,7 +72,7 @@ impl Http {
     /// The phrase for an answer that is written now, which nothing else gets.
     pub(crate) fn take_reason<D: Driver>(
         &mut self,
-        net: &mut Net<D>,
+        net: &Net<D>,
         index: ExchangeIndex,
         status: u16,
     ) -> Option<Box<[u8]>> {

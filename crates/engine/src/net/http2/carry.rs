@@ -241,7 +241,7 @@ impl<D: Driver> Worker<D> {
         if is_read_from {
             self.waiting.note_arrived(&mut self.net, index.exchange());
         } else if is_deferred {
-            self.waiting.note_left(&mut self.net, index.exchange());
+            self.waiting.note_left(&self.net, index.exchange());
         } else {
             self.close(index);
         }

@@ -22,6 +22,7 @@ use crate::net::index::ConnectionIndex;
 use crate::net::input::Step;
 use crate::net::line::Line;
 use crate::net::running::Running;
+use crate::websocket::Sockets;
 use crate::worker::Worker;
 
 /// What came of one frame, without borrowing from the input.
@@ -100,50 +101,6 @@ impl<D: Driver> Net<D> {
 }
 
 impl<D: Driver> Worker<D> {
-    /// Whether the input that is no request of HTTP/1 is the beginning of HTTP/2; then the connection is a carrier from here on.
-    #[cold]
-    pub(crate) fn begin_http2(&mut self, current: Current) -> bool {
-        let input = &self.net.input.bytes[current.at..current.filled];
-        let begins = frame::PREFACE.starts_with(input) || input.starts_with(frame::PREFACE);
-        if !begins || !self.net.http2.is_on {
-            return false;
-        }
-        let now_ms = self.net.driver.now_ms();
-        let index = current.index;
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
-            return false;
-        };
-        if connection.origin != Origin::Public || connection.awaited != Awaited::First {
-            return false;
-        }
-        let http2 = &mut self.net.http2;
-        // Browsers use it as soon as it is offered, and do not fall back.
-        http2.limits.connect_protocol = !self.http.passes_on && !self.sockets.served.is_empty();
-        let mut out = Vec::new();
-        let machine = Machine::server(&http2.limits, now_ms, &mut out);
-        let key = http2.carriers.insert(Box::new(Carrier {
-            index,
-            machine,
-            out,
-            turn: None,
-            blocked: 0,
-            is_dirty: false,
-            idle_since_ms: 0,
-            tick_ms: 0,
-        }));
-        exchange.stage = Stage::Http2(CarrierPlace(key.index));
-        // Its requests are what is on its way, each for itself.
-        self.net.gauges.end_active(connection);
-        self.net.counts.add(Counter::Http2Connections, 1);
-        if let Some(carrier) = self.net.http2.carriers.at_mut(key.index) {
-            carrier.mark(&mut self.net.http2.dirty);
-        }
-        if self.net.running != Running::Serving {
-            self.net.drain_carrier(index, CarrierPlace(key.index));
-        }
-        true
-    }
-
     /// Takes what the current input has of frames, up to the next request.
     pub(crate) fn step_http2(&mut self, current: Current, place: CarrierPlace) -> Step {
         let index = current.index;
@@ -291,6 +248,52 @@ impl<D: Driver> Worker<D> {
                 self.net.drop_input(index);
             }
         }
+    }
+}
+
+impl<D: Driver> Net<D> {
+    /// Whether the input that is no request of HTTP/1 is the beginning of HTTP/2; then the connection is a carrier from here on.
+    #[cold]
+    pub(crate) fn begin_http2(&mut self, http: &Http, sockets: &Sockets, current: Current) -> bool {
+        let input = &self.input.bytes[current.at..current.filled];
+        let begins = frame::PREFACE.starts_with(input) || input.starts_with(frame::PREFACE);
+        if !begins || !self.http2.is_on {
+            return false;
+        }
+        let now_ms = self.driver.now_ms();
+        let index = current.index;
+        let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
+            return false;
+        };
+        if connection.origin != Origin::Public || connection.awaited != Awaited::First {
+            return false;
+        }
+        let http2 = &mut self.http2;
+        // Browsers use it as soon as it is offered, and do not fall back.
+        http2.limits.connect_protocol = !http.passes_on && !sockets.served.is_empty();
+        let mut out = Vec::new();
+        let machine = Machine::server(&http2.limits, now_ms, &mut out);
+        let key = http2.carriers.insert(Box::new(Carrier {
+            index,
+            machine,
+            out,
+            turn: None,
+            blocked: 0,
+            is_dirty: false,
+            idle_since_ms: 0,
+            tick_ms: 0,
+        }));
+        exchange.stage = Stage::Http2(CarrierPlace(key.index));
+        // Its requests are what is on its way, each for itself.
+        self.gauges.end_active(connection);
+        self.counts.add(Counter::Http2Connections, 1);
+        if let Some(carrier) = self.http2.carriers.at_mut(key.index) {
+            carrier.mark(&mut self.http2.dirty);
+        }
+        if self.running != Running::Serving {
+            self.drain_carrier(index, CarrierPlace(key.index));
+        }
+        true
     }
 }
 
