@@ -95,7 +95,7 @@ impl<D: Driver> Worker<D> {
         if is_first {
             if retired {
                 // Before the master is told: its next worker takes what is left in our inbox when it starts.
-                if let Some(inbox) = self.inboxes.get(usize::from(self.net.slot)) {
+                if let Some(inbox) = self.net.handover.inboxes.get(usize::from(self.net.slot)) {
                     let _ = self.net.driver.remove(inbox.fd());
                 }
                 for index in self.net.connections.indexes() {

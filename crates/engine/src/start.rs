@@ -22,6 +22,7 @@ use crate::http::router::Router;
 use crate::log::{Log, Logger};
 use crate::master::link::Link;
 use crate::net::Net;
+use crate::net::handover::Handover;
 use crate::net::tls::ServerTls;
 use crate::net::token::{
     TOKEN_CONTROL, TOKEN_INBOX, TOKEN_LINK, TOKEN_LISTENER, TOKEN_METRICS, TOKEN_SIGNAL, TOKEN_WAKE,
@@ -113,7 +114,13 @@ impl<D: Driver> Worker<D> {
         )?;
         stats.worker_started(slot, index, channels.owner.pid, unix_ms);
         stats.set_takes(slot, true);
-        let mut net = Net::new(driver, Arc::clone(&settings), Log::new(parts.logger), slot);
+        let handover = Handover {
+            inboxes: parts.inboxes,
+            balances: parts.balances,
+            shared: stats,
+        };
+        let log = Log::new(parts.logger);
+        let mut net = Net::new(driver, Arc::clone(&settings), log, slot, handover);
         net.listeners = parts.listeners;
         net.prefaced = parts.prefaced;
         net.control = parts.control;
@@ -124,8 +131,6 @@ impl<D: Driver> Worker<D> {
             index,
             has_fatal: false,
             link: parts.link,
-            inboxes: parts.inboxes,
-            balances: parts.balances,
             net,
             http: Http::new(&settings, parts.router, parts.spools, trace),
             sockets: Sockets::new(&settings, &parts.websockets),

@@ -9,11 +9,8 @@
 //! write per connection, then a slice of fan-out, then timers, then waiting. What happens in each of
 //! these is in the folders of their subjects.
 
-use std::sync::Arc;
-
 use fermata_config::LogLevel;
 use fermata_io::Driver;
-use fermata_io::handover::Inbox;
 
 use crate::admin::blocking::Blocking;
 use crate::admin::stats::{MoreMetrics, Reporter};
@@ -39,8 +36,6 @@ pub struct Worker<D: Driver> {
     pub(crate) index: u16,
     pub(crate) has_fatal: bool,
     pub(crate) link: Option<Link>,
-    pub(crate) inboxes: Arc<Vec<Inbox>>,
-    pub(crate) balances: bool,
 
     /// Sockets, deadlines, clock and log.
     pub net: Net<D>,

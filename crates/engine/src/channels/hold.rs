@@ -200,7 +200,7 @@ impl<D: Driver> Worker<D> {
         // It gets a place among the keep-alives when what is opened here has gone out.
         connection.deadline_ms = u64::MAX;
         self.http.trace.on_answer(index, End::Closed, &mut self.net);
-        self.net.mark_settled(&self.reporter, index.connection());
+        self.net.mark_settled(index.connection());
         self.net.mark_dirty(index.connection());
         if has_unread {
             self.net.go_on(index.connection());

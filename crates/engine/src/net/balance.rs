@@ -11,12 +11,13 @@
 //! Held clients, WebSockets and encrypted connections are counted but stay where they are: they have
 //! state that cannot move.
 
+use std::sync::Arc;
+
 use fermata_config::LogLevel;
 use fermata_io::handover::Taken;
 use fermata_io::{Driver, Fd, Peer};
 
 use crate::admin::stats::Counter;
-use crate::admin::stats::Reporter;
 use crate::http::exchange::Exchange;
 use crate::net::Net;
 use crate::net::connection::{Awaited, Connection, Origin, Phase};
@@ -53,7 +54,7 @@ impl<D: Driver> Worker<D> {
         let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
             return false;
         };
-        if connection.origin != Origin::Public || !self.balances {
+        if connection.origin != Origin::Public || !self.net.handover.balances {
             connection.is_settled = true;
             return false;
         }
@@ -68,19 +69,19 @@ impl<D: Driver> Worker<D> {
         {
             return true;
         }
-        self.net.mark_settled(&self.reporter, index);
+        self.net.mark_settled(index);
         false
     }
 
     /// The worker that has fewer connections than we, if our share is more than fair.
     fn better_worker(&self) -> Option<u16> {
-        let shared = &self.reporter.shared;
+        let shared = &self.net.handover.shared;
         let own = shared.settled(self.net.slot);
         if own == 0 {
             return None;
         }
         let busy_before_unix_ms = self.net.driver.unix_ms().saturating_sub(BUSY_MS);
-        let slots = self.inboxes.len() as u16;
+        let slots = self.net.handover.inboxes.len() as u16;
         let (slot, least) = shared.least_settled(slots, busy_before_unix_ms)?;
         (own > least + least / SLACK_DIVISOR && slot != self.net.slot).then_some(slot)
     }
@@ -103,17 +104,17 @@ impl<D: Driver> Worker<D> {
             return false;
         }
         let busy_before_unix_ms = self.net.driver.unix_ms().saturating_sub(BUSY_MS);
-        let slots = self.inboxes.len() as u16;
-        let shared = &self.reporter.shared;
+        let slots = self.net.handover.inboxes.len() as u16;
+        let shared = &self.net.handover.shared;
         let heir = shared.least_settled(slots, busy_before_unix_ms);
         self.hand_over(index, heir.map_or(self.net.slot, |(slot, _)| slot))
     }
 
     /// Takes, at its start, what is left in the inboxes of `retired` workers and of those that have ended.
     pub(crate) fn inherit(&mut self, retired: &[u16]) {
-        for slot in 0..self.inboxes.len() as u16 {
+        for slot in 0..self.net.handover.inboxes.len() as u16 {
             // The master leaves it there when it finds no worker that takes connections, which this one does by now.
-            if retired.contains(&slot) || self.reporter.shared.is_vacant(slot) {
+            if retired.contains(&slot) || self.net.handover.shared.is_vacant(slot) {
                 self.take_from(slot, true);
             }
         }
@@ -128,16 +129,16 @@ impl<D: Driver> Worker<D> {
         let Some(fd) = connection.line.socket() else {
             return false;
         };
-        let Some(inbox) = self.inboxes.get(usize::from(slot)) else {
+        let Some(inbox) = self.net.handover.inboxes.get(usize::from(slot)) else {
             return false;
         };
         if !self.net.driver.release(fd) {
             return false;
         }
         // Counted first: the other worker may have taken and closed it before `put` returns.
-        self.reporter.shared.add_settled(slot);
+        self.net.handover.shared.add_settled(slot);
         if inbox.put(fd, peer).is_err() {
-            self.reporter.shared.remove_settled(slot);
+            self.net.handover.shared.remove_settled(slot);
             let key = self.net.connections.key(index);
             if let (true, Some(key)) = (is_watched, key)
                 && self.net.driver.add_stream(fd, key.to_u64()).is_err()
@@ -149,7 +150,7 @@ impl<D: Driver> Worker<D> {
         }
         self.net.counts.add(Counter::Moved, 1);
         self.close(index);
-        if slot != self.net.slot && !self.reporter.shared.takes(slot) {
+        if slot != self.net.slot && !self.net.handover.shared.takes(slot) {
             // It has looked into its inbox for the last time, maybe before this was there, and so may its replacement.
             self.take_from(slot, true);
         }
@@ -165,7 +166,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn take_from(&mut self, slot: u16, is_inherited: bool) {
-        let inboxes = std::sync::Arc::clone(&self.inboxes);
+        let inboxes = Arc::clone(&self.net.handover.inboxes);
         let Some(inbox) = inboxes.get(usize::from(slot)) else {
             return;
         };
@@ -174,15 +175,12 @@ impl<D: Driver> Worker<D> {
             let taken = inbox.take();
             if is_inherited && !matches!(taken, Taken::Nothing) {
                 // It was counted for the one that has left it.
-                self.reporter.shared.add_settled(self.net.slot);
+                self.net.handover.shared.add_settled(self.net.slot);
             }
             match taken {
                 Taken::Nothing => return,
-                Taken::Connection(accepted) => {
-                    self.net
-                        .open_moved(&self.reporter, accepted.fd, accepted.peer)
-                }
-                Taken::Lost => self.net.lose_moved(&self.reporter),
+                Taken::Connection(accepted) => self.net.open_moved(accepted.fd, accepted.peer),
+                Taken::Lost => self.net.lose_moved(),
             }
         }
     }
@@ -190,27 +188,27 @@ impl<D: Driver> Worker<D> {
 
 impl<D: Driver> Net<D> {
     /// Counts a connection that stays, if it is not counted yet.
-    pub(crate) fn mark_settled(&mut self, reporter: &Reporter, index: ConnectionIndex) {
+    pub(crate) fn mark_settled(&mut self, index: ConnectionIndex) {
         if let Some(connection) = self.connections.at_mut(index)
             && !connection.line.is_stream()
             && !std::mem::replace(&mut connection.is_settled, true)
         {
-            reporter.shared.add_settled(self.slot);
+            self.handover.shared.add_settled(self.slot);
         }
     }
 
     /// A client was handed to us for which we have no descriptor: it finds its connection closed.
-    fn lose_moved(&mut self, reporter: &Reporter) {
-        reporter.shared.remove_settled(self.slot);
+    fn lose_moved(&mut self) {
+        self.handover.shared.remove_settled(self.slot);
         let line = "a connection of another worker is lost, as no descriptor is left for it; raise the limit of \
                     open files (ulimit -n) or find what the program opens and never closes";
         self.log_for_client(LogLevel::Warning, line);
     }
 
-    fn open_moved(&mut self, reporter: &Reporter, fd: Fd, peer: Peer) {
+    fn open_moved(&mut self, fd: Fd, peer: Peer) {
         if self.sockets_len() >= self.settings.connections_max {
             // Between two requests a server may close without a word; the client comes again.
-            reporter.shared.remove_settled(self.slot);
+            self.handover.shared.remove_settled(self.slot);
             self.driver.close(fd);
             return;
         }

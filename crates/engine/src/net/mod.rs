@@ -9,6 +9,7 @@ pub(crate) mod connections;
 pub(crate) mod deadline;
 mod events;
 pub(crate) mod gauges;
+pub(crate) mod handover;
 pub(crate) mod http2;
 pub(crate) mod index;
 pub(crate) mod input;
@@ -41,6 +42,7 @@ use deadline::{ARMED_AHEAD_MS_MAX, Armed};
 use fermata_proto::http2::{ErrorCode, hpack};
 use fermata_proto::response;
 use gauges::Gauges;
+use handover::Handover;
 use http2::Http2;
 use line::{Carries, Line};
 use running::Running;
@@ -60,6 +62,7 @@ pub struct Net<D> {
     pub(crate) driver: D,
     /// This worker's slot in the hub.
     pub(crate) slot: u16,
+    pub(crate) handover: Handover,
     pub(crate) settings: Arc<Settings>,
     pub(crate) running: Running,
     pub(crate) connections: Connections,
@@ -102,11 +105,18 @@ pub struct Net<D> {
 
 impl<D: Driver> Net<D> {
     /// Without listeners and connections.
-    pub(crate) fn new(driver: D, settings: Arc<Settings>, log: Log, slot: u16) -> Net<D> {
+    pub(crate) fn new(
+        driver: D,
+        settings: Arc<Settings>,
+        log: Log,
+        slot: u16,
+        handover: Handover,
+    ) -> Net<D> {
         let mut http2 = Http2::new();
         http2.configure(&settings);
         Net {
             slot,
+            handover,
             running: Running::Serving,
             connections: Connections::new(),
             http2,
