@@ -85,7 +85,7 @@ impl<D: Driver> Worker<D> {
         let is_first = self.net.running == Running::Serving;
         if is_first {
             self.reporter.shared.set_takes(self.net.slot, false);
-            self.take_over();
+            self.net.take_over();
         }
         self.net.running = if retired {
             Running::Retired { until_ms }
@@ -103,7 +103,7 @@ impl<D: Driver> Worker<D> {
                     if pair.is_some_and(|(it, exchange)| {
                         it.phase == Phase::Open && exchange.awaits_head()
                     }) {
-                        self.give_away(index);
+                        self.net.give_away(&mut self.http, index);
                     }
                 }
             }

@@ -103,6 +103,7 @@ mod http;
 mod log;
 mod master;
 mod net;
+mod output;
 mod server;
 mod start;
 #[cfg(test)]

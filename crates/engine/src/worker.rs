@@ -78,6 +78,7 @@ impl<D: Driver> Worker<D> {
     /// with waiting for the next batch (`None`).
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
         loop {
+            self.after_output();
             if let Some(event) = self.next_event_of_input() {
                 // The master names it if it never returns.
                 let handler = match event {

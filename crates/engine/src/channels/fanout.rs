@@ -26,6 +26,10 @@ impl<D: Driver> Worker<D> {
     /// The ring is read on only when everybody has been offered what was read before: a client that
     /// keeps up is then never overtaken by its channel's log. After a crowd it waits for more (`gather`).
     pub(crate) fn fan_out(&mut self, subscribers_max: usize) -> bool {
+        debug_assert!(
+            self.net.ended.is_empty(),
+            "their subscriptions are still there"
+        );
         let mut served = 0;
         let mut until_ms = 0;
         for _ in 0..PUMPS_MAX {

@@ -11,7 +11,9 @@ use crate::channels::Channels;
 use crate::channels::hold::{Hold, HoldError};
 use crate::channels::presence::{Presence, announcement, network_of};
 use crate::channels::publish::PublishFailure;
+use crate::http::exchange::Stage;
 use crate::net::Net;
+use crate::net::ended::Ended;
 use crate::net::index::ExchangeIndex;
 use crate::worker::Worker;
 
@@ -125,5 +127,19 @@ impl Channels {
         }
         let due_ms = now_ms + self.settings.leave_delay_ms + 1;
         self.sweep_ms = self.sweep_ms.min(due_ms);
+    }
+
+    /// A connection is gone: its subscriptions and its part in presence end.
+    pub(crate) fn note_ended<D: Driver>(&mut self, net: &mut Net<D>, ended: Ended) {
+        let exchange = ended.exchange;
+        self.local.unsubscribe(exchange.chain);
+        if let Some(presence) = exchange.presence {
+            self.leave(net, *presence);
+        }
+        if let Stage::Socket(mut socket) = exchange.stage {
+            for presence in socket.take_presences() {
+                self.leave(net, presence);
+            }
+        }
     }
 }

@@ -18,11 +18,13 @@ use crate::embed::waiting::Waiting;
 use crate::embed::watch::Watching;
 use crate::http::Http;
 use crate::http::asked::Asked;
+use crate::http::exchange::Exchange;
 use crate::http::exchange::{Held, Stage};
 use crate::http::files::ContentHeaders;
 use crate::http::respond::Gone;
 use crate::net::Net;
 use crate::net::connection::{Origin, Phase, Writing};
+use crate::net::ended::Ended;
 use crate::net::index::{ConnectionIndex, ExchangeIndex};
 use crate::net::slab::Key;
 use crate::worker::Worker;
@@ -277,17 +279,20 @@ impl Waiting {
         }
     }
 
-    /// The client of a connection whose handler waits has left, or its connection is closed.
+    /// The client of a connection whose handler waits has left.
     pub(crate) fn note_left<D: Driver>(&mut self, net: &Net<D>, index: ExchangeIndex) {
-        let Some(key) = net.connections.key(index.connection()) else {
-            return;
-        };
-        let Some((connection, exchange)) = net.connections.pair(index) else {
-            return;
-        };
+        if let Some(key) = net.connections.key(index.connection())
+            && let Some((connection, exchange)) = net.connections.get(key)
+        {
+            let is_open = connection.phase == Phase::Open && connection.writing == Writing::Open;
+            self.note_left_by(key, is_open, exchange);
+        }
+    }
+
+    fn note_left_by(&mut self, key: Key, is_open: bool, exchange: &Exchange) {
+        let handle = exchange.handle(key.exchange());
         if !exchange.is_deferred {
             if exchange.held().is_some_and(Held::is_own) {
-                let handle = exchange.handle(index);
                 self.note(Left::Held(handle));
             }
             return;
@@ -298,13 +303,15 @@ impl Waiting {
         }
         if exchange.is_socket() {
             self.note(Left::Socket(key.to_u64()));
-        } else if exchange.is_handling()
-            && connection.phase == Phase::Open
-            && connection.writing == Writing::Open
-        {
-            let handle = exchange.handle(index);
+        } else if exchange.is_handling() && is_open {
             self.note(Left::Request(handle));
         }
+    }
+
+    /// A connection is gone: handlers that wait for its client, or for more of its request's body, are told.
+    pub(crate) fn note_ended(&mut self, ended: &Ended) {
+        self.note_left_by(ended.key, ended.is_open, &ended.exchange);
+        self.tell_reader_of(ended.key.exchange(), &ended.exchange);
     }
 
     /// Lists a connection for the time when there is room again. True when it has to wait.

@@ -65,7 +65,7 @@ impl Master {
                 let begun = self.become_worker(index, slot, theirs, master_pid);
                 match begun {
                     Ok(mut worker) => {
-                        worker.inherit(&retired);
+                        worker.net.inherit(&retired);
                         Ok(Some(worker))
                     }
                     Err(error) => {

@@ -18,13 +18,13 @@ use fermata_io::handover::Taken;
 use fermata_io::{Driver, Fd, Peer};
 
 use crate::admin::stats::Counter;
+use crate::http::Http;
 use crate::http::exchange::Exchange;
 use crate::net::Net;
 use crate::net::connection::{Awaited, Connection, Origin, Phase};
 use crate::net::index::ConnectionIndex;
 use crate::net::line::Line;
 use crate::net::running::Running;
-use crate::worker::Worker;
 
 /// A worker may have this part more than the one with the fewest: exact balance among many would
 /// move every second connection.
@@ -36,13 +36,12 @@ const BUSY_MS: u64 = 50;
 /// Connections taken over in a row before other clients get their turn.
 const TAKE_BATCH: usize = 64;
 
-impl<D: Driver> Worker<D> {
+impl<D: Driver> Net<D> {
     /// Counts a connection that has proved to stay, or hands it to another worker: true, and it is
     /// gone from here.
     #[cold]
-    pub(crate) fn settle(&mut self, index: ConnectionIndex) -> bool {
+    pub(crate) fn settle(&mut self, http: &mut Http, index: ConnectionIndex) -> bool {
         if self
-            .net
             .input
             .current
             .is_some_and(|current| current.index == index)
@@ -51,10 +50,10 @@ impl<D: Driver> Worker<D> {
             // after the next answer.
             return false;
         }
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
+        let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
             return false;
         };
-        if connection.origin != Origin::Public || !self.net.handover.balances {
+        if connection.origin != Origin::Public || !self.handover.balances {
             connection.is_settled = true;
             return false;
         }
@@ -63,32 +62,32 @@ impl<D: Driver> Worker<D> {
             return false;
         }
         if can_move(connection, exchange)
-            && self.net.running == Running::Serving
+            && self.running == Running::Serving
             && let Some(slot) = self.better_worker()
-            && self.hand_over(index, slot)
+            && self.hand_over(http, index, slot)
         {
             return true;
         }
-        self.net.mark_settled(index);
+        self.mark_settled(index);
         false
     }
 
     /// The worker that has fewer connections than we, if our share is more than fair.
     fn better_worker(&self) -> Option<u16> {
-        let shared = &self.net.handover.shared;
-        let own = shared.settled(self.net.slot);
+        let shared = &self.handover.shared;
+        let own = shared.settled(self.slot);
         if own == 0 {
             return None;
         }
-        let busy_before_unix_ms = self.net.driver.unix_ms().saturating_sub(BUSY_MS);
-        let slots = self.net.handover.inboxes.len() as u16;
+        let busy_before_unix_ms = self.driver.unix_ms().saturating_sub(BUSY_MS);
+        let slots = self.handover.inboxes.len() as u16;
         let (slot, least) = shared.least_settled(slots, busy_before_unix_ms)?;
-        (own > least + least / SLACK_DIVISOR && slot != self.net.slot).then_some(slot)
+        (own > least + least / SLACK_DIVISOR && slot != self.slot).then_some(slot)
     }
 
     /// Gives a connection to another worker, or to the replacement of this one, which retires: there is nothing in this
     /// process that a request could still be answered with. True when it is gone from here.
-    pub(crate) fn give_away(&mut self, index: ConnectionIndex) -> bool {
+    pub(crate) fn give_away(&mut self, http: &mut Http, index: ConnectionIndex) -> bool {
         let is_whole = |(it, exchange): (&Connection, &Exchange)| {
             it.origin == Origin::Public
                 && it.inbox.is_empty()
@@ -96,61 +95,60 @@ impl<D: Driver> Worker<D> {
                 && !exchange.has_output(it)
         };
         if !self
-            .net
             .connections
             .pair(index.exchange())
             .is_some_and(is_whole)
         {
             return false;
         }
-        let busy_before_unix_ms = self.net.driver.unix_ms().saturating_sub(BUSY_MS);
-        let slots = self.net.handover.inboxes.len() as u16;
-        let shared = &self.net.handover.shared;
+        let busy_before_unix_ms = self.driver.unix_ms().saturating_sub(BUSY_MS);
+        let slots = self.handover.inboxes.len() as u16;
+        let shared = &self.handover.shared;
         let heir = shared.least_settled(slots, busy_before_unix_ms);
-        self.hand_over(index, heir.map_or(self.net.slot, |(slot, _)| slot))
+        self.hand_over(http, index, heir.map_or(self.slot, |(slot, _)| slot))
     }
 
     /// Takes, at its start, what is left in the inboxes of `retired` workers and of those that have ended.
     pub(crate) fn inherit(&mut self, retired: &[u16]) {
-        for slot in 0..self.net.handover.inboxes.len() as u16 {
+        for slot in 0..self.handover.inboxes.len() as u16 {
             // The master leaves it there when it finds no worker that takes connections, which this one does by now.
-            if retired.contains(&slot) || self.net.handover.shared.is_vacant(slot) {
+            if retired.contains(&slot) || self.handover.shared.is_vacant(slot) {
                 self.take_from(slot, true);
             }
         }
     }
 
     /// Gives a connection away. False when it stays, as it was.
-    pub(crate) fn hand_over(&mut self, index: ConnectionIndex, slot: u16) -> bool {
-        let Some(connection) = self.net.connections.at(index) else {
+    pub(crate) fn hand_over(&mut self, http: &mut Http, index: ConnectionIndex, slot: u16) -> bool {
+        let Some(connection) = self.connections.at(index) else {
             return false;
         };
         let (peer, is_watched) = (connection.peer, connection.is_watched);
         let Some(fd) = connection.line.socket() else {
             return false;
         };
-        let Some(inbox) = self.net.handover.inboxes.get(usize::from(slot)) else {
+        let Some(inbox) = self.handover.inboxes.get(usize::from(slot)) else {
             return false;
         };
-        if !self.net.driver.release(fd) {
+        if !self.driver.release(fd) {
             return false;
         }
         // Counted first: the other worker may have taken and closed it before `put` returns.
-        self.net.handover.shared.add_settled(slot);
+        self.handover.shared.add_settled(slot);
         if inbox.put(fd, peer).is_err() {
-            self.net.handover.shared.remove_settled(slot);
-            let key = self.net.connections.key(index);
+            self.handover.shared.remove_settled(slot);
+            let key = self.connections.key(index);
             if let (true, Some(key)) = (is_watched, key)
-                && self.net.driver.add_stream(fd, key.to_u64()).is_err()
+                && self.driver.add_stream(fd, key.to_u64()).is_err()
             {
-                self.close(index);
+                self.close(http, index);
                 return true;
             }
             return false;
         }
-        self.net.counts.add(Counter::Moved, 1);
-        self.close(index);
-        if slot != self.net.slot && !self.net.handover.shared.takes(slot) {
+        self.counts.add(Counter::Moved, 1);
+        self.close(http, index);
+        if slot != self.slot && !self.handover.shared.takes(slot) {
             // It has looked into its inbox for the last time, maybe before this was there, and so may its replacement.
             self.take_from(slot, true);
         }
@@ -160,13 +158,13 @@ impl<D: Driver> Worker<D> {
     /// Takes the connections that others have handed to us.
     pub(crate) fn take_over(&mut self) {
         // What comes to a worker that has retired, it has put there itself.
-        if !matches!(self.net.running, Running::Retired { .. }) {
-            self.take_from(self.net.slot, false);
+        if !matches!(self.running, Running::Retired { .. }) {
+            self.take_from(self.slot, false);
         }
     }
 
     fn take_from(&mut self, slot: u16, is_inherited: bool) {
-        let inboxes = Arc::clone(&self.net.handover.inboxes);
+        let inboxes = Arc::clone(&self.handover.inboxes);
         let Some(inbox) = inboxes.get(usize::from(slot)) else {
             return;
         };
@@ -175,12 +173,12 @@ impl<D: Driver> Worker<D> {
             let taken = inbox.take();
             if is_inherited && !matches!(taken, Taken::Nothing) {
                 // It was counted for the one that has left it.
-                self.net.handover.shared.add_settled(self.net.slot);
+                self.handover.shared.add_settled(self.slot);
             }
             match taken {
                 Taken::Nothing => return,
-                Taken::Connection(accepted) => self.net.open_moved(accepted.fd, accepted.peer),
-                Taken::Lost => self.net.lose_moved(),
+                Taken::Connection(accepted) => self.open_moved(accepted.fd, accepted.peer),
+                Taken::Lost => self.lose_moved(),
             }
         }
     }

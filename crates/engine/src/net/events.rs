@@ -39,7 +39,7 @@ impl<D: Driver> Worker<D> {
                     // The master wakes everybody when a worker has died: its users may be leaving.
                     self.channels.expect_leaving(self.net.turn_ms);
                 }
-                TOKEN_INBOX => self.take_over(),
+                TOKEN_INBOX => self.net.take_over(),
                 TOKEN_LINK => self.on_master(),
                 TOKEN_SIGNAL => self.on_signal(),
                 TOKEN_WATCH => self.waiting.collect_watched(&mut self.net),

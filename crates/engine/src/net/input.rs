@@ -11,6 +11,7 @@ use fermata_io::Driver;
 
 use crate::admin::stats::Counter;
 use crate::embed::event::Event;
+use crate::http::Http;
 use crate::http::body::SPOOL_TURN_BYTES;
 use crate::http::exchange::Stage;
 use crate::net::Net;
@@ -50,7 +51,7 @@ impl<D: Driver> Worker<D> {
     /// Reads what a connection has sent. True when there is input to parse.
     pub(crate) fn load(&mut self, index: ConnectionIndex) -> bool {
         let phase = self.net.connections.at(index).map(|it| it.phase);
-        if phase == Some(Phase::Preface) && !self.read_preface(index) {
+        if phase == Some(Phase::Preface) && !self.net.read_preface(&mut self.http, index) {
             return false;
         }
         let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
@@ -58,11 +59,11 @@ impl<D: Driver> Worker<D> {
         };
         match &exchange.stage {
             _ if connection.phase == Phase::Lingering => {
-                self.discard(index);
+                self.net.discard(&mut self.http, index);
                 return false;
             }
             Stage::Held(_) => {
-                self.discard(index);
+                self.net.discard(&mut self.http, index);
                 return false;
             }
             Stage::Handling(early) => {
@@ -312,49 +313,47 @@ impl<D: Driver> Worker<D> {
         }
         self.close(index);
     }
+}
 
+impl<D: Driver> Net<D> {
     /// Drops what a held or lingering client sends, and notices that it has left.
-    fn discard(&mut self, index: ConnectionIndex) {
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
+    fn discard(&mut self, http: &mut Http, index: ConnectionIndex) {
+        let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
             return;
         };
         let fd = match connection.line.carries() {
             Carries::Socket(fd) => fd,
-            Carries::Stream(place) if self.net.http2.is_reset(place) => {
-                self.close(index);
+            Carries::Stream(place) if self.http2.is_reset(place) => {
+                self.close(http, index);
                 return;
             }
             Carries::Stream(_) => {
-                self.net.drop_input(index);
+                self.drop_input(index);
                 return;
             }
         };
         let hung_up = connection.has_hung_up;
-        let has_more = match self
-            .net
-            .driver
-            .recv(fd, &mut self.net.input.bytes[..READ_BYTES])
-        {
+        let has_more = match self.driver.recv(fd, &mut self.input.bytes[..READ_BYTES]) {
             Ok(Some(0)) => {
-                self.close(index);
+                self.close(http, index);
                 return;
             }
             Err(error) => {
-                self.close_broken(index, &error);
+                self.close_broken(http, index, &error);
                 return;
             }
             Ok(Some(read)) => {
-                self.net.counts.add(Counter::BytesReceived, read as u64);
+                self.counts.add(Counter::BytesReceived, read as u64);
                 let socket = exchange.socket_mut();
-                if socket.is_some_and(|socket| socket.is_answered(&self.net.input.bytes[..read])) {
-                    self.net.driver.shutdown_write(fd);
+                if socket.is_some_and(|socket| socket.is_answered(&self.input.bytes[..read])) {
+                    self.driver.shutdown_write(fd);
                 }
                 read == READ_BYTES || hung_up
             }
             Ok(None) => false,
         };
         if has_more {
-            self.net.go_on(index);
+            self.go_on(index);
         }
     }
 }

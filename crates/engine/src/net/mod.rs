@@ -4,9 +4,11 @@ pub(crate) mod accept;
 pub(crate) mod backend;
 pub(crate) mod balance;
 pub(crate) mod buffer;
+mod close;
 pub(crate) mod connection;
 pub(crate) mod connections;
 pub(crate) mod deadline;
+pub(crate) mod ended;
 mod events;
 pub(crate) mod gauges;
 pub(crate) mod handover;
@@ -35,10 +37,11 @@ use fermata_io::{Driver, Event, Fd};
 use crate::admin::stats::Counts;
 use crate::embed::wires::Wires;
 use crate::log::Log;
-use crate::net::index::ConnectionIndex;
+use crate::net::index::{ConnectionIndex, ExchangeIndex};
 use buffer::Input;
 use connections::Connections;
 use deadline::{ARMED_AHEAD_MS_MAX, Armed};
+use ended::EndedConnections;
 use fermata_proto::http2::{ErrorCode, hpack};
 use fermata_proto::response;
 use gauges::Gauges;
@@ -99,6 +102,10 @@ pub struct Net<D> {
     pub(crate) fresh: Vec<ConnectionIndex>,
     /// Connections with output for the end of the turn.
     pub(crate) dirty: Vec<ConnectionIndex>,
+    /// Those that are gone, and other parts have not been told.
+    pub(crate) ended: EndedConnections,
+    /// Held clients that have taken everything: what is in their channels' logs can follow.
+    pub(crate) flushed: Vec<ExchangeIndex>,
     /// Connections to go on with in the next turn without waiting for an event.
     pub(crate) again: Vec<ConnectionIndex>,
 }
@@ -141,6 +148,8 @@ impl<D: Driver> Net<D> {
             events_at: 0,
             fresh: Vec::new(),
             dirty: Vec::new(),
+            ended: EndedConnections::new(),
+            flushed: Vec::new(),
             again: Vec::new(),
             settings,
             driver,

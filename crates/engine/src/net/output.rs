@@ -5,9 +5,9 @@ use std::io;
 use fermata_hub::SubId;
 use fermata_io::Driver;
 use fermata_proto::http2::Rest;
-use fermata_proto::ws::close::CloseCode;
 
 use crate::admin::stats::Counter;
+use crate::http::Http;
 use crate::http::exchange::Stage;
 use crate::http::respond::outgoing::Outgoing;
 use crate::http::respond::sending::Advance;
@@ -16,7 +16,7 @@ use crate::net::connection::{Connection, Origin, Phase, Writing};
 use crate::net::index::ConnectionIndex;
 use crate::net::line::Carries;
 use crate::websocket::Socket;
-use crate::worker::Worker;
+use crate::websocket::Sockets;
 
 /// How long a finished connection waits for its peer's end of stream.
 const LINGER_MS: u64 = 2_000;
@@ -47,34 +47,33 @@ impl<D: Driver> Net<D> {
     }
 }
 
-impl<D: Driver> Worker<D> {
+impl<D: Driver> Net<D> {
     /// Sends what this turn has produced: one write per connection.
-    pub(crate) fn flush_dirty(&mut self) {
-        let mut dirty = std::mem::take(&mut self.net.dirty);
+    pub(crate) fn flush_dirty(&mut self, http: &mut Http, sockets: &Sockets) {
+        let mut dirty = std::mem::take(&mut self.dirty);
         for index in dirty.drain(..) {
-            let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange())
-            else {
+            let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
                 continue;
             };
             connection.is_dirty = false;
-            if connection.rests_when_sent() && exchange.is_over() && !self.http.trace.is_on() {
-                self.flush_usual(index);
+            if connection.rests_when_sent() && exchange.is_over() && !http.trace.is_on() {
+                self.flush_usual(http, sockets, index);
             } else {
-                self.flush(index);
+                self.flush(http, sockets, index);
             }
         }
         // Flushing may have listed connections again (a held one with more in its log).
-        dirty.append(&mut self.net.dirty);
-        self.net.dirty = dirty;
-        if self.net.http2.is_dirty() {
-            self.flush_carriers();
+        dirty.append(&mut self.dirty);
+        self.dirty = dirty;
+        if self.http2.is_dirty() {
+            self.flush_carriers(http, sockets);
         }
     }
 
     /// What `flush` does for a client that `rests_when_sent`.
     #[inline]
-    fn flush_usual(&mut self, index: ConnectionIndex) {
-        let Some(connection) = self.net.connections.at_mut(index) else {
+    fn flush_usual(&mut self, http: &mut Http, sockets: &Sockets, index: ConnectionIndex) {
+        let Some(connection) = self.connections.at_mut(index) else {
             return;
         };
         let unsent = &connection.out[connection.out_sent as usize..];
@@ -84,84 +83,80 @@ impl<D: Driver> Worker<D> {
             return;
         };
         if length > 0 {
-            match self.net.driver.send_one(fd, unsent) {
+            match self.driver.send_one(fd, unsent) {
                 Ok(Some(sent)) if sent == length => {}
                 Ok(sent) => {
-                    self.on_refused(index, sent);
+                    self.on_refused(http, index, sent);
                     return;
                 }
                 Err(error) => {
-                    self.close_broken(index, &error);
+                    self.close_broken(http, index, &error);
                     return;
                 }
             }
             if connection.origin == Origin::Public {
-                self.net.counts.add(Counter::BytesSent, length as u64);
+                self.counts.add(Counter::BytesSent, length as u64);
             }
         }
         connection.out_sent = 0;
-        self.net.pool.give(std::mem::take(&mut connection.out));
+        self.pool.give(std::mem::take(&mut connection.out));
         if connection.deadline_ms == u64::MAX {
             if connection.inbox.is_empty() {
-                let due_ms = self.net.driver.now_ms() + self.net.settings.idle_timeout_ms;
-                self.net.set_deadline(index, due_ms);
+                let due_ms = self.driver.now_ms() + self.settings.idle_timeout_ms;
+                self.set_deadline(index, due_ms);
             } else {
-                self.net.restart_deadline(&self.sockets, index);
+                self.restart_deadline(sockets, index);
             }
         }
     }
 
     /// The kernel has taken less than there is, or nothing.
-    fn on_refused(&mut self, index: ConnectionIndex, sent: Option<usize>) {
-        if let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange())
+    fn on_refused(&mut self, http: &mut Http, index: ConnectionIndex, sent: Option<usize>) {
+        if let Some((connection, exchange)) = self.connections.pair_mut(index.exchange())
             && let Some(sent) = sent
         {
             exchange.drop_sent(connection, sent);
             if connection.origin == Origin::Public && !connection.line.is_stream() {
-                self.net.counts.add(Counter::BytesSent, sent as u64);
+                self.counts.add(Counter::BytesSent, sent as u64);
             }
-            self.http.trace.on_sent(index.exchange(), sent);
-            self.net.gauges.end_blocked(connection);
+            http.trace.on_sent(index.exchange(), sent);
+            self.gauges.end_blocked(connection);
         }
-        self.net.block(index);
+        self.block(index);
     }
-
-    /// Sends as much of a connection's output as the kernel takes, then does what was waiting for
-    /// it: closing, the next piece of a file, live events, requests that were held back.
-    pub(crate) fn flush(&mut self, index: ConnectionIndex) {
+    /// Sends as much of a connection's output as the kernel takes, then does what was waiting for it: closing, the next
+    /// piece of a file, requests that were held back.
+    pub(crate) fn flush(&mut self, http: &mut Http, sockets: &Sockets, index: ConnectionIndex) {
         let is_blocked = |connection: &Connection| connection.is_blocked;
-        if !self.net.connections.at(index).is_none_or(is_blocked) {
-            self.write_out(index);
+        if !self.connections.at(index).is_none_or(is_blocked) {
+            self.write_out(http, sockets, index);
         }
     }
-
     /// The kernel takes bytes again, or says so.
-    pub(crate) fn on_writable(&mut self, index: ConnectionIndex) {
-        if self
-            .net
-            .connections
-            .at(index)
-            .is_some_and(|it| it.is_blocked)
-        {
-            self.write_out(index);
+    pub(crate) fn on_writable(
+        &mut self,
+        http: &mut Http,
+        sockets: &Sockets,
+        index: ConnectionIndex,
+    ) {
+        if self.connections.at(index).is_some_and(|it| it.is_blocked) {
+            self.write_out(http, sockets, index);
         }
     }
 
-    fn write_out(&mut self, index: ConnectionIndex) {
-        if let Some(carrier) = self.net.carrier_at(index) {
-            self.write_carrier(index, carrier);
-        } else if self.write_all(index) {
-            self.on_flushed(index);
+    fn write_out(&mut self, http: &mut Http, sockets: &Sockets, index: ConnectionIndex) {
+        if let Some(carrier) = self.carrier_at(index) {
+            self.write_carrier(http, sockets, index, carrier);
+        } else if self.write_all(http, index) {
+            self.on_flushed(http, sockets, index);
         }
     }
-
-    /// Gives the kernel what there is, to a connection that is not blocked. True when it has taken
-    /// everything; what follows from that is up to the caller.
-    pub(crate) fn write_all(&mut self, index: ConnectionIndex) -> bool {
+    /// Gives the kernel what there is, to a connection that is not blocked. True when it has taken everything; what
+    /// follows from that is up to the caller.
+    pub(crate) fn write_all(&mut self, http: &mut Http, index: ConnectionIndex) -> bool {
         let mut turn_bytes = 0;
         loop {
-            let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange())
-            else {
+            let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
                 return false;
             };
             let is_stream = connection.line.is_stream();
@@ -169,27 +164,27 @@ impl<D: Driver> Worker<D> {
                 let unsent = &connection.out[connection.out_sent as usize..];
                 let length = unsent.len();
                 let outcome = match connection.line.carries() {
-                    Carries::Socket(fd) => self.net.driver.send_one(fd, unsent),
+                    Carries::Socket(fd) => self.driver.send_one(fd, unsent),
                     Carries::Stream(place) => {
                         let is_last =
                             connection.writing != Writing::Open && exchange.body.is_none();
                         let rest = if is_last { Rest::End } else { Rest::Open };
-                        self.net.http2.send(place, &[unsent], rest)
+                        self.http2.send(place, &[unsent], rest)
                     }
                 };
                 match outcome {
                     Ok(Some(sent)) if sent == length => {
                         if connection.origin == Origin::Public && !is_stream {
-                            self.net.counts.add(Counter::BytesSent, sent as u64);
+                            self.counts.add(Counter::BytesSent, sent as u64);
                         }
-                        self.http.trace.on_sent(index.exchange(), sent);
+                        http.trace.on_sent(index.exchange(), sent);
                     }
                     Ok(sent) => {
-                        self.on_refused(index, sent);
+                        self.on_refused(http, index, sent);
                         return false;
                     }
                     Err(error) => {
-                        self.close_broken(index, &error);
+                        self.close_broken(http, index, &error);
                         return false;
                     }
                 }
@@ -201,23 +196,23 @@ impl<D: Driver> Worker<D> {
             if !matches!(exchange.body.as_deref(), Some(Outgoing::File(_))) {
                 let out = std::mem::take(&mut connection.out);
                 if out.capacity() > 0 {
-                    self.net.pool.give(out);
+                    self.pool.give(out);
                 }
                 return true;
             }
             // Taken by the kernel: what stays in `out` would be sent again.
             connection.out.clear();
             if turn_bytes >= FILE_TURN_BYTES {
-                self.net.gauges.end_blocked(connection);
-                self.net.gauges.begin_active(connection, exchange);
+                self.gauges.end_blocked(connection);
+                self.gauges.begin_active(connection, exchange);
                 connection.deadline_ms = u64::MAX;
-                self.net.mark_dirty(index);
+                self.mark_dirty(index);
                 return false;
             }
-            match self.advance_file(index) {
+            match self.advance_file(http, index) {
                 Advance::Went(bytes) => turn_bytes += bytes,
                 Advance::Blocked => {
-                    self.net.block(index);
+                    self.block(index);
                     return false;
                 }
                 Advance::Over => return false,
@@ -226,32 +221,37 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Everything has been taken by the kernel.
-    pub(crate) fn on_flushed(&mut self, index: ConnectionIndex) {
-        self.http.trace.on_flushed(index.exchange(), &mut self.net);
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
+    pub(crate) fn on_flushed(
+        &mut self,
+        http: &mut Http,
+        sockets: &Sockets,
+        index: ConnectionIndex,
+    ) {
+        http.trace.on_flushed(index.exchange(), self);
+        let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
             return;
         };
-        let was_blocked = self.net.gauges.end_blocked(connection);
+        let was_blocked = self.gauges.end_blocked(connection);
         if connection.is_active && exchange.awaits_request() && connection.inbox.is_empty() {
-            self.net.gauges.end_active(connection);
+            self.gauges.end_active(connection);
         }
         match connection.writing {
             // Its end was sent with its last byte. A client that still sends would be told of a reset, for which some forget
             // the answer that they have got.
             Writing::Close | Writing::Linger if connection.line.is_stream() => {
                 if connection.has_ended {
-                    self.close(index);
+                    self.close(http, index);
                 } else if connection.phase != Phase::Lingering {
                     connection.phase = Phase::Lingering;
-                    let now_ms = self.net.driver.refresh_now();
-                    self.net.set_deadline(index, now_ms + LINGER_MS);
+                    let now_ms = self.driver.refresh_now();
+                    self.set_deadline(index, now_ms + LINGER_MS);
                     // Its client could not send the rest without a window.
-                    self.net.drop_input(index);
+                    self.drop_input(index);
                 }
                 return;
             }
             Writing::Close if !connection.has_unread => {
-                self.close(index);
+                self.close(http, index);
                 return;
             }
             Writing::Close | Writing::Linger => {
@@ -260,11 +260,11 @@ impl<D: Driver> Worker<D> {
                     let fd = connection.line.socket();
                     let awaits_answer = exchange.socket().is_some_and(Socket::awaits_answer);
                     if let Some(fd) = fd.filter(|_| !awaits_answer) {
-                        self.net.driver.shutdown_write(fd);
+                        self.driver.shutdown_write(fd);
                     }
-                    let now_ms = self.net.driver.refresh_now();
-                    self.net.set_deadline(index, now_ms + LINGER_MS);
-                    self.net.go_on(index);
+                    let now_ms = self.driver.refresh_now();
+                    self.set_deadline(index, now_ms + LINGER_MS);
+                    self.go_on(index);
                 }
                 return;
             }
@@ -277,107 +277,34 @@ impl<D: Driver> Worker<D> {
         };
         let was_paused = std::mem::take(&mut connection.is_paused);
         let is_stream = connection.line.is_stream();
-        if !connection.is_settled && !is_stream && self.settle(index) {
+        if !connection.is_settled && !is_stream && self.settle(http, index) {
             return;
         }
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        let Some(connection) = self.connections.at_mut(index) else {
             return;
         };
         if was_blocked || connection.deadline_ms == u64::MAX {
-            self.net.restart_deadline(&self.sockets, index);
+            self.restart_deadline(sockets, index);
         }
         if was_paused {
-            self.net.go_on(index);
+            self.go_on(index);
         }
-        self.http.list_stream(&mut self.net, index.exchange());
+        http.list_stream(self, index.exchange());
         if is_held {
-            self.send_held(index.exchange());
+            self.flushed.push(index.exchange());
         }
     }
-
     /// Ends a connection that a call on its socket has found broken. What the kernel has taken of the output is its to
     /// deliver, and it says by `TimedOut` that the client has taken none of it for `write_timeout_ms`.
-    pub(crate) fn close_broken(&mut self, index: ConnectionIndex, error: &io::Error) {
+    pub(crate) fn close_broken(
+        &mut self,
+        http: &mut Http,
+        index: ConnectionIndex,
+        error: &io::Error,
+    ) {
         if error.kind() == io::ErrorKind::TimedOut {
-            self.net.note_write_timeout(index);
+            self.note_write_timeout(index);
         }
-        self.close(index);
-    }
-
-    /// Ends a connection and everything that was kept for it.
-    pub(crate) fn close(&mut self, index: ConnectionIndex) {
-        self.waiting.note_left(&self.net, index.exchange());
-        self.sockets.tell_ended(
-            &mut self.net,
-            index.exchange(),
-            CloseCode::Abnormal as u16,
-            "",
-        );
-        self.http.trace.on_close(index.exchange(), &mut self.net);
-        self.waiting.tell_reader(&self.net, index.exchange());
-        let Some((mut connection, exchange)) = self.net.connections.remove(index) else {
-            return;
-        };
-        self.net.gauges.end(&mut connection, &exchange);
-        if connection.is_settled {
-            self.reporter.shared.remove_settled(self.net.slot);
-        }
-        if exchange.is_put_off {
-            self.http.note_dead(&self.net);
-        }
-        if !self.sockets.upgrades.is_empty() {
-            self.sockets.upgrades.remove(&index.exchange());
-        }
-        if !self.sockets.clients.is_empty() {
-            self.sockets.clients.remove(&index.exchange());
-        }
-        match connection.line.carries() {
-            Carries::Socket(fd) => self.net.driver.close(fd),
-            Carries::Stream(place) => self.net.http2.release(place, connection.peer),
-        }
-        self.channels.local.unsubscribe(exchange.chain);
-        if let Some(presence) = exchange.presence {
-            self.channels.leave(&mut self.net, *presence);
-        }
-        if let Some(body) = &exchange.body {
-            self.http.drop_body(body);
-        }
-        match exchange.stage {
-            Stage::Socket(mut socket) => {
-                for presence in socket.take_presences() {
-                    self.channels.leave(&mut self.net, presence);
-                }
-            }
-            Stage::Http2(carrier) => {
-                self.close_streams(carrier);
-                self.net.drop_carrier(carrier);
-            }
-            Stage::Head | Stage::Body(_) | Stage::Handling(_) | Stage::Held(_) => {}
-        }
-        if connection.out.capacity() > 0 {
-            self.net.pool.give(connection.out);
-        }
-        if connection.inbox.capacity() > 0 {
-            self.net.pool.give(connection.inbox);
-        }
-        if self.net.settings.connections_per_address_max > 0
-            && connection.phase != Phase::Preface
-            && !connection.line.is_stream()
-            && let Some(address) = connection.peer.ip()
-            && let Some(count) = self.net.addresses.get_mut(&address)
-        {
-            *count -= 1;
-            if *count == 0 {
-                self.net.addresses.remove(&address);
-            }
-        }
-        if self
-            .net
-            .input
-            .current
-            .is_some_and(|current| current.index == index)
-        {
-            self.net.input.current = None;
-        }
+        self.close(http, index);
     }
 }

@@ -11,12 +11,12 @@ use fermata_io::{Driver, Fd, Peer};
 use fermata_proto::proxy::{self, Source, Step};
 
 use crate::admin::stats::Counter;
+use crate::http::Http;
 use crate::net::Net;
 use crate::net::connection::{Connection, Origin, Phase};
 use crate::net::index::ConnectionIndex;
 use crate::net::line::Line;
 use crate::net::running::Running;
-use crate::worker::Worker;
 
 /// The other end of a connection that a proxy has passed on without telling whose it is: port 0, which no client has. What
 /// its requests say of clients is not the proxy's.
@@ -33,41 +33,41 @@ pub(crate) fn is_unnamed(peer: Peer) -> bool {
     peer != Peer::Unix && peer.port() == 0
 }
 
-impl<D: Driver> Worker<D> {
+impl<D: Driver> Net<D> {
     /// Reads the header. True when it is complete, and the connection goes on as its client's.
-    pub(crate) fn read_preface(&mut self, index: ConnectionIndex) -> bool {
+    pub(crate) fn read_preface(&mut self, http: &mut Http, index: ConnectionIndex) -> bool {
         loop {
-            let Some(connection) = self.net.connections.at_mut(index) else {
+            let Some(connection) = self.connections.at_mut(index) else {
                 return false;
             };
             let more = match proxy::read(&connection.inbox) {
-                Ok(Step::Complete(source)) => return self.end_preface(index, source),
+                Ok(Step::Complete(source)) => return self.end_preface(http, index, source),
                 Ok(Step::More(more)) => more,
                 Err(malformed) => {
-                    self.refuse_preface(index, &malformed.to_string());
+                    self.refuse_preface(http, index, &malformed.to_string());
                     return false;
                 }
             };
             let Some(fd) = connection.line.socket() else {
                 return false;
             };
-            match self.net.driver.recv(fd, &mut self.net.input.bytes[..more]) {
+            match self.driver.recv(fd, &mut self.input.bytes[..more]) {
                 Ok(Some(0)) | Err(_) => {
-                    self.close(index);
+                    self.close(http, index);
                     return false;
                 }
                 Ok(Some(read)) => {
                     if connection.inbox.capacity() == 0 {
-                        connection.inbox = self.net.pool.take();
+                        connection.inbox = self.pool.take();
                     }
                     connection
                         .inbox
-                        .extend_from_slice(&self.net.input.bytes[..read]);
+                        .extend_from_slice(&self.input.bytes[..read]);
                 }
                 Ok(None) => {
                     connection.has_unread = false;
-                    if self.net.running != Running::Serving {
-                        self.close(index);
+                    if self.running != Running::Serving {
+                        self.close(http, index);
                     }
                     return false;
                 }
@@ -75,11 +75,11 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    fn end_preface(&mut self, index: ConnectionIndex, source: Source) -> bool {
-        let Some(connection) = self.net.connections.at_mut(index) else {
+    fn end_preface(&mut self, http: &mut Http, index: ConnectionIndex, source: Source) -> bool {
+        let Some(connection) = self.connections.at_mut(index) else {
             return false;
         };
-        self.net.pool.give(std::mem::take(&mut connection.inbox));
+        self.pool.give(std::mem::take(&mut connection.inbox));
         match source {
             Source::Client(address, port) => {
                 connection.peer = std::net::SocketAddr::new(address, port).into();
@@ -87,38 +87,38 @@ impl<D: Driver> Worker<D> {
             Source::Proxy => connection.peer = unnamed(connection.peer),
         }
         let (line, peer) = (connection.line, connection.peer);
-        if self.net.is_crowded(peer) {
-            self.net.counts.add(Counter::RefusedPerAddress, 1);
-            self.close(index);
+        if self.is_crowded(peer) {
+            self.counts.add(Counter::RefusedPerAddress, 1);
+            self.close(http, index);
             let message =
                 format!("connection from {peer} closed: limit connections_per_address_max reached");
-            self.net.log_for_client(LogLevel::Warning, &message);
+            self.log_for_client(LogLevel::Warning, &message);
             return false;
         }
         if let Some(fd) = line.socket()
-            && let Err(error) = self.net.driver.begin(fd)
+            && let Err(error) = self.driver.begin(fd)
         {
-            self.close(index);
+            self.close(http, index);
             let message = format!("connection from {peer} closed: {error}");
-            self.net.log_for_client(LogLevel::Error, &message);
+            self.log_for_client(LogLevel::Error, &message);
             return false;
         }
-        self.net.count_address(peer);
-        if let Some(connection) = self.net.connections.at_mut(index) {
+        self.count_address(peer);
+        if let Some(connection) = self.connections.at_mut(index) {
             connection.phase = Phase::Open;
         }
         true
     }
 
     /// Closes a connection without its header. Who does not speak the protocol is told nothing in another one.
-    pub(crate) fn refuse_preface(&mut self, index: ConnectionIndex, cause: &str) {
-        let Some(connection) = self.net.connections.at(index) else {
+    pub(crate) fn refuse_preface(&mut self, http: &mut Http, index: ConnectionIndex, cause: &str) {
+        let Some(connection) = self.connections.at(index) else {
             return;
         };
         let message = format!("connection from {} closed: {cause}", connection.peer);
-        self.net.counts.add(Counter::RefusedProxy, 1);
-        self.close(index);
-        self.net.log_for_client(LogLevel::Warning, &message);
+        self.counts.add(Counter::RefusedProxy, 1);
+        self.close(http, index);
+        self.log_for_client(LogLevel::Warning, &message);
     }
 }
 

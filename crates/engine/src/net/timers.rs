@@ -84,7 +84,8 @@ impl<D: Driver> Worker<D> {
         match connection.phase {
             Phase::Open => {}
             Phase::Preface => {
-                self.refuse_preface(index, "header_timeout_ms is over");
+                self.net
+                    .refuse_preface(&mut self.http, index, "header_timeout_ms is over");
                 return;
             }
             Phase::Lingering => {

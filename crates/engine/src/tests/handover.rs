@@ -228,7 +228,8 @@ fn a_connection_for_a_worker_that_has_retired_meanwhile_is_served_by_the_one_tha
         let index = pair.workers[0].net.connections.indexes()[0];
         // Chosen as the taker a moment ago; its replacement, too, has looked into this inbox by now.
         pair.workers[1].begin_drain(true);
-        assert!(pair.workers[0].hand_over(index, 1));
+        let Worker { net, http, .. } = &mut pair.workers[0];
+        assert!(net.hand_over(http, index, 1));
         ask(&mut client, "next");
         let mut got = Vec::new();
         for _ in 0..TURNS_MAX {
@@ -249,10 +250,11 @@ fn a_worker_takes_at_its_start_what_one_that_has_ended_has_left() {
         let index = pair.workers[0].net.connections.indexes()[0];
         // The master looks for somebody who takes it before the first worker does.
         pair.stats.set_takes(0, false);
-        assert!(pair.workers[0].hand_over(index, 1));
+        let Worker { net, http, .. } = &mut pair.workers[0];
+        assert!(net.hand_over(http, index, 1));
         pair.stats.worker_ended(1, 1, true);
         pair.stats.set_takes(0, true);
-        pair.workers[0].inherit(&[]);
+        pair.workers[0].net.inherit(&[]);
         ask(&mut client, "next");
         let mut got = Vec::new();
         for _ in 0..TURNS_MAX {

@@ -1,12 +1,14 @@
 //! What the program is told of sockets, and can ask about them.
 
 use fermata_io::{Driver, Peer};
+use fermata_proto::ws::close::CloseCode;
 
 use super::events::{SocketEvent, SocketInfo, Waiting};
-use super::{PROTOCOL_NONE, PROTOCOL_OWN};
+use super::{PROTOCOL_NONE, PROTOCOL_OWN, Socket};
 use crate::admin::stats::{Counter, Counts};
 use crate::embed::event::Event;
 use crate::net::Net;
+use crate::net::ended::Ended;
 use crate::net::index::ExchangeIndex;
 use crate::net::running::Running;
 use crate::net::slab::Key;
@@ -88,20 +90,42 @@ impl Sockets {
         code: u16,
         reason: &str,
     ) {
-        let Some(key) = net.connections.key(index.connection()) else {
-            return;
-        };
-        let Some((connection, exchange)) = net.connections.pair_mut(index) else {
-            return;
-        };
-        let peer = connection.peer;
-        let Some(socket) = exchange.socket_mut() else {
-            return;
-        };
+        if let Some(key) = net.connections.key(index.connection())
+            && let Some((connection, exchange)) = net.connections.get_mut(key)
+            && let Some(socket) = exchange.socket_mut()
+        {
+            let end = (code, reason);
+            self.tell_end_of(key, connection.peer, socket, end, &mut net.counts);
+        }
+    }
+
+    /// The connection of a socket or of a handshake is gone.
+    pub(crate) fn note_ended(&mut self, ended: &mut Ended, counts: &mut Counts) {
+        let index = ended.key.exchange();
+        if !self.upgrades.is_empty() {
+            self.upgrades.remove(&index);
+        }
+        if !self.clients.is_empty() {
+            self.clients.remove(&index);
+        }
+        if let Some(socket) = ended.exchange.socket_mut() {
+            let end = (CloseCode::Abnormal as u16, "");
+            self.tell_end_of(ended.key, ended.peer, socket, end, counts);
+        }
+    }
+
+    fn tell_end_of(
+        &mut self,
+        key: Key,
+        peer: Peer,
+        socket: &mut Socket,
+        (code, reason): (u16, &str),
+        counts: &mut Counts,
+    ) {
         if std::mem::replace(&mut socket.busy().is_told, true) {
             return;
         }
-        count_ended(&mut net.counts, code);
+        count_ended(counts, code);
         if let Some(served) = self.served.get(socket.route())
             && served.callbacks.close
         {

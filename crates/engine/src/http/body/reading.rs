@@ -297,12 +297,16 @@ impl Waiting {
 
     /// Nothing more of a request's body can be read: its handler is told, if it waits for that.
     pub(crate) fn tell_reader<D: Driver>(&mut self, net: &Net<D>, index: ExchangeIndex) {
-        if let Some(exchange) = net.connections.exchange(index)
-            && let Some((_, early)) = exchange.early()
+        if let Some(exchange) = net.connections.exchange(index) {
+            self.tell_reader_of(index, exchange);
+        }
+    }
+
+    pub(crate) fn tell_reader_of(&mut self, index: ExchangeIndex, exchange: &Exchange) {
+        if let Some((_, early)) = exchange.early()
             && early.is_waited_for()
         {
-            let handle = exchange.handle(index);
-            self.news.push_back(News::Body(handle));
+            self.news.push_back(News::Body(exchange.handle(index)));
         }
     }
 

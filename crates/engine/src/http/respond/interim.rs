@@ -51,7 +51,7 @@ impl<D: Driver> Worker<D> {
                 }
             });
             if has_sent {
-                self.flush_carriers();
+                self.net.flush_carriers(&mut self.http, &self.sockets);
             }
             return Ok(has_sent);
         }

@@ -7,11 +7,11 @@ use fermata_config::LogLevel;
 use fermata_io::Driver;
 
 use crate::admin::stats::Counter;
+use crate::http::Http;
 use crate::http::respond::outgoing::Outgoing;
 use crate::net::Net;
 use crate::net::connection::Origin;
 use crate::net::index::ConnectionIndex;
-use crate::worker::Worker;
 
 /// Piece of a file that is read at once.
 const FILE_PIECE_BYTES: usize = 64 * 1024;
@@ -48,11 +48,11 @@ impl<D: Driver> Net<D> {
     }
 }
 
-impl<D: Driver> Worker<D> {
+impl<D: Driver> Net<D> {
     /// Gets on with a file whose bytes so far have been taken: lets the kernel send from it, or puts its next piece
     /// into `out`.
-    pub(crate) fn advance_file(&mut self, index: ConnectionIndex) -> Advance {
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
+    pub(crate) fn advance_file(&mut self, http: &mut Http, index: ConnectionIndex) -> Advance {
+        let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
             return Advance::Over;
         };
         let (line, out) = (connection.line, &mut connection.out);
@@ -73,14 +73,10 @@ impl<D: Driver> Worker<D> {
         let mut went = None;
         if let Some(fd) = line.socket()
             && !file.must_read
-            && self.net.driver.can_send_file(fd)
+            && self.driver.can_send_file(fd)
         {
             let wanted = file.remaining.min(FILE_SEND_BYTES) as usize;
-            match self
-                .net
-                .driver
-                .send_file(fd, &file.file, file.offset, wanted)
-            {
+            match self.driver.send_file(fd, &file.file, file.offset, wanted) {
                 Ok(Some(sent)) => went = Some(Ok(sent)),
                 Ok(None) => return Advance::Blocked,
                 // Not from this file system; then as everywhere else.
@@ -88,17 +84,17 @@ impl<D: Driver> Worker<D> {
                 Err(error) => went = Some(Err(error)),
             }
             if let Some(Ok(sent)) = went {
-                self.net.gauges.end_blocked(connection);
+                self.gauges.end_blocked(connection);
                 if connection.origin == Origin::Public {
-                    self.net.counts.add(Counter::BytesSent, sent as u64);
-                    self.http.trace.on_sent(index.exchange(), sent);
+                    self.counts.add(Counter::BytesSent, sent as u64);
+                    http.trace.on_sent(index.exchange(), sent);
                 }
             }
         }
-        let went = went.unwrap_or_else(|| self.net.read_file_piece(index));
+        let went = went.unwrap_or_else(|| self.read_file_piece(index));
         match went {
             Ok(bytes) if bytes > 0 => {
-                if let Some(exchange) = self.net.connections.exchange_mut(index.exchange())
+                if let Some(exchange) = self.connections.exchange_mut(index.exchange())
                     && let Some(Outgoing::File(file)) = exchange.body.as_deref_mut()
                 {
                     file.offset += bytes as u64;
@@ -107,39 +103,39 @@ impl<D: Driver> Worker<D> {
                 Advance::Went(bytes as u64)
             }
             outcome => {
-                self.cut_file(index, outcome.err());
+                self.cut_file(http, index, outcome.err());
                 Advance::Over
             }
         }
     }
 
     /// The rest of a file is not to be had. Its length has been promised already; only closing tells the client.
-    fn cut_file(&mut self, index: ConnectionIndex, error: Option<io::Error>) {
-        let Some(connection) = self.net.connections.at(index) else {
+    fn cut_file(&mut self, http: &mut Http, index: ConnectionIndex, error: Option<io::Error>) {
+        let Some(connection) = self.connections.at(index) else {
             return;
         };
         let peer = connection.peer;
         match error {
             // The client's doing, not the file's.
             Some(error) if is_of_connection(&error) => {
-                self.close_broken(index, &error);
+                self.close_broken(http, index, &error);
                 return;
             }
             Some(error) => {
-                self.net.log_for_client(
+                self.log_for_client(
                     LogLevel::Error,
                     &format!("file for {peer} cut short: {error}"),
                 );
             }
             None => {
                 let cause = "it has become shorter while it was sent";
-                self.net.log_for_client(
+                self.log_for_client(
                     LogLevel::Error,
                     &format!("file for {peer} cut short: {cause}"),
                 );
             }
         }
-        self.close(index);
+        self.close(http, index);
     }
 }
 

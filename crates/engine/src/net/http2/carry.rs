@@ -6,11 +6,13 @@ use fermata_proto::http2::{ErrorCode, Event, Flood, Origin, Violation};
 
 use super::{CarrierPlace, ROOM_BYTES};
 use crate::admin::stats::Counter;
+use crate::http::Http;
 use crate::http::exchange::Stage;
 use crate::net::Net;
 use crate::net::connection::{Phase, Writing};
 use crate::net::index::ConnectionIndex;
 use crate::net::running::Running;
+use crate::websocket::Sockets;
 use crate::worker::Worker;
 
 /// Bytes that one carrier sends in a row before other clients get their turn.
@@ -93,96 +95,6 @@ impl<D: Driver> Net<D> {
 }
 
 impl<D: Driver> Worker<D> {
-    /// Sends what the streams of this turn have produced: one write per carrier.
-    #[cold]
-    pub(crate) fn flush_carriers(&mut self) {
-        // What goes on in the next turn is listed anew.
-        let mut dirty = std::mem::take(&mut self.net.http2.dirty);
-        for index in dirty.drain(..) {
-            if self.net.carrier_at(index).is_some() {
-                self.flush(index);
-            }
-        }
-        if self.net.http2.dirty.is_empty() {
-            self.net.http2.dirty = dirty;
-        }
-    }
-
-    /// Gives the kernel what a carrier has, and asks streams that wait for more while it takes it.
-    pub(crate) fn write_carrier(&mut self, index: ConnectionIndex, place: CarrierPlace) {
-        let mut turn_bytes = 0;
-        loop {
-            let Some(connection) = self.net.connections.at_mut(index) else {
-                return;
-            };
-            if connection.unsent() == 0 {
-                self.offer_turns(place);
-                let Some(connection) = self.net.connections.at_mut(index) else {
-                    return;
-                };
-                let Some(carrier) = self.net.http2.carriers.at_mut(place.0) else {
-                    return;
-                };
-                // Whoever sends from here on lists it again.
-                carrier.is_dirty = false;
-                if carrier.out.is_empty() {
-                    let spare = std::mem::take(&mut carrier.out);
-                    self.net.pool.give(spare.into());
-                    break;
-                }
-                let out = connection.take_buffer(&mut self.net.pool);
-                out.clear();
-                std::mem::swap(&mut **out, &mut carrier.out);
-                connection.out_sent = 0;
-            }
-            if turn_bytes >= CARRIER_TURN_BYTES {
-                if let Some(carrier) = self.net.http2.carriers.at_mut(place.0) {
-                    carrier.mark(&mut self.net.http2.dirty);
-                }
-                return;
-            }
-            turn_bytes += self.net.connections.at(index).map_or(0, |it| it.unsent());
-            if !self.write_all(index) {
-                if let Some(carrier) = self.net.http2.carriers.at_mut(place.0) {
-                    carrier.is_dirty = false;
-                }
-                return;
-            }
-            // No writable event will come: the kernel has taken everything.
-            if let Some(connection) = self.net.connections.at_mut(index) {
-                self.net.gauges.end_blocked(connection);
-            }
-        }
-        self.net.end_if_drained(index, place);
-        self.on_flushed(index);
-        self.net.pace_carrier(index, place);
-    }
-
-    /// Has streams whose turn it is send while there is room.
-    fn offer_turns(&mut self, place: CarrierPlace) {
-        loop {
-            let Some(carrier) = self.net.http2.carriers.at_mut(place.0) else {
-                return;
-            };
-            if carrier.out.len() >= ROOM_BYTES {
-                return;
-            }
-            let Some(ready) = carrier.machine.next_ready() else {
-                return;
-            };
-            // It says so itself when this turn is not enough.
-            carrier.machine.set_pending(ready.stream, false);
-            let Some(context) = carrier.machine.context(ready.stream) else {
-                continue;
-            };
-            carrier.turn = Some((ready.stream, ready.bytes_max));
-            self.on_writable(ConnectionIndex(context));
-            if let Some(carrier) = self.net.http2.carriers.at_mut(place.0) {
-                carrier.turn = None;
-            }
-        }
-    }
-
     /// Time has passed for a carrier that the kernel takes bytes of.
     pub(crate) fn on_carrier_deadline(&mut self, index: ConnectionIndex, place: CarrierPlace) {
         let now_ms = self.net.driver.now_ms();
@@ -201,7 +113,8 @@ impl<D: Driver> Worker<D> {
                 }
                 Ok(_) => break,
                 Err(violation) => {
-                    self.fail_carrier(index, place, violation);
+                    self.net
+                        .fail_carrier(&mut self.http, &self.sockets, index, place, violation);
                     return;
                 }
             }
@@ -246,15 +159,114 @@ impl<D: Driver> Worker<D> {
             self.close(index);
         }
     }
+}
 
+impl<D: Driver> Net<D> {
+    /// Sends what the streams of this turn have produced: one write per carrier.
+    #[cold]
+    pub(crate) fn flush_carriers(&mut self, http: &mut Http, sockets: &Sockets) {
+        // What goes on in the next turn is listed anew.
+        let mut dirty = std::mem::take(&mut self.http2.dirty);
+        for index in dirty.drain(..) {
+            if self.carrier_at(index).is_some() {
+                self.flush(http, sockets, index);
+            }
+        }
+        if self.http2.dirty.is_empty() {
+            self.http2.dirty = dirty;
+        }
+    }
+
+    /// Gives the kernel what a carrier has, and asks streams that wait for more while it takes it.
+    pub(crate) fn write_carrier(
+        &mut self,
+        http: &mut Http,
+        sockets: &Sockets,
+        index: ConnectionIndex,
+        place: CarrierPlace,
+    ) {
+        let mut turn_bytes = 0;
+        loop {
+            let Some(connection) = self.connections.at_mut(index) else {
+                return;
+            };
+            if connection.unsent() == 0 {
+                self.offer_turns(http, sockets, place);
+                let Some(connection) = self.connections.at_mut(index) else {
+                    return;
+                };
+                let Some(carrier) = self.http2.carriers.at_mut(place.0) else {
+                    return;
+                };
+                // Whoever sends from here on lists it again.
+                carrier.is_dirty = false;
+                if carrier.out.is_empty() {
+                    let spare = std::mem::take(&mut carrier.out);
+                    self.pool.give(spare.into());
+                    break;
+                }
+                let out = connection.take_buffer(&mut self.pool);
+                out.clear();
+                std::mem::swap(&mut **out, &mut carrier.out);
+                connection.out_sent = 0;
+            }
+            if turn_bytes >= CARRIER_TURN_BYTES {
+                if let Some(carrier) = self.http2.carriers.at_mut(place.0) {
+                    carrier.mark(&mut self.http2.dirty);
+                }
+                return;
+            }
+            turn_bytes += self.connections.at(index).map_or(0, |it| it.unsent());
+            if !self.write_all(http, index) {
+                if let Some(carrier) = self.http2.carriers.at_mut(place.0) {
+                    carrier.is_dirty = false;
+                }
+                return;
+            }
+            // No writable event will come: the kernel has taken everything.
+            if let Some(connection) = self.connections.at_mut(index) {
+                self.gauges.end_blocked(connection);
+            }
+        }
+        self.end_if_drained(index, place);
+        self.on_flushed(http, sockets, index);
+        self.pace_carrier(index, place);
+    }
+
+    /// Has streams whose turn it is send while there is room.
+    fn offer_turns(&mut self, http: &mut Http, sockets: &Sockets, place: CarrierPlace) {
+        loop {
+            let Some(carrier) = self.http2.carriers.at_mut(place.0) else {
+                return;
+            };
+            if carrier.out.len() >= ROOM_BYTES {
+                return;
+            }
+            let Some(ready) = carrier.machine.next_ready() else {
+                return;
+            };
+            // It says so itself when this turn is not enough.
+            carrier.machine.set_pending(ready.stream, false);
+            let Some(context) = carrier.machine.context(ready.stream) else {
+                continue;
+            };
+            carrier.turn = Some((ready.stream, ready.bytes_max));
+            self.on_writable(http, sockets, ConnectionIndex(context));
+            if let Some(carrier) = self.http2.carriers.at_mut(place.0) {
+                carrier.turn = None;
+            }
+        }
+    }
     /// The peer has broken the protocol, or was too much: it is told, and its connection ends.
     pub(crate) fn fail_carrier(
         &mut self,
+        http: &mut Http,
+        sockets: &Sockets,
         index: ConnectionIndex,
         place: CarrierPlace,
         violation: Violation,
     ) {
-        let Some(connection) = self.net.connections.at_mut(index) else {
+        let Some(connection) = self.connections.at_mut(index) else {
             return;
         };
         connection.writing = Writing::Linger;
@@ -263,22 +275,22 @@ impl<D: Driver> Worker<D> {
             Violation::Flood(flood) => flood_counter(flood),
             _ => Counter::Http2Violations,
         };
-        self.net.counts.add(counter, 1);
-        self.net.log_for_client(LogLevel::Info, &message);
-        self.close_streams(place);
-        self.flush(index);
+        self.counts.add(counter, 1);
+        self.log_for_client(LogLevel::Info, &message);
+        self.close_streams(http, place);
+        self.flush(http, sockets, index);
     }
 
     /// The streams of a connection that has ended have ended.
-    pub(crate) fn close_streams(&mut self, place: CarrierPlace) {
-        let Some(carrier) = self.net.http2.carriers.at(place.0) else {
+    pub(crate) fn close_streams(&mut self, http: &mut Http, place: CarrierPlace) {
+        let Some(carrier) = self.http2.carriers.at(place.0) else {
             return;
         };
         let machine = &carrier.machine;
         let streams = machine.streams().filter_map(|it| machine.context(it));
         let streams: Vec<ConnectionIndex> = streams.map(ConnectionIndex).collect();
         for index in streams {
-            self.close(index);
+            self.close(http, index);
         }
     }
 }

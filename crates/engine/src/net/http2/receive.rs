@@ -125,7 +125,8 @@ impl<D: Driver> Worker<D> {
         let step = match step {
             Ok(step) => step,
             Err(violation) => {
-                self.fail_carrier(index, place, violation);
+                self.net
+                    .fail_carrier(&mut self.http, &self.sockets, index, place, violation);
                 return Step::Again;
             }
         };
