@@ -1,6 +1,7 @@
 //! What is kept of clients: their requests, bodies, sessions and sockets. Nothing here knows the running edge.
 
 pub(crate) mod body;
+pub(crate) mod clients;
 pub(crate) mod delivery;
 pub(crate) mod filtering;
 pub(crate) mod gone;

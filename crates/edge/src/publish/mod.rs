@@ -2,6 +2,7 @@
 
 pub(crate) mod commands;
 pub(crate) mod pacer;
+pub(crate) mod parts;
 pub(crate) mod port;
 pub(crate) mod ports;
 pub(crate) mod publishers;

@@ -46,7 +46,7 @@ impl Edge {
     }
 
     fn on_head(&mut self, talk: &mut Talk, head: Head, is_whole: bool) -> Step {
-        self.targets.note_answered(&mut self.worker, talk);
+        self.upstream.targets.note_answered(&mut self.worker, talk);
         talk.noted.outcome = Outcome::Answered(head.status);
         self.count_of_talk(talk, &[(Count::ServerHeadReceived, head.words_bytes())]);
         if head.status == 101 {
@@ -149,7 +149,7 @@ impl Edge {
 
     /// Whether what an origin says besides its status and headers is of no use.
     fn ignores_body(&self, owner: Owner) -> bool {
-        matches!(owner, Owner::Filter(number) if self.filtering.ignores_body(number))
+        matches!(owner, Owner::Filter(number) if self.clients.filtering.ignores_body(number))
     }
 
     /// The body is larger than an instruction may be. A stream is held all the same, behind its body.
@@ -254,7 +254,7 @@ impl Edge {
                 return;
             }
             Owner::Socket(handle) => {
-                self.talks.forget_handle(handle);
+                self.upstream.talks.forget_handle(handle);
                 self.on_events(handle, &head, &body);
                 return;
             }
@@ -268,7 +268,7 @@ impl Edge {
             }
         };
         if let Purpose::Events(_) = talk.purpose {
-            self.talks.forget_handle(handle);
+            self.upstream.talks.forget_handle(handle);
             self.on_opening(talk, handle, &head, &body);
             return;
         }
@@ -333,7 +333,7 @@ impl Edge {
 
     /// Answers a client with a response that is here whole.
     pub(super) fn respond(&mut self, handle: u64, head: &Head, body: &[u8]) {
-        if let Some(script) = self.scripts.remove(&handle) {
+        if let Some(script) = self.clients.scripts.remove(&handle) {
             let (head, body) = script.wrap(head, body);
             self.respond(handle, &head, &body);
             return;
@@ -375,7 +375,7 @@ impl Edge {
             String::from_utf8_lossy(&request.target).escape_debug(),
         );
         self.worker.net.log_for_client(LogLevel::Warning, &line);
-        let is_debug = self.is_debug || talk.source.rule().is_some_and(|rule| rule.debug);
+        let is_debug = self.policy.is_debug || talk.source.rule().is_some_and(|rule| rule.debug);
         match talk.owner {
             // Told before.
             Owner::Check(..) => {}
@@ -460,14 +460,14 @@ impl Edge {
 
     /// The client of a stream has taken everything and wants more.
     pub(super) fn on_stream_wanted(&mut self, handle: u64) {
-        let Some(id) = self.talks.of_handle(handle) else {
+        let Some(id) = self.upstream.talks.of_handle(handle) else {
             return;
         };
         self.with_talk(id, |edge, talk| {
             if let Phase::Streaming { wants, .. } = &mut talk.phase {
                 *wants = true;
             }
-            talk.due_ms = edge.worker.net.now_ms() + edge.limits.idle_ms;
+            talk.due_ms = edge.worker.net.now_ms() + edge.policy.limits.idle_ms;
             let step = match edge.pass_on(talk) {
                 Step::Goes => edge.pump(talk),
                 Step::Over => return Step::Over,

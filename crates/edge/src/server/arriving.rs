@@ -32,7 +32,7 @@ impl Edge {
             self.ask_collected(handle, collecting, false);
             return;
         }
-        self.bodies.collect(handle, collecting);
+        self.clients.bodies.collect(handle, collecting);
         self.collect_on(handle);
     }
 
@@ -41,14 +41,14 @@ impl Edge {
         if self.collect_on(handle) {
             return;
         }
-        if let Some(id) = self.talks.of_handle(handle) {
+        if let Some(id) = self.upstream.talks.of_handle(handle) {
             self.with_talk(id, |edge, talk| edge.pump(talk));
         }
     }
 
     /// Goes on with a body that is collected. False: this one is not.
     fn collect_on(&mut self, handle: u64) -> bool {
-        match self.bodies.collect_on(&mut self.worker, handle) {
+        match self.clients.bodies.collect_on(&mut self.worker, handle) {
             None => return false,
             Some(Collected::Waits) => {}
             Some(Collected::Turn) => {
@@ -86,7 +86,7 @@ impl Edge {
         let body = match file {
             Some((_, temporary, bytes)) => {
                 let path = temporary.path().to_owned();
-                self.bodies.keep_temporary(handle, temporary);
+                self.clients.bodies.keep_temporary(handle, temporary);
                 Body::File { path, bytes }
             }
             None if is_whole => Body::Memory(body),

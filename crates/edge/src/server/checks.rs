@@ -43,7 +43,7 @@ impl Edge {
                     (Some(_), Some(_)) => self.timers.at(now_ms, Timer::Check(rule, target)),
                     // They may have been checked by the routes before; or are by another one, which has the same name.
                     (Some(seat), None) if !table.is_checked(*seat) => {
-                        self.targets.health.end_checks(*seat);
+                        self.upstream.targets.health.end_checks(*seat);
                     }
                     (Some(_), None) => {}
                     (None, _) => {
@@ -59,7 +59,7 @@ impl Edge {
     pub(super) fn on_seats_due(&mut self) {
         let table = Rc::clone(self.table());
         let now_ms = self.worker.net.now_ms();
-        self.targets.keep_seats(&table, now_ms);
+        self.upstream.targets.keep_seats(&table, now_ms);
         self.timers.at(now_ms + SEATS_MS, Timer::Seats);
     }
 
@@ -88,7 +88,7 @@ impl Edge {
         self.timers
             .at(now_ms + check.interval_ms, Timer::Check(rule, target));
         let owner = Owner::Check(rule, target);
-        if self.talks.of_handle(owner.handle()).is_some() {
+        if self.upstream.talks.of_handle(owner.handle()).is_some() {
             // The one before has its time still.
             return;
         }
@@ -121,7 +121,7 @@ impl Edge {
             believed_ms: BELIEVED_INTERVALS * check.interval_ms + check.timeout_ms,
         };
         let now_ms = self.worker.net.now_ms();
-        let health = self.targets.health;
+        let health = self.upstream.targets.health;
         let change = health.on_check(seat, is_good, streaks, now_ms);
         let (level, what) = match change {
             None => return,

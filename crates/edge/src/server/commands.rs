@@ -27,15 +27,15 @@ impl Edge {
             Some(Via::Http(over)) => over.connection_id().to_vec(),
             Some(Via::Pass(_) | Via::Echo) | None => return None,
         };
-        self.commands.sockets.insert(id.clone(), handle);
-        self.commands.names.insert(handle, id.clone());
+        self.publishing.commands.sockets.insert(id.clone(), handle);
+        self.publishing.commands.names.insert(handle, id.clone());
         Some(id)
     }
 
     /// It is not any more.
     pub(super) fn forget_socket_name(&mut self, handle: u64) {
-        if let Some(id) = self.commands.names.remove(&handle) {
-            self.commands.sockets.remove(&id);
+        if let Some(id) = self.publishing.commands.names.remove(&handle) {
+            self.publishing.commands.sockets.remove(&id);
         }
     }
 
@@ -51,11 +51,11 @@ impl Edge {
         if query.ids().iter().all(|id| found.contains(id)) {
             return Some(query.outcome(&found));
         }
-        if self.commands.waiting.len() >= WAITING_MAX {
+        if self.publishing.commands.waiting.len() >= WAITING_MAX {
             return Some(Err(Condition::ProxyRequestFailed));
         }
-        self.commands.last += 1;
-        let number = self.commands.last;
+        self.publishing.commands.last += 1;
+        let number = self.publishing.commands.last;
         let missing = match self.worker.tell_workers(&query.notice(number)) {
             Ok(missing) => missing,
             Err(failure) => {
@@ -78,7 +78,7 @@ impl Edge {
             missing,
             due_ms,
         };
-        self.commands.waiting.insert(number, waiting);
+        self.publishing.commands.waiting.insert(number, waiting);
         None
     }
 
@@ -108,7 +108,7 @@ impl Edge {
     }
 
     fn on_command_answer(&mut self, number: u64, ids: Vec<Vec<u8>>) {
-        let Some(waiting) = self.commands.waiting.get_mut(&number) else {
+        let Some(waiting) = self.publishing.commands.waiting.get_mut(&number) else {
             return;
         };
         waiting.found.extend(ids);
@@ -119,7 +119,7 @@ impl Edge {
             .iter()
             .all(|id| waiting.found.contains(id));
         if (is_known || waiting.missing == 0)
-            && let Some(waiting) = self.commands.waiting.remove(&number)
+            && let Some(waiting) = self.publishing.commands.waiting.remove(&number)
         {
             let outcome = waiting.query.outcome(&waiting.found);
             self.answer_command(&waiting, outcome);
@@ -129,10 +129,10 @@ impl Edge {
     /// Workers that should have answered have not.
     pub(super) fn on_commands_due(&mut self) {
         let now_ms = self.worker.net.now_ms();
-        let waiting = std::mem::take(&mut self.commands.waiting);
+        let waiting = std::mem::take(&mut self.publishing.commands.waiting);
         let (late, left): (HashMap<_, _>, HashMap<_, _>) =
             waiting.into_iter().partition(|(_, it)| it.due_ms <= now_ms);
-        self.commands.waiting = left;
+        self.publishing.commands.waiting = left;
         for waiting in late.into_values() {
             let line = format!(
                 "zmq_rep: {} fails: {} workers have not answered within {ANSWER_MS} ms",
@@ -142,7 +142,14 @@ impl Edge {
             self.worker.net.log_for_client(LogLevel::Warning, &line);
             self.answer_command(&waiting, Err(Condition::ProxyRequestFailed));
         }
-        if let Some(due_ms) = self.commands.waiting.values().map(|it| it.due_ms).min() {
+        if let Some(due_ms) = self
+            .publishing
+            .commands
+            .waiting
+            .values()
+            .map(|it| it.due_ms)
+            .min()
+        {
             self.timers.at(due_ms, Timer::Commands);
         }
     }
@@ -159,14 +166,18 @@ impl Edge {
     fn find_connections(&mut self, query: &Query) -> Vec<Vec<u8>> {
         let mut found = query.ids().to_vec();
         found.retain(|id| {
-            self.commands.sockets.contains_key(id)
-                || self.stats.as_ref().is_some_and(|stats| match query {
-                    Query::Check(_) => stats.has_connection(id),
-                    Query::Refresh(_) => stats.has_websocket(id),
-                })
+            self.publishing.commands.sockets.contains_key(id)
+                || self
+                    .pushpin
+                    .stats
+                    .as_ref()
+                    .is_some_and(|stats| match query {
+                        Query::Check(_) => stats.has_connection(id),
+                        Query::Refresh(_) => stats.has_websocket(id),
+                    })
         });
         if let Query::Refresh(id) = query
-            && let Some(&handle) = self.commands.sockets.get(id)
+            && let Some(&handle) = self.publishing.commands.sockets.get(id)
         {
             self.refresh_socket(handle);
         }

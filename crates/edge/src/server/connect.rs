@@ -39,20 +39,24 @@ impl Edge {
         let now_ms = self.worker.net.now_ms();
         let due_ms = match waited {
             Some(_) => talk.due_ms,
-            None => now_ms + self.limits.connect_ms,
+            None => now_ms + self.policy.limits.connect_ms,
         };
-        if may_reuse && let Some(wire) = self.connections.take_idle(&mut self.worker, &talk.place())
+        if may_reuse
+            && let Some(wire) = self
+                .upstream
+                .connections
+                .take_idle(&mut self.worker, &talk.place())
         {
             self.end_opening(talk);
             self.give(wire, talk);
             talk.is_reused = true;
             talk.is_connected = true;
-            talk.due_ms = now_ms + self.limits.response_ms;
+            talk.due_ms = now_ms + self.policy.limits.response_ms;
             return Ok(());
         }
         talk.is_reused = false;
         talk.due_ms = due_ms;
-        let (connections, worker) = (&mut self.connections, &mut self.worker);
+        let (connections, worker) = (&mut self.upstream.connections, &mut self.worker);
         let wire = match &target.origin {
             Origin::Host { host, port } | Origin::FastCgiHost { host, port } => {
                 if talk.addresses.is_empty() {
@@ -75,7 +79,7 @@ impl Edge {
                 };
                 // A connection over a Unix socket stands at once.
                 talk.is_connected = true;
-                talk.due_ms = now_ms + self.limits.response_ms;
+                talk.due_ms = now_ms + self.policy.limits.response_ms;
                 if may_speak_http2 {
                     talk.wire = Some(wire);
                     return self.become_carrier(talk, target);
@@ -92,41 +96,44 @@ impl Edge {
     }
 
     fn give(&mut self, wire: u64, talk: &mut Talk) {
-        self.connections.give(wire, WireUse::Talk(talk.id()));
+        self.upstream
+            .connections
+            .give(wire, WireUse::Talk(talk.id()));
         talk.wire = Some(wire);
     }
 
     /// Names have been looked up: who waits for them goes on.
     pub(super) fn on_names(&mut self, wire: u64) {
-        let names = self.connections.take_names(&mut self.worker, wire);
+        let names = self.upstream.connections.take_names(&mut self.worker, wire);
         let is_answered = |talk: &Talk| match &talk.waits {
             Some(Wait::Name(host)) => names.contains(host),
             _ => false,
         };
-        for id in self.talks.find(is_answered) {
+        for id in self.upstream.talks.find(is_answered) {
             self.with_talk(id, |edge, talk| edge.open(talk, true));
         }
     }
 
     /// Unix sockets may have room again.
     pub(super) fn on_room(&mut self) {
-        let paths: Vec<String> = self.connections.rooms.0.keys().cloned().collect();
+        let paths: Vec<String> = self.upstream.connections.rooms.0.keys().cloned().collect();
         for path in paths {
-            while let Some(id) = self.connections.rooms.first(&path) {
+            while let Some(id) = self.upstream.connections.rooms.first(&path) {
                 let waits = |edge: &mut Self| {
-                    let talk = edge.talks.get_mut(id);
+                    let talk = edge.upstream.talks.get_mut(id);
                     talk.is_some_and(|talk| talk.waits_at(&path))
                 };
                 if waits(self) {
                     self.with_talk(id, |edge, talk| edge.open(talk, true));
-                    if waits(self) && self.connections.rooms.first(&path) == Some(id) {
+                    if waits(self) && self.upstream.connections.rooms.first(&path) == Some(id) {
                         break;
                     }
                 }
-                self.connections.rooms.leave(&path, id);
+                self.upstream.connections.rooms.leave(&path, id);
             }
         }
-        self.connections
+        self.upstream
+            .connections
             .watch_rooms(&mut self.worker, &mut self.timers);
     }
 

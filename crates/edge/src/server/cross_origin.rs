@@ -22,7 +22,7 @@ impl Edge {
     /// Adds what is missing, where the route or the settings want it.
     pub(super) fn add_cross_origin(&self, source: &Source, headers: &mut Headers) {
         let is_wanted = source.rule().is_some_and(|rule| rule.auto_cross_origin);
-        if is_wanted || self.is_cross_origin {
+        if is_wanted || self.policy.is_cross_origin {
             let asked = |name: &str| source.request.header(name);
             add(&asked, headers);
         }

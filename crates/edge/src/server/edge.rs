@@ -1,50 +1,30 @@
 //! One worker's edge: the state, and the loop that hands each event to whom it concerns.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::rc::Rc;
 
 use fermata_engine::stats::{Counter, EdgeOpen};
 use fermata_engine::{ARRIVING, Event, Left};
-use fermata_grip::item::Item;
 use fermata_grip::sig;
 
-use crate::client::body::Bodies;
-use crate::client::filtering::Filtering;
-use crate::client::gone::GoneLinks;
+use super::policy::EdgePolicy;
+use super::routing::Routing;
+use crate::client::clients::Clients;
 use crate::client::journal::Journal;
-use crate::client::missed::{FirstSubscriptions, Updates};
 use crate::client::request::ClientRequest;
-use crate::client::script::Script;
-use crate::client::session::Session;
 use crate::client::source::{
     Engine, HANDLER_CONTROL, HANDLER_SESSIONS, HANDLER_WORKERS, Source, Table,
 };
 use crate::prepared::Prepared;
-use crate::publish::commands::Commands;
-use crate::publish::pacer::Pacer;
-use crate::publish::ports::Ports;
-use crate::publish::publishers::Publisher;
-use crate::publish::sequence::Sequence;
-use crate::pushpin::services::Services;
+use crate::publish::parts::Publishing;
+use crate::pushpin::parts::Pushpin;
 use crate::pushpin::sockjs;
-use crate::pushpin::sockjs::{SockJs, workers};
-use crate::pushpin::state::State;
-use crate::pushpin::stats::Stats;
+use crate::pushpin::sockjs::workers;
 use crate::routes::figures::{Count, RouteFigures};
-use crate::routes::file::RoutesFile;
 use crate::routes::unserved::Parts;
 use crate::routes::{Proto, Request, Rule};
 use crate::timers::{Timer, Timers};
-use crate::upstream::authority::Authority;
-use crate::upstream::connections::Connections;
-use crate::upstream::folders::Folders;
-use crate::upstream::forward::Rewriting;
-use crate::upstream::http2::{Carriers, PingTimes};
-use crate::upstream::signatures::Signatures;
-use crate::upstream::talk::{Limits, Sharing};
-use crate::upstream::talks::Talks;
-use crate::upstream::targets::Targets;
+use crate::upstream::parts::Upstream;
 
 /// Bytes read from an origin at once.
 const READ_BYTES: usize = 64 * 1024;
@@ -52,153 +32,41 @@ const READ_BYTES: usize = 64 * 1024;
 /// How often conversations are looked through.
 const TALKS_MS: u64 = 1_000;
 
-/// One worker's edge.
+/// One worker's edge: its parts, each with a state of its own.
 pub(super) struct Edge {
     pub worker: Box<Engine>,
-    pub is_debug: bool,
-    /// Responses of all routes get CORS headers.
-    pub is_cross_origin: bool,
-    pub rewriting: Rewriting,
-    pub limits: Limits,
-    pub subscriptions_max: usize,
-    /// Where the ring has what a client misses, its origin is not asked.
-    pub recovers_from_history: bool,
-    pub first_subscriptions: FirstSubscriptions,
-    pub updates: Updates,
-    pub gone_links: GoneLinks,
-    /// Deliveries go at a rate; `None`: as fast as clients take them.
-    pub pacer: Option<Box<Pacer>>,
-    /// Of the last hold.
-    pub serials: u64,
-    header_bytes_max: usize,
-    /// What the engine knows WebSockets by.
-    pub websocket: u16,
-    /// The port that clients know, for programs that ask.
-    pub port: u16,
-    table: Rc<Table>,
-    pub generation: u32,
-    pub routes_file: Option<RoutesFile>,
-    pub signatures: Signatures,
-    upstream_key: Option<Rc<sig::Key>>,
-    /// What publishers have to show.
-    pub(super) control_key: Option<Rc<sig::Key>>,
-    accepts_forwarded_proto: bool,
-    accepts_pushpin_route: bool,
-    pub talks: Talks,
-    pub connections: Connections,
-    /// Those of HTTP/2.
-    pub carriers: Carriers,
-    /// How targets fare.
-    pub targets: Targets,
+    /// What the settings say, which does not change.
+    pub policy: EdgePolicy,
+    /// Which request goes where.
+    pub routing: Routing,
+    pub upstream: Upstream,
+    pub clients: Clients,
+    pub publishing: Publishing,
+    /// What only programs for Pushpin ask for.
+    pub pushpin: Pushpin,
     pub route_figures: RouteFigures,
-    /// The routes of now, for figures.
-    shown: Rc<RefCell<Rc<Table>>>,
-    pub sessions: HashMap<u64, Box<Session>>,
-    /// In the place of requests that are not needed any more.
-    pub forgotten: Rc<ClientRequest>,
     pub timers: Timers,
-    pub last_item: Option<(Vec<u8>, Rc<Item>)>,
-    pub sequence: Sequence,
-    pub filtering: Filtering,
-    pub control_header_bytes_max: usize,
-    pub ports: Ports,
-    pub commands: Commands,
-    /// Those that are connected to.
-    pub publishers: Vec<Publisher>,
-    /// What the stats socket tells; `None`: there is none.
-    pub stats: Option<Box<Stats>>,
-    /// What the answers to some requests become, by the request.
-    pub scripts: HashMap<u64, Script>,
-    pub sockjs: SockJs,
     pub parts: Parts,
-    /// The service that keeps sessions; `None`: there is none.
-    pub state: Option<Box<State>>,
-    pub folders: Folders,
-    pub bodies: Bodies,
-    pub services: Services,
-    pub sharing: Sharing,
     pub journal: Journal,
     pub buffer: Vec<u8>,
 }
 
 impl Edge {
     pub fn new(mut worker: Box<Engine>, prepared: &Prepared) -> Self {
-        let worker_index = worker.index();
-        let stats = Stats::new(&prepared.settings, worker.index(), prepared.stats_path());
-        let table = Rc::new(Table {
-            generation: 0,
-            routes: prepared.routes.clone(),
-            home: None,
-            watched: prepared
-                .targets
-                .watch(&prepared.routes, &[], worker.net.now_ms()),
-        });
-        let journal = Journal::new(&prepared.settings, worker.net.logger());
+        let settings = &prepared.settings;
         let mut edge = Self {
-            worker,
-            journal,
-            is_debug: prepared.settings.debug,
-            is_cross_origin: prepared.settings.auto_cross_origin,
-            rewriting: Rewriting::new(&prepared.settings),
-            limits: Limits {
-                connect_ms: prepared.settings.origin_connect_timeout_ms,
-                response_ms: prepared.settings.origin_response_timeout_ms,
-                idle_ms: prepared.settings.origin_idle_timeout_ms,
-            },
-            recovers_from_history: prepared.settings.recover_from_history,
-            first_subscriptions: FirstSubscriptions::new(&prepared.settings),
-            updates: Updates::default(),
-            gone_links: GoneLinks::default(),
-            pacer: Pacer::new(&prepared.settings),
-            serials: 0,
-            header_bytes_max: prepared.settings.header_bytes_max,
-            subscriptions_max: prepared.settings.subscriptions_max,
-            websocket: prepared.websocket,
-            port: prepared.port,
-            shown: Rc::new(RefCell::new(Rc::clone(&table))),
-            table,
-            targets: prepared.targets,
+            policy: EdgePolicy::new(prepared),
+            routing: Routing::new(prepared, worker.net.now_ms()),
+            upstream: Upstream::new(prepared),
+            clients: Clients::new(settings),
+            publishing: Publishing::new(settings),
+            pushpin: Pushpin::new(prepared, worker.index()),
             route_figures: prepared.route_figures,
-            generation: 0,
-            routes_file: prepared.routes_file.clone(),
-            signatures: Signatures::new(prepared),
-            upstream_key: prepared.keys.upstream.clone(),
-            control_key: prepared.keys.control.clone(),
-            accepts_forwarded_proto: prepared.settings.accept_x_forwarded_protocol,
-            accepts_pushpin_route: prepared.settings.accept_pushpin_route,
-            talks: Talks::default(),
-            connections: Connections::new(Authority::new(&prepared.settings, &prepared.directory)),
-            carriers: Carriers::new(
-                prepared.settings.origin_streams_max,
-                PingTimes {
-                    interval_ms: prepared.settings.origin_ping_interval_ms,
-                    timeout_ms: prepared.settings.origin_ping_timeout_ms,
-                },
-            ),
-            sessions: HashMap::new(),
-            forgotten: Rc::new(ClientRequest::forgotten()),
             timers: Timers::default(),
-            last_item: None,
-            sequence: Sequence::new(&prepared.settings),
-            filtering: Filtering::new(&prepared.settings),
-            control_header_bytes_max: prepared.settings.control_header_bytes_max,
-            ports: Ports::default(),
-            commands: Commands::new(),
-            publishers: Vec::new(),
-            stats,
-            scripts: HashMap::new(),
-            state: State::new(&prepared.settings),
-            services: Services::new(
-                prepared.services.clone(),
-                worker_index,
-                prepared.questions_path(),
-            ),
-            sharing: Sharing::new(prepared.settings.share_all),
-            parts: Parts::new(&prepared.settings),
-            sockjs: SockJs::new(&prepared.settings, &prepared.workers_paths()),
-            folders: Folders::default(),
-            bodies: Bodies::default(),
+            parts: Parts::new(settings),
+            journal: Journal::new(settings, worker.net.logger()),
             buffer: vec![0; READ_BYTES],
+            worker,
         };
         edge.begin_stats();
         edge.begin_routes();
@@ -261,30 +129,24 @@ impl Edge {
     }
 
     fn count_open(&self) -> EdgeOpen {
-        let idle_carriers = self.carriers.idle();
+        let idle_carriers = self.upstream.carriers.idle();
         EdgeOpen {
-            requests: self.talks.len() + self.sharing.len(),
-            connections: self.connections.busy() - idle_carriers,
-            idle: self.connections.idle() + idle_carriers,
-            sessions: self.sessions.len() + self.sockjs.len(),
-            bodies: self.bodies.len(),
+            requests: self.upstream.talks.len() + self.upstream.sharing.len(),
+            connections: self.upstream.connections.busy() - idle_carriers,
+            idle: self.upstream.connections.idle() + idle_carriers,
+            sessions: self.clients.sessions.len() + self.pushpin.sockjs.len(),
+            bodies: self.clients.bodies.len(),
         }
     }
 
     /// The routes of now.
     pub(super) fn table(&self) -> &Rc<Table> {
-        &self.table
-    }
-
-    /// From here on requests take these.
-    pub(super) fn set_table(&mut self, table: Rc<Table>) {
-        *self.shown.borrow_mut() = Rc::clone(&table);
-        self.table = table;
+        &self.routing.table
     }
 
     /// The same for whoever asks later.
     pub(super) fn shown(&self) -> Rc<RefCell<Rc<Table>>> {
-        Rc::clone(&self.shown)
+        Rc::clone(&self.routing.shown)
     }
 
     /// A client asks.
@@ -302,10 +164,10 @@ impl Edge {
             .and_then(|it| it.body.as_ref())
             .map(|(file, bytes)| (file.path().to_owned(), *bytes));
         if upload != 0 {
-            self.bodies.keep_upload(handle, upload);
+            self.clients.bodies.keep_upload(handle, upload);
         }
-        if head_bytes > self.header_bytes_max {
-            self.refuse_head(handle, "header_bytes_max", self.header_bytes_max);
+        if head_bytes > self.policy.header_bytes_max {
+            self.refuse_head(handle, "header_bytes_max", self.policy.header_bytes_max);
             return;
         }
         let is_tls = self.worker.is_secure();
@@ -313,7 +175,7 @@ impl Edge {
         if is_of_worker {
             workers::unpack(&mut request);
         }
-        if self.accepts_forwarded_proto {
+        if self.policy.accepts_forwarded_proto {
             let said = request
                 .header("x-forwarded-proto")
                 .or(request.header("x-forwarded-protocol"));
@@ -322,7 +184,7 @@ impl Edge {
         let Some(rule) = self.find_rule(&request) else {
             self.log_unrouted(&Source {
                 request: Rc::new(request),
-                table: Rc::clone(&self.table),
+                table: Rc::clone(&self.routing.table),
                 rule: usize::MAX,
                 target: 0,
                 is_trusted: false,
@@ -335,7 +197,7 @@ impl Edge {
         let is_trusted = self.is_trusted(&request);
         let source = Source {
             request: Rc::new(request),
-            table: Rc::clone(&self.table),
+            table: Rc::clone(&self.routing.table),
             rule,
             target: 0,
             is_trusted,
@@ -404,9 +266,9 @@ impl Edge {
     }
 
     fn find_rule(&self, request: &ClientRequest) -> Option<usize> {
-        let routes = &self.table.routes;
+        let routes = &self.routing.table.routes;
         let path = request.path();
-        let named = match self.accepts_pushpin_route {
+        let named = match self.policy.accepts_pushpin_route {
             true => request.header("pushpin-route"),
             false => None,
         };
@@ -428,7 +290,7 @@ impl Edge {
 
     /// Whether the client is an edge that has signed.
     fn is_trusted(&self, request: &ClientRequest) -> bool {
-        let Some(key) = &self.upstream_key else {
+        let Some(key) = &self.policy.upstream_key else {
             return false;
         };
         let token = request.header("grip-sig");
@@ -437,13 +299,13 @@ impl Edge {
 
     /// Nothing is to be done for a client any more.
     fn on_left(&mut self, handle: u64) {
-        self.sessions.remove(&handle);
+        self.clients.sessions.remove(&handle);
         self.timers.forget(Timer::Poll(handle));
         self.timers.forget(Timer::Link(handle));
         self.on_asker_left(handle);
         self.forget_questions(handle);
         self.timers.forget(Timer::Body(handle));
-        self.bodies.stop_collecting(handle);
+        self.clients.bodies.stop_collecting(handle);
         self.tell_gone(handle);
         self.on_no_longer_held(handle);
         self.leave_shared(handle);
@@ -454,8 +316,8 @@ impl Edge {
     /// A request is over: its body is needed no more, and if nobody has answered it, its connection neither.
     pub(super) fn forget_request(&mut self, handle: u64) {
         self.worker.drop_request(handle);
-        self.scripts.remove(&handle);
-        self.bodies.forget(&mut self.worker, handle);
+        self.clients.scripts.remove(&handle);
+        self.clients.bodies.forget(&mut self.worker, handle);
     }
 
     pub(super) fn watch_talks(&mut self) {
@@ -473,11 +335,14 @@ impl Edge {
                 Timer::Talks => {
                     self.check_talks(now_ms);
                     self.check_carriers(now_ms);
-                    if !self.talks.is_empty() || !self.carriers.is_empty() {
+                    if !self.upstream.talks.is_empty() || !self.upstream.carriers.is_empty() {
                         self.watch_talks();
                     }
                 }
-                Timer::Pool => self.connections.expire(&mut self.worker, &mut self.timers),
+                Timer::Pool => self
+                    .upstream
+                    .connections
+                    .expire(&mut self.worker, &mut self.timers),
                 Timer::Carriers => self.on_carriers_due(),
                 Timer::Check(rule, target) => self.on_check_due(rule, target),
                 Timer::Seats => self.on_seats_due(),
@@ -488,7 +353,10 @@ impl Edge {
                 Timer::Items => self.on_items_due(),
                 Timer::Ports => self.on_ports_due(),
                 Timer::Publishers => self.connect_publishers(),
-                Timer::Peers => self.ports.on_peers_due(&mut self.worker, &mut self.timers),
+                Timer::Peers => self
+                    .publishing
+                    .ports
+                    .on_peers_due(&mut self.worker, &mut self.timers),
                 Timer::Commands => self.on_commands_due(),
                 Timer::Journal => self.flush_journal(),
                 Timer::Rate => self.on_rate_due(),

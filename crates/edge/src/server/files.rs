@@ -119,6 +119,7 @@ impl Edge {
     fn folder(&mut self, folder: &str, target: &Target) -> Result<Arc<Directory>, Unopened> {
         let options = (target.index.clone(), target.cache_s);
         let known = self
+            .upstream
             .folders
             .0
             .iter()
@@ -126,7 +127,7 @@ impl Edge {
         if let Some((_, _, directory)) = known {
             return Ok(Arc::clone(directory));
         }
-        if self.folders.0.len() >= FOLDERS_MAX {
+        if self.upstream.folders.0.len() >= FOLDERS_MAX {
             return Err(Unopened::Own(format!(
                 "{folder}: {FOLDERS_MAX} other folders have been served since the start; start the edge anew"
             )));
@@ -144,7 +145,8 @@ impl Edge {
                 },
             )
             .map_err(|error| Unopened::Target(format!("{folder}: {error}")))?;
-        self.folders
+        self.upstream
+            .folders
             .0
             .push((folder.to_owned(), options, Arc::clone(&directory)));
         Ok(directory)

@@ -41,24 +41,24 @@ impl Edge {
         channel: &[u8],
         item: &Rc<Item>,
     ) -> Option<bool> {
-        if !self.filtering.is_used {
+        if !self.clients.filtering.is_used {
             return None;
         }
         let (Left::Request(handle) | Left::Held(handle) | Left::Socket(handle)) = client;
-        let session = self.sessions.get_mut(&handle)?;
+        let session = self.clients.sessions.get_mut(&handle)?;
         if matches!(&session.kind, Kind::Stream(stream) if stream.is_passing) {
             // It waits with the others until the link's answer is passed on.
             return None;
         }
         let serial = session.serial;
         let subscription = session.subscription(channel)?;
-        if !subscription.filters.asks() && !self.filtering.queues.contains_key(&handle) {
+        if !subscription.filters.asks() && !self.clients.filtering.queues.contains_key(&handle) {
             return None;
         }
         if subscription.has_had(item) {
             return Some(false);
         }
-        let queues = &mut self.filtering.queues;
+        let queues = &mut self.clients.filtering.queues;
         let queue = queues.entry(handle).or_insert_with(|| {
             Box::new(Queue {
                 client,
@@ -84,13 +84,13 @@ impl Edge {
             }
         }
         self.resume_filtering(handle);
-        let session = self.sessions.get(&handle);
+        let session = self.clients.sessions.get(&handle);
         Some(session.is_none_or(|it| it.serial != serial))
     }
 
     /// Goes on with the items of a client, as far as nobody has to be waited for.
     pub(super) fn resume_filtering(&mut self, handle: u64) {
-        let Some(queue) = self.filtering.queues.get_mut(&handle) else {
+        let Some(queue) = self.clients.filtering.queues.get_mut(&handle) else {
             return;
         };
         if std::mem::replace(&mut queue.is_running, true) {
@@ -98,24 +98,24 @@ impl Edge {
             return;
         }
         while self.filter_first(handle) == Next::Goes {}
-        if let Some(queue) = self.filtering.queues.get_mut(&handle) {
+        if let Some(queue) = self.clients.filtering.queues.get_mut(&handle) {
             queue.is_running = false;
         }
     }
 
     /// The client is not held any more, or asks its origin anew.
     pub(super) fn forget_filtering(&mut self, handle: u64) {
-        if let Some(queue) = self.filtering.queues.remove(&handle) {
+        if let Some(queue) = self.clients.filtering.queues.remove(&handle) {
             self.forget_front(&queue.front);
         }
     }
 
     /// A client's next link is asked: its answer has the items of reliable channels.
     pub(super) fn leave_items_to_link(&mut self, handle: u64) {
-        let Some(session) = self.sessions.get(&handle) else {
+        let Some(session) = self.clients.sessions.get(&handle) else {
             return;
         };
-        let Some(queue) = self.filtering.queues.get_mut(&handle) else {
+        let Some(queue) = self.clients.filtering.queues.get_mut(&handle) else {
             return;
         };
         let is_reliable = |(channel, item): &(Rc<[u8]>, Rc<Item>)| {
@@ -135,7 +135,7 @@ impl Edge {
 
     /// The time of a long poll is over. True: an item is being asked about, and the poll ends with that.
     pub(super) fn ends_with_filter(&mut self, handle: u64) -> bool {
-        let Some(queue) = self.filtering.queues.get_mut(&handle) else {
+        let Some(queue) = self.clients.filtering.queues.get_mut(&handle) else {
             return false;
         };
         queue.is_last = true;
@@ -146,7 +146,7 @@ impl Edge {
 
     /// The server of a filter has answered.
     pub(super) fn on_filter_answer(&mut self, number: u64, head: &Head, body: &[u8]) {
-        let modifies = !self.filtering.ignores_body(number);
+        let modifies = !self.clients.filtering.ignores_body(number);
         self.on_filtered(number, read_answer(head, body, modifies));
     }
 
@@ -156,10 +156,10 @@ impl Edge {
     }
 
     fn on_filtered(&mut self, number: u64, answer: Result<Answer, String>) {
-        let Some(handle) = self.filtering.asked.remove(&number) else {
+        let Some(handle) = self.clients.filtering.asked.remove(&number) else {
             return;
         };
-        if let Some(queue) = self.filtering.queues.get_mut(&handle)
+        if let Some(queue) = self.clients.filtering.queues.get_mut(&handle)
             && queue.front.asked == Some(number)
         {
             queue.front.asked = None;
@@ -171,7 +171,7 @@ impl Edge {
 
     fn forget_front(&mut self, front: &Front) {
         if let Some(number) = front.asked {
-            self.filtering.asked.remove(&number);
+            self.clients.filtering.asked.remove(&number);
             self.abandon(number);
             self.give_turns();
         }
@@ -179,31 +179,31 @@ impl Edge {
 
     /// Requests are over: as many clients ask as may.
     fn give_turns(&mut self) {
-        if std::mem::replace(&mut self.filtering.is_giving_turns, true) {
+        if std::mem::replace(&mut self.clients.filtering.is_giving_turns, true) {
             return;
         }
-        while self.filtering.asked.len() < self.filtering.requests_max
-            && let Some(handle) = self.filtering.turns.pop_front()
+        while self.clients.filtering.asked.len() < self.clients.filtering.requests_max
+            && let Some(handle) = self.clients.filtering.turns.pop_front()
         {
-            if let Some(queue) = self.filtering.queues.get_mut(&handle)
+            if let Some(queue) = self.clients.filtering.queues.get_mut(&handle)
                 && std::mem::take(&mut queue.front.waits_for_turn)
             {
                 self.resume_filtering(handle);
             }
         }
-        self.filtering.is_giving_turns = false;
+        self.clients.filtering.is_giving_turns = false;
     }
 
     /// Takes the first item of a client a step further.
     fn filter_first(&mut self, handle: u64) -> Next {
-        let Some(queue) = self.filtering.queues.get_mut(&handle) else {
+        let Some(queue) = self.clients.filtering.queues.get_mut(&handle) else {
             return Next::Waits;
         };
         if queue.front.asked.is_some() || queue.front.waits_for_turn {
             return Next::Waits;
         }
         let (client, serial) = (queue.client, queue.serial);
-        let session = self.sessions.get(&handle);
+        let session = self.clients.sessions.get(&handle);
         let Some(session) = session.filter(|it| it.serial == serial) else {
             self.forget_filtering(handle);
             return Next::Waits;
@@ -301,10 +301,10 @@ impl Edge {
                 content,
             }) => {
                 queue.front.modifies = modifies;
-                if self.filtering.asked.len() >= self.filtering.requests_max {
+                if self.clients.filtering.asked.len() >= self.clients.filtering.requests_max {
                     queue.front.stage = Some((at, content));
                     queue.front.waits_for_turn = true;
-                    self.filtering.add_turn(handle);
+                    self.clients.filtering.add_turn(handle);
                     return Next::Waits;
                 }
                 let sent = match modifies {
@@ -324,10 +324,10 @@ impl Edge {
 
     /// The first item is done with: it is the last that its client has had of the channel.
     fn settle(&mut self, handle: u64, channel: &[u8], prev_id: Option<Vec<u8>>) {
-        if let Some(queue) = self.filtering.queues.get_mut(&handle) {
+        if let Some(queue) = self.clients.filtering.queues.get_mut(&handle) {
             queue.pop();
         }
-        if let Some(session) = self.sessions.get_mut(&handle)
+        if let Some(session) = self.clients.sessions.get_mut(&handle)
             && let Some(subscription) = session.subscription(channel)
         {
             subscription.prev_id = prev_id;
@@ -336,7 +336,7 @@ impl Edge {
 
     /// No item waits any more.
     fn end_filtering(&mut self, handle: u64) {
-        let Some(queue) = self.filtering.queues.remove(&handle) else {
+        let Some(queue) = self.clients.filtering.queues.remove(&handle) else {
             return;
         };
         match queue.client {
@@ -386,13 +386,13 @@ impl Edge {
 
     /// Asks the server of a client's filter about an item.
     fn ask_filter(&mut self, handle: u64, item: &Item, content: Vec<u8>) {
-        self.filtering.last += 1;
-        let number = self.filtering.last << 32 | FILTER;
-        self.filtering.asked.insert(number, handle);
-        if let Some(queue) = self.filtering.queues.get_mut(&handle) {
+        self.clients.filtering.last += 1;
+        let number = self.clients.filtering.last << 32 | FILTER;
+        self.clients.filtering.asked.insert(number, handle);
+        if let Some(queue) = self.clients.filtering.queues.get_mut(&handle) {
             queue.front.asked = Some(number);
         }
-        let Some(session) = self.sessions.get(&handle) else {
+        let Some(session) = self.clients.sessions.get(&handle) else {
             return self.on_filter_failed(number, "the client has left");
         };
         let last_ids = session.last_ids();
@@ -421,7 +421,7 @@ impl Edge {
             host: get.host.clone(),
             is_tls: get.is_tls,
         });
-        let due_ms = self.worker.net.now_ms() + self.filtering.timeout_ms;
+        let due_ms = self.worker.net.now_ms() + self.clients.filtering.timeout_ms;
         self.ask_by(Owner::Filter(number), source, last_ids, due_ms);
     }
 }

@@ -23,7 +23,7 @@ impl Edge {
     /// A client is held whose origin wants to know when it leaves. The first link counts.
     pub(super) fn watch_for_gone(&mut self, handle: u64, source: &Source, link: Option<Vec<u8>>) {
         if let Some(uri) = link {
-            let links = &mut self.gone_links.links;
+            let links = &mut self.clients.gone_links.links;
             links
                 .entry(handle)
                 .or_insert_with(|| Box::new((source.clone(), uri)));
@@ -32,16 +32,16 @@ impl Edge {
 
     /// It is answered, or ended in order.
     pub(super) fn forget_gone(&mut self, handle: u64) {
-        self.gone_links.links.remove(&handle);
+        self.clients.gone_links.links.remove(&handle);
     }
 
     /// It has left.
     pub(super) fn tell_gone(&mut self, handle: u64) {
-        let Some(told) = self.gone_links.links.remove(&handle) else {
+        let Some(told) = self.clients.gone_links.links.remove(&handle) else {
             return;
         };
         let (source, uri) = *told;
-        if self.gone_links.telling >= TELLING_MAX {
+        if self.clients.gone_links.telling >= TELLING_MAX {
             return self.on_gone_failed("too many origins are being told already");
         }
         let Some(mut source) = self.link_source(&source, &uri) else {
@@ -57,16 +57,16 @@ impl Edge {
             host: get.host.clone(),
             is_tls: get.is_tls,
         });
-        self.gone_links.last += 1;
-        self.gone_links.telling += 1;
-        let number = self.gone_links.last << 32 | NOBODY;
+        self.clients.gone_links.last += 1;
+        self.clients.gone_links.telling += 1;
+        let number = self.clients.gone_links.last << 32 | NOBODY;
         self.ask(Owner::Nobody(number), source, Vec::new());
     }
 
     /// The origin has answered.
     pub(super) fn on_gone(&mut self, head: &Head, body: &[u8]) {
         if (200..300).contains(&head.status) && body.is_empty() {
-            self.gone_links.telling = self.gone_links.telling.saturating_sub(1);
+            self.clients.gone_links.telling = self.clients.gone_links.telling.saturating_sub(1);
             self.worker.net.count(Counter::EdgeGoneTold, 1);
         } else {
             let reason = format!(
@@ -80,7 +80,7 @@ impl Edge {
 
     /// The origin could not be told.
     pub(super) fn on_gone_unheard(&mut self, reason: &str) {
-        self.gone_links.telling = self.gone_links.telling.saturating_sub(1);
+        self.clients.gone_links.telling = self.clients.gone_links.telling.saturating_sub(1);
         self.on_gone_failed(reason);
     }
 

@@ -73,25 +73,25 @@ impl Edge {
                 filters: Filters::from_names(filters.iter().map(Vec::as_slice)),
             });
         }
-        if found.len() > self.subscriptions_max {
-            let surplus = found.len() - self.subscriptions_max;
+        if found.len() > self.policy.subscriptions_max {
+            let surplus = found.len() - self.policy.subscriptions_max;
             self.worker
                 .net
                 .count(Counter::EdgeSubscriptionsMax, surplus as u64);
             let line = format!(
                 "a client is to be subscribed to {} channels; only the first {} count (subscriptions_max)",
                 found.len(),
-                self.subscriptions_max
+                self.policy.subscriptions_max
             );
             self.worker
                 .net
                 .log_for_client(fermata_config::LogLevel::Warning, &line);
-            found.truncate(self.subscriptions_max);
+            found.truncate(self.policy.subscriptions_max);
         }
         // It is kept as long as the client is.
         found.shrink_to_fit();
         for subscription in &found {
-            self.filtering.watch(subscription);
+            self.clients.filtering.watch(subscription);
         }
         found
     }
@@ -115,7 +115,7 @@ impl Edge {
             length: None,
         };
         let channels: Vec<&[u8]> = subscriptions.iter().map(|it| &it.channel[..]).collect();
-        let takes_items = self.pacer.is_some() || takes_items(&subscriptions, &instruct);
+        let takes_items = self.clients.pacer.is_some() || takes_items(&subscriptions, &instruct);
         let hold = Relayed {
             channels: &channels,
             takes_items,
@@ -142,7 +142,7 @@ impl Edge {
     pub(super) fn hold_passed(&mut self, talk: &mut Talk, handle: u64, instruct: Instruct) {
         let subscriptions = self.subscriptions(&talk.source, &instruct);
         let channels: Vec<&[u8]> = subscriptions.iter().map(|it| &it.channel[..]).collect();
-        let takes_items = self.pacer.is_some() || takes_items(&subscriptions, &instruct);
+        let takes_items = self.clients.pacer.is_some() || takes_items(&subscriptions, &instruct);
         let hold = Relayed {
             channels: &channels,
             takes_items,
@@ -180,7 +180,7 @@ impl Edge {
                 // By where it came from alone.
                 true => Rc::new(talk.source.request.place()),
                 // Its origin is asked nothing more.
-                false => Rc::clone(&self.forgotten),
+                false => Rc::clone(&self.clients.forgotten),
             };
         }
         let session = Session {
@@ -194,7 +194,7 @@ impl Edge {
             })),
             serial,
         };
-        self.sessions.insert(handle, Box::new(session));
+        self.clients.sessions.insert(handle, Box::new(session));
         self.watch_sessions();
         if standing == Standing::Behind && !self.catch_up(Left::Held(handle), false) {
             self.on_missed(handle);
@@ -208,7 +208,7 @@ impl Edge {
 
     /// A number that no hold has had.
     pub(super) fn next_serial(&mut self) -> u64 {
-        self.serials += 1;
-        self.serials
+        self.clients.serials += 1;
+        self.clients.serials
     }
 }

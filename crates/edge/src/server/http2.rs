@@ -47,25 +47,27 @@ impl Edge {
         target: &Target,
     ) -> Result<bool, Unopened> {
         let (place, now_ms) = (talk.place(), self.worker.net.now_ms());
-        if let Some(wire) = self.carriers.with_room(&place) {
+        if let Some(wire) = self.upstream.carriers.with_room(&place) {
             self.enter_carrier(talk, target, wire)?;
             // One that has come in while it waited to open its own does not open it any more.
             self.end_opening(talk);
             return Ok(true);
         }
-        if self.carriers.is_http1(&place, now_ms) {
+        if self.upstream.carriers.is_http1(&place, now_ms) {
             return Ok(false);
         }
-        if self.carriers.is_opening(&place, talk.id()) {
+        if self.upstream.carriers.is_opening(&place, talk.id()) {
             // All waiting counts as that for one connection.
             if talk.waits.replace(Wait::Carrier(place)).is_none() {
-                talk.due_ms = now_ms + self.limits.connect_ms;
+                talk.due_ms = now_ms + self.policy.limits.connect_ms;
             }
             talk.is_connected = false;
             return Ok(true);
         }
         if talk.opens.is_none() {
-            self.carriers.begin_opening(place.clone(), talk.id());
+            self.upstream
+                .carriers
+                .begin_opening(place.clone(), talk.id());
             talk.opens = Some(place);
         }
         Ok(false)
@@ -74,7 +76,7 @@ impl Edge {
     /// The conversation's connection stands, or there will be none.
     pub(super) fn end_opening(&mut self, talk: &mut Talk) {
         if let Some(place) = talk.opens.take() {
-            self.carriers.end_opening(place, talk.id());
+            self.upstream.carriers.end_opening(place, talk.id());
             self.watch_carriers();
         }
     }
@@ -90,7 +92,7 @@ impl Edge {
                 .is_some_and(|wire| self.worker.net.wire_speaks_http2(wire));
         if !has_chosen {
             let now_ms = self.worker.net.now_ms();
-            self.carriers.note_http1(talk.place(), now_ms);
+            self.upstream.carriers.note_http1(talk.place(), now_ms);
             self.end_opening(talk);
         }
         has_chosen
@@ -107,8 +109,8 @@ impl Edge {
         };
         let is_private = matches!(talk.owner, Owner::Check(..));
         let (place, now_ms) = (talk.place(), self.worker.net.now_ms());
-        self.carriers.add(wire, place, is_private, now_ms);
-        self.connections.give(wire, WireUse::Carrier);
+        self.upstream.carriers.add(wire, place, is_private, now_ms);
+        self.upstream.connections.give(wire, WireUse::Carrier);
         self.watch_talks();
         let entered = self.enter_carrier(talk, target, wire);
         self.end_opening(talk);
@@ -142,7 +144,7 @@ impl Edge {
             }
         }
         let now_ms = self.worker.net.now_ms();
-        let Some((carrier, limits)) = self.carriers.get_mut(wire) else {
+        let Some((carrier, limits)) = self.upstream.carriers.get_mut(wire) else {
             return Err(Unopened::Target("the connection is gone".to_owned()));
         };
         let opening = Opening {
@@ -179,7 +181,7 @@ impl Edge {
         talk.can_read = false;
         talk.has_hung_up = false;
         talk.has_response = false;
-        talk.due_ms = now_ms + self.limits.response_ms;
+        talk.due_ms = now_ms + self.policy.limits.response_ms;
         Ok(())
     }
 
@@ -189,7 +191,7 @@ impl Edge {
             return;
         };
         let now_ms = self.worker.net.now_ms();
-        let Some((carrier, limits)) = self.carriers.get_mut(wire) else {
+        let Some((carrier, limits)) = self.upstream.carriers.get_mut(wire) else {
             return;
         };
         carrier.talks.remove(&stream);
@@ -218,7 +220,7 @@ impl Edge {
         }
         if !talk.has_response && (talk.sent != before || talk.due_ms == u64::MAX) {
             talk.due_ms = match talk.is_sent() || talk.queued() > 0 {
-                true => self.worker.net.now_ms() + self.limits.response_ms,
+                true => self.worker.net.now_ms() + self.policy.limits.response_ms,
                 // The engine sees to it that a body arrives.
                 false => u64::MAX,
             };
@@ -241,7 +243,7 @@ impl Edge {
             let Some(on) = talk.http2.as_mut().filter(|on| !on.has_ended) else {
                 return Ok(());
             };
-            let Some((carrier, _)) = self.carriers.get_mut(on.wire) else {
+            let Some((carrier, _)) = self.upstream.carriers.get_mut(on.wire) else {
                 return Ok(());
             };
             if talk.sent < talk.out.len() || is_whole {
@@ -295,7 +297,7 @@ impl Edge {
         };
         if let Some(on) = &mut talk.http2
             && on.uncredited > waiting
-            && let Some((carrier, limits)) = self.carriers.get_mut(on.wire)
+            && let Some((carrier, limits)) = self.upstream.carriers.get_mut(on.wire)
         {
             let taken = on.uncredited - waiting;
             on.uncredited = waiting;
@@ -319,7 +321,7 @@ impl Edge {
         }
         self.offer_turns(wire);
         self.flush_carrier(wire);
-        if let Some((carrier, _)) = self.carriers.get_mut(wire)
+        if let Some((carrier, _)) = self.upstream.carriers.get_mut(wire)
             && carrier.is_over()
         {
             self.close_carrier(wire);
@@ -333,7 +335,7 @@ impl Edge {
             let received = self.worker.net.recv_wire(wire, &mut buffer);
             let now_ms = self.worker.net.now_ms();
             let (told, outcome) = match received {
-                Ok(Some(read @ 1..)) => self.carriers.read(wire, &buffer[..read], now_ms),
+                Ok(Some(read @ 1..)) => self.upstream.carriers.read(wire, &buffer[..read], now_ms),
                 _ => (Vec::new(), Ok(())),
             };
             self.buffer = buffer;
@@ -361,7 +363,7 @@ impl Edge {
         }
         if !told.said.is_empty() {
             talk.has_response = true;
-            talk.due_ms = self.worker.net.now_ms() + self.limits.idle_ms;
+            talk.due_ms = self.worker.net.now_ms() + self.policy.limits.idle_ms;
             on.uncredited += told.said.iter().map(body_bytes).sum::<usize>();
             if self.take(talk, told.said) == Step::Over {
                 return Step::Over;
@@ -382,7 +384,7 @@ impl Edge {
             }
             Some(lost @ (Lost::Refused | Lost::Left)) => {
                 if lost == Lost::Refused
-                    && let Some((carrier, _)) = self.carriers.get_mut(wire)
+                    && let Some((carrier, _)) = self.upstream.carriers.get_mut(wire)
                 {
                     carrier.streams_max = carrier.talks.len().saturating_sub(1).max(1);
                 }
@@ -399,7 +401,7 @@ impl Edge {
     /// Has requests send whose turn it is, while there is room.
     fn offer_turns(&mut self, wire: u64) {
         for _ in 0..TURNS_MAX {
-            let Some((carrier, _)) = self.carriers.get_mut(wire) else {
+            let Some((carrier, _)) = self.upstream.carriers.get_mut(wire) else {
                 return;
             };
             if carrier.unsent() >= ROOM_BYTES {
@@ -418,7 +420,7 @@ impl Edge {
 
     /// Gives the socket what it takes.
     fn flush_carrier(&mut self, wire: u64) {
-        let Some((carrier, _)) = self.carriers.get_mut(wire) else {
+        let Some((carrier, _)) = self.upstream.carriers.get_mut(wire) else {
             return;
         };
         while carrier.sent < carrier.out.len() {
@@ -431,7 +433,7 @@ impl Edge {
                 Ok(None) => return,
                 Err(_) => {
                     // What the target has said before counts, so it is read first.
-                    self.carriers.note_broken(wire);
+                    self.upstream.carriers.note_broken(wire);
                     self.watch_carriers();
                     return;
                 }
@@ -447,10 +449,10 @@ impl Edge {
     /// A connection is over: its requests are sent again where that can do no harm.
     fn lose_carrier(&mut self, wire: u64, reason: &str) {
         self.flush_carrier(wire);
-        let Some(carrier) = self.carriers.remove(wire) else {
+        let Some(carrier) = self.upstream.carriers.remove(wire) else {
             return;
         };
-        self.connections.close(&mut self.worker, wire);
+        self.upstream.connections.close(&mut self.worker, wire);
         for &talk in carrier.talks.values() {
             self.with_talk(talk, |edge, talk| {
                 let failure = match talk.has_response {
@@ -464,12 +466,12 @@ impl Edge {
 
     /// Closes a connection without requests.
     fn close_carrier(&mut self, wire: u64) {
-        self.carriers.remove(wire);
-        self.connections.close(&mut self.worker, wire);
+        self.upstream.carriers.remove(wire);
+        self.upstream.connections.close(&mut self.worker, wire);
     }
 
     fn watch_carriers(&mut self) {
-        if self.carriers.has_news() {
+        if self.upstream.carriers.has_news() {
             let now_ms = self.worker.net.now_ms();
             self.timers.at(now_ms, Timer::Carriers);
         }
@@ -477,26 +479,26 @@ impl Edge {
 
     /// Connections are broken, or conversations need not wait for one any longer.
     pub(super) fn on_carriers_due(&mut self) {
-        for wire in self.carriers.take_broken() {
+        for wire in self.upstream.carriers.take_broken() {
             let outcome = self.read_carrier(wire);
             let reason = outcome
                 .err()
                 .unwrap_or_else(|| "it cannot be sent to".to_owned());
             self.lose_carrier(wire, &reason);
         }
-        let settled = self.carriers.take_settled();
+        let settled = self.upstream.carriers.take_settled();
         if settled.is_empty() {
             return;
         }
         let goes_on = |talk: &Talk| matches!(&talk.waits, Some(Wait::Carrier(place)) if settled.contains(place));
-        for id in self.talks.find(goes_on) {
+        for id in self.upstream.talks.find(goes_on) {
             self.with_talk(id, |edge, talk| edge.open(talk, true));
         }
     }
 
     /// Looks through the connections once a second.
     pub(super) fn check_carriers(&mut self, now_ms: u64) {
-        for (wire, looked) in self.carriers.tick(now_ms) {
+        for (wire, looked) in self.upstream.carriers.tick(now_ms) {
             match looked {
                 Looked::Asked => self.flush_carrier(wire),
                 Looked::Failed(reason) => self.lose_carrier(wire, &reason),

@@ -16,7 +16,7 @@ use crate::server::edge::Edge;
 impl Edge {
     /// Something was published to one client.
     pub(super) fn on_items(&mut self, items: &Items) {
-        if self.state.is_some() {
+        if self.pushpin.state.is_some() {
             self.note_ids(items);
         }
         if items.gap && self.on_gap(items.client) {
@@ -32,7 +32,7 @@ impl Edge {
                 return;
             }
         }
-        if self.pacer.is_some() {
+        if self.clients.pacer.is_some() {
             self.on_rate_due();
         }
     }
@@ -46,11 +46,11 @@ impl Edge {
                     self.update(handle);
                     return true;
                 }
-                !self.sessions.contains_key(&handle)
+                !self.clients.sessions.contains_key(&handle)
             }
             Left::Held(handle) => {
                 if self.catch_up(client, true) {
-                    return !self.sessions.contains_key(&handle);
+                    return !self.clients.sessions.contains_key(&handle);
                 }
                 if self.has_link(handle) {
                     self.update(handle);
@@ -95,13 +95,13 @@ impl Edge {
     }
 
     pub(super) fn item(&mut self, data: &[u8]) -> Option<Rc<Item>> {
-        if let Some((known, item)) = &self.last_item
+        if let Some((known, item)) = &self.publishing.last_item
             && known == data
         {
             return Some(Rc::clone(item));
         }
         let item = Rc::new(read(data)?);
-        self.last_item = Some((data.to_vec(), Rc::clone(&item)));
+        self.publishing.last_item = Some((data.to_vec(), Rc::clone(&item)));
         Some(item)
     }
 
@@ -113,7 +113,7 @@ impl Edge {
     }
 
     fn on_item_of_poll(&mut self, handle: u64, channel: &[u8], item: &Rc<Item>) -> bool {
-        let Some(session) = self.sessions.get_mut(&handle) else {
+        let Some(session) = self.clients.sessions.get_mut(&handle) else {
             return true;
         };
         let Some(subscription) = session.subscription(channel) else {
@@ -132,7 +132,7 @@ impl Edge {
             return false;
         };
         let filters = subscription.filters.clone();
-        let Some(session) = self.sessions.get(&handle) else {
+        let Some(session) = self.clients.sessions.get(&handle) else {
             return true;
         };
         if matches!(&session.kind, Kind::Poll(poll) if poll.is_queued) {
@@ -166,7 +166,7 @@ impl Edge {
         if self.holds_back(handle, channel, item) {
             return false;
         }
-        let delivery = match self.sessions.get_mut(&handle) {
+        let delivery = match self.clients.sessions.get_mut(&handle) {
             Some(session) => deliver(session, channel, item),
             // A stream without wishes is told of what is no content.
             None => match &item.http_stream {
@@ -219,7 +219,7 @@ impl Edge {
     }
 
     fn forget_stream(&mut self, handle: u64) {
-        self.sessions.remove(&handle);
+        self.clients.sessions.remove(&handle);
         self.abandon(handle);
         self.on_no_longer_held(handle);
     }

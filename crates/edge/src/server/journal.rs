@@ -131,7 +131,7 @@ impl Edge {
             }
         }
         if self.journal.has_addresses
-            && let Some(address) = address(source, &self.rewriting)
+            && let Some(address) = address(source, &self.policy.rewriting)
         {
             line += &format!(" from={}", field(address.as_bytes()));
         }

@@ -16,18 +16,18 @@ impl Edge {
         let Some(rule) = source.rule() else {
             return Ok(None);
         };
-        if !(rule.auto_cross_origin || self.is_cross_origin) || request.method != b"GET" {
+        if !(rule.auto_cross_origin || self.policy.is_cross_origin) || request.method != b"GET" {
             return Ok(None);
         }
         let Some((request, script)) = read(request, &rule.jsonp)? else {
             return Ok(None);
         };
-        self.scripts.insert(handle, script);
+        self.clients.scripts.insert(handle, script);
         Ok(Some(request))
     }
 
     /// Whether the answer to a request has to be a script.
     pub(super) fn is_script(&self, handle: u64) -> bool {
-        self.scripts.contains_key(&handle)
+        self.clients.scripts.contains_key(&handle)
     }
 }

@@ -77,7 +77,7 @@ impl Edge {
 
     /// A client that took too little of its link's answer may take more now.
     pub(super) fn on_link_body_due(&mut self, handle: u64) {
-        let Some(id) = self.talks.of_handle(handle) else {
+        let Some(id) = self.upstream.talks.of_handle(handle) else {
             return;
         };
         self.with_talk(id, |edge, talk| match edge.pass_link(talk) {
@@ -114,7 +114,7 @@ impl Edge {
         has_lost: bool,
     ) {
         for (channel, item) in items {
-            let Some(session) = self.sessions.get_mut(&handle) else {
+            let Some(session) = self.clients.sessions.get_mut(&handle) else {
                 return;
             };
             let without_ids = session.subscription(&channel);

@@ -22,7 +22,7 @@ use crate::upstream::talk::Talk;
 
 impl Edge {
     pub(super) fn stream(&mut self, handle: u64) -> Option<&mut Stream> {
-        match &mut self.sessions.get_mut(&handle)?.kind {
+        match &mut self.clients.sessions.get_mut(&handle)?.kind {
             Kind::Stream(stream) => Some(stream),
             Kind::Poll(_) | Kind::Socket(_) => None,
         }
@@ -46,6 +46,7 @@ impl Edge {
             Some(stream) if stream.next.is_some() => self.update(handle),
             Some(_) => {
                 let is_reliable = self
+                    .clients
                     .sessions
                     .get(&handle)
                     .is_some_and(|it| it.subscriptions.iter().any(|it| it.prev_id.is_some()));
@@ -97,7 +98,7 @@ impl Edge {
     }
 
     pub(super) fn ask_link(&mut self, handle: u64) {
-        let Some(session) = self.sessions.get_mut(&handle) else {
+        let Some(session) = self.clients.sessions.get_mut(&handle) else {
             return;
         };
         let last_ids = session.last_ids();
@@ -116,7 +117,7 @@ impl Edge {
         self.leave_items_to_link(handle);
         match self.link_source(&source, &uri) {
             Some(source) => {
-                if let Some(session) = self.sessions.get_mut(&handle) {
+                if let Some(session) = self.clients.sessions.get_mut(&handle) {
                     session.source = source.clone();
                 }
                 self.ask(Owner::Link(handle), source, last_ids);
@@ -215,9 +216,9 @@ impl Edge {
         if !problems.is_empty() || routes.rules().is_empty() {
             return None;
         }
-        self.generation += 1;
+        self.routing.generation += 1;
         Some(Rc::new(Table {
-            generation: self.generation,
+            generation: self.routing.generation,
             // It has one target, and nobody knows it but this stream.
             watched: Vec::new(),
             routes,
@@ -247,7 +248,7 @@ impl Edge {
     pub(super) fn follow_link(&mut self, talk: &Talk, handle: u64, instruct: Instruct) {
         let mut instruct = instruct;
         let subscriptions = self.subscriptions(&talk.source, &instruct);
-        let Some(session) = self.sessions.get_mut(&handle) else {
+        let Some(session) = self.clients.sessions.get_mut(&handle) else {
             return;
         };
         let Kind::Stream(stream) = &mut session.kind else {

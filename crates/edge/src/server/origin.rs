@@ -39,8 +39,10 @@ impl Edge {
         last_ids: Vec<(Vec<u8>, Vec<u8>)>,
         purpose: Purpose,
     ) {
-        let mut talk = self.talks.begin(owner, source, last_ids, purpose);
-        self.targets.choose(&mut talk, self.worker.net.now_ms());
+        let mut talk = self.upstream.talks.begin(owner, source, last_ids, purpose);
+        self.upstream
+            .targets
+            .choose(&mut talk, self.worker.net.now_ms());
         self.begin(talk, true);
     }
 
@@ -52,7 +54,10 @@ impl Edge {
         purpose: Purpose,
         deadline_ms: u64,
     ) {
-        let mut talk = self.talks.begin(owner, source, Vec::new(), purpose);
+        let mut talk = self
+            .upstream
+            .talks
+            .begin(owner, source, Vec::new(), purpose);
         talk.deadline_ms = deadline_ms;
         self.begin(talk, false);
     }
@@ -65,9 +70,14 @@ impl Edge {
         last_ids: Vec<(Vec<u8>, Vec<u8>)>,
         deadline_ms: u64,
     ) {
-        let mut talk = self.talks.begin(owner, source, last_ids, Purpose::Plain);
+        let mut talk = self
+            .upstream
+            .talks
+            .begin(owner, source, last_ids, Purpose::Plain);
         talk.deadline_ms = deadline_ms;
-        self.targets.choose(&mut talk, self.worker.net.now_ms());
+        self.upstream
+            .targets
+            .choose(&mut talk, self.worker.net.now_ms());
         self.begin(talk, true);
     }
 
@@ -78,10 +88,10 @@ impl Edge {
         };
         match self.open(&mut talk, may_reuse) {
             Step::Goes => {
-                if self.talks.is_empty() {
+                if self.upstream.talks.is_empty() {
                     self.watch_talks();
                 }
-                self.talks.keep(talk);
+                self.upstream.talks.keep(talk);
             }
             Step::Over => self.end(talk),
         }
@@ -122,22 +132,22 @@ impl Edge {
 
     /// Runs a conversation that is under way, and keeps it unless it is over.
     pub(super) fn with_talk(&mut self, id: TalkId, run: impl FnOnce(&mut Self, &mut Talk) -> Step) {
-        let Some(mut talk) = self.talks.lend(id) else {
+        let Some(mut talk) = self.upstream.talks.lend(id) else {
             return;
         };
         if run(self, &mut talk) == Step::Goes {
-            self.talks.take_back(talk);
+            self.upstream.talks.take_back(talk);
         } else {
             let handle = talk.owner.handle();
-            self.talks.end(id);
+            self.upstream.talks.end(id);
             self.end(talk);
-            self.talks.forget_handle_of(handle, id);
+            self.upstream.talks.forget_handle_of(handle, id);
         }
     }
 
     /// Whoever asked has gone: the origin is not waited for.
     pub(super) fn abandon(&mut self, handle: u64) {
-        if let Some(id) = self.talks.forget_handle(handle)
+        if let Some(id) = self.upstream.talks.forget_handle(handle)
             && !self.hand_over(id)
         {
             self.with_talk(id, |_, _| Step::Over);
@@ -157,7 +167,7 @@ impl Edge {
             let Some(target) = rule.targets.get(talk.source.target) else {
                 return self.fail_unopened(talk);
             };
-            self.targets.enter(talk, self.worker.net.now_ms());
+            self.upstream.targets.enter(talk, self.worker.net.now_ms());
             talk.carry(target);
             if target.origin == Origin::Test {
                 match talk.purpose {
@@ -191,7 +201,9 @@ impl Edge {
                 Ok(()) => return self.pump(talk),
                 Err(failure) => {
                     if let Unopened::Target(reason) = &failure {
-                        self.targets.note_failed(&mut self.worker, talk, reason);
+                        self.upstream
+                            .targets
+                            .note_failed(&mut self.worker, talk, reason);
                     }
                     talk.failures.push(failure);
                     self.next_target(talk);
@@ -219,13 +231,15 @@ impl Edge {
 
     /// Something has happened on a connection.
     pub(super) fn on_wire(&mut self, event: WireEvent) {
-        match self.connections.user(event.wire) {
+        match self.upstream.connections.user(event.wire) {
             Some(&WireUse::Talk(id)) => self.with_talk(id, |edge, talk| edge.on_talk(talk, event)),
             Some(WireUse::Carrier) => self.on_carrier(event),
             Some(WireUse::Names) => self.on_names(event.wire),
             // An idle connection has nothing to say but its end. That it can be written to is no news.
             Some(WireUse::Idle(_)) if event.readable || event.hangup => {
-                self.connections.end_idle(&mut self.worker, event.wire);
+                self.upstream
+                    .connections
+                    .end_idle(&mut self.worker, event.wire);
             }
             Some(&WireUse::Session(id)) => self.on_session_wire(id, event),
             Some(WireUse::Idle(_)) | None => {}
@@ -242,7 +256,7 @@ impl Edge {
             }
             if event.writable {
                 talk.is_connected = true;
-                talk.due_ms = self.worker.net.now_ms() + self.limits.response_ms;
+                talk.due_ms = self.worker.net.now_ms() + self.policy.limits.response_ms;
                 let table = Rc::clone(&talk.source.table);
                 let rule = table.routes.rules().get(talk.source.rule);
                 if let Some(target) = rule.and_then(|rule| rule.targets.get(talk.source.target))
@@ -289,7 +303,7 @@ impl Edge {
                     // A WebSocket that is being closed has its time, whatever the origin goes on saying.
                     let is_socket = matches!(talk.phase, Phase::Socket { .. });
                     if !is_socket {
-                        talk.due_ms = self.worker.net.now_ms() + self.limits.idle_ms;
+                        talk.due_ms = self.worker.net.now_ms() + self.policy.limits.idle_ms;
                     }
                     self.on_bytes(talk, &buffer[..read])
                 }
@@ -379,8 +393,8 @@ impl Edge {
                 .worker
                 .net
                 .now_ms()
-                .saturating_sub(self.limits.response_ms);
-            self.carriers.suspect(on.wire, since_ms);
+                .saturating_sub(self.policy.limits.response_ms);
+            self.upstream.carriers.suspect(on.wire, since_ms);
         }
         if failure == Failure::NoResponse && was_on_carrier {
             talk.refusals += 1;
@@ -406,7 +420,9 @@ impl Edge {
         let has_more = failure.is_unsent() && !talk.addresses.is_empty();
         let is_its_fault = !is_stale && failure != Failure::Name;
         if is_its_fault && !has_more {
-            self.targets.note_failed(&mut self.worker, talk, reason);
+            self.upstream
+                .targets
+                .note_failed(&mut self.worker, talk, reason);
         }
         let origin = talk.source.target().map(|target| &target.origin);
         if failure == Failure::Connect
@@ -414,7 +430,7 @@ impl Edge {
             && !has_more
             && let Some(Origin::Host { host, .. } | Origin::FastCgiHost { host, .. }) = origin
         {
-            self.connections.note_failed_host(host);
+            self.upstream.connections.note_failed_host(host);
         }
         if !may_retry(failure, sent) {
             let status = if failure == Failure::TimeOut {
@@ -448,19 +464,19 @@ impl Edge {
             return;
         }
         if let Some(wire) = talk.wire.take() {
-            let (connections, place) = (&mut self.connections, talk.place());
+            let (connections, place) = (&mut self.upstream.connections, talk.place());
             connections.release(&mut self.worker, &mut self.timers, place, wire);
         }
     }
 
     pub(super) fn drop_wire(&mut self, talk: &mut Talk) {
         if let Some(wire) = talk.wire.take() {
-            self.connections.close(&mut self.worker, wire);
+            self.upstream.connections.close(&mut self.worker, wire);
         }
         self.leave_carrier(talk);
         self.end_opening(talk);
         if let Some(question) = talk.question.take() {
-            self.services.forget(question);
+            self.pushpin.services.forget(question);
         }
         self.drop_stream_of(talk);
     }
@@ -468,7 +484,7 @@ impl Edge {
     /// Ends conversations in which nothing happens.
     pub(super) fn check_talks(&mut self, now_ms: u64) {
         self.check_streams(now_ms);
-        let late = self.talks.find(|talk| {
+        let late = self.upstream.talks.find(|talk| {
             let has_begun = talk.wire.is_some()
                 || talk.waits.is_some()
                 || talk.stream.is_some()

@@ -161,7 +161,7 @@ impl Edge {
                 .over(handle)
                 .is_some_and(|it| it.has_closed && it.outbox.is_empty());
         if is_done {
-            self.sessions.remove(&handle);
+            self.clients.sessions.remove(&handle);
             return;
         }
         let stalls = self.over(handle).map_or(0, |over| over.stalls);
@@ -198,7 +198,7 @@ impl Edge {
         over.wants_request = false;
         over.idle_due_ms = u64::MAX;
         let request = Rc::new(over.request());
-        let Some(session) = self.sessions.get(&handle) else {
+        let Some(session) = self.clients.sessions.get(&handle) else {
             return;
         };
         let mut source = session.source.clone();
@@ -236,7 +236,7 @@ impl Edge {
         let line = format!("a WebSocket over HTTP ends: {reason}");
         self.worker.net.log_for_client(LogLevel::Warning, &line);
         if self.socket(handle).is_some_and(|it| it.is_gone) {
-            self.sessions.remove(&handle);
+            self.clients.sessions.remove(&handle);
             return;
         }
         if let Some(socket) = self.socket(handle) {
@@ -285,7 +285,7 @@ impl Edge {
             }
         };
         if over.outbox.push(event).is_err() {
-            self.sessions.remove(&handle);
+            self.clients.sessions.remove(&handle);
             return;
         }
         self.ask_events(handle);

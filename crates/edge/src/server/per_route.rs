@@ -47,7 +47,7 @@ impl Edge {
 
     /// A message has come from, or goes to, the client or the backend of a WebSocket.
     pub(super) fn count_message(&self, handle: u64, messages: Count, content: Count, bytes: usize) {
-        if let Some(session) = self.sessions.get(&handle) {
+        if let Some(session) = self.clients.sessions.get(&handle) {
             self.count_route(&session.source, &[(messages, 1), (content, bytes as u64)]);
         }
     }

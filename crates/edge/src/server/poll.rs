@@ -54,7 +54,7 @@ impl Edge {
             })),
             serial,
         };
-        self.sessions.insert(handle, Box::new(session));
+        self.clients.sessions.insert(handle, Box::new(session));
         self.watch_sessions();
         // Once: an origin whose ids are not those that are published would be asked for ever.
         let may_ask = talk.last_ids.is_empty();
@@ -72,7 +72,7 @@ impl Edge {
     /// A long poll's time is over, if it is still waiting.
     pub(super) fn on_poll_due(&mut self, handle: u64) {
         let now_ms = self.worker.net.now_ms();
-        match self.sessions.get(&handle).map(|it| &it.kind) {
+        match self.clients.sessions.get(&handle).map(|it| &it.kind) {
             // It was asked again meanwhile, and waits anew.
             Some(Kind::Poll(poll)) if poll.due_ms > now_ms => {
                 let due_ms = poll.due_ms;
@@ -90,7 +90,7 @@ impl Edge {
 
     /// Answers a long poll: with what was published, or with what its origin has said.
     fn end_poll(&mut self, handle: u64, published: Option<&Response>) {
-        let Some(session) = self.sessions.remove(&handle) else {
+        let Some(session) = self.clients.sessions.remove(&handle) else {
             return;
         };
         let Session { source, kind, .. } = *session;
@@ -159,7 +159,7 @@ impl Edge {
 
     /// The whole request is asked again: there is news of which the edge does not know what it is.
     pub(super) fn ask_again(&mut self, handle: u64) {
-        let Some(session) = self.sessions.remove(&handle) else {
+        let Some(session) = self.clients.sessions.remove(&handle) else {
             return;
         };
         self.timers.forget(Timer::Poll(handle));

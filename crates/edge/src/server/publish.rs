@@ -37,7 +37,7 @@ impl Edge {
 
     /// Publishes items, or takes none of them: in the order of their ids, each once.
     pub(super) fn publish(&mut self, items: Vec<Item>) -> Result<(), PublishFailure> {
-        if self.sequence.is_behindhand() {
+        if self.publishing.sequence.is_behindhand() {
             // Before an id is remembered, or the publisher's next try would be taken for a duplicate.
             let text = "items published before wait for a worker that is behind; publish again in a second";
             return Err(PublishFailure::Backpressure(text.to_owned()));
@@ -49,11 +49,11 @@ impl Edge {
     pub(super) fn take_items(&mut self, items: Vec<Item>) -> Result<(), PublishFailure> {
         let now_ms = self.worker.net.now_ms();
         // Those before go first, when their timer says so.
-        let was_behindhand = self.sequence.is_behindhand();
+        let was_behindhand = self.publishing.sequence.is_behindhand();
         for item in items {
             let channel = item.channel.clone();
             self.prime(now_ms, &item);
-            match self.sequence.offer(now_ms, item) {
+            match self.publishing.sequence.offer(now_ms, item) {
                 Offered::Ready => {}
                 Offered::Waiting(note) => self.note_waiting(&note),
                 Offered::Duplicate => self.worker.net.count(Counter::EdgeItemDuplicate, 1),
@@ -78,7 +78,7 @@ impl Edge {
     /// Tells the sequencer what a channel has had that it does not know: from another worker's life, or longer ago than it
     /// remembers.
     fn prime(&mut self, now_ms: u64, item: &Item) {
-        if self.sequence.knows(item) {
+        if self.publishing.sequence.knows(item) {
             return;
         }
         let Ok(records) = self.worker.history(&item.channel, None, PRIMED_MAX) else {
@@ -86,7 +86,9 @@ impl Edge {
         };
         let items = records.iter().filter_map(|it| delivery::read(&it.data));
         let items: Vec<Item> = items.collect();
-        self.sequence.prime(now_ms, &item.channel, &items);
+        self.publishing
+            .sequence
+            .prime(now_ms, &item.channel, &items);
     }
 
     /// Keeps an item that waits for its predecessor where the next worker finds it, should this one die: its publisher is
@@ -104,7 +106,7 @@ impl Edge {
         let notes = self.worker.notes(NOTES_MAX);
         let recent = notes
             .iter()
-            .filter(|it| self.sequence.is_recent(it.unix_ms, unix_ms));
+            .filter(|it| self.publishing.sequence.is_recent(it.unix_ms, unix_ms));
         let items: Vec<Item> = recent.filter_map(|it| delivery::read(&it.data)).collect();
         if items.is_empty() {
             return;
@@ -130,7 +132,7 @@ impl Edge {
 
     /// Forgets every last id, and lets the clients of all workers that could have missed something ask their origins.
     pub(super) fn recover(&mut self) -> Result<(), PublishFailure> {
-        self.sequence.recover();
+        self.publishing.sequence.recover();
         self.recover_clients();
         self.worker.tell_workers(RECOVER).map(|_| ())
     }
@@ -138,13 +140,13 @@ impl Edge {
     /// Appends what is ready, until the ring has no room. One that no ring would take is left out and told of.
     fn append_backlog(&mut self) -> Result<(), PublishFailure> {
         let mut outcome = Ok(());
-        while let Some(item) = self.sequence.take() {
+        while let Some(item) = self.publishing.sequence.take() {
             match self.append(&item) {
                 Ok(()) => {}
                 Err(PublishFailure::Backpressure(reason)) => {
                     let line = format!("publishing waits: {reason}");
                     self.worker.net.log_for_client(LogLevel::Warning, &line);
-                    self.sequence.put_back(item);
+                    self.publishing.sequence.put_back(item);
                     break;
                 }
                 Err(failure) => {
@@ -160,7 +162,7 @@ impl Edge {
     /// Publishes what has waited long enough, for its predecessor or for room.
     pub(super) fn on_items_due(&mut self) {
         let now_ms = self.worker.net.now_ms();
-        let overdue = self.sequence.expire(now_ms);
+        let overdue = self.publishing.sequence.expire(now_ms);
         self.worker.net.count(Counter::EdgeItemOverdue, overdue);
         // Its publishers were answered long ago; the log has why.
         let _ = self.append_backlog();
@@ -169,7 +171,7 @@ impl Edge {
 
     fn watch_items(&mut self) {
         let now_ms = self.worker.net.now_ms();
-        if let Some(due_ms) = self.sequence.due_ms(now_ms) {
+        if let Some(due_ms) = self.publishing.sequence.due_ms(now_ms) {
             self.timers.at(due_ms, Timer::Items);
         }
     }
@@ -180,7 +182,7 @@ impl Edge {
         let body = self.control_body(upload);
         let view = self.worker.request();
         let (handle, head_bytes) = (view.handle(), view.head_len());
-        let is_known = self.control_key.as_ref().is_none_or(|key| {
+        let is_known = self.policy.control_key.as_ref().is_none_or(|key| {
             let now_s = self.worker.net.unix_s();
             control::is_authorized(key, view.header(b"authorization", 0), now_s)
         });
@@ -203,8 +205,8 @@ impl Edge {
                 format!("control: a request from {peer} without the key of control_key is refused");
             self.worker.net.log_for_client(LogLevel::Warning, &line);
         }
-        if head_bytes > self.control_header_bytes_max {
-            let bytes_max = self.control_header_bytes_max;
+        if head_bytes > self.policy.control_header_bytes_max {
+            let bytes_max = self.policy.control_header_bytes_max;
             self.refuse_head(handle, "control_header_bytes_max", bytes_max);
             return;
         }

@@ -19,8 +19,8 @@ impl Edge {
     /// Connects to those that are not connected and whose time has come.
     pub(super) fn connect_publishers(&mut self) {
         let now_ms = self.worker.net.now_ms();
-        for at in 0..self.publishers.len() {
-            let Some(publisher) = self.publishers.get(at) else {
+        for at in 0..self.publishing.publishers.len() {
+            let Some(publisher) = self.publishing.publishers.get(at) else {
                 return;
             };
             if publisher.wire.is_some() || publisher.due_ms > now_ms {
@@ -32,11 +32,11 @@ impl Edge {
             };
             match outcome {
                 Ok(wire) => {
-                    self.publishers[at].wire = Some(wire);
-                    let (ports, worker) = (&mut self.ports, &mut self.worker);
+                    self.publishing.publishers[at].wire = Some(wire);
+                    let (ports, worker) = (&mut self.publishing.ports, &mut self.worker);
                     ports.greet(worker, &mut self.timers, wire, Port::Sub);
                     // By TCP it stands when the kernel says so.
-                    if let Address::Unix(_) = self.publishers[at].address {
+                    if let Address::Unix(_) = self.publishing.publishers[at].address {
                         self.on_port(WireEvent {
                             wire,
                             ..WireEvent::default()
@@ -50,7 +50,11 @@ impl Edge {
 
     /// A connection of the ports has begun to speak: one of these may be it.
     pub(super) fn on_publisher_ready(&mut self, wire: u64) {
-        let found = self.publishers.iter_mut().find(|it| it.wire == Some(wire));
+        let found = self
+            .publishing
+            .publishers
+            .iter_mut()
+            .find(|it| it.wire == Some(wire));
         if let Some(publisher) = found {
             publisher.retry_ms = RETRY_MIN_MS;
             let line = format!("zmq_sub: connected to {}", publisher.text);
@@ -60,7 +64,11 @@ impl Edge {
 
     /// A connection of the ports has ended: one of these may be it.
     pub(super) fn on_publisher_gone(&mut self, wire: u64) {
-        let found = self.publishers.iter().position(|it| it.wire == Some(wire));
+        let found = self
+            .publishing
+            .publishers
+            .iter()
+            .position(|it| it.wire == Some(wire));
         if let Some(at) = found {
             self.leave_alone(at, "the connection has ended");
         }
@@ -68,7 +76,7 @@ impl Edge {
 
     fn leave_alone(&mut self, at: usize, reason: &str) {
         let now_ms = self.worker.net.now_ms();
-        let Some(publisher) = self.publishers.get_mut(at) else {
+        let Some(publisher) = self.publishing.publishers.get_mut(at) else {
             return;
         };
         publisher.wire = None;

@@ -19,10 +19,10 @@ impl Edge {
     /// Queues an item for a client; true when there is a rate to wait for.
     pub(super) fn pace(&mut self, client: Left, channel: &[u8], item: &Rc<Item>) -> bool {
         let (Left::Request(handle) | Left::Held(handle) | Left::Socket(handle)) = client;
-        let Some(pacer) = &mut self.pacer else {
+        let Some(pacer) = &mut self.clients.pacer else {
             return false;
         };
-        let Some(session) = self.sessions.get(&handle) else {
+        let Some(session) = self.clients.sessions.get(&handle) else {
             // It has left, or ended by an item before.
             return true;
         };
@@ -56,7 +56,7 @@ impl Edge {
     }
 
     fn route_name(&self, handle: u64) -> String {
-        let rule = self.sessions.get(&handle);
+        let rule = self.clients.sessions.get(&handle);
         let rule = rule.and_then(|it| it.source.home().rule());
         rule.map_or_else(String::new, |it| match &it.id {
             Some(id) => id.clone(),
@@ -67,8 +67,11 @@ impl Edge {
     /// Delivers what may be delivered now, and sees to the rest.
     pub(super) fn on_rate_due(&mut self) {
         let now_ms = self.worker.net.now_ms();
-        while let Some((delivery, dropped)) =
-            self.pacer.as_mut().and_then(|pacer| pacer.next(now_ms))
+        while let Some((delivery, dropped)) = self
+            .clients
+            .pacer
+            .as_mut()
+            .and_then(|pacer| pacer.next(now_ms))
         {
             if dropped > 0 {
                 let line = format!("message_hwm: {dropped} deliveries of a route were dropped");
@@ -76,7 +79,12 @@ impl Edge {
             }
             self.deliver_paced(&delivery);
         }
-        if let Some(due_ms) = self.pacer.as_ref().and_then(|pacer| pacer.due_ms(now_ms)) {
+        if let Some(due_ms) = self
+            .clients
+            .pacer
+            .as_ref()
+            .and_then(|pacer| pacer.due_ms(now_ms))
+        {
             self.timers.at(due_ms, Timer::Rate);
         }
     }
@@ -84,6 +92,7 @@ impl Edge {
     fn deliver_paced(&mut self, delivery: &Delivery) {
         let (Left::Request(handle) | Left::Held(handle) | Left::Socket(handle)) = delivery.client;
         let is_it = self
+            .clients
             .sessions
             .get(&handle)
             .is_some_and(|it| it.serial == delivery.serial);

@@ -85,10 +85,10 @@ impl Edge {
     /// `is_gap`: the client has lost items of all its channels, also of those where no ids tell which.
     pub(super) fn catch_up(&mut self, client: Left, is_gap: bool) -> bool {
         let (Left::Request(handle) | Left::Held(handle) | Left::Socket(handle)) = client;
-        if !self.recovers_from_history {
+        if !self.policy.recovers_from_history {
             return false;
         }
-        let Some(session) = self.sessions.get(&handle) else {
+        let Some(session) = self.clients.sessions.get(&handle) else {
             return false;
         };
         let serial = session.serial;
@@ -116,7 +116,7 @@ impl Edge {
         }
         for (channel, items) in missed {
             for item in items {
-                let still = self.sessions.get_mut(&handle);
+                let still = self.clients.sessions.get_mut(&handle);
                 if still.is_none_or(|it| it.serial != serial) {
                     // It is answered, or has ended.
                     return true;
@@ -124,7 +124,7 @@ impl Edge {
                 if self.on_item(client, &channel, &item) {
                     return true;
                 }
-                if let Some(session) = self.sessions.get_mut(&handle)
+                if let Some(session) = self.clients.sessions.get_mut(&handle)
                     && let Some(id) = &item.id
                     && let Some(subscription) = session.subscription(&channel)
                 {
@@ -138,7 +138,7 @@ impl Edge {
 
     /// Has a client ask its origin again, when it is its turn: by its next link, or its whole request.
     pub(super) fn update(&mut self, handle: u64) {
-        let Some(session) = self.sessions.get_mut(&handle) else {
+        let Some(session) = self.clients.sessions.get_mut(&handle) else {
             return;
         };
         let serial = session.serial;
@@ -151,8 +151,9 @@ impl Edge {
         if is_queued {
             return;
         }
-        let sessions = &self.sessions;
-        self.updates
+        let sessions = &self.clients.sessions;
+        self.clients
+            .updates
             .add((handle, serial), sessions.len(), |handle, serial| {
                 sessions.get(&handle).is_some_and(|it| it.serial == serial)
             });
@@ -162,17 +163,17 @@ impl Edge {
     /// Lets those ask whose turn it is.
     pub(super) fn on_updates_due(&mut self) {
         let now_ms = self.worker.net.now_ms();
-        self.updates.begin_turn(now_ms);
+        self.clients.updates.begin_turn(now_ms);
         loop {
-            let sessions = &self.sessions;
+            let sessions = &self.clients.sessions;
             let is_there = |handle, serial| {
                 let session = sessions.get(&handle);
                 session.is_some_and(|it| it.serial == serial)
             };
-            let Some(handle) = self.updates.take(is_there) else {
+            let Some(handle) = self.clients.updates.take(is_there) else {
                 break;
             };
-            match self.sessions.get(&handle).map(|it| &it.kind) {
+            match self.clients.sessions.get(&handle).map(|it| &it.kind) {
                 Some(Kind::Poll(_)) => {
                     self.worker.net.count(Counter::EdgeCaughtUpRequest, 1);
                     self.ask_again(handle);
@@ -184,7 +185,7 @@ impl Edge {
                 Some(Kind::Socket(_)) | None => {}
             }
         }
-        if let Some(due_ms) = self.updates.due_ms() {
+        if let Some(due_ms) = self.clients.updates.due_ms() {
             self.timers.at(due_ms, Timer::Updates);
         }
     }
@@ -193,14 +194,18 @@ impl Edge {
     /// what was published on its way here nobody has seen.
     pub(super) fn on_first_subscription(&mut self, handle: u64) {
         let now_ms = self.worker.net.now_ms();
-        let Some(session) = self.sessions.get(&handle) else {
+        let Some(session) = self.clients.sessions.get(&handle) else {
             return;
         };
         let reliable = session.subscriptions.iter();
         let reliable = reliable.filter(|it| it.prev_id.is_some());
         let channels = reliable.map(|it| it.channel.as_slice());
         let client = (handle, session.serial);
-        if let Some(due_ms) = self.first_subscriptions.begin(now_ms, client, channels) {
+        if let Some(due_ms) = self
+            .clients
+            .first_subscriptions
+            .begin(now_ms, client, channels)
+        {
             self.timers.at(due_ms, Timer::FirstSubscriptions);
         }
     }
@@ -208,13 +213,13 @@ impl Edge {
     /// Those who were first catch up.
     pub(super) fn on_first_subscriptions_due(&mut self) {
         let now_ms = self.worker.net.now_ms();
-        while let Some((handle, serial)) = self.first_subscriptions.take(now_ms) {
-            let session = self.sessions.get(&handle);
+        while let Some((handle, serial)) = self.clients.first_subscriptions.take(now_ms) {
+            let session = self.clients.sessions.get(&handle);
             if session.is_some_and(|it| it.serial == serial && it.can_update()) {
                 self.update(handle);
             }
         }
-        if let Some(due_ms) = self.first_subscriptions.due_ms() {
+        if let Some(due_ms) = self.clients.first_subscriptions.due_ms() {
             self.timers.at(due_ms, Timer::FirstSubscriptions);
         }
     }
@@ -222,6 +227,7 @@ impl Edge {
     /// Every client of this worker that could have missed something asks its origin.
     pub(super) fn recover_clients(&mut self) {
         let reliable: Vec<u64> = self
+            .clients
             .sessions
             .iter()
             .filter(|(_, it)| {

@@ -22,7 +22,7 @@ impl Edge {
     /// Begins to look at the routes file. A worker that takes another's place begins with the routes of the start, which may
     /// be old.
     pub(super) fn begin_routes(&mut self) {
-        let Some(file) = &self.routes_file else {
+        let Some(file) = &self.routing.routes_file else {
             return;
         };
         if Stamp::of(&file.path).ok() != file.seen {
@@ -34,7 +34,7 @@ impl Edge {
 
     /// Looks whether the routes file has changed.
     pub(super) fn look_at_routes(&mut self) {
-        if let Some(file) = &mut self.routes_file
+        if let Some(file) = &mut self.routing.routes_file
             && file.is_due(Stamp::of(&file.path).ok())
         {
             self.read_routes();
@@ -46,13 +46,13 @@ impl Edge {
     /// The operator wants everything to be read again that is in files.
     pub(super) fn on_reload(&mut self) {
         // Routes that were given as they are may name keys and authorities.
-        self.signatures.forget();
-        self.connections.authority.forget();
+        self.upstream.signatures.forget();
+        self.upstream.connections.authority.forget();
         self.read_routes();
     }
 
     fn read_routes(&mut self) {
-        let Some(file) = &mut self.routes_file else {
+        let Some(file) = &mut self.routing.routes_file else {
             return;
         };
         // Before it is read: what is written meanwhile is another state.
@@ -83,8 +83,8 @@ impl Edge {
         for line in unserved::routes(&routes, self.parts) {
             self.worker.net.log(LogLevel::Warning, &line);
         }
-        self.connections.authority.forget();
-        for line in self.connections.authority.problems(&routes) {
+        self.upstream.connections.authority.forget();
+        for line in self.upstream.connections.authority.problems(&routes) {
             self.worker.net.log(LogLevel::Warning, &line);
         }
         if routes.rules().is_empty() && !self.table().routes.rules().is_empty() {
@@ -92,18 +92,23 @@ impl Edge {
             self.worker.net.log(LogLevel::Error, line);
             return;
         }
-        self.generation += 1;
+        self.routing.generation += 1;
         let line = format!("routes read again: {} of them", routes.rules().len());
         self.worker.net.log(LogLevel::Info, &line);
         let now_ms = self.worker.net.now_ms();
-        let watched = self.targets.watch(&routes, &self.table().watched, now_ms);
-        self.set_table(Rc::new(Table {
-            generation: self.generation,
+        let watched = self
+            .upstream
+            .targets
+            .watch(&routes, &self.table().watched, now_ms);
+        self.routing.set_table(Rc::new(Table {
+            generation: self.routing.generation,
             watched,
             routes,
             home: None,
         }));
-        self.signatures.replace(&Rc::clone(self.table()).routes);
+        self.upstream
+            .signatures
+            .replace(&Rc::clone(self.table()).routes);
         self.begin_checks();
     }
 }

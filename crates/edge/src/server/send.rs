@@ -41,9 +41,9 @@ impl Edge {
         let signature = match source.is_foreign() {
             // It would be good at our own origins as well.
             true => None,
-            false => self.signatures.get(rule, self.worker.net.unix_s()),
+            false => self.upstream.signatures.get(rule, self.worker.net.unix_s()),
         };
-        if let Some(problem) = self.signatures.take_problem() {
+        if let Some(problem) = self.upstream.signatures.take_problem() {
             let line = format!("route {}: {problem}", rule.label());
             self.worker.net.log(LogLevel::Warning, &line);
         }
@@ -51,7 +51,7 @@ impl Edge {
         let hop = Hop {
             rule,
             target,
-            rewriting: &self.rewriting,
+            rewriting: &self.policy.rewriting,
             is_trusted: source.is_trusted,
             is_events: matches!(talk.purpose, Purpose::Events(_)),
             is_check: matches!(talk.owner, Owner::Check(..)),
@@ -125,7 +125,7 @@ impl Edge {
                 (Some(name), ..) => Script::Fixed { root, name },
                 (None, ..) => Script::Path { root },
             };
-            let server = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), self.port);
+            let server = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), self.policy.port);
             talk.codec = Codec::FastCgi(Box::default());
             forwarded
                 .write_fastcgi(&source.request, script, server, &mut talk.out)
@@ -167,7 +167,7 @@ impl Edge {
             let is_its_turn = talk.is_sent() || talk.queued() > 0;
             talk.due_ms = match is_its_turn {
                 // The origin's time to answer begins anew with all that it takes of the request.
-                true => self.worker.net.now_ms() + self.limits.response_ms,
+                true => self.worker.net.now_ms() + self.policy.limits.response_ms,
                 // The engine sees to it that a body arrives.
                 false => u64::MAX,
             };

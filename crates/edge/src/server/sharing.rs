@@ -31,15 +31,15 @@ impl Edge {
     /// Asks the origin for a request, or waits for the answer to an equal one.
     pub(super) fn ask_or_share(&mut self, handle: u64, source: Source) {
         let since_ms = self.worker.net.now_ms();
-        let key = match self.sharing.is_on && !self.is_script(handle) {
+        let key = match self.upstream.sharing.is_on && !self.is_script(handle) {
             true => key(&source),
             false => None,
         };
         let Some(key) = key else {
             return self.ask(Owner::Client(handle), source, Vec::new());
         };
-        if let Some(&id) = self.sharing.asked.get(&key)
-            && let Some(talk) = self.talks.get_mut(id)
+        if let Some(&id) = self.upstream.sharing.asked.get(&key)
+            && let Some(talk) = self.upstream.talks.get_mut(id)
             && !talk.has_response
         {
             if talk.shared.others.len() < SHARERS_MAX {
@@ -48,23 +48,23 @@ impl Edge {
                     source,
                     since_ms,
                 });
-                self.sharing.waiting.insert(handle, id);
+                self.upstream.sharing.waiting.insert(handle, id);
                 return;
             }
             return self.ask(Owner::Client(handle), source, Vec::new());
         }
-        let id = self.talks.next_id();
+        let id = self.upstream.talks.next_id();
         self.ask(Owner::Client(handle), source, Vec::new());
-        if let Some(talk) = self.talks.get_mut(id) {
+        if let Some(talk) = self.upstream.talks.get_mut(id) {
             talk.shared.key = Some(key.clone());
-            self.sharing.asked.insert(key, id);
+            self.upstream.sharing.asked.insert(key, id);
         }
     }
 
     /// A client has left that may have waited for another's answer.
     pub(super) fn leave_shared(&mut self, handle: u64) {
-        if let Some(id) = self.sharing.waiting.remove(&handle)
-            && let Some(talk) = self.talks.get_mut(id)
+        if let Some(id) = self.upstream.sharing.waiting.remove(&handle)
+            && let Some(talk) = self.upstream.talks.get_mut(id)
         {
             talk.shared.others.retain(|other| other.handle != handle);
         }
@@ -72,7 +72,7 @@ impl Edge {
 
     /// The client has left that has asked: the first of those who wait has asked from now on. False: nobody waits.
     pub(super) fn hand_over(&mut self, id: TalkId) -> bool {
-        let Some(talk) = self.talks.get_mut(id) else {
+        let Some(talk) = self.upstream.talks.get_mut(id) else {
             return false;
         };
         if talk.shared.others.is_empty() {
@@ -82,21 +82,21 @@ impl Edge {
         let target = talk.source.target;
         talk.owner = Owner::Client(handle);
         talk.source = Source { target, ..source };
-        self.sharing.waiting.remove(&handle);
-        self.talks.set_handle(handle, id);
+        self.upstream.sharing.waiting.remove(&handle);
+        self.upstream.talks.set_handle(handle, id);
         true
     }
 
     /// Those who wait for a conversation's answer; from now on nobody else does.
     fn take_sharers(&mut self, talk: &mut Talk) -> Vec<Sharer> {
         if let Some(key) = talk.shared.key.take()
-            && self.sharing.asked.get(&key) == Some(&talk.id())
+            && self.upstream.sharing.asked.get(&key) == Some(&talk.id())
         {
-            self.sharing.asked.remove(&key);
+            self.upstream.sharing.asked.remove(&key);
         }
         let others = std::mem::take(&mut talk.shared.others);
         for other in &others {
-            self.sharing.waiting.remove(&other.handle);
+            self.upstream.sharing.waiting.remove(&other.handle);
         }
         others
     }
@@ -145,7 +145,7 @@ impl Edge {
                 source,
                 since_ms,
             } = other;
-            if status == TIMED_OUT && now_ms < since_ms + self.limits.response_ms {
+            if status == TIMED_OUT && now_ms < since_ms + self.policy.limits.response_ms {
                 // The time that is over is that of who came before: one of them asks once more, for all of them.
                 self.ask_or_share(handle, source);
                 continue;
@@ -159,9 +159,10 @@ impl Edge {
     fn talk_of_sharer(&mut self, talk: &Talk, handle: u64, source: Source) -> Box<Talk> {
         let target = talk.source.target;
         let source = Source { target, ..source };
-        let mut own = self
-            .talks
-            .begin(Owner::Client(handle), source, Vec::new(), Purpose::Plain);
+        let mut own =
+            self.upstream
+                .talks
+                .begin(Owner::Client(handle), source, Vec::new(), Purpose::Plain);
         own.noted = talk.noted;
         own
     }

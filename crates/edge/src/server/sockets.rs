@@ -35,7 +35,7 @@ const NO_STATUS: u16 = 1005;
 impl Edge {
     /// The WebSocket of a session.
     pub(super) fn socket(&mut self, handle: u64) -> Option<&mut Socket> {
-        match &mut self.sessions.get_mut(&handle)?.kind {
+        match &mut self.clients.sessions.get_mut(&handle)?.kind {
             Kind::Socket(socket) => Some(socket),
             Kind::Poll(_) | Kind::Stream(_) => None,
         }
@@ -51,7 +51,7 @@ impl Edge {
         if is_sockjs {
             // Before anything that the backend says.
             self.open_frames(handle);
-            socket.heartbeat_ms = self.worker.net.now_ms() + self.sockjs.heartbeat_ms;
+            socket.heartbeat_ms = self.worker.net.now_ms() + self.pushpin.sockjs.heartbeat_ms;
         }
         let serial = self.next_serial();
         let session = Session {
@@ -61,7 +61,7 @@ impl Edge {
             kind: Kind::Socket(socket),
             serial,
         };
-        self.sessions.insert(handle, Box::new(session));
+        self.clients.sessions.insert(handle, Box::new(session));
         self.on_entered(handle, &source, Mode::Socket);
         for channel in implicit {
             self.subscribe_socket(handle, channel.into_bytes(), None, Filters::default());
@@ -78,8 +78,8 @@ impl Edge {
         own: Option<Vec<u8>>,
         filters: Filters,
     ) {
-        let subscriptions_max = self.subscriptions_max;
-        let Some(session) = self.sessions.get_mut(&handle) else {
+        let subscriptions_max = self.policy.subscriptions_max;
+        let Some(session) = self.clients.sessions.get_mut(&handle) else {
             return;
         };
         let known = session
@@ -88,7 +88,7 @@ impl Edge {
             .find(|it| it.channel == channel);
         if let Some(known) = known {
             known.filters = filters;
-            self.filtering.watch(known);
+            self.clients.filtering.watch(known);
             return;
         }
         let problem = match fermata_engine::check_channel(&channel) {
@@ -117,7 +117,7 @@ impl Edge {
             ahead: Vec::new(),
             filters,
         };
-        self.filtering.watch(&subscription);
+        self.clients.filtering.watch(&subscription);
         session.subscriptions.push(subscription);
         let source = session.source.clone();
         self.on_subscribed(handle, &source, &channel, Mode::Socket);
@@ -167,7 +167,7 @@ impl Edge {
                     self.close_socket(handle, FAILED, b"");
                     return;
                 }
-                let Some(session) = self.sessions.get(&handle) else {
+                let Some(session) = self.clients.sessions.get(&handle) else {
                     return;
                 };
                 let rule = session.source.rule();
@@ -177,7 +177,7 @@ impl Edge {
                 self.subscribe_socket(handle, public, Some(channel), filters);
             }
             Control::Unsubscribe { channel } => {
-                let Some(session) = self.sessions.get_mut(&handle) else {
+                let Some(session) = self.clients.sessions.get_mut(&handle) else {
                     return;
                 };
                 let is_it = |it: &Subscription| it.own.as_ref() == Some(&channel);
@@ -194,7 +194,7 @@ impl Edge {
             Control::Detach => self.detach(handle),
             Control::Session(id) => self.name_session(handle, id.as_deref().unwrap_or_default()),
             Control::SetMeta { name, value } => {
-                if let Some(session) = self.sessions.get_mut(&handle) {
+                if let Some(session) = self.clients.sessions.get_mut(&handle) {
                     match value {
                         Some(value) => session.meta.insert(name, value),
                         None => session.meta.remove(&name),
@@ -249,7 +249,7 @@ impl Edge {
     }
 
     pub(super) fn on_socket_due(&mut self, handle: u64) {
-        let (now_ms, heartbeat_ms) = (self.worker.net.now_ms(), self.sockjs.heartbeat_ms);
+        let (now_ms, heartbeat_ms) = (self.worker.net.now_ms(), self.pushpin.sockjs.heartbeat_ms);
         let Some(socket) = self.socket(handle) else {
             return;
         };
@@ -294,7 +294,7 @@ impl Edge {
     }
 
     fn send_kind(&mut self, handle: u64, kind: MessageKind, content: &[u8]) {
-        if self.sockjs.has_framed && self.is_framed(handle) {
+        if self.pushpin.sockjs.has_framed && self.is_framed(handle) {
             self.send_framed(handle, kind, content);
             return;
         }
@@ -343,14 +343,14 @@ impl Edge {
         let Some(format) = &item.ws_message else {
             return;
         };
-        let Some(session) = self.sessions.get_mut(&handle) else {
+        let Some(session) = self.clients.sessions.get_mut(&handle) else {
             return;
         };
         let Some(subscription) = session.subscription(channel) else {
             return;
         };
         let filters = subscription.filters.clone();
-        let Some(session) = self.sessions.get(&handle) else {
+        let Some(session) = self.clients.sessions.get(&handle) else {
             return;
         };
         if let Some(counter) = kept_back(session, &filters, &format.content_filters, item) {
@@ -411,7 +411,7 @@ impl Edge {
             socket.via = None;
             if socket.is_gone {
                 // The client has left before, and now everything is said.
-                self.sessions.remove(&handle);
+                self.clients.sessions.remove(&handle);
                 return;
             }
         }
@@ -428,7 +428,7 @@ impl Edge {
         let event = self.worker.socket_event();
         let (handle, is_text) = (event.socket, !event.is_binary);
         let message = event.payload.to_vec();
-        if self.sockjs.has_framed && self.is_framed(handle) {
+        if self.pushpin.sockjs.has_framed && self.is_framed(handle) {
             self.on_framed(handle, &message);
             return;
         }
@@ -489,7 +489,7 @@ impl Edge {
         match &socket.via {
             Some(Via::Pass(id)) => {
                 let id = *id;
-                self.sessions.remove(&handle);
+                self.clients.sessions.remove(&handle);
                 self.pass_close(id, code, &reason);
             }
             Some(Via::Http(_)) => {
@@ -501,7 +501,7 @@ impl Edge {
                 self.queue_close(handle, close);
             }
             Some(Via::Echo) | None => {
-                self.sessions.remove(&handle);
+                self.clients.sessions.remove(&handle);
             }
         }
     }

@@ -163,7 +163,7 @@ pub fn run(settings: Settings, directory: &Path, open_post: OpenPost) -> Result<
             let mut edge = Edge::new(worker, &prepared);
             let more = figures::more_metrics(
                 &prepared.settings,
-                edge.targets,
+                edge.upstream.targets,
                 edge.route_figures,
                 edge.shown(),
             );
@@ -173,7 +173,9 @@ pub fn run(settings: Settings, directory: &Path, open_post: OpenPost) -> Result<
                     listener
                         .try_clone()
                         .and_then(|listener| {
-                            edge.ports.listen_at(&mut edge.worker, *port, listener)
+                            edge.publishing
+                                .ports
+                                .listen_at(&mut edge.worker, *port, listener)
                         })
                         .map_err(|error| {
                             StartError::Setting(format!("{}: {error}", port.setting()))
@@ -191,13 +193,16 @@ pub fn run(settings: Settings, directory: &Path, open_post: OpenPost) -> Result<
                         .listener
                         .try_clone()
                         .and_then(|listener| {
-                            edge.ports
-                                .listen_at(&mut edge.worker, Port::Questions, listener)
+                            edge.publishing.ports.listen_at(
+                                &mut edge.worker,
+                                Port::Questions,
+                                listener,
+                            )
                         })
                         .map_err(|error| StartError::Setting(format!("workers: {error}")))?;
                 }
-                edge.ports.uris = ports::uris(&prepared.settings);
-                edge.publishers = prepared.publishers.clone();
+                edge.publishing.ports.uris = ports::uris(&prepared.settings);
+                edge.publishing.publishers = prepared.publishers.clone();
                 edge.connect_publishers();
                 edge.restore_waiting();
             }

@@ -28,7 +28,7 @@ impl Edge {
             return Step::Over;
         }
         let channels = channels(query);
-        self.talks.forget_handle(handle);
+        self.upstream.talks.forget_handle(handle);
         let Some(socket) = self.accept(handle, &Head::default()) else {
             return self.fail(talk, 502, "the handshake cannot be accepted");
         };

@@ -45,7 +45,7 @@ const OWN: [&[u8]; 10] = [
 impl Edge {
     /// A client wants a WebSocket.
     pub(super) fn begin_socket(&mut self, handle: u64, source: Source) {
-        if !self.worker.begin_handshake(handle, self.websocket) {
+        if !self.worker.begin_handshake(handle, self.policy.websocket) {
             return;
         }
         if self.worker.defer(handle).is_err() {
@@ -101,7 +101,7 @@ impl Edge {
             false => ws_control::accepted_prefix(&borrowed(&head.headers)),
         };
         self.log_talk(talk);
-        self.talks.forget_handle(handle);
+        self.upstream.talks.forget_handle(handle);
         let Some(socket) = self.accept(handle, head) else {
             return self.fail(
                 talk,
@@ -112,7 +112,7 @@ impl Edge {
         let head_sent = (Count::ClientHeadSent, head.words_bytes());
         self.count_route(&talk.source, &[head_sent]);
         talk.owner = Owner::Socket(socket);
-        self.talks.set_handle(socket, id);
+        self.upstream.talks.set_handle(socket, id);
         talk.due_ms = u64::MAX;
         talk.phase = Phase::Socket {
             client: Box::new(Client::new(None, MESSAGE_BYTES_MAX).passing_pings()),
@@ -190,7 +190,7 @@ impl Edge {
             step = Step::Over;
         }
         // The client has detached the origin, or has left.
-        let is_over = self.talks.of_handle(handle).is_none()
+        let is_over = self.upstream.talks.of_handle(handle).is_none()
             && self.socket(handle).is_none_or(|it| it.via.is_none());
         if is_over { Step::Over } else { step }
     }
@@ -202,7 +202,7 @@ impl Edge {
 
     /// A client that took too little may take more now.
     pub(super) fn on_pause_over(&mut self, handle: u64) {
-        let Some(id) = self.talks.of_handle(handle) else {
+        let Some(id) = self.upstream.talks.of_handle(handle) else {
             return;
         };
         let queued = self.queued_for(handle);

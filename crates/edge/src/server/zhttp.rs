@@ -52,13 +52,13 @@ impl Edge {
         spec: &str,
         forwarded: &Forwarded,
     ) -> Result<(), Unopened> {
-        let Some(service) = self.services.addresses.find(spec, false) else {
+        let Some(service) = self.pushpin.services.addresses.find(spec, false) else {
             return Err(Unopened::Target(format!(
                 "zhttpreq/{spec}: it was not among the routes when the edge started; start it anew"
             )));
         };
         let question = Question::Request(talk.id());
-        if !self.services.may_ask(service, &question) {
+        if !self.pushpin.services.may_ask(service, &question) {
             // It would be answered before anybody waits.
             return Err(Unopened::Own(format!(
                 "zhttpreq/{spec}: too many requests wait for answers"
@@ -85,7 +85,10 @@ impl Edge {
             }
         };
         let request = write(&talk.source, forwarded, body);
-        let times = (self.limits.connect_ms, self.limits.response_ms);
+        let times = (
+            self.policy.limits.connect_ms,
+            self.policy.limits.response_ms,
+        );
         // It has its time as a question.
         talk.due_ms = u64::MAX;
         talk.question = self.ask_service(service, times, question, |id| {

@@ -47,13 +47,13 @@ impl Edge {
         target: &Target,
         spec: &str,
     ) -> Result<(), Unopened> {
-        let Some(service) = self.services.addresses.find(spec, true) else {
+        let Some(service) = self.pushpin.services.addresses.find(spec, true) else {
             return Err(Unopened::Target(format!(
                 "zhttp/{spec}: it was not among the routes when the edge started; start it anew"
             )));
         };
         let question = Question::Session(talk.id());
-        if !self.services.may_ask(service, &question) {
+        if !self.pushpin.services.may_ask(service, &question) {
             return Err(Unopened::Own(format!(
                 "zhttp/{spec}: too many requests wait for answers"
             )));
@@ -66,10 +66,13 @@ impl Edge {
         talk.is_connected = true;
         talk.is_reused = false;
         let (entries, body, has_more) = begin(talk, &forwarded)?;
-        let from = self.services.from.clone();
+        let from = self.pushpin.services.from.clone();
         let now_ms = self.worker.net.now_ms();
-        let times = (self.limits.connect_ms, self.limits.response_ms);
-        talk.due_ms = now_ms + self.limits.response_ms;
+        let times = (
+            self.policy.limits.connect_ms,
+            self.policy.limits.response_ms,
+        );
+        talk.due_ms = now_ms + self.policy.limits.response_ms;
         let mut exchange = Exchange::default();
         let number = self.ask_service(service, times, question, |id| {
             let opening = Opening {
@@ -89,13 +92,13 @@ impl Edge {
         talk.codec = Codec::Zhttp(Box::new(exchange));
         talk.question = Some(number);
         talk.stream = Some(StreamOf { number, service });
-        self.services.sessions.insert(number, talk.id());
+        self.pushpin.services.sessions.insert(number, talk.id());
         Ok(())
     }
 
     /// Takes what backends have said of sessions.
     pub(super) fn on_session_packets(&mut self) {
-        while let Some(packet) = self.services.inbox.pop_front() {
+        while let Some(packet) = self.pushpin.services.inbox.pop_front() {
             let sequence = |packet: &Value| packet.get("seq").and_then(Value::integer);
             match packet.get("id") {
                 Some(Value::Bytes(id)) => {
@@ -115,13 +118,13 @@ impl Edge {
     }
 
     fn on_session_packet(&mut self, id: &[u8], packet: &Value, sequence: Option<i64>) {
-        let number = self.services.session_number(id);
-        let talk = number.and_then(|it| Some((it, *self.services.sessions.get(&it)?)));
+        let number = self.pushpin.services.session_number(id);
+        let talk = number.and_then(|it| Some((it, *self.pushpin.services.sessions.get(&it)?)));
         let Some((number, talk)) = talk else {
             self.refuse_session_packet(id, packet);
             return;
         };
-        self.services.settle_session(number);
+        self.pushpin.services.settle_session(number);
         self.with_talk(talk, |edge, talk| {
             talk.question = None;
             let now_ms = edge.worker.net.now_ms();
@@ -131,8 +134,8 @@ impl Edge {
             let outcome = exchange.handle(packet, sequence, now_ms);
             if !matches!(talk.phase, Phase::Socket { .. }) {
                 let room_ms = match talk.has_response {
-                    true => edge.limits.idle_ms,
-                    false => edge.limits.response_ms,
+                    true => edge.policy.limits.idle_ms,
+                    false => edge.policy.limits.response_ms,
                 };
                 talk.due_ms = now_ms + room_ms;
             }
@@ -166,8 +169,8 @@ impl Edge {
         if peer.is_empty() || (is_end && !matches!(kind, b"credit" | b"keep-alive")) {
             return;
         }
-        let cancel = zhttp::cancel(&self.services.from, id);
-        for service in self.services.addresses.streams() {
+        let cancel = zhttp::cancel(&self.pushpin.services.from, id);
+        for service in self.pushpin.services.addresses.streams() {
             self.send_to_session(service, peer, &cancel);
         }
     }
@@ -234,7 +237,7 @@ impl Edge {
         let is_asked = !talk.has_response && !matches!(talk.phase, Phase::Socket { .. });
         if is_asked && (talk.sent != before || talk.due_ms == u64::MAX) {
             talk.due_ms = match talk.is_sent() || talk.queued() > 0 {
-                true => self.worker.net.now_ms() + self.limits.response_ms,
+                true => self.worker.net.now_ms() + self.policy.limits.response_ms,
                 // The engine sees to it that a body arrives.
                 false => u64::MAX,
             };
@@ -338,7 +341,7 @@ impl Edge {
 
     /// Backends that took nothing may take something now.
     pub(super) fn on_streams_due(&mut self) {
-        let talks: Vec<TalkId> = self.services.sessions.values().copied().collect();
+        let talks: Vec<TalkId> = self.pushpin.services.sessions.values().copied().collect();
         for talk in talks {
             self.with_talk(talk, |edge, talk| {
                 let step = edge.flush_stream(talk);
@@ -354,9 +357,9 @@ impl Edge {
     pub(super) fn on_sessions_lost(&mut self) {
         let reason = "the worker that has the ports of zhttp backends has ended";
         self.lose_questions(reason);
-        let sessions = self.services.sessions.iter();
+        let sessions = self.pushpin.services.sessions.iter();
         let begun: Vec<TalkId> = sessions
-            .filter(|(number, _)| !self.services.is_asked(**number))
+            .filter(|(number, _)| !self.pushpin.services.is_asked(**number))
             .map(|(_, talk)| *talk)
             .collect();
         for talk in begun {
@@ -372,10 +375,10 @@ impl Edge {
 
     /// Backends are told that we are there, and those that say nothing themselves are given up.
     pub(super) fn check_streams(&mut self, now_ms: u64) {
-        if self.services.sessions.is_empty() {
+        if self.pushpin.services.sessions.is_empty() {
             return;
         }
-        let talks: Vec<TalkId> = self.services.sessions.values().copied().collect();
+        let talks: Vec<TalkId> = self.pushpin.services.sessions.values().copied().collect();
         for talk in talks {
             self.with_talk(talk, |edge, talk| {
                 let (Some(stream), Codec::Zhttp(exchange)) = (talk.stream, &mut talk.codec) else {
@@ -400,7 +403,7 @@ impl Edge {
         let Some(stream) = talk.stream.take() else {
             return;
         };
-        self.services.sessions.remove(&stream.number);
+        self.pushpin.services.sessions.remove(&stream.number);
         if let Codec::Zhttp(exchange) = &mut talk.codec
             && let Some(packet) = exchange.cancel()
             && !self.send_to_session(stream.service, exchange.peer(), &packet)

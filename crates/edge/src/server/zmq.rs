@@ -34,13 +34,13 @@ const TURN_MS: u64 = 1;
 impl Edge {
     /// Something happened at a port. False: it was not at one.
     pub(super) fn on_port(&mut self, event: WireEvent) -> bool {
-        if let Some(&port) = self.ports.listeners.get(&event.wire) {
-            let (ports, worker) = (&mut self.ports, &mut self.worker);
+        if let Some(&port) = self.publishing.ports.listeners.get(&event.wire) {
+            let (ports, worker) = (&mut self.publishing.ports, &mut self.worker);
             ports.accept_peers(worker, &mut self.timers, event.wire, port);
             return true;
         }
         // Taken out while it is worked on, so that it can be answered while items go elsewhere.
-        let Some(mut connection) = self.ports.peers.remove(&event.wire) else {
+        let Some(mut connection) = self.publishing.ports.peers.remove(&event.wire) else {
             return false;
         };
         let stays = Ports::flush(&mut self.worker, event.wire, &mut connection)
@@ -48,9 +48,9 @@ impl Edge {
             && Ports::flush(&mut self.worker, event.wire, &mut connection);
         match stays {
             true => {
-                self.ports.peers.insert(event.wire, connection);
+                self.publishing.ports.peers.insert(event.wire, connection);
             }
-            false => self.ports.end_peer(&mut self.worker, event.wire),
+            false => self.publishing.ports.end_peer(&mut self.worker, event.wire),
         }
         // What it has said may have been a reason to ask, and now it can be asked itself.
         self.flush_services();
@@ -60,12 +60,12 @@ impl Edge {
 
     /// Sends a message to one connection. False: it is not there, or takes nothing.
     pub(super) fn send_parts(&mut self, wire: u64, parts: &[&[u8]]) -> bool {
-        self.ports.send(&mut self.worker, wire, parts)
+        self.publishing.ports.send(&mut self.worker, wire, parts)
     }
 
     /// Connections of the ports have ended: publishers that were connected to, or the line to services.
     pub(super) fn on_peers_ended(&mut self) {
-        for wire in std::mem::take(&mut self.ports.ended) {
+        for wire in std::mem::take(&mut self.publishing.ports.ended) {
             self.on_publisher_gone(wire);
             self.on_line_gone(wire);
         }
@@ -73,7 +73,7 @@ impl Edge {
 
     /// Those who had more to say than fitted in their turn.
     pub(super) fn on_ports_due(&mut self) {
-        for wire in std::mem::take(&mut self.ports.waiting) {
+        for wire in std::mem::take(&mut self.publishing.ports.waiting) {
             self.on_port(WireEvent {
                 wire,
                 readable: true,
@@ -89,10 +89,10 @@ impl Edge {
         let mut left = TURN_BYTES_MAX;
         connection.heard_ms = self.worker.net.now_ms();
         let stays = loop {
-            if left == 0 || self.sequence.is_behindhand() {
+            if left == 0 || self.publishing.sequence.is_behindhand() {
                 // The kernel says no more that there are bytes, so they are remembered here.
-                self.ports.waiting.insert(wire);
-                let pause_ms = match self.sequence.is_behindhand() {
+                self.publishing.ports.waiting.insert(wire);
+                let pause_ms = match self.publishing.sequence.is_behindhand() {
                     true => BACKLOG_MS,
                     false => TURN_MS,
                 };
@@ -111,7 +111,10 @@ impl Edge {
             let handled = connection
                 .peer
                 .handle(&buffer[..len], &mut connection.out, &mut events);
-            if !was_ready && connection.peer.is_open() && self.ports.is_named_twice(connection) {
+            if !was_ready
+                && connection.peer.is_open()
+                && self.publishing.ports.is_named_twice(connection)
+            {
                 self.worker.net.count(Counter::EdgePublisherProtocol, 1);
                 let line = format!(
                     "{}: a connection is closed: another one has its name, {:?}",
@@ -177,7 +180,7 @@ impl Edge {
             (Port::Stats, Event::Message(_)) => {}
             (Port::Service(_), Event::Message(parts)) => self.on_service_message(&parts),
             (Port::Responses, Event::Ready(_)) => {
-                let name = format!("{}.", self.services.addresses.instance());
+                let name = format!("{}.", self.pushpin.services.addresses.instance());
                 zmtp::subscription(&mut connection.out, name.as_bytes(), true);
             }
             (Port::Responses, Event::Message(parts)) => match &parts[..] {
@@ -229,7 +232,7 @@ impl Edge {
             Ok(Command::ConnectionCheck(ids)) => ask(Query::Check(ids)),
             Ok(Command::RefreshConnection(id)) => ask(Query::Refresh(id)),
             Ok(Command::ZmqUris) => {
-                let Uris { command, pull, sub } = &self.ports.uris;
+                let Uris { command, pull, sub } = &self.publishing.ports.uris;
                 Some(Ok(command::zmq_uris(
                     command,
                     pull.as_deref(),

@@ -11,6 +11,7 @@ pub(crate) mod http2;
 pub(crate) mod id;
 pub(crate) mod internal;
 pub(crate) mod link_body;
+pub(crate) mod parts;
 pub(crate) mod place;
 pub(crate) mod reply;
 pub(crate) mod resolve;

@@ -19,11 +19,11 @@ const LOST: &str = "fermata-packet-lost";
 impl Edge {
     /// Sends questions that wait, as far as there is somebody to send them to.
     pub(in crate::server) fn flush_services(&mut self) {
-        if self.services.outbox.is_empty() {
+        if self.pushpin.services.outbox.is_empty() {
             return;
         }
         let now_ms = self.worker.net.now_ms();
-        for (service, mut queue) in std::mem::take(&mut self.services.outbox) {
+        for (service, mut queue) in std::mem::take(&mut self.pushpin.services.outbox) {
             while let Some(waiting) = queue.front() {
                 // Who waits for one of this worker's is told by the timer.
                 let is_late = waiting.id == 0 && waiting.due_ms <= now_ms;
@@ -38,10 +38,10 @@ impl Edge {
                 }
             }
             // An answer may have been a reason to ask once more.
-            let newer = self.services.outbox.remove(&service);
+            let newer = self.pushpin.services.outbox.remove(&service);
             queue.extend(newer.into_iter().flatten());
             if !queue.is_empty() {
-                self.services.outbox.insert(service, queue);
+                self.pushpin.services.outbox.insert(service, queue);
             }
         }
     }
@@ -49,11 +49,11 @@ impl Edge {
     fn send_question(&mut self, service: u16, waiting: &Waiting, now_ms: u64) -> bool {
         let wires = self.service_wires(service);
         let left_ms = waiting.due_ms.saturating_sub(now_ms);
-        let envelope = envelope(self.services.own_index, service, left_ms);
+        let envelope = envelope(self.pushpin.services.own_index, service, left_ms);
         let mut parts: Vec<&[u8]> = waiting.parts.iter().map(Vec::as_slice).collect();
-        if self.services.line.path.is_some() {
+        if self.pushpin.services.line.path.is_some() {
             parts.insert(0, &envelope);
-        } else if self.services.addresses.is_stream(service) {
+        } else if self.pushpin.services.addresses.is_stream(service) {
             // What opens a session says itself who is to be answered.
             parts.drain(..parts.len() - 1);
         }
@@ -63,20 +63,20 @@ impl Edge {
     /// Whom to ask: the connections of the service, another one first each time, or the worker that has them.
     fn service_wires(&mut self, service: u16) -> Vec<u64> {
         let now_ms = self.worker.net.now_ms();
-        let port = match self.services.addresses.is_stream(service) {
+        let port = match self.pushpin.services.addresses.is_stream(service) {
             true => Port::Requests(service),
             false => Port::Service(service),
         };
-        let line = &mut self.services.line;
+        let line = &mut self.pushpin.services.line;
         let Some(path) = &line.path else {
-            let mut wires = self.ports.open(port);
+            let mut wires = self.publishing.ports.open(port);
             line.turn = line.turn.wrapping_add(1);
             let turn = line.turn % wires.len().max(1);
             wires.rotate_left(turn);
             return wires;
         };
         if let Some(wire) = line.wire {
-            return Vec::from_iter(self.ports.is_open(wire).then_some(wire));
+            return Vec::from_iter(self.publishing.ports.is_open(wire).then_some(wire));
         }
         if line.retry_ms > now_ms {
             return Vec::new();
@@ -86,7 +86,7 @@ impl Edge {
             return Vec::new();
         };
         line.wire = Some(wire);
-        let (ports, worker) = (&mut self.ports, &mut self.worker);
+        let (ports, worker) = (&mut self.publishing.ports, &mut self.worker);
         ports.greet(worker, &mut self.timers, wire, Port::Service(service));
         self.on_port(WireEvent {
             wire,
@@ -97,8 +97,8 @@ impl Edge {
 
     /// A connection of the ports has ended: it may be the line.
     pub(in crate::server) fn on_line_gone(&mut self, wire: u64) {
-        if self.services.line.wire == Some(wire) {
-            self.services.line.wire = None;
+        if self.pushpin.services.line.wire == Some(wire) {
+            self.pushpin.services.line.wire = None;
             self.on_sessions_lost();
         }
     }
@@ -111,7 +111,7 @@ impl Edge {
             [wire, empty, payload] if empty.is_empty() => {
                 // A service may say any number, so it is looked whether that is a worker's.
                 if let Some(wire) = wire.first_chunk::<8>().map(|it| u64::from_be_bytes(*it))
-                    && self.ports.is_at(wire, Port::Questions)
+                    && self.publishing.ports.is_at(wire, Port::Questions)
                 {
                     self.send_parts(wire, &[b"", payload]);
                 }
@@ -131,10 +131,10 @@ impl Edge {
     ) -> Option<Vec<u8>> {
         let [said, empty, payload] = <[Vec<u8>; 3]>::try_from(parts).ok()?;
         let (worker, service, left_ms) = read_envelope(&said)?;
-        self.services.workers.insert(worker, wire);
+        self.pushpin.services.workers.insert(worker, wire);
         if !empty.is_empty() {
             let peer = empty;
-            return match self.ports.named(Port::Sessions(service), &peer) {
+            return match self.publishing.ports.named(Port::Sessions(service), &peer) {
                 // A backend that never listens does not mind; another one waits for it.
                 None => {
                     let line = format!(
@@ -149,12 +149,12 @@ impl Edge {
                 Some(_) => refusal(&payload, LOST),
             };
         }
-        if self.services.is_blocked(service) {
+        if self.pushpin.services.is_blocked(service) {
             return refusal(&payload, TOO_MANY);
         }
         let due_ms = self.worker.net.now_ms().saturating_add(left_ms);
         self.timers.at(due_ms, Timer::Services);
-        let queue = self.services.outbox.entry(service).or_default();
+        let queue = self.pushpin.services.outbox.entry(service).or_default();
         queue.push_back(Waiting {
             id: 0,
             due_ms,
@@ -168,17 +168,19 @@ impl Edge {
         let space = message.iter().position(|&byte| byte == b' ');
         let (name, payload) = message.split_at(space.unwrap_or(0));
         let name = std::str::from_utf8(name).unwrap_or_default();
-        let instance = self.services.addresses.instance();
+        let instance = self.pushpin.services.addresses.instance();
         let worker = name
             .strip_prefix(instance)
             .and_then(|it| it.strip_prefix('.'));
         let worker = worker.and_then(|it| it.parse::<u16>().ok());
         let payload = payload.get(1..).unwrap_or_default();
         match worker {
-            Some(worker) if worker == self.services.own_index => self.on_service_reply(payload),
+            Some(worker) if worker == self.pushpin.services.own_index => {
+                self.on_service_reply(payload)
+            }
             Some(worker) => {
                 // One that has ended has nobody who waits.
-                if let Some(&wire) = self.services.workers.get(&worker) {
+                if let Some(&wire) = self.pushpin.services.workers.get(&worker) {
                     self.send_parts(wire, &[b"", payload]);
                 }
             }
@@ -191,11 +193,11 @@ impl Edge {
 
     /// Whether what belongs to a session may be sent to the backend that has it: it is there, and takes what it gets.
     pub(in crate::server) fn has_room_to(&self, service: u16, peer: &[u8], bytes: usize) -> bool {
-        let wire = match self.services.line.path {
-            Some(_) => self.services.line.wire,
-            None => self.ports.named(Port::Sessions(service), peer),
+        let wire = match self.pushpin.services.line.path {
+            Some(_) => self.pushpin.services.line.wire,
+            None => self.publishing.ports.named(Port::Sessions(service), peer),
         };
-        wire.is_some_and(|wire| self.ports.has_room(wire, bytes))
+        wire.is_some_and(|wire| self.publishing.ports.has_room(wire, bytes))
     }
 
     /// Sends what belongs to a session to the backend that has it. False: it did not go.
@@ -205,12 +207,12 @@ impl Edge {
         peer: &[u8],
         payload: &[u8],
     ) -> bool {
-        if self.services.line.path.is_none() {
-            let wire = self.ports.named(Port::Sessions(service), peer);
+        if self.pushpin.services.line.path.is_none() {
+            let wire = self.publishing.ports.named(Port::Sessions(service), peer);
             return wire.is_some_and(|wire| self.send_parts(wire, &[b"", payload]));
         }
-        let envelope = envelope(self.services.own_index, service, 0);
-        let wire = self.services.line.wire;
+        let envelope = envelope(self.pushpin.services.own_index, service, 0);
+        let wire = self.pushpin.services.line.wire;
         wire.is_some_and(|wire| self.send_parts(wire, &[&envelope, peer, payload]))
     }
 

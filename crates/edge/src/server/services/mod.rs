@@ -29,7 +29,7 @@ impl Edge {
         what: Question,
         write: impl FnOnce(&str) -> Vec<u8>,
     ) -> Option<u64> {
-        if !self.services.may_ask(service, &what) {
+        if !self.pushpin.services.may_ask(service, &what) {
             let unanswered = Unanswered {
                 reason: "too many questions wait for answers".to_owned(),
                 is_unheard: true,
@@ -45,7 +45,7 @@ impl Edge {
             due_ms,
             answer_due_ms: now_ms + timeout_ms,
         };
-        let id = self.services.put(asked, write);
+        let id = self.pushpin.services.put(asked, write);
         self.timers.at(due_ms, Timer::Services);
         self.flush_services();
         Some(id)
@@ -53,7 +53,7 @@ impl Edge {
 
     /// Whoever waits for an answer has left.
     pub(super) fn forget_questions(&mut self, handle: u64) {
-        if self.services.asked.is_empty() {
+        if self.pushpin.services.asked.is_empty() {
             return;
         }
         let is_its = |asked: &Asked| match &asked.what {
@@ -61,37 +61,37 @@ impl Edge {
             // A conversation takes its own back.
             Question::Request(_) | Question::Session(_) => false,
         };
-        let asked = self.services.asked.iter();
+        let asked = self.pushpin.services.asked.iter();
         let ids: Vec<u64> = asked
             .filter(|(_, asked)| is_its(asked))
             .map(|(&id, _)| id)
             .collect();
         for id in ids {
-            self.services.forget(id);
+            self.pushpin.services.forget(id);
         }
     }
 
     /// Answers are late.
     pub(super) fn on_services_due(&mut self) {
         let now_ms = self.worker.net.now_ms();
-        let asked = self.services.asked.iter();
+        let asked = self.pushpin.services.asked.iter();
         let late: Vec<u64> = asked
             .filter(|(_, asked)| asked.due_ms <= now_ms)
             .map(|(&id, _)| id)
             .collect();
         for id in late {
-            let Some(asked) = self.services.asked.get(&id) else {
+            let Some(asked) = self.pushpin.services.asked.get(&id) else {
                 continue;
             };
             let (service, answer_due_ms) = (asked.service, asked.answer_due_ms);
-            if answer_due_ms > now_ms && !self.services.is_waiting(service, id) {
+            if answer_due_ms > now_ms && !self.pushpin.services.is_waiting(service, id) {
                 // It has been asked, and the rest of its time is for the answer.
-                if let Some(asked) = self.services.asked.get_mut(&id) {
+                if let Some(asked) = self.pushpin.services.asked.get_mut(&id) {
                     asked.due_ms = answer_due_ms;
                 }
                 continue;
             }
-            if let Some((what, is_unheard)) = self.services.take(id) {
+            if let Some((what, is_unheard)) = self.pushpin.services.take(id) {
                 let reason = match is_unheard {
                     true => NOBODY_THERE,
                     false => "it does not answer in time",
@@ -105,8 +105,13 @@ impl Edge {
         }
         // Those of other workers are given back to them.
         self.flush_services();
-        let asked = self.services.asked.values().map(|it| it.due_ms);
-        let fronts = self.services.outbox.values().filter_map(VecDeque::front);
+        let asked = self.pushpin.services.asked.values().map(|it| it.due_ms);
+        let fronts = self
+            .pushpin
+            .services
+            .outbox
+            .values()
+            .filter_map(VecDeque::front);
         let relayed = fronts.filter(|it| it.id == 0).map(|it| it.due_ms);
         if let Some(due_ms) = asked.chain(relayed).min() {
             self.timers.at(due_ms, Timer::Services);
@@ -115,13 +120,13 @@ impl Edge {
 
     /// What was asked by a worker that has ended is not answered. What waits for somebody to ask goes on waiting.
     pub(super) fn lose_questions(&mut self, reason: &str) {
-        let asked = self.services.asked.iter();
+        let asked = self.pushpin.services.asked.iter();
         let lost: Vec<u64> = asked
-            .filter(|(id, asked)| !self.services.is_waiting(asked.service, **id))
+            .filter(|(id, asked)| !self.pushpin.services.is_waiting(asked.service, **id))
             .map(|(&id, _)| id)
             .collect();
         for id in lost {
-            if let Some((what, _)) = self.services.take(id) {
+            if let Some((what, _)) = self.pushpin.services.take(id) {
                 let unanswered = Unanswered {
                     reason: reason.to_owned(),
                     is_unheard: false,
@@ -141,14 +146,16 @@ impl Edge {
         let session = match reply.get("id") {
             // Several sessions at once.
             Some(Value::List(_)) => {
-                self.services.inbox.push_back(reply);
+                self.pushpin.services.inbox.push_back(reply);
                 return;
             }
             Some(Value::Bytes(id)) if id.contains(&b'-') => {
-                let number = self.services.session_number(id);
+                let number = self.pushpin.services.session_number(id);
                 let is_refused = why_unheard(&reply).is_some();
-                if !is_refused || number.is_none_or(|it| !self.services.asked.contains_key(&it)) {
-                    self.services.inbox.push_back(reply);
+                if !is_refused
+                    || number.is_none_or(|it| !self.pushpin.services.asked.contains_key(&it))
+                {
+                    self.pushpin.services.inbox.push_back(reply);
                     return;
                 }
                 number
@@ -158,7 +165,7 @@ impl Edge {
         let id = reply.get("id").and_then(Value::integer);
         let id = session.or(id.and_then(|id| u64::try_from(id).ok()));
         // One that nobody waits for any more.
-        let Some((what, _)) = id.and_then(|id| self.services.take(id)) else {
+        let Some((what, _)) = id.and_then(|id| self.pushpin.services.take(id)) else {
             return;
         };
         let outcome = match why_unheard(&reply) {

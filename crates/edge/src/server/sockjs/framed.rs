@@ -11,7 +11,7 @@ const BROKEN: u16 = 1002;
 impl Edge {
     /// Tells a client that its session is open.
     pub(in crate::server) fn open_frames(&mut self, handle: u64) {
-        self.sockjs.has_framed = true;
+        self.pushpin.sockjs.has_framed = true;
         // A client that has left takes nothing, here and below.
         let _ = self.worker.send(handle, false, b"o");
     }
@@ -23,7 +23,7 @@ impl Edge {
 
     /// Whether messages of a WebSocket are wrapped.
     pub(in crate::server) fn is_framed(&self, handle: u64) -> bool {
-        let session = self.sessions.get(&handle);
+        let session = self.clients.sessions.get(&handle);
         session.is_some_and(|it| it.source.is_sockjs)
     }
 

@@ -59,7 +59,7 @@ impl Edge {
         match (&request.method[..], place) {
             (b"OPTIONS", _) => self.answer_preflight(handle, &request),
             (b"GET", Place::Info) => self.answer_info(handle, &request),
-            (b"GET", Place::Page) if !self.sockjs.url.is_empty() => {
+            (b"GET", Place::Page) if !self.pushpin.sockjs.url.is_empty() => {
                 self.answer_page(handle, &request);
             }
             (method, Place::Session(name, transport)) if transport.takes(method) => {
@@ -100,7 +100,7 @@ impl Edge {
             base(&source).unwrap_or_default().to_owned(),
             name.to_vec(),
         );
-        let known = self.sockjs.by_name.get(&name).copied();
+        let known = self.pushpin.sockjs.by_name.get(&name).copied();
         match (known, transport.is_send()) {
             (Some(id), true) => match text::payload(&request, transport) {
                 Some(messages) => self.take_messages(id, asker, messages),

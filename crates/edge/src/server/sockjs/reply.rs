@@ -17,7 +17,7 @@ const PREFLIGHT_AGE_S: &str = "31536000";
 impl Edge {
     /// Answers with a frame.
     pub(super) fn reply(&mut self, asker: &Asker, frame: &str) {
-        self.sockjs.asking.remove(&asker.handle);
+        self.pushpin.sockjs.asking.remove(&asker.handle);
         let (media, body) = match &asker.callback {
             Some(callback) => (SCRIPT, frame::script(callback, frame)),
             None => (PLAIN, format!("{frame}\n")),
@@ -28,7 +28,7 @@ impl Edge {
 
     /// Says that messages were taken.
     pub(super) fn reply_ok(&mut self, asker: &Asker) {
-        self.sockjs.asking.remove(&asker.handle);
+        self.pushpin.sockjs.asking.remove(&asker.handle);
         let (media, body) = match &asker.callback {
             Some(callback) => (SCRIPT, frame::script(callback, "ok")),
             None => (PLAIN, "ok".to_owned()),
@@ -55,7 +55,7 @@ impl Edge {
 
     /// The same, for a request that has waited.
     pub(super) fn refuse_asker(&mut self, asker: &Asker, status: u16, reason: &str) {
-        self.sockjs.asking.remove(&asker.handle);
+        self.pushpin.sockjs.asking.remove(&asker.handle);
         let headers = headers(asker.origin.as_deref(), PLAIN, NEVER);
         let body = format!("{reason}\n");
         self.respond(asker.handle, &head(status, headers), body.as_bytes());
@@ -63,7 +63,7 @@ impl Edge {
 
     /// Answers with what the backend says instead of a WebSocket.
     pub(super) fn relay_refusal(&mut self, asker: &Asker, said: Head, body: &[u8]) {
-        self.sockjs.asking.remove(&asker.handle);
+        self.pushpin.sockjs.asking.remove(&asker.handle);
         let mut said = said;
         for (name, value) in headers(asker.origin.as_deref(), PLAIN, NEVER) {
             let is_there = |(other, _): &(Vec<u8>, Vec<u8>)| other.eq_ignore_ascii_case(&name);
@@ -111,7 +111,7 @@ impl Edge {
 
     /// The page that clients of other hosts load in an iframe.
     pub(super) fn answer_page(&mut self, handle: u64, request: &ClientRequest) {
-        let page = page(&self.sockjs.url);
+        let page = page(&self.pushpin.sockjs.url);
         let origin = request.header("origin");
         let mut headers = headers(origin, "text/html; charset=UTF-8", PAGE_CACHE);
         // The same page has the same tag in every worker.

@@ -31,10 +31,10 @@ const AWAY: u16 = 1001;
 impl Edge {
     /// Begins a session for its first request, which hears when it is open.
     pub(super) fn open_session(&mut self, name: Name, source: Source, asker: Asker) {
-        if self.sockjs.sessions.len() >= self.sockjs.sessions_max {
+        if self.pushpin.sockjs.sessions.len() >= self.pushpin.sockjs.sessions_max {
             let line = format!(
                 "a SockJS session is refused: this worker has {} (sockjs_sessions_max)",
-                self.sockjs.sessions_max
+                self.pushpin.sockjs.sessions_max
             );
             self.worker.net.log_for_client(LogLevel::Warning, &line);
             return self.refuse_asker(&asker, 503, "Too many sessions.");
@@ -51,8 +51,8 @@ impl Edge {
                 return self.refuse_asker(&asker, 503, "Too many sessions.");
             }
         };
-        self.sockjs.last += 1;
-        let id = self.sockjs.last;
+        self.pushpin.sockjs.last += 1;
+        let id = self.pushpin.sockjs.last;
         // The number says which session it is; a key that nobody has to guess may be the same each time.
         let out = format!(
             "GET /{id} HTTP/1.1\r\nHost: edge\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
@@ -60,8 +60,11 @@ impl Edge {
         );
         let mut source = source;
         source.is_sockjs = false;
-        let (heartbeat_ms, linger_ms) = (self.sockjs.heartbeat_ms, self.sockjs.linger_ms);
-        self.sockjs.asking.insert(asker.handle, id);
+        let (heartbeat_ms, linger_ms) = (
+            self.pushpin.sockjs.heartbeat_ms,
+            self.pushpin.sockjs.linger_ms,
+        );
+        self.pushpin.sockjs.asking.insert(asker.handle, id);
         let session = Session {
             name: name.clone(),
             source: Some(source),
@@ -78,9 +81,9 @@ impl Edge {
             queue: Queue::new(asker, heartbeat_ms, linger_ms),
             sender: None,
         };
-        self.connections.give(wire, WireUse::Session(id));
-        self.sockjs.by_name.insert(name, id);
-        self.sockjs.sessions.insert(id, Box::new(session));
+        self.upstream.connections.give(wire, WireUse::Session(id));
+        self.pushpin.sockjs.by_name.insert(name, id);
+        self.pushpin.sockjs.sessions.insert(id, Box::new(session));
         self.pump_session(id);
     }
 
@@ -91,7 +94,7 @@ impl Edge {
         let id = view.target().strip_prefix(b"/");
         let id = id.and_then(fermata_proto::number::parse_decimal);
         let source = id
-            .and_then(|id| self.sockjs.sessions.get_mut(&id))
+            .and_then(|id| self.pushpin.sockjs.sessions.get_mut(&id))
             .and_then(|session| session.source.take());
         match source {
             Some(source) => self.begin_socket(handle, source),
@@ -107,10 +110,10 @@ impl Edge {
             return;
         }
         let now_ms = self.worker.net.now_ms();
-        let Some(session) = self.sockjs.sessions.get_mut(&id) else {
+        let Some(session) = self.pushpin.sockjs.sessions.get_mut(&id) else {
             return self.refuse_asker(&asker, 404, "Not Found");
         };
-        self.sockjs.asking.insert(asker.handle, id);
+        self.pushpin.sockjs.asking.insert(asker.handle, id);
         if let Some((asker, frame)) = session.queue.ask(now_ms, asker) {
             self.reply(&asker, &frame);
         }
@@ -120,7 +123,7 @@ impl Edge {
 
     /// A request brings messages.
     pub(super) fn take_messages(&mut self, id: u64, asker: Asker, messages: Vec<String>) {
-        let Some(session) = self.sockjs.sessions.get_mut(&id) else {
+        let Some(session) = self.pushpin.sockjs.sessions.get_mut(&id) else {
             return self.refuse_asker(&asker, 404, "Not Found");
         };
         if session.sender.is_some() {
@@ -141,18 +144,18 @@ impl Edge {
         session.sender = Some(asker);
         self.pump_session(id);
         // One whose messages wait is watched, so that it can be told when they have gone.
-        let Some(session) = self.sockjs.sessions.get_mut(&id) else {
+        let Some(session) = self.pushpin.sockjs.sessions.get_mut(&id) else {
             return;
         };
         if let Some(handle) = session.sender.as_ref().map(|it| it.handle) {
-            self.sockjs.asking.insert(handle, id);
+            self.pushpin.sockjs.asking.insert(handle, id);
             let _ = self.worker.defer(handle);
         }
     }
 
     /// Something happened at the WebSocket of a session.
     pub(in crate::server) fn on_session_wire(&mut self, id: u64, event: WireEvent) {
-        if let Some(session) = self.sockjs.sessions.get_mut(&id) {
+        if let Some(session) = self.pushpin.sockjs.sessions.get_mut(&id) {
             session.can_read |= event.readable || event.hangup;
         }
         self.pump_session(id);
@@ -160,14 +163,14 @@ impl Edge {
 
     /// The client of a waiting request has left.
     pub(in crate::server) fn on_asker_left(&mut self, handle: u64) {
-        if self.sockjs.asking.is_empty() {
+        if self.pushpin.sockjs.asking.is_empty() {
             return;
         }
-        let Some(id) = self.sockjs.asking.remove(&handle) else {
+        let Some(id) = self.pushpin.sockjs.asking.remove(&handle) else {
             return;
         };
         let now_ms = self.worker.net.now_ms();
-        let Some(session) = self.sockjs.sessions.get_mut(&id) else {
+        let Some(session) = self.pushpin.sockjs.sessions.get_mut(&id) else {
             return;
         };
         session.sender.take_if(|it| it.handle == handle);
@@ -188,7 +191,7 @@ impl Edge {
     /// A session's time has come.
     pub(in crate::server) fn on_session_due(&mut self, id: u64) {
         let now_ms = self.worker.net.now_ms();
-        let Some(session) = self.sockjs.sessions.get_mut(&id) else {
+        let Some(session) = self.pushpin.sockjs.sessions.get_mut(&id) else {
             return;
         };
         match session.queue.expire(now_ms) {
@@ -200,7 +203,7 @@ impl Edge {
     }
 
     fn watch_session(&mut self, id: u64) {
-        if let Some(session) = self.sockjs.sessions.get(&id)
+        if let Some(session) = self.pushpin.sockjs.sessions.get(&id)
             && session.queue.due_ms() != u64::MAX
         {
             self.timers.at(session.queue.due_ms(), Timer::Session(id));
@@ -209,10 +212,10 @@ impl Edge {
 
     fn forget_session(&mut self, id: u64) {
         self.timers.forget(Timer::Session(id));
-        let Some(session) = self.sockjs.sessions.remove(&id) else {
+        let Some(session) = self.pushpin.sockjs.sessions.remove(&id) else {
             return;
         };
-        self.sockjs.by_name.remove(&session.name);
+        self.pushpin.sockjs.by_name.remove(&session.name);
         self.close_session_wire(session.wire);
         if let Some(asker) = session.sender {
             self.refuse_asker(&asker, 404, "Not Found");
@@ -221,13 +224,13 @@ impl Edge {
 
     fn close_session_wire(&mut self, wire: u64) {
         if wire != 0 {
-            self.connections.close(&mut self.worker, wire);
+            self.upstream.connections.close(&mut self.worker, wire);
         }
     }
 
     /// Sends and reads what can be sent and read, and answers requests that wait for it.
     fn pump_session(&mut self, id: u64) {
-        let Some(mut session) = self.sockjs.sessions.remove(&id) else {
+        let Some(mut session) = self.pushpin.sockjs.sessions.remove(&id) else {
             return;
         };
         let mut step = self.flush_session(&mut session);
@@ -252,7 +255,7 @@ impl Edge {
         {
             self.reply(&asker, &frame);
         }
-        self.sockjs.sessions.insert(id, session);
+        self.pushpin.sockjs.sessions.insert(id, session);
         match step {
             Step::Goes => self.watch_session(id),
             Step::Over => self.forget_session(id),

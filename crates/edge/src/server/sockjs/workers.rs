@@ -11,7 +11,7 @@ use crate::upstream::talk::Purpose;
 impl Edge {
     /// Which worker has a session of this name.
     pub(super) fn owner_of(&self, name: &[u8]) -> usize {
-        match self.sockjs.paths.len() {
+        match self.pushpin.sockjs.paths.len() {
             0 => usize::from(self.worker.index()),
             workers => (hash(name) % workers as u64) as usize,
         }
@@ -39,10 +39,10 @@ impl Edge {
     }
 
     fn routes_to(&mut self, worker: usize) -> Option<Rc<Table>> {
-        if let Some(table) = self.sockjs.routes.get(&worker) {
+        if let Some(table) = self.pushpin.sockjs.routes.get(&worker) {
             return Some(Rc::clone(table));
         }
-        let path = self.sockjs.paths.get(worker)?.to_str()?;
+        let path = self.pushpin.sockjs.paths.get(worker)?.to_str()?;
         let quoted = path.replace('\\', "\\\\").replace('"', "\\\"");
         // Its answers are as they are to be.
         let line = format!("*,no_grip \"unix/{quoted}\"");
@@ -50,14 +50,14 @@ impl Edge {
         if !problems.is_empty() || routes.rules().is_empty() {
             return None;
         }
-        self.generation += 1;
+        self.routing.generation += 1;
         let table = Rc::new(Table {
-            generation: self.generation,
+            generation: self.routing.generation,
             routes,
             home: None,
             watched: Vec::new(),
         });
-        self.sockjs.routes.insert(worker, Rc::clone(&table));
+        self.pushpin.sockjs.routes.insert(worker, Rc::clone(&table));
         Some(table)
     }
 }

@@ -31,7 +31,8 @@ const ALIVE_MS: u64 = 60_000;
 impl Edge {
     /// Asks the origin for a request, with its session where the route wants one and it has one.
     pub(super) fn ask_with_session(&mut self, handle: u64, source: Source) {
-        let is_wanted = self.state.is_some() && source.rule().is_some_and(|rule| rule.session);
+        let is_wanted =
+            self.pushpin.state.is_some() && source.rule().is_some_and(|rule| rule.session);
         let body_bytes = source.request.body.bytes();
         if !is_wanted || source.is_plain() || !(1..=BODY_BYTES_MAX).contains(&body_bytes) {
             return self.ask_or_share(handle, source);
@@ -48,7 +49,7 @@ impl Edge {
         let rules = std::mem::take(&mut instruct.session_detect);
         let last_ids = std::mem::take(&mut instruct.last_ids);
         let is_wanted = source.home().rule().is_some_and(|rule| rule.session);
-        if self.state.is_none() || !is_wanted {
+        if self.pushpin.state.is_none() || !is_wanted {
             instruct.session_id = None;
             return;
         }
@@ -76,7 +77,7 @@ impl Edge {
     /// The origin says by what session a WebSocket is known; empty: by none.
     pub(super) fn name_session(&mut self, socket: u64, id: &[u8]) {
         // Without a service that keeps it an id means nothing.
-        if self.state.is_none() {
+        if self.pushpin.state.is_none() {
             return;
         }
         let id = match SessionId::new(id) {
@@ -86,7 +87,7 @@ impl Edge {
         if let Some(id) = &id {
             self.tell_session(id, &Ids::new());
         }
-        if let Some(session) = self.sessions.get_mut(&socket) {
+        if let Some(session) = self.clients.sessions.get_mut(&socket) {
             session.source.session_id = id;
             self.watch_sessions();
         }
@@ -109,7 +110,7 @@ impl Edge {
 
     /// A session has had an item.
     pub(super) fn note_id(&mut self, session: u64, channel: &[u8], id: &[u8]) {
-        let Some(held) = self.sessions.get(&session) else {
+        let Some(held) = self.clients.sessions.get(&session) else {
             return;
         };
         let Some(name) = held.source.session_id.clone() else {
@@ -120,7 +121,7 @@ impl Edge {
             .and_then(|it| it.own.as_deref())
             .unwrap_or(channel);
         let channel = channel.to_vec();
-        let Some(state) = &mut self.state else {
+        let Some(state) = &mut self.pushpin.state else {
             return;
         };
         if state.updates.len() >= UPDATES_MAX && !state.updates.contains_key(&name) {
@@ -138,7 +139,7 @@ impl Edge {
     /// A client holds on with a session: the service is to keep it.
     pub(super) fn watch_sessions(&mut self) {
         let now_ms = self.worker.net.now_ms();
-        if let Some(state) = &mut self.state
+        if let Some(state) = &mut self.pushpin.state
             && state.alive_ms == 0
         {
             state.alive_ms = now_ms + ALIVE_MS;
@@ -149,12 +150,13 @@ impl Edge {
     /// There is something to tell.
     pub(super) fn on_state_due(&mut self) {
         let now_ms = self.worker.net.now_ms();
-        let Some(state) = &mut self.state else {
+        let Some(state) = &mut self.pushpin.state else {
             return;
         };
         let mut updates = std::mem::take(&mut state.updates);
         if state.alive_ms != 0 && state.alive_ms <= now_ms {
             for name in self
+                .clients
                 .sessions
                 .values()
                 .filter_map(|it| it.source.session_id.clone())
@@ -177,7 +179,7 @@ impl Edge {
     }
 
     fn ask_state(&mut self, args: Value, what: Question) {
-        let Some(state) = &self.state else {
+        let Some(state) = &self.pushpin.state else {
             return self.go_without(what, "there is none");
         };
         let (timeout_ms, method) = (state.timeout_ms, what.method());

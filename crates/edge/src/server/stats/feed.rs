@@ -25,7 +25,7 @@ impl Edge {
         listener: OwnedFd,
     ) -> std::io::Result<()> {
         let wire = self.worker.net.listen_wires(listener)?;
-        if let Some(Role::Speaker(speaker)) = self.stats.as_mut().map(|it| &mut it.role) {
+        if let Some(Role::Speaker(speaker)) = self.pushpin.stats.as_mut().map(|it| &mut it.role) {
             speaker.feeders.listener = Some(wire);
         }
         Ok(())
@@ -33,7 +33,7 @@ impl Edge {
 
     /// Something happened at a wire between workers. False: it was another.
     pub(in crate::server) fn on_feed(&mut self, event: WireEvent) -> bool {
-        match self.stats.as_mut().map(|it| &mut it.role) {
+        match self.pushpin.stats.as_mut().map(|it| &mut it.role) {
             Some(Role::Speaker(speaker)) if speaker.feeders.listener == Some(event.wire) => {
                 self.accept_feeders(event.wire);
                 true
@@ -58,7 +58,8 @@ impl Edge {
 
     fn accept_feeders(&mut self, listener: u64) {
         while let Ok(Some((wire, _))) = self.worker.net.accept_wire(listener) {
-            if let Some(Role::Speaker(speaker)) = self.stats.as_mut().map(|it| &mut it.role) {
+            if let Some(Role::Speaker(speaker)) = self.pushpin.stats.as_mut().map(|it| &mut it.role)
+            {
                 speaker.feeders.inputs.insert(wire, Vec::new());
             }
         }
@@ -83,7 +84,8 @@ impl Edge {
         self.buffer = buffer;
         self.take_notes(wire, notes);
         let now_ms = self.worker.net.now_ms();
-        let Some(Role::Speaker(speaker)) = self.stats.as_mut().map(|it| &mut it.role) else {
+        let Some(Role::Speaker(speaker)) = self.pushpin.stats.as_mut().map(|it| &mut it.role)
+        else {
             return;
         };
         if stays {
@@ -99,7 +101,7 @@ impl Edge {
 
     /// Connects a worker that tells, if it is not.
     pub(super) fn keep_feed(&mut self) {
-        let Some(stats) = &mut self.stats else {
+        let Some(stats) = &mut self.pushpin.stats else {
             return;
         };
         let Role::Teller(feed) = &mut stats.role else {
@@ -121,7 +123,7 @@ impl Edge {
 
     /// Tells the worker with the socket. Without a wire nothing is lost: what is true then is told when it stands.
     pub(super) fn send_notes(&mut self, notes: &[Note]) {
-        let Some(Role::Teller(feed)) = self.stats.as_mut().map(|it| &mut it.role) else {
+        let Some(Role::Teller(feed)) = self.pushpin.stats.as_mut().map(|it| &mut it.role) else {
             return;
         };
         if feed.wire.is_none() {
@@ -142,7 +144,7 @@ impl Edge {
     }
 
     fn flush_feed(&mut self) {
-        let Some(Role::Teller(feed)) = self.stats.as_mut().map(|it| &mut it.role) else {
+        let Some(Role::Teller(feed)) = self.pushpin.stats.as_mut().map(|it| &mut it.role) else {
             return;
         };
         let Some(wire) = feed.wire else {
@@ -166,7 +168,7 @@ impl Edge {
     }
 
     fn end_feed(&mut self) {
-        if let Some(Role::Teller(feed)) = self.stats.as_mut().map(|it| &mut it.role) {
+        if let Some(Role::Teller(feed)) = self.pushpin.stats.as_mut().map(|it| &mut it.role) {
             feed.out.clear();
             if let Some(wire) = feed.wire.take() {
                 self.worker.net.close_wire(wire);

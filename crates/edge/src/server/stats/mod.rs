@@ -90,7 +90,7 @@ impl Edge {
     pub(super) fn begin_stats(&mut self) {
         let now_ms = self.worker.net.now_ms();
         let table = Rc::clone(self.table());
-        let Some(stats) = &mut self.stats else {
+        let Some(stats) = &mut self.pushpin.stats else {
             return;
         };
         if let Role::Speaker(speaker) = &mut stats.role {
@@ -118,7 +118,7 @@ impl Edge {
         id: Option<Vec<u8>>,
     ) {
         let now_ms = self.worker.net.now_ms();
-        let Some(stats) = &mut self.stats else {
+        let Some(stats) = &mut self.pushpin.stats else {
             return;
         };
         let route = source.rule().and_then(|rule| rule.id.as_deref());
@@ -137,7 +137,7 @@ impl Edge {
     /// A client is subscribed.
     pub(super) fn stats_subscribe(&mut self, handle: u64, mode: Mode, channel: &[u8]) {
         let mut notes = Vec::new();
-        if let Some(stats) = &mut self.stats {
+        if let Some(stats) = &mut self.pushpin.stats {
             stats.clients.subscribe(handle, mode, channel, &mut notes);
             self.tell(notes);
         }
@@ -146,7 +146,7 @@ impl Edge {
     /// A client is no longer subscribed.
     pub(super) fn stats_unsubscribe(&mut self, handle: u64, channel: &[u8]) {
         let mut notes = Vec::new();
-        if let Some(stats) = &mut self.stats {
+        if let Some(stats) = &mut self.pushpin.stats {
             stats.clients.unsubscribe(handle, channel, &mut notes);
             self.tell(notes);
         }
@@ -155,8 +155,8 @@ impl Edge {
     /// The channels of a held stream are others from now on.
     pub(super) fn stats_replace(&mut self, handle: u64) {
         let mut notes = Vec::new();
-        if let Some(stats) = &mut self.stats
-            && let Some(session) = self.sessions.get(&handle)
+        if let Some(stats) = &mut self.pushpin.stats
+            && let Some(session) = self.clients.sessions.get(&handle)
         {
             let subscriptions = session.subscriptions.iter();
             let channels: Vec<&[u8]> = subscriptions.map(|it| &it.channel[..]).collect();
@@ -176,7 +176,7 @@ impl Edge {
     /// A client is not held any more.
     pub(super) fn stats_leave(&mut self, handle: u64) {
         let mut notes = Vec::new();
-        if let Some(stats) = &mut self.stats
+        if let Some(stats) = &mut self.pushpin.stats
             && stats.clients.is_known(handle)
         {
             stats.clients.leave(handle, &mut notes);
@@ -186,7 +186,7 @@ impl Edge {
 
     /// How many clients an item reaches; `None` with a worker that does not publish.
     pub(super) fn receivers(&self, item: &Item) -> Option<u64> {
-        let Some(Role::Speaker(speaker)) = self.stats.as_ref().map(|it| &it.role) else {
+        let Some(Role::Speaker(speaker)) = self.pushpin.stats.as_ref().map(|it| &it.role) else {
             return None;
         };
         let count = |is_for_it: bool, mode| match is_for_it {
@@ -200,7 +200,7 @@ impl Edge {
 
     /// An item is on its way to its channel's clients.
     pub(super) fn stats_message(&mut self, item: &Item) {
-        let Some(stats) = &mut self.stats else {
+        let Some(stats) = &mut self.pushpin.stats else {
             return;
         };
         let Role::Speaker(speaker) = &mut stats.role else {
@@ -275,7 +275,7 @@ impl Edge {
     pub(super) fn on_stats_due(&mut self) {
         let now_ms = self.worker.net.now_ms();
         let (mut notes, mut news) = (Vec::new(), Vec::new());
-        let Some(stats) = &mut self.stats else {
+        let Some(stats) = &mut self.pushpin.stats else {
             return;
         };
         stats.clients.expire(now_ms, &mut notes);
@@ -292,7 +292,8 @@ impl Edge {
     }
 
     fn report(&mut self, now_ms: u64) {
-        let Some(Role::Speaker(speaker)) = self.stats.as_mut().map(|it| &mut it.role) else {
+        let Some(Role::Speaker(speaker)) = self.pushpin.stats.as_mut().map(|it| &mut it.role)
+        else {
             return;
         };
         let figures = self.worker.figures().total;
@@ -338,7 +339,8 @@ impl Edge {
         let table = Rc::clone(self.table());
         let figures = self.route_figures.by_route(&table.routes);
         for (name, counts) in figures {
-            let Some(Role::Speaker(speaker)) = self.stats.as_mut().map(|it| &mut it.role) else {
+            let Some(Role::Speaker(speaker)) = self.pushpin.stats.as_mut().map(|it| &mut it.role)
+            else {
                 return;
             };
             let Some(route) = speaker.routes.get(name.as_bytes()) else {
@@ -370,7 +372,7 @@ impl Edge {
 
     /// Passes on what has changed at this worker.
     fn tell(&mut self, notes: Vec<Note>) {
-        match self.stats.as_mut().map(|it| &mut it.role) {
+        match self.pushpin.stats.as_mut().map(|it| &mut it.role) {
             Some(Role::Speaker(_)) => self.take_notes(crate::pushpin::stats::feed::OWN, notes),
             Some(Role::Teller(_)) if !notes.is_empty() => self.send_notes(&notes),
             Some(Role::Teller(_)) | None => {}
@@ -381,7 +383,7 @@ impl Edge {
     fn take_notes(&mut self, worker: u64, notes: Vec<Note>) {
         let now_ms = self.worker.net.now_ms();
         for note in notes {
-            let Some(stats) = &mut self.stats else {
+            let Some(stats) = &mut self.pushpin.stats else {
                 return;
             };
             let ttl_s = seconds(stats.connection_ttl_ms);
@@ -422,7 +424,7 @@ impl Edge {
     }
 
     fn tell_news(&mut self, news: Vec<News>) {
-        let Some(Role::Speaker(speaker)) = self.stats.as_ref().map(|it| &it.role) else {
+        let Some(Role::Speaker(speaker)) = self.pushpin.stats.as_ref().map(|it| &it.role) else {
             return;
         };
         let ttl_s = seconds(speaker.subscription_ttl_ms);
@@ -450,15 +452,18 @@ impl Edge {
 
     /// Sends a packet to those who want its kind; an empty route: it has none.
     fn send_stats(&mut self, packet: &Packet<'_>, route: &[u8]) {
-        let Some(Role::Speaker(speaker)) = self.stats.as_ref().map(|it| &it.role) else {
+        let Some(Role::Speaker(speaker)) = self.pushpin.stats.as_ref().map(|it| &it.role) else {
             return;
         };
-        if !self.ports.has_listeners_to_stats() {
+        if !self.publishing.ports.has_listeners_to_stats() {
             return;
         }
         let route = (!route.is_empty()).then_some(route);
         let payload = packet.encode(&speaker.from, route, speaker.notation);
-        let left_out = self.ports.send_to_subscribers(&mut self.worker, &payload);
+        let left_out = self
+            .publishing
+            .ports
+            .send_to_subscribers(&mut self.worker, &payload);
         if left_out > 0 {
             let line = format!(
                 "zmq_stats: a packet is left out for {left_out} subscribers that do not take them fast enough"

@@ -1,0 +1,49 @@
+//! What the edge keeps of clients.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::body::Bodies;
+use super::filtering::Filtering;
+use super::gone::GoneLinks;
+use super::missed::{FirstSubscriptions, Updates};
+use super::request::ClientRequest;
+use super::script::Script;
+use super::session::Session;
+use crate::publish::pacer::Pacer;
+use crate::settings::Settings;
+
+/// Clients that are held, and what is remembered of requests.
+pub(crate) struct Clients {
+    pub sessions: HashMap<u64, Box<Session>>,
+    /// Of the last hold.
+    pub serials: u64,
+    /// In the place of requests that are not needed any more.
+    pub forgotten: Rc<ClientRequest>,
+    pub filtering: Filtering,
+    pub updates: Updates,
+    pub first_subscriptions: FirstSubscriptions,
+    pub gone_links: GoneLinks,
+    pub bodies: Bodies,
+    /// Deliveries go at a rate; `None`: as fast as clients take them.
+    pub pacer: Option<Box<Pacer>>,
+    /// What the answers to some requests become, by the request.
+    pub scripts: HashMap<u64, Script>,
+}
+
+impl Clients {
+    pub fn new(settings: &Settings) -> Self {
+        Self {
+            sessions: HashMap::new(),
+            serials: 0,
+            forgotten: Rc::new(ClientRequest::forgotten()),
+            filtering: Filtering::new(settings),
+            updates: Updates::default(),
+            first_subscriptions: FirstSubscriptions::new(settings),
+            gone_links: GoneLinks::default(),
+            bodies: Bodies::default(),
+            pacer: Pacer::new(settings),
+            scripts: HashMap::new(),
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! What the edge keeps for programs that were written for Pushpin.
+
+use super::services::Services;
+use super::sockjs::SockJs;
+use super::state::State;
+use super::stats::Stats;
+use crate::prepared::Prepared;
+
+/// Sockets and protocols that only such programs use.
+pub(crate) struct Pushpin {
+    /// What the stats socket tells; `None`: there is none.
+    pub stats: Option<Box<Stats>>,
+    /// The service that keeps sessions; `None`: there is none.
+    pub state: Option<Box<State>>,
+    pub sockjs: SockJs,
+    pub services: Services,
+}
+
+impl Pushpin {
+    pub fn new(prepared: &Prepared, worker: u16) -> Self {
+        let settings = &prepared.settings;
+        Self {
+            stats: Stats::new(settings, worker, prepared.stats_path()),
+            state: State::new(settings),
+            sockjs: SockJs::new(settings, &prepared.workers_paths()),
+            services: Services::new(prepared.services.clone(), worker, prepared.questions_path()),
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! What the edge keeps of its targets.
+
+use super::authority::Authority;
+use super::connections::Connections;
+use super::folders::Folders;
+use super::http2::{Carriers, PingTimes};
+use super::signatures::Signatures;
+use super::talk::Sharing;
+use super::talks::Talks;
+use super::targets::Targets;
+use crate::prepared::Prepared;
+
+/// Conversations with targets, and the connections that carry them.
+pub(crate) struct Upstream {
+    pub talks: Talks,
+    pub connections: Connections,
+    /// Those of HTTP/2.
+    pub carriers: Carriers,
+    /// How targets fare.
+    pub targets: Targets,
+    pub folders: Folders,
+    pub sharing: Sharing,
+    pub signatures: Signatures,
+}
+
+impl Upstream {
+    pub fn new(prepared: &Prepared) -> Self {
+        let settings = &prepared.settings;
+        let times = PingTimes {
+            interval_ms: settings.origin_ping_interval_ms,
+            timeout_ms: settings.origin_ping_timeout_ms,
+        };
+        Self {
+            talks: Talks::default(),
+            connections: Connections::new(Authority::new(settings, &prepared.directory)),
+            carriers: Carriers::new(settings.origin_streams_max, times),
+            targets: prepared.targets,
+            folders: Folders::default(),
+            sharing: Sharing::new(settings.share_all),
+            signatures: Signatures::new(prepared),
+        }
+    }
+}
