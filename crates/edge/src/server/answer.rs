@@ -6,9 +6,11 @@ use fermata_grip::instruct;
 use fermata_grip::instruct::{Hold, Instruct};
 use fermata_proto::response::bodiless;
 
+use crate::client::clients::Clients;
 use crate::client::journal::Outcome;
 use crate::client::over_http::RESPONSE_BYTES_MAX;
 use crate::client::script::SCRIPT_BYTES_MAX;
+use crate::client::source::Engine;
 use crate::client::source::Owner;
 use crate::routes::figures::Count;
 use crate::server::edge::Edge;
@@ -48,7 +50,11 @@ impl Edge {
     fn on_head(&mut self, talk: &mut Talk, head: Head, is_whole: bool) -> Step {
         self.upstream.targets.note_answered(&mut self.worker, talk);
         talk.noted.outcome = Outcome::Answered(head.status);
-        self.count_of_talk(talk, &[(Count::ServerHeadReceived, head.words_bytes())]);
+        self.route_figures.count_of_talk(
+            &self.worker,
+            talk,
+            &[(Count::ServerHeadReceived, head.words_bytes())],
+        );
         if head.status == 101 {
             return self.on_switched(talk, &head);
         }
@@ -56,7 +62,8 @@ impl Edge {
         if !matches!(talk.purpose, Purpose::Events(_))
             && !instruct::is_instruct(&borrowed(&head.headers))
         {
-            self.add_cross_origin(&talk.source, &mut head.headers);
+            self.policy
+                .add_cross_origin(&talk.source, &mut head.headers);
         }
         let is_events = matches!(talk.purpose, Purpose::Events(_));
         let is_instruct =
@@ -69,7 +76,7 @@ impl Edge {
             return Step::Goes;
         };
         let is_shared = self.is_shared(talk, &head);
-        if is_instruct || is_whole || is_events || is_shared || self.is_script(handle) {
+        if is_instruct || is_whole || is_events || is_shared || self.clients.is_script(handle) {
             talk.phase = Phase::Whole {
                 head,
                 body: Vec::new(),
@@ -101,10 +108,14 @@ impl Edge {
         if begun != Ok(true) {
             // The client has left, or its answer has no body: nobody would ask for what the program still says, and a
             // FastCGI connection that nobody reads keeps its process.
-            self.forget_request(handle);
+            self.clients.forget_request(&mut self.worker, handle);
             return Step::Over;
         }
-        self.count_route(&talk.source, &[(Count::ClientHeadSent, head.words_bytes())]);
+        self.route_figures.count_route(
+            &self.worker,
+            &talk.source,
+            &[(Count::ClientHeadSent, head.words_bytes())],
+        );
         talk.phase = Phase::Streaming {
             pending: Vec::new(),
             // The head goes first; when the client has taken it, it asks.
@@ -129,7 +140,7 @@ impl Edge {
             }
             // What it says besides its status nobody wants to know.
             Phase::Whole { .. } if matches!(talk.owner, Owner::Check(..)) => Step::Goes,
-            Phase::Whole { .. } if self.ignores_body(talk.owner) => Step::Goes,
+            Phase::Whole { .. } if self.clients.ignores_body(talk.owner) => Step::Goes,
             Phase::Linked(body) => {
                 body.pending.extend_from_slice(&piece);
                 self.pass_link(talk)
@@ -147,11 +158,6 @@ impl Edge {
         }
     }
 
-    /// Whether what an origin says besides its status and headers is of no use.
-    fn ignores_body(&self, owner: Owner) -> bool {
-        matches!(owner, Owner::Filter(number) if self.clients.filtering.ignores_body(number))
-    }
-
     /// The body is larger than an instruction may be. A stream is held all the same, behind its body.
     fn on_large_body(&mut self, talk: &mut Talk) -> Step {
         let handle = match talk.owner {
@@ -161,7 +167,7 @@ impl Edge {
                 return self.fail(talk, 502, "the response is too large");
             }
         };
-        if self.is_script(handle) {
+        if self.clients.is_script(handle) {
             let reason = format!("a script has no room for more than {SCRIPT_BYTES_MAX} bytes");
             return self.fail(talk, 502, &reason);
         }
@@ -190,10 +196,12 @@ impl Edge {
             head.headers = instruct.answer.headers.clone();
             let is_too_large = talk.source.request.body.bytes() > INSTRUCT_BYTES_MAX as u64;
             if instruct.hold == Hold::Stream && is_too_large {
-                self.answer_text(handle, 400, TOO_LARGE);
+                self.clients
+                    .answer_text(&mut self.worker, handle, 400, TOO_LARGE);
                 return Step::Over;
             }
-            self.add_cross_origin(&talk.source, &mut head.headers);
+            self.policy
+                .add_cross_origin(&talk.source, &mut head.headers);
             // What its link leads to follows the body, too.
             if instruct.hold == Hold::Stream || instruct.next.is_some() {
                 head.length = None;
@@ -273,8 +281,12 @@ impl Edge {
             return;
         }
         if talk.source.is_plain() || !instruct::is_instruct(&borrowed(&head.headers)) {
-            self.count_route(&talk.source, &[(Count::ClientHeadSent, head.words_bytes())]);
-            self.respond(handle, &head, &body);
+            self.route_figures.count_route(
+                &self.worker,
+                &talk.source,
+                &[(Count::ClientHeadSent, head.words_bytes())],
+            );
+            self.clients.respond(&mut self.worker, handle, &head, &body);
             return;
         }
         match read_instruct(&head, Some(&body)) {
@@ -295,16 +307,18 @@ impl Edge {
         let body = instruct.answer.body.take().unwrap_or(body);
         let is_too_large = talk.source.request.body.bytes() > INSTRUCT_BYTES_MAX as u64;
         if instruct.hold != Hold::Answered && is_too_large {
-            self.answer_text(handle, 400, TOO_LARGE);
+            self.clients
+                .answer_text(&mut self.worker, handle, 400, TOO_LARGE);
             return;
         }
-        self.add_cross_origin(&talk.source, &mut instruct.answer.headers);
+        self.policy
+            .add_cross_origin(&talk.source, &mut instruct.answer.headers);
         // A response that has no body cannot go on with one: a 304 of a framework that knows nothing of the hold.
         if bodiless(instruct.answer.status) && instruct.hold == Hold::Stream {
             instruct.hold = Hold::Answered;
         }
         let goes_on = instruct.hold == Hold::Stream || instruct.next.is_some();
-        if goes_on && instruct.hold != Hold::Response && self.is_script(handle) {
+        if goes_on && instruct.hold != Hold::Response && self.clients.is_script(handle) {
             self.fail(talk, 502, "a script cannot go on: hold it as a response");
             return;
         }
@@ -323,41 +337,16 @@ impl Edge {
                     headers: answer.headers.clone(),
                     length: None,
                 };
-                self.count_route(&talk.source, &[(Count::ClientHeadSent, head.words_bytes())]);
-                self.respond(handle, &head, &body);
+                self.route_figures.count_route(
+                    &self.worker,
+                    &talk.source,
+                    &[(Count::ClientHeadSent, head.words_bytes())],
+                );
+                self.clients.respond(&mut self.worker, handle, &head, &body);
             }
             Hold::Response => self.begin_poll(talk, handle, instruct, body),
             Hold::Stream => self.begin_hold(talk, handle, instruct, &body),
         }
-    }
-
-    /// Answers a client with a response that is here whole.
-    pub(super) fn respond(&mut self, handle: u64, head: &Head, body: &[u8]) {
-        if let Some(script) = self.clients.scripts.remove(&handle) {
-            let (head, body) = script.wrap(head, body);
-            self.respond(handle, &head, &body);
-            return;
-        }
-        let headers = passed(&head.headers);
-        let response = ResponseHead {
-            status: head.status,
-            reason: &head.reason,
-            headers: &headers,
-            length: head.length,
-        };
-        // A client that has left needs no answer.
-        let _ = self.worker.respond_relayed(handle, &response, body);
-        self.forget_request(handle);
-    }
-
-    /// A line of text from the edge itself.
-    pub(super) fn answer_text(&mut self, handle: u64, status: u16, text: &str) {
-        let head = Head {
-            status,
-            headers: vec![(b"Content-Type".to_vec(), b"text/plain".to_vec())],
-            ..Head::default()
-        };
-        self.respond(handle, &head, format!("{text}\n").as_bytes());
     }
 
     /// The response is not to be had: the client is told, as far as it has not been told another thing already.
@@ -390,14 +379,15 @@ impl Edge {
             Owner::Client(handle) if matches!(talk.phase, Phase::Streaming { .. }) => {
                 // Only a cut tells that this is not all.
                 self.worker.drop_stream(handle);
-                self.forget_request(handle);
+                self.clients.forget_request(&mut self.worker, handle);
             }
             Owner::Client(handle) => {
                 let text = match is_debug && !reason.is_empty() {
                     true => format!("{FAILED} ({reason})"),
                     false => FAILED.to_owned(),
                 };
-                self.answer_text(handle, status, &text);
+                self.clients
+                    .answer_text(&mut self.worker, handle, status, &text);
             }
         }
         Step::Over
@@ -426,7 +416,7 @@ impl Edge {
                 // The client has left, or the origin says more than it has promised.
                 Err(_) => {
                     self.worker.drop_stream(handle);
-                    self.forget_request(handle);
+                    self.clients.forget_request(&mut self.worker, handle);
                     return Step::Over;
                 }
             }
@@ -450,7 +440,7 @@ impl Edge {
                     if ended.is_err() {
                         self.worker.drop_stream(handle);
                     }
-                    self.forget_request(handle);
+                    self.clients.forget_request(&mut self.worker, handle);
                 }
             }
             return Step::Over;
@@ -478,5 +468,47 @@ impl Edge {
             }
             step
         });
+    }
+}
+
+impl Clients {
+    /// Whether what an origin says besides its status and headers is of no use.
+    fn ignores_body(&self, owner: Owner) -> bool {
+        matches!(owner, Owner::Filter(number) if self.filtering.ignores_body(number))
+    }
+
+    /// Answers a client with a response that is here whole.
+    pub(super) fn respond(&mut self, worker: &mut Engine, handle: u64, head: &Head, body: &[u8]) {
+        if let Some(script) = self.scripts.remove(&handle) {
+            let (head, body) = script.wrap(head, body);
+            self.respond(worker, handle, &head, &body);
+            return;
+        }
+        let headers = passed(&head.headers);
+        let response = ResponseHead {
+            status: head.status,
+            reason: &head.reason,
+            headers: &headers,
+            length: head.length,
+        };
+        // A client that has left needs no answer.
+        let _ = worker.respond_relayed(handle, &response, body);
+        self.forget_request(worker, handle);
+    }
+
+    /// A line of text from the edge itself.
+    pub(super) fn answer_text(
+        &mut self,
+        worker: &mut Engine,
+        handle: u64,
+        status: u16,
+        text: &str,
+    ) {
+        let head = Head {
+            status,
+            headers: vec![(b"Content-Type".to_vec(), b"text/plain".to_vec())],
+            ..Head::default()
+        };
+        self.respond(worker, handle, &head, format!("{text}\n").as_bytes());
     }
 }

@@ -11,7 +11,9 @@ use fermata_config::LogLevel;
 use fermata_engine::{Read, ReadError};
 
 use crate::client::body::{Collected, Collecting, PIECE_BYTES_MAX, TURN_BYTES_MAX};
+use crate::client::clients::Clients;
 use crate::client::request::Body;
+use crate::client::source::Engine;
 use crate::client::source::{Owner, Source};
 use crate::server::edge::Edge;
 use crate::timers::Timer;
@@ -57,22 +59,18 @@ impl Edge {
             }
             Some(Collected::Whole(it)) => self.ask_collected(handle, *it, true),
             Some(Collected::Streams(it)) => self.ask_collected(handle, *it, false),
-            Some(Collected::Failed(ReadError::Gone)) => self.forget_request(handle),
-            Some(Collected::Failed(ReadError::Refused(status, reason))) => {
-                self.answer_text(handle, status, &format!("{reason}."));
+            Some(Collected::Failed(ReadError::Gone)) => {
+                self.clients.forget_request(&mut self.worker, handle)
             }
-            Some(Collected::Unstored(error)) => self.fail_to_store(handle, &error),
+            Some(Collected::Failed(ReadError::Refused(status, reason))) => {
+                self.clients
+                    .answer_text(&mut self.worker, handle, status, &format!("{reason}."));
+            }
+            Some(Collected::Unstored(error)) => {
+                self.clients.fail_to_store(&mut self.worker, handle, &error)
+            }
         }
         true
-    }
-
-    fn fail_to_store(&mut self, handle: u64, error: &io::Error) {
-        let line = format!(
-            "a body cannot be stored in the folder for temporary files: {error}; free space there"
-        );
-        self.worker.net.log_for_client(LogLevel::Error, &line);
-        let text = "The server cannot store the body; its log tells why.";
-        self.answer_text(handle, 507, text);
     }
 
     fn ask_collected(&mut self, handle: u64, it: Collecting, is_whole: bool) {
@@ -145,19 +143,35 @@ impl Edge {
         }
         true
     }
+}
+
+impl Clients {
+    fn fail_to_store(&mut self, worker: &mut Engine, handle: u64, error: &io::Error) {
+        let line = format!(
+            "a body cannot be stored in the folder for temporary files: {error}; free space there"
+        );
+        worker.net.log_for_client(LogLevel::Error, &line);
+        let text = "The server cannot store the body; its log tells why.";
+        self.answer_text(worker, handle, 507, text);
+    }
 
     /// The rest of the body cannot be had: the origin is not told the end of it, and the client why.
-    pub(super) fn on_body_failure(&mut self, talk: &mut Talk, failure: &ReadError) -> Step {
+    pub(super) fn on_body_failure(
+        &mut self,
+        worker: &mut Engine,
+        talk: &mut Talk,
+        failure: &ReadError,
+    ) -> Step {
         let Owner::Client(handle) = talk.owner else {
             return Step::Over;
         };
         match failure {
             ReadError::Refused(status, reason) if !talk.has_begun_answer() => {
-                self.answer_text(handle, *status, &format!("{reason}."));
+                self.answer_text(worker, handle, *status, &format!("{reason}."));
             }
             _ => {
-                self.worker.drop_stream(handle);
-                self.forget_request(handle);
+                worker.drop_stream(handle);
+                self.forget_request(worker, handle);
             }
         }
         Step::Over

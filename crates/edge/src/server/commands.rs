@@ -10,10 +10,14 @@ use fermata_config::LogLevel;
 use fermata_grip::command::{Condition, Request};
 use fermata_grip::value::{Value, map};
 
+use crate::client::clients::Clients;
 use crate::client::socket::Via;
+use crate::client::source::Engine;
 use crate::publish::commands::{ASKED, Query, WAITING_MAX, Waiting, ids, list, read, written};
+use crate::publish::parts::Publishing;
 use crate::server::edge::Edge;
 use crate::timers::Timer;
+use crate::timers::Timers;
 
 const ANSWERED: &[u8] = b"answer ";
 
@@ -21,24 +25,6 @@ const ANSWERED: &[u8] = b"answer ";
 const ANSWER_MS: u64 = 2_000;
 
 impl Edge {
-    /// A WebSocket of this worker is open; its origin knows it by this id.
-    pub(super) fn name_socket(&mut self, handle: u64) -> Option<Vec<u8>> {
-        let id = match &self.socket(handle)?.via {
-            Some(Via::Http(over)) => over.connection_id().to_vec(),
-            Some(Via::Pass(_) | Via::Echo) | None => return None,
-        };
-        self.publishing.commands.sockets.insert(id.clone(), handle);
-        self.publishing.commands.names.insert(handle, id.clone());
-        Some(id)
-    }
-
-    /// It is not any more.
-    pub(super) fn forget_socket_name(&mut self, handle: u64) {
-        if let Some(id) = self.publishing.commands.names.remove(&handle) {
-            self.publishing.commands.sockets.remove(&id);
-        }
-    }
-
     /// Asks all workers. `None`: the program is answered when they have.
     pub(super) fn ask_about(
         &mut self,
@@ -102,64 +88,10 @@ impl Edge {
         };
         let number = answer.get("number").and_then(Value::integer);
         if let (Some(number), Some(ids)) = (number, ids(&answer)) {
-            self.on_command_answer(number as u64, ids);
+            self.publishing
+                .on_command_answer(&mut self.worker, number as u64, ids);
         }
         true
-    }
-
-    fn on_command_answer(&mut self, number: u64, ids: Vec<Vec<u8>>) {
-        let Some(waiting) = self.publishing.commands.waiting.get_mut(&number) else {
-            return;
-        };
-        waiting.found.extend(ids);
-        waiting.missing -= 1;
-        let is_known = waiting
-            .query
-            .ids()
-            .iter()
-            .all(|id| waiting.found.contains(id));
-        if (is_known || waiting.missing == 0)
-            && let Some(waiting) = self.publishing.commands.waiting.remove(&number)
-        {
-            let outcome = waiting.query.outcome(&waiting.found);
-            self.answer_command(&waiting, outcome);
-        }
-    }
-
-    /// Workers that should have answered have not.
-    pub(super) fn on_commands_due(&mut self) {
-        let now_ms = self.worker.net.now_ms();
-        let waiting = std::mem::take(&mut self.publishing.commands.waiting);
-        let (late, left): (HashMap<_, _>, HashMap<_, _>) =
-            waiting.into_iter().partition(|(_, it)| it.due_ms <= now_ms);
-        self.publishing.commands.waiting = left;
-        for waiting in late.into_values() {
-            let line = format!(
-                "zmq_rep: {} fails: {} workers have not answered within {ANSWER_MS} ms",
-                waiting.query.method(),
-                waiting.missing
-            );
-            self.worker.net.log_for_client(LogLevel::Warning, &line);
-            self.answer_command(&waiting, Err(Condition::ProxyRequestFailed));
-        }
-        if let Some(due_ms) = self
-            .publishing
-            .commands
-            .waiting
-            .values()
-            .map(|it| it.due_ms)
-            .min()
-        {
-            self.timers.at(due_ms, Timer::Commands);
-        }
-    }
-
-    fn answer_command(&mut self, waiting: &Waiting, outcome: Result<Value, Condition>) {
-        let reply = waiting.request.reply(outcome);
-        let mut message: Vec<&[u8]> = waiting.envelope.iter().map(Vec::as_slice).collect();
-        message.push(&reply);
-        // A program that has left needs no answer.
-        self.send_parts(waiting.wire, &message);
     }
 
     /// The ids of a query that are this worker's; where it is to, it asks the origin.
@@ -182,5 +114,78 @@ impl Edge {
             self.refresh_socket(handle);
         }
         found
+    }
+}
+
+impl Publishing {
+    /// A WebSocket of this worker is open; its origin knows it by this id.
+    pub(super) fn name_socket(&mut self, clients: &mut Clients, handle: u64) -> Option<Vec<u8>> {
+        let id = match &clients.socket(handle)?.via {
+            Some(Via::Http(over)) => over.connection_id().to_vec(),
+            Some(Via::Pass(_) | Via::Echo) | None => return None,
+        };
+        self.commands.sockets.insert(id.clone(), handle);
+        self.commands.names.insert(handle, id.clone());
+        Some(id)
+    }
+
+    /// It is not any more.
+    pub(super) fn forget_socket_name(&mut self, handle: u64) {
+        if let Some(id) = self.commands.names.remove(&handle) {
+            self.commands.sockets.remove(&id);
+        }
+    }
+
+    fn on_command_answer(&mut self, worker: &mut Engine, number: u64, ids: Vec<Vec<u8>>) {
+        let Some(waiting) = self.commands.waiting.get_mut(&number) else {
+            return;
+        };
+        waiting.found.extend(ids);
+        waiting.missing -= 1;
+        let is_known = waiting
+            .query
+            .ids()
+            .iter()
+            .all(|id| waiting.found.contains(id));
+        if (is_known || waiting.missing == 0)
+            && let Some(waiting) = self.commands.waiting.remove(&number)
+        {
+            let outcome = waiting.query.outcome(&waiting.found);
+            self.answer_command(worker, &waiting, outcome);
+        }
+    }
+
+    /// Workers that should have answered have not.
+    pub(super) fn on_commands_due(&mut self, timers: &mut Timers, worker: &mut Engine) {
+        let now_ms = worker.net.now_ms();
+        let waiting = std::mem::take(&mut self.commands.waiting);
+        let (late, left): (HashMap<_, _>, HashMap<_, _>) =
+            waiting.into_iter().partition(|(_, it)| it.due_ms <= now_ms);
+        self.commands.waiting = left;
+        for waiting in late.into_values() {
+            let line = format!(
+                "zmq_rep: {} fails: {} workers have not answered within {ANSWER_MS} ms",
+                waiting.query.method(),
+                waiting.missing
+            );
+            worker.net.log_for_client(LogLevel::Warning, &line);
+            self.answer_command(worker, &waiting, Err(Condition::ProxyRequestFailed));
+        }
+        if let Some(due_ms) = self.commands.waiting.values().map(|it| it.due_ms).min() {
+            timers.at(due_ms, Timer::Commands);
+        }
+    }
+
+    fn answer_command(
+        &mut self,
+        worker: &mut Engine,
+        waiting: &Waiting,
+        outcome: Result<Value, Condition>,
+    ) {
+        let reply = waiting.request.reply(outcome);
+        let mut message: Vec<&[u8]> = waiting.envelope.iter().map(Vec::as_slice).collect();
+        message.push(&reply);
+        // A program that has left needs no answer.
+        self.send_parts(worker, waiting.wire, &message);
     }
 }

@@ -4,6 +4,7 @@ use crate::routes::{Origin, Target};
 use crate::server::edge::Edge;
 use crate::upstream::Failure;
 use crate::upstream::connections::WireUse;
+use crate::upstream::parts::Upstream;
 use crate::upstream::place::own_name;
 use crate::upstream::resolve::Found;
 use crate::upstream::talk::{Talk, Wait};
@@ -47,8 +48,9 @@ impl Edge {
                 .connections
                 .take_idle(&mut self.worker, &talk.place())
         {
-            self.end_opening(talk);
-            self.give(wire, talk);
+            self.upstream
+                .end_opening(&mut self.timers, &mut self.worker, talk);
+            self.upstream.give(wire, talk);
             talk.is_reused = true;
             talk.is_connected = true;
             talk.due_ms = now_ms + self.policy.limits.response_ms;
@@ -91,15 +93,8 @@ impl Edge {
                 return Err(Unopened::Request(502, reason));
             }
         };
-        self.give(wire, talk);
+        self.upstream.give(wire, talk);
         Ok(())
-    }
-
-    fn give(&mut self, wire: u64, talk: &mut Talk) {
-        self.upstream
-            .connections
-            .give(wire, WireUse::Talk(talk.id()));
-        talk.wire = Some(wire);
     }
 
     /// Names have been looked up: who waits for them goes on.
@@ -153,6 +148,13 @@ impl Edge {
             }
             Ok(_) => (Failure::Connect, "no connection".to_owned()),
         }
+    }
+}
+
+impl Upstream {
+    fn give(&mut self, wire: u64, talk: &mut Talk) {
+        self.connections.give(wire, WireUse::Talk(talk.id()));
+        talk.wire = Some(wire);
     }
 }
 

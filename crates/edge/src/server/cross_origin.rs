@@ -1,7 +1,7 @@
 //! Automatic CORS: every response of a route lets pages of other hosts read it, as far as the origin says nothing else.
 
 use crate::client::source::Source;
-use crate::server::edge::Edge;
+use crate::server::policy::EdgePolicy;
 
 const METHODS: &[u8] = b"OPTIONS, HEAD, GET, POST, PUT, DELETE";
 const AGE: &[u8] = b"3600";
@@ -18,11 +18,11 @@ const SIMPLE: [&str; 6] = [
 
 type Headers = Vec<(Vec<u8>, Vec<u8>)>;
 
-impl Edge {
+impl EdgePolicy {
     /// Adds what is missing, where the route or the settings want it.
     pub(super) fn add_cross_origin(&self, source: &Source, headers: &mut Headers) {
         let is_wanted = source.rule().is_some_and(|rule| rule.auto_cross_origin);
-        if is_wanted || self.policy.is_cross_origin {
+        if is_wanted || self.is_cross_origin {
             let asked = |name: &str| source.request.header(name);
             add(&asked, headers);
         }

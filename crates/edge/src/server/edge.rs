@@ -121,7 +121,7 @@ impl Edge {
                 }
                 Event::Ready | Event::Upgrade | Event::Open => {}
                 Event::Stop => {
-                    self.flush_journal();
+                    self.journal.flush_journal(&self.worker);
                     return self.worker.exit_code();
                 }
             }
@@ -167,7 +167,12 @@ impl Edge {
             self.clients.bodies.keep_upload(handle, upload);
         }
         if head_bytes > self.policy.header_bytes_max {
-            self.refuse_head(handle, "header_bytes_max", self.policy.header_bytes_max);
+            self.clients.refuse_head(
+                &mut self.worker,
+                handle,
+                "header_bytes_max",
+                self.policy.header_bytes_max,
+            );
             return;
         }
         let is_tls = self.worker.is_secure();
@@ -181,7 +186,7 @@ impl Edge {
                 .or(request.header("x-forwarded-protocol"));
             request.is_tls |= said.is_some_and(|it| matches!(it.trim_ascii(), b"https" | b"wss"));
         }
-        let Some(rule) = self.find_rule(&request) else {
+        let Some(rule) = self.routing.find_rule(&self.policy, &request) else {
             self.log_unrouted(&Source {
                 request: Rc::new(request),
                 table: Rc::clone(&self.routing.table),
@@ -191,7 +196,8 @@ impl Edge {
                 is_sockjs: false,
                 session_id: None,
             });
-            self.answer_text(handle, 502, "Route not found");
+            self.clients
+                .answer_text(&mut self.worker, handle, 502, "Route not found");
             return;
         };
         let is_trusted = self.is_trusted(&request);
@@ -209,10 +215,16 @@ impl Edge {
             (Count::Requests, 1),
             (Count::ClientHeadReceived, head_bytes),
         ];
-        self.count_route(&source, &counted);
+        self.route_figures
+            .count_route(&self.worker, &source, &counted);
         // A handshake is looked at here and now, so it is refused before anything waits for its body.
         if source.request.is_websocket() && (is_arriving || source.request.body.bytes() > 0) {
-            self.answer_text(handle, 400, "A WebSocket handshake has no body.");
+            self.clients.answer_text(
+                &mut self.worker,
+                handle,
+                400,
+                "A WebSocket handshake has no body.",
+            );
             return;
         }
         if let Some(at) = sockjs::base_bytes(&source) {
@@ -225,7 +237,8 @@ impl Edge {
         }
         if is_of_worker {
             // Its route is another by now.
-            self.answer_text(handle, 404, "Not Found");
+            self.clients
+                .answer_text(&mut self.worker, handle, 404, "Not Found");
             return;
         }
         if source.request.is_websocket() {
@@ -233,11 +246,15 @@ impl Edge {
             return;
         }
         let mut source = source;
-        match self.read_jsonp(handle, &source, &source.request) {
+        match self
+            .clients
+            .read_jsonp(&self.policy, handle, &source, &source.request)
+        {
             Ok(Some(meant)) => source.request = Rc::new(meant),
             Ok(None) => {}
             Err(text) => {
-                self.answer_text(handle, 400, text);
+                self.clients
+                    .answer_text(&mut self.worker, handle, 400, text);
                 return;
             }
         }
@@ -245,47 +262,18 @@ impl Edge {
         let takes_events = source.rule().is_some_and(Rule::is_over_http);
         if takes_events && !is_trusted && source.request.has_events() {
             let text = "Client not allowed to send WebSocket events directly.";
-            self.answer_text(handle, 403, text);
+            self.clients
+                .answer_text(&mut self.worker, handle, 403, text);
             return;
         }
         if self.worker.defer(handle).is_err() {
-            self.forget_request(handle);
+            self.clients.forget_request(&mut self.worker, handle);
             return;
         }
         match is_arriving {
             true => self.collect(handle, source, None),
             false => self.ask_with_session(handle, source),
         }
-    }
-
-    /// A head that is larger than its port allows: the engine knows one bound for all of them.
-    pub(super) fn refuse_head(&mut self, handle: u64, setting: &str, bytes_max: usize) {
-        self.worker.net.count(Counter::Refused431, 1);
-        let text = format!("The head of the request is larger than {bytes_max} bytes ({setting}).");
-        self.answer_text(handle, 431, &text);
-    }
-
-    fn find_rule(&self, request: &ClientRequest) -> Option<usize> {
-        let routes = &self.routing.table.routes;
-        let path = request.path();
-        let named = match self.policy.accepts_pushpin_route {
-            true => request.header("pushpin-route"),
-            false => None,
-        };
-        let rule = match named {
-            Some(id) => routes.find_id(std::str::from_utf8(id).ok()?, path),
-            None => routes.find(&Request {
-                host: &request.host_name(),
-                path,
-                proto: match request.is_websocket() {
-                    true => Proto::Ws,
-                    false => Proto::Http,
-                },
-                is_tls: request.is_tls,
-            }),
-        };
-        let rule = rule?;
-        routes.rules().iter().position(|it| std::ptr::eq(it, rule))
     }
 
     /// Whether the client is an edge that has signed.
@@ -303,21 +291,14 @@ impl Edge {
         self.timers.forget(Timer::Poll(handle));
         self.timers.forget(Timer::Link(handle));
         self.on_asker_left(handle);
-        self.forget_questions(handle);
+        self.pushpin.forget_questions(handle);
         self.timers.forget(Timer::Body(handle));
         self.clients.bodies.stop_collecting(handle);
         self.tell_gone(handle);
         self.on_no_longer_held(handle);
-        self.leave_shared(handle);
+        self.upstream.leave_shared(handle);
         self.abandon(handle);
-        self.forget_request(handle);
-    }
-
-    /// A request is over: its body is needed no more, and if nobody has answered it, its connection neither.
-    pub(super) fn forget_request(&mut self, handle: u64) {
-        self.worker.drop_request(handle);
-        self.clients.scripts.remove(&handle);
-        self.clients.bodies.forget(&mut self.worker, handle);
+        self.clients.forget_request(&mut self.worker, handle);
     }
 
     pub(super) fn watch_talks(&mut self) {
@@ -357,8 +338,10 @@ impl Edge {
                     .publishing
                     .ports
                     .on_peers_due(&mut self.worker, &mut self.timers),
-                Timer::Commands => self.on_commands_due(),
-                Timer::Journal => self.flush_journal(),
+                Timer::Commands => self
+                    .publishing
+                    .on_commands_due(&mut self.timers, &mut self.worker),
+                Timer::Journal => self.journal.flush_journal(&self.worker),
                 Timer::Rate => self.on_rate_due(),
                 Timer::LinkBody(handle) => self.on_link_body_due(handle),
                 Timer::Updates => self.on_updates_due(),
@@ -374,5 +357,52 @@ impl Edge {
                 Timer::Routes => self.look_at_routes(),
             }
         }
+    }
+}
+
+impl Clients {
+    /// A head that is larger than its port allows: the engine knows one bound for all of them.
+    pub(super) fn refuse_head(
+        &mut self,
+        worker: &mut Engine,
+        handle: u64,
+        setting: &str,
+        bytes_max: usize,
+    ) {
+        worker.net.count(Counter::Refused431, 1);
+        let text = format!("The head of the request is larger than {bytes_max} bytes ({setting}).");
+        self.answer_text(worker, handle, 431, &text);
+    }
+
+    /// A request is over: its body is needed no more, and if nobody has answered it, its connection neither.
+    pub(super) fn forget_request(&mut self, worker: &mut Engine, handle: u64) {
+        worker.drop_request(handle);
+        self.scripts.remove(&handle);
+        self.bodies.forget(worker, handle);
+    }
+}
+
+impl Routing {
+    fn find_rule(&self, policy: &EdgePolicy, request: &ClientRequest) -> Option<usize> {
+        let routes = &self.table.routes;
+        let path = request.path();
+        let named = match policy.accepts_pushpin_route {
+            true => request.header("pushpin-route"),
+            false => None,
+        };
+        let rule = match named {
+            Some(id) => routes.find_id(std::str::from_utf8(id).ok()?, path),
+            None => routes.find(&Request {
+                host: &request.host_name(),
+                path,
+                proto: match request.is_websocket() {
+                    true => Proto::Ws,
+                    false => Proto::Http,
+                },
+                is_tls: request.is_tls,
+            }),
+        };
+        let rule = rule?;
+        routes.rules().iter().position(|it| std::ptr::eq(it, rule))
     }
 }

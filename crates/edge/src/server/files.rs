@@ -7,12 +7,16 @@ use fermata_engine::StaticFound;
 use fermata_engine::files::{ContentHeaders, Directory, StaticOptions};
 use fermata_proto::percent;
 
+use crate::client::clients::Clients;
 use crate::client::request::ClientRequest;
+use crate::client::source::Engine;
 use crate::client::source::Owner;
 use crate::fastcgi::is_denied;
 use crate::routes::{Rule, Target, is_program};
 use crate::server::edge::Edge;
+use crate::server::policy::EdgePolicy;
 use crate::upstream::folders::Filed;
+use crate::upstream::parts::Upstream;
 use crate::upstream::response::Head;
 use crate::upstream::talk::{Step, Talk};
 use crate::upstream::unopened::Unopened;
@@ -46,7 +50,7 @@ impl Edge {
             };
             return Ok(Filed::Nothing(head, "Files are read by GET.".to_owned()));
         }
-        if self.is_script(handle) {
+        if self.clients.is_script(handle) {
             // The answer would have to be written into a script.
             return Ok(nothing(404, "Files are not read by JSON-P."));
         }
@@ -64,13 +68,13 @@ impl Edge {
         if name.is_some_and(is_program) || is_denied(path, &target.denied) {
             return Ok(nothing(404, "Nothing is here."));
         }
-        let directory = self.folder(folder, target)?;
+        let directory = self.upstream.folder(&mut self.worker, folder, target)?;
         let mut asked = ContentHeaders::default();
         for (name, value) in &request.headers {
             asked.take(name, value);
         }
         let mut headers = Vec::new();
-        self.add_cross_origin(&talk.source, &mut headers);
+        self.policy.add_cross_origin(&talk.source, &mut headers);
         let lines: Vec<(&[u8], &[u8])> = headers
             .iter()
             .map(|(name, value)| (&name[..], &value[..]))
@@ -81,18 +85,26 @@ impl Edge {
         {
             Ok(StaticFound::Nothing) => Ok(nothing(404, "Nothing is here.")),
             Ok(StaticFound::Directory) => {
-                self.send_to_folder(handle, request);
+                self.clients
+                    .send_to_folder(&mut self.worker, handle, request);
                 Ok(Filed::Answered)
             }
             Ok(StaticFound::File | StaticFound::Failed) | Err(_) => {
-                self.forget_request(handle);
+                self.clients.forget_request(&mut self.worker, handle);
                 Ok(Filed::Answered)
             }
         }
     }
+}
 
+impl Clients {
     /// Sends a client from a folder's name to the folder.
-    pub(super) fn send_to_folder(&mut self, handle: u64, request: &ClientRequest) {
+    pub(super) fn send_to_folder(
+        &mut self,
+        worker: &mut Engine,
+        handle: u64,
+        request: &ClientRequest,
+    ) {
         // As the client has it, so that relative links of the page lead where they should.
         let (own, query) = request.target.split_at(request.path().len());
         let location = [own, b"/", query].concat();
@@ -101,25 +113,38 @@ impl Edge {
             headers: vec![(b"Location".to_vec(), location)],
             ..Head::default()
         };
-        self.respond(handle, &head, b"");
+        self.respond(worker, handle, &head, b"");
     }
 
     /// Tells a client what its last folder has said.
-    pub(super) fn answer_nothing(&mut self, talk: &Talk, head: Head, text: &str) -> Step {
+    pub(super) fn answer_nothing(
+        &mut self,
+        policy: &EdgePolicy,
+        worker: &mut Engine,
+        talk: &Talk,
+        head: Head,
+        text: &str,
+    ) -> Step {
         if let Owner::Client(handle) = talk.owner {
             let mut head = head;
             let line = (b"Content-Type".to_vec(), b"text/plain".to_vec());
             head.headers.push(line);
-            self.add_cross_origin(&talk.source, &mut head.headers);
-            self.respond(handle, &head, format!("{text}\n").as_bytes());
+            policy.add_cross_origin(&talk.source, &mut head.headers);
+            self.respond(worker, handle, &head, format!("{text}\n").as_bytes());
         }
         Step::Over
     }
+}
 
-    fn folder(&mut self, folder: &str, target: &Target) -> Result<Arc<Directory>, Unopened> {
+impl Upstream {
+    fn folder(
+        &mut self,
+        worker: &mut Engine,
+        folder: &str,
+        target: &Target,
+    ) -> Result<Arc<Directory>, Unopened> {
         let options = (target.index.clone(), target.cache_s);
         let known = self
-            .upstream
             .folders
             .0
             .iter()
@@ -127,14 +152,13 @@ impl Edge {
         if let Some((_, _, directory)) = known {
             return Ok(Arc::clone(directory));
         }
-        if self.upstream.folders.0.len() >= FOLDERS_MAX {
+        if self.folders.0.len() >= FOLDERS_MAX {
             return Err(Unopened::Own(format!(
                 "{folder}: {FOLDERS_MAX} other folders have been served since the start; start the edge anew"
             )));
         }
         let defaults = StaticOptions::default();
-        let directory = self
-            .worker
+        let directory = worker
             .http
             .open_tree(
                 Path::new(folder),
@@ -145,8 +169,7 @@ impl Edge {
                 },
             )
             .map_err(|error| Unopened::Target(format!("{folder}: {error}")))?;
-        self.upstream
-            .folders
+        self.folders
             .0
             .push((folder.to_owned(), options, Arc::clone(&directory)));
         Ok(directory)

@@ -14,6 +14,7 @@ use fermata_grip::filter::Run;
 use fermata_grip::item::{Body as ItemBody, Item, ResponseAction};
 use fermata_grip::reliable::{OnItem, on_item};
 
+use crate::client::clients::Clients;
 use crate::client::delivery::Delivery;
 use crate::client::delivery::WAITING_BYTES_MAX;
 use crate::client::filtering::{
@@ -133,17 +134,6 @@ impl Edge {
         self.resume_filtering(handle);
     }
 
-    /// The time of a long poll is over. True: an item is being asked about, and the poll ends with that.
-    pub(super) fn ends_with_filter(&mut self, handle: u64) -> bool {
-        let Some(queue) = self.clients.filtering.queues.get_mut(&handle) else {
-            return false;
-        };
-        queue.is_last = true;
-        queue.items.truncate(1);
-        queue.bytes = queue.items.iter().map(|(_, item)| item.bytes()).sum();
-        true
-    }
-
     /// The server of a filter has answered.
     pub(super) fn on_filter_answer(&mut self, number: u64, head: &Head, body: &[u8]) {
         let modifies = !self.clients.filtering.ignores_body(number);
@@ -252,7 +242,7 @@ impl Edge {
         }
         let filters = subscription.filters.clone();
         let Some(format) = Format::new(session, client, &item) else {
-            self.settle(handle, &channel, prev_id);
+            self.clients.settle(handle, &channel, prev_id);
             return Next::Goes;
         };
         let is_for_it = format.content_filters.is_none_or(|expected| {
@@ -260,7 +250,7 @@ impl Edge {
             filters.are_content_filters(expected)
         });
         if !is_for_it {
-            self.settle(handle, &channel, prev_id);
+            self.clients.settle(handle, &channel, prev_id);
             self.worker.net.count(Counter::EdgeDroppedContentFilters, 1);
             return Next::Goes;
         }
@@ -272,7 +262,7 @@ impl Edge {
                 return Next::Goes;
             }
             (Some(Ok(Answer::Drop)), _) => {
-                self.settle(handle, &channel, prev_id);
+                self.clients.settle(handle, &channel, prev_id);
                 self.worker.net.count(Counter::EdgeFiltered, 1);
                 return Next::Goes;
             }
@@ -288,11 +278,11 @@ impl Edge {
         };
         match filters.run(from, &having, &item.meta, content) {
             Ok(Run::Deliver(content)) => {
-                self.settle(handle, &channel, prev_id);
+                self.clients.settle(handle, &channel, prev_id);
                 self.deliver_filtered(client, &item, content);
             }
             Ok(Run::Drop) => {
-                self.settle(handle, &channel, prev_id);
+                self.clients.settle(handle, &channel, prev_id);
                 self.worker.net.count(Counter::EdgeFiltered, 1);
             }
             Ok(Run::Ask {
@@ -315,23 +305,11 @@ impl Edge {
                 self.ask_filter(handle, &item, sent);
             }
             Err(error) => {
-                self.settle(handle, &channel, prev_id);
+                self.clients.settle(handle, &channel, prev_id);
                 self.drop_item(&error.to_string());
             }
         }
         Next::Goes
-    }
-
-    /// The first item is done with: it is the last that its client has had of the channel.
-    fn settle(&mut self, handle: u64, channel: &[u8], prev_id: Option<Vec<u8>>) {
-        if let Some(queue) = self.clients.filtering.queues.get_mut(&handle) {
-            queue.pop();
-        }
-        if let Some(session) = self.clients.sessions.get_mut(&handle)
-            && let Some(subscription) = session.subscription(channel)
-        {
-            subscription.prev_id = prev_id;
-        }
     }
 
     /// No item waits any more.
@@ -343,7 +321,7 @@ impl Edge {
             Left::Request(_) if queue.has_lost => self.update(handle),
             Left::Request(_) => self.on_poll_due(handle),
             Left::Held(_) if !queue.has_lost => {}
-            Left::Held(_) if self.has_link(handle) => self.update(handle),
+            Left::Held(_) if self.clients.has_link(handle) => self.update(handle),
             Left::Held(_) => self.end_stream_of(handle),
             Left::Socket(_) if queue.has_lost => self.close_slow_socket(handle),
             Left::Socket(_) => {}
@@ -407,7 +385,7 @@ impl Edge {
             (b"Pub-Meta".to_vec(), json(&item.meta)),
         ];
         let source = session.source.clone();
-        let Some(mut source) = self.link_source(&source, &url) else {
+        let Some(mut source) = self.routing.link_source(&source, &url) else {
             let reason = "the meta value url, which a filter is to ask, leads nowhere";
             return self.on_filter_failed(number, reason);
         };
@@ -423,5 +401,30 @@ impl Edge {
         });
         let due_ms = self.worker.net.now_ms() + self.clients.filtering.timeout_ms;
         self.ask_by(Owner::Filter(number), source, last_ids, due_ms);
+    }
+}
+
+impl Clients {
+    /// The time of a long poll is over. True: an item is being asked about, and the poll ends with that.
+    pub(super) fn ends_with_filter(&mut self, handle: u64) -> bool {
+        let Some(queue) = self.filtering.queues.get_mut(&handle) else {
+            return false;
+        };
+        queue.is_last = true;
+        queue.items.truncate(1);
+        queue.bytes = queue.items.iter().map(|(_, item)| item.bytes()).sum();
+        true
+    }
+
+    /// The first item is done with: it is the last that its client has had of the channel.
+    fn settle(&mut self, handle: u64, channel: &[u8], prev_id: Option<Vec<u8>>) {
+        if let Some(queue) = self.filtering.queues.get_mut(&handle) {
+            queue.pop();
+        }
+        if let Some(session) = self.sessions.get_mut(&handle)
+            && let Some(subscription) = session.subscription(channel)
+        {
+            subscription.prev_id = prev_id;
+        }
     }
 }

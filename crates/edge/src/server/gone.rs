@@ -8,6 +8,7 @@ use std::rc::Rc;
 use fermata_config::LogLevel;
 use fermata_engine::stats::Counter;
 
+use crate::client::clients::Clients;
 use crate::client::request::{Body, ClientRequest};
 use crate::client::source::{Owner, Source};
 use crate::server::edge::Edge;
@@ -20,21 +21,6 @@ const NOBODY: u64 = 1 << 31;
 const TELLING_MAX: usize = 1_000;
 
 impl Edge {
-    /// A client is held whose origin wants to know when it leaves. The first link counts.
-    pub(super) fn watch_for_gone(&mut self, handle: u64, source: &Source, link: Option<Vec<u8>>) {
-        if let Some(uri) = link {
-            let links = &mut self.clients.gone_links.links;
-            links
-                .entry(handle)
-                .or_insert_with(|| Box::new((source.clone(), uri)));
-        }
-    }
-
-    /// It is answered, or ended in order.
-    pub(super) fn forget_gone(&mut self, handle: u64) {
-        self.clients.gone_links.links.remove(&handle);
-    }
-
     /// It has left.
     pub(super) fn tell_gone(&mut self, handle: u64) {
         let Some(told) = self.clients.gone_links.links.remove(&handle) else {
@@ -44,7 +30,7 @@ impl Edge {
         if self.clients.gone_links.telling >= TELLING_MAX {
             return self.on_gone_failed("too many origins are being told already");
         }
-        let Some(mut source) = self.link_source(&source, &uri) else {
+        let Some(mut source) = self.routing.link_source(&source, &uri) else {
             return self.on_gone_failed("the gone link leads nowhere");
         };
         let get = &source.request;
@@ -88,5 +74,22 @@ impl Edge {
         self.worker.net.count(Counter::EdgeGoneFailed, 1);
         let line = format!("an origin was not told of a client that has left: {reason}");
         self.worker.net.log_for_client(LogLevel::Warning, &line);
+    }
+}
+
+impl Clients {
+    /// A client is held whose origin wants to know when it leaves. The first link counts.
+    pub(super) fn watch_for_gone(&mut self, handle: u64, source: &Source, link: Option<Vec<u8>>) {
+        if let Some(uri) = link {
+            let links = &mut self.gone_links.links;
+            links
+                .entry(handle)
+                .or_insert_with(|| Box::new((source.clone(), uri)));
+        }
+    }
+
+    /// It is answered, or ended in order.
+    pub(super) fn forget_gone(&mut self, handle: u64) {
+        self.gone_links.links.remove(&handle);
     }
 }

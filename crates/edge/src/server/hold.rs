@@ -13,20 +13,148 @@ use fermata_grip::instruct;
 use fermata_grip::instruct::Instruct;
 use fermata_grip::prefix::Prefix;
 
+use crate::client::clients::Clients;
 use crate::client::journal::Outcome;
 use crate::client::missed::Standing;
 use crate::client::session::{Kind, Session, Stream, Subscription, keep_alive, takes_items};
+use crate::client::source::Engine;
 use crate::client::source::Source;
 use crate::routes::figures::Count;
 use crate::server::edge::Edge;
+use crate::server::policy::EdgePolicy;
 use crate::upstream::reply::passed;
 use crate::upstream::response::Head;
 use crate::upstream::talk::Talk;
 
 impl Edge {
+    /// Holds a client with head and body that are here.
+    pub(super) fn begin_hold(
+        &mut self,
+        talk: &mut Talk,
+        handle: u64,
+        instruct: Instruct,
+        body: &[u8],
+    ) {
+        let mut instruct = instruct;
+        let subscriptions =
+            self.clients
+                .subscriptions(&self.policy, &mut self.worker, &talk.source, &instruct);
+        let answer = std::mem::take(&mut instruct.answer);
+        let headers = passed(&answer.headers);
+        let head = ResponseHead {
+            status: answer.status,
+            reason: &answer.reason,
+            headers: &headers,
+            length: None,
+        };
+        let channels: Vec<&[u8]> = subscriptions.iter().map(|it| &it.channel[..]).collect();
+        let takes_items = self.clients.pacer.is_some() || takes_items(&subscriptions, &instruct);
+        let hold = Relayed {
+            channels: &channels,
+            takes_items,
+            keep_alive: keep_alive(&instruct),
+        };
+        let is_head = talk.source.request.is_head();
+        let held = self.worker.hold_relayed(handle, &head, body, &hold);
+        self.clients.forget_request(&mut self.worker, handle);
+        if held.is_ok() {
+            let head = Head {
+                status: answer.status,
+                reason: answer.reason,
+                headers: answer.headers,
+                length: None,
+            };
+            self.route_figures.count_route(
+                &self.worker,
+                &talk.source,
+                &[(Count::ClientHeadSent, head.words_bytes())],
+            );
+        }
+        if held.is_ok() && !is_head {
+            self.enter(talk, handle, subscriptions, instruct, takes_items);
+        }
+    }
+
+    /// Holds a client whose body has been passed on.
+    pub(super) fn hold_passed(&mut self, talk: &mut Talk, handle: u64, instruct: Instruct) {
+        let subscriptions =
+            self.clients
+                .subscriptions(&self.policy, &mut self.worker, &talk.source, &instruct);
+        let channels: Vec<&[u8]> = subscriptions.iter().map(|it| &it.channel[..]).collect();
+        let takes_items = self.clients.pacer.is_some() || takes_items(&subscriptions, &instruct);
+        let hold = Relayed {
+            channels: &channels,
+            takes_items,
+            keep_alive: keep_alive(&instruct),
+        };
+        let held = self.worker.hold_stream(handle, &hold);
+        self.clients.forget_request(&mut self.worker, handle);
+        if held.is_ok() {
+            self.enter(talk, handle, subscriptions, instruct, takes_items);
+        }
+    }
+
+    fn enter(
+        &mut self,
+        talk: &mut Talk,
+        handle: u64,
+        subscriptions: Vec<Subscription>,
+        instruct: Instruct,
+        takes_items: bool,
+    ) {
+        self.clients
+            .watch_for_gone(handle, &talk.source, instruct.gone.clone());
+        talk.noted.outcome = Outcome::Held;
+        self.on_entered(handle, &talk.source, Mode::Stream);
+        for subscription in &subscriptions {
+            self.on_subscribed(handle, &talk.source, &subscription.channel, Mode::Stream);
+        }
+        if !takes_items {
+            return;
+        }
+        let standing = self.standing(&subscriptions);
+        let serial = self.clients.next_serial();
+        let mut source = talk.source.clone();
+        if instruct.next.is_none() {
+            source.request = match subscriptions.iter().any(|it| it.filters.asks()) {
+                // By where it came from alone.
+                true => Rc::new(talk.source.request.place()),
+                // Its origin is asked nothing more.
+                false => Rc::clone(&self.clients.forgotten),
+            };
+        }
+        let session = Session {
+            source,
+            subscriptions,
+            meta: instruct.meta,
+            kind: Kind::Stream(Box::new(Stream {
+                next: instruct.next,
+                link_due_ms: u64::MAX,
+                ..Stream::default()
+            })),
+            serial,
+        };
+        self.clients.sessions.insert(handle, Box::new(session));
+        self.watch_sessions();
+        if standing == Standing::Behind && !self.catch_up(Left::Held(handle), false) {
+            self.on_missed(handle);
+            return;
+        }
+        self.clients
+            .watch_link(&mut self.timers, &mut self.worker, handle);
+        if standing == Standing::Unknown {
+            self.clients
+                .on_first_subscription(&mut self.timers, &mut self.worker, handle);
+        }
+    }
+}
+
+impl Clients {
     /// What an instruction subscribes to, with what the target adds. More than allowed are left out, and that is told.
     pub(super) fn subscriptions(
         &mut self,
+        policy: &EdgePolicy,
+        worker: &mut Engine,
         source: &Source,
         instruct: &Instruct,
     ) -> Vec<Subscription> {
@@ -55,9 +183,9 @@ impl Edge {
         {
             let channel = prefix.public(name);
             if let Err(problem) = fermata_engine::check_channel(&channel) {
-                self.worker.net.count(Counter::EdgeSubscriptionName, 1);
+                worker.net.count(Counter::EdgeSubscriptionName, 1);
                 let line = format!("a subscription is left out: {problem}");
-                self.worker
+                worker
                     .net
                     .log_for_client(fermata_config::LogLevel::Warning, &line);
                 continue;
@@ -73,142 +201,32 @@ impl Edge {
                 filters: Filters::from_names(filters.iter().map(Vec::as_slice)),
             });
         }
-        if found.len() > self.policy.subscriptions_max {
-            let surplus = found.len() - self.policy.subscriptions_max;
-            self.worker
+        if found.len() > policy.subscriptions_max {
+            let surplus = found.len() - policy.subscriptions_max;
+            worker
                 .net
                 .count(Counter::EdgeSubscriptionsMax, surplus as u64);
             let line = format!(
                 "a client is to be subscribed to {} channels; only the first {} count (subscriptions_max)",
                 found.len(),
-                self.policy.subscriptions_max
+                policy.subscriptions_max
             );
-            self.worker
+            worker
                 .net
                 .log_for_client(fermata_config::LogLevel::Warning, &line);
-            found.truncate(self.policy.subscriptions_max);
+            found.truncate(policy.subscriptions_max);
         }
         // It is kept as long as the client is.
         found.shrink_to_fit();
         for subscription in &found {
-            self.clients.filtering.watch(subscription);
+            self.filtering.watch(subscription);
         }
         found
     }
 
-    /// Holds a client with head and body that are here.
-    pub(super) fn begin_hold(
-        &mut self,
-        talk: &mut Talk,
-        handle: u64,
-        instruct: Instruct,
-        body: &[u8],
-    ) {
-        let mut instruct = instruct;
-        let subscriptions = self.subscriptions(&talk.source, &instruct);
-        let answer = std::mem::take(&mut instruct.answer);
-        let headers = passed(&answer.headers);
-        let head = ResponseHead {
-            status: answer.status,
-            reason: &answer.reason,
-            headers: &headers,
-            length: None,
-        };
-        let channels: Vec<&[u8]> = subscriptions.iter().map(|it| &it.channel[..]).collect();
-        let takes_items = self.clients.pacer.is_some() || takes_items(&subscriptions, &instruct);
-        let hold = Relayed {
-            channels: &channels,
-            takes_items,
-            keep_alive: keep_alive(&instruct),
-        };
-        let is_head = talk.source.request.is_head();
-        let held = self.worker.hold_relayed(handle, &head, body, &hold);
-        self.forget_request(handle);
-        if held.is_ok() {
-            let head = Head {
-                status: answer.status,
-                reason: answer.reason,
-                headers: answer.headers,
-                length: None,
-            };
-            self.count_route(&talk.source, &[(Count::ClientHeadSent, head.words_bytes())]);
-        }
-        if held.is_ok() && !is_head {
-            self.enter(talk, handle, subscriptions, instruct, takes_items);
-        }
-    }
-
-    /// Holds a client whose body has been passed on.
-    pub(super) fn hold_passed(&mut self, talk: &mut Talk, handle: u64, instruct: Instruct) {
-        let subscriptions = self.subscriptions(&talk.source, &instruct);
-        let channels: Vec<&[u8]> = subscriptions.iter().map(|it| &it.channel[..]).collect();
-        let takes_items = self.clients.pacer.is_some() || takes_items(&subscriptions, &instruct);
-        let hold = Relayed {
-            channels: &channels,
-            takes_items,
-            keep_alive: keep_alive(&instruct),
-        };
-        let held = self.worker.hold_stream(handle, &hold);
-        self.forget_request(handle);
-        if held.is_ok() {
-            self.enter(talk, handle, subscriptions, instruct, takes_items);
-        }
-    }
-
-    fn enter(
-        &mut self,
-        talk: &mut Talk,
-        handle: u64,
-        subscriptions: Vec<Subscription>,
-        instruct: Instruct,
-        takes_items: bool,
-    ) {
-        self.watch_for_gone(handle, &talk.source, instruct.gone.clone());
-        talk.noted.outcome = Outcome::Held;
-        self.on_entered(handle, &talk.source, Mode::Stream);
-        for subscription in &subscriptions {
-            self.on_subscribed(handle, &talk.source, &subscription.channel, Mode::Stream);
-        }
-        if !takes_items {
-            return;
-        }
-        let standing = self.standing(&subscriptions);
-        let serial = self.next_serial();
-        let mut source = talk.source.clone();
-        if instruct.next.is_none() {
-            source.request = match subscriptions.iter().any(|it| it.filters.asks()) {
-                // By where it came from alone.
-                true => Rc::new(talk.source.request.place()),
-                // Its origin is asked nothing more.
-                false => Rc::clone(&self.clients.forgotten),
-            };
-        }
-        let session = Session {
-            source,
-            subscriptions,
-            meta: instruct.meta,
-            kind: Kind::Stream(Box::new(Stream {
-                next: instruct.next,
-                link_due_ms: u64::MAX,
-                ..Stream::default()
-            })),
-            serial,
-        };
-        self.clients.sessions.insert(handle, Box::new(session));
-        self.watch_sessions();
-        if standing == Standing::Behind && !self.catch_up(Left::Held(handle), false) {
-            self.on_missed(handle);
-            return;
-        }
-        self.watch_link(handle);
-        if standing == Standing::Unknown {
-            self.on_first_subscription(handle);
-        }
-    }
-
     /// A number that no hold has had.
     pub(super) fn next_serial(&mut self) -> u64 {
-        self.clients.serials += 1;
-        self.clients.serials
+        self.serials += 1;
+        self.serials
     }
 }

@@ -12,15 +12,18 @@ use fermata_proto::http2::{Opening, Rest};
 
 use crate::client::body::Arriving;
 use crate::client::request::Body;
+use crate::client::source::Engine;
 use crate::client::source::Owner;
 use crate::routes::Target;
 use crate::server::edge::Edge;
 use crate::timers::Timer;
+use crate::timers::Timers;
 use crate::upstream::Failure;
 use crate::upstream::codec::Codec;
 use crate::upstream::connections::WireUse;
 use crate::upstream::forward::Forwarded;
 use crate::upstream::http2::{Looked, Lost, OnCarrier, Told};
+use crate::upstream::parts::Upstream;
 use crate::upstream::reply::Phase;
 use crate::upstream::response::Said;
 use crate::upstream::talk::{Step, Talk, Wait};
@@ -50,7 +53,8 @@ impl Edge {
         if let Some(wire) = self.upstream.carriers.with_room(&place) {
             self.enter_carrier(talk, target, wire)?;
             // One that has come in while it waited to open its own does not open it any more.
-            self.end_opening(talk);
+            self.upstream
+                .end_opening(&mut self.timers, &mut self.worker, talk);
             return Ok(true);
         }
         if self.upstream.carriers.is_http1(&place, now_ms) {
@@ -73,31 +77,6 @@ impl Edge {
         Ok(false)
     }
 
-    /// The conversation's connection stands, or there will be none.
-    pub(super) fn end_opening(&mut self, talk: &mut Talk) {
-        if let Some(place) = talk.opens.take() {
-            self.upstream.carriers.end_opening(place, talk.id());
-            self.watch_carriers();
-        }
-    }
-
-    /// Whether a connection that stands now speaks HTTP/2.
-    pub(super) fn has_chosen_http2(&mut self, talk: &mut Talk, target: &Target) -> bool {
-        if !talk.may_speak_http2(target) {
-            return false;
-        }
-        let has_chosen = !target.is_tls
-            || talk
-                .wire
-                .is_some_and(|wire| self.worker.net.wire_speaks_http2(wire));
-        if !has_chosen {
-            let now_ms = self.worker.net.now_ms();
-            self.upstream.carriers.note_http1(talk.place(), now_ms);
-            self.end_opening(talk);
-        }
-        has_chosen
-    }
-
     /// Makes the conversation's connection one that carries requests, its own first.
     pub(super) fn become_carrier(
         &mut self,
@@ -113,7 +92,8 @@ impl Edge {
         self.upstream.connections.give(wire, WireUse::Carrier);
         self.watch_talks();
         let entered = self.enter_carrier(talk, target, wire);
-        self.end_opening(talk);
+        self.upstream
+            .end_opening(&mut self.timers, &mut self.worker, talk);
         entered
     }
 
@@ -185,27 +165,6 @@ impl Edge {
         Ok(())
     }
 
-    /// The conversation has nothing to do with its stream any more.
-    pub(super) fn leave_carrier(&mut self, talk: &mut Talk) {
-        let Some(OnCarrier { wire, stream, .. }) = talk.http2.take() else {
-            return;
-        };
-        let now_ms = self.worker.net.now_ms();
-        let Some((carrier, limits)) = self.upstream.carriers.get_mut(wire) else {
-            return;
-        };
-        carrier.talks.remove(&stream);
-        carrier.machine.release(stream, limits, &mut carrier.out);
-        if carrier.talks.is_empty() {
-            carrier.idle_since_ms = now_ms;
-        }
-        let is_over = carrier.is_over();
-        self.flush_carrier(wire);
-        if is_over {
-            self.close_carrier(wire);
-        }
-    }
-
     /// Sends what can be sent of the request, and lets the target send what the client has taken.
     pub(super) fn pump_carrier(&mut self, talk: &mut Talk, is_its_turn: bool) -> Step {
         let before = talk.sent;
@@ -216,7 +175,9 @@ impl Edge {
         if let Some(arriving) = &mut talk.arriving
             && let Some(failure) = arriving.failure.take()
         {
-            return self.on_body_failure(talk, &failure);
+            return self
+                .clients
+                .on_body_failure(&mut self.worker, talk, &failure);
         }
         if !talk.has_response && (talk.sent != before || talk.due_ms == u64::MAX) {
             talk.due_ms = match talk.is_sent() || talk.queued() > 0 {
@@ -225,9 +186,10 @@ impl Edge {
                 false => u64::MAX,
             };
         }
-        self.give_carrier_credit(talk);
+        self.upstream.give_carrier_credit(talk);
         if let Some(on) = &talk.http2 {
-            self.flush_carrier(on.wire);
+            self.upstream
+                .flush_carrier(&mut self.timers, &mut self.worker, on.wire);
         }
         Step::Goes
     }
@@ -288,30 +250,12 @@ impl Edge {
         }
     }
 
-    /// What the client has taken of the response, the target may send again.
-    fn give_carrier_credit(&mut self, talk: &mut Talk) {
-        let waiting = match &talk.phase {
-            Phase::Streaming { pending, .. } => pending.len(),
-            Phase::Linked(body) => body.pending.len(),
-            Phase::Asked | Phase::Whole { .. } | Phase::Socket { .. } => 0,
-        };
-        if let Some(on) = &mut talk.http2
-            && on.uncredited > waiting
-            && let Some((carrier, limits)) = self.upstream.carriers.get_mut(on.wire)
-        {
-            let taken = on.uncredited - waiting;
-            on.uncredited = waiting;
-            carrier
-                .machine
-                .consumed(on.stream, taken, limits, &mut carrier.out);
-        }
-    }
-
     /// Something has happened on a connection that carries requests.
     pub(super) fn on_carrier(&mut self, event: WireEvent) {
         let wire = event.wire;
         if event.writable {
-            self.flush_carrier(wire);
+            self.upstream
+                .flush_carrier(&mut self.timers, &mut self.worker, wire);
         }
         if (event.readable || event.hangup)
             && let Err(reason) = self.read_carrier(wire)
@@ -320,11 +264,12 @@ impl Edge {
             return;
         }
         self.offer_turns(wire);
-        self.flush_carrier(wire);
+        self.upstream
+            .flush_carrier(&mut self.timers, &mut self.worker, wire);
         if let Some((carrier, _)) = self.upstream.carriers.get_mut(wire)
             && carrier.is_over()
         {
-            self.close_carrier(wire);
+            self.upstream.close_carrier(&mut self.worker, wire);
         }
     }
 
@@ -418,37 +363,10 @@ impl Edge {
         }
     }
 
-    /// Gives the socket what it takes.
-    fn flush_carrier(&mut self, wire: u64) {
-        let Some((carrier, _)) = self.upstream.carriers.get_mut(wire) else {
-            return;
-        };
-        while carrier.sent < carrier.out.len() {
-            match self
-                .worker
-                .net
-                .send_wire(wire, &carrier.out[carrier.sent..])
-            {
-                Ok(Some(sent)) => carrier.sent += sent,
-                Ok(None) => return,
-                Err(_) => {
-                    // What the target has said before counts, so it is read first.
-                    self.upstream.carriers.note_broken(wire);
-                    self.watch_carriers();
-                    return;
-                }
-            }
-        }
-        carrier.out.clear();
-        carrier.sent = 0;
-        if carrier.out.capacity() > ROOM_BYTES {
-            carrier.out = Vec::new();
-        }
-    }
-
     /// A connection is over: its requests are sent again where that can do no harm.
     fn lose_carrier(&mut self, wire: u64, reason: &str) {
-        self.flush_carrier(wire);
+        self.upstream
+            .flush_carrier(&mut self.timers, &mut self.worker, wire);
         let Some(carrier) = self.upstream.carriers.remove(wire) else {
             return;
         };
@@ -461,19 +379,6 @@ impl Edge {
                 };
                 edge.retry(talk, failure, reason)
             });
-        }
-    }
-
-    /// Closes a connection without requests.
-    fn close_carrier(&mut self, wire: u64) {
-        self.upstream.carriers.remove(wire);
-        self.upstream.connections.close(&mut self.worker, wire);
-    }
-
-    fn watch_carriers(&mut self) {
-        if self.upstream.carriers.has_news() {
-            let now_ms = self.worker.net.now_ms();
-            self.timers.at(now_ms, Timer::Carriers);
         }
     }
 
@@ -500,13 +405,137 @@ impl Edge {
     pub(super) fn check_carriers(&mut self, now_ms: u64) {
         for (wire, looked) in self.upstream.carriers.tick(now_ms) {
             match looked {
-                Looked::Asked => self.flush_carrier(wire),
+                Looked::Asked => {
+                    self.upstream
+                        .flush_carrier(&mut self.timers, &mut self.worker, wire)
+                }
                 Looked::Failed(reason) => self.lose_carrier(wire, &reason),
                 Looked::Unused => {
-                    self.flush_carrier(wire);
-                    self.close_carrier(wire);
+                    self.upstream
+                        .flush_carrier(&mut self.timers, &mut self.worker, wire);
+                    self.upstream.close_carrier(&mut self.worker, wire);
                 }
             }
+        }
+    }
+}
+
+impl Upstream {
+    /// The conversation's connection stands, or there will be none.
+    pub(super) fn end_opening(
+        &mut self,
+        timers: &mut Timers,
+        worker: &mut Engine,
+        talk: &mut Talk,
+    ) {
+        if let Some(place) = talk.opens.take() {
+            self.carriers.end_opening(place, talk.id());
+            self.watch_carriers(timers, worker);
+        }
+    }
+
+    /// Whether a connection that stands now speaks HTTP/2.
+    pub(super) fn has_chosen_http2(
+        &mut self,
+        timers: &mut Timers,
+        worker: &mut Engine,
+        talk: &mut Talk,
+        target: &Target,
+    ) -> bool {
+        if !talk.may_speak_http2(target) {
+            return false;
+        }
+        let has_chosen = !target.is_tls
+            || talk
+                .wire
+                .is_some_and(|wire| worker.net.wire_speaks_http2(wire));
+        if !has_chosen {
+            let now_ms = worker.net.now_ms();
+            self.carriers.note_http1(talk.place(), now_ms);
+            self.end_opening(timers, worker, talk);
+        }
+        has_chosen
+    }
+
+    /// The conversation has nothing to do with its stream any more.
+    pub(super) fn leave_carrier(
+        &mut self,
+        timers: &mut Timers,
+        worker: &mut Engine,
+        talk: &mut Talk,
+    ) {
+        let Some(OnCarrier { wire, stream, .. }) = talk.http2.take() else {
+            return;
+        };
+        let now_ms = worker.net.now_ms();
+        let Some((carrier, limits)) = self.carriers.get_mut(wire) else {
+            return;
+        };
+        carrier.talks.remove(&stream);
+        carrier.machine.release(stream, limits, &mut carrier.out);
+        if carrier.talks.is_empty() {
+            carrier.idle_since_ms = now_ms;
+        }
+        let is_over = carrier.is_over();
+        self.flush_carrier(timers, worker, wire);
+        if is_over {
+            self.close_carrier(worker, wire);
+        }
+    }
+
+    /// What the client has taken of the response, the target may send again.
+    fn give_carrier_credit(&mut self, talk: &mut Talk) {
+        let waiting = match &talk.phase {
+            Phase::Streaming { pending, .. } => pending.len(),
+            Phase::Linked(body) => body.pending.len(),
+            Phase::Asked | Phase::Whole { .. } | Phase::Socket { .. } => 0,
+        };
+        if let Some(on) = &mut talk.http2
+            && on.uncredited > waiting
+            && let Some((carrier, limits)) = self.carriers.get_mut(on.wire)
+        {
+            let taken = on.uncredited - waiting;
+            on.uncredited = waiting;
+            carrier
+                .machine
+                .consumed(on.stream, taken, limits, &mut carrier.out);
+        }
+    }
+
+    /// Gives the socket what it takes.
+    fn flush_carrier(&mut self, timers: &mut Timers, worker: &mut Engine, wire: u64) {
+        let Some((carrier, _)) = self.carriers.get_mut(wire) else {
+            return;
+        };
+        while carrier.sent < carrier.out.len() {
+            match worker.net.send_wire(wire, &carrier.out[carrier.sent..]) {
+                Ok(Some(sent)) => carrier.sent += sent,
+                Ok(None) => return,
+                Err(_) => {
+                    // What the target has said before counts, so it is read first.
+                    self.carriers.note_broken(wire);
+                    self.watch_carriers(timers, worker);
+                    return;
+                }
+            }
+        }
+        carrier.out.clear();
+        carrier.sent = 0;
+        if carrier.out.capacity() > ROOM_BYTES {
+            carrier.out = Vec::new();
+        }
+    }
+
+    /// Closes a connection without requests.
+    fn close_carrier(&mut self, worker: &mut Engine, wire: u64) {
+        self.carriers.remove(wire);
+        self.connections.close(worker, wire);
+    }
+
+    fn watch_carriers(&self, timers: &mut Timers, worker: &mut Engine) {
+        if self.carriers.has_news() {
+            let now_ms = worker.net.now_ms();
+            timers.at(now_ms, Timer::Carriers);
         }
     }
 }

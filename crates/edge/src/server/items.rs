@@ -11,6 +11,7 @@ use fermata_grip::reliable::OnItem;
 
 use crate::client::delivery::{Delivery, WAITING_BYTES_MAX, kept_back, read};
 use crate::client::session::{Kind, Session};
+use crate::publish::parts::Publishing;
 use crate::server::edge::Edge;
 
 impl Edge {
@@ -23,10 +24,12 @@ impl Edge {
             return;
         }
         for (channel, data) in items.iter() {
-            let Some(item) = self.item(data) else {
+            let Some(item) = self.publishing.item(data) else {
                 continue;
             };
-            if !self.pace(items.client, channel, &item)
+            if !self
+                .clients
+                .pace(&mut self.worker, items.client, channel, &item)
                 && self.on_item(items.client, channel, &item)
             {
                 return;
@@ -52,7 +55,7 @@ impl Edge {
                 if self.catch_up(client, true) {
                     return !self.clients.sessions.contains_key(&handle);
                 }
-                if self.has_link(handle) {
+                if self.clients.has_link(handle) {
                     self.update(handle);
                     return false;
                 }
@@ -86,23 +89,12 @@ impl Edge {
     fn note_ids(&mut self, items: &Items) {
         let (Left::Request(handle) | Left::Held(handle) | Left::Socket(handle)) = items.client;
         for (channel, data) in items.iter() {
-            if let Some(item) = self.item(data)
+            if let Some(item) = self.publishing.item(data)
                 && let Some(id) = &item.id
             {
                 self.note_id(handle, channel, id);
             }
         }
-    }
-
-    pub(super) fn item(&mut self, data: &[u8]) -> Option<Rc<Item>> {
-        if let Some((known, item)) = &self.publishing.last_item
-            && known == data
-        {
-            return Some(Rc::clone(item));
-        }
-        let item = Rc::new(read(data)?);
-        self.publishing.last_item = Some((data.to_vec(), Rc::clone(&item)));
-        Some(item)
     }
 
     /// An item could not be made what a client's filters want.
@@ -163,7 +155,10 @@ impl Edge {
     }
 
     fn on_item_of_stream(&mut self, handle: u64, channel: &[u8], item: &Rc<Item>) -> bool {
-        if self.holds_back(handle, channel, item) {
+        if self
+            .clients
+            .holds_back(&mut self.worker, handle, channel, item)
+        {
             return false;
         }
         let delivery = match self.clients.sessions.get_mut(&handle) {
@@ -185,7 +180,7 @@ impl Edge {
             Delivery::Content(content) => {
                 // A client that has left takes nothing.
                 let unsent = self.worker.write_held(handle, &content).unwrap_or(0);
-                self.touch_link(handle);
+                self.clients.touch_link(&mut self.worker, handle);
                 if unsent > WAITING_BYTES_MAX {
                     // Only what comes at a rate, or from a link, is not held back by the engine.
                     self.worker.net.count(Counter::DroppedSlow, 1);
@@ -208,7 +203,7 @@ impl Edge {
     /// Ends a held client's response in order.
     pub(super) fn end_stream_of(&mut self, handle: u64) {
         self.forget_stream(handle);
-        self.forget_gone(handle);
+        self.clients.forget_gone(handle);
         let _ = self.worker.end_held(handle);
     }
 
@@ -222,6 +217,19 @@ impl Edge {
         self.clients.sessions.remove(&handle);
         self.abandon(handle);
         self.on_no_longer_held(handle);
+    }
+}
+
+impl Publishing {
+    pub(super) fn item(&mut self, data: &[u8]) -> Option<Rc<Item>> {
+        if let Some((known, item)) = &self.last_item
+            && known == data
+        {
+            return Some(Rc::clone(item));
+        }
+        let item = Rc::new(read(data)?);
+        self.last_item = Some((data.to_vec(), Rc::clone(&item)));
+        Some(item)
     }
 }
 

@@ -6,10 +6,14 @@
 use fermata_config::LogLevel;
 use fermata_grip::item::Item;
 
+use crate::client::journal::Journal;
 use crate::client::journal::{Outcome, field};
+use crate::client::source::Engine;
 use crate::client::source::{Owner, Source};
 use crate::server::edge::Edge;
+use crate::server::policy::EdgePolicy;
 use crate::timers::Timer;
+use crate::timers::Timers;
 use crate::upstream::forward::Rewriting;
 use crate::upstream::talk::{Purpose, Talk};
 
@@ -36,7 +40,9 @@ impl Edge {
         }
         talk.noted.is_written = true;
         let is_again = matches!(talk.owner, Owner::Client(_)) && !talk.last_ids.is_empty();
-        let mut line = self.request_line(&talk.source, is_opening);
+        let mut line = self
+            .journal
+            .request_line(&self.policy, &talk.source, is_opening);
         match talk.noted.outcome {
             Outcome::Answered(status) => line += &format!(" code={status} {}", talk.noted.bytes),
             Outcome::Held => line += " accept",
@@ -54,35 +60,19 @@ impl Edge {
         for (channel, id) in &talk.last_ids {
             line += &format!(" #{}={}", field(channel), field(id));
         }
-        self.journal_line(&line);
+        self.journal
+            .journal_line(&mut self.timers, &mut self.worker, &line);
     }
 
     /// A request has no route.
     pub(super) fn log_unrouted(&mut self, source: &Source) {
         if self.journal.wants(None) {
-            let line = self.request_line(source, source.request.is_websocket());
-            self.journal_line(&format!("{line} error"));
+            let line =
+                self.journal
+                    .request_line(&self.policy, source, source.request.is_websocket());
+            self.journal
+                .journal_line(&mut self.timers, &mut self.worker, &format!("{line} error"));
         }
-    }
-
-    /// A client is subscribed to a channel, or is not any more.
-    pub(super) fn log_subscription(
-        &mut self,
-        word: &str,
-        source: &Source,
-        is_socket: bool,
-        channel: &[u8],
-    ) {
-        let rule = source.home().rule();
-        if !self.journal.wants(rule) {
-            return;
-        }
-        let channel = field(channel);
-        let mut line = format!("{word} {} channel={channel}", uri(source, is_socket));
-        if let Some(id) = rule.and_then(|rule| rule.id.as_deref()) {
-            line += &format!(" route={id}");
-        }
-        self.journal_line(&line);
     }
 
     /// An item was published, for so many clients of all workers.
@@ -91,32 +81,57 @@ impl Edge {
             return;
         }
         let mut line = format!("publish channel={}", field(&item.channel));
-        if let Some(receivers) = self.receivers(item) {
+        if let Some(receivers) = self.pushpin.receivers(item) {
             line += &format!(" receivers={receivers}");
         }
-        self.journal_line(&line);
+        self.journal
+            .journal_line(&mut self.timers, &mut self.worker, &line);
+    }
+}
+
+impl Journal {
+    /// A client is subscribed to a channel, or is not any more.
+    pub(super) fn log_subscription(
+        &mut self,
+        timers: &mut Timers,
+        worker: &mut Engine,
+        word: &str,
+        source: &Source,
+        is_socket: bool,
+        channel: &[u8],
+    ) {
+        let rule = source.home().rule();
+        if !self.wants(rule) {
+            return;
+        }
+        let channel = field(channel);
+        let mut line = format!("{word} {} channel={channel}", uri(source, is_socket));
+        if let Some(id) = rule.and_then(|rule| rule.id.as_deref()) {
+            line += &format!(" route={id}");
+        }
+        self.journal_line(timers, worker, &line);
     }
 
-    pub(super) fn flush_journal(&mut self) {
-        let unix_ms = self.worker.net.unix_ms();
-        self.journal.flush(unix_ms);
+    pub(super) fn flush_journal(&mut self, worker: &Engine) {
+        let unix_ms = worker.net.unix_ms();
+        self.flush(unix_ms);
     }
 
-    fn journal_line(&mut self, line: &str) {
-        let now_ms = self.worker.net.now_ms();
-        let unix_ms = self.worker.net.unix_ms();
-        let journal = &mut self.journal;
+    fn journal_line(&mut self, timers: &mut Timers, worker: &mut Engine, line: &str) {
+        let now_ms = worker.net.now_ms();
+        let unix_ms = worker.net.unix_ms();
+        let journal = self;
         journal
             .logger
             .append(&mut journal.lines, LogLevel::Info, unix_ms, line);
         match journal.lines.len() {
             FLUSH_BYTES.. => journal.flush(unix_ms),
-            _ => self.timers.at(now_ms + FLUSH_MS, Timer::Journal),
+            _ => timers.at(now_ms + FLUSH_MS, Timer::Journal),
         }
     }
 
     /// Method, URI, target and route; where it comes from, if that is wanted.
-    fn request_line(&self, source: &Source, is_socket: bool) -> String {
+    fn request_line(&self, policy: &EdgePolicy, source: &Source, is_socket: bool) -> String {
         let request = &source.request;
         // An opening by a request is still the handshake of its client.
         let method = match is_socket {
@@ -130,8 +145,8 @@ impl Edge {
                 line += "[http]";
             }
         }
-        if self.journal.has_addresses
-            && let Some(address) = address(source, &self.policy.rewriting)
+        if self.has_addresses
+            && let Some(address) = address(source, &policy.rewriting)
         {
             line += &format!(" from={}", field(address.as_bytes()));
         }

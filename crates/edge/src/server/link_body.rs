@@ -8,7 +8,9 @@ use fermata_config::LogLevel;
 use fermata_engine::stats::Counter;
 use fermata_grip::item::Item;
 
+use crate::client::clients::Clients;
 use crate::client::links::link_instruct;
+use crate::client::source::Engine;
 use crate::client::source::Owner;
 use crate::server::edge::Edge;
 use crate::timers::Timer;
@@ -35,7 +37,7 @@ impl Edge {
             Ok(instruct) => instruct,
             Err(reason) => return self.fail(talk, 502, &reason),
         };
-        let Some(stream) = self.stream(handle) else {
+        let Some(stream) = self.clients.stream(handle) else {
             return Step::Over;
         };
         stream.is_passing = true;
@@ -86,26 +88,6 @@ impl Edge {
         });
     }
 
-    /// Keeps an item for a client whose link's answer is being passed on. False: there is none.
-    pub(super) fn holds_back(&mut self, handle: u64, channel: &[u8], item: &Rc<Item>) -> bool {
-        let Some(stream) = self.stream(handle).filter(|it| it.is_passing) else {
-            return false;
-        };
-        if stream.held_back.len() < HELD_BACK_MAX {
-            let channel = Rc::from(channel);
-            stream.held_back.push_back((channel, Rc::clone(item)));
-            return true;
-        }
-        if !std::mem::replace(&mut stream.has_lost, true) {
-            let line = format!(
-                "more than {HELD_BACK_MAX} items wait for a client whose next link answers; it has missed something"
-            );
-            self.worker.net.log_for_client(LogLevel::Warning, &line);
-        }
-        self.worker.net.count(Counter::EdgeDroppedQueue, 1);
-        true
-    }
-
     /// Gives a client what was published while its link's answer was passed on. Of channels with ids it has that from the ring.
     pub(super) fn give_held_back(
         &mut self,
@@ -125,10 +107,38 @@ impl Edge {
             }
         }
         if has_lost {
-            match self.has_link(handle) {
+            match self.clients.has_link(handle) {
                 true => self.update(handle),
                 false => self.end_stream_of(handle),
             }
         }
+    }
+}
+
+impl Clients {
+    /// Keeps an item for a client whose link's answer is being passed on. False: there is none.
+    pub(super) fn holds_back(
+        &mut self,
+        worker: &mut Engine,
+        handle: u64,
+        channel: &[u8],
+        item: &Rc<Item>,
+    ) -> bool {
+        let Some(stream) = self.stream(handle).filter(|it| it.is_passing) else {
+            return false;
+        };
+        if stream.held_back.len() < HELD_BACK_MAX {
+            let channel = Rc::from(channel);
+            stream.held_back.push_back((channel, Rc::clone(item)));
+            return true;
+        }
+        if !std::mem::replace(&mut stream.has_lost, true) {
+            let line = format!(
+                "more than {HELD_BACK_MAX} items wait for a client whose next link answers; it has missed something"
+            );
+            worker.net.log_for_client(LogLevel::Warning, &line);
+        }
+        worker.net.count(Counter::EdgeDroppedQueue, 1);
+        true
     }
 }

@@ -9,40 +9,32 @@ use fermata_grip::instruct::{Hold, Instruct};
 use fermata_grip::reliable::{LINK_RETRIES_MAX, retry_delay_ms};
 use fermata_grip::spelling::Folded;
 
+use crate::client::clients::Clients;
 use crate::client::links::{link_instruct, resolve};
 use crate::client::missed::Standing;
 use crate::client::request::{Body, ClientRequest};
 use crate::client::session::{Kind, Stream, keep_alive};
+use crate::client::source::Engine;
 use crate::client::source::{Owner, Source, Table};
 use crate::routes::Routes;
 use crate::server::edge::Edge;
+use crate::server::routing::Routing;
 use crate::timers::Timer;
+use crate::timers::Timers;
 use crate::upstream::response::Head;
 use crate::upstream::talk::Talk;
 
 impl Edge {
-    pub(super) fn stream(&mut self, handle: u64) -> Option<&mut Stream> {
-        match &mut self.clients.sessions.get_mut(&handle)?.kind {
-            Kind::Stream(stream) => Some(stream),
-            Kind::Poll(_) | Kind::Socket(_) => None,
-        }
-    }
-
-    /// Whether a stream has somewhere to go on.
-    pub(super) fn has_link(&mut self, handle: u64) -> bool {
-        self.stream(handle).is_some_and(|it| it.next.is_some())
-    }
-
     /// The origin hints at news: the next link has them.
     pub(super) fn on_hint(&mut self, handle: u64) {
-        if self.has_link(handle) {
+        if self.clients.has_link(handle) {
             self.ask_link(handle);
         }
     }
 
     /// The client misses something: its next link knows what. Without one there is nothing to be done.
     pub(super) fn on_missed(&mut self, handle: u64) {
-        match self.stream(handle) {
+        match self.clients.stream(handle) {
             Some(stream) if stream.next.is_some() => self.update(handle),
             Some(_) => {
                 let is_reliable = self
@@ -59,34 +51,9 @@ impl Edge {
         }
     }
 
-    /// Sets when a stream's next link is asked if nothing comes.
-    pub(super) fn watch_link(&mut self, handle: u64) {
-        let now_ms = self.worker.net.now_ms();
-        let Some(stream) = self.stream(handle) else {
-            return;
-        };
-        let Some(timeout_s) = stream.next.as_ref().map(|next| next.timeout_s) else {
-            return;
-        };
-        stream.link_due_ms = now_ms + u64::from(timeout_s) * 1_000;
-        let due_ms = stream.link_due_ms;
-        self.timers.at(due_ms, Timer::Link(handle));
-    }
-
-    /// Something has come for a stream: its time begins anew. The timer finds out when it fires.
-    pub(super) fn touch_link(&mut self, handle: u64) {
-        let now_ms = self.worker.net.now_ms();
-        if let Some(stream) = self.stream(handle)
-            && let Some(next) = &stream.next
-            && stream.link_due_ms != u64::MAX
-        {
-            stream.link_due_ms = now_ms + u64::from(next.timeout_s) * 1_000;
-        }
-    }
-
     pub(super) fn on_link_due(&mut self, handle: u64) {
         let now_ms = self.worker.net.now_ms();
-        let Some(stream) = self.stream(handle) else {
+        let Some(stream) = self.clients.stream(handle) else {
             return;
         };
         let due_ms = stream.link_due_ms;
@@ -115,7 +82,7 @@ impl Edge {
         };
         let source = session.source.clone();
         self.leave_items_to_link(handle);
-        match self.link_source(&source, &uri) {
+        match self.routing.link_source(&source, &uri) {
             Some(source) => {
                 if let Some(session) = self.clients.sessions.get_mut(&handle) {
                     session.source = source.clone();
@@ -131,7 +98,7 @@ impl Edge {
     fn ask_link_again(&mut self, handle: u64) {
         let now_ms = self.worker.net.now_ms();
         let random = fermata_io::random::u64() as u32;
-        let Some(stream) = self.stream(handle) else {
+        let Some(stream) = self.clients.stream(handle) else {
             return;
         };
         if stream.next.is_none() {
@@ -146,6 +113,154 @@ impl Edge {
         self.timers.at(now_ms + delay_ms, Timer::Link(handle));
     }
 
+    /// A next link has answered: its body goes on with the stream, and its instruction replaces what was before.
+    pub(super) fn on_link(&mut self, talk: &mut Talk, handle: u64, head: Head, body: Vec<u8>) {
+        if !(200..300).contains(&head.status) {
+            let reason = format!("the next link answers {}", head.status);
+            self.on_link_failed(handle, &reason);
+            return;
+        }
+        let mut instruct = match link_instruct(&head, Some(&body)) {
+            Ok(instruct) => instruct,
+            Err(reason) => return self.on_link_failed(handle, &reason),
+        };
+        let body = instruct.answer.body.take().unwrap_or(body);
+        if !body.is_empty() && self.worker.write_held(handle, &body).is_err() {
+            return;
+        }
+        self.follow_link(talk, handle, instruct);
+    }
+
+    /// The body of a next link's answer has been passed on: its instruction takes the place of the one before.
+    pub(super) fn follow_link(&mut self, talk: &Talk, handle: u64, instruct: Instruct) {
+        let mut instruct = instruct;
+        let subscriptions =
+            self.clients
+                .subscriptions(&self.policy, &mut self.worker, &talk.source, &instruct);
+        let Some(session) = self.clients.sessions.get_mut(&handle) else {
+            return;
+        };
+        let Kind::Stream(stream) = &mut session.kind else {
+            return;
+        };
+        stream.is_asking = false;
+        stream.is_passing = false;
+        stream.retries = 0;
+        stream.next = instruct.next.clone();
+        let held_back = std::mem::take(&mut stream.held_back);
+        let has_lost = std::mem::take(&mut stream.has_lost);
+        session.meta.append(&mut instruct.meta);
+        match instruct.hold {
+            Hold::Stream => {
+                let channels: Vec<&[u8]> = subscriptions.iter().map(|it| &it.channel[..]).collect();
+                let hold = Relayed {
+                    channels: &channels,
+                    takes_items: true,
+                    keep_alive: keep_alive(&instruct),
+                };
+                let is_same = channels.len() == session.subscriptions.len()
+                    && channels
+                        .iter()
+                        .all(|it| session.subscriptions.iter().any(|old| old.channel == *it));
+                // What was published meanwhile is in the log, which a new subscription would not see.
+                let updated = match is_same {
+                    true => Ok(()),
+                    false => self.worker.update_held(handle, &hold),
+                };
+                session.subscriptions = subscriptions.clone();
+                if updated.is_err() {
+                    return;
+                }
+                self.stats_replace(handle);
+                // What was published while it was asked was let go, and a new channel has begun in the middle.
+                let is_behind = self.standing(&subscriptions) == Standing::Behind;
+                if is_behind && !self.catch_up(Left::Held(handle), false) {
+                    self.ask_link_again(handle);
+                    return;
+                }
+                if let Some(stream) = self.clients.stream(handle) {
+                    stream.lags = 0;
+                }
+                self.clients
+                    .watch_link(&mut self.timers, &mut self.worker, handle);
+                self.give_held_back(handle, held_back, has_lost);
+            }
+            _ if instruct.next.is_some() => self.ask_link(handle),
+            _ => self.end_stream_of(handle),
+        }
+    }
+
+    /// A next link could not be asked: once more after a while, a few times; then the stream ends.
+    pub(super) fn on_link_failed(&mut self, handle: u64, reason: &str) {
+        let now_ms = self.worker.net.now_ms();
+        let random = fermata_io::random::u64() as u32;
+        let Some(stream) = self.clients.stream(handle) else {
+            return;
+        };
+        if stream.is_passing {
+            // Half of the answer is with the client already: what follows would be taken for the other half.
+            self.worker.net.count(Counter::EdgeLinkEnded, 1);
+            self.cut_stream_of(handle);
+            return;
+        }
+        stream.is_asking = false;
+        match retry_delay_ms(stream.retries, random) {
+            Some(delay_ms) => {
+                stream.retries += 1;
+                stream.link_due_ms = now_ms + delay_ms;
+                self.timers.at(now_ms + delay_ms, Timer::Link(handle));
+                self.worker.net.count(Counter::EdgeLinkTriedAgain, 1);
+            }
+            None => {
+                self.worker.net.count(Counter::EdgeLinkEnded, 1);
+                let line = format!("a stream ends, since its next link is no use: {reason}");
+                self.worker.net.log_for_client(LogLevel::Warning, &line);
+                self.end_stream_of(handle);
+            }
+        }
+    }
+}
+
+impl Clients {
+    pub(super) fn stream(&mut self, handle: u64) -> Option<&mut Stream> {
+        match &mut self.sessions.get_mut(&handle)?.kind {
+            Kind::Stream(stream) => Some(stream),
+            Kind::Poll(_) | Kind::Socket(_) => None,
+        }
+    }
+
+    /// Whether a stream has somewhere to go on.
+    pub(super) fn has_link(&mut self, handle: u64) -> bool {
+        self.stream(handle).is_some_and(|it| it.next.is_some())
+    }
+
+    /// Sets when a stream's next link is asked if nothing comes.
+    pub(super) fn watch_link(&mut self, timers: &mut Timers, worker: &mut Engine, handle: u64) {
+        let now_ms = worker.net.now_ms();
+        let Some(stream) = self.stream(handle) else {
+            return;
+        };
+        let Some(timeout_s) = stream.next.as_ref().map(|next| next.timeout_s) else {
+            return;
+        };
+        stream.link_due_ms = now_ms + u64::from(timeout_s) * 1_000;
+        let due_ms = stream.link_due_ms;
+        timers.at(due_ms, Timer::Link(handle));
+    }
+
+    /// Something has come for a stream: its time begins anew. The timer finds out when it fires.
+    pub(super) fn touch_link(&mut self, worker: &mut Engine, handle: u64) {
+        let now_ms = worker.net.now_ms();
+        if let Some(stream) = self.stream(handle)
+            && let Some(next) = &stream.next
+            && stream.link_due_ms != u64::MAX
+        {
+            stream.link_due_ms = now_ms + u64::from(next.timeout_s) * 1_000;
+        }
+    }
+}
+
+impl Routing {
     /// Where a link leads, seen from a request.
     pub(super) fn link_source(&mut self, source: &Source, uri: &[u8]) -> Option<Source> {
         let place = resolve(&source.request, uri)?;
@@ -216,118 +331,14 @@ impl Edge {
         if !problems.is_empty() || routes.rules().is_empty() {
             return None;
         }
-        self.routing.generation += 1;
+        self.generation += 1;
         Some(Rc::new(Table {
-            generation: self.routing.generation,
+            generation: self.generation,
             // It has one target, and nobody knows it but this stream.
             watched: Vec::new(),
             routes,
             home: Some(Box::new(home.clone())),
         }))
-    }
-
-    /// A next link has answered: its body goes on with the stream, and its instruction replaces what was before.
-    pub(super) fn on_link(&mut self, talk: &mut Talk, handle: u64, head: Head, body: Vec<u8>) {
-        if !(200..300).contains(&head.status) {
-            let reason = format!("the next link answers {}", head.status);
-            self.on_link_failed(handle, &reason);
-            return;
-        }
-        let mut instruct = match link_instruct(&head, Some(&body)) {
-            Ok(instruct) => instruct,
-            Err(reason) => return self.on_link_failed(handle, &reason),
-        };
-        let body = instruct.answer.body.take().unwrap_or(body);
-        if !body.is_empty() && self.worker.write_held(handle, &body).is_err() {
-            return;
-        }
-        self.follow_link(talk, handle, instruct);
-    }
-
-    /// The body of a next link's answer has been passed on: its instruction takes the place of the one before.
-    pub(super) fn follow_link(&mut self, talk: &Talk, handle: u64, instruct: Instruct) {
-        let mut instruct = instruct;
-        let subscriptions = self.subscriptions(&talk.source, &instruct);
-        let Some(session) = self.clients.sessions.get_mut(&handle) else {
-            return;
-        };
-        let Kind::Stream(stream) = &mut session.kind else {
-            return;
-        };
-        stream.is_asking = false;
-        stream.is_passing = false;
-        stream.retries = 0;
-        stream.next = instruct.next.clone();
-        let held_back = std::mem::take(&mut stream.held_back);
-        let has_lost = std::mem::take(&mut stream.has_lost);
-        session.meta.append(&mut instruct.meta);
-        match instruct.hold {
-            Hold::Stream => {
-                let channels: Vec<&[u8]> = subscriptions.iter().map(|it| &it.channel[..]).collect();
-                let hold = Relayed {
-                    channels: &channels,
-                    takes_items: true,
-                    keep_alive: keep_alive(&instruct),
-                };
-                let is_same = channels.len() == session.subscriptions.len()
-                    && channels
-                        .iter()
-                        .all(|it| session.subscriptions.iter().any(|old| old.channel == *it));
-                // What was published meanwhile is in the log, which a new subscription would not see.
-                let updated = match is_same {
-                    true => Ok(()),
-                    false => self.worker.update_held(handle, &hold),
-                };
-                session.subscriptions = subscriptions.clone();
-                if updated.is_err() {
-                    return;
-                }
-                self.stats_replace(handle);
-                // What was published while it was asked was let go, and a new channel has begun in the middle.
-                let is_behind = self.standing(&subscriptions) == Standing::Behind;
-                if is_behind && !self.catch_up(Left::Held(handle), false) {
-                    self.ask_link_again(handle);
-                    return;
-                }
-                if let Some(stream) = self.stream(handle) {
-                    stream.lags = 0;
-                }
-                self.watch_link(handle);
-                self.give_held_back(handle, held_back, has_lost);
-            }
-            _ if instruct.next.is_some() => self.ask_link(handle),
-            _ => self.end_stream_of(handle),
-        }
-    }
-
-    /// A next link could not be asked: once more after a while, a few times; then the stream ends.
-    pub(super) fn on_link_failed(&mut self, handle: u64, reason: &str) {
-        let now_ms = self.worker.net.now_ms();
-        let random = fermata_io::random::u64() as u32;
-        let Some(stream) = self.stream(handle) else {
-            return;
-        };
-        if stream.is_passing {
-            // Half of the answer is with the client already: what follows would be taken for the other half.
-            self.worker.net.count(Counter::EdgeLinkEnded, 1);
-            self.cut_stream_of(handle);
-            return;
-        }
-        stream.is_asking = false;
-        match retry_delay_ms(stream.retries, random) {
-            Some(delay_ms) => {
-                stream.retries += 1;
-                stream.link_due_ms = now_ms + delay_ms;
-                self.timers.at(now_ms + delay_ms, Timer::Link(handle));
-                self.worker.net.count(Counter::EdgeLinkTriedAgain, 1);
-            }
-            None => {
-                self.worker.net.count(Counter::EdgeLinkEnded, 1);
-                let line = format!("a stream ends, since its next link is no use: {reason}");
-                self.worker.net.log_for_client(LogLevel::Warning, &line);
-                self.end_stream_of(handle);
-            }
-        }
     }
 }
 

@@ -6,18 +6,21 @@
 use std::rc::Rc;
 
 use fermata_config::LogLevel;
-use fermata_engine::{Upstream, WireEvent};
+use fermata_engine::{Upstream as UpstreamSpan, WireEvent};
 
 use crate::client::journal::Outcome;
+use crate::client::source::Engine;
 use crate::client::source::{Owner, Source};
 use crate::fastcgi;
 use crate::routes::Origin;
 use crate::server::edge::Edge;
 use crate::server::http2::REFUSALS_MAX;
+use crate::timers::Timers;
 use crate::upstream::codec::Codec;
 use crate::upstream::connections::WireUse;
 use crate::upstream::folders::Filed;
 use crate::upstream::id::TalkId;
+use crate::upstream::parts::Upstream;
 use crate::upstream::reply::Phase;
 use crate::upstream::response::{Said, of_fastcgi, of_http};
 use crate::upstream::talk::{Purpose, Step, Talk};
@@ -101,7 +104,7 @@ impl Edge {
     fn end(&mut self, talk: Box<Talk>) {
         let mut talk = talk;
         self.release_sharers(&mut talk);
-        self.count_talk(&talk);
+        self.route_figures.count_talk(&self.worker, &talk);
         self.log_talk(&mut talk);
         self.end_span(&mut talk);
         self.drop_wire(&mut talk);
@@ -117,7 +120,7 @@ impl Edge {
         let path = request.target.split(|byte| *byte == b'?').next();
         let target = talk.source.target();
         let outcome = talk.noted.outcome;
-        let upstream = Upstream {
+        let upstream = UpstreamSpan {
             method: &request.method,
             path: path.unwrap_or_default(),
             server: target.map_or(&[], |target| target.name.as_bytes()),
@@ -148,7 +151,7 @@ impl Edge {
     /// Whoever asked has gone: the origin is not waited for.
     pub(super) fn abandon(&mut self, handle: u64) {
         if let Some(id) = self.upstream.talks.forget_handle(handle)
-            && !self.hand_over(id)
+            && !self.upstream.hand_over(id)
         {
             self.with_talk(id, |_, _| Step::Over);
         }
@@ -185,11 +188,18 @@ impl Edge {
                         }
                         Ok(Filed::Nothing(head, text)) if talk.targets.is_empty() => {
                             talk.noted.outcome = Outcome::Answered(head.status);
-                            return self.answer_nothing(talk, head, &text);
+                            return self.clients.answer_nothing(
+                                &self.policy,
+                                &mut self.worker,
+                                talk,
+                                head,
+                                &text,
+                            );
                         }
                         // The next one may know more.
                         Ok(Filed::Nothing(..)) => {
-                            self.next_target(talk);
+                            self.upstream
+                                .next_target(&mut self.timers, &mut self.worker, talk);
                             continue;
                         }
                         Err(failure) => Err(failure),
@@ -206,19 +216,12 @@ impl Edge {
                             .note_failed(&mut self.worker, talk, reason);
                     }
                     talk.failures.push(failure);
-                    self.next_target(talk);
+                    self.upstream
+                        .next_target(&mut self.timers, &mut self.worker, talk);
                     may_reuse = !is_check;
                 }
             }
         }
-    }
-
-    /// A conversation goes on with the next target.
-    fn next_target(&mut self, talk: &mut Talk) {
-        talk.leave_target();
-        self.end_opening(talk);
-        talk.addresses.clear();
-        talk.source.target = talk.targets.pop().unwrap_or(usize::MAX);
     }
 
     /// Asks the built-in origin, which answers at once.
@@ -260,7 +263,12 @@ impl Edge {
                 let table = Rc::clone(&talk.source.table);
                 let rule = table.routes.rules().get(talk.source.rule);
                 if let Some(target) = rule.and_then(|rule| rule.targets.get(talk.source.target))
-                    && self.has_chosen_http2(talk, target)
+                    && self.upstream.has_chosen_http2(
+                        &mut self.timers,
+                        &mut self.worker,
+                        talk,
+                        target,
+                    )
                     && let Err(failure) = self.become_carrier(talk, target)
                 {
                     return self.retry(talk, Failure::Connect, failure.reason());
@@ -442,7 +450,8 @@ impl Edge {
         }
         talk.failures.push(Unopened::Target(reason.to_owned()));
         if failure.is_unsent() && !has_more {
-            self.next_target(talk);
+            self.upstream
+                .next_target(&mut self.timers, &mut self.worker, talk);
         }
         // The next one is for all that have lost this one.
         self.open(talk, failure.is_unsent() || was_on_carrier)
@@ -451,7 +460,8 @@ impl Edge {
     /// The response is complete: its connection may serve another request.
     pub(super) fn release_wire(&mut self, talk: &mut Talk, is_reusable: bool) {
         if talk.http2.is_some() {
-            self.leave_carrier(talk);
+            self.upstream
+                .leave_carrier(&mut self.timers, &mut self.worker, talk);
             return;
         }
         // A FastCGI program's process serves one connection: it would wait here for the next request of this worker while
@@ -473,8 +483,10 @@ impl Edge {
         if let Some(wire) = talk.wire.take() {
             self.upstream.connections.close(&mut self.worker, wire);
         }
-        self.leave_carrier(talk);
-        self.end_opening(talk);
+        self.upstream
+            .leave_carrier(&mut self.timers, &mut self.worker, talk);
+        self.upstream
+            .end_opening(&mut self.timers, &mut self.worker, talk);
         if let Some(question) = talk.question.take() {
             self.pushpin.services.forget(question);
         }
@@ -506,5 +518,15 @@ impl Edge {
                 }
             });
         }
+    }
+}
+
+impl Upstream {
+    /// A conversation goes on with the next target.
+    fn next_target(&mut self, timers: &mut Timers, worker: &mut Engine, talk: &mut Talk) {
+        talk.leave_target();
+        self.end_opening(timers, worker, talk);
+        talk.addresses.clear();
+        talk.source.target = talk.targets.pop().unwrap_or(usize::MAX);
     }
 }

@@ -7,6 +7,7 @@ use fermata_config::LogLevel;
 use fermata_grip::over_http::{Event, KEEP_ALIVE_MIN_DEFAULT_S, KeepAlive, Outbox, Reply, decode};
 use fermata_grip::reliable::retry_delay_ms;
 
+use crate::client::clients::Clients;
 use crate::client::over_http::{OUTBOX_BYTES_MAX, OUTBOX_EVENTS_MAX, OverHttp};
 use crate::client::socket::{Socket, Via};
 use crate::client::source::Owner;
@@ -39,7 +40,7 @@ impl Edge {
         );
         let Ok(reply) = reply else {
             // Another answer is the client's: 401, 404, a redirect.
-            self.respond(handle, head, body);
+            self.clients.respond(&mut self.worker, handle, head, body);
             return;
         };
         let events = match decode(body) {
@@ -68,7 +69,8 @@ impl Edge {
             return;
         };
         let head_sent = (Count::ClientHeadSent, head.words_bytes());
-        self.count_route(&talk.source, &[head_sent]);
+        self.route_figures
+            .count_route(&self.worker, &talk.source, &[head_sent]);
         over.is_asking = false;
         over.is_single = talk.source.target().is_some_and(|it| it.one_event);
         let mut source = talk.source.clone();
@@ -80,7 +82,7 @@ impl Edge {
 
     /// The origin has answered.
     pub(super) fn on_events(&mut self, handle: u64, head: &Head, body: &[u8]) {
-        let Some(over) = self.over(handle) else {
+        let Some(over) = self.clients.over(handle) else {
             return;
         };
         over.is_asking = false;
@@ -110,7 +112,7 @@ impl Edge {
 
     fn on_reply(&mut self, handle: u64, reply: Reply, events: Vec<Event>) {
         let now_ms = self.worker.net.now_ms();
-        if let Some(over) = self.over(handle) {
+        if let Some(over) = self.clients.over(handle) {
             match reply.keep_alive {
                 KeepAlive::Unchanged => {}
                 KeepAlive::Off => over.keep_alive_s = None,
@@ -149,25 +151,26 @@ impl Edge {
                 }
             }
         }
-        if let Some(over) = self.over(handle)
+        if let Some(over) = self.clients.over(handle)
             && over.has_deferred
             && over.outbox.has_room(OUTBOX_BYTES_MAX / 2)
         {
             over.has_deferred = false;
             self.worker.net.resume_socket(handle);
         }
-        let is_done = self.socket(handle).is_some_and(|it| it.is_gone)
+        let is_done = self.clients.socket(handle).is_some_and(|it| it.is_gone)
             && self
+                .clients
                 .over(handle)
                 .is_some_and(|it| it.has_closed && it.outbox.is_empty());
         if is_done {
             self.clients.sessions.remove(&handle);
             return;
         }
-        let stalls = self.over(handle).map_or(0, |over| over.stalls);
+        let stalls = self.clients.over(handle).map_or(0, |over| over.stalls);
         if stalls > 0 {
             // An origin that takes nothing is not asked again at once.
-            if let Some(over) = self.over(handle) {
+            if let Some(over) = self.clients.over(handle) {
                 over.is_asking = true;
             }
             let doublings = (stalls - 1).min(STALL_DOUBLINGS_MAX);
@@ -176,19 +179,12 @@ impl Edge {
         } else {
             self.ask_events(handle);
         }
-        self.watch_socket(handle);
-    }
-
-    fn over(&mut self, handle: u64) -> Option<&mut OverHttp> {
-        match &mut self.socket(handle)?.via {
-            Some(Via::Http(over)) => Some(over),
-            _ => None,
-        }
+        self.clients.watch_socket(&mut self.timers, handle);
     }
 
     /// Asks the origin, if there is something to say and it is not being asked.
     pub(super) fn ask_events(&mut self, handle: u64) {
-        let Some(over) = self.over(handle) else {
+        let Some(over) = self.clients.over(handle) else {
             return;
         };
         if over.is_asking || (over.outbox.is_empty() && !over.wants_request) {
@@ -211,7 +207,7 @@ impl Edge {
     pub(super) fn on_events_failed(&mut self, handle: u64, reason: &str) {
         let now_ms = self.worker.net.now_ms();
         let random = fermata_io::random::u64() as u32;
-        let Some(over) = self.over(handle) else {
+        let Some(over) = self.clients.over(handle) else {
             return;
         };
         over.outbox.fail();
@@ -225,7 +221,7 @@ impl Edge {
     }
 
     pub(super) fn on_events_due(&mut self, handle: u64) {
-        if let Some(over) = self.over(handle) {
+        if let Some(over) = self.clients.over(handle) {
             over.is_asking = false;
             over.wants_request = true;
             self.ask_events(handle);
@@ -235,11 +231,11 @@ impl Edge {
     pub(super) fn end_events(&mut self, handle: u64, reason: &str) {
         let line = format!("a WebSocket over HTTP ends: {reason}");
         self.worker.net.log_for_client(LogLevel::Warning, &line);
-        if self.socket(handle).is_some_and(|it| it.is_gone) {
+        if self.clients.socket(handle).is_some_and(|it| it.is_gone) {
             self.clients.sessions.remove(&handle);
             return;
         }
-        if let Some(socket) = self.socket(handle) {
+        if let Some(socket) = self.clients.socket(handle) {
             socket.via = None;
         }
         self.close_socket(handle, 1011, b"");
@@ -247,7 +243,7 @@ impl Edge {
 
     /// A message of the client for its origin.
     pub(super) fn queue_message(&mut self, handle: u64, is_text: bool, message: Vec<u8>) {
-        let Some(over) = self.over(handle) else {
+        let Some(over) = self.clients.over(handle) else {
             return;
         };
         let event = match is_text {
@@ -268,7 +264,7 @@ impl Edge {
 
     /// The client has left: with a close frame, or without one (`None`).
     pub(super) fn queue_close(&mut self, handle: u64, close: Option<Option<(u16, Vec<u8>)>>) {
-        let Some(over) = self.over(handle) else {
+        let Some(over) = self.clients.over(handle) else {
             return;
         };
         over.has_closed = true;
@@ -289,5 +285,14 @@ impl Edge {
             return;
         }
         self.ask_events(handle);
+    }
+}
+
+impl Clients {
+    fn over(&mut self, handle: u64) -> Option<&mut OverHttp> {
+        match &mut self.socket(handle)?.via {
+            Some(Via::Http(over)) => Some(over),
+            _ => None,
+        }
     }
 }

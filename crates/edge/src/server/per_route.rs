@@ -2,27 +2,42 @@
 
 use crate::client::journal::Outcome;
 use crate::client::request::Body;
+use crate::client::source::Engine;
 use crate::client::source::{Owner, Source};
 use crate::routes::figures::Count;
+use crate::routes::figures::RouteFigures;
 use crate::server::edge::Edge;
 use crate::upstream::talk::{Purpose, Talk};
 
 impl Edge {
+    /// A message has come from, or goes to, the client or the backend of a WebSocket.
+    pub(super) fn count_message(&self, handle: u64, messages: Count, content: Count, bytes: usize) {
+        if let Some(session) = self.clients.sessions.get(&handle) {
+            self.route_figures.count_route(
+                &self.worker,
+                &session.source,
+                &[(messages, 1), (content, bytes as u64)],
+            );
+        }
+    }
+}
+
+impl RouteFigures {
     /// Counts something of a request's route.
-    pub(super) fn count_route(&self, source: &Source, counted: &[(Count, u64)]) {
+    pub(super) fn count_route(&self, worker: &Engine, source: &Source, counted: &[(Count, u64)]) {
         let id = source.home().rule().and_then(|rule| rule.id.as_deref());
-        self.route_figures.add(self.worker.index(), id, counted);
+        self.add(worker.index(), id, counted);
     }
 
     /// Counts something of a conversation with a route's backend, unless it is a check of ours.
-    pub(super) fn count_of_talk(&self, talk: &Talk, counted: &[(Count, u64)]) {
+    pub(super) fn count_of_talk(&self, worker: &Engine, talk: &Talk, counted: &[(Count, u64)]) {
         if !matches!(talk.owner, Owner::Check(..)) {
-            self.count_route(&talk.source, counted);
+            self.count_route(worker, &talk.source, counted);
         }
     }
 
     /// A conversation is over.
-    pub(super) fn count_talk(&self, talk: &Talk) {
+    pub(super) fn count_talk(&self, worker: &Engine, talk: &Talk) {
         let source = &talk.source;
         let sent = match &source.request.body {
             Body::Arriving { first, .. } => first.len() as u64 + talk.noted.body_bytes,
@@ -31,7 +46,7 @@ impl Edge {
         let received = talk.noted.bytes;
         let is_failed = talk.noted.outcome == Outcome::Failed;
         let of_server = [(Count::ServerSent, sent), (Count::ServerReceived, received)];
-        self.count_of_talk(talk, &of_server);
+        self.count_of_talk(worker, talk, &of_server);
         if let Owner::Client(_) = talk.owner {
             // What opens a WebSocket over HTTP is no body of the client's, and neither is what answers it.
             let is_body = !matches!(talk.purpose, Purpose::Events(_));
@@ -41,14 +56,7 @@ impl Edge {
                 (Count::ClientSent, bytes(received)),
                 (Count::Failed, u64::from(is_failed)),
             ];
-            self.count_route(source, &of_client);
-        }
-    }
-
-    /// A message has come from, or goes to, the client or the backend of a WebSocket.
-    pub(super) fn count_message(&self, handle: u64, messages: Count, content: Count, bytes: usize) {
-        if let Some(session) = self.clients.sessions.get(&handle) {
-            self.count_route(&session.source, &[(messages, 1), (content, bytes as u64)]);
+            self.count_route(worker, source, &of_client);
         }
     }
 }

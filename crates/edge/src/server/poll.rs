@@ -26,11 +26,13 @@ impl Edge {
         instruct: Instruct,
         body: Vec<u8>,
     ) {
-        let subscriptions = self.subscriptions(&talk.source, &instruct);
+        let subscriptions =
+            self.clients
+                .subscriptions(&self.policy, &mut self.worker, &talk.source, &instruct);
         let standing = self.standing(&subscriptions);
         let channels: Vec<&[u8]> = subscriptions.iter().map(|it| &it.channel[..]).collect();
         if self.worker.poll_items(handle, &channels).is_err() {
-            self.forget_request(handle);
+            self.clients.forget_request(&mut self.worker, handle);
             return;
         }
         talk.noted.outcome = Outcome::Held;
@@ -40,8 +42,9 @@ impl Edge {
         }
         let due_ms = self.worker.net.now_ms() + u64::from(instruct.timeout_s) * 1_000;
         self.timers.at(due_ms, Timer::Poll(handle));
-        self.watch_for_gone(handle, &talk.source, instruct.gone);
-        let serial = self.next_serial();
+        self.clients
+            .watch_for_gone(handle, &talk.source, instruct.gone);
+        let serial = self.clients.next_serial();
         let session = Session {
             source: talk.source.clone(),
             subscriptions,
@@ -64,7 +67,10 @@ impl Edge {
                 self.worker.net.count(Counter::EdgeCaughtUpRequest, 1);
                 self.ask_again(handle);
             }
-            Standing::Unknown if may_ask => self.on_first_subscription(handle),
+            Standing::Unknown if may_ask => {
+                self.clients
+                    .on_first_subscription(&mut self.timers, &mut self.worker, handle)
+            }
             Standing::Behind | Standing::Unknown | Standing::UpToDate => {}
         }
     }
@@ -79,7 +85,7 @@ impl Edge {
                 self.timers.at(due_ms, Timer::Poll(handle));
             }
             Some(Kind::Poll(_)) => {
-                let is_asked_about = self.ends_with_filter(handle);
+                let is_asked_about = self.clients.ends_with_filter(handle);
                 if !is_asked_about {
                     self.end_poll(handle, None);
                 }
@@ -99,7 +105,7 @@ impl Edge {
         };
         self.timers.forget(Timer::Poll(handle));
         self.worker.end_items(handle);
-        self.forget_gone(handle);
+        self.clients.forget_gone(handle);
         self.on_no_longer_held(handle);
         let Poll { answer, body, .. } = *poll;
         let Some(response) = published else {
@@ -109,12 +115,17 @@ impl Edge {
                 headers: answer.headers,
                 length: None,
             };
-            self.count_route(&source, &[(Count::ClientHeadSent, head.words_bytes())]);
-            self.respond(handle, &head, &body);
+            self.route_figures.count_route(
+                &self.worker,
+                &source,
+                &[(Count::ClientHeadSent, head.words_bytes())],
+            );
+            self.clients.respond(&mut self.worker, handle, &head, &body);
             return;
         };
         if response.code < STATUS_FINAL_MIN {
-            self.answer_text(handle, 502, FAILED);
+            self.clients
+                .answer_text(&mut self.worker, handle, 502, FAILED);
             return;
         }
         let mut headers = answer.headers;
@@ -132,12 +143,20 @@ impl Edge {
             headers,
             length: None,
         };
-        self.count_route(&source, &[(Count::ClientHeadSent, head.words_bytes())]);
+        self.route_figures.count_route(
+            &self.worker,
+            &source,
+            &[(Count::ClientHeadSent, head.words_bytes())],
+        );
         match &response.body {
-            Body::Bytes(bytes) => self.respond(handle, &head, bytes),
+            Body::Bytes(bytes) => self.clients.respond(&mut self.worker, handle, &head, bytes),
             Body::Patch(patch) => match patched(&body, patch) {
-                Some(patched) => self.respond(handle, &head, &patched),
-                None => self.answer_text(handle, 502, FAILED),
+                Some(patched) => self
+                    .clients
+                    .respond(&mut self.worker, handle, &head, &patched),
+                None => self
+                    .clients
+                    .answer_text(&mut self.worker, handle, 502, FAILED),
             },
         }
     }

@@ -6,11 +6,14 @@ use fermata_engine::{Message, PublishFailure};
 use fermata_grip::item::Item;
 
 use crate::client::delivery;
+use crate::client::source::Engine;
 use crate::control;
 use crate::control::{Action, Answer, Request};
+use crate::publish::parts::Publishing;
 use crate::publish::sequence::{Offered, encoded};
 use crate::server::edge::Edge;
 use crate::timers::Timer;
+use crate::timers::Timers;
 
 /// Items of a channel that are looked at for what a new worker should know of it.
 const PRIMED_MAX: usize = 256;
@@ -31,7 +34,8 @@ impl Edge {
         };
         self.worker.publish(&item.channel, message)?;
         self.log_published(item);
-        self.stats_message(item);
+        self.pushpin
+            .stats_message(&mut self.publishing, &mut self.worker, item);
         Ok(())
     }
 
@@ -52,7 +56,7 @@ impl Edge {
         let was_behindhand = self.publishing.sequence.is_behindhand();
         for item in items {
             let channel = item.channel.clone();
-            self.prime(now_ms, &item);
+            self.publishing.prime(&mut self.worker, now_ms, &item);
             match self.publishing.sequence.offer(now_ms, item) {
                 Offered::Ready => {}
                 Offered::Waiting(note) => self.note_waiting(&note),
@@ -71,24 +75,9 @@ impl Edge {
             true => Ok(()),
             false => self.append_backlog(),
         };
-        self.watch_items();
-        outcome
-    }
-
-    /// Tells the sequencer what a channel has had that it does not know: from another worker's life, or longer ago than it
-    /// remembers.
-    fn prime(&mut self, now_ms: u64, item: &Item) {
-        if self.publishing.sequence.knows(item) {
-            return;
-        }
-        let Ok(records) = self.worker.history(&item.channel, None, PRIMED_MAX) else {
-            return;
-        };
-        let items = records.iter().filter_map(|it| delivery::read(&it.data));
-        let items: Vec<Item> = items.collect();
         self.publishing
-            .sequence
-            .prime(now_ms, &item.channel, &items);
+            .watch_items(&mut self.timers, &mut self.worker);
+        outcome
     }
 
     /// Keeps an item that waits for its predecessor where the next worker finds it, should this one die: its publisher is
@@ -166,14 +155,8 @@ impl Edge {
         self.worker.net.count(Counter::EdgeItemOverdue, overdue);
         // Its publishers were answered long ago; the log has why.
         let _ = self.append_backlog();
-        self.watch_items();
-    }
-
-    fn watch_items(&mut self) {
-        let now_ms = self.worker.net.now_ms();
-        if let Some(due_ms) = self.publishing.sequence.due_ms(now_ms) {
-            self.timers.at(due_ms, Timer::Items);
-        }
+        self.publishing
+            .watch_items(&mut self.timers, &mut self.worker);
     }
 
     /// A request to the control port.
@@ -207,7 +190,12 @@ impl Edge {
         }
         if head_bytes > self.policy.control_header_bytes_max {
             let bytes_max = self.policy.control_header_bytes_max;
-            self.refuse_head(handle, "control_header_bytes_max", bytes_max);
+            self.clients.refuse_head(
+                &mut self.worker,
+                handle,
+                "control_header_bytes_max",
+                bytes_max,
+            );
             return;
         }
         let done = match action {
@@ -225,6 +213,29 @@ impl Edge {
         let _ = self
             .worker
             .respond(handle, answer.status, None, headers, &answer.body);
+    }
+}
+
+impl Publishing {
+    /// Tells the sequencer what a channel has had that it does not know: from another worker's life, or longer ago than it
+    /// remembers.
+    fn prime(&mut self, worker: &mut Engine, now_ms: u64, item: &Item) {
+        if self.sequence.knows(item) {
+            return;
+        }
+        let Ok(records) = worker.history(&item.channel, None, PRIMED_MAX) else {
+            return;
+        };
+        let items = records.iter().filter_map(|it| delivery::read(&it.data));
+        let items: Vec<Item> = items.collect();
+        self.sequence.prime(now_ms, &item.channel, &items);
+    }
+
+    fn watch_items(&self, timers: &mut Timers, worker: &mut Engine) {
+        let now_ms = worker.net.now_ms();
+        if let Some(due_ms) = self.sequence.due_ms(now_ms) {
+            timers.at(due_ms, Timer::Items);
+        }
     }
 }
 

@@ -8,10 +8,13 @@ use std::path::Path;
 use fermata_config::LogLevel;
 use fermata_engine::WireEvent;
 
+use crate::client::source::Engine;
+use crate::publish::parts::Publishing;
 use crate::publish::port::Port;
 use crate::publish::publishers::{Address, RETRY_MIN_MS};
 use crate::server::edge::Edge;
 use crate::timers::Timer;
+use crate::timers::Timers;
 
 const RETRY_MAX_MS: u64 = 10_000;
 
@@ -43,40 +46,44 @@ impl Edge {
                         });
                     }
                 }
-                Err(error) => self.leave_alone(at, &error.to_string()),
+                Err(error) => self.publishing.leave_alone(
+                    &mut self.timers,
+                    &mut self.worker,
+                    at,
+                    &error.to_string(),
+                ),
             }
         }
     }
+}
 
+impl Publishing {
     /// A connection of the ports has begun to speak: one of these may be it.
-    pub(super) fn on_publisher_ready(&mut self, wire: u64) {
-        let found = self
-            .publishing
-            .publishers
-            .iter_mut()
-            .find(|it| it.wire == Some(wire));
+    pub(super) fn on_publisher_ready(&mut self, worker: &Engine, wire: u64) {
+        let found = self.publishers.iter_mut().find(|it| it.wire == Some(wire));
         if let Some(publisher) = found {
             publisher.retry_ms = RETRY_MIN_MS;
             let line = format!("zmq_sub: connected to {}", publisher.text);
-            self.worker.net.log(LogLevel::Info, &line);
+            worker.net.log(LogLevel::Info, &line);
         }
     }
 
     /// A connection of the ports has ended: one of these may be it.
-    pub(super) fn on_publisher_gone(&mut self, wire: u64) {
-        let found = self
-            .publishing
-            .publishers
-            .iter()
-            .position(|it| it.wire == Some(wire));
+    pub(super) fn on_publisher_gone(
+        &mut self,
+        timers: &mut Timers,
+        worker: &mut Engine,
+        wire: u64,
+    ) {
+        let found = self.publishers.iter().position(|it| it.wire == Some(wire));
         if let Some(at) = found {
-            self.leave_alone(at, "the connection has ended");
+            self.leave_alone(timers, worker, at, "the connection has ended");
         }
     }
 
-    fn leave_alone(&mut self, at: usize, reason: &str) {
-        let now_ms = self.worker.net.now_ms();
-        let Some(publisher) = self.publishing.publishers.get_mut(at) else {
+    fn leave_alone(&mut self, timers: &mut Timers, worker: &mut Engine, at: usize, reason: &str) {
+        let now_ms = worker.net.now_ms();
+        let Some(publisher) = self.publishers.get_mut(at) else {
             return;
         };
         publisher.wire = None;
@@ -87,7 +94,7 @@ impl Edge {
         );
         publisher.retry_ms = (publisher.retry_ms * 2).min(RETRY_MAX_MS);
         let due_ms = publisher.due_ms;
-        self.worker.net.log_for_client(LogLevel::Warning, &line);
-        self.timers.at(due_ms, Timer::Publishers);
+        worker.net.log_for_client(LogLevel::Warning, &line);
+        timers.at(due_ms, Timer::Publishers);
     }
 }

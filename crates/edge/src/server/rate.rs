@@ -11,59 +11,13 @@ use fermata_engine::Left;
 use fermata_engine::stats::Counter;
 use fermata_grip::item::Item;
 
+use crate::client::clients::Clients;
+use crate::client::source::Engine;
 use crate::publish::pacer::{Delivery, Queued};
 use crate::server::edge::Edge;
 use crate::timers::Timer;
 
 impl Edge {
-    /// Queues an item for a client; true when there is a rate to wait for.
-    pub(super) fn pace(&mut self, client: Left, channel: &[u8], item: &Rc<Item>) -> bool {
-        let (Left::Request(handle) | Left::Held(handle) | Left::Socket(handle)) = client;
-        let Some(pacer) = &mut self.clients.pacer else {
-            return false;
-        };
-        let Some(session) = self.clients.sessions.get(&handle) else {
-            // It has left, or ended by an item before.
-            return true;
-        };
-        let bytes = match client {
-            Left::Request(_) => item.http_response.as_ref().map(|it| it.action.bytes()),
-            Left::Held(_) => item.http_stream.as_ref().map(|it| it.action.bytes()),
-            Left::Socket(_) => item.ws_message.as_ref().map(|it| it.action.bytes()),
-        };
-        let delivery = Delivery {
-            client,
-            serial: session.serial,
-            channel: Rc::from(channel),
-            item: Rc::clone(item),
-            // What is not for this transport only moves the client's ids.
-            units: bytes.map_or(0, |bytes| item.blocks(bytes, pacer.block_bytes)),
-        };
-        let home = session.source.home();
-        let route = (home.table.generation, home.rule);
-        let outcome = pacer.push(route, delivery);
-        if outcome != Queued::Waiting {
-            self.worker.net.count(Counter::EdgeDroppedRate, 1);
-        }
-        if outcome == Queued::DroppedFirst {
-            let line = format!(
-                "route {}: deliveries are dropped: message_hwm of them wait for message_rate; raise either, or set message_rate to 0 for as fast as clients take them",
-                self.route_name(handle)
-            );
-            self.worker.net.log_for_client(LogLevel::Warning, &line);
-        }
-        true
-    }
-
-    fn route_name(&self, handle: u64) -> String {
-        let rule = self.clients.sessions.get(&handle);
-        let rule = rule.and_then(|it| it.source.home().rule());
-        rule.map_or_else(String::new, |it| match &it.id {
-            Some(id) => id.clone(),
-            None => format!("on line {}", it.line),
-        })
-    }
-
     /// Delivers what may be delivered now, and sees to the rest.
     pub(super) fn on_rate_due(&mut self) {
         let now_ms = self.worker.net.now_ms();
@@ -99,5 +53,61 @@ impl Edge {
         if is_it {
             self.on_item(delivery.client, &delivery.channel, &delivery.item);
         }
+    }
+}
+
+impl Clients {
+    /// Queues an item for a client; true when there is a rate to wait for.
+    pub(super) fn pace(
+        &mut self,
+        worker: &mut Engine,
+        client: Left,
+        channel: &[u8],
+        item: &Rc<Item>,
+    ) -> bool {
+        let (Left::Request(handle) | Left::Held(handle) | Left::Socket(handle)) = client;
+        let Some(pacer) = &mut self.pacer else {
+            return false;
+        };
+        let Some(session) = self.sessions.get(&handle) else {
+            // It has left, or ended by an item before.
+            return true;
+        };
+        let bytes = match client {
+            Left::Request(_) => item.http_response.as_ref().map(|it| it.action.bytes()),
+            Left::Held(_) => item.http_stream.as_ref().map(|it| it.action.bytes()),
+            Left::Socket(_) => item.ws_message.as_ref().map(|it| it.action.bytes()),
+        };
+        let delivery = Delivery {
+            client,
+            serial: session.serial,
+            channel: Rc::from(channel),
+            item: Rc::clone(item),
+            // What is not for this transport only moves the client's ids.
+            units: bytes.map_or(0, |bytes| item.blocks(bytes, pacer.block_bytes)),
+        };
+        let home = session.source.home();
+        let route = (home.table.generation, home.rule);
+        let outcome = pacer.push(route, delivery);
+        if outcome != Queued::Waiting {
+            worker.net.count(Counter::EdgeDroppedRate, 1);
+        }
+        if outcome == Queued::DroppedFirst {
+            let line = format!(
+                "route {}: deliveries are dropped: message_hwm of them wait for message_rate; raise either, or set message_rate to 0 for as fast as clients take them",
+                self.route_name(handle)
+            );
+            worker.net.log_for_client(LogLevel::Warning, &line);
+        }
+        true
+    }
+
+    fn route_name(&self, handle: u64) -> String {
+        let rule = self.sessions.get(&handle);
+        let rule = rule.and_then(|it| it.source.home().rule());
+        rule.map_or_else(String::new, |it| match &it.id {
+            Some(id) => id.clone(),
+            None => format!("on line {}", it.line),
+        })
     }
 }

@@ -10,11 +10,14 @@ use fermata_engine::stats::Counter;
 use fermata_grip::item::Item;
 use fermata_grip::reliable::{OnHold, on_hold};
 
+use crate::client::clients::Clients;
 use crate::client::delivery;
 use crate::client::missed::{Standing, after};
 use crate::client::session::{Kind, Subscription};
+use crate::client::source::Engine;
 use crate::server::edge::Edge;
 use crate::timers::Timer;
+use crate::timers::Timers;
 
 /// Records of a channel that are looked at for an id: the newest, and more where that has none.
 const LOOKED_AT: [usize; 3] = [1, 16, 256];
@@ -190,26 +193,6 @@ impl Edge {
         }
     }
 
-    /// A client is held whose channels the ring knows no ids of: it catches up once, for it may be the first one there, and
-    /// what was published on its way here nobody has seen.
-    pub(super) fn on_first_subscription(&mut self, handle: u64) {
-        let now_ms = self.worker.net.now_ms();
-        let Some(session) = self.clients.sessions.get(&handle) else {
-            return;
-        };
-        let reliable = session.subscriptions.iter();
-        let reliable = reliable.filter(|it| it.prev_id.is_some());
-        let channels = reliable.map(|it| it.channel.as_slice());
-        let client = (handle, session.serial);
-        if let Some(due_ms) = self
-            .clients
-            .first_subscriptions
-            .begin(now_ms, client, channels)
-        {
-            self.timers.at(due_ms, Timer::FirstSubscriptions);
-        }
-    }
-
     /// Those who were first catch up.
     pub(super) fn on_first_subscriptions_due(&mut self) {
         let now_ms = self.worker.net.now_ms();
@@ -237,6 +220,29 @@ impl Edge {
             .collect();
         for handle in reliable {
             self.update(handle);
+        }
+    }
+}
+
+impl Clients {
+    /// A client is held whose channels the ring knows no ids of: it catches up once, for it may be the first one there, and
+    /// what was published on its way here nobody has seen.
+    pub(super) fn on_first_subscription(
+        &mut self,
+        timers: &mut Timers,
+        worker: &mut Engine,
+        handle: u64,
+    ) {
+        let now_ms = worker.net.now_ms();
+        let Some(session) = self.sessions.get(&handle) else {
+            return;
+        };
+        let reliable = session.subscriptions.iter();
+        let reliable = reliable.filter(|it| it.prev_id.is_some());
+        let channels = reliable.map(|it| it.channel.as_slice());
+        let client = (handle, session.serial);
+        if let Some(due_ms) = self.first_subscriptions.begin(now_ms, client, channels) {
+            timers.at(due_ms, Timer::FirstSubscriptions);
         }
     }
 }

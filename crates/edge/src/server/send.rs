@@ -63,7 +63,8 @@ impl Edge {
         };
         let forwarded = Forwarded::new(&source.request, &hop);
         let bytes = forwarded.words_bytes(&source.request.method);
-        self.count_of_talk(talk, &[(Count::ServerHeadSent, bytes)]);
+        self.route_figures
+            .count_of_talk(&self.worker, talk, &[(Count::ServerHeadSent, bytes)]);
         Ok(forwarded)
     }
 
@@ -179,7 +180,9 @@ impl Edge {
         if let Some(arriving) = &mut talk.arriving
             && let Some(failure) = arriving.failure.take()
         {
-            return self.on_body_failure(talk, &failure);
+            return self
+                .clients
+                .on_body_failure(&mut self.worker, talk, &failure);
         }
         if talk.has_deferred && talk.is_sent() {
             talk.has_deferred = false;

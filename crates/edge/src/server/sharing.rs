@@ -9,6 +9,7 @@ use fermata_grip::instruct::{Instruct, is_instruct};
 use crate::client::source::{Owner, Source};
 use crate::server::edge::Edge;
 use crate::upstream::id::TalkId;
+use crate::upstream::parts::Upstream;
 use crate::upstream::reply::{INSTRUCT_BYTES_MAX, borrowed, read_instruct};
 use crate::upstream::response::Head;
 use crate::upstream::talk::{Purpose, ShareKey, Sharer, Talk};
@@ -31,7 +32,7 @@ impl Edge {
     /// Asks the origin for a request, or waits for the answer to an equal one.
     pub(super) fn ask_or_share(&mut self, handle: u64, source: Source) {
         let since_ms = self.worker.net.now_ms();
-        let key = match self.upstream.sharing.is_on && !self.is_script(handle) {
+        let key = match self.upstream.sharing.is_on && !self.clients.is_script(handle) {
             true => key(&source),
             false => None,
         };
@@ -61,49 +62,9 @@ impl Edge {
         }
     }
 
-    /// A client has left that may have waited for another's answer.
-    pub(super) fn leave_shared(&mut self, handle: u64) {
-        if let Some(id) = self.upstream.sharing.waiting.remove(&handle)
-            && let Some(talk) = self.upstream.talks.get_mut(id)
-        {
-            talk.shared.others.retain(|other| other.handle != handle);
-        }
-    }
-
-    /// The client has left that has asked: the first of those who wait has asked from now on. False: nobody waits.
-    pub(super) fn hand_over(&mut self, id: TalkId) -> bool {
-        let Some(talk) = self.upstream.talks.get_mut(id) else {
-            return false;
-        };
-        if talk.shared.others.is_empty() {
-            return false;
-        }
-        let Sharer { handle, source, .. } = talk.shared.others.remove(0);
-        let target = talk.source.target;
-        talk.owner = Owner::Client(handle);
-        talk.source = Source { target, ..source };
-        self.upstream.sharing.waiting.remove(&handle);
-        self.upstream.talks.set_handle(handle, id);
-        true
-    }
-
-    /// Those who wait for a conversation's answer; from now on nobody else does.
-    fn take_sharers(&mut self, talk: &mut Talk) -> Vec<Sharer> {
-        if let Some(key) = talk.shared.key.take()
-            && self.upstream.sharing.asked.get(&key) == Some(&talk.id())
-        {
-            self.upstream.sharing.asked.remove(&key);
-        }
-        let others = std::mem::take(&mut talk.shared.others);
-        for other in &others {
-            self.upstream.sharing.waiting.remove(&other.handle);
-        }
-        others
-    }
-
     /// The answer is for one alone: the others ask by themselves.
     pub(super) fn release_sharers(&mut self, talk: &mut Talk) {
-        for Sharer { handle, source, .. } in self.take_sharers(talk) {
+        for Sharer { handle, source, .. } in self.upstream.take_sharers(talk) {
             self.ask(Owner::Client(handle), source, Vec::new());
         }
     }
@@ -129,8 +90,8 @@ impl Edge {
         if is_owned || is_for_one(&head.headers) {
             return self.release_sharers(talk);
         }
-        for Sharer { handle, source, .. } in self.take_sharers(talk) {
-            let mut own = self.talk_of_sharer(talk, handle, source);
+        for Sharer { handle, source, .. } in self.upstream.take_sharers(talk) {
+            let mut own = self.upstream.talk_of_sharer(talk, handle, source);
             self.on_whole(&mut own, head.clone(), body.to_vec());
             self.log_talk(&mut own);
         }
@@ -139,7 +100,7 @@ impl Edge {
     /// Tells those who wait that there is no answer.
     pub(super) fn share_failure(&mut self, talk: &mut Talk, status: u16, reason: &str) {
         let now_ms = self.worker.net.now_ms();
-        for other in self.take_sharers(talk) {
+        for other in self.upstream.take_sharers(talk) {
             let Sharer {
                 handle,
                 source,
@@ -150,19 +111,60 @@ impl Edge {
                 self.ask_or_share(handle, source);
                 continue;
             }
-            let mut own = self.talk_of_sharer(talk, handle, source);
+            let mut own = self.upstream.talk_of_sharer(talk, handle, source);
             self.fail(&mut own, status, reason);
             self.log_talk(&mut own);
         }
+    }
+}
+
+impl Upstream {
+    /// A client has left that may have waited for another's answer.
+    pub(super) fn leave_shared(&mut self, handle: u64) {
+        if let Some(id) = self.sharing.waiting.remove(&handle)
+            && let Some(talk) = self.talks.get_mut(id)
+        {
+            talk.shared.others.retain(|other| other.handle != handle);
+        }
+    }
+
+    /// The client has left that has asked: the first of those who wait has asked from now on. False: nobody waits.
+    pub(super) fn hand_over(&mut self, id: TalkId) -> bool {
+        let Some(talk) = self.talks.get_mut(id) else {
+            return false;
+        };
+        if talk.shared.others.is_empty() {
+            return false;
+        }
+        let Sharer { handle, source, .. } = talk.shared.others.remove(0);
+        let target = talk.source.target;
+        talk.owner = Owner::Client(handle);
+        talk.source = Source { target, ..source };
+        self.sharing.waiting.remove(&handle);
+        self.talks.set_handle(handle, id);
+        true
+    }
+
+    /// Those who wait for a conversation's answer; from now on nobody else does.
+    fn take_sharers(&mut self, talk: &mut Talk) -> Vec<Sharer> {
+        if let Some(key) = talk.shared.key.take()
+            && self.sharing.asked.get(&key) == Some(&talk.id())
+        {
+            self.sharing.asked.remove(&key);
+        }
+        let others = std::mem::take(&mut talk.shared.others);
+        for other in &others {
+            self.sharing.waiting.remove(&other.handle);
+        }
+        others
     }
 
     fn talk_of_sharer(&mut self, talk: &Talk, handle: u64, source: Source) -> Box<Talk> {
         let target = talk.source.target;
         let source = Source { target, ..source };
-        let mut own =
-            self.upstream
-                .talks
-                .begin(Owner::Client(handle), source, Vec::new(), Purpose::Plain);
+        let mut own = self
+            .talks
+            .begin(Owner::Client(handle), source, Vec::new(), Purpose::Plain);
         own.noted = talk.noted;
         own
     }

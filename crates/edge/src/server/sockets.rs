@@ -10,13 +10,17 @@ use fermata_grip::prefix::Prefix;
 use fermata_grip::ws_control;
 use fermata_grip::ws_control::{Control, ControlError};
 
+use crate::client::clients::Clients;
 use crate::client::delivery::kept_back;
 use crate::client::session::{Kind, Session, Subscription};
 use crate::client::socket::{Socket, Via};
+use crate::client::source::Engine;
 use crate::client::source::Source;
+use crate::pushpin::parts::Pushpin;
 use crate::routes::figures::Count;
 use crate::server::edge::Edge;
 use crate::timers::Timer;
+use crate::timers::Timers;
 
 /// The code of a socket whose origin has failed.
 const FAILED: u16 = 1011;
@@ -33,14 +37,6 @@ const ABNORMAL: u16 = 1006;
 const NO_STATUS: u16 = 1005;
 
 impl Edge {
-    /// The WebSocket of a session.
-    pub(super) fn socket(&mut self, handle: u64) -> Option<&mut Socket> {
-        match &mut self.clients.sessions.get_mut(&handle)?.kind {
-            Kind::Socket(socket) => Some(socket),
-            Kind::Poll(_) | Kind::Stream(_) => None,
-        }
-    }
-
     /// A client's WebSocket is open.
     pub(super) fn enter_socket(&mut self, handle: u64, source: Source, socket: Box<Socket>) {
         let implicit = source
@@ -53,7 +49,7 @@ impl Edge {
             self.open_frames(handle);
             socket.heartbeat_ms = self.worker.net.now_ms() + self.pushpin.sockjs.heartbeat_ms;
         }
-        let serial = self.next_serial();
+        let serial = self.clients.next_serial();
         let session = Session {
             source: source.clone(),
             subscriptions: Vec::new(),
@@ -67,7 +63,7 @@ impl Edge {
             self.subscribe_socket(handle, channel.into_bytes(), None, Filters::default());
         }
         if is_sockjs {
-            self.watch_socket(handle);
+            self.clients.watch_socket(&mut self.timers, handle);
         }
     }
 
@@ -125,7 +121,7 @@ impl Edge {
 
     /// A message of the origin: for the edge, for the client, or for nobody.
     pub(super) fn on_origin_message(&mut self, handle: u64, is_text: bool, message: &[u8]) {
-        let Some(socket) = self.socket(handle) else {
+        let Some(socket) = self.clients.socket(handle) else {
             return;
         };
         if socket.is_gone {
@@ -186,10 +182,22 @@ impl Edge {
                 };
                 let subscription = session.subscriptions.remove(at);
                 let source = session.source.clone();
-                self.log_subscription("unsubscribe", &source, true, &subscription.channel);
+                self.journal.log_subscription(
+                    &mut self.timers,
+                    &mut self.worker,
+                    "unsubscribe",
+                    &source,
+                    true,
+                    &subscription.channel,
+                );
                 self.worker
                     .unsubscribe_socket(handle, &subscription.channel);
-                self.stats_unsubscribe(handle, &subscription.channel);
+                self.pushpin.stats_unsubscribe(
+                    &mut self.publishing,
+                    &mut self.worker,
+                    handle,
+                    &subscription.channel,
+                );
             }
             Control::Detach => self.detach(handle),
             Control::Session(id) => self.name_session(handle, id.as_deref().unwrap_or_default()),
@@ -202,60 +210,47 @@ impl Edge {
                 }
             }
             Control::KeepAlive(timed) => {
-                if let Some(socket) = self.socket(handle) {
+                if let Some(socket) = self.clients.socket(handle) {
                     socket.keep_alive = timed.map(|timed| {
                         let due_ms = now_ms + u64::from(timed.timeout_s) * 1_000;
                         (timed, due_ms)
                     });
                 }
-                self.watch_socket(handle);
+                self.clients.watch_socket(&mut self.timers, handle);
             }
             Control::SendDelayed(timed) => {
-                self.flush_delayed(handle);
-                if let Some(socket) = self.socket(handle) {
+                self.pushpin
+                    .flush_delayed(&mut self.clients, &mut self.worker, handle);
+                if let Some(socket) = self.clients.socket(handle) {
                     let due_ms = now_ms + u64::from(timed.timeout_s) * 1_000;
                     socket.delayed = Some((timed, due_ms));
                 }
-                self.watch_socket(handle);
+                self.clients.watch_socket(&mut self.timers, handle);
             }
-            Control::FlushDelayed => self.flush_delayed(handle),
-        }
-    }
-
-    fn flush_delayed(&mut self, handle: u64) {
-        if let Some(socket) = self.socket(handle)
-            && let Some((timed, _)) = socket.delayed.take()
-        {
-            self.send_kind(handle, timed.kind, &timed.content);
+            Control::FlushDelayed => {
+                self.pushpin
+                    .flush_delayed(&mut self.clients, &mut self.worker, handle)
+            }
         }
     }
 
     /// The origin leaves; the client stays and gets what is published.
     fn detach(&mut self, handle: u64) {
-        if let Some(socket) = self.socket(handle) {
+        if let Some(socket) = self.clients.socket(handle) {
             socket.via = None;
         }
         self.abandon(handle);
         self.worker.net.resume_socket(handle);
     }
 
-    /// Sees to what is next due for a socket.
-    pub(super) fn watch_socket(&mut self, handle: u64) {
-        if let Some(due_ms) = self.socket(handle).map(|it| it.due_ms())
-            && due_ms != u64::MAX
-        {
-            self.timers.at(due_ms, Timer::Socket(handle));
-        }
-    }
-
     pub(super) fn on_socket_due(&mut self, handle: u64) {
         let (now_ms, heartbeat_ms) = (self.worker.net.now_ms(), self.pushpin.sockjs.heartbeat_ms);
-        let Some(socket) = self.socket(handle) else {
+        let Some(socket) = self.clients.socket(handle) else {
             return;
         };
         if socket.due_ms() > now_ms {
             // What it was armed for has moved.
-            self.watch_socket(handle);
+            self.clients.watch_socket(&mut self.timers, handle);
             return;
         }
         let mut message = None;
@@ -279,10 +274,12 @@ impl Edge {
             _ => false,
         };
         if let Some((kind, content)) = message {
-            self.send_kind(handle, kind, &content);
+            self.pushpin
+                .send_kind(&self.clients, &mut self.worker, handle, kind, &content);
         }
         if is_delayed {
-            self.flush_delayed(handle);
+            self.pushpin
+                .flush_delayed(&mut self.clients, &mut self.worker, handle);
         }
         if is_silent {
             self.beat(handle);
@@ -290,21 +287,7 @@ impl Edge {
         if is_idle {
             self.ask_events(handle);
         }
-        self.watch_socket(handle);
-    }
-
-    fn send_kind(&mut self, handle: u64, kind: MessageKind, content: &[u8]) {
-        if self.pushpin.sockjs.has_framed && self.is_framed(handle) {
-            self.send_framed(handle, kind, content);
-            return;
-        }
-        // A client that has left takes nothing.
-        let _ = match kind {
-            MessageKind::Text => self.worker.send(handle, false, content),
-            MessageKind::Binary => self.worker.send(handle, true, content),
-            MessageKind::Ping => self.worker.net.send_control(handle, true, content),
-            MessageKind::Pong => self.worker.net.send_control(handle, false, content),
-        };
+        self.clients.watch_socket(&mut self.timers, handle);
     }
 
     /// Sends what the origin or a publisher has for the client; silence begins anew.
@@ -319,18 +302,9 @@ impl Edge {
             Count::ClientSent,
             message.len(),
         );
-        self.send_kind(handle, kind, message);
-        self.touch_socket(handle);
-    }
-
-    fn touch_socket(&mut self, handle: u64) {
-        let now_ms = self.worker.net.now_ms();
-        if let Some(socket) = self.socket(handle)
-            && let Some((timed, due_ms)) = &mut socket.keep_alive
-            && timed.mode == KeepAliveMode::Idle
-        {
-            *due_ms = now_ms + u64::from(timed.timeout_s) * 1_000;
-        }
+        self.pushpin
+            .send_kind(&self.clients, &mut self.worker, handle, kind, message);
+        self.clients.touch_socket(&mut self.worker, handle);
     }
 
     /// A socket has lost what was published.
@@ -376,8 +350,14 @@ impl Edge {
     ) {
         match action {
             MessageAction::Send { kind, .. } => {
-                self.send_kind(handle, *kind, &content.unwrap_or_default());
-                self.touch_socket(handle);
+                self.pushpin.send_kind(
+                    &self.clients,
+                    &mut self.worker,
+                    handle,
+                    *kind,
+                    &content.unwrap_or_default(),
+                );
+                self.clients.touch_socket(&mut self.worker, handle);
             }
             MessageAction::Close { code, reason } => {
                 let (code, reason) = (code.unwrap_or(NORMAL), reason.clone());
@@ -390,7 +370,7 @@ impl Edge {
 
     /// Asks the origin of a socket now, if it is asked by requests.
     pub(super) fn refresh_socket(&mut self, handle: u64) {
-        if let Some(socket) = self.socket(handle)
+        if let Some(socket) = self.clients.socket(handle)
             && let Some(Via::Http(over)) = &mut socket.via
         {
             over.wants_request = true;
@@ -407,7 +387,7 @@ impl Edge {
 
     /// The origin closes: so does the client's socket.
     pub(super) fn on_origin_close(&mut self, handle: u64, code: u16, reason: &[u8]) {
-        if let Some(socket) = self.socket(handle) {
+        if let Some(socket) = self.clients.socket(handle) {
             socket.via = None;
             if socket.is_gone {
                 // The client has left before, and now everything is said.
@@ -428,7 +408,7 @@ impl Edge {
         let event = self.worker.socket_event();
         let (handle, is_text) = (event.socket, !event.is_binary);
         let message = event.payload.to_vec();
-        if self.pushpin.sockjs.has_framed && self.is_framed(handle) {
+        if self.pushpin.sockjs.has_framed && self.clients.is_framed(handle) {
             self.on_framed(handle, &message);
             return;
         }
@@ -443,7 +423,7 @@ impl Edge {
             Count::ClientReceived,
             message.len(),
         );
-        let Some(socket) = self.socket(handle) else {
+        let Some(socket) = self.clients.socket(handle) else {
             return;
         };
         match &mut socket.via {
@@ -461,7 +441,7 @@ impl Edge {
     pub(super) fn on_client_control(&mut self, is_ping: bool) {
         let event = self.worker.socket_event();
         let (handle, payload) = (event.socket, event.payload.to_vec());
-        let socket = self.socket(handle);
+        let socket = self.clients.socket(handle);
         let Some((id, pinged)) = socket.and_then(|socket| match socket.via {
             Some(Via::Pass(id)) => Some((id, &mut socket.pinged)),
             _ => None,
@@ -482,7 +462,7 @@ impl Edge {
         let (handle, code) = (event.socket, event.code);
         let reason = event.payload.to_vec();
         self.on_no_longer_held(handle);
-        let Some(socket) = self.socket(handle) else {
+        let Some(socket) = self.clients.socket(handle) else {
             return;
         };
         socket.is_gone = true;
@@ -504,5 +484,65 @@ impl Edge {
                 self.clients.sessions.remove(&handle);
             }
         }
+    }
+}
+
+impl Clients {
+    /// The WebSocket of a session.
+    pub(super) fn socket(&mut self, handle: u64) -> Option<&mut Socket> {
+        match &mut self.sessions.get_mut(&handle)?.kind {
+            Kind::Socket(socket) => Some(socket),
+            Kind::Poll(_) | Kind::Stream(_) => None,
+        }
+    }
+
+    /// Sees to what is next due for a socket.
+    pub(super) fn watch_socket(&mut self, timers: &mut Timers, handle: u64) {
+        if let Some(due_ms) = self.socket(handle).map(|it| it.due_ms())
+            && due_ms != u64::MAX
+        {
+            timers.at(due_ms, Timer::Socket(handle));
+        }
+    }
+
+    fn touch_socket(&mut self, worker: &mut Engine, handle: u64) {
+        let now_ms = worker.net.now_ms();
+        if let Some(socket) = self.socket(handle)
+            && let Some((timed, due_ms)) = &mut socket.keep_alive
+            && timed.mode == KeepAliveMode::Idle
+        {
+            *due_ms = now_ms + u64::from(timed.timeout_s) * 1_000;
+        }
+    }
+}
+
+impl Pushpin {
+    fn flush_delayed(&self, clients: &mut Clients, worker: &mut Engine, handle: u64) {
+        if let Some(socket) = clients.socket(handle)
+            && let Some((timed, _)) = socket.delayed.take()
+        {
+            self.send_kind(clients, worker, handle, timed.kind, &timed.content);
+        }
+    }
+
+    fn send_kind(
+        &self,
+        clients: &Clients,
+        worker: &mut Engine,
+        handle: u64,
+        kind: MessageKind,
+        content: &[u8],
+    ) {
+        if self.sockjs.has_framed && clients.is_framed(handle) {
+            clients.send_framed(worker, handle, kind, content);
+            return;
+        }
+        // A client that has left takes nothing.
+        let _ = match kind {
+            MessageKind::Text => worker.send(handle, false, content),
+            MessageKind::Binary => worker.send(handle, true, content),
+            MessageKind::Ping => worker.net.send_control(handle, true, content),
+            MessageKind::Pong => worker.net.send_control(handle, false, content),
+        };
     }
 }

@@ -24,7 +24,7 @@ impl Edge {
         let (path, query) = parts(&talk.source.request.target, start);
         if path != ECHO {
             let (head, body) = answer(b"/none", b"");
-            self.respond(handle, &head, &body);
+            self.clients.respond(&mut self.worker, handle, &head, &body);
             return Step::Over;
         }
         let channels = channels(query);

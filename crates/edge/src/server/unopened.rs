@@ -20,10 +20,16 @@ impl Edge {
         {
             // The client's doing, of which the log need not be full.
             if status == 308 {
-                self.send_to_folder(handle, &talk.source.request);
+                self.clients
+                    .send_to_folder(&mut self.worker, handle, &talk.source.request);
                 return Step::Over;
             }
-            self.answer_text(handle, status, &format!("{}.", capitalized(&reason)));
+            self.clients.answer_text(
+                &mut self.worker,
+                handle,
+                status,
+                &format!("{}.", capitalized(&reason)),
+            );
             return Step::Over;
         }
         let reasons: Vec<&str> = talk.failures.iter().map(Unopened::reason).collect();

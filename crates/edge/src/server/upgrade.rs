@@ -5,7 +5,9 @@ use fermata_proto::ws::accept::accept_key;
 use fermata_proto::ws::client::{Client, Received};
 use fermata_proto::ws::message::Kind;
 
+use crate::client::clients::Clients;
 use crate::client::socket::{Socket, Via};
+use crate::client::source::Engine;
 use crate::client::source::{Owner, Source};
 use crate::routes::figures::Count;
 use crate::server::edge::Edge;
@@ -110,7 +112,8 @@ impl Edge {
             );
         };
         let head_sent = (Count::ClientHeadSent, head.words_bytes());
-        self.count_route(&talk.source, &[head_sent]);
+        self.route_figures
+            .count_route(&self.worker, &talk.source, &[head_sent]);
         talk.owner = Owner::Socket(socket);
         self.upstream.talks.set_handle(socket, id);
         talk.due_ms = u64::MAX;
@@ -151,7 +154,9 @@ impl Edge {
                             );
                             self.on_origin_message(handle, kind == Kind::Text, &message);
                         }
-                        Some(Received::Ping(payload)) => self.pass_ping(handle, payload),
+                        Some(Received::Ping(payload)) => {
+                            self.clients.pass_ping(&mut self.worker, handle, payload)
+                        }
                         Some(Received::Pong(payload)) => {
                             let _ = self.worker.net.send_control(handle, false, &payload);
                         }
@@ -191,7 +196,10 @@ impl Edge {
         }
         // The client has detached the origin, or has left.
         let is_over = self.upstream.talks.of_handle(handle).is_none()
-            && self.socket(handle).is_none_or(|it| it.via.is_none());
+            && self
+                .clients
+                .socket(handle)
+                .is_none_or(|it| it.via.is_none());
         if is_over { Step::Over } else { step }
     }
 
@@ -246,15 +254,6 @@ impl Edge {
         });
     }
 
-    /// A ping of the origin for its client, whose answer is awaited. Of pings that come before it the last is answered.
-    fn pass_ping(&mut self, handle: u64, payload: Vec<u8>) {
-        if self.worker.net.send_control(handle, true, &payload).is_ok()
-            && let Some(socket) = self.socket(handle)
-        {
-            socket.pinged = Some(payload.into_boxed_slice());
-        }
-    }
-
     /// A ping of the client for its origin, or the answer to the origin's.
     pub(super) fn pass_control(&mut self, id: TalkId, handle: u64, is_ping: bool, payload: &[u8]) {
         self.with_talk(id, |edge, talk| {
@@ -305,5 +304,16 @@ impl Edge {
             talk.due_ms = edge.worker.net.now_ms() + CLOSE_MS;
             Step::Goes
         });
+    }
+}
+
+impl Clients {
+    /// A ping of the origin for its client, whose answer is awaited. Of pings that come before it the last is answered.
+    fn pass_ping(&mut self, worker: &mut Engine, handle: u64, payload: Vec<u8>) {
+        if worker.net.send_control(handle, true, &payload).is_ok()
+            && let Some(socket) = self.socket(handle)
+        {
+            socket.pinged = Some(payload.into_boxed_slice());
+        }
     }
 }

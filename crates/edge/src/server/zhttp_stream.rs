@@ -156,7 +156,12 @@ impl Edge {
                 "the backend wants to know the length of the body",
             );
         };
-        self.answer_text(handle, 411, "Must provide Content-Length header.");
+        self.clients.answer_text(
+            &mut self.worker,
+            handle,
+            411,
+            "Must provide Content-Length header.",
+        );
         Step::Over
     }
 
@@ -232,7 +237,9 @@ impl Edge {
         if let Some(arriving) = &mut talk.arriving
             && let Some(failure) = arriving.failure.take()
         {
-            return self.on_body_failure(talk, &failure);
+            return self
+                .clients
+                .on_body_failure(&mut self.worker, talk, &failure);
         }
         let is_asked = !talk.has_response && !matches!(talk.phase, Phase::Socket { .. });
         if is_asked && (talk.sent != before || talk.due_ms == u64::MAX) {

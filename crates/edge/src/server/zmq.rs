@@ -12,7 +12,9 @@ use fermata_grip::value::Value;
 use fermata_grip::zmtp::Event;
 use fermata_grip::{command, item, packet, zmtp};
 
+use crate::client::source::Engine;
 use crate::publish::commands::Query;
+use crate::publish::parts::Publishing;
 use crate::publish::port::Port;
 use crate::publish::ports::{Connection, Ports, Uris};
 use crate::publish::stream::BACKLOG_MS;
@@ -58,15 +60,11 @@ impl Edge {
         true
     }
 
-    /// Sends a message to one connection. False: it is not there, or takes nothing.
-    pub(super) fn send_parts(&mut self, wire: u64, parts: &[&[u8]]) -> bool {
-        self.publishing.ports.send(&mut self.worker, wire, parts)
-    }
-
     /// Connections of the ports have ended: publishers that were connected to, or the line to services.
     pub(super) fn on_peers_ended(&mut self) {
         for wire in std::mem::take(&mut self.publishing.ports.ended) {
-            self.on_publisher_gone(wire);
+            self.publishing
+                .on_publisher_gone(&mut self.timers, &mut self.worker, wire);
             self.on_line_gone(wire);
         }
     }
@@ -151,7 +149,7 @@ impl Edge {
             // Which of the workers has clients on which channel is not known here: everything is wanted.
             (Port::Sub, Event::Ready(_)) => {
                 zmtp::subscription(&mut connection.out, b"", true);
-                self.on_publisher_ready(wire);
+                self.publishing.on_publisher_ready(&self.worker, wire);
             }
             (Port::Pull, Event::Message(parts)) => match &parts[..] {
                 [payload] => self.take_item(payload, None, connection.port),
@@ -260,6 +258,13 @@ impl Edge {
         let mut message: Vec<&[u8]> = parts[..envelope].iter().map(Vec::as_slice).collect();
         message.push(&reply);
         zmtp::message(&mut connection.out, &message);
+    }
+}
+
+impl Publishing {
+    /// Sends a message to one connection. False: it is not there, or takes nothing.
+    pub(super) fn send_parts(&mut self, worker: &mut Engine, wire: u64, parts: &[&[u8]]) -> bool {
+        self.ports.send(worker, wire, parts)
     }
 }
 

@@ -6,6 +6,8 @@ use fermata_config::LogLevel;
 use fermata_edge_pushpin::line::{NOBODY, TOO_MANY, Waiting, envelope, read_envelope, refusal};
 use fermata_engine::WireEvent;
 
+use crate::client::source::Engine;
+use crate::publish::parts::Publishing;
 use crate::publish::port::Port;
 use crate::server::edge::Edge;
 use crate::timers::Timer;
@@ -34,7 +36,7 @@ impl Edge {
                 if let Some(waiting) = queue.pop_front()
                     && is_late
                 {
-                    self.return_question(&waiting);
+                    self.publishing.return_question(&mut self.worker, &waiting);
                 }
             }
             // An answer may have been a reason to ask once more.
@@ -57,7 +59,9 @@ impl Edge {
             // What opens a session says itself who is to be answered.
             parts.drain(..parts.len() - 1);
         }
-        wires.into_iter().any(|wire| self.send_parts(wire, &parts))
+        wires
+            .into_iter()
+            .any(|wire| self.publishing.send_parts(&mut self.worker, wire, &parts))
     }
 
     /// Whom to ask: the connections of the service, another one first each time, or the worker that has them.
@@ -113,7 +117,8 @@ impl Edge {
                 if let Some(wire) = wire.first_chunk::<8>().map(|it| u64::from_be_bytes(*it))
                     && self.publishing.ports.is_at(wire, Port::Questions)
                 {
-                    self.send_parts(wire, &[b"", payload]);
+                    self.publishing
+                        .send_parts(&mut self.worker, wire, &[b"", payload]);
                 }
             }
             _ => self.worker.net.log_for_client(
@@ -144,7 +149,13 @@ impl Edge {
                     self.worker.net.log_for_client(LogLevel::Debug, &line);
                     None
                 }
-                Some(it) if self.send_parts(it, &[b"", &payload]) => None,
+                Some(it)
+                    if self
+                        .publishing
+                        .send_parts(&mut self.worker, it, &[b"", &payload]) =>
+                {
+                    None
+                }
                 // Those behind it would have wrong numbers.
                 Some(_) => refusal(&payload, LOST),
             };
@@ -181,7 +192,8 @@ impl Edge {
             Some(worker) => {
                 // One that has ended has nobody who waits.
                 if let Some(&wire) = self.pushpin.services.workers.get(&worker) {
-                    self.send_parts(wire, &[b"", payload]);
+                    self.publishing
+                        .send_parts(&mut self.worker, wire, &[b"", payload]);
                 }
             }
             None => self.worker.net.log_for_client(
@@ -209,20 +221,28 @@ impl Edge {
     ) -> bool {
         if self.pushpin.services.line.path.is_none() {
             let wire = self.publishing.ports.named(Port::Sessions(service), peer);
-            return wire.is_some_and(|wire| self.send_parts(wire, &[b"", payload]));
+            return wire.is_some_and(|wire| {
+                self.publishing
+                    .send_parts(&mut self.worker, wire, &[b"", payload])
+            });
         }
         let envelope = envelope(self.pushpin.services.own_index, service, 0);
         let wire = self.pushpin.services.line.wire;
-        wire.is_some_and(|wire| self.send_parts(wire, &[&envelope, peer, payload]))
+        wire.is_some_and(|wire| {
+            self.publishing
+                .send_parts(&mut self.worker, wire, &[&envelope, peer, payload])
+        })
     }
+}
 
+impl Publishing {
     /// Nobody has taken another worker's question in time.
-    fn return_question(&mut self, waiting: &Waiting) {
+    fn return_question(&mut self, worker: &mut Engine, waiting: &Waiting) {
         if let [wire, _, payload] = &waiting.parts[..]
             && let Some(wire) = wire.first_chunk::<8>()
             && let Some(reply) = refusal(payload, NOBODY)
         {
-            self.send_parts(u64::from_be_bytes(*wire), &[b"", &reply]);
+            self.send_parts(worker, u64::from_be_bytes(*wire), &[b"", &reply]);
         }
     }
 }

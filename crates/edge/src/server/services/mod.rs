@@ -15,6 +15,7 @@ use fermata_edge_pushpin::line::{NOBODY_THERE, why_unheard};
 use fermata_grip::packet;
 use fermata_grip::value::Value;
 
+use crate::pushpin::parts::Pushpin;
 pub(crate) use crate::pushpin::services::{Asked, Question, Unanswered};
 use crate::server::edge::Edge;
 use crate::timers::Timer;
@@ -49,26 +50,6 @@ impl Edge {
         self.timers.at(due_ms, Timer::Services);
         self.flush_services();
         Some(id)
-    }
-
-    /// Whoever waits for an answer has left.
-    pub(super) fn forget_questions(&mut self, handle: u64) {
-        if self.pushpin.services.asked.is_empty() {
-            return;
-        }
-        let is_its = |asked: &Asked| match &asked.what {
-            Question::State(what) => what.handle() == Some(handle),
-            // A conversation takes its own back.
-            Question::Request(_) | Question::Session(_) => false,
-        };
-        let asked = self.pushpin.services.asked.iter();
-        let ids: Vec<u64> = asked
-            .filter(|(_, asked)| is_its(asked))
-            .map(|(&id, _)| id)
-            .collect();
-        for id in ids {
-            self.pushpin.services.forget(id);
-        }
     }
 
     /// Answers are late.
@@ -190,6 +171,28 @@ impl Edge {
                     self.on_zhttp_answer(talk, Err(unanswered));
                 }
             }
+        }
+    }
+}
+
+impl Pushpin {
+    /// Whoever waits for an answer has left.
+    pub(super) fn forget_questions(&mut self, handle: u64) {
+        if self.services.asked.is_empty() {
+            return;
+        }
+        let is_its = |asked: &Asked| match &asked.what {
+            Question::State(what) => what.handle() == Some(handle),
+            // A conversation takes its own back.
+            Question::Request(_) | Question::Session(_) => false,
+        };
+        let asked = self.services.asked.iter();
+        let ids: Vec<u64> = asked
+            .filter(|(_, asked)| is_its(asked))
+            .map(|(&id, _)| id)
+            .collect();
+        for id in ids {
+            self.services.forget(id);
         }
     }
 }

@@ -3,6 +3,8 @@
 use fermata_edge_pushpin::sockjs::frame;
 use fermata_grip::item::MessageKind;
 
+use crate::client::clients::Clients;
+use crate::client::source::Engine;
 use crate::server::edge::Edge;
 
 /// The code of a client whose frames are none.
@@ -21,26 +23,6 @@ impl Edge {
         let _ = self.worker.send(handle, false, b"h");
     }
 
-    /// Whether messages of a WebSocket are wrapped.
-    pub(in crate::server) fn is_framed(&self, handle: u64) -> bool {
-        let session = self.clients.sessions.get(&handle);
-        session.is_some_and(|it| it.source.is_sockjs)
-    }
-
-    /// Sends a message of the backend or a publisher. Its pings and pongs mean nothing to the page.
-    pub(in crate::server) fn send_framed(
-        &mut self,
-        handle: u64,
-        kind: MessageKind,
-        content: &[u8],
-    ) {
-        if matches!(kind, MessageKind::Text | MessageKind::Binary) {
-            let message = String::from_utf8_lossy(content).into_owned();
-            let frame = frame::array(&[message]);
-            let _ = self.worker.send(handle, false, frame.as_bytes());
-        }
-    }
-
     /// The client has sent an array of messages.
     pub(in crate::server) fn on_framed(&mut self, handle: u64, frame: &[u8]) {
         // Empty ones are to be passed over.
@@ -52,6 +34,29 @@ impl Edge {
         };
         for message in messages {
             self.on_message(handle, true, message.into_bytes());
+        }
+    }
+}
+
+impl Clients {
+    /// Whether messages of a WebSocket are wrapped.
+    pub(in crate::server) fn is_framed(&self, handle: u64) -> bool {
+        let session = self.sessions.get(&handle);
+        session.is_some_and(|it| it.source.is_sockjs)
+    }
+
+    /// Sends a message of the backend or a publisher. Its pings and pongs mean nothing to the page.
+    pub(in crate::server) fn send_framed(
+        &self,
+        worker: &mut Engine,
+        handle: u64,
+        kind: MessageKind,
+        content: &[u8],
+    ) {
+        if matches!(kind, MessageKind::Text | MessageKind::Binary) {
+            let message = String::from_utf8_lossy(content).into_owned();
+            let frame = frame::array(&[message]);
+            let _ = worker.send(handle, false, frame.as_bytes());
         }
     }
 }

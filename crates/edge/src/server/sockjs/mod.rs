@@ -46,7 +46,11 @@ impl Edge {
             let is_framed = match place {
                 Place::Socket => false,
                 Place::Session(_, Transport::Socket) => true,
-                _ => return self.answer_text(handle, 404, "Not Found"),
+                _ => {
+                    return self
+                        .clients
+                        .answer_text(&mut self.worker, handle, 404, "Not Found");
+                }
             };
             let mut source = source;
             source.request = Rc::new(for_backend(&source, at));
@@ -54,22 +58,39 @@ impl Edge {
             return self.begin_socket(handle, source);
         }
         if request.body.bytes() > BODY_BYTES_MAX {
-            return self.refuse(handle, &request, 400, "Request too large.");
+            return self.pushpin.refuse(
+                &mut self.clients,
+                &mut self.worker,
+                handle,
+                &request,
+                400,
+                "Request too large.",
+            );
         }
         match (&request.method[..], place) {
-            (b"OPTIONS", _) => self.answer_preflight(handle, &request),
-            (b"GET", Place::Info) => self.answer_info(handle, &request),
+            (b"OPTIONS", _) => self
+                .clients
+                .answer_preflight(&mut self.worker, handle, &request),
+            (b"GET", Place::Info) => self.clients.answer_info(&mut self.worker, handle, &request),
             (b"GET", Place::Page) if !self.pushpin.sockjs.url.is_empty() => {
-                self.answer_page(handle, &request);
+                self.pushpin
+                    .answer_page(&mut self.clients, &mut self.worker, handle, &request);
             }
             (method, Place::Session(name, transport)) if transport.takes(method) => {
-                let owner = self.owner_of(name);
+                let owner = self.pushpin.owner_of(&self.worker, name);
                 match owner == usize::from(self.worker.index()) || is_of_worker {
                     true => self.on_session_request(handle, source, at, name, transport),
                     false => self.hand_on(handle, &source, owner),
                 }
             }
-            _ => self.refuse(handle, &request, 404, "Not Found"),
+            _ => self.pushpin.refuse(
+                &mut self.clients,
+                &mut self.worker,
+                handle,
+                &request,
+                404,
+                "Not Found",
+            ),
         }
     }
 
@@ -85,10 +106,26 @@ impl Edge {
         let request = Rc::clone(&source.request);
         let callback = match text::callback(&request, transport.is_script()) {
             Ok(callback) => callback,
-            Err(()) => return self.refuse(handle, &request, 400, "Invalid callback parameter."),
+            Err(()) => {
+                return self.pushpin.refuse(
+                    &mut self.clients,
+                    &mut self.worker,
+                    handle,
+                    &request,
+                    400,
+                    "Invalid callback parameter.",
+                );
+            }
         };
         if transport == Transport::ScriptPoll && callback.is_none() {
-            return self.refuse(handle, &request, 400, "Bad Request");
+            return self.pushpin.refuse(
+                &mut self.clients,
+                &mut self.worker,
+                handle,
+                &request,
+                400,
+                "Bad Request",
+            );
         }
         let asker = Asker {
             handle,
@@ -104,10 +141,24 @@ impl Edge {
         match (known, transport.is_send()) {
             (Some(id), true) => match text::payload(&request, transport) {
                 Some(messages) => self.take_messages(id, asker, messages),
-                None => self.refuse(handle, &request, 400, "Payload expected"),
+                None => self.pushpin.refuse(
+                    &mut self.clients,
+                    &mut self.worker,
+                    handle,
+                    &request,
+                    400,
+                    "Payload expected",
+                ),
             },
             (Some(id), false) => self.poll_session(id, asker),
-            (None, true) => self.refuse(handle, &request, 404, "Not Found"),
+            (None, true) => self.pushpin.refuse(
+                &mut self.clients,
+                &mut self.worker,
+                handle,
+                &request,
+                404,
+                "Not Found",
+            ),
             (None, false) => {
                 let mut source = source;
                 source.request = Rc::new(for_backend(&source, at));

@@ -3,9 +3,11 @@
 use fermata_edge_pushpin::sockjs::frame;
 use fermata_edge_pushpin::sockjs::queue::Asker;
 
+use crate::client::clients::Clients;
 use crate::client::request::ClientRequest;
+use crate::client::source::Engine;
+use crate::pushpin::parts::Pushpin;
 use crate::pushpin::sockjs::reply::{NEVER, PLAIN, head, headers, page, push};
-use crate::server::edge::Edge;
 use crate::server::sockjs::PAGE_CACHE;
 use crate::upstream::response::Head;
 
@@ -14,32 +16,40 @@ const SCRIPT: &str = "application/javascript; charset=UTF-8";
 /// How long browsers need not ask again whether they may ask.
 const PREFLIGHT_AGE_S: &str = "31536000";
 
-impl Edge {
+impl Pushpin {
     /// Answers with a frame.
-    pub(super) fn reply(&mut self, asker: &Asker, frame: &str) {
-        self.pushpin.sockjs.asking.remove(&asker.handle);
+    pub(super) fn reply(
+        &mut self,
+        clients: &mut Clients,
+        worker: &mut Engine,
+        asker: &Asker,
+        frame: &str,
+    ) {
+        self.sockjs.asking.remove(&asker.handle);
         let (media, body) = match &asker.callback {
             Some(callback) => (SCRIPT, frame::script(callback, frame)),
             None => (PLAIN, format!("{frame}\n")),
         };
         let headers = headers(asker.origin.as_deref(), media, NEVER);
-        self.respond(asker.handle, &head(200, headers), body.as_bytes());
+        clients.respond(worker, asker.handle, &head(200, headers), body.as_bytes());
     }
 
     /// Says that messages were taken.
-    pub(super) fn reply_ok(&mut self, asker: &Asker) {
-        self.pushpin.sockjs.asking.remove(&asker.handle);
+    pub(super) fn reply_ok(&mut self, clients: &mut Clients, worker: &mut Engine, asker: &Asker) {
+        self.sockjs.asking.remove(&asker.handle);
         let (media, body) = match &asker.callback {
             Some(callback) => (SCRIPT, frame::script(callback, "ok")),
             None => (PLAIN, "ok".to_owned()),
         };
         let headers = headers(asker.origin.as_deref(), media, NEVER);
-        self.respond(asker.handle, &head(200, headers), body.as_bytes());
+        clients.respond(worker, asker.handle, &head(200, headers), body.as_bytes());
     }
 
     /// Answers what cannot be done.
     pub(super) fn refuse(
         &mut self,
+        clients: &mut Clients,
+        worker: &mut Engine,
         handle: u64,
         request: &ClientRequest,
         status: u16,
@@ -50,20 +60,39 @@ impl Edge {
             callback: None,
             origin: request.header("origin").map(<[u8]>::to_vec),
         };
-        self.refuse_asker(&asker, status, reason);
+        self.refuse_asker(clients, worker, &asker, status, reason);
     }
 
     /// The same, for a request that has waited.
-    pub(super) fn refuse_asker(&mut self, asker: &Asker, status: u16, reason: &str) {
-        self.pushpin.sockjs.asking.remove(&asker.handle);
+    pub(super) fn refuse_asker(
+        &mut self,
+        clients: &mut Clients,
+        worker: &mut Engine,
+        asker: &Asker,
+        status: u16,
+        reason: &str,
+    ) {
+        self.sockjs.asking.remove(&asker.handle);
         let headers = headers(asker.origin.as_deref(), PLAIN, NEVER);
         let body = format!("{reason}\n");
-        self.respond(asker.handle, &head(status, headers), body.as_bytes());
+        clients.respond(
+            worker,
+            asker.handle,
+            &head(status, headers),
+            body.as_bytes(),
+        );
     }
 
     /// Answers with what the backend says instead of a WebSocket.
-    pub(super) fn relay_refusal(&mut self, asker: &Asker, said: Head, body: &[u8]) {
-        self.pushpin.sockjs.asking.remove(&asker.handle);
+    pub(super) fn relay_refusal(
+        &mut self,
+        clients: &mut Clients,
+        worker: &mut Engine,
+        asker: &Asker,
+        said: Head,
+        body: &[u8],
+    ) {
+        self.sockjs.asking.remove(&asker.handle);
         let mut said = said;
         for (name, value) in headers(asker.origin.as_deref(), PLAIN, NEVER) {
             let is_there = |(other, _): &(Vec<u8>, Vec<u8>)| other.eq_ignore_ascii_case(&name);
@@ -71,11 +100,41 @@ impl Edge {
                 said.headers.push((name, value));
             }
         }
-        self.respond(asker.handle, &said, body);
+        clients.respond(worker, asker.handle, &said, body);
     }
 
+    /// The page that clients of other hosts load in an iframe.
+    pub(super) fn answer_page(
+        &self,
+        clients: &mut Clients,
+        worker: &mut Engine,
+        handle: u64,
+        request: &ClientRequest,
+    ) {
+        let page = page(&self.sockjs.url);
+        let origin = request.header("origin");
+        let mut headers = headers(origin, "text/html; charset=UTF-8", PAGE_CACHE);
+        // The same page has the same tag in every worker.
+        let tag = format!(
+            "\"{:016x}\"",
+            crate::pushpin::sockjs::workers::hash(page.as_bytes())
+        );
+        push(&mut headers, "ETag", tag.as_bytes());
+        match request.header("if-none-match") == Some(tag.as_bytes()) {
+            true => clients.respond(worker, handle, &head(304, headers), b""),
+            false => clients.respond(worker, handle, &head(200, headers), page.as_bytes()),
+        }
+    }
+}
+
+impl Clients {
     /// A browser asks whether a page may ask.
-    pub(super) fn answer_preflight(&mut self, handle: u64, request: &ClientRequest) {
+    pub(super) fn answer_preflight(
+        &mut self,
+        worker: &mut Engine,
+        handle: u64,
+        request: &ClientRequest,
+    ) {
         let mut headers = headers(request.header("origin"), PLAIN, NEVER);
         push(
             &mut headers,
@@ -90,11 +149,16 @@ impl Edge {
             "Access-Control-Max-Age",
             PREFLIGHT_AGE_S.as_bytes(),
         );
-        self.respond(handle, &head(204, headers), b"");
+        self.respond(worker, handle, &head(204, headers), b"");
     }
 
     /// What clients ask first.
-    pub(super) fn answer_info(&mut self, handle: u64, request: &ClientRequest) {
+    pub(super) fn answer_info(
+        &mut self,
+        worker: &mut Engine,
+        handle: u64,
+        request: &ClientRequest,
+    ) {
         let info = serde_json::json!({
             "websocket": true,
             "origins": ["*:*"],
@@ -106,23 +170,11 @@ impl Edge {
             "application/json; charset=UTF-8",
             NEVER,
         );
-        self.respond(handle, &head(200, headers), format!("{info}\n").as_bytes());
-    }
-
-    /// The page that clients of other hosts load in an iframe.
-    pub(super) fn answer_page(&mut self, handle: u64, request: &ClientRequest) {
-        let page = page(&self.pushpin.sockjs.url);
-        let origin = request.header("origin");
-        let mut headers = headers(origin, "text/html; charset=UTF-8", PAGE_CACHE);
-        // The same page has the same tag in every worker.
-        let tag = format!(
-            "\"{:016x}\"",
-            crate::pushpin::sockjs::workers::hash(page.as_bytes())
+        self.respond(
+            worker,
+            handle,
+            &head(200, headers),
+            format!("{info}\n").as_bytes(),
         );
-        push(&mut headers, "ETag", tag.as_bytes());
-        match request.header("if-none-match") == Some(tag.as_bytes()) {
-            true => self.respond(handle, &head(304, headers), b""),
-            false => self.respond(handle, &head(200, headers), page.as_bytes()),
-        }
     }
 }

@@ -7,12 +7,16 @@ use fermata_proto::response_reader::{RequestKind, ResponseReader};
 use fermata_proto::ws::client::{Client, Received};
 use fermata_proto::ws::message::Kind;
 
+use crate::client::clients::Clients;
+use crate::client::source::Engine;
 use crate::client::source::{HANDLER_SESSIONS, Source};
+use crate::pushpin::parts::Pushpin;
 use crate::pushpin::sockjs::session::{Name, Session, Stage, Step};
 use crate::server::edge::Edge;
 use crate::timers::Timer;
 use crate::upstream::connections::WireUse;
 use crate::upstream::handshake::mask;
+use crate::upstream::parts::Upstream;
 use crate::upstream::response::{Said, of_http};
 
 /// The largest message of a backend, and the largest response in place of a WebSocket.
@@ -37,10 +41,16 @@ impl Edge {
                 self.pushpin.sockjs.sessions_max
             );
             self.worker.net.log_for_client(LogLevel::Warning, &line);
-            return self.refuse_asker(&asker, 503, "Too many sessions.");
+            return self.pushpin.refuse_asker(
+                &mut self.clients,
+                &mut self.worker,
+                &asker,
+                503,
+                "Too many sessions.",
+            );
         }
         if self.worker.defer(asker.handle).is_err() {
-            self.forget_request(asker.handle);
+            self.clients.forget_request(&mut self.worker, asker.handle);
             return;
         }
         let wire = match self.worker.connect_self(HANDLER_SESSIONS) {
@@ -48,7 +58,13 @@ impl Edge {
             Err(error) => {
                 let line = format!("a SockJS session is refused: {error}");
                 self.worker.net.log_for_client(LogLevel::Warning, &line);
-                return self.refuse_asker(&asker, 503, "Too many sessions.");
+                return self.pushpin.refuse_asker(
+                    &mut self.clients,
+                    &mut self.worker,
+                    &asker,
+                    503,
+                    "Too many sessions.",
+                );
             }
         };
         self.pushpin.sockjs.last += 1;
@@ -99,23 +115,32 @@ impl Edge {
         match source {
             Some(source) => self.begin_socket(handle, source),
             // Its client has left before.
-            None => self.answer_text(handle, 404, "Not Found"),
+            None => self
+                .clients
+                .answer_text(&mut self.worker, handle, 404, "Not Found"),
         }
     }
 
     /// A request asks what there is.
     pub(super) fn poll_session(&mut self, id: u64, asker: Asker) {
         if self.worker.defer(asker.handle).is_err() {
-            self.forget_request(asker.handle);
+            self.clients.forget_request(&mut self.worker, asker.handle);
             return;
         }
         let now_ms = self.worker.net.now_ms();
         let Some(session) = self.pushpin.sockjs.sessions.get_mut(&id) else {
-            return self.refuse_asker(&asker, 404, "Not Found");
+            return self.pushpin.refuse_asker(
+                &mut self.clients,
+                &mut self.worker,
+                &asker,
+                404,
+                "Not Found",
+            );
         };
         self.pushpin.sockjs.asking.insert(asker.handle, id);
         if let Some((asker, frame)) = session.queue.ask(now_ms, asker) {
-            self.reply(&asker, &frame);
+            self.pushpin
+                .reply(&mut self.clients, &mut self.worker, &asker, &frame);
         }
         // There is room now for what the backend says.
         self.pump_session(id);
@@ -124,17 +149,39 @@ impl Edge {
     /// A request brings messages.
     pub(super) fn take_messages(&mut self, id: u64, asker: Asker, messages: Vec<String>) {
         let Some(session) = self.pushpin.sockjs.sessions.get_mut(&id) else {
-            return self.refuse_asker(&asker, 404, "Not Found");
+            return self.pushpin.refuse_asker(
+                &mut self.clients,
+                &mut self.worker,
+                &asker,
+                404,
+                "Not Found",
+            );
         };
         if session.sender.is_some() {
-            return self.refuse_asker(&asker, 400, "Already sending");
+            return self.pushpin.refuse_asker(
+                &mut self.clients,
+                &mut self.worker,
+                &asker,
+                400,
+                "Already sending",
+            );
         }
         let client = match &mut session.stage {
             Stage::Open(client) => client,
-            Stage::Opening { .. } => return self.refuse_asker(&asker, 404, "Not Found"),
+            Stage::Opening { .. } => {
+                return self.pushpin.refuse_asker(
+                    &mut self.clients,
+                    &mut self.worker,
+                    &asker,
+                    404,
+                    "Not Found",
+                );
+            }
             Stage::Ended => {
                 let end = session.queue.end().unwrap_or_default();
-                return self.reply(&asker, &end);
+                return self
+                    .pushpin
+                    .reply(&mut self.clients, &mut self.worker, &asker, &end);
             }
         };
         for message in messages {
@@ -181,7 +228,7 @@ impl Edge {
         let was_open = matches!(session.stage, Stage::Open(_));
         session.stage = Stage::Ended;
         let wire = std::mem::take(&mut session.wire);
-        self.close_session_wire(wire);
+        self.upstream.close_session_wire(&mut self.worker, wire);
         match was_open {
             true => self.watch_session(id),
             false => self.forget_session(id),
@@ -196,7 +243,10 @@ impl Edge {
         };
         match session.queue.expire(now_ms) {
             Due::At(_) => {}
-            Due::Beat(asker) => self.reply(&asker, "h"),
+            Due::Beat(asker) => {
+                self.pushpin
+                    .reply(&mut self.clients, &mut self.worker, &asker, "h")
+            }
             Due::Over => return self.forget_session(id),
         }
         self.watch_session(id);
@@ -216,15 +266,16 @@ impl Edge {
             return;
         };
         self.pushpin.sockjs.by_name.remove(&session.name);
-        self.close_session_wire(session.wire);
+        self.upstream
+            .close_session_wire(&mut self.worker, session.wire);
         if let Some(asker) = session.sender {
-            self.refuse_asker(&asker, 404, "Not Found");
-        }
-    }
-
-    fn close_session_wire(&mut self, wire: u64) {
-        if wire != 0 {
-            self.upstream.connections.close(&mut self.worker, wire);
+            self.pushpin.refuse_asker(
+                &mut self.clients,
+                &mut self.worker,
+                &asker,
+                404,
+                "Not Found",
+            );
         }
     }
 
@@ -253,7 +304,8 @@ impl Edge {
         if !matches!(session.stage, Stage::Opening { .. })
             && let Some((asker, frame)) = session.queue.answer(now_ms)
         {
-            self.reply(&asker, &frame);
+            self.pushpin
+                .reply(&mut self.clients, &mut self.worker, &asker, &frame);
         }
         self.pushpin.sockjs.sessions.insert(id, session);
         match step {
@@ -273,7 +325,8 @@ impl Edge {
             }
         }
         if let Some(asker) = session.sender.take() {
-            self.reply_ok(&asker);
+            self.pushpin
+                .reply_ok(&mut self.clients, &mut self.worker, &asker);
         }
         Step::Goes
     }
@@ -304,7 +357,11 @@ impl Edge {
                 }
                 match (rest, is_whole) {
                     (Some(bytes), _) => self.on_session_open(session, bytes),
-                    (None, true) => self.on_session_refused(session),
+                    (None, true) => self.pushpin.on_session_refused(
+                        &mut self.clients,
+                        &mut self.worker,
+                        session,
+                    ),
                     (None, false) => Step::Goes,
                 }
             }
@@ -315,29 +372,10 @@ impl Edge {
         session.stage = Stage::Open(Box::new(Client::new(None, MESSAGE_BYTES_MAX)));
         let now_ms = self.worker.net.now_ms();
         if let Some(asker) = session.queue.take_poll(now_ms) {
-            self.reply(&asker, "o");
+            self.pushpin
+                .reply(&mut self.clients, &mut self.worker, &asker, "o");
         }
         self.on_session_frames(session, rest)
-    }
-
-    fn on_session_refused(&mut self, session: &mut Session) -> Step {
-        let now_ms = self.worker.net.now_ms();
-        let Some(asker) = session.queue.take_poll(now_ms) else {
-            return Step::Over;
-        };
-        let stage = std::mem::replace(&mut session.stage, Stage::Ended);
-        match stage {
-            Stage::Opening {
-                refusal: Some((head, body)),
-                ..
-            } if body.len() <= REFUSAL_BYTES_MAX => {
-                let mut head = head;
-                head.length = None;
-                self.relay_refusal(&asker, head, &body);
-            }
-            _ => self.refuse_asker(&asker, 502, crate::upstream::reply::FAILED),
-        }
-        Step::Over
     }
 
     fn on_session_frames(&mut self, session: &mut Session, bytes: Vec<u8>) -> Step {
@@ -375,7 +413,7 @@ impl Edge {
         if has_ended {
             session.stage = Stage::Ended;
             let wire = std::mem::take(&mut session.wire);
-            self.close_session_wire(wire);
+            self.upstream.close_session_wire(&mut self.worker, wire);
         }
         step
     }
@@ -383,16 +421,54 @@ impl Edge {
     /// The WebSocket has ended without a close.
     fn on_session_end(&mut self, session: &mut Session) -> Step {
         let wire = std::mem::take(&mut session.wire);
-        self.close_session_wire(wire);
+        self.upstream.close_session_wire(&mut self.worker, wire);
         if let Stage::Opening { .. } = session.stage {
-            return self.on_session_refused(session);
+            return self
+                .pushpin
+                .on_session_refused(&mut self.clients, &mut self.worker, session);
         }
         session.stage = Stage::Ended;
         session.queue.close(AWAY, "");
         if let Some(asker) = session.sender.take() {
             let end = session.queue.end().unwrap_or_default();
-            self.reply(&asker, &end);
+            self.pushpin
+                .reply(&mut self.clients, &mut self.worker, &asker, &end);
         }
         Step::Goes
+    }
+}
+
+impl Upstream {
+    fn close_session_wire(&mut self, worker: &mut Engine, wire: u64) {
+        if wire != 0 {
+            self.connections.close(worker, wire);
+        }
+    }
+}
+
+impl Pushpin {
+    fn on_session_refused(
+        &mut self,
+        clients: &mut Clients,
+        worker: &mut Engine,
+        session: &mut Session,
+    ) -> Step {
+        let now_ms = worker.net.now_ms();
+        let Some(asker) = session.queue.take_poll(now_ms) else {
+            return Step::Over;
+        };
+        let stage = std::mem::replace(&mut session.stage, Stage::Ended);
+        match stage {
+            Stage::Opening {
+                refusal: Some((head, body)),
+                ..
+            } if body.len() <= REFUSAL_BYTES_MAX => {
+                let mut head = head;
+                head.length = None;
+                self.relay_refusal(clients, worker, &asker, head, &body);
+            }
+            _ => self.refuse_asker(clients, worker, &asker, 502, crate::upstream::reply::FAILED),
+        }
+        Step::Over
     }
 }

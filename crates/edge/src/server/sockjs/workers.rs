@@ -2,28 +2,28 @@
 
 use std::rc::Rc;
 
+use crate::client::source::Engine;
 use crate::client::source::{Owner, Source, Table};
+use crate::pushpin::parts::Pushpin;
 use crate::pushpin::sockjs::workers::hash;
 use crate::routes::Routes;
 use crate::server::edge::Edge;
+use crate::server::routing::Routing;
 use crate::upstream::talk::Purpose;
 
 impl Edge {
-    /// Which worker has a session of this name.
-    pub(super) fn owner_of(&self, name: &[u8]) -> usize {
-        match self.pushpin.sockjs.paths.len() {
-            0 => usize::from(self.worker.index()),
-            workers => (hash(name) % workers as u64) as usize,
-        }
-    }
-
     /// Hands a request to the worker that has its session; that one's answer is the client's.
     pub(super) fn hand_on(&mut self, handle: u64, source: &Source, owner: usize) {
-        let Some(table) = self.routes_to(owner) else {
-            return self.answer_text(handle, 502, crate::upstream::reply::FAILED);
+        let Some(table) = self.pushpin.routes_to(&mut self.routing, owner) else {
+            return self.clients.answer_text(
+                &mut self.worker,
+                handle,
+                502,
+                crate::upstream::reply::FAILED,
+            );
         };
         if self.worker.defer(handle).is_err() {
-            self.forget_request(handle);
+            self.clients.forget_request(&mut self.worker, handle);
             return;
         }
         let source = Source {
@@ -37,12 +37,22 @@ impl Edge {
         };
         self.ask_for(Owner::Client(handle), source, Vec::new(), Purpose::Worker);
     }
+}
 
-    fn routes_to(&mut self, worker: usize) -> Option<Rc<Table>> {
-        if let Some(table) = self.pushpin.sockjs.routes.get(&worker) {
+impl Pushpin {
+    /// Which worker has a session of this name.
+    pub(super) fn owner_of(&self, worker: &Engine, name: &[u8]) -> usize {
+        match self.sockjs.paths.len() {
+            0 => usize::from(worker.index()),
+            workers => (hash(name) % workers as u64) as usize,
+        }
+    }
+
+    fn routes_to(&mut self, routing: &mut Routing, worker: usize) -> Option<Rc<Table>> {
+        if let Some(table) = self.sockjs.routes.get(&worker) {
             return Some(Rc::clone(table));
         }
-        let path = self.pushpin.sockjs.paths.get(worker)?.to_str()?;
+        let path = self.sockjs.paths.get(worker)?.to_str()?;
         let quoted = path.replace('\\', "\\\\").replace('"', "\\\"");
         // Its answers are as they are to be.
         let line = format!("*,no_grip \"unix/{quoted}\"");
@@ -50,14 +60,14 @@ impl Edge {
         if !problems.is_empty() || routes.rules().is_empty() {
             return None;
         }
-        self.routing.generation += 1;
+        routing.generation += 1;
         let table = Rc::new(Table {
-            generation: self.routing.generation,
+            generation: routing.generation,
             routes,
             home: None,
             watched: Vec::new(),
         });
-        self.pushpin.sockjs.routes.insert(worker, Rc::clone(&table));
+        self.sockjs.routes.insert(worker, Rc::clone(&table));
         Some(table)
     }
 }

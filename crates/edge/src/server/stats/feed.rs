@@ -8,15 +8,15 @@ use std::path::Path;
 use fermata_config::LogLevel;
 use fermata_engine::WireEvent;
 
+use crate::client::source::Engine;
+use crate::publish::parts::Publishing;
+use crate::pushpin::parts::Pushpin;
 use crate::pushpin::stats::Role;
 use crate::server::edge::Edge;
 use crate::server::stats::Note;
 
 /// Bytes that wait for the other worker; beyond, the wire is given up and everything told anew.
 const OUT_BYTES_MAX: usize = 16 << 20;
-
-/// Bytes read at once.
-const READ_BYTES: usize = 64 * 1024;
 
 impl Edge {
     /// Hears the other workers.
@@ -40,15 +40,20 @@ impl Edge {
             }
             Some(Role::Speaker(speaker)) => match speaker.feeders.inputs.remove(&event.wire) {
                 Some(input) => {
-                    self.hear(event.wire, input);
+                    self.pushpin.hear(
+                        &mut self.publishing,
+                        &mut self.worker,
+                        (event.wire, input),
+                        &mut self.buffer,
+                    );
                     true
                 }
                 None => false,
             },
             Some(Role::Teller(feed)) if feed.wire == Some(event.wire) => {
                 match event.hangup {
-                    true => self.end_feed(),
-                    false => self.flush_feed(),
+                    true => self.pushpin.end_feed(&mut self.worker),
+                    false => self.pushpin.flush_feed(&mut self.worker),
                 }
                 true
             }
@@ -64,13 +69,19 @@ impl Edge {
             }
         }
     }
+}
 
-    fn hear(&mut self, wire: u64, mut input: Vec<u8>) {
-        let mut buffer = std::mem::take(&mut self.buffer);
-        buffer.resize(buffer.len().max(READ_BYTES), 0);
+impl Pushpin {
+    fn hear(
+        &mut self,
+        publishing: &mut Publishing,
+        worker: &mut Engine,
+        (wire, mut input): (u64, Vec<u8>),
+        buffer: &mut [u8],
+    ) {
         let mut notes = Vec::new();
         let stays = loop {
-            match self.worker.net.recv_wire(wire, &mut buffer) {
+            match worker.net.recv_wire(wire, buffer) {
                 Ok(None) => break true,
                 Ok(Some(0)) | Err(_) => break false,
                 Ok(Some(len)) => {
@@ -81,11 +92,9 @@ impl Edge {
                 }
             }
         };
-        self.buffer = buffer;
-        self.take_notes(wire, notes);
-        let now_ms = self.worker.net.now_ms();
-        let Some(Role::Speaker(speaker)) = self.pushpin.stats.as_mut().map(|it| &mut it.role)
-        else {
+        self.take_notes(publishing, worker, wire, notes);
+        let now_ms = worker.net.now_ms();
+        let Some(Role::Speaker(speaker)) = self.stats.as_mut().map(|it| &mut it.role) else {
             return;
         };
         if stays {
@@ -95,13 +104,13 @@ impl Edge {
         let mut news = Vec::new();
         speaker.tally.forget(now_ms, wire, &mut news);
         speaker.routes.forget(wire);
-        self.worker.net.close_wire(wire);
-        self.tell_news(news);
+        worker.net.close_wire(wire);
+        self.tell_news(publishing, worker, news);
     }
 
     /// Connects a worker that tells, if it is not.
-    pub(super) fn keep_feed(&mut self) {
-        let Some(stats) = &mut self.pushpin.stats else {
+    pub(super) fn keep_feed(&mut self, worker: &mut Engine) {
+        let Some(stats) = &mut self.stats else {
             return;
         };
         let Role::Teller(feed) = &mut stats.role else {
@@ -111,19 +120,19 @@ impl Edge {
             return;
         }
         // It is tried again at the next tick.
-        let Ok(wire) = self.worker.net.connect_unix(Path::new(&feed.path)) else {
+        let Ok(wire) = worker.net.connect_unix(Path::new(&feed.path)) else {
             return;
         };
         feed.wire = Some(wire);
         feed.out.clear();
         let mut notes = Vec::new();
         stats.clients.all(&mut notes);
-        self.send_notes(&notes);
+        self.send_notes(worker, &notes);
     }
 
     /// Tells the worker with the socket. Without a wire nothing is lost: what is true then is told when it stands.
-    pub(super) fn send_notes(&mut self, notes: &[Note]) {
-        let Some(Role::Teller(feed)) = self.pushpin.stats.as_mut().map(|it| &mut it.role) else {
+    pub(super) fn send_notes(&mut self, worker: &mut Engine, notes: &[Note]) {
+        let Some(Role::Teller(feed)) = self.stats.as_mut().map(|it| &mut it.role) else {
             return;
         };
         if feed.wire.is_none() {
@@ -136,15 +145,15 @@ impl Edge {
         if feed.out.len() > OUT_BYTES_MAX {
             let line =
                 "zmq_stats: the worker that has the socket is behind; it is told everything anew";
-            self.worker.net.log_for_client(LogLevel::Warning, line);
-            self.end_feed();
+            worker.net.log_for_client(LogLevel::Warning, line);
+            self.end_feed(worker);
         } else if !was_waiting {
-            self.flush_feed();
+            self.flush_feed(worker);
         }
     }
 
-    fn flush_feed(&mut self) {
-        let Some(Role::Teller(feed)) = self.pushpin.stats.as_mut().map(|it| &mut it.role) else {
+    fn flush_feed(&mut self, worker: &mut Engine) {
+        let Some(Role::Teller(feed)) = self.stats.as_mut().map(|it| &mut it.role) else {
             return;
         };
         let Some(wire) = feed.wire else {
@@ -155,7 +164,7 @@ impl Edge {
             if sent == feed.out.len() {
                 break true;
             }
-            match self.worker.net.send_wire(wire, &feed.out[sent..]) {
+            match worker.net.send_wire(wire, &feed.out[sent..]) {
                 Ok(Some(len)) => sent += len,
                 Ok(None) => break true,
                 Err(_) => break false,
@@ -163,15 +172,15 @@ impl Edge {
         };
         feed.out.drain(..sent);
         if !stays {
-            self.end_feed();
+            self.end_feed(worker);
         }
     }
 
-    fn end_feed(&mut self) {
-        if let Some(Role::Teller(feed)) = self.pushpin.stats.as_mut().map(|it| &mut it.role) {
+    fn end_feed(&mut self, worker: &mut Engine) {
+        if let Some(Role::Teller(feed)) = self.stats.as_mut().map(|it| &mut it.role) {
             feed.out.clear();
             if let Some(wire) = feed.wire.take() {
-                self.worker.net.close_wire(wire);
+                worker.net.close_wire(wire);
             }
         }
     }

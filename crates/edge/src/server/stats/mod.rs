@@ -16,7 +16,10 @@ use fermata_engine::stats::{Counter, Figures};
 use fermata_grip::item::Item;
 use fermata_grip::stats::{Flow, Packet, Report, Traffic, Transport};
 
+use crate::client::source::Engine;
 use crate::client::source::Source;
+use crate::publish::parts::Publishing;
+use crate::pushpin::parts::Pushpin;
 use crate::pushpin::stats::Role;
 use crate::routes::figures::{Count, Counts};
 use crate::server::edge::Edge;
@@ -109,49 +112,6 @@ impl Edge {
         self.timers.at(now_ms, Timer::Stats);
     }
 
-    /// A client of this worker is held, or its WebSocket is open.
-    pub(super) fn stats_enter(
-        &mut self,
-        handle: u64,
-        source: &Source,
-        mode: Mode,
-        id: Option<Vec<u8>>,
-    ) {
-        let now_ms = self.worker.net.now_ms();
-        let Some(stats) = &mut self.pushpin.stats else {
-            return;
-        };
-        let route = source.rule().and_then(|rule| rule.id.as_deref());
-        let held = Held {
-            id: id.as_deref(),
-            peer: source.request.peer.ip(),
-            route: route.unwrap_or_default().as_bytes(),
-            is_websocket: mode == Mode::Socket,
-            is_tls: source.request.is_tls,
-        };
-        let mut notes = Vec::new();
-        stats.clients.enter(now_ms, handle, held, &mut notes);
-        self.tell(notes);
-    }
-
-    /// A client is subscribed.
-    pub(super) fn stats_subscribe(&mut self, handle: u64, mode: Mode, channel: &[u8]) {
-        let mut notes = Vec::new();
-        if let Some(stats) = &mut self.pushpin.stats {
-            stats.clients.subscribe(handle, mode, channel, &mut notes);
-            self.tell(notes);
-        }
-    }
-
-    /// A client is no longer subscribed.
-    pub(super) fn stats_unsubscribe(&mut self, handle: u64, channel: &[u8]) {
-        let mut notes = Vec::new();
-        if let Some(stats) = &mut self.pushpin.stats {
-            stats.clients.unsubscribe(handle, channel, &mut notes);
-            self.tell(notes);
-        }
-    }
-
     /// The channels of a held stream are others from now on.
     pub(super) fn stats_replace(&mut self, handle: u64) {
         let mut notes = Vec::new();
@@ -169,24 +129,212 @@ impl Edge {
                 let clients = &mut stats.clients;
                 clients.subscribe(handle, Mode::Stream, channel, &mut notes);
             }
-            self.tell(notes);
+            self.pushpin
+                .tell(&mut self.publishing, &mut self.worker, notes);
+        }
+    }
+
+    /// Some time has gone by.
+    pub(super) fn on_stats_due(&mut self) {
+        let now_ms = self.worker.net.now_ms();
+        let (mut notes, mut news) = (Vec::new(), Vec::new());
+        let Some(stats) = &mut self.pushpin.stats else {
+            return;
+        };
+        stats.clients.expire(now_ms, &mut notes);
+        let mut tick_ms = TICK_MS;
+        if let Role::Speaker(speaker) = &mut stats.role {
+            speaker.tally.expire(now_ms, &mut news);
+            tick_ms = tick_ms.min(speaker.report_ms);
+        }
+        self.timers.at(now_ms + tick_ms, Timer::Stats);
+        self.pushpin
+            .tell(&mut self.publishing, &mut self.worker, notes);
+        self.pushpin
+            .tell_news(&mut self.publishing, &mut self.worker, news);
+        self.pushpin.keep_feed(&mut self.worker);
+        self.report(now_ms);
+    }
+
+    fn report(&mut self, now_ms: u64) {
+        let Some(Role::Speaker(speaker)) = self.pushpin.stats.as_mut().map(|it| &mut it.role)
+        else {
+            return;
+        };
+        let figures = self.worker.figures().total;
+        speaker.connections_max = speaker.connections_max.max(connected(&figures));
+        speaker.routes.pass(now_ms);
+        if now_ms < speaker.due_ms {
+            return;
+        }
+        let counts = self.route_figures.total();
+        let last_counts = std::mem::replace(&mut speaker.last_counts, counts);
+        let published = std::mem::take(&mut speaker.published);
+        let totals = totals(&figures);
+        let last = std::mem::replace(&mut speaker.last, totals);
+        // The counters of a server go on over restarts of its workers, but not over those of a machine.
+        let mut since = totals.into_iter().zip(last);
+        let mut next = || since.next().map_or(0, |(now, was)| now.saturating_sub(was));
+        let requests = next();
+        let report = Report {
+            connections: std::mem::take(&mut speaker.connections_max),
+            minutes: next(),
+            received: next(),
+            sent: next(),
+            http_response_sent: published.http_responses,
+            blocks_received: published.blocks_received,
+            blocks_sent: published.blocks_sent,
+            duration_ms: now_ms - speaker.since_ms,
+            traffic: Some(traffic(counts, last_counts, &published)),
+        };
+        let duration_ms = report.duration_ms;
+        speaker.since_ms = now_ms;
+        speaker.due_ms = now_ms + speaker.report_ms;
+        self.pushpin.send_stats(
+            &mut self.publishing,
+            &mut self.worker,
+            &Packet::Activity { count: requests },
+            b"",
+        );
+        let counts = Packet::Counts {
+            requests_received: requests,
+        };
+        self.pushpin
+            .send_stats(&mut self.publishing, &mut self.worker, &counts, b"");
+        self.pushpin.send_stats(
+            &mut self.publishing,
+            &mut self.worker,
+            &Packet::Report(report),
+            b"",
+        );
+        self.report_routes(duration_ms);
+    }
+
+    /// The same of each route with an id, but for those where nothing has been.
+    fn report_routes(&mut self, duration_ms: u64) {
+        let table = Rc::clone(self.table());
+        let figures = self.route_figures.by_route(&table.routes);
+        for (name, counts) in figures {
+            let Some(Role::Speaker(speaker)) = self.pushpin.stats.as_mut().map(|it| &mut it.role)
+            else {
+                return;
+            };
+            let Some(route) = speaker.routes.get(name.as_bytes()) else {
+                continue;
+            };
+            let last = std::mem::replace(&mut route.last, counts);
+            let connections = route.take_connections();
+            let published = std::mem::take(&mut route.published);
+            let report = Report {
+                connections,
+                minutes: route.take_minutes(),
+                received: std::mem::take(&mut route.received),
+                sent: std::mem::take(&mut route.sent),
+                http_response_sent: published.http_responses,
+                blocks_received: published.blocks_received,
+                blocks_sent: published.blocks_sent,
+                duration_ms,
+                traffic: Some(traffic(counts, last, &published)),
+            };
+            if counts == last && connections == 0 && report.minutes == 0 {
+                continue;
+            }
+            let at = Count::Requests as usize;
+            let count = counts[at].saturating_sub(last[at]);
+            self.pushpin.send_stats(
+                &mut self.publishing,
+                &mut self.worker,
+                &Packet::Activity { count },
+                name.as_bytes(),
+            );
+            self.pushpin.send_stats(
+                &mut self.publishing,
+                &mut self.worker,
+                &Packet::Report(report),
+                name.as_bytes(),
+            );
+        }
+    }
+}
+
+impl Pushpin {
+    /// A client of this worker is held, or its WebSocket is open.
+    pub(super) fn stats_enter(
+        &mut self,
+        publishing: &mut Publishing,
+        worker: &mut Engine,
+        handle: u64,
+        source: &Source,
+        mode: Mode,
+        id: Option<Vec<u8>>,
+    ) {
+        let now_ms = worker.net.now_ms();
+        let Some(stats) = &mut self.stats else {
+            return;
+        };
+        let route = source.rule().and_then(|rule| rule.id.as_deref());
+        let held = Held {
+            id: id.as_deref(),
+            peer: source.request.peer.ip(),
+            route: route.unwrap_or_default().as_bytes(),
+            is_websocket: mode == Mode::Socket,
+            is_tls: source.request.is_tls,
+        };
+        let mut notes = Vec::new();
+        stats.clients.enter(now_ms, handle, held, &mut notes);
+        self.tell(publishing, worker, notes);
+    }
+
+    /// A client is subscribed.
+    pub(super) fn stats_subscribe(
+        &mut self,
+        publishing: &mut Publishing,
+        worker: &mut Engine,
+        handle: u64,
+        mode: Mode,
+        channel: &[u8],
+    ) {
+        let mut notes = Vec::new();
+        if let Some(stats) = &mut self.stats {
+            stats.clients.subscribe(handle, mode, channel, &mut notes);
+            self.tell(publishing, worker, notes);
+        }
+    }
+
+    /// A client is no longer subscribed.
+    pub(super) fn stats_unsubscribe(
+        &mut self,
+        publishing: &mut Publishing,
+        worker: &mut Engine,
+        handle: u64,
+        channel: &[u8],
+    ) {
+        let mut notes = Vec::new();
+        if let Some(stats) = &mut self.stats {
+            stats.clients.unsubscribe(handle, channel, &mut notes);
+            self.tell(publishing, worker, notes);
         }
     }
 
     /// A client is not held any more.
-    pub(super) fn stats_leave(&mut self, handle: u64) {
+    pub(super) fn stats_leave(
+        &mut self,
+        publishing: &mut Publishing,
+        worker: &mut Engine,
+        handle: u64,
+    ) {
         let mut notes = Vec::new();
-        if let Some(stats) = &mut self.pushpin.stats
+        if let Some(stats) = &mut self.stats
             && stats.clients.is_known(handle)
         {
             stats.clients.leave(handle, &mut notes);
-            self.tell(notes);
+            self.tell(publishing, worker, notes);
         }
     }
 
     /// How many clients an item reaches; `None` with a worker that does not publish.
     pub(super) fn receivers(&self, item: &Item) -> Option<u64> {
-        let Some(Role::Speaker(speaker)) = self.pushpin.stats.as_ref().map(|it| &it.role) else {
+        let Some(Role::Speaker(speaker)) = self.stats.as_ref().map(|it| &it.role) else {
             return None;
         };
         let count = |is_for_it: bool, mode| match is_for_it {
@@ -199,8 +347,13 @@ impl Edge {
     }
 
     /// An item is on its way to its channel's clients.
-    pub(super) fn stats_message(&mut self, item: &Item) {
-        let Some(stats) = &mut self.pushpin.stats else {
+    pub(super) fn stats_message(
+        &mut self,
+        publishing: &mut Publishing,
+        worker: &mut Engine,
+        item: &Item,
+    ) {
+        let Some(stats) = &mut self.stats else {
             return;
         };
         let Role::Speaker(speaker) = &mut stats.role else {
@@ -267,123 +420,32 @@ impl Edge {
                 blocks,
                 transport: transport(mode),
             };
-            self.send_stats(&packet, b"");
-        }
-    }
-
-    /// Some time has gone by.
-    pub(super) fn on_stats_due(&mut self) {
-        let now_ms = self.worker.net.now_ms();
-        let (mut notes, mut news) = (Vec::new(), Vec::new());
-        let Some(stats) = &mut self.pushpin.stats else {
-            return;
-        };
-        stats.clients.expire(now_ms, &mut notes);
-        let mut tick_ms = TICK_MS;
-        if let Role::Speaker(speaker) = &mut stats.role {
-            speaker.tally.expire(now_ms, &mut news);
-            tick_ms = tick_ms.min(speaker.report_ms);
-        }
-        self.timers.at(now_ms + tick_ms, Timer::Stats);
-        self.tell(notes);
-        self.tell_news(news);
-        self.keep_feed();
-        self.report(now_ms);
-    }
-
-    fn report(&mut self, now_ms: u64) {
-        let Some(Role::Speaker(speaker)) = self.pushpin.stats.as_mut().map(|it| &mut it.role)
-        else {
-            return;
-        };
-        let figures = self.worker.figures().total;
-        speaker.connections_max = speaker.connections_max.max(connected(&figures));
-        speaker.routes.pass(now_ms);
-        if now_ms < speaker.due_ms {
-            return;
-        }
-        let counts = self.route_figures.total();
-        let last_counts = std::mem::replace(&mut speaker.last_counts, counts);
-        let published = std::mem::take(&mut speaker.published);
-        let totals = totals(&figures);
-        let last = std::mem::replace(&mut speaker.last, totals);
-        // The counters of a server go on over restarts of its workers, but not over those of a machine.
-        let mut since = totals.into_iter().zip(last);
-        let mut next = || since.next().map_or(0, |(now, was)| now.saturating_sub(was));
-        let requests = next();
-        let report = Report {
-            connections: std::mem::take(&mut speaker.connections_max),
-            minutes: next(),
-            received: next(),
-            sent: next(),
-            http_response_sent: published.http_responses,
-            blocks_received: published.blocks_received,
-            blocks_sent: published.blocks_sent,
-            duration_ms: now_ms - speaker.since_ms,
-            traffic: Some(traffic(counts, last_counts, &published)),
-        };
-        let duration_ms = report.duration_ms;
-        speaker.since_ms = now_ms;
-        speaker.due_ms = now_ms + speaker.report_ms;
-        self.send_stats(&Packet::Activity { count: requests }, b"");
-        let counts = Packet::Counts {
-            requests_received: requests,
-        };
-        self.send_stats(&counts, b"");
-        self.send_stats(&Packet::Report(report), b"");
-        self.report_routes(duration_ms);
-    }
-
-    /// The same of each route with an id, but for those where nothing has been.
-    fn report_routes(&mut self, duration_ms: u64) {
-        let table = Rc::clone(self.table());
-        let figures = self.route_figures.by_route(&table.routes);
-        for (name, counts) in figures {
-            let Some(Role::Speaker(speaker)) = self.pushpin.stats.as_mut().map(|it| &mut it.role)
-            else {
-                return;
-            };
-            let Some(route) = speaker.routes.get(name.as_bytes()) else {
-                continue;
-            };
-            let last = std::mem::replace(&mut route.last, counts);
-            let connections = route.take_connections();
-            let published = std::mem::take(&mut route.published);
-            let report = Report {
-                connections,
-                minutes: route.take_minutes(),
-                received: std::mem::take(&mut route.received),
-                sent: std::mem::take(&mut route.sent),
-                http_response_sent: published.http_responses,
-                blocks_received: published.blocks_received,
-                blocks_sent: published.blocks_sent,
-                duration_ms,
-                traffic: Some(traffic(counts, last, &published)),
-            };
-            if counts == last && connections == 0 && report.minutes == 0 {
-                continue;
-            }
-            let at = Count::Requests as usize;
-            let count = counts[at].saturating_sub(last[at]);
-            self.send_stats(&Packet::Activity { count }, name.as_bytes());
-            self.send_stats(&Packet::Report(report), name.as_bytes());
+            self.send_stats(publishing, worker, &packet, b"");
         }
     }
 
     /// Passes on what has changed at this worker.
-    fn tell(&mut self, notes: Vec<Note>) {
-        match self.pushpin.stats.as_mut().map(|it| &mut it.role) {
-            Some(Role::Speaker(_)) => self.take_notes(crate::pushpin::stats::feed::OWN, notes),
-            Some(Role::Teller(_)) if !notes.is_empty() => self.send_notes(&notes),
+    fn tell(&mut self, publishing: &mut Publishing, worker: &mut Engine, notes: Vec<Note>) {
+        match self.stats.as_mut().map(|it| &mut it.role) {
+            Some(Role::Speaker(_)) => {
+                self.take_notes(publishing, worker, crate::pushpin::stats::feed::OWN, notes)
+            }
+            Some(Role::Teller(_)) if !notes.is_empty() => self.send_notes(worker, &notes),
             Some(Role::Teller(_)) | None => {}
         }
     }
 
     /// What a worker has told.
-    fn take_notes(&mut self, worker: u64, notes: Vec<Note>) {
-        let now_ms = self.worker.net.now_ms();
+    fn take_notes(
+        &mut self,
+        publishing: &mut Publishing,
+        worker: &mut Engine,
+        teller: u64,
+        notes: Vec<Note>,
+    ) {
+        let now_ms = worker.net.now_ms();
         for note in notes {
-            let Some(stats) = &mut self.pushpin.stats else {
+            let Some(stats) = &mut self.stats else {
                 return;
             };
             let ttl_s = seconds(stats.connection_ttl_ms);
@@ -398,13 +460,13 @@ impl Edge {
                     count,
                 } => {
                     let mut news = Vec::new();
-                    let (part, key) = ((worker, route), (mode, channel));
+                    let (part, key) = ((teller, route), (mode, channel));
                     speaker.tally.set(now_ms, part, key, count, &mut news);
-                    self.tell_news(news);
+                    self.tell_news(publishing, worker, news);
                 }
                 Note::Connections { route, count } => {
                     speaker.routes.pass(now_ms);
-                    speaker.routes.set(worker, &route, count);
+                    speaker.routes.set(teller, &route, count);
                 }
                 Note::Client(client) => {
                     let packet = Packet::Connection {
@@ -414,17 +476,22 @@ impl Edge {
                         is_tls: client.is_tls,
                         ttl_s,
                     };
-                    self.send_stats(&packet, &client.route);
+                    self.send_stats(publishing, worker, &packet, &client.route);
                 }
                 Note::Gone { id, route } => {
-                    self.send_stats(&Packet::ConnectionGone { id: &id }, &route);
+                    self.send_stats(
+                        publishing,
+                        worker,
+                        &Packet::ConnectionGone { id: &id },
+                        &route,
+                    );
                 }
             }
         }
     }
 
-    fn tell_news(&mut self, news: Vec<News>) {
-        let Some(Role::Speaker(speaker)) = self.pushpin.stats.as_ref().map(|it| &it.role) else {
+    fn tell_news(&self, publishing: &mut Publishing, worker: &mut Engine, news: Vec<News>) {
+        let Some(Role::Speaker(speaker)) = self.stats.as_ref().map(|it| &it.role) else {
             return;
         };
         let ttl_s = seconds(speaker.subscription_ttl_ms);
@@ -437,38 +504,41 @@ impl Edge {
                         ttl_s,
                         subscribers: Some(count),
                     };
-                    self.send_stats(&packet, b"");
+                    self.send_stats(publishing, worker, &packet, b"");
                 }
                 News::Gone((mode, channel)) => {
                     let packet = Packet::SubscriptionGone {
                         transport: transport(mode),
                         channel: &channel,
                     };
-                    self.send_stats(&packet, b"");
+                    self.send_stats(publishing, worker, &packet, b"");
                 }
             }
         }
     }
 
     /// Sends a packet to those who want its kind; an empty route: it has none.
-    fn send_stats(&mut self, packet: &Packet<'_>, route: &[u8]) {
-        let Some(Role::Speaker(speaker)) = self.pushpin.stats.as_ref().map(|it| &it.role) else {
+    fn send_stats(
+        &self,
+        publishing: &mut Publishing,
+        worker: &mut Engine,
+        packet: &Packet<'_>,
+        route: &[u8],
+    ) {
+        let Some(Role::Speaker(speaker)) = self.stats.as_ref().map(|it| &it.role) else {
             return;
         };
-        if !self.publishing.ports.has_listeners_to_stats() {
+        if !publishing.ports.has_listeners_to_stats() {
             return;
         }
         let route = (!route.is_empty()).then_some(route);
         let payload = packet.encode(&speaker.from, route, speaker.notation);
-        let left_out = self
-            .publishing
-            .ports
-            .send_to_subscribers(&mut self.worker, &payload);
+        let left_out = publishing.ports.send_to_subscribers(worker, &payload);
         if left_out > 0 {
             let line = format!(
                 "zmq_stats: a packet is left out for {left_out} subscribers that do not take them fast enough"
             );
-            self.worker.net.log_for_client(LogLevel::Warning, &line);
+            worker.net.log_for_client(LogLevel::Warning, &line);
         }
     }
 }
