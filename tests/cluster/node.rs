@@ -1,7 +1,9 @@
 //! Servers that share a log.
 
-use fermata_testkit::{Builder, Connection, LogServer, Response, Server, wait_until};
+use fermata_testkit::{Builder, LogServer, Server};
 use fermata_tests::fixture;
+use fermata_tests::health::of_operators;
+pub use fermata_tests::health::{readiness, wait_ready};
 
 /// How long a publisher waits where the test wants it to succeed: this machine may be busy.
 pub const PATIENT_MS: u64 = 30_000;
@@ -16,11 +18,6 @@ pub fn node(log: &LogServer) -> Builder {
         .setting("publish_wait_ms_max", PATIENT_MS)
 }
 
-/// What `GET /health/ready` answers.
-pub fn readiness(server: &Server) -> u16 {
-    of_operators(server, "/health/ready").status()
-}
-
 /// A figure of its cluster, as Prometheus reads it.
 pub fn cluster_figure(server: &Server, name: &str) -> u64 {
     let response = of_operators(server, "/metrics");
@@ -28,21 +25,6 @@ pub fn cluster_figure(server: &Server, name: &str) -> u64 {
     let line = response.text().lines().find(|line| line.starts_with(&name));
     let value = line.and_then(|line| line[name.len()..].parse().ok());
     value.unwrap_or_else(|| panic!("there is no {name}"))
-}
-
-fn of_operators(server: &Server, path: &str) -> Response {
-    let address = server.log().wait_map(0, "the address for metrics", |line| {
-        let (_, address) = line.text.split_once("metrics and health at http://")?;
-        address.trim().parse().ok()
-    });
-    Connection::open(address).get(path)
-}
-
-/// Waits until the server is connected to the log, or is not.
-pub fn wait_ready(server: &Server, status: u16) {
-    wait_until("the server's readiness", || {
-        (readiness(server) == status).then_some(())
-    });
 }
 
 /// The process that talks to the log, of those that were started the last one.

@@ -1,6 +1,7 @@
 //! Edges in front of servers that share a log: each is told what all of them publish, once, however many tell it.
 
 use fermata_testkit::{LogServer, Server, free_port, over_each_log, wait_until};
+use fermata_tests::health::wait_ready;
 use fermata_tests::{fixture_path, publish, stats};
 
 use crate::client::Client;
@@ -47,15 +48,19 @@ impl Edge {
 }
 
 fn server(log: &LogServer, port: u16, edges: &str) -> Server {
-    Server::builder(fixture_path("hub"))
+    let server = Server::builder(fixture_path("hub"))
         .env("PORT", port.to_string())
         .env("GRIP_URL", edges)
         .setting("cluster", log.url())
         .setting("cluster_bytes_max", "16m")
         .setting("publish_wait_ms_max", PATIENT_MS)
         .setting("grip_link_timeout_ms", 120_000)
+        .setting("metrics_listen", "http://127.0.0.1:0")
         .control()
-        .start()
+        .start();
+    // A client that is held before has ids that the log does not know.
+    wait_ready(&server, 200);
+    server
 }
 
 fn wait_given(server: &Server, count: u64) {

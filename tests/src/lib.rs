@@ -5,6 +5,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod health;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
