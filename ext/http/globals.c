@@ -9,6 +9,7 @@
 #include "fibers/fibers.h"
 #include "ext/standard/base64.h"
 #include "ext/standard/info.h"
+#include "ext/standard/url.h"
 #include "ext/standard/php_fopen_wrappers.h"
 #include "main/php_variables.h"
 #include "main/SAPI.h"
@@ -301,6 +302,22 @@ static void add_file_part(zval *files, FmStr field, const char *part, zval *valu
 	smart_str_free(&name);
 }
 
+/* As in PHP, whose name for $_FILES is made of a field's alone where its brackets are closed, and nothing is between two of them:
+ * `a[]b` would put values of the client's where programs expect a name or a path. */
+static bool field_has_place(FmStr field)
+{
+	size_t open = 0;
+	for (size_t i = 0; i < field.len; i++) {
+		bool ends = i + 1 == field.len;
+		if (field.ptr[i] == '[') {
+			open++;
+		} else if (field.ptr[i] == ']' && (open-- == 0 || (!ends && field.ptr[i + 1] != '['))) {
+			return false;
+		}
+	}
+	return open == 0;
+}
+
 /* A field for a file in which nothing was chosen, which programs of PHP expect with UPLOAD_ERR_NO_FILE. */
 static void add_unchosen(zval *files, FmStr field)
 {
@@ -331,11 +348,16 @@ static zend_array *file_arrays(const fermata_request *request, uint64_t bytes_ma
 		/* In the order of the form: of fields with one name the last counts, and rows of name[] keep their places. */
 		while (has_upload && fm_upload_unchosen_at(fermata.worker, request->event.upload, next_unchosen, &unchosen, &files_before)
 			&& files_before == i) {
-			add_unchosen(&files, unchosen);
+			if (field_has_place(unchosen)) {
+				add_unchosen(&files, unchosen);
+			}
 			next_unchosen++;
 		}
 		if (!has_upload || !fm_upload_file_at(fermata.worker, request->event.upload, i, &file)) {
 			break;
+		}
+		if (UNEXPECTED(!field_has_place(file.field))) {
+			continue;
 		}
 		ZVAL_STRINGL(&value, file.name.ptr, file.name.len);
 		add_file_part(&files, file.field, "name", &value);
@@ -369,6 +391,59 @@ static zend_array *file_arrays(const fermata_request *request, uint64_t bytes_ma
 		fermata_collisions_refuse("there are too many");
 	}
 	return Z_ARR(files);
+}
+
+/* False: what follows is not to be added. */
+static bool add_cookies(zval *cookies, zend_string *line, zend_long *left)
+{
+	char *state = NULL;
+	for (char *name = php_strtok_r(ZSTR_VAL(line), ";", &state); name; name = php_strtok_r(NULL, ";", &state)) {
+		char *text = strchr(name, '=');
+		zval value;
+		while (*name == ' ' || *name == '\t') {
+			name++;
+		}
+		if (name == text || !*name) {
+			continue;
+		}
+		if ((*left)-- <= 0) {
+			return false;
+		}
+		if (text) {
+			*text++ = '\0';
+			ZVAL_STRINGL(&value, text, php_raw_url_decode(text, strlen(text)));
+		} else {
+			ZVAL_EMPTY_STRING(&value);
+		}
+		if (UNEXPECTED(!fermata_collisions_allow_variable(Z_ARRVAL_P(cookies), name))) {
+			zval_ptr_dtor_str(&value);
+			fermata_collisions_refuse("there are too many");
+			return false;
+		}
+		php_register_variable_ex(name, &value, cookies);
+	}
+	return true;
+}
+
+/* $_COOKIE, whose names are made as those of forms: `a[b]` is in an array, `a.b` is a_b. An exception where too many collide. */
+static zend_array *cookie_arrays(const fermata_request *request)
+{
+	zval cookies, before;
+	FmStr line;
+	zend_long left = PG(max_input_vars);
+	array_init(&cookies);
+	fermata_collisions_begin();
+	/* PHP knows by this that of cookies with one name the first counts: browsers send that of the longer path first. */
+	ZVAL_COPY_VALUE(&before, &PG(http_globals)[TRACK_VARS_COOKIE]);
+	ZVAL_COPY_VALUE(&PG(http_globals)[TRACK_VARS_COOKIE], &cookies);
+	bool goes_on = true;
+	for (size_t i = 0; goes_on && fermata_request_header(request, FERMATA_LITERAL("cookie"), i, &line); i++) {
+		zend_string *copy = zend_string_init(line.len ? line.ptr : "", line.len, false);
+		goes_on = add_cookies(&cookies, copy, &left);
+		zend_string_release(copy);
+	}
+	ZVAL_COPY_VALUE(&PG(http_globals)[TRACK_VARS_COOKIE], &before);
+	return Z_ARR(cookies);
 }
 
 /* By the setting request_order, as PHP does. */
@@ -423,10 +498,12 @@ ZEND_METHOD(Fermata_Request, fillGlobals)
 	if (fiber->has_globals) {
 		return;
 	}
-	zend_array *get = fermata_request_queries(request), *cookies = fermata_request_cookies(request);
+	zend_array *get = fermata_request_queries(request);
 	zend_array *post = fermata_request_arrives(request) ? zend_new_array(0) : shared(fermata_request_forms(request));
+	zend_array *cookies = EG(exception) ? zend_new_array(0) : cookie_arrays(request);
 	if (EG(exception)) {
 		zend_array_release(post);
+		zend_array_release(cookies);
 		RETURN_THROWS();
 	}
 	fiber->has_globals = fiber->touched = true;
@@ -435,7 +512,7 @@ ZEND_METHOD(Fermata_Request, fillGlobals)
 	set_global("_SERVER", server_params(request, others));
 	set_global("_GET", shared(get));
 	set_global("_POST", post);
-	set_global("_COOKIE", shared(cookies));
+	set_global("_COOKIE", cookies);
 	set_global("_FILES", file_arrays(request, upload_bytes_null ? UINT64_MAX : (uint64_t)upload_bytes));
 	set_global("_REQUEST", request_array(get, post, cookies));
 	open_input(request);
