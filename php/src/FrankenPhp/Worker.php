@@ -55,6 +55,8 @@ final class Worker
         }
         self::$current = $this;
         require_once __DIR__ . '/functions.php';
+        // What the script sets in a handler (open_basedir, its own autoloader) may keep it from being found there.
+        class_exists(Headers::class);
         $_SERVER['FRANKENPHP_WORKER'] = '1';
         $_SERVER['argv'] = [];
         $_SERVER['argc'] = 0;
@@ -132,6 +134,10 @@ final class Worker
         $level = ob_get_level();
         try {
             $handler();
+            // The client's next request may reach another worker before this one has gone on, and would find the session as it was.
+            if (self::$current->isAsked && function_exists('session_status') && session_status() === PHP_SESSION_ACTIVE) {
+                session_write_close();
+            }
         } catch (\Throwable $error) {
             // The script may catch it; the client has its answer before.
             if (self::$current->isAsked && http_response_code() === 200) {

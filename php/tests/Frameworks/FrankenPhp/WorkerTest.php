@@ -63,6 +63,13 @@ final class WorkerTest extends TestCase
         self::assertSame('3', $this->server->get('/session', $cookie)->body);
     }
 
+    /** Or the client's next request, in another worker, finds the session without it. */
+    public function testTheSessionIsWrittenBeforeTheAnswerLeaves(): void
+    {
+        $answer = $this->server->get('/session-written');
+        self::assertSame([200, 'page', 'user|s:3:"ada";'], [$answer->status, $answer->body, $answer->header('X-Written')]);
+    }
+
     public function testUploadsAndBuffers(): void
     {
         $body = "--x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.txt\"\r\n\r\nHello\r\n--x--\r\n";

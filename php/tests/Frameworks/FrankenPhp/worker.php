@@ -40,6 +40,18 @@ $handler = static function () use (&$handled, $folder, $booted): void {
             $_SESSION['seen'] = ($_SESSION['seen'] ?? 0) + 1;
             echo $_SESSION['seen'];
             break;
+        case '/session-written':
+            session_set_save_handler(new class extends SessionHandler {
+                public function write(string $id, string $data): bool
+                {
+                    header('X-Written: ' . $data);
+                    return parent::write($id, $data);
+                }
+            });
+            session_start();
+            $_SESSION['user'] = 'ada';
+            echo 'page';
+            break;
         case '/upload':
             $file = $_FILES['file'];
             echo json_encode([$file['name'], $file['size'], is_uploaded_file($file['tmp_name']),
