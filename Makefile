@@ -12,7 +12,7 @@ CARGO_TEST := cargo test --locked --quiet --no-fail-fast
 
 .DEFAULT_GOAL := all
 .PHONY: all site chat chat-https crowd test release lint bench bench-chat bench-json bench-files bench-fibers bench-floor bench-restart bench-counts bench-edge bench-held bench-http2 bench-million bench-million-edge bench-websocket chaos soak soak-edge soak-isolation soak-leaving soak-trust soak-trust-valgrind attack clean help setup generate test-rust test-phpt test-docs \
-	test-server test-io test-loom test-php84 test-php85 test-zts test-versions test-release test-systemd test-docker test-scripts test-chat test-browser test-wordpress test-mediawiki test-bench test-generated test-leak test-revolt test-http2 test-php test-editor test-frameworks test-monitoring fuzz
+	test-server test-io test-loom test-php84 test-php85 test-zts test-versions test-release test-systemd test-docker test-scripts test-chat test-browser test-wordpress test-mediawiki test-bench test-generated test-leak test-revolt test-http2 test-php test-editor test-frameworks test-requests test-monitoring fuzz
 
 all: ## Build build/fermata.so and build/fermata
 	@scripts/setup.sh build
@@ -221,6 +221,9 @@ test-frameworks: all ## PHPUnit tests of the bridges, over real servers with Deb
 		--bootstrap php/tests/autoload.php php/tests/Frameworks
 	$(PHP) -d extension=$(FERMATA_EXTENSION) "$$(command -v phpunit)" --do-not-cache-result --bootstrap php/tests/autoload.php php/tests/Testing
 	$(PHP) -d extension=$(FERMATA_EXTENSION) "$$(command -v phpunit)" --do-not-cache-result --bootstrap php/tests/autoload.php php/tests/FastCgi
+
+test-requests: all ## PHP's own tests of sessions, requests and uploads, through a FrankenPHP worker; FERMATA_PHP_SOURCE=FOLDER is a tree of PHP's source
+	$(PHP) php/tests/Requests/run.php
 
 test-browser: all ## The chat in Chromium
 	scripts/test-browser.sh
