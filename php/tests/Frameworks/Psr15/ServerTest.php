@@ -141,6 +141,27 @@ final class ServerTest extends TestCase
         ], $answer->json());
     }
 
+    /**
+     * The file is our class and not the library's.
+     *
+     * @dataProvider libraries
+     */
+    public function testAnUploadedFileKeepsToPsr7(string $library): void
+    {
+        $body = '';
+        foreach (['first', 'second', str_repeat('x', 2000)] as $text) {
+            $body .= "--x\r\nContent-Disposition: form-data; name=\"f[]\"; filename=\"a\"\r\n\r\n$text\r\n";
+        }
+        $answer = self::server($library)->request('POST', '/uploaded', ['Content-Type' => 'multipart/form-data; boundary=x'], "$body--x--\r\n");
+        self::assertSame([
+            'again' => true, 'part' => 'fi', 'rest' => 'rst', 'whole' => 'first', 'seekable' => true, 'writable' => false, 'bytes' => 5,
+            'empty' => 'argument', 'nowhere' => 'runtime', 'moved' => 'nothing', 'content' => 'first',
+            'twice' => 'runtime', 'after' => 'runtime', 'size' => 5,
+            'unread' => 'nothing', 'replaced' => 'second',
+            'large' => UPLOAD_ERR_INI_SIZE, 'none' => 'runtime', 'unmovable' => 'runtime', 'left' => false,
+        ], json_decode($answer->body, true), $answer->body);
+    }
+
     /** @dataProvider libraries */
     public function testAHeldClientGetsWhatIsPublished(string $library): void
     {

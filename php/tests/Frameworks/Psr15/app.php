@@ -39,6 +39,7 @@ final class App implements RequestHandlerInterface
                 ->withHeader('X-Number', '5'),
             $path === '/echo' => $this->text((string) $request->getBody())->withHeader('X-Size', (string) $request->getBody()->getSize()),
             $path === '/upload' => $this->upload($request),
+            $path === '/uploaded' => $this->uploaded($request->getUploadedFiles()),
             $path === '/hold' => $this->responses->createResponse()->withHeader('X-Own', 'yes')
                 ->withBody(Body::hold(Hold::sse('news')->since($native->lastEventId()))),
             $path === '/hold-headers' => $this->responses->createResponse()->withHeader('X-Many', ['a', 'b'])
@@ -110,6 +111,38 @@ final class App implements RequestHandlerInterface
             return [$file->getClientFilename(), $file->getClientMediaType(), $file->getSize(), $error, $text];
         };
         return $this->text(json_encode([$show($request->getUploadedFiles()), $request->getParsedBody()]));
+    }
+
+    /**
+     * What PSR-7 asks of each file, in the order in which a program would find out.
+     *
+     * @param array{UploadedFileInterface, UploadedFileInterface, UploadedFileInterface} $files
+     */
+    private function uploaded(array $files): ResponseInterface
+    {
+        [$file, $other, $large] = $files['f'];
+        $thrown = static function (\Closure $call): string {
+            try {
+                $call();
+                return 'nothing';
+            } catch (InvalidArgumentException | RuntimeException $error) {
+                return $error instanceof RuntimeException ? 'runtime' : 'argument';
+            }
+        };
+        $target = "$this->folder/uploaded";
+        $stream = $file->getStream();
+        $seen = [
+            'again' => $file->getStream() === $stream, 'part' => $stream->read(2), 'rest' => $stream->getContents(), 'whole' => (string) $stream,
+            'seekable' => $stream->isSeekable(), 'writable' => $stream->isWritable(), 'bytes' => $stream->getSize(),
+            'empty' => $thrown(fn() => $file->moveTo('')), 'nowhere' => $thrown(fn() => $file->moveTo("$this->folder/no/such/folder/a")),
+            'moved' => $thrown(fn() => $file->moveTo($target)), 'content' => file_get_contents($target),
+            'twice' => $thrown(fn() => $file->moveTo("$target-again")), 'after' => $thrown(fn() => $file->getStream()), 'size' => $file->getSize(),
+            'unread' => $thrown(fn() => $other->moveTo($target)), 'replaced' => file_get_contents($target),
+            'large' => $large->getError(), 'none' => $thrown(fn() => $large->getStream()), 'unmovable' => $thrown(fn() => $large->moveTo("$target-again")),
+            'left' => is_file("$target-again"),
+        ];
+        unlink($target);
+        return $this->text(json_encode($seen, JSON_THROW_ON_ERROR));
     }
 
     private function temporary(): object
