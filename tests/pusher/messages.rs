@@ -187,6 +187,20 @@ fn who_asks_for_sockjs_is_told_what_helps() {
         assert_eq!(answer.status(), 404, "{path}");
         assert!(answer.text().contains("enabledTransports"), "{path}");
         assert_eq!(answer.header("access-control-allow-origin"), Some("*"));
+        // A browser that may not ask for another origin shows its page neither status nor sentence.
+        let asks = [
+            ("Origin", "https://page.example"),
+            ("Access-Control-Request-Method", "POST"),
+            ("Access-Control-Request-Headers", "content-type"),
+        ];
+        let may = hub.connect().request("OPTIONS", path, &asks, b"");
+        assert_eq!(may.status(), 204, "{path}");
+        assert_eq!(may.header("access-control-allow-origin"), Some("*"));
+        assert_eq!(
+            may.header("access-control-allow-headers"),
+            Some("Content-Type")
+        );
+        assert_eq!(may.header("content-type"), None);
     }
     for path in [
         "/xhr",
@@ -198,6 +212,8 @@ fn who_asks_for_sockjs_is_told_what_helps() {
         assert_eq!(answer.status(), 404, "{path}");
         assert!(!answer.text().contains("enabledTransports"), "{path}");
         assert_eq!(answer.header("access-control-allow-origin"), None);
+        let may = hub.connect().request("OPTIONS", path, &[], b"");
+        assert_eq!(may.status(), 404, "{path}");
     }
 }
 

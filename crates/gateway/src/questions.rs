@@ -18,6 +18,9 @@ const SOCKJS: [&str; 3] = ["xhr_streaming", "xhr", "xhr_send"];
 /// Where it asks whether there is SockJS, when a page has its `sockjs` transport.
 const SOCKJS_INFO: &str = "/pusher/info";
 
+/// Lets a page of another origin read an answer, where it must.
+const ANY_ORIGIN: (&[u8], &[u8]) = (b"Access-Control-Allow-Origin", b"*");
+
 impl Gateway<'_> {
     pub(crate) fn on_request(&mut self) {
         let view = self.worker.request();
@@ -29,6 +32,8 @@ impl Gateway<'_> {
         let below = target.strip_prefix(settings.path.as_str());
         let (status, body) = match below {
             Some("/up") if method == "GET" || is_head => (200, r#"{"health":"OK"}"#.to_owned()),
+            // Its requests say that they are JSON, so a browser asks before it sends one to another origin.
+            _ if method == "OPTIONS" && is_sockjs(&target) => (204, String::new()),
             Some(below) => {
                 let body = view.body().to_vec();
                 let question = Question {
@@ -51,14 +56,18 @@ impl Gateway<'_> {
         let headers: &[(&[u8], &[u8])] = match status {
             503 => &[(b"Retry-After", b"1")],
             // A page of another origin is not shown the sentence otherwise.
-            404 if is_sockjs(&target) => &[(b"Access-Control-Allow-Origin", b"*")],
+            404 if is_sockjs(&target) => &[ANY_ORIGIN],
+            204 => &[
+                ANY_ORIGIN,
+                (b"Access-Control-Allow-Headers", b"Content-Type"),
+            ],
             _ => &[],
         };
         // A client that has left needs no answer.
         let _ = self.worker.respond(
             handle,
             status,
-            Some(JSON),
+            (status != 204).then_some(JSON),
             headers.iter().copied(),
             body.as_bytes(),
         );
