@@ -252,6 +252,7 @@ test-bench: all ## A quick run of the benchmark, to see that it still works
 	python3 -m bench floor --quick
 	python3 -m bench hub --quick --peers
 	python3 -m bench hub --crowd --quick
+	python3 -m bench cluster --nodes --quick
 	python3 -m bench million --quick
 	python3 -m bench million --quick --server edge
 	python3 -m bench soak --quick --out build/bench/quick

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks what packaging/ has for operators: alerts and dashboard against the metrics of a server that runs, the alerts also by
-# promtool, Kubernetes' manifests and logrotate's file by reading them.
+# promtool, Kubernetes' manifests against its schemas and by running what they configure, logrotate's file by running it.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -65,6 +65,16 @@ if [ -x "$promtool" ]; then
     report "promtool tries the alerts" passes "$promtool" test rules packaging/prometheus/alerts.test.yml
 else
     echo "the alerts were NOT TRIED: promtool cannot be had"
+    [ -z "${CI:-}" ] || failed=$((failed + 1))
+fi
+# With it comes a reader of YAML.
+schemas=$cache/kubernetes-validate-1.37.0
+[ -d "$schemas" ] || python3 -m pip install --quiet --disable-pip-version-check --target "$schemas" kubernetes-validate==1.37.0 || true
+if [ -d "$schemas" ] && command -v nats-server >/dev/null; then
+    report "Kubernetes' manifests: valid, and a cluster by them outlives a server of its log" \
+        env PYTHONPATH="$schemas" python3 scripts/kubernetes.py
+else
+    echo "Kubernetes' manifests were NOT TRIED: kubernetes-validate or nats-server cannot be had"
     [ -z "${CI:-}" ] || failed=$((failed + 1))
 fi
 if command -v logrotate >/dev/null; then

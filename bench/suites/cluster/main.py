@@ -1,72 +1,24 @@
-"""A cluster on this machine: how many events a server publishes in a second, and what its bridge costs for each.
+"""A cluster on this machine: how many events a server publishes in a second, and what its bridge costs for each; with
+`--nodes`, how long events take between three servers, and what clients of a killed one see.
 
-The log, the server and its bridge share the machine, so the rate is a lower bound; the bridge's processor time is its own. An
-event goes through the bridge twice: to the log, and from it to the ring.
+The log, the servers and their bridges share the machine, so a rate is a lower bound and a time an upper one; a bridge's
+processor time is its own. An event goes through the bridge twice: to the log, and from it to the ring.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
-import os
-import re
-import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 from bench.lib import process
 from bench.lib.machine import facts
-
-ROOT = Path(__file__).resolve().parents[3]
-EXTENSION = Path(os.environ.get("FERMATA_EXTENSION", ROOT / "build" / "fermata.so"))
-PHP = os.environ.get("PHP", "php")
-READY_SECONDS_MAX = 30.0
-LOGS = ("nats",)
-
-
-@contextlib.contextmanager
-def log_of(kind: str, directory: str) -> Iterator[str]:
-    """A log of its own; gives its address."""
-    port = process.free_port()
-    commands = {"nats": ["nats-server", "-js", "-a", "127.0.0.1", "-p", str(port), "-sd", directory]}
-    child = subprocess.Popen(commands[kind], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
-    try:
-        yield f"{kind}://127.0.0.1:{port}"
-    finally:
-        process.stop(child)
-
-
-@contextlib.contextmanager
-def server_of(cluster: str, directory: str) -> Iterator[tuple[str, int]]:
-    """A server with one worker; gives its address and the process of its bridge."""
-    port = process.free_port()
-    environment = {
-        **os.environ,
-        "FERMATA_CLUSTER": cluster,
-        "FERMATA_CLUSTER_BYTES_MAX": "256m",
-        "FERMATA_WORKERS": "1",
-        "FERMATA_PUBLISH_WAIT_MS_MAX": "60000",
-        "FERMATA_LOG_LEVEL": "info",
-    }
-    out = Path(directory, "server.log")
-    command = [PHP, "-n", "-d", f"extension={EXTENSION}", str(Path(__file__).with_name("server.php")), str(port)]
-    with out.open("wb") as log:
-        child = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
-    try:
-        deadline = time.monotonic() + READY_SECONDS_MAX
-        while "connected to the log of the cluster" not in out.read_text():
-            if time.monotonic() > deadline or child.poll() is not None:
-                raise SystemExit(f"cluster: the server is not ready:\n{out.read_text()}")
-            time.sleep(0.05)
-        bridge = int(re.findall(r"bridge started pid=(\d+)", out.read_text())[-1])
-        yield f"http://127.0.0.1:{port}", bridge
-    finally:
-        process.stop(child)
+from bench.suites.cluster import nodes
+from bench.suites.cluster.server import LOGS, log_of, server_of
 
 
 def publish(address: str, ack: str, options: argparse.Namespace, count: int) -> float:
@@ -81,14 +33,14 @@ def measure(kind: str, ack: str, options: argparse.Namespace) -> dict[str, objec
     with (
         tempfile.TemporaryDirectory() as directory,
         log_of(kind, directory) as cluster,
-        server_of(cluster, directory) as (address, bridge),
+        server_of(cluster, directory) as server,
     ):
-        publish(address, ack, options, options.tasks * 10)
-        before = process.cpu_ns([bridge])
-        seconds = publish(address, ack, options, options.count)
+        publish(server.address, ack, options, options.tasks * 10)
+        before = process.cpu_ns([server.bridge])
+        seconds = publish(server.address, ack, options, options.count)
         # What was not waited for is on its way for a moment.
         time.sleep(1.0 if ack == "local" else 0.2)
-        cpu_ns = process.cpu_ns([bridge]) - before
+        cpu_ns = process.cpu_ns([server.bridge]) - before
     return {
         "log": kind,
         "ack": ack,
@@ -105,7 +57,24 @@ def main() -> int:
     parser.add_argument("--tasks", type=int, default=512, help="tasks that publish at the same time")
     parser.add_argument("--bytes", type=int, default=100, help="data of an event")
     parser.add_argument("--out", type=Path, help="a folder for results.json")
+    parser.add_argument("--nodes", action="store_true", help="three servers instead")
+    parser.add_argument("--rate", type=int, default=1_000, help="of --nodes: publishes per second, default 1,000")
+    parser.add_argument("--seconds", type=int, default=10, help="of --nodes: how long they are published, default 10")
+    parser.add_argument("--clients", type=int, default=30_000, help="of --nodes: held when a server is killed, default 30,000")
+    parser.add_argument("--loss-rate", type=int, default=20, help="of --nodes: publishes per second meanwhile, default 20")
+    parser.add_argument("--quick", action="store_true", help="of --nodes: a smoke test, whose figures mean nothing")
     options = parser.parse_args()
+    if options.quick:
+        options.logs, options.rate, options.seconds, options.clients = ["nats"], 50, 1, 300
+    rows = nodes.run(options) if options.nodes else rates(options)
+    if options.out:
+        options.out.mkdir(parents=True, exist_ok=True)
+        result = {"command": " ".join(sys.argv), "machine": facts(), "rows": rows}
+        (options.out / "results.json").write_text(json.dumps(result, indent=1) + "\n")
+    return 0
+
+
+def rates(options: argparse.Namespace) -> list[dict[str, object]]:
     rows = []
     for kind in options.logs:
         for ack in ("cluster", "local"):
@@ -113,8 +82,4 @@ def main() -> int:
             rows.append(row)
             rate, cost = row["per_second"], row["bridge_us_per_event"]
             print(f"{kind:6} ack {ack:8} {rate:>8} events/s, bridge {cost} us per event there and back", flush=True)
-    if options.out:
-        options.out.mkdir(parents=True, exist_ok=True)
-        result = {"command": " ".join(sys.argv), "machine": facts(), "rows": rows}
-        (options.out / "results.json").write_text(json.dumps(result, indent=1) + "\n")
-    return 0
+    return rows

@@ -2,16 +2,23 @@
 
 declare(strict_types=1);
 
-// A server of a cluster: publishes by many tasks at once, and says how long that took.
+// A server of a cluster: publishes by many tasks at once and says how long that took, and holds clients.
 
 use Fermata\Ack;
 use Fermata\Channel;
+use Fermata\Event;
+use Fermata\Hold;
 use Fermata\Request;
 use Fermata\Response;
 use Fermata\Server;
 
 $server = new Server(listen: "http://127.0.0.1:{$argv[1]}");
 $server->get('/ready', fn(Request $request): Response => Response::text('ready'));
+$server->get('/events/{group}', fn(Request $request): Hold => Hold::sse("group.{$request->route('group')}")
+    ->since($request->lastEventId()));
+$server->post('/publish/{group}', fn(Request $request): Response => Response::text(
+    Channel::get("group.{$request->route('group')}")->publish(new Event($request->body())),
+));
 $server->post('/publish', function (Request $request): Response {
     $channel = Channel::get('bench');
     $tasks = (int) $request->query('tasks');

@@ -1,0 +1,225 @@
+"""Three servers that share a log, for `bench cluster --nodes`: how long an event takes to clients of another server, and
+what the clients of a server that is killed see.
+
+Clients of the second part come through nginx, which spreads them over the servers and sends those of a dead one to the
+others; each comes back with the id of the last event it has.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from bench.lib import process
+from bench.lib.peers import FERMATA
+from bench.suites.cluster.server import Running, log_of, server_of, wait_listening
+
+NODES = 3
+GROUPS = 100
+"""Channels that clients are spread over."""
+LATENCY_CLIENTS = 300
+"""Three of each channel: what is measured is the way between servers, not a crowd."""
+KILL_AFTER_SECONDS = 3.0
+CONNECT_SECONDS_MAX = 120.0
+RECOVERY_GOAL_SECONDS = 15.0
+LATENCY_GOAL_US = 10_000
+CONNECTIONS_PER_PROXY = 4_000
+"""Clients of one nginx process: each takes two descriptors."""
+NOT_SEEN = ("lost", "missing", "repeated", "corrupt", "misdirected", "gap_events")
+"""What no client may have seen."""
+
+
+@contextlib.contextmanager
+def nodes_of(log: str, directory: str) -> Iterator[list[Running]]:
+    with contextlib.ExitStack() as stack, log_of(log, directory) as cluster:
+        nodes = []
+        for number in range(NODES):
+            own = Path(directory, f"node-{number}")
+            own.mkdir()
+            nodes.append(stack.enter_context(server_of(cluster, str(own))))
+        yield nodes
+
+
+def load(arguments: list[str], out: Path) -> subprocess.Popen[bytes]:
+    command = [str(FERMATA), "load", *arguments, "--quiet", f"--json={out}"]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+
+
+def latency(log: str, options: argparse.Namespace) -> dict[str, Any]:
+    """The way of events from the server that takes them to clients of another one."""
+    with tempfile.TemporaryDirectory() as directory, nodes_of(log, directory) as (first, second, _):
+        out = Path(directory, "load.json")
+        running = load(
+            [
+                *("sse", f"{second.address}/events/{{n}}", f"--clients={LATENCY_CLIENTS}", f"--groups={GROUPS}"),
+                f"--publish={first.address}/publish/{{n}}",
+                f"--publish-rate={options.rate}",
+                *("--publish-connections=16", f"--duration={options.seconds}s"),
+            ],
+            out,
+        )
+        try:
+            running.wait(CONNECT_SECONDS_MAX + options.seconds)
+        finally:
+            process.stop(running)
+        result = json.loads(out.read_text())
+    return {
+        "log": log,
+        "published_per_second": round(result["counters"]["published"] / result["measured_s"]),
+        "latency_us": result["latency_us"],
+        "last_byte_us": result["last_byte_us"],
+        "faults": faults(result),
+    }
+
+
+def loss(log: str, options: argparse.Namespace) -> dict[str, Any]:
+    """One of the three servers is killed with all its processes while clients are held and events are published."""
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        nodes_of(log, directory) as nodes,
+        proxy_of(nodes, options.clients, directory) as front,
+    ):
+        out, steps = Path(directory, "load.json"), Path(directory, "steps.jsonl")
+        hold_seconds = 8 if options.quick else KILL_AFTER_SECONDS + RECOVERY_GOAL_SECONDS + 5
+        running = load(
+            [
+                *("hold", f"{front}/events/{{n}}", f"--clients={options.clients}", f"--groups={GROUPS}"),
+                f"--publish={nodes[0].address}/publish/{{n}}",
+                f"--publish-rate={options.loss_rate}",
+                *("--reconnect-delay=200ms", "--interval=100ms", f"--duration={hold_seconds:.0f}s", f"--events={steps}"),
+            ],
+            out,
+        )
+        try:
+            wait_held(steps, options.clients, running)
+            time.sleep(KILL_AFTER_SECONDS)
+            killed_unix = time.time()
+            os.killpg(nodes[-1].pid, signal.SIGKILL)
+            running.wait(hold_seconds + CONNECT_SECONDS_MAX)
+        finally:
+            process.stop(running)
+        result = json.loads(out.read_text())
+    return {
+        "log": log,
+        "clients": options.clients,
+        "clients_of_the_killed": result["counters"]["reconnects"],
+        "recovered_s": recovered(result["series"], options.clients),
+        "killed_unix": round(killed_unix, 3),
+        "deliveries": result["counters"]["deliveries"],
+        "latency_us": result["latency_us"],
+        "faults": faults(result),
+    }
+
+
+def faults(result: dict[str, Any]) -> dict[str, int]:
+    return {name: result["counters"][name] for name in NOT_SEEN if result["counters"].get(name)}
+
+
+def recovered(series: list[dict[str, Any]], clients: int) -> float | None:
+    """Seconds from the first interval in which clients were missing to the one in which all are there again."""
+    full = next((at for at, point in enumerate(series) if point["open"] >= clients), None)
+    if full is None:
+        return None
+    rest = series[full:]
+    gone = next((point["at_s"] for point in rest if point["open"] < clients), None)
+    if gone is None:
+        return 0.0
+    back = [point["at_s"] for point in rest if point["at_s"] > gone and point["open"] >= clients]
+    return round(back[0] - gone, 2) if back else None
+
+
+def wait_held(steps: Path, clients: int, running: subprocess.Popen[bytes]) -> None:
+    """Until `fermata load` has said that all clients are there."""
+    deadline = time.monotonic() + CONNECT_SECONDS_MAX
+    while time.monotonic() < deadline and running.poll() is None:
+        lines = steps.read_text().splitlines() if steps.exists() else []
+        for line in lines[-3:]:
+            with contextlib.suppress(ValueError):
+                if json.loads(line).get("open", 0) >= clients:
+                    return
+        time.sleep(0.1)
+    raise SystemExit(f"cluster: not all of {clients} clients were held after {CONNECT_SECONDS_MAX:.0f} s")
+
+
+@contextlib.contextmanager
+def proxy_of(nodes: list[Running], clients: int, directory: str) -> Iterator[str]:
+    """nginx in front of the servers, as docs/cluster.md has it; gives its address."""
+    port = process.free_port()
+    servers = "\n".join(
+        f"        server {node.address.removeprefix('http://')} max_fails=1 fail_timeout=30s;" for node in nodes
+    )
+    processes = clients // CONNECTIONS_PER_PROXY + 1
+    configuration = Path(directory, "nginx.conf")
+    configuration.write_text(f"""
+worker_processes {processes};
+worker_rlimit_nofile 20000;
+pid {directory}/nginx.pid;
+error_log {directory}/nginx.log error;
+daemon off;
+events {{ worker_connections 19000; multi_accept on; }}
+http {{
+    access_log off;
+    client_body_temp_path {directory};
+    proxy_temp_path {directory};
+    upstream nodes {{
+        least_conn;
+{servers}
+    }}
+    server {{
+        listen 127.0.0.1:{port} backlog=8192 reuseport;
+        location / {{
+            proxy_pass http://nodes;
+            proxy_http_version 1.1;
+            proxy_set_header Connection "";
+            proxy_buffering off;
+            proxy_read_timeout 1h;
+            proxy_connect_timeout 5s;
+            proxy_next_upstream error timeout;
+        }}
+    }}
+}}
+""")
+    command = ["nginx", "-e", f"{directory}/nginx.log", "-p", directory, "-c", str(configuration)]
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        wait_listening(port, child)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.stop(child)
+
+
+def run(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Both parts with each log; prints what the goals are about."""
+    rows = []
+    for log in options.logs:
+        row = latency(log, options)
+        rows.append({"part": "latency"} | row)
+        p99 = row["latency_us"]["p99"]
+        goal = "met" if p99 <= LATENCY_GOAL_US and not row["faults"] else "MISSED"
+        print(
+            f"{log:6} to clients of another server: p50 {row['latency_us']['p50'] / 1000:.2f} ms, p99 {p99 / 1000:.2f} ms "
+            f"at {row['published_per_second']} publishes/s (goal 10 ms: {goal}), faults {row['faults'] or 'none'}",
+            flush=True,
+        )
+        row = loss(log, options)
+        rows.append({"part": "loss"} | row)
+        after = row["recovered_s"]
+        goal = "met" if after is not None and after <= RECOVERY_GOAL_SECONDS and not row["faults"] else "MISSED"
+        print(
+            f"{log:6} one of {NODES} servers killed under {row['clients']} clients: {row['clients_of_the_killed']} came back "
+            f"elsewhere, all after {after} s (goal {RECOVERY_GOAL_SECONDS:.0f} s: {goal}), {row['deliveries']} deliveries, "
+            f"faults {row['faults'] or 'none'}",
+            flush=True,
+        )
+    if options.quick and any(row["faults"] for row in rows):
+        raise SystemExit("cluster: a client has missed or repeated something")
+    return rows

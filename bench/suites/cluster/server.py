@@ -1,0 +1,88 @@
+"""A log of its own and servers that share it, as children of the bench."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.lib import process
+
+ROOT = Path(__file__).resolve().parents[3]
+EXTENSION = Path(os.environ.get("FERMATA_EXTENSION", ROOT / "build" / "fermata.so"))
+PHP = os.environ.get("PHP", "php")
+READY_SECONDS_MAX = 30.0
+LOGS = ("nats", "redis")
+
+
+@dataclass
+class Running:
+    address: str
+    pid: int
+    """Of the master, which leads a process group of its own."""
+    bridge: int
+    """Of the process that talks to the log."""
+
+
+def wait_listening(port: int, child: subprocess.Popen[bytes]) -> None:
+    """Until a child takes connections."""
+    deadline = time.monotonic() + READY_SECONDS_MAX
+    while time.monotonic() < deadline and child.poll() is None:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        time.sleep(0.05)
+    raise SystemExit(f"cluster: {child.args[0]} does not listen on port {port}")
+
+
+@contextlib.contextmanager
+def log_of(kind: str, directory: str) -> Iterator[str]:
+    """A log of its own; gives its address."""
+    port = process.free_port()
+    commands = {
+        "nats": ["nats-server", "-js", "-a", "127.0.0.1", "-p", str(port), "-sd", directory],
+        "redis": [
+            *("redis-server", "--bind", "127.0.0.1", "--port", str(port), "--dir", directory),
+            *("--save", "", "--appendonly", "yes"),
+        ],
+    }
+    child = subprocess.Popen(commands[kind], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        wait_listening(port, child)
+        yield f"{kind}://127.0.0.1:{port}"
+    finally:
+        process.stop(child)
+
+
+@contextlib.contextmanager
+def server_of(cluster: str, directory: str) -> Iterator[Running]:
+    """A server with one worker."""
+    port = process.free_port()
+    environment = {
+        **os.environ,
+        "FERMATA_CLUSTER": cluster,
+        "FERMATA_CLUSTER_BYTES_MAX": "256m",
+        "FERMATA_WORKERS": "1",
+        "FERMATA_PUBLISH_WAIT_MS_MAX": "60000",
+        "FERMATA_LOG_LEVEL": "info",
+        "FERMATA_CONNECTIONS_MAX": "19000",
+    }
+    out = Path(directory, "server.log")
+    command = [PHP, "-n", "-d", f"extension={EXTENSION}", str(Path(__file__).with_name("server.php")), str(port)]
+    with out.open("wb") as log:
+        child = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
+    try:
+        deadline = time.monotonic() + READY_SECONDS_MAX
+        while "connected to the log of the cluster" not in out.read_text():
+            if time.monotonic() > deadline or child.poll() is not None:
+                raise SystemExit(f"cluster: the server is not ready:\n{out.read_text()}")
+            time.sleep(0.05)
+        bridge = int(re.findall(r"bridge started pid=(\d+)", out.read_text())[-1])
+        yield Running(f"http://127.0.0.1:{port}", child.pid, bridge)
+    finally:
+        process.stop(child)
