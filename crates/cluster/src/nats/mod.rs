@@ -1,0 +1,508 @@
+//! NATS JetStream as the log: a stream for all channels of an application, published to by messages with an id, and read by an
+//! ordered consumer.
+//!
+//! A stream may refuse messages and give those that it has: it is full and discards none, or has no quorum. The connection stays
+//! then and is read from, and the log counts as there again when it has taken a message without content, which is tried until it
+//! is taken.
+
+mod connecting;
+mod reading;
+mod stream;
+mod writing;
+
+use std::collections::VecDeque;
+
+use crate::exchange::{
+    ANSWER_MS_MAX, Event, IN_FLIGHT_MAX, Login, Options, PING_MS, Place, SILENCE_MS_MAX,
+    UNSENT_BYTES_MAX, answer_due_ms, retry_ms,
+};
+use crate::flight::Flight;
+use crate::link::Told;
+use crate::wire::{self, Message, Operation};
+
+/// The log's own sign of life on a consumer, and how long there may be none: a consumer ends with its stream or server, while
+/// the connection lives.
+const HEARTBEAT_NS: u64 = 2_000_000_000;
+const CONSUMER_SILENCE_MS_MAX: u64 = 7_000;
+/// How long the log knows a record that it has had.
+const DUPLICATES_NS: u64 = 120_000_000_000;
+/// Before the stream's name: where NATS says that it was changed.
+const UPDATED: &[u8] = b"$JS.EVENT.ADVISORY.STREAM.UPDATED.";
+
+const HEADER_NAME: &str = "Fermata-Name";
+const HEADER_CONTENT: &str = "Fermata-Content";
+const HEADER_EXCEPT: &str = "Fermata-Except";
+const HEADER_ID: &str = "Nats-Msg-Id";
+
+/// In the place of the content: none, its sender wanted to see whether the log takes something.
+const PROBE: &[u8] = b"probe";
+
+/// The connection.
+enum Link {
+    /// None; tried again at this time.
+    Down { retry_ms: u64 },
+    /// The caller opens it.
+    Opening { until_ms: u64 },
+    /// It is open.
+    Up { step: Step, since_ms: u64 },
+}
+
+/// What the log is asked for, one after the other.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Info,
+    /// The caller makes it speak TLS.
+    Secure,
+    Stream,
+    NewStream,
+    NewEpoch,
+    Consumer,
+    /// Whether the log that the consumer reads is the one that was described before.
+    SameStream,
+    /// Live, from this place of the log on.
+    Live,
+}
+
+/// Whether the log takes messages.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Write {
+    /// As far as is known.
+    Taken,
+    /// It has refused one; it is asked again at this time, or at once on a new connection.
+    Refused { retry_ms: u64 },
+    /// It was asked.
+    Asked { sent_ms: u64 },
+}
+
+/// A log may be deleted and made anew after it was described and before the consumer begins, which then reads the new one. What
+/// comes until that is ruled out waits here; NATS sends no more than it may without an answer to its flow control.
+struct Early {
+    /// Where the reader stood before.
+    reached: Option<Place>,
+    reached_ms: Option<u64>,
+    events: Vec<Event>,
+    /// The reply subject of the flow control that is owed an answer.
+    stalled: Option<Vec<u8>>,
+}
+
+/// See the module.
+pub(crate) struct Nats {
+    options: Options,
+    stream: String,
+    link: Link,
+    server: usize,
+    failures: u32,
+    told: Told,
+    login: Login,
+    /// What the server has given to be signed.
+    nonce: String,
+    /// Everything up to here was given to the caller.
+    reached: Option<Place>,
+    /// When the log has stored the message of that place: no other message has both. `None` when that is not known.
+    reached_ms: Option<u64>,
+    /// What the consumer gives before the log is known to be the one that was described.
+    early: Option<Early>,
+    /// The message of that place is asked for once more, to see that it is the same.
+    is_checking: bool,
+    /// It was another one: what was read up to there is not what the log has now.
+    has_lost: bool,
+    /// The log's end when the connection began: what is before it is the past.
+    past_until: u64,
+    /// The log itself has said that nothing is left to give: its newest messages may have been deleted.
+    is_drained: bool,
+    is_ready: bool,
+    epoch: u64,
+    /// The log does not take a new epoch.
+    is_epoch_fixed: bool,
+    payload_max: u64,
+    /// Which consumer is listened to; what an older one still sends is ignored.
+    consumer: u64,
+    consumer_seq: u64,
+    /// Lasts over connections.
+    write: Write,
+    /// Refusals since a record was taken.
+    refusals: u32,
+    /// Messages without content that the log has taken.
+    probes: u64,
+    flight: Flight,
+    /// Of the record that is being written, reused.
+    subject: Vec<u8>,
+    reply: Vec<u8>,
+    id: Vec<u8>,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    events: VecDeque<Event>,
+    heard_ms: u64,
+    /// When bytes came the last time of a message that had begun before.
+    arrived_ms: u64,
+    consumer_heard_ms: u64,
+    asked_ms: u64,
+}
+
+impl Nats {
+    /// A bridge that has given everything up to `reached`; it connects at once. `reached_ms` is what [`Received::unix_ms`] was
+    /// there, if that is known.
+    pub fn new(
+        options: Options,
+        reached: Option<Place>,
+        reached_ms: Option<u64>,
+        now_ms: u64,
+    ) -> Nats {
+        Nats {
+            stream: format!("FERMATA_{}", options.prefix),
+            options,
+            link: Link::Down { retry_ms: now_ms },
+            server: 0,
+            failures: 0,
+            told: Told::default(),
+            login: Login::default(),
+            nonce: String::new(),
+            reached,
+            reached_ms,
+            early: None,
+            is_checking: false,
+            has_lost: false,
+            past_until: 0,
+            is_drained: false,
+            is_ready: false,
+            epoch: 0,
+            is_epoch_fixed: false,
+            payload_max: 0,
+            consumer: 0,
+            consumer_seq: 0,
+            write: Write::Taken,
+            refusals: 0,
+            probes: 0,
+            flight: Flight::default(),
+            subject: Vec::new(),
+            reply: Vec::new(),
+            id: Vec::new(),
+            input: Vec::new(),
+            output: Vec::new(),
+            events: VecDeque::new(),
+            heard_ms: now_ms,
+            arrived_ms: now_ms,
+            consumer_heard_ms: now_ms,
+            asked_ms: now_ms,
+        }
+    }
+
+    pub fn set_login(&mut self, login: Login) {
+        self.login = login;
+    }
+
+    /// The connection is open.
+    pub fn handle_connected(&mut self, now_ms: u64) {
+        self.link = Link::Up {
+            step: Step::Info,
+            since_ms: now_ms,
+        };
+        self.heard_ms = now_ms;
+        self.arrived_ms = now_ms;
+        self.asked_ms = now_ms;
+    }
+
+    /// The connection speaks TLS.
+    pub fn handle_secured(&mut self, now_ms: u64) {
+        if self.step() == Some(Step::Secure) {
+            (self.heard_ms, self.arrived_ms, self.asked_ms) = (now_ms, now_ms, now_ms);
+            self.introduce(now_ms);
+        }
+    }
+
+    /// The connection could not be opened, or the other side has closed it.
+    pub fn handle_closed(&mut self, cause: &str, now_ms: u64) {
+        self.end(cause, now_ms);
+    }
+
+    /// Bytes have come.
+    pub fn handle_input(&mut self, bytes: &[u8], now_ms: u64) {
+        self.heard_ms = now_ms;
+        let mut input = std::mem::take(&mut self.input);
+        let has_begun = !input.is_empty();
+        input.extend_from_slice(bytes);
+        let mut taken = 0;
+        let mut failure = None;
+        while matches!(self.link, Link::Up { .. }) {
+            match wire::parse(&input[taken..]) {
+                Ok(None) => break,
+                Ok(Some((operation, len))) => {
+                    taken += len;
+                    if let Err(cause) = self.on_operation(operation, now_ms) {
+                        failure = Some(cause);
+                        break;
+                    }
+                    // Whoever is on the way could have put it there.
+                    if self.step() == Some(Step::Secure) && taken < input.len() {
+                        failure = Some("there is something in the clear before TLS".to_owned());
+                        break;
+                    }
+                }
+                Err(error) => {
+                    failure = Some(error.to_string());
+                    break;
+                }
+            }
+        }
+        match failure {
+            Some(cause) => self.fail(&cause, now_ms),
+            None if matches!(self.link, Link::Up { .. }) => {
+                if has_begun {
+                    self.arrived_ms = now_ms;
+                }
+                input.drain(..taken);
+                self.input = input;
+            }
+            None => {}
+        }
+    }
+
+    /// Time has passed: call it when [`Nats::due_ms`] says.
+    pub fn handle_time(&mut self, now_ms: u64) {
+        match self.link {
+            Link::Down { retry_ms } if retry_ms <= now_ms => {
+                self.link = Link::Opening {
+                    until_ms: now_ms + ANSWER_MS_MAX,
+                };
+                self.events.push_back(Event::Connect(self.server));
+            }
+            Link::Opening { until_ms } if until_ms <= now_ms => {
+                self.fail("the connection was not opened in time", now_ms);
+            }
+            Link::Up { .. } => self.look_at_answers(now_ms),
+            _ => {}
+        }
+    }
+
+    fn look_at_answers(&mut self, now_ms: u64) {
+        if now_ms.saturating_sub(self.heard_ms) >= SILENCE_MS_MAX {
+            self.fail("the connection is silent", now_ms);
+        } else if now_ms >= self.step_due_ms() {
+            let server = &self.options.servers[self.server];
+            let cause = match self.step() {
+                Some(Step::Info) if server.is_tls => {
+                    "no answer in time; if its handshake_first is true, set it to auto or false"
+                }
+                Some(Step::Info) => {
+                    "no answer in time; if it speaks TLS at this port, write tls:// in cluster"
+                }
+                _ => "no answer in time",
+            };
+            self.fail(cause, now_ms);
+        } else if now_ms >= self.consumer_due_ms() {
+            self.fail("the consumer is silent", now_ms);
+        } else if now_ms >= self.record_due_ms() {
+            // It may answer everything else.
+            self.write = Write::Refused { retry_ms: now_ms };
+            self.fail("a record was not acknowledged in time", now_ms);
+        } else if self.is_live()
+            && matches!(self.write, Write::Refused { retry_ms } if retry_ms <= now_ms)
+        {
+            self.ask_to_write(now_ms);
+        } else if now_ms.saturating_sub(self.asked_ms) >= PING_MS {
+            self.asked_ms = now_ms;
+            // Not in the clear, and the handshake has a time of its own.
+            if self.step() != Some(Step::Secure) {
+                self.output.extend_from_slice(b"PING\r\n");
+            }
+        }
+    }
+
+    /// When `handle_time` is to be called at the latest.
+    pub fn due_ms(&self) -> u64 {
+        match self.link {
+            Link::Down { retry_ms } => retry_ms,
+            Link::Opening { until_ms } => until_ms,
+            Link::Up { .. } => {
+                let next_write = match self.write {
+                    Write::Refused { retry_ms } if self.is_live() => retry_ms,
+                    _ => u64::MAX,
+                };
+                (self.heard_ms + SILENCE_MS_MAX)
+                    .min(self.step_due_ms())
+                    .min(self.consumer_due_ms())
+                    .min(self.record_due_ms())
+                    .min(next_write)
+                    .min(self.asked_ms + PING_MS)
+            }
+        }
+    }
+
+    /// Whether another record of the outbox may be handed over.
+    pub fn can_send(&self) -> bool {
+        self.is_live()
+            && self.write == Write::Taken
+            && self.flight.len() < IN_FLIGHT_MAX
+            && self.output.len() < UNSENT_BYTES_MAX
+    }
+
+    /// Takes a record of the outbox that is not to be sent any more.
+    pub fn discard(&mut self, outbox: u64, now_ms: u64) {
+        self.flight.push(outbox, now_ms, true);
+        self.flight.settle(outbox);
+    }
+
+    /// What comes next; call it until there is nothing, after every other call.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        let event = self.events.pop_front();
+        event.or_else(|| self.flight.released().map(Event::Released))
+    }
+
+    /// Bytes for the connection: what was sent is taken off their front.
+    pub fn transmit(&mut self) -> &mut Vec<u8> {
+        &mut self.output
+    }
+
+    /// When the consumer must have spoken.
+    fn consumer_due_ms(&self) -> u64 {
+        match self.is_live() {
+            true => answer_due_ms(
+                self.consumer_heard_ms,
+                CONSUMER_SILENCE_MS_MAX,
+                self.arrived_ms,
+            ),
+            false => u64::MAX,
+        }
+    }
+
+    /// When the log must have said what it was asked for.
+    fn step_due_ms(&self) -> u64 {
+        match self.link {
+            Link::Up { step, since_ms } if step != Step::Live => {
+                answer_due_ms(since_ms, ANSWER_MS_MAX, self.arrived_ms)
+            }
+            _ => u64::MAX,
+        }
+    }
+
+    /// When the log must have said what became of a record, or whether it takes any.
+    fn record_due_ms(&self) -> u64 {
+        let sent_ms = match self.write {
+            Write::Asked { sent_ms } => Some(sent_ms),
+            _ => self.flight.oldest_sent_ms(),
+        };
+        sent_ms.map_or(u64::MAX, |sent_ms| {
+            answer_due_ms(sent_ms, ANSWER_MS_MAX, self.arrived_ms)
+        })
+    }
+
+    fn is_live(&self) -> bool {
+        matches!(
+            self.link,
+            Link::Up {
+                step: Step::Live,
+                ..
+            }
+        )
+    }
+
+    fn on_operation(&mut self, operation: Operation<'_>, now_ms: u64) -> Result<(), String> {
+        match operation {
+            Operation::Ping => self.output.extend_from_slice(b"PONG\r\n"),
+            Operation::Pong | Operation::Ok => {}
+            Operation::Error(text) => self.on_error(&String::from_utf8_lossy(text))?,
+            Operation::Info(json) if self.step() == Some(Step::Info) => {
+                self.on_info(json, now_ms)?;
+            }
+            // It tells of other servers from time to time.
+            Operation::Info(_) => {}
+            Operation::Message(message) => self.on_message(message, now_ms)?,
+        }
+        Ok(())
+    }
+
+    fn step(&self) -> Option<Step> {
+        match self.link {
+            Link::Up { step, .. } => Some(step),
+            _ => None,
+        }
+    }
+
+    fn go_to(&mut self, step: Step, now_ms: u64) {
+        let since_ms = now_ms;
+        self.link = Link::Up { step, since_ms };
+    }
+
+    fn on_message(&mut self, message: Message<'_>, now_ms: u64) -> Result<(), String> {
+        let inbox = self.options.inbox.as_bytes();
+        let own = message
+            .subject
+            .strip_prefix(inbox)
+            .and_then(|rest| rest.strip_prefix(b"."));
+        match own {
+            Some(b"r.s") => self.on_stream(message, now_ms),
+            Some(b"r.k") => self.on_consumer(message, now_ms),
+            Some(b"r.w") => self.on_asked_to_write(message, now_ms),
+            Some(own) if own.starts_with(b"r.p.") => {
+                let outbox = std::str::from_utf8(&own[4..])
+                    .ok()
+                    .and_then(|text| text.parse().ok());
+                self.on_published(
+                    outbox.ok_or("an answer to nothing that was published")?,
+                    message,
+                    now_ms,
+                )
+            }
+            Some(own) if own.starts_with(b"c") => {
+                if own[1..] == *self.consumer.to_string().as_bytes() {
+                    self.consumer_heard_ms = now_ms;
+                    self.on_control(message)
+                } else {
+                    Ok(())
+                }
+            }
+            _ if message.subject.starts_with(UPDATED) => match self.step() {
+                Some(Step::NewEpoch) => Ok(()),
+                // Its epoch may be another one now.
+                _ => Err("the stream was changed".to_owned()),
+            },
+            // A delivered message has the subject that it was published to.
+            _ => {
+                self.consumer_heard_ms = now_ms;
+                self.on_delivery(message)
+            }
+        }
+    }
+
+    /// This side has had enough of the connection.
+    fn fail(&mut self, cause: &str, now_ms: u64) {
+        self.events.push_back(Event::Disconnect);
+        self.end(cause, now_ms);
+    }
+
+    fn end(&mut self, cause: &str, now_ms: u64) {
+        if matches!(self.link, Link::Down { .. }) {
+            return;
+        }
+        let server = &self.options.servers[self.server];
+        let text = format!("{server}: {cause}");
+        self.server = (self.server + 1) % self.options.servers.len();
+        let retry_ms = now_ms + retry_ms(self.failures);
+        self.failures = self.failures.saturating_add(1);
+        self.link = Link::Down { retry_ms };
+        if let Write::Asked { .. } = self.write {
+            self.write = Write::Refused { retry_ms };
+        }
+        self.is_ready = false;
+        if let Some(early) = self.early.take() {
+            (self.reached, self.reached_ms) = (early.reached, early.reached_ms);
+        }
+        self.input = Vec::new();
+        self.output.clear();
+        self.events.extend(self.flight.clear().map(Event::Released));
+        self.events.push_back(Event::Rewind);
+        self.tell_away(text);
+    }
+}
+
+/// Where NATS says that a stream was changed.
+fn updated(stream: &str) -> String {
+    format!("{}{stream}", String::from_utf8_lossy(UPDATED))
+}
+
+fn no_responders(message: &Message<'_>) -> Result<(), String> {
+    match message.status() {
+        Some((503, _)) => Err("there is no stream, or nobody leads it at the moment".to_owned()),
+        _ => Ok(()),
+    }
+}

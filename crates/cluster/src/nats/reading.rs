@@ -1,0 +1,114 @@
+//! What the consumer gives.
+
+use super::{HEADER_CONTENT, HEADER_EXCEPT, HEADER_NAME, Nats, PROBE, Step};
+use crate::exchange::{Content, Event, Place, Received, read_except};
+use crate::jetstream::Delivery;
+use crate::subject::unescape;
+use crate::wire::{self, Message};
+
+impl Nats {
+    /// The server itself speaks on the consumer's subject: it lives, or asks how fast it may go on.
+    pub(super) fn on_control(&mut self, message: Message<'_>) -> Result<(), String> {
+        let Some((status, _)) = message.status() else {
+            return Ok(());
+        };
+        if status != 100 {
+            return Err(format!("the consumer has ended with status {status}"));
+        }
+        let stalled = message.header("Nats-Consumer-Stalled");
+        match (message.reply.or(stalled), &mut self.early) {
+            (Some(reply), Some(early)) => early.stalled = Some(reply.to_vec()),
+            (Some(reply), None) => wire::publish(&mut self.output, reply, None, [], b""),
+            (None, _) => {}
+        }
+        let last = message.header("Nats-Last-Consumer");
+        let last = last.and_then(|text| std::str::from_utf8(text).ok()?.parse::<u64>().ok());
+        match last {
+            Some(last) if last > self.consumer_seq => {
+                return Err("the log has sent messages that did not arrive".to_owned());
+            }
+            // It speaks without having been stalled when it has nothing to give.
+            Some(_) if stalled.is_none() => {
+                self.is_drained = true;
+                self.note_ready();
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    pub(super) fn on_delivery(&mut self, message: Message<'_>) -> Result<(), String> {
+        let delivery = message.reply.and_then(Delivery::read);
+        let (Some(delivery), Some(reached)) = (delivery, self.reached) else {
+            return Err("a message that was not asked for".to_owned());
+        };
+        // The first ones may come before the consumer's answer.
+        if !matches!(
+            self.step(),
+            Some(Step::Consumer | Step::SameStream | Step::Live)
+        ) {
+            return Err("a message before there is a consumer".to_owned());
+        }
+        if delivery.consumer_seq != self.consumer_seq + 1 {
+            return Err("the log has sent messages that did not arrive".to_owned());
+        }
+        self.consumer_seq = delivery.consumer_seq;
+        self.is_drained |= delivery.pending == 0;
+        if std::mem::take(&mut self.is_checking) && delivery.stream_seq == reached.seq {
+            if self.reached_ms != Some(delivery.unix_ms()) {
+                self.has_lost = true;
+                return Err("the log has another message where it was read".to_owned());
+            }
+            self.note_ready();
+            return Ok(());
+        }
+        if delivery.stream_seq <= reached.seq {
+            return Err("the log has gone back".to_owned());
+        }
+        if delivery.stream_seq > reached.seq + 1 {
+            let notice = format!(
+                "the log has removed messages that were not read, {} of them: clients are told that messages may be missing",
+                delivery.stream_seq - reached.seq - 1
+            );
+            self.give(Event::Notice(notice));
+            self.begin(delivery.stream_seq - 1);
+        }
+        let place = Place {
+            epoch: self.epoch,
+            seq: delivery.stream_seq,
+        };
+        self.reached = Some(place);
+        self.reached_ms = Some(delivery.unix_ms());
+        let prefix = self.options.prefix.as_bytes();
+        let token = message
+            .subject
+            .strip_prefix(prefix)
+            .and_then(|rest| rest.strip_prefix(b"."));
+        let content = message.header(HEADER_CONTENT);
+        if content == Some(PROBE) {
+            self.note_ready();
+            return Ok(());
+        }
+        let content = Content::read(content);
+        match token.and_then(unescape).zip(content) {
+            Some((channel, content)) => self.give(Event::Record(Received {
+                place,
+                content,
+                channel,
+                name: message.header(HEADER_NAME).map(<[u8]>::to_vec),
+                data: message.payload.to_vec(),
+                except: message.header(HEADER_EXCEPT).and_then(read_except),
+                unix_ms: delivery.unix_ms(),
+            })),
+            None => {
+                let subject = String::from_utf8_lossy(message.subject).into_owned();
+                let notice = format!(
+                    "a message is left out: its subject {subject:?} is no channel, or its content is not known"
+                );
+                self.give(Event::Notice(notice));
+            }
+        }
+        self.note_ready();
+        Ok(())
+    }
+}

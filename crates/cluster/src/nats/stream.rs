@@ -1,0 +1,194 @@
+//! The stream and the consumer that reads it: found or made, and whether they are those of before.
+
+use super::{DUPLICATES_NS, Early, HEARTBEAT_NS, Nats, Step, Write, no_responders};
+use crate::exchange::{Event, Place};
+use crate::jetstream::{ConsumerAnswer, NewStream, StreamAnswer, api, ordered_consumer};
+use crate::wire::{self, Message};
+
+impl Nats {
+    pub(super) fn on_stream(&mut self, message: Message<'_>, now_ms: u64) -> Result<(), String> {
+        no_responders(&message)?;
+        let answer: StreamAnswer = serde_json::from_slice(message.payload)
+            .map_err(|error| format!("the answer about stream {}: {error}", self.stream))?;
+        match (&answer.error, self.step()) {
+            (Some(error), Some(Step::Stream)) if error.code == 404 => {
+                let new = NewStream {
+                    name: &self.stream,
+                    subjects: &format!("{}.>", self.options.prefix),
+                    age_ns_max: (self.options.age_ms_max * 1_000_000).max(DUPLICATES_NS),
+                    bytes_max: self.options.bytes_max,
+                    replicas: self.options.replicas,
+                    duplicates_ns: DUPLICATES_NS,
+                };
+                let new = new.to_json();
+                self.ask(&api("STREAM.CREATE", &self.stream), "s", &new);
+                self.go_to(Step::NewStream, now_ms);
+                return Ok(());
+            }
+            (Some(error), step) => {
+                self.is_epoch_fixed |= step == Some(Step::NewEpoch) && error.code < 500;
+                return Err(format!("stream {}: {}", self.stream, error.description));
+            }
+            (None, Some(Step::SameStream)) => return self.go_live(&answer, now_ms),
+            (None, Some(Step::Stream | Step::NewStream | Step::NewEpoch)) => {}
+            (None, _) => return Ok(()),
+        }
+        if answer.created.is_empty() {
+            return Err(format!(
+                "stream {}: the answer does not say when it was made",
+                self.stream
+            ));
+        }
+        self.epoch = answer.epoch();
+        let (first, last) = (answer.state.first_seq.max(1), answer.state.last_seq);
+        let lost = self
+            .reached
+            .filter(|place| place.epoch == self.epoch && (place.seq > last || self.has_lost));
+        if let Some(place) = lost
+            && !self.is_epoch_fixed
+            && self.step() != Some(Step::NewEpoch)
+            && let Some(config) = answer.config_of_next_epoch()
+        {
+            // Places behind `last` are given out again: what has them is to be known as of another log, on every node.
+            let notice = format!(
+                "the log has lost messages that it had acknowledged ({last} is its last one now, {} was read): it gets a new \
+                 epoch, and clients are told that messages may be missing",
+                place.seq
+            );
+            self.events.push_back(Event::Notice(notice));
+            self.ask(&api("STREAM.UPDATE", &self.stream), "s", &config);
+            self.go_to(Step::NewEpoch, now_ms);
+            return Ok(());
+        }
+        let mut from = self.begin_at(first, last);
+        self.has_lost = false;
+        // What was lost may have been replaced by as many others meanwhile.
+        self.is_checking = self.reached_ms.is_some() && from > first;
+        from -= u64::from(self.is_checking);
+        self.past_until = last;
+        self.is_drained = false;
+        self.consumer += 1;
+        self.consumer_seq = 0;
+        let deliver_to = format!("{}.c{}", self.options.inbox, self.consumer);
+        // By its own name: nats-server 2.9 sees no interest in a consumer's subject by a wildcard.
+        self.output
+            .extend_from_slice(format!("SUB {deliver_to} 2\r\n").as_bytes());
+        let body = ordered_consumer(&self.stream, &deliver_to, from, HEARTBEAT_NS);
+        self.ask(&api("CONSUMER.CREATE", &self.stream), "k", &body);
+        self.early = Some(Early {
+            reached: self.reached,
+            reached_ms: self.reached_ms,
+            events: Vec::new(),
+            stalled: None,
+        });
+        self.go_to(Step::Consumer, now_ms);
+        Ok(())
+    }
+
+    /// From where the log is read that has messages `first..=last`.
+    pub(super) fn begin_at(&mut self, first: u64, last: u64) -> u64 {
+        let epoch = self.epoch;
+        let oldest = first - 1;
+        let floor = match self.reached {
+            None => last.saturating_sub(self.options.past_max).max(oldest),
+            Some(place) if place.epoch != epoch => {
+                let notice = "the log was made anew or has lost messages: clients are told that messages may be missing";
+                self.events.push_back(Event::Notice(notice.to_owned()));
+                last.saturating_sub(self.options.past_max).max(oldest)
+            }
+            Some(place) if place.seq > last || self.has_lost => {
+                let notice = format!(
+                    "the log has lost messages that it had acknowledged ({last} is its last one, {} was read) and takes no new \
+                     epoch: connected clients are told that messages may be missing; clients that are away may not be",
+                    place.seq
+                );
+                self.events.push_back(Event::Notice(notice));
+                last.min(place.seq)
+            }
+            Some(place) if place.seq < oldest => {
+                let notice = format!(
+                    "the log has removed messages that were not read, {} of them: clients are told that messages may be \
+                     missing",
+                    oldest - place.seq
+                );
+                self.events.push_back(Event::Notice(notice));
+                oldest
+            }
+            Some(place) => return place.seq + 1,
+        };
+        self.begin(floor);
+        floor + 1
+    }
+
+    pub(super) fn begin(&mut self, floor: u64) {
+        let place = Place {
+            epoch: self.epoch,
+            seq: floor,
+        };
+        self.reached = Some(place);
+        self.reached_ms = None;
+        self.give(Event::Begin(place));
+    }
+
+    /// Tells of something that was read.
+    pub(super) fn give(&mut self, event: Event) {
+        match &mut self.early {
+            Some(early) => early.events.push(event),
+            None => self.events.push_back(event),
+        }
+    }
+
+    pub(super) fn on_consumer(&mut self, message: Message<'_>, now_ms: u64) -> Result<(), String> {
+        no_responders(&message)?;
+        let answer: ConsumerAnswer = serde_json::from_slice(message.payload)
+            .map_err(|error| format!("the answer about a consumer: {error}"))?;
+        if let Some(error) = answer.error {
+            return Err(format!(
+                "a consumer of stream {}: {}",
+                self.stream, error.description
+            ));
+        }
+        if self.step() != Some(Step::Consumer) {
+            return Ok(());
+        }
+        // Messages may have come before this answer; those that it has given since are not among the pending ones.
+        self.is_drained |=
+            answer.num_pending == Some(0) && answer.delivered.consumer_seq <= self.consumer_seq;
+        self.ask(&api("STREAM.INFO", &self.stream), "s", b"");
+        self.go_to(Step::SameStream, now_ms);
+        Ok(())
+    }
+
+    pub(super) fn go_live(&mut self, answer: &StreamAnswer, now_ms: u64) -> Result<(), String> {
+        if answer.epoch() != self.epoch {
+            return Err("the log was made anew or changed while its consumer was made".to_owned());
+        }
+        if let Some(early) = self.early.take() {
+            self.events.extend(early.events);
+            if let Some(reply) = early.stalled {
+                wire::publish(&mut self.output, &reply, None, [], b"");
+            }
+        }
+        self.go_to(Step::Live, now_ms);
+        self.consumer_heard_ms = now_ms;
+        match self.write {
+            Write::Taken => self.failures = 0,
+            _ => self.ask_to_write(now_ms),
+        }
+        self.note_ready();
+        Ok(())
+    }
+
+    /// The log is there when it has given what it had as the connection began.
+    pub(super) fn note_ready(&mut self) {
+        let is_past_given = self
+            .reached
+            .is_some_and(|place| place.seq >= self.past_until);
+        let is_there = self.is_live() && self.write == Write::Taken;
+        if is_there && (is_past_given || self.is_drained) && !self.is_ready {
+            self.is_ready = true;
+            self.told.clear();
+            self.events.push_back(Event::Ready);
+        }
+    }
+}
