@@ -48,13 +48,22 @@ impl<D: Driver> Worker<D> {
     /// Has held clients that have taken everything follow their channels, and tells of connections that have ended.
     #[inline]
     pub(crate) fn after_output(&mut self) {
-        self.tell_ended();
-        if !self.net.flushed.is_empty() {
-            self.follow_on();
+        if !self.net.ended.is_empty() || !self.net.flushed.is_empty() {
+            self.tell_of_output();
         }
     }
 
-    fn follow_on(&mut self) {
+    /// Tells the parts that know of connections which of them have ended.
+    #[inline]
+    pub(crate) fn tell_ended(&mut self) {
+        if !self.net.ended.is_empty() {
+            self.tell_of_ended();
+        }
+    }
+
+    #[inline(never)]
+    fn tell_of_output(&mut self) {
+        self.tell_ended();
         // What is sent here lists its client again, and is followed by itself.
         let mut flushed = std::mem::take(&mut self.net.flushed);
         for index in flushed.drain(..) {
@@ -65,9 +74,8 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Tells the parts that know of connections which of them have ended.
-    #[inline]
-    pub(crate) fn tell_ended(&mut self) {
+    #[inline(never)]
+    fn tell_of_ended(&mut self) {
         while let Some(mut ended) = self.net.ended.pop_front() {
             self.waiting.note_ended(&ended);
             self.sockets.note_ended(&mut ended, &mut self.net.counts);

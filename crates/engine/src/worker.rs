@@ -250,6 +250,7 @@ impl<D: Driver> Worker<D> {
 }
 
 impl<D: Driver> Net<D> {
+    #[inline]
     fn wait(&mut self, timeout_ms: Option<u64>) {
         if let Err(error) = self.driver.wait(&mut self.events, timeout_ms) {
             // The set of descriptors is ours and valid; what is left is a kernel out of memory.
