@@ -13,6 +13,7 @@ use crate::relay::Relay;
 
 over_each_log!(
     a_server_that_was_cut_off_has_what_others_published,
+    what_the_log_has_lost_meanwhile_is_one_gap,
     a_half_open_connection_loses_and_doubles_nothing,
     an_event_whose_acknowledgement_is_lost_is_there_once,
     members_of_a_server_that_is_cut_off_leave_once_and_come_back_once,
@@ -21,6 +22,8 @@ over_each_log!(
 
 /// What is published while a server is away.
 const EVENTS: usize = 20;
+/// More than the smallest log keeps.
+const TOO_MANY: usize = 2_500;
 /// Publishers of a server that is to refuse wait this long.
 const WAIT_MS: u64 = 1_000;
 
@@ -88,6 +91,63 @@ fn a_server_that_was_cut_off_has_what_others_published(log: LogServer) {
     }
     assert_eq!(cluster_figure(&away, "gaps_total"), 0);
     expect_same_history(&[&there, &away]);
+}
+
+/// The log keeps too little: clients are told once that something is missing, and have all that follows.
+fn what_the_log_has_lost_meanwhile_is_one_gap(log: LogServer) {
+    let relay = Relay::start(&log);
+    let small = || {
+        node(&log)
+            .setting("cluster_bytes_max", "1m")
+            .setting("cluster_events_max", 1_000)
+    };
+    let there = small().start();
+    let away = relay.before(small()).start();
+    for server in [&there, &away] {
+        wait_ready(server, 200);
+    }
+    let mut live = Stream::open(away.connect(), "/events", None);
+    let id = publish(&there, "news", "before");
+    assert_eq!(read_to(&mut live, "before"), ["before"]);
+    relay.cut();
+    wait_ready(&away, 503);
+    let padding = "x".repeat(1_000);
+    for number in 0..TOO_MANY {
+        publish(&there, "news", &format!("{number} {padding}"));
+    }
+    relay.delay(Duration::ZERO);
+    wait_ready(&away, 200);
+    publish(&there, "news", "after");
+    let mut gaps = 0;
+    let mut numbers: Vec<usize> = Vec::new();
+    loop {
+        let event = live.next_event();
+        match (event.name.as_str(), event.data.split_once(' ')) {
+            ("gap", _) => gaps += 1,
+            (_, Some((number, _))) => numbers.push(number.parse().expect("a number")),
+            (_, None) => {
+                assert_eq!(event.data, "after");
+                break;
+            }
+        }
+    }
+    assert_eq!(
+        gaps,
+        1,
+        "of a client that then got {} events",
+        numbers.len()
+    );
+    let first = TOO_MANY - numbers.len();
+    assert!(first > 0, "the log has lost nothing");
+    assert_eq!(numbers, (first..TOO_MANY).collect::<Vec<_>>());
+    // What this id was followed by is not known here any more: the client begins with what comes.
+    let mut resumed = Stream::open(away.connect(), "/events", Some(&id));
+    assert_eq!(resumed.next_event().name, "gap");
+    publish(&there, "news", "later");
+    for stream in [&mut live, &mut resumed] {
+        assert_eq!(read_to(stream, "later"), ["later"]);
+    }
+    assert_eq!(cluster_figure(&away, "gaps_total"), 1);
 }
 
 fn a_half_open_connection_loses_and_doubles_nothing(log: LogServer) {

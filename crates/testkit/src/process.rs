@@ -4,6 +4,8 @@ use std::fs;
 
 use rustix::process::{Pid, Signal as KernelSignal};
 
+use crate::wait::wait_until;
+
 /// The signals tests send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
@@ -41,8 +43,16 @@ impl Signal {
 }
 
 /// Sends `signal` to one process. Returns false when there is no such process any more.
+///
+/// After [`Signal::Stop`] it stands still: a busy machine lets it run on for a while after the call, in which it may accept
+/// the next connection.
 pub fn send_signal(pid: u32, signal: Signal) -> bool {
-    process_id(pid).is_some_and(|pid| rustix::process::kill_process(pid, signal.kernel()).is_ok())
+    let is_sent = process_id(pid)
+        .is_some_and(|pid| rustix::process::kill_process(pid, signal.kernel()).is_ok());
+    if is_sent && matches!(signal, Signal::Stop) {
+        wait_until("the process stands still", || is_stopped(pid).then_some(()));
+    }
+    is_sent
 }
 
 /// Kills every process of the group that `leader` leads. For cleaning up, so failures are ignored.
@@ -76,9 +86,11 @@ pub fn is_running(pid: u32) -> bool {
     }
 }
 
-/// Whether all threads of a process are stopped.
-pub(crate) fn is_stopped(pid: u32) -> bool {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
+/// Whether all threads of a process are stopped, or it is gone. They stop one after the other, each when it runs the next time.
+fn is_stopped(pid: u32) -> bool {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return true;
+    };
     tasks.flatten().all(|task| {
         let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
         let state = stat.rsplit_once(") ").map(|(_, rest)| rest.as_bytes()[0]);
