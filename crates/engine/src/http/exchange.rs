@@ -148,6 +148,8 @@ pub(crate) struct Exchange {
     pub is_put_off: bool,
     /// What its channels have for it is handed to the embedder.
     pub takes_items: bool,
+    /// `Sockets` remembers something of its handshake.
+    pub has_handshake: bool,
     /// Number of the request, part of its handle.
     pub serial: u32,
     /// Head of the chain of subscriptions.
@@ -166,11 +168,21 @@ impl Exchange {
             is_deferred: false,
             is_put_off: false,
             takes_items: false,
+            has_handshake: false,
             serial: 0,
             chain: SubId::NONE,
             body: None,
             presence: None,
         }
+    }
+
+    /// Whether other parts know of it: handlers, sockets, channels.
+    pub fn is_known(&self) -> bool {
+        self.is_deferred
+            || self.has_handshake
+            || self.chain != SubId::NONE
+            || self.presence.is_some()
+            || !matches!(self.stage, Stage::Head | Stage::Body(_) | Stage::Http2(_))
     }
 
     /// A request's head has been read.

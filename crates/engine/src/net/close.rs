@@ -58,12 +58,14 @@ impl<D: Driver> Net<D> {
             Stage::Http2(carrier) => Some(carrier),
             _ => None,
         };
-        self.ended.push_back(Ended {
-            key,
-            peer: connection.peer,
-            is_open: connection.phase == Phase::Open && connection.writing == Writing::Open,
-            exchange,
-        });
+        if exchange.is_known() {
+            self.ended.push_back(Ended {
+                key,
+                peer: connection.peer,
+                is_open: connection.phase == Phase::Open && connection.writing == Writing::Open,
+                exchange,
+            });
+        }
         if let Some(carrier) = carrier {
             self.close_streams(http, carrier);
             self.drop_carrier(carrier);

@@ -55,6 +55,9 @@ impl<D: Driver> Worker<D> {
                 return None;
             }
         };
+        if let Some(exchange) = self.net.connections.exchange_mut(index) {
+            exchange.has_handshake = true;
+        }
         self.http
             .note_socket_client(&self.net, &mut self.sockets, index);
         let served = self.sockets.served.get(usize::from(route))?;
