@@ -182,7 +182,10 @@ impl Exchange {
             || self.has_handshake
             || self.chain != SubId::NONE
             || self.presence.is_some()
-            || !matches!(self.stage, Stage::Head | Stage::Body(_) | Stage::Http2(_))
+            || !matches!(
+                self.stage,
+                Stage::Head | Stage::Body(_) | Stage::Handling(None) | Stage::Http2(_)
+            )
     }
 
     /// A request's head has been read.
