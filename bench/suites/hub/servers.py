@@ -41,6 +41,11 @@ def _sockudo(port: int, _: Path, __: int) -> tuple[list[str], dict[str, str]]:
         "SOCKUDO_DEFAULT_APP_SECRET": SECRET,
         "SOCKUDO_DEFAULT_APP_ENABLED": "true",
         "METRICS_ENABLED": "false",
+        # All subscribers come from one address.
+        "RATE_LIMITER_ENABLED": "false",
+        "SOCKUDO_DEFAULT_APP_MAX_CONNECTIONS": str(CONNECTIONS_MAX),
+        "SOCKUDO_MAX_CONNECTIONS": str(CONNECTIONS_MAX),
+        "SOCKUDO_DEFAULT_APP_MAX_BACKEND_EVENTS_PER_SECOND": "100000",
     }
 
 
