@@ -31,6 +31,8 @@ pub enum Operation<'a> {
 pub struct Message<'a> {
     /// To whom it was published.
     pub subject: &'a [u8],
+    /// By which subscription it comes.
+    pub sid: u64,
     /// Where an answer goes.
     pub reply: Option<&'a [u8]>,
     /// `NATS/1.0`, perhaps a status, and headers, with all line ends; empty without headers.
@@ -127,6 +129,7 @@ fn message<'a>(
     let (head, payload) = content[..total].split_at(head_len);
     let message = Message {
         subject: fields[0],
+        sid: number(fields[1])? as u64,
         reply,
         head,
         payload,

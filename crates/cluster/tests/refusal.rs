@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::collections::VecDeque;
+
 use fermata_cluster::{Address, Bridge, Content, Event, Login, Options, Outgoing};
 
 fn bridge(servers: &str) -> Bridge {
@@ -204,6 +206,19 @@ struct Nats {
     refusal: Option<String>,
     sent: Vec<u64>,
     probes: Vec<String>,
+    /// Whether each of the next questions is answered at once; an answer that is not comes with the next one.
+    answers: VecDeque<bool>,
+    late: String,
+}
+
+impl Nats {
+    fn answer(&mut self, to: &str, text: &str) -> String {
+        self.late += &message(to, text);
+        match self.answers.pop_front() {
+            Some(false) => String::new(),
+            _ => std::mem::take(&mut self.late),
+        }
+    }
 }
 
 const INFO: &str = "INFO {\"headers\":true,\"jetstream\":true,\"max_payload\":4096}\r\n";
@@ -234,7 +249,7 @@ impl Log for Nats {
                 "SUB" => deliver_to = words[1].to_owned(),
                 "PUB" if words[1].starts_with("$JS.API.STREAM.INFO") => {
                     let last = self.sent.len() + self.probes.len();
-                    out += &message(
+                    out += &self.answer(
                         words[2],
                         &format!(
                             "{{\"created\":\"x\",\"state\":{{\"first_seq\":1,\"last_seq\":{last}}}}}"
@@ -243,7 +258,7 @@ impl Log for Nats {
                 }
                 "PUB" if words[1].contains("CONSUMER.CREATE") => {
                     assert!(deliver_to.starts_with("_INBOX.a.c"));
-                    out += &message(words[2], "{\"num_pending\":0}");
+                    out += &self.answer(words[2], "{\"num_pending\":0}");
                 }
                 "HPUB" => {
                     let head: Vec<&str> = lines.by_ref().take_while(|it| !it.is_empty()).collect();
@@ -369,6 +384,28 @@ fn with_several_servers_one_that_refuses_is_left_for_the_next() {
 }
 
 /// Lets a bridge connect, and gives what it has sent since.
+#[test]
+fn a_question_that_nats_forgets_is_asked_again() {
+    // The stream, the consumer, and whether the stream is still the same; one after the other, and twice.
+    for answers in [
+        vec![false],
+        vec![true, false],
+        vec![true, true, false],
+        vec![false, false, true, false, true, true, false, false],
+    ] {
+        let forgotten = answers.iter().filter(|it| !**it).count() as u64;
+        let nats = Nats {
+            answers: answers.clone().into(),
+            ..Nats::default()
+        };
+        let mut run = Run::new("nats://a,nats://b", Box::new(nats));
+        run.outbox = 1;
+        run.pass(200 + 1_500 * forgotten);
+        assert_eq!(run.said, ["ready"], "{answers:?}");
+        assert_eq!((run.connects, &run.accepted[..]), (1, &[1][..]));
+    }
+}
+
 fn connected(bridge: &mut Bridge) {
     bridge.handle_time(0);
     while bridge.poll_event().is_some() {}

@@ -91,12 +91,16 @@ impl Nats {
             updated(&self.stream)
         );
         self.output.extend_from_slice(connect.as_bytes());
-        self.ask(&api("STREAM.INFO", &self.stream), "s", b"");
         self.go_to(Step::Stream, now_ms);
+        self.ask_for_stream();
+    }
+
+    pub(super) fn ask_for_stream(&mut self) {
+        self.ask(&api("STREAM.INFO", &self.stream), "s", b"");
     }
 
     pub(super) fn ask(&mut self, subject: &str, what: &str, body: &[u8]) {
-        let reply = format!("{}.r.{what}", self.options.inbox);
+        let reply = format!("{}.r.{what}.{}", self.options.inbox, self.question);
         wire::publish(
             &mut self.output,
             subject.as_bytes(),

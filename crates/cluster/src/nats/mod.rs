@@ -24,6 +24,12 @@ use crate::wire::{self, Message, Operation};
 /// the connection lives.
 const HEARTBEAT_NS: u64 = 2_000_000_000;
 const CONSUMER_SILENCE_MS_MAX: u64 = 7_000;
+/// NATS forgets a question that comes while nobody leads, which is some seconds long after a server has gone: it is asked again
+/// so often. A consumer that was asked for in vain is left and another one made, which is not to happen on a slow connection.
+const ASK_AGAIN_MS: u64 = 500;
+const ASK_AGAIN_FOR_CONSUMER_MS: u64 = 1_500;
+/// By what the server names the subscription of the first consumer; each has the next number.
+const CONSUMER_SID: u64 = 10;
 /// How long the log knows a record that it has had.
 const DUPLICATES_NS: u64 = 120_000_000_000;
 /// Before the stream's name: where NATS says that it was changed.
@@ -43,8 +49,12 @@ enum Link {
     Down { retry_ms: u64 },
     /// The caller opens it.
     Opening { until_ms: u64 },
-    /// It is open.
-    Up { step: Step, since_ms: u64 },
+    /// It is open. What the step needs to know was asked for last at `asked_ms`.
+    Up {
+        step: Step,
+        since_ms: u64,
+        asked_ms: u64,
+    },
 }
 
 /// What the log is asked for, one after the other.
@@ -115,6 +125,8 @@ pub(crate) struct Nats {
     /// The log does not take a new epoch.
     is_epoch_fixed: bool,
     payload_max: u64,
+    /// Stands in where an answer is to go: one to a question of an earlier step is ignored, it may tell of what was before.
+    question: u64,
     /// Which consumer is listened to; what an older one still sends is ignored.
     consumer: u64,
     consumer_seq: u64,
@@ -168,6 +180,7 @@ impl Nats {
             epoch: 0,
             is_epoch_fixed: false,
             payload_max: 0,
+            question: 0,
             consumer: 0,
             consumer_seq: 0,
             write: Write::Taken,
@@ -193,10 +206,7 @@ impl Nats {
 
     /// The connection is open.
     pub fn handle_connected(&mut self, now_ms: u64) {
-        self.link = Link::Up {
-            step: Step::Info,
-            since_ms: now_ms,
-        };
+        self.go_to(Step::Info, now_ms);
         self.heard_ms = now_ms;
         self.arrived_ms = now_ms;
         self.asked_ms = now_ms;
@@ -289,6 +299,8 @@ impl Nats {
                 _ => "no answer in time",
             };
             self.fail(cause, now_ms);
+        } else if now_ms >= self.ask_again_ms() {
+            self.ask_again(now_ms);
         } else if now_ms >= self.consumer_due_ms() {
             self.fail("the consumer is silent", now_ms);
         } else if now_ms >= self.record_due_ms() {
@@ -320,6 +332,7 @@ impl Nats {
                 };
                 (self.heard_ms + SILENCE_MS_MAX)
                     .min(self.step_due_ms())
+                    .min(self.ask_again_ms())
                     .min(self.consumer_due_ms())
                     .min(self.record_due_ms())
                     .min(next_write)
@@ -368,11 +381,36 @@ impl Nats {
     /// When the log must have said what it was asked for.
     fn step_due_ms(&self) -> u64 {
         match self.link {
-            Link::Up { step, since_ms } if step != Step::Live => {
+            Link::Up { step, since_ms, .. } if step != Step::Live => {
                 answer_due_ms(since_ms, ANSWER_MS_MAX, self.arrived_ms)
             }
             _ => u64::MAX,
         }
+    }
+
+    /// When a question counts as forgotten: one that may be asked twice.
+    fn ask_again_ms(&self) -> u64 {
+        let Link::Up { step, asked_ms, .. } = self.link else {
+            return u64::MAX;
+        };
+        let silence_ms = match step {
+            Step::Stream | Step::SameStream => ASK_AGAIN_MS,
+            Step::Consumer => ASK_AGAIN_FOR_CONSUMER_MS,
+            _ => return u64::MAX,
+        };
+        answer_due_ms(asked_ms, silence_ms, self.arrived_ms)
+    }
+
+    fn ask_again(&mut self, now_ms: u64) {
+        // It may have been made all the same: another one is, and this one is not listened to.
+        if self.step() == Some(Step::Consumer) {
+            self.leave_consumer();
+            self.step_back();
+        }
+        if let Link::Up { asked_ms, .. } = &mut self.link {
+            *asked_ms = now_ms;
+        }
+        self.ask_for_stream();
     }
 
     /// When the log must have said what became of a record, or whether it takes any.
@@ -418,9 +456,27 @@ impl Nats {
         }
     }
 
+    /// What is asked after this, is asked for this step.
     fn go_to(&mut self, step: Step, now_ms: u64) {
-        let since_ms = now_ms;
-        self.link = Link::Up { step, since_ms };
+        self.question += 1;
+        self.link = Link::Up {
+            step,
+            since_ms: now_ms,
+            asked_ms: now_ms,
+        };
+    }
+
+    /// Back to asking for the stream, in the time that the step has left.
+    fn step_back(&mut self) {
+        self.question += 1;
+        if let Link::Up { step, .. } = &mut self.link {
+            *step = Step::Stream;
+        }
+    }
+
+    /// The number of the question that a message answers, if it is the one that is open.
+    fn answers(&self, number: &[u8]) -> bool {
+        number == self.question.to_string().as_bytes()
     }
 
     fn on_message(&mut self, message: Message<'_>, now_ms: u64) -> Result<(), String> {
@@ -429,9 +485,18 @@ impl Nats {
             .subject
             .strip_prefix(inbox)
             .and_then(|rest| rest.strip_prefix(b"."));
+        if message.sid > CONSUMER_SID && message.sid != self.consumer_sid() {
+            return Ok(());
+        }
         match own {
-            Some(b"r.s") => self.on_stream(message, now_ms),
-            Some(b"r.k") => self.on_consumer(message, now_ms),
+            Some(own) if own.starts_with(b"r.s.") => match self.answers(&own[4..]) {
+                true => self.on_stream(message, now_ms),
+                false => Ok(()),
+            },
+            Some(own) if own.starts_with(b"r.k.") => match self.answers(&own[4..]) {
+                true => self.on_consumer(message, now_ms),
+                false => Ok(()),
+            },
             Some(b"r.w") => self.on_asked_to_write(message, now_ms),
             Some(own) if own.starts_with(b"r.p.") => {
                 let outbox = std::str::from_utf8(&own[4..])
@@ -444,12 +509,8 @@ impl Nats {
                 )
             }
             Some(own) if own.starts_with(b"c") => {
-                if own[1..] == *self.consumer.to_string().as_bytes() {
-                    self.consumer_heard_ms = now_ms;
-                    self.on_control(message)
-                } else {
-                    Ok(())
-                }
+                self.consumer_heard_ms = now_ms;
+                self.on_control(message)
             }
             _ if message.subject.starts_with(UPDATED) => match self.step() {
                 Some(Step::NewEpoch) => Ok(()),
@@ -484,9 +545,7 @@ impl Nats {
             self.write = Write::Refused { retry_ms };
         }
         self.is_ready = false;
-        if let Some(early) = self.early.take() {
-            (self.reached, self.reached_ms) = (early.reached, early.reached_ms);
-        }
+        self.leave_consumer();
         self.input = Vec::new();
         self.output.clear();
         self.events.extend(self.flight.clear().map(Event::Released));

@@ -1,6 +1,6 @@
 //! The stream and the consumer that reads it: found or made, and whether they are those of before.
 
-use super::{DUPLICATES_NS, Early, HEARTBEAT_NS, Nats, Step, Write, no_responders};
+use super::{CONSUMER_SID, DUPLICATES_NS, Early, HEARTBEAT_NS, Nats, Step, Write, no_responders};
 use crate::exchange::{Event, Place};
 use crate::jetstream::{ConsumerAnswer, NewStream, StreamAnswer, api, ordered_consumer};
 use crate::wire::{self, Message};
@@ -21,8 +21,8 @@ impl Nats {
                     duplicates_ns: DUPLICATES_NS,
                 };
                 let new = new.to_json();
-                self.ask(&api("STREAM.CREATE", &self.stream), "s", &new);
                 self.go_to(Step::NewStream, now_ms);
+                self.ask(&api("STREAM.CREATE", &self.stream), "s", &new);
                 return Ok(());
             }
             (Some(error), step) => {
@@ -56,8 +56,8 @@ impl Nats {
                 place.seq
             );
             self.events.push_back(Event::Notice(notice));
-            self.ask(&api("STREAM.UPDATE", &self.stream), "s", &config);
             self.go_to(Step::NewEpoch, now_ms);
+            self.ask(&api("STREAM.UPDATE", &self.stream), "s", &config);
             return Ok(());
         }
         let mut from = self.begin_at(first, last);
@@ -71,18 +71,34 @@ impl Nats {
         self.consumer_seq = 0;
         let deliver_to = format!("{}.c{}", self.options.inbox, self.consumer);
         // By its own name: nats-server 2.9 sees no interest in a consumer's subject by a wildcard.
-        self.output
-            .extend_from_slice(format!("SUB {deliver_to} 2\r\n").as_bytes());
-        let body = ordered_consumer(&self.stream, &deliver_to, from, HEARTBEAT_NS);
-        self.ask(&api("CONSUMER.CREATE", &self.stream), "k", &body);
+        let subscribe = format!("SUB {deliver_to} {}\r\n", self.consumer_sid());
+        self.output.extend_from_slice(subscribe.as_bytes());
         self.early = Some(Early {
             reached: self.reached,
             reached_ms: self.reached_ms,
             events: Vec::new(),
             stalled: None,
         });
+        let body = ordered_consumer(&self.stream, &deliver_to, from, HEARTBEAT_NS);
         self.go_to(Step::Consumer, now_ms);
+        self.ask(&api("CONSUMER.CREATE", &self.stream), "k", &body);
         Ok(())
+    }
+
+    /// By what the server names the subscription of the consumer that is listened to.
+    pub(super) fn consumer_sid(&self) -> u64 {
+        CONSUMER_SID + self.consumer
+    }
+
+    /// The consumer that begins is not waited for: what it has given was not passed on.
+    pub(super) fn leave_consumer(&mut self) {
+        if let Some(early) = self.early.take() {
+            (self.reached, self.reached_ms) = (early.reached, early.reached_ms);
+            let end = format!("UNSUB {}\r\n", self.consumer_sid());
+            self.output.extend_from_slice(end.as_bytes());
+            // What it still sends is nobody's.
+            self.consumer += 1;
+        }
     }
 
     /// From where the log is read that has messages `first..=last`.
@@ -154,8 +170,8 @@ impl Nats {
         // Messages may have come before this answer; those that it has given since are not among the pending ones.
         self.is_drained |=
             answer.num_pending == Some(0) && answer.delivered.consumer_seq <= self.consumer_seq;
-        self.ask(&api("STREAM.INFO", &self.stream), "s", b"");
         self.go_to(Step::SameStream, now_ms);
+        self.ask_for_stream();
         Ok(())
     }
 
