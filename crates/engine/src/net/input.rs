@@ -143,7 +143,10 @@ impl<D: Driver> Worker<D> {
                 Ok(None) => {
                     connection.has_unread = false;
                     if filled == 0 {
-                        let is_idle = exchange.awaits_head();
+                        // One that asks whether the server is ready was accepted because it stops, and has not asked yet.
+                        let asks_of_health = connection.origin == Origin::Metrics
+                            && connection.awaited == Awaited::First;
+                        let is_idle = exchange.awaits_head() && !asks_of_health;
                         if is_idle && self.net.running != Running::Serving {
                             self.close(index);
                         }
