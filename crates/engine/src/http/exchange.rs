@@ -282,10 +282,16 @@ impl Exchange {
         self.early().is_some_and(|(_, early)| early.is_waited_for())
     }
 
-    /// Whether all of its answer has been given, and nothing but the next request's head is awaited.
+    /// Whether its output has only to be sent, as far as it is concerned: its answer has been given whole, or it is a WebSocket
+    /// that follows no channel.
     #[inline]
-    pub fn is_over(&self) -> bool {
-        self.awaits_head() && self.body.is_none()
+    pub fn rests_when_sent(&self) -> bool {
+        self.body.is_none()
+            && match &self.stage {
+                Stage::Head => true,
+                Stage::Socket(socket) => self.chain == SubId::NONE && !socket.is_resuming(),
+                _ => false,
+            }
     }
 
     /// The kernel has taken `bytes` more of what `connection` has to send, and not all of it.

@@ -56,7 +56,7 @@ impl<D: Driver> Net<D> {
                 continue;
             };
             connection.is_dirty = false;
-            if connection.rests_when_sent() && exchange.is_over() && !http.trace.is_on() {
+            if connection.rests_when_sent() && exchange.rests_when_sent() && !http.trace.is_on() {
                 self.flush_usual(http, sockets, index);
             } else {
                 self.flush(http, sockets, index);
@@ -70,10 +70,10 @@ impl<D: Driver> Net<D> {
         }
     }
 
-    /// What `flush` does for a client that `rests_when_sent`.
+    /// What `flush` does for a client whose connection and exchange both rest when all is sent.
     #[inline]
     fn flush_usual(&mut self, http: &mut Http, sockets: &Sockets, index: ConnectionIndex) {
-        let Some(connection) = self.connections.at_mut(index) else {
+        let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
             return;
         };
         let unsent = &connection.out[connection.out_sent as usize..];
@@ -100,8 +100,9 @@ impl<D: Driver> Net<D> {
         }
         connection.out_sent = 0;
         self.pool.give(std::mem::take(&mut connection.out));
+        let is_socket = exchange.socket_mut().map(Socket::on_flushed).is_some();
         if connection.deadline_ms == u64::MAX {
-            if connection.inbox.is_empty() {
+            if connection.inbox.is_empty() && !is_socket {
                 let due_ms = self.driver.now_ms() + self.settings.idle_timeout_ms;
                 self.set_deadline(index, due_ms);
             } else {
