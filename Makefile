@@ -250,6 +250,8 @@ test-bench: all ## A quick run of the benchmark, to see that it still works
 	python3 -m bench edge --quick
 	python3 -m bench http2 --quick
 	python3 -m bench floor --quick
+	python3 -m bench drivers --quick
+	python3 -m bench drivers --quick --before build --rows json edge
 	python3 -m bench hub --quick --peers
 	python3 -m bench hub --crowd --quick
 	python3 -m bench cluster --nodes --quick

@@ -1,4 +1,5 @@
-"""epoll and io_uring: the same server over each, in turns, per workload; docs/io.md keeps the table.
+"""epoll and io_uring: the same server over each, in turns, per workload; docs/io.md keeps the table. With --before, this build
+and another one in their place, both over epoll, and the edge of each.
 
 Server and load share core 0 (DESIGN's one-core loop), but for the held clients, whose load has core 1. Only ratios
 within a round count: each round starts the servers anew, in a random order.
@@ -24,17 +25,31 @@ from pathlib import Path
 from bench.lib import process
 
 ROOT = Path(__file__).resolve().parents[3]
+HERE = Path(__file__).parent
 LOAD = Path(os.environ.get("FERMATA_COMMAND", ROOT / "build" / "fermata"))
 EXTENSION = Path(os.environ.get("FERMATA_EXTENSION", ROOT / "build" / "fermata.so"))
 PHP = os.environ.get("PHP", "php")
-DRIVERS = ("epoll", "io_uring")
 READY_SECONDS_MAX = 10.0
 HELD_REST_SECONDS = 2
 
 
 @dataclass(frozen=True)
+class Variant:
+    """A build and the kernel interface that it uses."""
+
+    name: str
+    extension: Path
+    command: Path
+    driver: str
+
+
+EPOLL = Variant("epoll", EXTENSION, LOAD, "epoll")
+IO_URING = Variant("io_uring", EXTENSION, LOAD, "io_uring")
+
+
+@dataclass(frozen=True)
 class Sample:
-    """What one driver did in one round of one row."""
+    """What one variant did in one round of one row."""
 
     per_second: float
     cpu_ns: float
@@ -43,34 +58,35 @@ class Sample:
 
 
 class Server:
-    """One server over one driver."""
+    """One server of a variant."""
 
-    def __init__(self, driver: str, core: int) -> None:
+    def __init__(self, variant: Variant, core: int) -> None:
+        self.variant = variant
         self.port = process.free_port()
-        command = [
-            "taskset",
-            "-c",
-            str(core),
-            PHP,
-            "-d",
-            f"extension={EXTENSION}",
-            "-d",
-            "fermata.connections_max=19500",
-        ]
-        self.child = subprocess.Popen(
-            [*command, str(ROOT / "bench" / "drivers" / "server.php"), str(self.port)],
-            env={**os.environ, "FERMATA_IO": driver, "FERMATA_LOG_LEVEL": "warning"},
+        self.child = self.start(
+            [PHP, "-d", f"extension={variant.extension}", "-d", "fermata.connections_max=19500"]
+            + [str(HERE / "server.php"), str(self.port)],
+            core,
+        )
+        self.wait(self.port)
+
+    def start(self, command: list[str], core: int) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            ["taskset", "-c", str(core), *command],
+            env={**os.environ, "FERMATA_IO": self.variant.driver, "FERMATA_LOG_LEVEL": "error"},
             start_new_session=True,
         )
+
+    def wait(self, port: int) -> None:
         deadline = time.monotonic() + READY_SECONDS_MAX
         while time.monotonic() < deadline:
             try:
-                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                socket.create_connection(("127.0.0.1", port), 1).close()
                 return
             except OSError:
                 time.sleep(0.02)
         self.__exit__()
-        raise SystemExit(f"drivers: the server over {driver} does not answer")
+        raise SystemExit(f"drivers: the server {self.variant.name} does not answer")
 
     def __enter__(self) -> Server:
         return self
@@ -80,6 +96,22 @@ class Server:
 
     def cpu_ns(self) -> int:
         return process.cpu_ns(process.tree(self.child.pid))
+
+
+class Edge(Server):
+    """The edge of a variant before a server of this build, which has the other core."""
+
+    def __init__(self, variant: Variant, core: int) -> None:
+        self.backend = Server(EPOLL, 1 - core)
+        self.variant = variant
+        self.port = process.free_port()
+        command = [str(variant.command), "edge", "--listen", f"127.0.0.1:{self.port}", "--workers", "1"]
+        self.child = self.start([*command, "--route", f"* 127.0.0.1:{self.backend.port}"], core)
+        self.wait(self.port)
+
+    def __exit__(self, *_: object) -> None:
+        super().__exit__()
+        self.backend.__exit__()
 
 
 def run(command: list[str], core: int) -> str:
@@ -175,57 +207,71 @@ def at(server: Server, child: subprocess.Popen[bytes], events: Path, what: str) 
         time.sleep(0.01)
 
 
-ROWS: dict[str, tuple[str, int, Callable[[Server, float], Sample]]] = {
-    "json": ("small JSON, 100 keep-alive connections", 0, wrk),
-    "connection": ("a connection per request, 10 at a time", 0, connections),
-    "pipelined": ("16-deep pipelining, 20 connections", 0, pipelined),
-    "echo": ("WebSocket echo, 64 B, 100 sockets", 0, echo),
-    "echo-pipelined": ("WebSocket echo, 1 KB, 16 deep, 50 sockets", 0, echo_pipelined),
-    "held": ("one message to 1,000 held clients", 0, held(1_000)),
-    "held-15000": ("one message to 15,000 held clients", 0, held(15_000)),
+ROWS: dict[str, tuple[str, type[Server], Callable[[Server, float], Sample]]] = {
+    "json": ("small JSON, 100 keep-alive connections", Server, wrk),
+    "connection": ("a connection per request, 10 at a time", Server, connections),
+    "pipelined": ("16-deep pipelining, 20 connections", Server, pipelined),
+    "echo": ("WebSocket echo, 64 B, 100 sockets", Server, echo),
+    "echo-pipelined": ("WebSocket echo, 1 KB, 16 deep, 50 sockets", Server, echo_pipelined),
+    "held": ("one message to 1,000 held clients", Server, held(1_000)),
+    "held-15000": ("one message to 15,000 held clients", Server, held(15_000)),
+    "edge": ("small JSON through the edge, 100 keep-alive connections", Edge, wrk),
 }
+BEFORE_ALONE = {"edge"}
+"""Rows of --before."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", nargs="+", choices=list(ROWS), default=list(ROWS))
+    parser.add_argument("--before", type=Path, metavar="FOLDER", help="with fermata.so and fermata of the other build")
+    parser.add_argument("--rows", nargs="+", choices=list(ROWS), help="default: all that the comparison has")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=3.0, help="of load, per driver and round")
+    parser.add_argument("--seconds", type=float, default=3.0, help="of load, per variant and round")
+    parser.add_argument("--quick", action="store_true", help="a smoke test: one round of a second, fewer clients")
     parser.add_argument("--json", type=Path, help="keep every sample in this file")
     options = parser.parse_args()
-    samples: dict[str, dict[str, list[Sample]]] = {row: {one: [] for one in DRIVERS} for row in options.rows}
-    for round in range(options.rounds):
-        for row in options.rows:
-            _, core, load = ROWS[row]
-            for driver in random.sample(DRIVERS, k=len(DRIVERS)):
-                with Server(driver, core) as server:
-                    samples[row][driver].append(load(server, options.seconds))
-            print(f"{row}: round {round + 1} of {options.rounds}", file=sys.stderr, flush=True)
+    variants = (EPOLL, IO_URING)
+    if options.before:
+        files = [options.before / name for name in ("fermata.so", "fermata")]
+        if missing := [str(file) for file in files if not file.is_file()]:
+            parser.error(f"--before: no {' and no '.join(missing)}; make in a checkout of the other commit builds both")
+        before = Variant("before", files[0].resolve(), files[1].resolve(), "epoll")
+        variants = (before, Variant("now", EXTENSION, LOAD, "epoll"))
+    known = [row for row in ROWS if options.before or row not in BEFORE_ALONE]
+    rows = options.rows or [row for row in known if not (options.quick and row == "held-15000")]
+    if unknown := set(rows) - set(known):
+        parser.error(f"--rows: {', '.join(sorted(unknown))} is a row of --before")
+    rounds, seconds = (1, 1.0) if options.quick else (options.rounds, options.seconds)
+    samples: dict[str, dict[str, list[Sample]]] = {row: {one.name: [] for one in variants} for row in rows}
+    for round in range(rounds):
+        for row in rows:
+            _, kind, load = ROWS[row]
+            for variant in random.sample(variants, k=len(variants)):
+                with kind(variant, 0) as server:
+                    samples[row][variant.name].append(load(server, seconds))
+            print(f"{row}: round {round + 1} of {rounds}", file=sys.stderr, flush=True)
     if options.json:
         plain = {row: {one: [vars(it) for it in its] for one, its in both.items()} for row, both in samples.items()}
         options.json.write_text(json.dumps(plain, indent=1))
-    print(table(samples))
+    print(table(samples, [variant.name for variant in variants]))
     return 0
 
 
-def table(samples: dict[str, dict[str, list[Sample]]]) -> str:
+def table(samples: dict[str, dict[str, list[Sample]]], names: list[str]) -> str:
+    base, other = names
     lines = [
-        "| workload | against epoll | server CPU each | CPU ÷ epoll's | rate ÷ epoll's | last byte ÷ epoll's |",
-        "|---|---|---:|---:|---:|---:|",
+        f"| workload | server CPU each, {base} | CPU, {other} ÷ {base} | rate, {other} ÷ {base} |",
+        "|---|---:|---:|---:|",
     ]
-    for row, by_driver in samples.items():
-        epoll = by_driver["epoll"]
-        cost = statistics.median(it.cpu_ns for it in epoll) / 1000
-        lines.append(f"| {ROWS[row][0]} | epoll | {cost:.2f} µs | | | |")
-        for driver in DRIVERS[1:]:
-            pairs = list(zip(epoll, by_driver[driver], strict=True))
-            cost = statistics.median(it.cpu_ns for it in by_driver[driver]) / 1000
-            cpu = ratio([it.cpu_ns / base.cpu_ns for base, it in pairs])
-            if epoll[0].last_byte_ms > 0:
-                rate, last = "on schedule", ratio([it.last_byte_ms / base.last_byte_ms for base, it in pairs])
-            else:
-                rate, last = ratio([it.per_second / base.per_second for base, it in pairs]), ""
-            lines.append(f"| | {driver} | {cost:.2f} µs | {cpu} | {rate} | {last} |")
+    for row, by_name in samples.items():
+        cost = statistics.median(it.cpu_ns for it in by_name[base]) / 1000
+        pairs = list(zip(by_name[base], by_name[other], strict=True))
+        cpu = ratio([it.cpu_ns / first.cpu_ns for first, it in pairs])
+        if pairs[0][0].last_byte_ms > 0:
+            rate = "last byte " + ratio([it.last_byte_ms / first.last_byte_ms for first, it in pairs])
+        else:
+            rate = ratio([it.per_second / first.per_second for first, it in pairs])
+        lines.append(f"| {ROWS[row][0]} | {cost:.2f} µs | {cpu} | {rate} |")
     return "\n".join(lines)
 
 
