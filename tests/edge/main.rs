@@ -42,6 +42,7 @@ mod reload;
 mod routes;
 mod sharing;
 mod socket;
+mod sockets_http2;
 mod sockjs;
 mod state;
 mod subject;

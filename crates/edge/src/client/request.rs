@@ -64,8 +64,13 @@ impl Body {
 impl ClientRequest {
     /// Copies the current request; `body` is what the engine says of a body outside of memory.
     pub fn new(view: &RequestView<'_>, spooled: Option<(PathBuf, u64)>, is_tls: bool) -> Self {
+        // Over HTTP/2 a handshake has no Upgrade (RFC 8441, 5): from here on it is the one of HTTP/1.1.
+        let upgrade = view
+            .is_extended_connect()
+            .then_some((&b"Upgrade"[..], &b"websocket"[..]));
         let headers = (0..view.headers_len())
             .filter_map(|at| view.header_at(at))
+            .chain(upgrade)
             .map(|(name, value)| (name.to_vec(), value.to_vec()))
             .collect();
         let has_body = view.header(b"content-length", 0).is_some()

@@ -29,12 +29,18 @@ impl Edge {
         for said in said {
             let step = match said {
                 Said::Head(head) => self.on_head(talk, head, is_whole),
+                Said::Body(piece) if matches!(talk.phase, Phase::Socket { .. }) => {
+                    self.on_frames(talk, piece)
+                }
                 Said::Body(piece) => self.on_body(talk, piece),
                 Said::Trailers(trailers) => {
                     talk.trailers = trailers;
                     Step::Goes
                 }
                 Said::Upgraded(bytes) => self.on_frames(talk, bytes),
+                Said::End { .. } if matches!(talk.phase, Phase::Socket { .. }) => {
+                    self.on_frames_end(talk)
+                }
                 Said::End { is_reusable } => {
                     self.release_wire(talk, is_reusable);
                     self.on_end(talk)
@@ -55,7 +61,9 @@ impl Edge {
             talk,
             &[(Count::ServerHeadReceived, head.words_bytes())],
         );
-        if head.status == 101 {
+        // Over HTTP/2 a success opens the WebSocket (RFC 8441, 5).
+        let is_open = talk.is_socket_stream() && (200..300).contains(&head.status);
+        if head.status == 101 || is_open {
             return self.on_switched(talk, &head);
         }
         let mut head = head;

@@ -24,10 +24,11 @@ impl Edge {
         if let Origin::Zhttp(spec) = &target.origin {
             return self.open_stream(talk, target, spec);
         }
-        let may_speak_http2 = talk.may_speak_http2(target);
-        if may_speak_http2 && may_reuse && self.join_carrier(talk, target)? {
+        if talk.may_speak_http2(target) && may_reuse && self.join_carrier(talk, target)? {
             return Ok(());
         }
+        // A WebSocket has been told by now whether its target takes it there.
+        let may_speak_http2 = talk.may_speak_http2(target);
         // Who has waited goes on with the request as it is written, and with what is left of its time.
         let waited = talk.waits.take();
         if matches!(waited, None | Some(Wait::Carrier(_))) {

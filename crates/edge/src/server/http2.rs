@@ -8,6 +8,7 @@ use std::io::Read as _;
 use std::rc::Rc;
 
 use fermata_engine::WireEvent;
+use fermata_grip::spelling::same;
 use fermata_proto::http2::{Opening, Rest};
 
 use crate::client::body::Arriving;
@@ -22,11 +23,13 @@ use crate::upstream::Failure;
 use crate::upstream::codec::Codec;
 use crate::upstream::connections::WireUse;
 use crate::upstream::forward::Forwarded;
-use crate::upstream::http2::{Looked, Lost, OnCarrier, Told};
+use crate::upstream::forward::HANDSHAKE_OWN;
+use crate::upstream::http2::{Looked, Lost, OnCarrier, SocketRoom, Told};
 use crate::upstream::parts::Upstream;
+use crate::upstream::place::Place;
 use crate::upstream::reply::Phase;
 use crate::upstream::response::Said;
-use crate::upstream::talk::{Step, Talk, Wait};
+use crate::upstream::talk::{Purpose, Step, Talk, Wait};
 use crate::upstream::unopened::Unopened;
 
 /// Piece of a body in a file that is read at once.
@@ -50,22 +53,36 @@ impl Edge {
         target: &Target,
     ) -> Result<bool, Unopened> {
         let (place, now_ms) = (talk.place(), self.worker.net.now_ms());
-        if let Some(wire) = self.upstream.carriers.with_room(&place) {
-            self.enter_carrier(talk, target, wire)?;
-            // One that has come in while it waited to open its own does not open it any more.
-            self.upstream
-                .end_opening(&mut self.timers, &mut self.worker, talk);
-            return Ok(true);
+        let room = match talk.purpose {
+            Purpose::Upgrade(_) => self.upstream.carriers.room_for_socket(&place),
+            _ => match self.upstream.carriers.with_room(&place) {
+                Some(wire) => SocketRoom::Ready(wire),
+                None => SocketRoom::Absent,
+            },
+        };
+        match room {
+            SocketRoom::Ready(wire) => {
+                self.enter_carrier(talk, target, wire)?;
+                // One that has come in while it waited to open its own does not open it any more.
+                self.upstream
+                    .end_opening(&mut self.timers, &mut self.worker, talk);
+                return Ok(true);
+            }
+            SocketRoom::Unknown => {
+                self.wait_for_carrier(talk, place, now_ms);
+                return Ok(true);
+            }
+            SocketRoom::Never => {
+                talk.is_http1 = true;
+                return Ok(false);
+            }
+            SocketRoom::Absent => {}
         }
         if self.upstream.carriers.is_http1(&place, now_ms) {
             return Ok(false);
         }
         if self.upstream.carriers.is_opening(&place, talk.id()) {
-            // All waiting counts as that for one connection.
-            if talk.waits.replace(Wait::Carrier(place)).is_none() {
-                talk.due_ms = now_ms + self.policy.limits.connect_ms;
-            }
-            talk.is_connected = false;
+            self.wait_for_carrier(talk, place, now_ms);
             return Ok(true);
         }
         if talk.opens.is_none() {
@@ -75,6 +92,14 @@ impl Edge {
             talk.opens = Some(place);
         }
         Ok(false)
+    }
+
+    fn wait_for_carrier(&self, talk: &mut Talk, place: Place, now_ms: u64) {
+        // All waiting counts as that for one connection.
+        if talk.waits.replace(Wait::Carrier(place)).is_none() {
+            talk.due_ms = now_ms + self.policy.limits.connect_ms;
+        }
+        talk.is_connected = false;
     }
 
     /// Makes the conversation's connection one that carries requests, its own first.
@@ -88,10 +113,23 @@ impl Edge {
         };
         let is_private = matches!(talk.owner, Owner::Check(..));
         let (place, now_ms) = (talk.place(), self.worker.net.now_ms());
-        self.upstream.carriers.add(wire, place, is_private, now_ms);
+        self.upstream
+            .carriers
+            .add(wire, place.clone(), is_private, now_ms);
         self.upstream.connections.give(wire, WireUse::Carrier);
         self.watch_talks();
-        let entered = self.enter_carrier(talk, target, wire);
+        let entered = match talk.purpose {
+            Purpose::Upgrade(_) => {
+                // Whether it takes WebSockets is said by its SETTINGS. One that never says it is spoken to in HTTP/1.1.
+                talk.refusals += 1;
+                talk.is_http1 = talk.refusals > REFUSALS_MAX;
+                self.wait_for_carrier(talk, place, now_ms);
+                self.upstream
+                    .flush_carrier(&mut self.timers, &mut self.worker, wire);
+                Ok(())
+            }
+            _ => self.enter_carrier(talk, target, wire),
+        };
         self.upstream
             .end_opening(&mut self.timers, &mut self.worker, talk);
         entered
@@ -127,20 +165,25 @@ impl Edge {
         let Some((carrier, limits)) = self.upstream.carriers.get_mut(wire) else {
             return Err(Unopened::Target("the connection is gone".to_owned()));
         };
+        let is_socket = matches!(talk.purpose, Purpose::Upgrade(_));
         let opening = Opening {
-            method: &request.method,
+            method: if is_socket {
+                b"CONNECT"
+            } else {
+                &request.method
+            },
             scheme: if target.is_tls { b"https" } else { b"http" },
             authority: &forwarded.host,
             path: &forwarded.target,
-            protocol: None,
+            protocol: is_socket.then_some(b"websocket"),
         };
-        let has_ended = talk.is_sent() && talk.queued() == 0;
+        let has_ended = !is_socket && talk.is_sent() && talk.queued() == 0;
         let length = length_of(&request.body);
-        let fields = fields(
-            &forwarded,
-            length.as_deref(),
-            takes_trailers(&request.headers),
-        );
+        let own = match is_socket {
+            true => socket_fields(!talk.source.is_plain()),
+            false => plain_fields(length.as_deref(), takes_trailers(&request.headers)),
+        };
+        let fields = fields(&forwarded, is_socket, own);
         let opened = carrier
             .machine
             .open(&opening, fields, has_ended, limits, &mut carrier.out);
@@ -186,6 +229,10 @@ impl Edge {
                 false => u64::MAX,
             };
         }
+        if talk.has_deferred && talk.is_sent() {
+            talk.has_deferred = false;
+            self.worker.net.resume_socket(talk.owner.handle());
+        }
         self.upstream.give_carrier_credit(talk);
         if let Some(on) = &talk.http2 {
             self.upstream
@@ -197,7 +244,8 @@ impl Edge {
     fn send_request_body(&mut self, talk: &mut Talk, is_its_turn: bool) -> std::io::Result<()> {
         let mut turn_bytes = 0;
         loop {
-            let is_whole = talk.file.is_none()
+            let is_whole = !talk.is_socket_stream()
+                && talk.file.is_none()
                 && talk
                     .arriving
                     .as_ref()
@@ -284,6 +332,8 @@ impl Edge {
                 _ => (Vec::new(), Ok(())),
             };
             self.buffer = buffer;
+            self.upstream
+                .watch_carriers(&mut self.timers, &mut self.worker);
             for told in told {
                 self.with_talk(told.talk, |edge, talk| {
                     edge.on_told_by_carrier(talk, wire, told)
@@ -308,7 +358,10 @@ impl Edge {
         }
         if !told.said.is_empty() {
             talk.has_response = true;
-            talk.due_ms = self.worker.net.now_ms() + self.policy.limits.idle_ms;
+            // A WebSocket that is being closed has its time, whatever the target goes on saying.
+            if !matches!(talk.phase, Phase::Socket { .. }) {
+                talk.due_ms = self.worker.net.now_ms() + self.policy.limits.idle_ms;
+            }
             on.uncredited += told.said.iter().map(body_bytes).sum::<usize>();
             if self.take(talk, told.said) == Step::Over {
                 return Step::Over;
@@ -371,6 +424,10 @@ impl Edge {
             return;
         };
         self.upstream.connections.close(&mut self.worker, wire);
+        // WebSockets may wait for what it would have said of them.
+        self.upstream.carriers.settle(carrier.place.clone());
+        self.upstream
+            .watch_carriers(&mut self.timers, &mut self.worker);
         for &talk in carrier.talks.values() {
             self.with_talk(talk, |edge, talk| {
                 let failure = match talk.has_response {
@@ -464,14 +521,28 @@ impl Upstream {
         worker: &mut Engine,
         talk: &mut Talk,
     ) {
-        let Some(OnCarrier { wire, stream, .. }) = talk.http2.take() else {
+        // What a WebSocket was to say has been said, up to its close.
+        let is_socket = matches!(talk.phase, Phase::Socket { .. }) && talk.queued() == 0;
+        let Some(on) = talk.http2.take() else {
             return;
         };
+        let OnCarrier {
+            wire,
+            stream,
+            has_ended,
+            ..
+        } = on;
         let now_ms = worker.net.now_ms();
         let Some((carrier, limits)) = self.carriers.get_mut(wire) else {
             return;
         };
         carrier.talks.remove(&stream);
+        if is_socket && !has_ended {
+            // A reset would say that the connection of the WebSocket is broken (RFC 8441, 5).
+            carrier
+                .machine
+                .send_data(stream, &[], Rest::End, &mut carrier.out);
+        }
         carrier.machine.release(stream, limits, &mut carrier.out);
         if carrier.talks.is_empty() {
             carrier.idle_since_ms = now_ms;
@@ -488,6 +559,10 @@ impl Upstream {
         let waiting = match &talk.phase {
             Phase::Streaming { pending, .. } => pending.len(),
             Phase::Linked(body) => body.pending.len(),
+            // Its client takes nothing for now.
+            Phase::Socket {
+                is_paused: true, ..
+            } => return,
             Phase::Asked | Phase::Whole { .. } | Phase::Socket { .. } => 0,
         };
         if let Some(on) = &mut talk.http2
@@ -564,14 +639,35 @@ fn takes_trailers(headers: &[(Vec<u8>, Vec<u8>)]) -> bool {
     tokens.any(|token| token.trim_ascii().eq_ignore_ascii_case(b"trailers"))
 }
 
+/// What a request says besides what is passed on.
+type OwnFields<'a> = [Option<(&'a [u8], &'a [u8])>; 2];
+
+fn plain_fields(length: Option<&str>, takes_trailers: bool) -> OwnFields<'_> {
+    [
+        length.map(|length| (&b"content-length"[..], length.as_bytes())),
+        takes_trailers.then_some((b"te", b"trailers")),
+    ]
+}
+
+/// The same of a WebSocket's handshake (RFC 8441, 5).
+fn socket_fields(offers_grip: bool) -> OwnFields<'static> {
+    [
+        Some((b"sec-websocket-version", b"13")),
+        offers_grip.then_some((b"sec-websocket-extensions", b"grip")),
+    ]
+}
+
 fn fields<'a>(
     forwarded: &'a Forwarded,
-    length: Option<&'a str>,
-    takes_trailers: bool,
+    is_socket: bool,
+    own: OwnFields<'a>,
 ) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
     let headers = forwarded.headers.iter();
-    let headers = headers.map(|(name, value)| (&name[..], &value[..]));
-    let length = length.map(|length| (&b"content-length"[..], length.as_bytes()));
-    let te = takes_trailers.then_some((&b"te"[..], &b"trailers"[..]));
-    headers.chain(length).chain(te)
+    let passes = move |(name, _): &&(Vec<u8>, Vec<u8>)| {
+        !is_socket || !HANDSHAKE_OWN.iter().any(|own| same(name, own))
+    };
+    let headers = headers
+        .filter(passes)
+        .map(|(name, value)| (&name[..], &value[..]));
+    headers.chain(own.into_iter().flatten())
 }

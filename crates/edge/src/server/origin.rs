@@ -526,6 +526,7 @@ impl Upstream {
     fn next_target(&mut self, timers: &mut Timers, worker: &mut Engine, talk: &mut Talk) {
         talk.leave_target();
         self.end_opening(timers, worker, talk);
+        talk.is_http1 = false;
         talk.addresses.clear();
         talk.source.target = talk.targets.pop().unwrap_or(usize::MAX);
     }

@@ -91,7 +91,10 @@ impl Edge {
             .headers
             .iter()
             .find(|(name, _)| name.eq_ignore_ascii_case(b"sec-websocket-accept"));
-        if accepted.is_none_or(|(_, value)| value[..] != accept_key(key)) {
+        // A stream of HTTP/2 has no key.
+        let is_accepted =
+            talk.http2.is_some() || accepted.is_some_and(|(_, value)| value[..] == accept_key(key));
+        if !is_accepted {
             return self.fail(
                 talk,
                 502,

@@ -80,6 +80,8 @@ pub(crate) struct Carrier {
     pub is_stale: bool,
     /// It has carried a request before.
     pub has_served: bool,
+    /// The target's SETTINGS have come: until then nobody knows whether it takes WebSockets.
+    has_settings: bool,
     /// Requests that it takes at a time: the setting, or fewer once the target has refused one.
     pub streams_max: usize,
     /// When the target has said something.
@@ -92,6 +94,19 @@ pub(crate) struct Carrier {
     pub idle_since_ms: u64,
     /// When the first of those that it has came.
     pub idle_until_ms: u64,
+}
+
+/// What the connections to a place say to a WebSocket (RFC 8441).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SocketRoom {
+    /// This one takes it.
+    Ready(u64),
+    /// The target has not said whether it takes any.
+    Unknown,
+    /// The target takes none: it is spoken to in HTTP/1.1.
+    Never,
+    /// There is no connection, or none with room.
+    Absent,
 }
 
 /// Where a conversation's request is.
@@ -209,6 +224,7 @@ impl Carriers {
             is_private,
             is_stale: false,
             has_served: false,
+            has_settings: false,
             streams_max: self.streams_max,
             heard_ms: now_ms,
             pinged_ms: None,
@@ -239,6 +255,25 @@ impl Carriers {
         wires.next().copied()
     }
 
+    /// The same for a WebSocket.
+    pub fn room_for_socket(&self, place: &Place) -> SocketRoom {
+        let wires = self.by_place.get(place).map_or(&[][..], Vec::as_slice);
+        let known = wires
+            .iter()
+            .filter_map(|wire| Some((*wire, self.by_wire.get(wire)?)));
+        let mut room = SocketRoom::Absent;
+        for (wire, carrier) in known.filter(|(_, carrier)| carrier.has_room()) {
+            if !carrier.has_settings {
+                room = SocketRoom::Unknown;
+            } else if carrier.machine.peer_takes_connect_protocol() {
+                return SocketRoom::Ready(wire);
+            } else {
+                return SocketRoom::Never;
+            }
+        }
+        room
+    }
+
     /// Whether another conversation opens a connection to this place.
     pub fn is_opening(&self, place: &Place, talk: TalkId) -> bool {
         self.opening
@@ -256,6 +291,11 @@ impl Carriers {
             self.opening.remove(&place);
             self.settled.push(place);
         }
+    }
+
+    /// Whoever waits for this connection's SETTINGS need not any longer.
+    pub fn settle(&mut self, place: Place) {
+        self.settled.push(place);
     }
 
     pub fn take_settled(&mut self) -> Vec<Place> {
@@ -326,6 +366,9 @@ impl Carriers {
             };
             if !matches!(event, Event::Pong(_)) {
                 carrier.ping_interval_ms = self.pings.interval_ms;
+            }
+            if event == Event::Settings && !std::mem::replace(&mut carrier.has_settings, true) {
+                self.settled.push(carrier.place.clone());
             }
             note(event, &carrier.talks, message, &mut told);
         }

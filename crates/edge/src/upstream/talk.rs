@@ -53,6 +53,8 @@ pub(crate) struct Talk {
     pub opens: Option<Place>,
     /// How often the target has not looked at the request.
     pub refusals: u8,
+    /// The target takes no WebSockets over HTTP/2.
+    pub is_http1: bool,
     /// What follows the response's body.
     pub trailers: Vec<(Vec<u8>, Vec<u8>)>,
     /// Its session with a backend that has such.
@@ -184,6 +186,7 @@ impl Talk {
             http2: None,
             opens: None,
             refusals: 0,
+            is_http1: false,
             trailers: Vec::new(),
             stream: None,
             codec: Codec::Http(ResponseReader::new(RequestKind::default())),
@@ -277,6 +280,16 @@ impl Talk {
 
     /// Whether its request may go to its target in HTTP/2.
     pub(crate) fn may_speak_http2(&self, target: &Target) -> bool {
-        target.http2 && matches!(self.purpose, Purpose::Plain | Purpose::Events(_))
+        let is_carried = match self.purpose {
+            Purpose::Plain | Purpose::Events(_) => true,
+            Purpose::Upgrade(_) => !self.is_http1,
+            Purpose::Worker => false,
+        };
+        target.http2 && is_carried
+    }
+
+    /// Whether it is a WebSocket, or is to become one, on a stream of HTTP/2: what is sent has no end but that of the stream.
+    pub(crate) fn is_socket_stream(&self) -> bool {
+        self.http2.is_some() && matches!(self.purpose, Purpose::Upgrade(_))
     }
 }

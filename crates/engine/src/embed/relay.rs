@@ -36,6 +36,9 @@ use crate::worker::Worker;
 /// Items of one client are handed out up to so many bytes at once; the rest follows.
 const ITEMS_BYTES_MAX: usize = 256 * 1024;
 
+/// The status instead of a success that a client would take for an open WebSocket.
+const STATUS_NOT_SWITCHED: u16 = 502;
+
 impl<D: Driver> Net<D> {
     /// The connection that is held by this request.
     fn held(&self, handle: u64) -> Result<ExchangeIndex, Gone> {
@@ -65,6 +68,20 @@ impl<D: Driver> Net<D> {
         self.connections
             .at(index.connection())
             .map(|it| it.unsent())
+    }
+}
+
+impl<D: Driver> Net<D> {
+    /// Whether a client would take an answer to its handshake for a WebSocket that is open: over HTTP/2 any success says so
+    /// (RFC 8441, 5), and over HTTP/1.1 101 alone does.
+    fn would_look_open(&self, index: ExchangeIndex, status: u16) -> bool {
+        self.connections
+            .pair(index)
+            .is_some_and(|(connection, exchange)| {
+                exchange.has_handshake
+                    && connection.line.stream().is_some()
+                    && (200..300).contains(&status)
+            })
     }
 }
 
@@ -375,14 +392,17 @@ impl<D: Driver> Worker<D> {
         head: &ResponseHead<'_>,
         length: BodyLength,
     ) {
-        let status = head.status;
+        let mut head = *head;
+        if self.net.would_look_open(index, head.status) {
+            (head.status, head.reason) = (STATUS_NOT_SWITCHED, b"");
+        }
         self.http.write_head_by(
             &mut self.net,
             index,
-            status,
+            head.status,
             length,
             |protocol, out, date, keeps_alive| {
-                protocol.write_passed_head(out, head, date, length, keeps_alive);
+                protocol.write_passed_head(out, &head, date, length, keeps_alive);
             },
         );
     }

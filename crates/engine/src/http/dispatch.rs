@@ -121,7 +121,7 @@ impl<D: Driver> Worker<D> {
         let found = self.http.router.find(method_name, path, slashes, params);
         let outcome = match found {
             Found::WebSocket(number) => return self.begin_upgrade(index, number),
-            // A success would look like a WebSocket.
+            // A success would look like a WebSocket. Who passes requests on takes it as a handshake itself.
             _ if request.is_connect => Outcome::NotFound,
             Found::Handler(handler) => {
                 request.handler = handler;
@@ -150,7 +150,7 @@ impl<D: Driver> Worker<D> {
             Found::Options { allow } => Outcome::Options(allow.to_owned()),
             Found::NotFound => Outcome::NotFound,
         };
-        if !self.http.request.is_connect
+        if (self.http.passes_on || !self.http.request.is_connect)
             && let Some(event) = self.http.fall_back(&outcome)
         {
             return Some(event);

@@ -36,7 +36,7 @@ impl Http {
             &mut self.request.head,
         ) {
             Parse::Partial => Step::Starved,
-            Parse::Refused(_) if net.begin_http2(self, sockets, current) => Step::Again,
+            Parse::Refused(_) if net.begin_http2(sockets, current) => Step::Again,
             Parse::Refused(refusal) => {
                 let message = format!("{refusal}.\n");
                 self.refuse_head(net, index.exchange(), refusal.status(), &message);

@@ -150,6 +150,11 @@ impl<'a> RequestView<'a> {
         self.request.handler
     }
 
+    /// Whether it asks for a WebSocket by extended CONNECT (RFC 8441): its method is shown as GET, and it has no `Upgrade`.
+    pub fn is_extended_connect(&self) -> bool {
+        self.request.is_connect
+    }
+
     /// The method as sent (RFC 9110, 9.1).
     #[inline]
     pub fn method(&self) -> &'a [u8] {

@@ -255,7 +255,7 @@ impl<D: Driver> Worker<D> {
 impl<D: Driver> Net<D> {
     /// Whether the input that is no request of HTTP/1 is the beginning of HTTP/2; then the connection is a carrier from here on.
     #[cold]
-    pub(crate) fn begin_http2(&mut self, http: &Http, sockets: &Sockets, current: Current) -> bool {
+    pub(crate) fn begin_http2(&mut self, sockets: &Sockets, current: Current) -> bool {
         let input = &self.input.bytes[current.at..current.filled];
         let begins = frame::PREFACE.starts_with(input) || input.starts_with(frame::PREFACE);
         if !begins || !self.http2.is_on {
@@ -271,7 +271,7 @@ impl<D: Driver> Net<D> {
         }
         let http2 = &mut self.http2;
         // Browsers use it as soon as it is offered, and do not fall back.
-        http2.limits.connect_protocol = !http.passes_on && !sockets.served.is_empty();
+        http2.limits.connect_protocol = !sockets.served.is_empty();
         let mut out = Vec::new();
         let machine = Machine::server(&http2.limits, now_ms, &mut out);
         let key = http2.carriers.insert(Box::new(Carrier {
