@@ -26,6 +26,7 @@ ALLOWED = {
     "grip": set(),
     "testkit": set(),
     "pusher": set(),
+    "sockjs": set(),
     "cluster": set(),
     "mercure": set(),
     "tls": {"io"},
@@ -33,8 +34,8 @@ ALLOWED = {
     "load": {"io", "proto", "tls"},
     "engine": {"cluster", "config", "hub", "io", "proto", "tls"},
     "edge-pushpin": {"grip", "proto"},
-    "edge": {"config", "edge-pushpin", "engine", "grip", "io", "proto", "tls"},
-    "gateway": {"config", "engine", "io", "mercure", "origin", "pusher", "tls"},
+    "edge": {"config", "edge-pushpin", "engine", "grip", "io", "proto", "sockjs", "tls"},
+    "gateway": {"config", "engine", "io", "mercure", "origin", "proto", "pusher", "sockjs", "tls"},
     "ffi": {"config", "engine", "gateway", "grip", "io", "origin", "proto", "pusher", "tls"},
     "cli": {"edge", "engine", "gateway", "grip", "io", "load", "origin", "tls"},
 }

@@ -9,16 +9,16 @@ use serde_json::json;
 
 use crate::hub::{APPLICATION, Hub, data_of};
 
-/// The libraries talk through the hub, where there are any.
-pub fn talk(hub: &Hub) {
-    let Some(said) = run_script(hub, "talk.mjs") else {
+/// The libraries talk through the hub, where there are any, by this transport of pusher-js.
+pub fn talk(hub: &Hub, transport: &str) {
+    let Some(said) = run_script(hub, "talk.mjs", transport) else {
         return;
     };
     assert_eq!(said.lines().count(), 7, "{said}");
 }
 
 /// What a script says that speaks by the libraries of Node; `None` where they are not.
-fn run_script(hub: &Hub, script: &str) -> Option<String> {
+fn run_script(hub: &Hub, script: &str, transport: &str) -> Option<String> {
     if !works("node", &["--version"]) || !works("npm", &["--version"]) {
         skipped("node or npm is not installed");
         return None;
@@ -35,7 +35,7 @@ fn run_script(hub: &Hub, script: &str) -> Option<String> {
     let output = Command::new("node")
         .arg(scripts.join(script))
         .arg(&folder)
-        .args([&hub.address().port().to_string(), APPLICATION])
+        .args([&hub.address().port().to_string(), APPLICATION, transport])
         .output()
         .expect("it was tried before");
     assert!(output.status.success(), "{}", shown(&output));
@@ -44,12 +44,30 @@ fn run_script(hub: &Hub, script: &str) -> Option<String> {
 
 #[test]
 fn the_libraries_of_pages_and_backends_talk() {
-    talk(&Hub::start(&[]));
+    talk(&Hub::start(&[]), "ws");
+}
+
+#[test]
+fn pages_without_websockets_talk_by_streams() {
+    talk(&Hub::start(&[]), "xhr_streaming");
+}
+
+#[test]
+fn pages_without_websockets_talk_by_polling() {
+    talk(&Hub::start(&[]), "xhr_polling");
+}
+
+#[test]
+fn a_page_whose_websockets_do_not_get_through_falls_back() {
+    if let Some(said) = run_script(&Hub::start(&[]), "fallback.mjs", "served") {
+        assert_eq!(said, "besideASlowSocket ok\nwithoutSockets ok\n");
+    }
 }
 
 #[test]
 fn a_page_that_is_refused_sockjs_goes_on_with_its_websocket() {
-    if let Some(said) = run_script(&Hub::start(&[]), "fallback.mjs") {
+    let hub = Hub::configured("sockjs = false");
+    if let Some(said) = run_script(&hub, "fallback.mjs", "refused") {
         assert_eq!(said, "alone ok\nbesideASlowSocket ok\n");
     }
 }

@@ -6,7 +6,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use fermata_pusher::{App, auth};
 use fermata_testkit::websocket::Socket;
-use fermata_testkit::{Connection, Listening, Response, Server, command_path, workspace_root};
+use fermata_testkit::{
+    Connection, Directory, Listening, Response, Server, command_path, workspace_root,
+};
 use serde_json::{Value, json};
 
 /// The application of all tests.
@@ -53,6 +55,18 @@ impl Hub {
             let listen = format!("127.0.0.1:{port}");
             command.args(["--listen", &listen]).spawn()
         })
+    }
+
+    /// Starts one with the application of all tests and these lines in its file.
+    pub fn configured(lines: &str) -> Hub {
+        let mut parts = APPLICATION.split(':');
+        let mut next = || parts.next().expect("three parts");
+        let (id, key, secret) = (next(), next(), next());
+        let app = format!("[[app]]\nid = \"{id}\"\nkey = \"{key}\"\nsecret = \"{secret}\"\n");
+        let folder = Directory::new();
+        let file = folder.write("hub.toml", format!("{lines}\n{app}"));
+        // It is read before it listens.
+        Hub::start(&["--config", file.to_str().expect("text")])
     }
 
     /// Starts one by Reverb's own environment.

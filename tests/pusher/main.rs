@@ -6,5 +6,6 @@ mod killed;
 mod members;
 mod messages;
 mod program;
+mod sockjs;
 mod watching;
 mod webhooks;

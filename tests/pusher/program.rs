@@ -77,9 +77,16 @@ fn next_message(socket: &mut Socket) -> Value {
 }
 
 #[test]
+fn pages_without_websockets_talk_to_a_program() {
+    for transport in ["xhr_streaming", "xhr_polling"] {
+        talk(&Hub::beside("doors.php"), transport);
+    }
+}
+
+#[test]
 fn the_libraries_talk_to_a_program() {
     let hub = Hub::beside("doors.php");
-    talk(&hub);
+    talk(&hub, "ws");
     assert!(!hub.connect().get("/pid").text().is_empty());
     assert_eq!(hub.connect().get("/up").status(), 404);
     // The other application has channels of its own.

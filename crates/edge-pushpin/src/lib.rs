@@ -3,7 +3,6 @@
 //! Nothing here knows a socket, a clock, a thread, a setting or a client's request; time is an argument.
 //!
 //! - [`zhttp`]: requests, responses and WebSockets as messages of ZeroMQ.
-//! - [`sockjs`]: paths, frames and the queue of a polling session.
 //! - [`state`]: sessions of an outside service: their ids, rules that find them, and what the service is told.
 //! - [`stats`]: clients by channel and route, as stats packets have them, and how workers tell each other.
 //! - [`line`]: how workers without ports ask services.
@@ -13,7 +12,6 @@
 
 pub mod form;
 pub mod line;
-pub mod sockjs;
 pub mod state;
 pub mod stats;
 pub mod zhttp;

@@ -131,6 +131,7 @@ pub use channels::views::{Past as ViewPast, Since, ViewHold};
 pub use embed::event::{Event, Left};
 pub use embed::file_jobs::{FileJobError, FileJobs};
 pub use embed::relayed::{Items, KeepAlive, Relayed, ResponseHead};
+pub use embed::rendezvous::{Rendezvous, SocketFile};
 pub use embed::tally::{JobEnd, TaskKind};
 pub use embed::upstream::UpstreamSpan;
 pub use embed::waiting::Waiting;

@@ -10,6 +10,7 @@ use fermata_tls::Tls;
 use crate::gateway::{HANDLER_REQUESTS, Hub};
 use crate::mercure::settings::{MercureSettings, Table};
 use crate::settings::{AppTable, Settings, SettingsError};
+use crate::sockjs::opening as sockjs;
 use crate::start::{EVENT_BYTES_MIN, EVENT_BYTES_MORE, body_bytes_max, open, pusher_note, route};
 use crate::webhooks::Prepared;
 
@@ -24,6 +25,7 @@ pub struct Doors {
 pub struct Opening {
     settings: Settings,
     prepared: Prepared,
+    sockjs: Option<sockjs::Prepared>,
 }
 
 impl Doors {
@@ -78,8 +80,13 @@ impl Doors {
         }
         // Larger ones would come as files, and are looked at as a whole.
         let body_bytes = body_bytes_max(&self.settings).min(found.body_memory_bytes_max);
+        let sockets = Route {
+            ping_interval_ms: Some(self.settings.ping_interval_s * 1000),
+            pong_timeout_ms: Some(self.settings.activity_timeout_s * 1000),
+            ..route(&self.settings)
+        };
         if !self.settings.apps.is_empty() {
-            self.add_pusher_routes(server)?;
+            self.add_pusher_routes(server, sockets.clone())?;
             let channels_max = self.settings.channels_per_connection_max();
             if found.channels_per_hold_max < channels_max {
                 server
@@ -119,19 +126,16 @@ impl Doors {
             .map_err(shown)?;
         let prepared = Prepared::new(&self.settings.apps)
             .map_err(|error| SettingsError::new(format!("webhook: {error}")))?;
+        let sockjs = sockjs::Prepared::new(server, &self.settings, sockets, body_bytes)?;
         Ok(Opening {
             settings: self.settings,
             prepared,
+            sockjs,
         })
     }
 
-    fn add_pusher_routes(&self, server: &mut Server) -> Result<(), SettingsError> {
+    fn add_pusher_routes(&self, server: &mut Server, sockets: Route) -> Result<(), SettingsError> {
         let path = &self.settings.path;
-        let sockets = Route {
-            ping_interval_ms: Some(self.settings.ping_interval_s * 1000),
-            pong_timeout_ms: Some(self.settings.activity_timeout_s * 1000),
-            ..route(&self.settings)
-        };
         server
             .websocket(&format!("{path}/app/{{key}}"), sockets)
             .map_err(shown)?;
@@ -143,6 +147,12 @@ impl Doors {
             "users/{user}/terminate_connections",
         ] {
             let pattern = format!("{path}/apps/{{id}}/{below}");
+            server
+                .route(None, &pattern, HANDLER_REQUESTS)
+                .map_err(shown)?;
+        }
+        for above in sockjs::prefixes(path) {
+            let pattern = format!("{above}/app/{{key}}/{{server}}/{{session}}/{{transport}}");
             server
                 .route(None, &pattern, HANDLER_REQUESTS)
                 .map_err(shown)?;
@@ -180,7 +190,7 @@ impl Doors {
 impl Opening {
     /// Begins in a worker, before its first event.
     pub fn begin(self, worker: &mut Worker<Tls<Kernel>>) -> Hub {
-        open(self.settings, self.prepared)(worker)
+        open(self.settings, self.prepared, self.sockjs)(worker)
     }
 }
 

@@ -20,6 +20,7 @@ use crate::counting::Counting;
 use crate::mercure::door::Door;
 use crate::names::{split, split_user};
 use crate::settings::Settings;
+use crate::sockjs::state::{HANDLER_SESSIONS, HANDLER_WORKERS, SockJs};
 use crate::watching::Watching;
 use crate::webhooks::{Prepared, Webhooks};
 
@@ -51,6 +52,8 @@ pub struct Hub {
     /// In the first worker alone: what applications and subscribers are told of counts.
     webhooks: Webhooks,
     counting: Counting,
+    /// For clients of Pusher without WebSockets, if it is spoken.
+    pub(crate) sockjs: Option<SockJs>,
     /// For clients that speak Mercure, if it is set.
     pub(crate) mercure: Option<Door>,
     /// When the other workers are told what has changed.
@@ -70,6 +73,7 @@ impl Hub {
         worker: &mut Worker<Tls<Kernel>>,
         settings: Rc<Settings>,
         prepared: Prepared,
+        sockjs: Option<SockJs>,
     ) -> Hub {
         let mut census = Census::new(worker.index());
         let is_observed =
@@ -85,6 +89,7 @@ impl Hub {
             watching: Watching::default(),
             webhooks,
             counting: Counting::default(),
+            sockjs,
             mercure: None,
             tell_at_ms: None,
             owes_hello: true,
@@ -102,7 +107,13 @@ impl Hub {
     /// Takes an event that the worker has handed out. False: it is not the hub's, or not its alone.
     pub fn handle(&mut self, worker: &mut Worker<Tls<Kernel>>, event: Event) -> bool {
         let is_own = match event {
-            Event::Request => worker.request().handler() == HANDLER_REQUESTS,
+            Event::Request => matches!(
+                worker.request().handler(),
+                HANDLER_REQUESTS | HANDLER_WORKERS | HANDLER_SESSIONS
+            ),
+            Event::Wire | Event::Stream | Event::StreamEnd | Event::Gone => {
+                return self.sockjs.is_some() && self.with(worker).on_sockjs_event(event);
+            }
             Event::Upgrade => worker.request().handler() == HANDLER_SOCKETS,
             Event::Message | Event::Close => worker.socket_event().handler == HANDLER_SOCKETS,
             Event::Told => true,
@@ -110,6 +121,9 @@ impl Hub {
                 let now_ms = worker.net.now_ms();
                 if self.tell_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
                     self.with(worker).tell_counts();
+                }
+                if self.sockjs.as_ref().is_some_and(|it| it.due_ms() <= now_ms) {
+                    self.with(worker).on_sockjs_due(now_ms);
                 }
                 false
             }
@@ -124,11 +138,11 @@ impl Hub {
         }
         let mut gateway = self.with(worker);
         match event {
-            Event::Request => {
-                if !gateway.on_mercure_request() {
-                    gateway.on_request();
-                }
-            }
+            Event::Request => match gateway.worker.request().handler() {
+                HANDLER_SESSIONS => gateway.on_session_handshake(),
+                _ if gateway.on_sockjs_request() || gateway.on_mercure_request() => {}
+                _ => gateway.on_request(),
+            },
             Event::Upgrade => gateway.on_handshake(),
             Event::Message => gateway.on_message(),
             Event::Close => gateway.on_close(),
@@ -140,7 +154,8 @@ impl Hub {
     /// When it wants to have an `Event::Wake`; `u64::MAX` for not at all. To be asked before each event.
     pub fn due_ms(&mut self, worker: &mut Worker<Tls<Kernel>>) -> u64 {
         self.with(worker).plan_telling();
-        self.tell_at_ms.unwrap_or(u64::MAX)
+        let sockjs_ms = self.sockjs.as_ref().map_or(u64::MAX, SockJs::due_ms);
+        self.tell_at_ms.unwrap_or(u64::MAX).min(sockjs_ms)
     }
 
     /// Whether Mercure is spoken.

@@ -12,6 +12,7 @@
 //! is made of it for all subscribers of a worker.
 //! Who is present in a channel is the engine's presence: users over tabs and workers, told once when the last one has gone,
 //! also when their worker was killed.
+//! `sockjs/` serves clients of Pusher whose WebSockets do not get through.
 //! `mercure/` is the door for Mercure: all its updates are one channel of the ring, and which subscribers get which is
 //! decided once per worker and group of equal subscribers (the engine's views).
 //! How many are subscribed to a channel, and which users have signed in, is known to every worker by what the others tell
@@ -38,6 +39,7 @@ mod posting;
 mod questions;
 pub mod settings;
 mod sockets;
+mod sockjs;
 mod start;
 mod watching;
 mod webhooks;

@@ -13,14 +13,6 @@ use crate::sockets::{publish_error, to_engine};
 
 const JSON: &[u8] = b"application/json";
 
-/// What pusher-js asks for below an application's key and the numbers of a session when WebSockets do not work or are slow.
-const SOCKJS: [&str; 3] = ["xhr_streaming", "xhr", "xhr_send"];
-/// Where it asks whether there is SockJS, when a page has its `sockjs` transport.
-const SOCKJS_INFO: &str = "/pusher/info";
-
-/// Lets a page of another origin read an answer, where it must.
-const ANY_ORIGIN: (&[u8], &[u8]) = (b"Access-Control-Allow-Origin", b"*");
-
 impl Gateway<'_> {
     pub(crate) fn on_request(&mut self) {
         let view = self.worker.request();
@@ -32,8 +24,6 @@ impl Gateway<'_> {
         let below = target.strip_prefix(settings.path.as_str());
         let (status, body) = match below {
             Some("/up") if method == "GET" || is_head => (200, r#"{"health":"OK"}"#.to_owned()),
-            // Its requests say that they are JSON, so a browser asks before it sends one to another origin.
-            _ if method == "OPTIONS" && is_sockjs(&target) => (204, String::new()),
             Some(below) => {
                 let body = view.body().to_vec();
                 let question = Question {
@@ -43,7 +33,7 @@ impl Gateway<'_> {
                     unix_s: self.worker.net.unix_s(),
                 };
                 match api::read(&settings.apps, &question) {
-                    None => (404, error(no_path(&target))),
+                    None => (404, error("There is no such path.")),
                     Some(Err(refused)) => (refused.status, error(&refused.message)),
                     Some(Ok((app, call))) => match self.carry_out(app, call) {
                         Ok(answer) => (200, answer),
@@ -51,23 +41,17 @@ impl Gateway<'_> {
                     },
                 }
             }
-            None => (404, error(no_path(&target))),
+            None => (404, error("There is no such path.")),
         };
         let headers: &[(&[u8], &[u8])] = match status {
             503 => &[(b"Retry-After", b"1")],
-            // A page of another origin is not shown the sentence otherwise.
-            404 if is_sockjs(&target) => &[ANY_ORIGIN],
-            204 => &[
-                ANY_ORIGIN,
-                (b"Access-Control-Allow-Headers", b"Content-Type"),
-            ],
             _ => &[],
         };
         // A client that has left needs no answer.
         let _ = self.worker.respond(
             handle,
             status,
-            (status != 204).then_some(JSON),
+            Some(JSON),
             headers.iter().copied(),
             body.as_bytes(),
         );
@@ -196,29 +180,6 @@ impl Gateway<'_> {
             cache,
         }
     }
-}
-
-/// Why there is nothing at a path.
-///
-/// pusher-js goes on with WebSockets after this; a `pusher:error` within SockJS would end those that are still connecting.
-fn no_path(target: &str) -> &'static str {
-    match is_sockjs(target) {
-        true => {
-            "SockJS is not spoken here: give pusher-js or Laravel Echo enabledTransports: ['ws', 'wss'], and let WebSockets through to /app."
-        }
-        false => "There is no such path.",
-    }
-}
-
-/// Whether it is a path of SockJS, as pusher-js has them: `/app/KEY/SERVER/SESSION/xhr_streaming` behind any prefix.
-fn is_sockjs(target: &str) -> bool {
-    let path = target.split('?').next().unwrap_or_default();
-    let mut parts = path.rsplit('/');
-    let (last, session) = (parts.next(), (parts.next(), parts.next(), parts.next()));
-    let is_session = last.is_some_and(|it| SOCKJS.contains(&it))
-        && matches!(session, (Some(_), Some(_), Some(_)))
-        && parts.next() == Some("app");
-    is_session || path == SOCKJS_INFO
 }
 
 fn busy() -> ApiError {

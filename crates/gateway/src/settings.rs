@@ -42,6 +42,8 @@ pub struct Settings {
     pub ping_interval_s: u64,
     /// Seconds it has for the answer; also what a client is told of the server's.
     pub activity_timeout_s: u64,
+    /// Whether pusher-js may fall back to requests where WebSockets do not work: `xhr_streaming` and `xhr_polling`.
+    pub sockjs: SockJsSettings,
     /// Connections of each worker.
     pub connections_max: u64,
     /// Bytes of memory for events that clients may resume from.
@@ -50,6 +52,30 @@ pub struct Settings {
     pub log_level: String,
     /// The control socket for `fermata stats` and `fermata top`; empty: the engine's default.
     pub control_socket: Option<String>,
+}
+
+/// How clients without WebSockets are served.
+#[derive(Clone, Debug)]
+pub struct SockJsSettings {
+    /// Whether they are.
+    pub is_enabled: bool,
+    /// Sessions of each worker.
+    pub sessions_max: usize,
+    /// How often a client hears that it is connected.
+    pub heartbeat_s: u64,
+    /// How long a session waits for the next request of its client.
+    pub linger_s: u64,
+}
+
+impl Default for SockJsSettings {
+    fn default() -> SockJsSettings {
+        SockJsSettings {
+            is_enabled: true,
+            sessions_max: 1_000,
+            heartbeat_s: 25,
+            linger_s: 5,
+        }
+    }
 }
 
 impl Default for Settings {
@@ -65,6 +91,7 @@ impl Default for Settings {
             notes: Vec::new(),
             ping_interval_s: 60,
             activity_timeout_s: 30,
+            sockjs: SockJsSettings::default(),
             connections_max: 10_000,
             history_bytes_max: 16 * 1024 * 1024,
             log_level: "info".to_owned(),
@@ -85,6 +112,10 @@ struct File {
     path: Option<String>,
     ping_interval_s: Option<u64>,
     activity_timeout_s: Option<u64>,
+    sockjs: Option<bool>,
+    sockjs_sessions_max: Option<usize>,
+    sockjs_heartbeat_s: Option<u64>,
+    sockjs_linger_s: Option<u64>,
     connections_max: Option<u64>,
     history_bytes_max: Option<u64>,
     log_level: Option<String>,
@@ -169,6 +200,10 @@ impl Settings {
         take(&mut self.path, file.path);
         take(&mut self.ping_interval_s, file.ping_interval_s);
         take(&mut self.activity_timeout_s, file.activity_timeout_s);
+        take(&mut self.sockjs.is_enabled, file.sockjs);
+        take(&mut self.sockjs.sessions_max, file.sockjs_sessions_max);
+        take(&mut self.sockjs.heartbeat_s, file.sockjs_heartbeat_s);
+        take(&mut self.sockjs.linger_s, file.sockjs_linger_s);
         take(&mut self.connections_max, file.connections_max);
         take(&mut self.history_bytes_max, file.history_bytes_max);
         take(&mut self.log_level, file.log_level);
@@ -344,6 +379,14 @@ impl Settings {
             return wrong(format!(
                 "webhook: there are more than {WEBHOOKS_MAX} of all applications together; each has a thread"
             ));
+        }
+        let sockjs = &self.sockjs;
+        if sockjs.sessions_max == 0 || sockjs.heartbeat_s == 0 || sockjs.linger_s == 0 {
+            return wrong(
+                "sockjs_sessions_max, sockjs_heartbeat_s and sockjs_linger_s have to be at least 1; sockjs = false refuses \
+                 clients without WebSockets"
+                    .to_owned(),
+            );
         }
         let is_path = self.path.starts_with('/') && !self.path.ends_with('/');
         if !self.path.is_empty() && !is_path {

@@ -34,11 +34,19 @@ impl Gateway<'_> {
         };
         let key = text(view.route(b"key")).unwrap_or_default();
         let origin = text(view.header(b"origin", 0));
-        let protocol = text(view.query()).and_then(|query| {
-            query
-                .split('&')
-                .find_map(|pair| pair.strip_prefix("protocol=").map(str::to_owned))
-        });
+        let query = text(view.query());
+        let protocol = query.as_deref().and_then(protocol_in).map(str::to_owned);
+        self.admit(handle, &key, protocol.as_deref(), origin.as_deref());
+    }
+
+    /// Accepts a handshake for an application's clients.
+    pub(crate) fn admit(
+        &mut self,
+        handle: u64,
+        key: &str,
+        protocol: Option<&str>,
+        origin: Option<&str>,
+    ) {
         let Ok(socket) = self.worker.accept_upgrade(handle, None, &[]) else {
             return;
         };
@@ -52,7 +60,7 @@ impl Gateway<'_> {
             return;
         };
         let app = self.app(at);
-        if let Err((code, text)) = check_handshake(app, protocol.as_deref(), origin.as_deref()) {
+        if let Err((code, text)) = check_handshake(app, protocol, origin) {
             self.refuse(socket, code, &text);
             return;
         }
@@ -346,6 +354,12 @@ impl Gateway<'_> {
     fn socket_id(&self, socket: u64) -> Option<SocketId> {
         from_engine(&self.worker.socket_id(socket)?)
     }
+}
+
+/// The version of the protocol that a query asks for.
+pub(crate) fn protocol_in(query: &str) -> Option<&str> {
+    let mut pairs = query.split('&');
+    pairs.find_map(|pair| pair.strip_prefix("protocol="))
 }
 
 /// Why an event was not published, for who has sent it.

@@ -17,6 +17,7 @@ use crate::names;
 use crate::posting::open_post;
 use crate::settings::{Settings, SettingsError};
 use crate::sockets::UNNAMED;
+use crate::sockjs::opening as sockjs;
 use crate::webhooks::Prepared;
 
 /// Room for an event's name and what workers tell each other.
@@ -33,7 +34,8 @@ const BODY_BYTES_MORE: usize = 64 * 1024;
 /// Bytes of a form for one of an update's data, when each is escaped.
 const BODY_ESCAPED: usize = 3;
 
-/// The most that the setting takes.
+/// The most that the settings take.
+const STREAMS_MAX: usize = 1_000_000;
 const HISTORY_COUNT_MAX: &str = "1000000";
 
 /// Why the hub does not start.
@@ -78,11 +80,17 @@ pub fn run(settings: Settings) -> Result<i32, StartError> {
     for note in &settings.notes {
         server.note(note);
     }
+    let sockjs = sockjs::Prepared::new(
+        &mut server,
+        &settings,
+        route(&settings),
+        body_bytes_max(&settings),
+    )?;
     match server.start()? {
         Started::Ended { exit_code, .. } => Ok(exit_code),
         // The hub has asked for none.
         Started::Companion(_) => Ok(0),
-        Started::Worker(worker) => Ok(serve(worker, open(settings, prepared))),
+        Started::Worker(worker) => Ok(serve(worker, open(settings, prepared, sockjs))),
     }
 }
 
@@ -107,6 +115,7 @@ fn serve(
 pub(crate) fn open(
     settings: Settings,
     prepared: Prepared,
+    sockjs: Option<sockjs::Prepared>,
 ) -> impl FnOnce(&mut Worker<Tls<Kernel>>) -> Hub {
     move |worker| {
         let settings = Rc::new(settings);
@@ -114,7 +123,8 @@ pub(crate) fn open(
         worker.channels.write_messages(Box::new(move |event, out| {
             write_message(&writes.apps, event, out)
         }));
-        Hub::new(worker, settings, prepared)
+        let sockjs = sockjs.map(|it| it.begin(worker, &settings));
+        Hub::new(worker, settings, prepared, sockjs)
     }
 }
 
@@ -179,6 +189,9 @@ fn configure(server: &mut Server, settings: &Settings) -> Result<(), StartError>
         &LOG_BYTES_MIN.max(event_bytes).to_string(),
     )?;
     set("connections_max", &settings.connections_max.to_string())?;
+    // Of its own sessions, and of those that other workers have.
+    let streams = settings.sockjs.sessions_max.saturating_mul(2);
+    set("streams_max", &streams.min(STREAMS_MAX).to_string())?;
     set("history_bytes_max", &settings.history_bytes_max.to_string())?;
     let body_bytes = body_bytes_max(settings).to_string();
     set("body_bytes_max", &body_bytes)?;

@@ -1,10 +1,12 @@
-// pusher-js, unmodified, where it asks for SockJS: alone, and because a WebSocket takes longer than it likes to wait.
-// Arguments: the folder with node_modules, the port, and the application as ID:KEY:SECRET.
+// pusher-js, unmodified, where it asks for SockJS: alone, because a WebSocket takes longer than it likes to wait, and because
+// WebSockets do not get through.
+// Arguments: the folder with node_modules, the port, the application as ID:KEY:SECRET, and whether SockJS is `served` or
+// `refused`.
 import { createRequire } from 'node:module';
 import assert from 'node:assert/strict';
 import net from 'node:net';
 
-const [folder, port, application] = process.argv.slice(2);
+const [folder, port, application, sockjs] = process.argv.slice(2);
 const key = application.split(':')[1];
 const require = createRequire(`${folder}/`);
 const Client = require('pusher-js');
@@ -12,6 +14,7 @@ const Client = require('pusher-js');
 const PATIENCE_MS = 30_000;
 /** Over plain HTTP pusher-js begins with SockJS beside a WebSocket after 5 s. */
 const SLOW_MS = 6_500;
+const BLOCKED = Infinity;
 
 function connect(options) {
     return new Client(key, {
@@ -37,6 +40,7 @@ async function slowly(delayMs, begins) {
         client.once('data', data => {
             begins.push(String(data).split('\r\n')[0]);
             const isSocket = String(data).includes('Upgrade');
+            if (isSocket && delayMs === BLOCKED) return client.destroy();
             setTimeout(() => {
                 const hub = net.connect(Number(port), '127.0.0.1', () => hub.write(data));
                 for (const [one, other] of [[client, hub], [hub, client]]) one.on('error', () => other.destroy()).pipe(other);
@@ -66,7 +70,19 @@ async function besideASlowSocket() {
     assert.ok(begins.some(line => /^POST \/pusher\/app\/[^/]+\/\d+\/\w+\/xhr_streaming\?/.test(line)), begins.join('\n'));
 }
 
-for (const part of [alone, besideASlowSocket]) {
+async function withoutSockets() {
+    const server = await slowly(BLOCKED, []);
+    const through = server.address().port;
+    const client = connect({ wsPort: through, httpPort: through });
+    await becomes(client, 'connected');
+    assert.match(client.connection.connection.transport.name, /^xhr_/);
+    const channel = client.subscribe('news');
+    await new Promise(resolve => channel.bind('pusher:subscription_succeeded', resolve));
+    client.disconnect();
+    server.close();
+}
+
+for (const part of sockjs === 'served' ? [besideASlowSocket, withoutSockets] : [alone, besideASlowSocket]) {
     await part();
     console.log(`${part.name} ok`);
 }

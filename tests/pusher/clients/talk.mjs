@@ -1,9 +1,10 @@
 // pusher-js and Laravel Echo, unmodified, talk through the hub, and the library of backends publishes to it.
-// Arguments: the folder with node_modules, the port, and the application as ID:KEY:SECRET.
+// Arguments: the folder with node_modules, the port, the application as ID:KEY:SECRET, and the transport: ws, xhr_streaming
+// or xhr_polling.
 import { createRequire } from 'node:module';
 import assert from 'node:assert/strict';
 
-const [folder, port, application] = process.argv.slice(2);
+const [folder, port, application, transport] = process.argv.slice(2);
 const [appId, key, secret] = application.split(':');
 const require = createRequire(`${folder}/`);
 const Client = require('pusher-js');
@@ -13,6 +14,11 @@ const { default: Echo } = await import(`${folder}/node_modules/laravel-echo/dist
 const PATIENCE_MS = 30_000;
 const backend = new Backend({ appId, key, secret, host: '127.0.0.1', port, useTLS: false });
 const clients = [];
+/** Where the hub is, and how it is spoken to. */
+const reached = {
+    cluster: 'none', wsHost: '127.0.0.1', wsPort: Number(port), httpHost: '127.0.0.1', httpPort: Number(port), forceTLS: false,
+    enabledTransports: [transport], disableStats: true,
+};
 
 /** What comes next of something that calls back: `take()` waits for it. */
 function queue() {
@@ -42,7 +48,7 @@ function queue() {
 /** A client of this user; its backend's two endpoints are called without a network. */
 function connect(user, info = { name: user }) {
     const client = new Client(key, {
-        cluster: 'none', wsHost: '127.0.0.1', wsPort: Number(port), forceTLS: false, enabledTransports: ['ws'], disableStats: true,
+        ...reached,
         channelAuthorization: {
             customHandler({ socketId, channelName }, done) {
                 const presence = channelName.startsWith('presence-') ? { user_id: user, user_info: info } : undefined;
@@ -126,7 +132,7 @@ async function privateChannels() {
     assert.deepEqual(await toAnn.take('typing'), { key: 'b' });
     const errors = queue();
     const stranger = new Client(key, {
-        cluster: 'none', wsHost: '127.0.0.1', wsPort: Number(port), forceTLS: false, enabledTransports: ['ws'],
+        ...reached,
         channelAuthorization: { customHandler: (_, done) => done(null, { auth: `${key}:${'0'.repeat(64)}` }) },
     });
     clients.push(stranger);
@@ -198,7 +204,7 @@ async function strangers() {
     const wrong = new Backend({ appId, key, secret: 'guessed', host: '127.0.0.1', port, useTLS: false });
     await assert.rejects(wrong.trigger('news', 'item', {}), { status: 401 });
     const nobody = new Client('no-such-key', {
-        cluster: 'none', wsHost: '127.0.0.1', wsPort: Number(port), forceTLS: false, enabledTransports: ['ws'],
+        ...reached,
     });
     clients.push(nobody);
     const errors = queue();

@@ -9,7 +9,7 @@ use fermata_grip::value::Value;
 
 use crate::error::StartError;
 use crate::publish::port::{Port, SESSIONS};
-use crate::pushpin::rendezvous::Meeting;
+use crate::pushpin::rendezvous::{self, Meeting};
 use crate::routes::{Origin, Routes};
 use crate::settings::Settings;
 use crate::upstream::id::TalkId;
@@ -303,7 +303,7 @@ pub(crate) fn bind(
     if addresses.is_empty() || settings.workers < 2 {
         return Ok(None);
     }
-    Meeting::bind("workers", "services", settings).map(Some)
+    rendezvous::bind("workers", "services", settings).map(Some)
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ pub(crate) mod event;
 pub(crate) mod file_jobs;
 pub(crate) mod relay;
 pub(crate) mod relayed;
+pub(crate) mod rendezvous;
 pub(crate) mod tally;
 pub(crate) mod upstream;
 pub(crate) mod waiting;

@@ -1,8 +1,8 @@
 //! A polling session of SockJS.
 
-use fermata_edge_pushpin::sockjs::queue::{Asker, Queue};
 use fermata_proto::response_reader::ResponseReader;
 use fermata_proto::ws::client::Client;
+use fermata_sockjs::queue::{Asker, Queue};
 
 use crate::client::source::Source;
 use crate::upstream::response::Head;

@@ -1,8 +1,8 @@
 //! Where requests of SockJS have what they bring.
 
 use fermata_edge_pushpin::form::pairs;
-use fermata_edge_pushpin::sockjs::frame::messages;
-use fermata_edge_pushpin::sockjs::place::Transport;
+use fermata_sockjs::frame::messages;
+use fermata_sockjs::place::Transport;
 
 use crate::client::request::{Body, ClientRequest};
 use crate::client::script::is_callback;

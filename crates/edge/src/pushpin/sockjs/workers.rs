@@ -8,7 +8,7 @@ use fermata_io::Peer;
 
 use crate::client::request::{Body, ClientRequest};
 use crate::error::StartError;
-use crate::pushpin::rendezvous::Meeting;
+use crate::pushpin::rendezvous::{self, Meeting};
 use crate::settings::Settings;
 
 /// Tells the owner who the client is, and whether it came by TLS; clients' own are left out.
@@ -21,7 +21,7 @@ pub(crate) fn bind(settings: &Settings) -> Result<Vec<Meeting>, StartError> {
         return Ok(Vec::new());
     }
     (0..workers)
-        .map(|worker| Meeting::bind("workers", &worker.to_string(), settings))
+        .map(|worker| rendezvous::bind("workers", &worker.to_string(), settings))
         .collect()
 }
 

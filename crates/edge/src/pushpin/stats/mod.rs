@@ -12,7 +12,7 @@ use fermata_grip::packet::Notation;
 
 use crate::client::journal::Journal;
 use crate::error::StartError;
-use crate::pushpin::rendezvous::Meeting;
+use crate::pushpin::rendezvous::{self, Meeting};
 use crate::pushpin::stats::feed::{Feed, Feeders};
 use crate::pushpin::stats::routes::RouteReports;
 use crate::routes::figures::Counts;
@@ -23,7 +23,7 @@ pub(crate) fn bind(settings: &Settings) -> Result<Option<Meeting>, StartError> {
     if !Stats::are_wanted(settings) || settings.workers < 2 {
         return Ok(None);
     }
-    Meeting::bind("zmq_stats", "stats", settings).map(Some)
+    rendezvous::bind("zmq_stats", "stats", settings).map(Some)
 }
 
 /// What a worker knows for the socket.

@@ -1,7 +1,7 @@
 //! WebSockets whose messages are wrapped: several in one array, and a letter for what is no message.
 
-use fermata_edge_pushpin::sockjs::frame;
 use fermata_grip::item::MessageKind;
+use fermata_sockjs::frame;
 
 use crate::client::clients::Clients;
 use crate::client::source::Engine;

@@ -16,8 +16,8 @@ mod workers;
 
 use std::rc::Rc;
 
-use fermata_edge_pushpin::sockjs::place::{self, Place, Transport};
-use fermata_edge_pushpin::sockjs::queue::Asker;
+use fermata_sockjs::place::{self, Place, Transport};
+use fermata_sockjs::queue::Asker;
 
 use crate::client::request::{Body, ClientRequest};
 use crate::client::source::Source;

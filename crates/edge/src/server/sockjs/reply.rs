@@ -1,7 +1,7 @@
 //! Answers to requests of SockJS: any page may read them, and none is kept.
 
-use fermata_edge_pushpin::sockjs::frame;
-use fermata_edge_pushpin::sockjs::queue::Asker;
+use fermata_sockjs::frame;
+use fermata_sockjs::queue::Asker;
 
 use crate::client::clients::Clients;
 use crate::client::request::ClientRequest;

@@ -1,11 +1,11 @@
 //! Polling sessions: the client of a WebSocket in this worker, for a browser that only asks.
 
 use fermata_config::LogLevel;
-use fermata_edge_pushpin::sockjs::queue::{Asker, Due, Queue};
 use fermata_engine::WireEvent;
 use fermata_proto::response_reader::{RequestKind, ResponseReader};
 use fermata_proto::ws::client::{Client, Received};
 use fermata_proto::ws::message::Kind;
+use fermata_sockjs::queue::{Asker, Due, Queue};
 
 use crate::client::clients::Clients;
 use crate::client::source::Engine;
@@ -242,7 +242,8 @@ impl Edge {
             return;
         };
         match session.queue.expire(now_ms) {
-            Due::At(_) => {}
+            // Its clients poll.
+            Due::At(_) | Due::Pulse(_) | Due::Finish(_) => {}
             Due::Beat(asker) => {
                 self.pushpin
                     .reply(&mut self.clients, &mut self.worker, &asker, "h")

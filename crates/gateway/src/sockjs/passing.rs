@@ -1,0 +1,253 @@
+//! Requests of sessions that another worker has: passed on to it, and its answer to the client.
+
+use std::path::Path;
+
+use fermata_config::LogLevel;
+use fermata_engine::WireEvent;
+use fermata_proto::response_reader::{Event, RequestKind, ResponseReader};
+
+use crate::gateway::Gateway;
+use crate::sockjs::asked::{Asked, Transport};
+use crate::sockjs::requests::{HEADERS, Request};
+use crate::sockjs::state::{Answer, Passed, Use};
+
+/// Bytes read at once.
+const READ_BYTES: usize = 16 * 1024;
+
+/// The largest answer that is no stream: what waits for a client that polls.
+const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Requests that are passed on, for each session that this worker may have of its own: one receives, and some send.
+const PASSED_PER_SESSION: usize = 4;
+
+impl Gateway<'_> {
+    pub(super) fn pass_on(&mut self, path: &Path, asked: &Asked<'_>, request: &Request) {
+        let handle = request.handle;
+        let Some(sockjs) = &mut self.hub.sockjs else {
+            return;
+        };
+        if sockjs.passed.len() >= sockjs.sessions_max * PASSED_PER_SESSION {
+            return self.refuse_sockjs(handle, 503, "Too many sessions.");
+        }
+        if self.worker.defer(handle).is_err() {
+            return;
+        }
+        let wire = match self.worker.net.connect_unix(path) {
+            Ok(wire) => wire,
+            Err(error) => {
+                let line = format!("a request of SockJS did not reach its worker: {error}");
+                self.worker.net.log_for_client(LogLevel::Warning, &line);
+                return self.refuse_sockjs(handle, 503, "Try again.");
+            }
+        };
+        let mut out = format!("POST {} HTTP/1.1\r\nHost: hub\r\n", request.target).into_bytes();
+        if let Some(origin) = &request.origin {
+            out.extend_from_slice(format!("Origin: {origin}\r\n").as_bytes());
+        }
+        out.extend_from_slice(format!("Content-Length: {}\r\n\r\n", request.body.len()).as_bytes());
+        out.extend_from_slice(&request.body);
+        let passed = Passed {
+            wire,
+            out,
+            reader: ResponseReader::new(RequestKind {
+                is_head: false,
+                wants_upgrade: false,
+            }),
+            can_read: false,
+            is_stream: asked.transport == Transport::Stream,
+            answer: Answer::Whole {
+                status: 0,
+                body: Vec::new(),
+            },
+        };
+        sockjs.passed.insert(handle, Box::new(passed));
+        sockjs.wires.insert(wire, Use::Passed(handle));
+        sockjs.requests.insert(handle, Use::Passed(handle));
+        self.pump_passed(handle);
+    }
+
+    pub(super) fn on_passed_wire(&mut self, handle: u64, event: WireEvent) {
+        if let Some(passed) = self.passed(handle) {
+            passed.can_read |= event.readable || event.hangup;
+        }
+        self.pump_passed(handle);
+    }
+
+    /// The client has taken what it was given.
+    pub(super) fn on_passed_taken(&mut self, handle: u64) {
+        if let Some(passed) = self.passed(handle)
+            && let Answer::Pieces { is_ready, .. } = &mut passed.answer
+        {
+            *is_ready = true;
+        }
+        self.pump_passed(handle);
+        if let Some(passed) = self.passed(handle)
+            && let Answer::Pieces { is_ready: true, .. } = &passed.answer
+        {
+            // Nothing came meanwhile: the client is watched until it does.
+            let _ = self.worker.defer_stream(handle);
+        }
+    }
+
+    /// The client has left, or has its answer.
+    pub(super) fn forget_passed(&mut self, handle: u64) {
+        let Some(sockjs) = &mut self.hub.sockjs else {
+            return;
+        };
+        sockjs.requests.remove(&handle);
+        if let Some(passed) = sockjs.passed.remove(&handle) {
+            sockjs.wires.remove(&passed.wire);
+            self.worker.net.close_wire(passed.wire);
+        }
+    }
+
+    fn passed(&mut self, handle: u64) -> Option<&mut Passed> {
+        let sockjs = self.hub.sockjs.as_mut()?;
+        sockjs.passed.get_mut(&handle).map(|it| &mut **it)
+    }
+
+    /// Sends what is left of the request, and reads of the answer what the client takes.
+    fn pump_passed(&mut self, handle: u64) {
+        let mut buffer = [0; READ_BYTES];
+        loop {
+            self.give_passed(handle);
+            let Some(sockjs) = &mut self.hub.sockjs else {
+                return;
+            };
+            let Some(passed) = sockjs.passed.get_mut(&handle) else {
+                return;
+            };
+            if !passed.out.is_empty() {
+                match self.worker.net.send_wire(passed.wire, &passed.out) {
+                    Ok(Some(len)) => {
+                        passed.out.drain(..len);
+                    }
+                    Ok(None) => {}
+                    Err(_) => return self.fail_passed(handle),
+                }
+            }
+            let may_read = match &passed.answer {
+                Answer::Whole { .. } => true,
+                Answer::Pieces { rest, .. } => rest.is_empty(),
+            };
+            if !may_read || !passed.can_read {
+                return;
+            }
+            match self.worker.net.recv_wire(passed.wire, &mut buffer) {
+                Ok(None) => {
+                    passed.can_read = false;
+                    return;
+                }
+                Ok(Some(0)) | Err(_) => return self.fail_passed(handle),
+                Ok(Some(len)) => {
+                    let mut events = Vec::new();
+                    let read = passed.reader.handle(&buffer[..len], &mut events);
+                    for event in events {
+                        self.on_answer(handle, event);
+                    }
+                    if read.is_err() {
+                        return self.fail_passed(handle);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Something of the answer has come.
+    fn on_answer(&mut self, handle: u64, event: Event) {
+        let Some(passed) = self.passed(handle) else {
+            return;
+        };
+        match (event, &mut passed.answer) {
+            (Event::Head(head), Answer::Whole { status, .. }) => {
+                *status = head.status;
+                if passed.is_stream && head.status == 200 {
+                    passed.answer = Answer::Pieces {
+                        rest: Vec::new(),
+                        is_begun: false,
+                        is_ready: true,
+                        has_ended: false,
+                    };
+                }
+            }
+            (Event::Body(piece), Answer::Whole { body, .. }) => {
+                body.extend_from_slice(&piece);
+                if body.len() > BODY_BYTES_MAX {
+                    self.fail_passed(handle);
+                }
+            }
+            (Event::Body(piece), Answer::Pieces { rest, .. }) => rest.extend_from_slice(&piece),
+            (Event::End { .. }, Answer::Pieces { has_ended, .. }) => *has_ended = true,
+            (Event::End { .. }, Answer::Whole { status, body }) => {
+                let (status, body) = (*status, std::mem::take(body));
+                self.forget_passed(handle);
+                let media =
+                    (status != 204).then_some(&b"application/javascript; charset=UTF-8"[..]);
+                let headers = HEADERS.iter().copied();
+                // A client that has left needs no answer.
+                let _ = self.worker.respond(handle, status, media, headers, &body);
+            }
+            _ => {}
+        }
+    }
+
+    /// Gives the client of a stream what has come, when it has taken what came before.
+    fn give_passed(&mut self, handle: u64) {
+        let Some(passed) = self.passed(handle) else {
+            return;
+        };
+        let Answer::Pieces {
+            rest,
+            is_begun,
+            is_ready,
+            has_ended,
+        } = &mut passed.answer
+        else {
+            return;
+        };
+        if !*is_ready {
+            return;
+        }
+        if rest.is_empty() {
+            if *has_ended {
+                self.forget_passed(handle);
+                let _ = self.worker.end_stream(handle);
+            }
+            return;
+        }
+        *is_ready = false;
+        let mut piece = std::mem::take(rest);
+        if !std::mem::replace(is_begun, true) {
+            // All of it: a first piece is as long as one read at most.
+            if !self.begin_frames(handle, &piece) {
+                self.forget_passed(handle);
+            }
+            return;
+        }
+        match self.worker.net.write_stream(handle, &piece) {
+            Ok(taken) => {
+                piece.drain(..taken);
+                if let Some(passed) = self.passed(handle)
+                    && let Answer::Pieces { rest, .. } = &mut passed.answer
+                {
+                    *rest = piece;
+                }
+            }
+            Err(_) => self.forget_passed(handle),
+        }
+    }
+
+    /// The worker has ended, or does not answer as it should.
+    fn fail_passed(&mut self, handle: u64) {
+        let Some(passed) = self.passed(handle) else {
+            return;
+        };
+        let is_begun = matches!(passed.answer, Answer::Pieces { is_begun: true, .. });
+        self.forget_passed(handle);
+        match is_begun {
+            // It must not look whole.
+            true => self.worker.drop_stream(handle),
+            false => self.refuse_sockjs(handle, 503, "Try again."),
+        }
+    }
+}

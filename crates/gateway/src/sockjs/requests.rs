@@ -1,0 +1,185 @@
+//! Requests of SockJS: which session they are of, and which worker has it.
+
+use fermata_engine::{Event, Left, Wanted};
+
+use crate::gateway::Gateway;
+use crate::sockjs::asked::{Asked, REFUSED, Transport, read};
+use crate::sockjs::state::{HANDLER_WORKERS, Use};
+
+const PLAIN: &[u8] = b"text/plain; charset=UTF-8";
+
+/// Browsers look into plain text for what else it might be, and show nothing of a short one meanwhile.
+const SCRIPT: &[u8] = b"application/javascript; charset=UTF-8";
+
+/// Lets pages of all origins read an answer, which is nothing without the application's own check of origins.
+const ANY_ORIGIN: (&[u8], &[u8]) = (b"Access-Control-Allow-Origin", b"*");
+const NEVER: (&[u8], &[u8]) = (b"Cache-Control", b"no-store, no-transform");
+
+/// The headers of all answers with frames.
+pub(super) const HEADERS: [(&[u8], &[u8]); 2] = [ANY_ORIGIN, NEVER];
+
+/// A request, as it is passed on.
+pub(super) struct Request {
+    pub handle: u64,
+    pub target: String,
+    pub origin: Option<String>,
+    pub body: Vec<u8>,
+}
+
+impl Gateway<'_> {
+    /// Takes the request at hand, if it is one of SockJS.
+    pub(crate) fn on_sockjs_request(&mut self) -> bool {
+        let view = self.worker.request();
+        let is_of_worker = view.handler() == HANDLER_WORKERS;
+        let target = std::str::from_utf8(view.target()).unwrap_or_default();
+        let Some(found) = read(target) else {
+            if is_of_worker {
+                let handle = view.handle();
+                self.refuse_sockjs(handle, 404, "Not Found");
+            }
+            return is_of_worker;
+        };
+        let handle = view.handle();
+        let asked = match (view.method(), found) {
+            // Requests say that they are JSON, so a browser asks before it sends one to another origin.
+            (b"OPTIONS", _) => {
+                self.answer_preflight(handle);
+                return true;
+            }
+            (b"POST", Some(asked)) if self.hub.sockjs.is_some() => asked,
+            // pusher-js goes on with WebSockets after this; a `pusher:error` within SockJS would end those that are still
+            // connecting.
+            _ => {
+                self.refuse_sockjs(handle, 404, REFUSED);
+                return true;
+            }
+        };
+        let owned = |it: &[u8]| std::str::from_utf8(it).ok().map(str::to_owned);
+        let request = Request {
+            handle,
+            target: target.to_owned(),
+            origin: view.header(b"origin", 0).and_then(owned),
+            body: view.body().to_vec(),
+        };
+        let (key, session) = (asked.key.to_owned(), asked.session.to_owned());
+        let asked = Asked {
+            key: &key,
+            session: &session,
+            transport: asked.transport,
+        };
+        let sockjs = self.hub.sockjs.as_ref();
+        let owner = sockjs.and_then(|it| it.owner_of(&session));
+        match owner.filter(|_| !is_of_worker).map(ToOwned::to_owned) {
+            Some(path) => self.pass_on(&path, &asked, &request),
+            None => self.on_session_request(&asked, &request),
+        }
+        true
+    }
+
+    /// Something happened to a wire or a request that may be one of SockJS. False: it is not.
+    pub(crate) fn on_sockjs_event(&mut self, event: Event) -> bool {
+        let Some(sockjs) = &self.hub.sockjs else {
+            return false;
+        };
+        if event == Event::Wire {
+            let wire = self.worker.waiting.wire();
+            let found = sockjs.wires.get(&wire.wire).copied();
+            match found {
+                Some(Use::Session(id)) => self.on_session_wire(id, wire),
+                Some(Use::Passed(handle)) => self.on_passed_wire(handle, wire),
+                None => return false,
+            }
+            return true;
+        }
+        let handle = match (event, self.worker.waiting.left()) {
+            (Event::Gone, Left::Request(handle)) => handle,
+            (Event::Gone, _) => return false,
+            _ => self.worker.http.stream(),
+        };
+        let Some(found) = sockjs.requests.get(&handle).copied() else {
+            return false;
+        };
+        match (event, found) {
+            (Event::Stream, Use::Session(id)) => self.on_session_taken(id, handle),
+            (Event::Stream, Use::Passed(_)) => self.on_passed_taken(handle),
+            (_, Use::Session(id)) => self.on_session_left(id, handle),
+            (_, Use::Passed(_)) => self.forget_passed(handle),
+        }
+        if event != Event::Stream {
+            self.worker.drop_request(handle);
+        }
+        true
+    }
+
+    /// Answers a request with a frame.
+    pub(super) fn answer_frame(&mut self, handle: u64, frame: &str) {
+        self.forget_waiting(handle);
+        let body = format!("{frame}\n");
+        // A client that has left needs no answer, here and below.
+        let _ = self.worker.respond(
+            handle,
+            200,
+            Some(SCRIPT),
+            HEADERS.iter().copied(),
+            body.as_bytes(),
+        );
+    }
+
+    /// Answers what cannot be done.
+    pub(super) fn refuse_sockjs(&mut self, handle: u64, status: u16, text: &str) {
+        self.forget_waiting(handle);
+        let headers = HEADERS.iter().copied();
+        let body = format!("{text}\n");
+        let _ = self
+            .worker
+            .respond(handle, status, Some(PLAIN), headers, body.as_bytes());
+    }
+
+    /// Says that messages were taken.
+    pub(super) fn answer_taken(&mut self, handle: u64) {
+        self.forget_waiting(handle);
+        let headers = HEADERS.iter().copied();
+        let _ = self.worker.respond(handle, 204, None, headers, b"");
+    }
+
+    /// Answers by a stream, which begins with a frame. False: there are too many, and it was refused.
+    pub(super) fn begin_frames(&mut self, handle: u64, first: &[u8]) -> bool {
+        match self.worker.stream_wanted(handle, 200) {
+            Wanted::Pieces => {}
+            Wanted::Refusal => {
+                self.refuse_sockjs(handle, 503, "Too many streams: raise streams_max.");
+                return false;
+            }
+            Wanted::Head | Wanted::Nothing => return false,
+        }
+        let headers = HEADERS.iter().copied();
+        let begun = self
+            .worker
+            .begin_stream(handle, 200, Some(SCRIPT), headers, None, first);
+        begun.is_ok()
+    }
+
+    fn answer_preflight(&mut self, handle: u64) {
+        let headers: [(&[u8], &[u8]); 2] = [
+            ANY_ORIGIN,
+            (b"Access-Control-Allow-Headers", b"Content-Type"),
+        ];
+        let _ = self
+            .worker
+            .respond(handle, 204, None, headers.iter().copied(), b"");
+    }
+
+    fn forget_waiting(&mut self, handle: u64) {
+        if let Some(sockjs) = &mut self.hub.sockjs {
+            sockjs.requests.remove(&handle);
+        }
+    }
+
+    /// How a session's client gets what is for it.
+    fn on_session_request(&mut self, asked: &Asked<'_>, request: &Request) {
+        match asked.transport {
+            Transport::Send => self.take_messages(asked, request),
+            Transport::Stream | Transport::Poll => self.receive(asked, request),
+        }
+    }
+}

@@ -1,0 +1,477 @@
+//! Sessions: the client of a WebSocket in this worker, for a page that has none.
+
+use fermata_config::LogLevel;
+use fermata_engine::WireEvent;
+use fermata_proto::number::parse_decimal;
+use fermata_proto::ws::client::{Client, Received};
+use fermata_proto::ws::message::Kind;
+use fermata_sockjs::frame::messages;
+use fermata_sockjs::queue::{Asker, Due, Piece, Queue};
+
+use crate::gateway::Gateway;
+use crate::sockets::protocol_in;
+use crate::sockjs::asked::{Asked, Transport, query};
+use crate::sockjs::requests::Request;
+use crate::sockjs::state::{Flow, HANDLER_SESSIONS, Session, Use};
+
+/// The largest frame of the hub: a list of members, or an event with what is around it.
+const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Messages of a client that its WebSocket has not taken. More is no client that waits for answers.
+const OUT_BYTES_MAX: usize = 1024 * 1024;
+
+/// The answer to a handshake, which is the engine's.
+const HANDSHAKE_BYTES_MAX: usize = 4 * 1024;
+const SWITCHED: &[u8] = b"HTTP/1.1 101 ";
+const HEAD_END: &[u8] = b"\r\n\r\n";
+
+/// Bytes read at once.
+const READ_BYTES: usize = 16 * 1024;
+
+/// Codes of a session whose WebSocket has ended without a word, and of a client that sends faster than is taken.
+const AWAY: u16 = 1001;
+const FLOODED: u16 = 1008;
+
+/// The first frame of a session, and the first of each later stream.
+const OPEN: &str = "o";
+const BEAT: &str = "h";
+
+impl Gateway<'_> {
+    /// A request wants what there is for the client: one frame, or all from now on.
+    pub(super) fn receive(&mut self, asked: &Asked<'_>, request: &Request) {
+        let handle = request.handle;
+        let known = self.known(asked);
+        let is_new = known.is_none();
+        let Some(id) = known.or_else(|| self.open_session(asked, request)) else {
+            return self.refuse_sockjs(handle, 503, "Too many sessions.");
+        };
+        let now_ms = self.worker.net.now_ms();
+        match asked.transport {
+            Transport::Stream => self.receive_stream(id, handle, is_new, now_ms),
+            _ if is_new => self.answer_frame(handle, OPEN),
+            _ => self.receive_poll(id, handle, now_ms),
+        }
+        self.pump_session(id);
+    }
+
+    /// A request brings messages.
+    pub(super) fn take_messages(&mut self, asked: &Asked<'_>, request: &Request) {
+        let handle = request.handle;
+        let Some(id) = self.known(asked) else {
+            return self.refuse_sockjs(handle, 404, "Not Found");
+        };
+        let Some(messages) = messages(&request.body) else {
+            return self.refuse_sockjs(handle, 400, "Payload expected");
+        };
+        let now_ms = self.worker.net.now_ms();
+        let Some(session) = self.session(id) else {
+            return;
+        };
+        if messages.is_empty()
+            && let Some(due) = session.queue.echo(now_ms)
+        {
+            self.act(id, due);
+        }
+        let Some(session) = self.session(id) else {
+            return;
+        };
+        for message in messages {
+            // After a close nothing is sent any more; the client hears of that.
+            let _ = session
+                .client
+                .send(Kind::Text, message.as_bytes(), mask(), &mut session.out);
+        }
+        self.answer_taken(handle);
+        self.pump_session(id);
+        if let Some(session) = self.session(id)
+            && session.out.len() > OUT_BYTES_MAX
+        {
+            session.queue.close(FLOODED, "Messages come too fast.");
+            self.end_socket(id);
+            self.pump_session(id);
+        }
+    }
+
+    /// The WebSocket of a session asks for its handshake.
+    pub(crate) fn on_session_handshake(&mut self) {
+        let view = self.worker.request();
+        let handle = view.handle();
+        let id = view.target().strip_prefix(b"/").and_then(parse_decimal);
+        let found = id.and_then(|id| self.session(id)).map(|session| {
+            let key = session.name.0.clone();
+            (key, session.protocol.take(), session.origin.take())
+        });
+        let websocket = self.hub.sockjs.as_ref().map(|it| it.websocket);
+        let (Some((key, protocol, origin)), Some(websocket)) = (found, websocket) else {
+            // Its client has left before.
+            return self.worker.drop_request(handle);
+        };
+        if self.worker.begin_handshake(handle, websocket) {
+            self.admit(handle, &key, protocol.as_deref(), origin.as_deref());
+        }
+    }
+
+    pub(super) fn on_session_wire(&mut self, id: u64, event: WireEvent) {
+        if let Some(session) = self.session(id) {
+            session.can_read |= event.readable || event.hangup;
+        }
+        self.pump_session(id);
+    }
+
+    /// A stream's client has taken what it was given.
+    pub(super) fn on_session_taken(&mut self, id: u64, handle: u64) {
+        if let Some(session) = self.session(id)
+            && session.flow.as_ref().is_none_or(|it| it.handle != handle)
+        {
+            session.queue.note_ready(handle);
+        }
+        self.pump_session(id);
+        if self.session(id).is_some_and(|it| it.queue.is_ready()) {
+            // Nothing to give: its client is watched until there is.
+            let _ = self.worker.defer_stream(handle);
+        }
+    }
+
+    /// The client of a request or stream has left.
+    pub(super) fn on_session_left(&mut self, id: u64, handle: u64) {
+        let now_ms = self.worker.net.now_ms();
+        if let Some(sockjs) = &mut self.hub.sockjs {
+            sockjs.requests.remove(&handle);
+        }
+        let Some(session) = self.session(id) else {
+            return;
+        };
+        session.flow.take_if(|it| it.handle == handle);
+        if session.queue.leave(now_ms, handle) {
+            // A page that polls has gone for good.
+            self.end_socket(id);
+        }
+        self.watch(id);
+    }
+
+    /// Sessions whose time has come.
+    pub(crate) fn on_sockjs_due(&mut self, now_ms: u64) {
+        while let Some(sockjs) = &mut self.hub.sockjs
+            && sockjs.due_ms() <= now_ms
+            && let Some((at_ms, id)) = sockjs.due.pop_first()
+        {
+            let Some(session) = sockjs.sessions.get_mut(&id) else {
+                continue;
+            };
+            debug_assert_eq!(session.due_ms, at_ms);
+            session.due_ms = u64::MAX;
+            let due = session.queue.expire(now_ms);
+            self.act(id, due);
+            self.watch(id);
+        }
+    }
+
+    fn session(&mut self, id: u64) -> Option<&mut Session> {
+        let sockjs = self.hub.sockjs.as_mut()?;
+        sockjs.sessions.get_mut(&id).map(|it| &mut **it)
+    }
+
+    fn known(&self, asked: &Asked<'_>) -> Option<u64> {
+        let name = (asked.key.to_owned(), asked.session.to_owned());
+        self.hub.sockjs.as_ref()?.by_name.get(&name).copied()
+    }
+
+    fn watch(&mut self, id: u64) {
+        if let Some(sockjs) = &mut self.hub.sockjs {
+            sockjs.watch(id);
+        }
+    }
+
+    fn open_session(&mut self, asked: &Asked<'_>, request: &Request) -> Option<u64> {
+        let now_ms = self.worker.net.now_ms();
+        let sockjs = self.hub.sockjs.as_mut()?;
+        if sockjs.sessions.len() >= sockjs.sessions_max {
+            let line = format!(
+                "a SockJS session is refused: this worker has {} (sockjs_sessions_max)",
+                sockjs.sessions_max
+            );
+            self.worker.net.log_for_client(LogLevel::Warning, &line);
+            return None;
+        }
+        let wire = match self.worker.connect_self(HANDLER_SESSIONS) {
+            Ok(wire) => wire,
+            Err(error) => {
+                let line = format!("a SockJS session is refused: {error}");
+                self.worker.net.log_for_client(LogLevel::Warning, &line);
+                return None;
+            }
+        };
+        sockjs.last += 1;
+        let id = sockjs.last;
+        // The number says which session it is; a key that nobody has to guess may be the same each time.
+        let out = format!(
+            "GET /{id} HTTP/1.1\r\nHost: hub\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+            Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+        );
+        let name = (asked.key.to_owned(), asked.session.to_owned());
+        let session = Session {
+            name: name.clone(),
+            protocol: protocol_in(query(&request.target)).map(str::to_owned),
+            origin: request.origin.clone(),
+            wire,
+            handshake: Some(Vec::new()),
+            client: Client::new(None, MESSAGE_BYTES_MAX),
+            can_read: false,
+            out: out.into_bytes(),
+            queue: Queue::open(now_ms, sockjs.heartbeat_ms, sockjs.linger_ms),
+            flow: None,
+            due_ms: u64::MAX,
+        };
+        sockjs.by_name.insert(name, id);
+        sockjs.sessions.insert(id, Box::new(session));
+        sockjs.wires.insert(wire, Use::Session(id));
+        Some(id)
+    }
+
+    fn receive_stream(&mut self, id: u64, handle: u64, is_new: bool, now_ms: u64) {
+        // A later one begins with a heartbeat, so that its client knows that the session lives.
+        let first = format!("{}\n", if is_new { OPEN } else { BEAT });
+        if !self.begin_frames(handle, first.as_bytes()) {
+            return;
+        }
+        let Some(sockjs) = &mut self.hub.sockjs else {
+            return;
+        };
+        sockjs.requests.insert(handle, Use::Session(id));
+        let Some(session) = sockjs.sessions.get_mut(&id) else {
+            return;
+        };
+        let before = session
+            .queue
+            .begin_stream(now_ms, handle, first.len(), !is_new);
+        if let Some(before) = before {
+            session.flow.take_if(|it| it.handle == before);
+            sockjs.requests.remove(&before);
+            self.worker.drop_request(before);
+        }
+    }
+
+    fn receive_poll(&mut self, id: u64, handle: u64, now_ms: u64) {
+        if self.worker.defer(handle).is_err() {
+            return;
+        }
+        let Some(sockjs) = &mut self.hub.sockjs else {
+            return;
+        };
+        sockjs.requests.insert(handle, Use::Session(id));
+        let asker = Asker {
+            handle,
+            callback: None,
+            origin: None,
+        };
+        if let Some(session) = sockjs.sessions.get_mut(&id)
+            && let Some((asker, frame)) = session.queue.ask(now_ms, asker)
+        {
+            self.answer_frame(asker.handle, &frame);
+        }
+    }
+
+    /// What a queue's time has come for.
+    fn act(&mut self, id: u64, due: Due) {
+        match due {
+            Due::At(_) => {}
+            Due::Beat(asker) => self.answer_frame(asker.handle, BEAT),
+            Due::Pulse(piece) => self.give(id, piece),
+            Due::Finish(handle) => {
+                if let Some(sockjs) = &mut self.hub.sockjs {
+                    sockjs.requests.remove(&handle);
+                }
+                // It is open, or gone already, here and below.
+                let _ = self.worker.end_stream(handle);
+            }
+            Due::Over => self.forget_session(id),
+        }
+    }
+
+    fn forget_session(&mut self, id: u64) {
+        self.end_socket(id);
+        if let Some(sockjs) = &mut self.hub.sockjs
+            && let Some(session) = sockjs.sessions.remove(&id)
+        {
+            sockjs.due.remove(&(session.due_ms, id));
+            sockjs.by_name.remove(&session.name);
+        }
+    }
+
+    /// Ends the WebSocket of a session: its channels are left.
+    fn end_socket(&mut self, id: u64) {
+        let Some(session) = self.session(id) else {
+            return;
+        };
+        session.out.clear();
+        let wire = std::mem::take(&mut session.wire);
+        if wire != 0 {
+            if let Some(sockjs) = &mut self.hub.sockjs {
+                sockjs.wires.remove(&wire);
+            }
+            self.worker.net.close_wire(wire);
+        }
+    }
+
+    /// Sends and reads what can be sent and read, and gives the client what is there for it.
+    fn pump_session(&mut self, id: u64) {
+        let now_ms = self.worker.net.now_ms();
+        let mut buffer = [0; READ_BYTES];
+        loop {
+            self.flush_session(id);
+            self.give_on(id);
+            let Some(session) = self.session(id) else {
+                return;
+            };
+            if let Some(piece) = session.queue.next_piece(now_ms) {
+                self.give(id, piece);
+            } else if let Some((asker, frame)) = session.queue.answer(now_ms) {
+                self.answer_frame(asker.handle, &frame);
+            }
+            let Some(session) = self.session(id) else {
+                return;
+            };
+            if session.wire == 0 || !session.can_read || !session.queue.has_room() {
+                break;
+            }
+            let wire = session.wire;
+            let read = self.worker.net.recv_wire(wire, &mut buffer);
+            let Some(session) = self.session(id) else {
+                return;
+            };
+            let has_ended = match read {
+                Ok(None) => {
+                    session.can_read = false;
+                    false
+                }
+                Ok(Some(0)) | Err(_) => {
+                    session.queue.close(AWAY, "");
+                    true
+                }
+                Ok(Some(len)) => !session.read(&mut buffer[..len]),
+            };
+            if has_ended {
+                self.end_socket(id);
+            }
+        }
+        self.watch(id);
+    }
+
+    fn flush_session(&mut self, id: u64) {
+        while let Some(session) = self
+            .hub
+            .sockjs
+            .as_mut()
+            .and_then(|it| it.sessions.get_mut(&id))
+            && session.wire != 0
+            && !session.out.is_empty()
+        {
+            match self.worker.net.send_wire(session.wire, &session.out) {
+                Ok(Some(len)) => {
+                    session.out.drain(..len);
+                }
+                Ok(None) => return,
+                Err(_) => {
+                    session.queue.close(AWAY, "");
+                    self.end_socket(id);
+                }
+            }
+        }
+    }
+
+    fn give(&mut self, id: u64, piece: Piece) {
+        if let Some(session) = self.session(id) {
+            session.flow = Some(Flow {
+                handle: piece.handle,
+                rest: piece.frame.into_bytes(),
+                is_last: piece.is_last,
+            });
+        }
+        self.give_on(id);
+    }
+
+    /// Gives a stream what its client has not been given yet.
+    fn give_on(&mut self, id: u64) {
+        let Some(session) = self.session(id) else {
+            return;
+        };
+        let Some(mut flow) = session.flow.take() else {
+            return;
+        };
+        let Ok(taken) = self.worker.net.write_stream(flow.handle, &flow.rest) else {
+            // Its client has left, which is told.
+            return;
+        };
+        flow.rest.drain(..taken);
+        if !flow.rest.is_empty() {
+            if let Some(session) = self.session(id) {
+                session.flow = Some(flow);
+            }
+            return;
+        }
+        if flow.is_last {
+            if let Some(sockjs) = &mut self.hub.sockjs {
+                sockjs.requests.remove(&flow.handle);
+            }
+            let _ = self.worker.end_stream(flow.handle);
+        }
+    }
+}
+
+impl Session {
+    /// Takes bytes of the WebSocket. False: it has ended.
+    fn read(&mut self, bytes: &mut [u8]) -> bool {
+        let mut head = match self.handshake.take() {
+            None => return self.read_frames(bytes),
+            Some(head) => head,
+        };
+        head.extend_from_slice(bytes);
+        let end = head.windows(HEAD_END.len()).position(|it| it == HEAD_END);
+        match end {
+            Some(end) if head.starts_with(SWITCHED) => {
+                self.read_frames(&mut head[end + HEAD_END.len()..])
+            }
+            None if head.len() <= HANDSHAKE_BYTES_MAX => {
+                self.handshake = Some(head);
+                true
+            }
+            _ => {
+                self.queue.close(AWAY, "");
+                false
+            }
+        }
+    }
+
+    fn read_frames(&mut self, bytes: &mut [u8]) -> bool {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let consumed = match self.client.handle(rest, mask(), &mut self.out) {
+                Ok((consumed, received)) => {
+                    match received {
+                        Some(Received::Message(_, message)) => {
+                            let message = String::from_utf8_lossy(message).into_owned();
+                            self.queue.push(message);
+                        }
+                        Some(Received::Closed { code, reason }) => {
+                            self.queue.close(code, &reason);
+                            return false;
+                        }
+                        Some(Received::Ping(_) | Received::Pong(_)) | None => {}
+                    }
+                    consumed
+                }
+                Err(_) => {
+                    self.queue.close(AWAY, "");
+                    return false;
+                }
+            };
+            rest = &mut rest[consumed..];
+        }
+        true
+    }
+}
+
+/// What messages are masked with: nobody is between the two ends.
+fn mask() -> [u8; 4] {
+    [0; 4]
+}
