@@ -69,14 +69,17 @@ pub(super) fn read_at_once(
         iov_base: into.as_mut_ptr().cast(),
         iov_len: into.len(),
     };
-    let offset = offset as libc::off_t;
+    // Asked of the kernel itself, because musl has no function for it before 1.2.5. It takes the offset in two halves, of which
+    // the upper one counts where a register holds only the lower.
     // SAFETY: the part is the slice, which is valid for writing and outlives the call.
     let read = unsafe {
-        libc::preadv2(
+        libc::syscall(
+            libc::SYS_preadv2,
             file.as_raw_fd(),
             &raw const part,
-            1,
-            offset,
+            1_usize,
+            offset as libc::c_ulong,
+            (offset >> 32) as libc::c_ulong,
             libc::RWF_NOWAIT,
         )
     };
@@ -93,7 +96,7 @@ pub(super) fn read_at_once(
             file.as_raw_fd(),
             into.as_mut_ptr().cast(),
             into.len(),
-            offset,
+            offset as libc::off_t,
         )
     };
     usize::try_from(read).ok()

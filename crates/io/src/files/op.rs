@@ -2,11 +2,11 @@
 //!
 //! An operation owns, or shares by counting, everything that the kernel is told of, so it may outlive whoever asked for it.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::fs;
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -189,30 +189,10 @@ impl Op {
             }
             Op::Stat { path, follows, out } => {
                 let flags = stat_flags(*follows);
-                // SAFETY: the path ends with a NUL, and `out` is valid for writing.
-                again_raw(|| unsafe {
-                    libc::statx(
-                        libc::AT_FDCWD,
-                        path.as_ptr(),
-                        flags,
-                        STAT_MASK,
-                        &raw mut **out,
-                    )
-                    .into()
-                })
+                again_raw(|| stat(libc::AT_FDCWD, path, flags, out))
             }
             Op::StatFile { file, out } => {
-                // SAFETY: the path is empty and ends with a NUL, and `out` is valid for writing.
-                again_raw(|| unsafe {
-                    libc::statx(
-                        file.as_raw_fd(),
-                        c"".as_ptr(),
-                        libc::AT_EMPTY_PATH,
-                        STAT_MASK,
-                        &raw mut **out,
-                    )
-                    .into()
-                })
+                again_raw(|| stat(file.as_raw_fd(), c"", libc::AT_EMPTY_PATH, out))
             }
             Op::Read {
                 file,
@@ -272,6 +252,21 @@ impl Op {
                 .map(|()| 0),
             Op::Call(call) => call.run(),
         }
+    }
+}
+
+/// Asked of the kernel itself, because musl has no function for it before 1.2.5.
+fn stat(directory: RawFd, path: &CStr, flags: i32, out: &mut libc::statx) -> i64 {
+    // SAFETY: the path ends with a NUL and `out` is valid for writing; both outlive the call.
+    unsafe {
+        libc::syscall(
+            libc::SYS_statx,
+            directory,
+            path.as_ptr(),
+            flags,
+            STAT_MASK,
+            &raw mut *out,
+        ) as i64
     }
 }
 
