@@ -46,7 +46,10 @@ fn collector() -> (String, Spans) {
 
 fn a_publish_that_waits_for_the_log_is_below_its_request(mut log: LogServer) {
     let (endpoint, spans) = collector();
-    let server = node(&log).setting("otlp_endpoint", endpoint).start();
+    let server = node(&log)
+        .setting("otlp_endpoint", endpoint)
+        .setting("otlp_protocol", "http/json")
+        .start();
     wait_ready(&server, 200);
     log.kill();
     wait_ready(&server, 503);

@@ -15,6 +15,7 @@ fn own(collector: &Origin, ratio: &str, routes: &[&str]) -> Own {
     let endpoint = format!("http://127.0.0.1:{}", collector.port());
     let variables = [
         ("FERMATA_OTLP_ENDPOINT", &*endpoint),
+        ("FERMATA_OTLP_PROTOCOL", "http/json"),
         ("FERMATA_OTLP_SAMPLING_RATIO", ratio),
     ];
     Own::start_with(&variables, routes)
@@ -109,6 +110,7 @@ fn a_client_that_is_not_asked_does_not_make_an_origin_record() {
     let endpoint = format!("http://127.0.0.1:{}", collector.port());
     let variables = [
         ("FERMATA_OTLP_ENDPOINT", &*endpoint),
+        ("FERMATA_OTLP_PROTOCOL", "http/json"),
         ("FERMATA_OTLP_SAMPLER", "always_off"),
     ];
     let own = Own::start_with(&variables, &["--route", &route]);

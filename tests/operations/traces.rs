@@ -150,7 +150,14 @@ fn serve(mut client: TcpStream, kept: &Mutex<Kept>, behaviour: &Behaviour) {
 }
 
 fn traced(name: &str, endpoint: &str) -> Builder {
-    fixture(name).control().setting("otlp_endpoint", endpoint)
+    traced_as("http/json", name, endpoint)
+}
+
+fn traced_as(protocol: &str, name: &str, endpoint: &str) -> Builder {
+    fixture(name)
+        .control()
+        .setting("otlp_endpoint", endpoint)
+        .setting("otlp_protocol", protocol)
 }
 
 fn attributes(span: &Value) -> HashMap<String, String> {
@@ -269,24 +276,45 @@ fn another_implementation_reads_what_is_sent() {
     if !install_python(&folder, &folder.join("opentelemetry"), &packages) {
         return;
     }
-    let collector = Collector::start();
-    let server = traced("hub", &collector.endpoint()).start();
-    let stream = Stream::open(server.connect(), "/events", None);
-    publish(&server, "news", "hello \"you\"");
-    drop(stream);
-    assert_eq!(get_with(&server, "/pid", &parent("01")), 200);
-    // Of each a span: two requests, the hold, a publish, and the request that made it.
-    collector.wait(5);
-    for body in collector.bodies() {
-        let path = server.directory().join("post.json");
-        std::fs::write(&path, body).expect("a file of ours");
-        let output = Command::new("python3")
-            .arg(workspace_root().join("tests/operations/traces/read.py"))
-            .args([&folder, &path])
-            .output()
-            .expect("it was tried before");
-        assert!(output.status.success(), "{}", shown(&output));
-    }
+    let read = |protocol: &str, content_type: &str| {
+        let collector = Collector::start();
+        let server = traced_as(protocol, "hub", &collector.endpoint())
+            .setting("otlp_resource", "deployment.environment.name=t%C3%A9st")
+            .start();
+        let mut stream = Stream::open(server.connect(), "/events", None);
+        publish(&server, "news", "hello \"you\"");
+        stream.next_events(1);
+        drop(stream);
+        assert_eq!(get_with(&server, "/pid", &parent("01")), 200);
+        let odd = format!("traceparent: 00-{TRACE}-{PARENT}-01\r\ntracestate: a=\"\u{e9}\\\r\n");
+        assert_eq!(get_with(&server, "/missing", &odd), 404);
+        // Of each a span: three requests, the hold, a publish, and the request that made it.
+        wait_until("they were sent", || (told(&server) == (6, 0)).then_some(()));
+        let heads = collector.kept.lock().expect("nobody panics").heads.clone();
+        for head in heads {
+            let line = format!("\r\nContent-Type: {content_type}\r\n");
+            assert!(head.contains(&line), "{head}");
+        }
+        let mut spans = Vec::new();
+        for body in collector.bodies() {
+            let path = server.directory().join("post");
+            std::fs::write(&path, body).expect("a file of ours");
+            let output = Command::new("python3")
+                .arg(workspace_root().join("tests/operations/traces/read.py"))
+                .args([&folder, &path])
+                .arg(protocol)
+                .output()
+                .expect("it was tried before");
+            assert!(output.status.success(), "{}", shown(&output));
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            spans.extend(text.lines().map(str::to_owned));
+        }
+        spans.sort();
+        spans
+    };
+    let json = read("http/json", "application/json");
+    assert_eq!(json.len(), 6, "{json:#?}");
+    assert_eq!(read("http/protobuf", "application/x-protobuf"), json);
 }
 
 #[test]
@@ -533,6 +561,7 @@ fn the_variables_of_all_languages_are_enough_and_nothing_runs_without_them() {
     let server = fixture("http")
         .env("OTEL_EXPORTER_OTLP_ENDPOINT", collector.endpoint())
         .env("OTEL_SERVICE_NAME", "by variable")
+        .env("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json")
         .start();
     assert_eq!(get_with(&server, "/", ""), 200);
     collector.wait(1);

@@ -9,6 +9,9 @@ pub(crate) const PREFIX: &str = "OTEL_";
 /// Where the traces of an endpoint for all kinds of data go.
 const TRACES_PATH: &str = "v1/traces";
 
+/// How spans can be sent.
+const PROTOCOLS: [&str; 2] = ["http/protobuf", "http/json"];
+
 /// Those that were given, by name. An empty one counts as not given, as the specification has it.
 #[derive(Debug, Default)]
 pub(crate) struct Otel(HashMap<String, String>);
@@ -65,6 +68,11 @@ impl Otel {
                 given.push((setting, variable, value.to_owned()));
             }
         }
+        if let Some((variable, protocol)) = self.protocol()
+            && PROTOCOLS.contains(&protocol)
+        {
+            given.push(("otlp_protocol", variable, protocol.to_owned()));
+        }
         let Some((variable, endpoint)) = self.endpoint() else {
             return (given, None);
         };
@@ -94,18 +102,22 @@ impl Otel {
         Some((variable, format!("{url}/{TRACES_PATH}")))
     }
 
-    /// Why nothing can be sent to the endpoint.
-    fn obstacle(&self) -> Option<String> {
+    fn protocol(&self) -> Option<(&'static str, &str)> {
         let variables = [
             "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
             "OTEL_EXPORTER_OTLP_PROTOCOL",
         ];
-        let (variable, protocol) = variables
+        variables
             .iter()
-            .find_map(|variable| Some((*variable, self.get(variable)?)))?;
-        // Whoever takes OTLP over HTTP takes both encodings at the same path.
-        (!protocol.starts_with("http/")).then(|| {
-            format!("{variable} says {protocol}, and this server speaks OTLP over HTTP alone")
+            .find_map(|variable| Some((*variable, self.get(variable)?)))
+    }
+
+    /// Why nothing can be sent to the endpoint.
+    fn obstacle(&self) -> Option<String> {
+        let (variable, protocol) = self.protocol()?;
+        (!PROTOCOLS.contains(&protocol)).then(|| {
+            let known = PROTOCOLS.join(" and ");
+            format!("{variable} says {protocol}, and this server speaks {known} alone")
         })
     }
 }
@@ -140,7 +152,7 @@ mod tests {
                 ("OTEL_TRACES_SAMPLER", "traceidratio"),
                 ("OTEL_TRACES_SAMPLER_ARG", "0.25"),
                 ("OTEL_EXPORTER_OTLP_TIMEOUT", "500"),
-                ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"),
+                ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),
             ],
             &[],
         );
@@ -153,6 +165,7 @@ mod tests {
         assert_eq!(settings.otlp_sampler, "traceidratio");
         assert_eq!(settings.otlp_sampling_ratio, "0.25");
         assert_eq!(settings.otlp_timeout_ms, 500);
+        assert_eq!(settings.otlp_protocol, "http/json");
     }
 
     #[test]
@@ -170,6 +183,7 @@ mod tests {
             ("OTEL_SDK_DISABLED", "true", 0),
             ("OTEL_TRACES_EXPORTER", "none", 0),
             ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", 1),
+            ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/xml", 1),
         ] {
             let (settings, warnings) = read(&[ENDPOINT, (variable, value)], &[]);
             assert_eq!(settings.otlp_endpoint, None, "{variable}");

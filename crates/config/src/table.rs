@@ -307,9 +307,12 @@ settings! {
          Empty means none.\n\
          Whoever can connect reads all figures, so keep it away from the public.";
     otlp_endpoint: Option<String> = "", Kind::Url, None,
-        "Collector of OpenTelemetry that gets a span for each request, hold and publish, by OTLP over HTTP with JSON; docs/traces.md shows one.\n\
+        "Collector of OpenTelemetry that gets a span for each request, hold and publish, by OTLP over HTTP; docs/traces.md shows one.\n\
          http://HOST:PORT or https://HOST:PORT; a URL without a path gets /v1/traces.\n\
          Empty sends none. OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT is taken where nothing else gives a value.";
+    otlp_protocol: String = "http/protobuf", Kind::Choice(&["http/protobuf", "http/json"]), None,
+        "How they are written. gRPC is not spoken: a collector takes OTLP over HTTP at another port, 4318 as a rule.\n\
+         OTEL_EXPORTER_OTLP_TRACES_PROTOCOL or OTEL_EXPORTER_OTLP_PROTOCOL is taken where nothing else gives a value.";
     otlp_headers: Option<String> = "", Kind::Pairs, None,
         "Headers of what is sent there, such as api-key=SECRET: name=value with commas between them, values percent-encoded.\n\
          OTEL_EXPORTER_OTLP_TRACES_HEADERS or OTEL_EXPORTER_OTLP_HEADERS is taken where nothing else gives a value.";

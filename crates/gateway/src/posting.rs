@@ -11,12 +11,13 @@ struct Posting(Poster);
 impl Post for Posting {
     fn post(
         &mut self,
+        content_type: &'static str,
         headers: &[(&str, &str)],
         body: &[u8],
         timeout: Duration,
     ) -> Result<Posted, String> {
         self.0.set_timeout(timeout);
-        let answer = self.0.post(headers, body);
+        let answer = self.0.post_as(content_type, headers, body);
         let answer = answer.map_err(|error| error.to_string())?;
         Ok(Posted {
             status: answer.status,

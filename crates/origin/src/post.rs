@@ -135,8 +135,21 @@ impl Poster {
     /// # Errors
     /// Why there is no answer, as far as is known.
     pub fn post(&mut self, headers: &[(&str, &str)], body: &[u8]) -> Result<Answer, PostError> {
+        self.post_as("application/json", headers, body)
+    }
+
+    /// The same with content of another type.
+    ///
+    /// # Errors
+    /// See [`PostError`].
+    pub fn post_as(
+        &mut self,
+        content_type: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Result<Answer, PostError> {
         let until = Instant::now() + self.timeout;
-        let request = self.request(headers, body);
+        let request = self.request(content_type, headers, body);
         if let Some(mut kept) = self.kept.take()
             && let Ok(Some(answer)) = kept.exchange(&request, until)
         {
@@ -191,7 +204,7 @@ impl Poster {
         connected
     }
 
-    fn request(&self, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
+    fn request(&self, content_type: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
         let mut request = format!(
             "POST {} HTTP/1.1\r\nHost: {}\r\n",
             self.url.path,
@@ -201,7 +214,7 @@ impl Poster {
             request.push_str(&format!("{name}: {value}\r\n"));
         }
         request.push_str(&format!(
-            "Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+            "Content-Type: {content_type}\r\nContent-Length: {}\r\n\r\n",
             body.len()
         ));
         let mut request = request.into_bytes();

@@ -358,6 +358,7 @@ fn spans(settings: &Settings) -> Option<crate::admin::otlp::Outbox> {
     impl crate::Post for Nobody {
         fn post(
             &mut self,
+            _: &'static str,
             _: &[(&str, &str)],
             _: &[u8],
             _: std::time::Duration,

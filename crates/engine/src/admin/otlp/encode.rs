@@ -1,4 +1,6 @@
-//! OTLP as JSON: attributes, and what stands around the spans of a post.
+//! How OTLP writes: attributes, and what stands around the spans of a post.
+//!
+//! A worker writes its spans as they are posted, so that the exporter has only to put something around them.
 
 use std::io::Write as _;
 
@@ -6,37 +8,142 @@ use fermata_config::Settings;
 use fermata_io::process;
 use fermata_proto::number::decimal;
 
-use crate::admin::json::escape_json;
+use super::protobuf;
+use crate::admin::json::{FIELD_BYTES_MAX, escape_json};
 
 /// Where an endpoint takes traces whose URL has no path.
 const TRACES_PATH: &str = "/v1/traces";
 
-/// Appends attributes to a list of them, which may be empty.
-pub(crate) struct Attributes<'a>(pub &'a mut Vec<u8>);
+/// How what is posted is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    Json,
+    Protobuf,
+}
 
-impl Attributes<'_> {
+impl Encoding {
+    pub fn of(settings: &Settings) -> Encoding {
+        match &*settings.otlp_protocol {
+            "http/json" => Encoding::Json,
+            _ => Encoding::Protobuf,
+        }
+    }
+
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Encoding::Json => "application/json",
+            Encoding::Protobuf => "application/x-protobuf",
+        }
+    }
+}
+
+/// A list of attributes.
+pub(crate) struct Attributes {
+    encoding: Encoding,
+    /// The number of the field whose values they are, where fields have numbers.
+    field: u32,
+    bytes: Vec<u8>,
+}
+
+impl Attributes {
+    /// An empty list of a span, with room for so many bytes.
+    pub fn of_span(encoding: Encoding, bytes: usize) -> Attributes {
+        Attributes::new(encoding, SPAN_ATTRIBUTES, bytes)
+    }
+
+    fn new(encoding: Encoding, field: u32, bytes: usize) -> Attributes {
+        Attributes {
+            encoding,
+            field,
+            bytes: Vec::with_capacity(bytes),
+        }
+    }
+
+    pub fn encoding(&self) -> Encoding {
+        self.encoding
+    }
+
     /// Bytes that are not UTF-8 are replaced; what is longer than a line of the access log has is cut.
     pub fn text(&mut self, key: &str, value: &[u8]) {
-        self.begin(key, "stringValue");
-        escape_json(self.0, value);
-        self.0.extend_from_slice(b"\"}}");
+        match self.encoding {
+            Encoding::Json => {
+                self.begin(key, "stringValue");
+                escape_json(&mut self.bytes, value);
+                self.bytes.extend_from_slice(b"\"}}");
+            }
+            Encoding::Protobuf => {
+                let value = &value[..value.len().min(FIELD_BYTES_MAX)];
+                self.append(key, |out| protobuf::text(out, any_value::STRING, value));
+            }
+        }
     }
 
     pub fn number(&mut self, key: &str, value: u64) {
-        // 64 bits are more than a number of JSON has for sure, so OTLP writes them as text.
-        self.begin(key, "intValue");
-        decimal(self.0, value);
-        self.0.extend_from_slice(b"\"}}");
+        match self.encoding {
+            // 64 bits are more than a number of JSON has for sure, so OTLP writes them as text.
+            Encoding::Json => {
+                self.begin(key, "intValue");
+                decimal(&mut self.bytes, value);
+                self.bytes.extend_from_slice(b"\"}}");
+            }
+            Encoding::Protobuf => {
+                self.append(key, |out| protobuf::number(out, any_value::INT, value));
+            }
+        }
+    }
+
+    /// The list as it stands in its message: of JSON without its brackets, of protobuf all its fields.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     fn begin(&mut self, key: &str, kind: &str) {
-        if self.0.last() == Some(&b'}') {
-            self.0.push(b',');
+        if !self.bytes.is_empty() {
+            self.bytes.push(b',');
         }
+        self.bytes.extend_from_slice(b"{\"key\":\"");
+        escape_json(&mut self.bytes, key.as_bytes());
         // Writing to a `Vec` cannot fail.
-        let _ = write!(self.0, "{{\"key\":\"{key}\",\"value\":{{\"{kind}\":\"");
+        let _ = write!(self.bytes, "\",\"value\":{{\"{kind}\":\"");
+    }
+
+    fn append(&mut self, key: &str, value: impl FnOnce(&mut Vec<u8>)) {
+        protobuf::message(&mut self.bytes, self.field, |out| {
+            protobuf::bytes(out, key_value::KEY, key.as_bytes());
+            protobuf::message(out, key_value::VALUE, value);
+        });
     }
 }
+
+/// The field of a `Span` whose values attributes are.
+const SPAN_ATTRIBUTES: u32 = 9;
+
+/// Fields of `KeyValue`.
+mod key_value {
+    pub const KEY: u32 = 1;
+    pub const VALUE: u32 = 2;
+}
+
+/// Fields of `AnyValue`.
+mod any_value {
+    pub const STRING: u32 = 1;
+    pub const INT: u32 = 3;
+}
+
+/// Fields of `ExportTraceServiceRequest`, `ResourceSpans`, `Resource`, `ScopeSpans` and `InstrumentationScope`.
+mod request {
+    pub const RESOURCE_SPANS: u32 = 1;
+    pub const RESOURCE: u32 = 1;
+    pub const RESOURCE_ATTRIBUTES: u32 = 1;
+    pub const SCOPE_SPANS: u32 = 2;
+    pub const SCOPE: u32 = 1;
+    pub const SCOPE_NAME: u32 = 1;
+    pub const SCOPE_VERSION: u32 = 2;
+    pub const SPANS: u32 = 2;
+}
+
+/// The field of a post that a span is a value of.
+pub(super) const SPANS_FIELD: u32 = request::SPANS;
 
 /// The URL for traces.
 pub(super) fn traces_url(endpoint: &str) -> String {
@@ -47,10 +154,77 @@ pub(super) fn traces_url(endpoint: &str) -> String {
     }
 }
 
-/// What stands before the spans of a post, and after them.
-pub(super) fn envelope(settings: &Settings) -> (Vec<u8>, &'static [u8]) {
-    let mut list = Vec::new();
-    let mut attributes = Attributes(&mut list);
+/// What stands around the spans of a post.
+pub(super) struct Envelope {
+    encoding: Encoding,
+    /// The resource and the scope: of JSON with all that stands before the spans, of protobuf each with its length.
+    resource: Vec<u8>,
+    scope: Vec<u8>,
+}
+
+impl Envelope {
+    pub fn new(settings: &Settings) -> Envelope {
+        let attributes = resource(settings);
+        let list = attributes.as_bytes();
+        let version = env!("CARGO_PKG_VERSION");
+        let (mut resource, mut scope) = (Vec::new(), Vec::new());
+        match attributes.encoding() {
+            Encoding::Json => {
+                resource.extend_from_slice(b"{\"resourceSpans\":[{\"resource\":{\"attributes\":[");
+                resource.extend_from_slice(list);
+                // Writing to a `Vec` cannot fail.
+                let _ = write!(
+                    scope,
+                    "]}},\"scopeSpans\":[{{\"scope\":{{\"name\":\"fermata\",\"version\":\"{version}\"}},\"spans\":["
+                );
+            }
+            Encoding::Protobuf => {
+                protobuf::bytes(&mut resource, request::RESOURCE, list);
+                protobuf::message(&mut scope, request::SCOPE, |out| {
+                    protobuf::bytes(out, request::SCOPE_NAME, b"fermata");
+                    protobuf::bytes(out, request::SCOPE_VERSION, version.as_bytes());
+                });
+            }
+        }
+        Envelope {
+            encoding: attributes.encoding(),
+            resource,
+            scope,
+        }
+    }
+
+    pub fn encoding(&self) -> Encoding {
+        self.encoding
+    }
+
+    /// A post of spans, of which each piece has at least one.
+    pub fn around(&self, pieces: &[&[u8]]) -> Vec<u8> {
+        let spans_len: usize = pieces.iter().map(|piece| piece.len() + 1).sum();
+        let mut body = Vec::with_capacity(self.resource.len() + self.scope.len() + spans_len + 32);
+        match self.encoding {
+            Encoding::Json => {
+                body.extend_from_slice(&self.resource);
+                body.extend_from_slice(&self.scope);
+                body.extend_from_slice(&pieces.join(&b','));
+                body.extend_from_slice(b"]}]}]}");
+            }
+            Encoding::Protobuf => {
+                protobuf::message(&mut body, request::RESOURCE_SPANS, |out| {
+                    out.extend_from_slice(&self.resource);
+                    protobuf::message(out, request::SCOPE_SPANS, |out| {
+                        out.extend_from_slice(&self.scope);
+                        pieces.iter().for_each(|piece| out.extend_from_slice(piece));
+                    });
+                });
+            }
+        }
+        body
+    }
+}
+
+/// What is said of the service.
+fn resource(settings: &Settings) -> Attributes {
+    let mut attributes = Attributes::new(Encoding::of(settings), request::RESOURCE_ATTRIBUTES, 512);
     let resource = settings.otlp_resource.as_deref().unwrap_or_default();
     // The setting for the name wins, unless it has its default.
     let names_service = |(name, _): &(String, String)| name == "service.name";
@@ -65,9 +239,7 @@ pub(super) fn envelope(settings: &Settings) -> (Vec<u8>, &'static [u8]) {
         if !is_last(at) || !is_default && name == "service.name" {
             continue;
         }
-        let mut key = Vec::new();
-        escape_json(&mut key, name.as_bytes());
-        attributes.text(&String::from_utf8_lossy(&key), value.as_bytes());
+        attributes.text(name, value.as_bytes());
     }
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let is_given = |key: &str| given.iter().any(|it| it.0 == key);
@@ -87,14 +259,7 @@ pub(super) fn envelope(settings: &Settings) -> (Vec<u8>, &'static [u8]) {
         let pid = u64::from(process::parent_pid().unsigned_abs());
         attributes.number("process.pid", pid);
     }
-    let mut before = b"{\"resourceSpans\":[{\"resource\":{\"attributes\":[".to_vec();
-    before.extend_from_slice(&list);
-    let _ = write!(
-        before,
-        "]}},\"scopeSpans\":[{{\"scope\":{{\"name\":\"fermata\",\"version\":\"{}\"}},\"spans\":[",
-        env!("CARGO_PKG_VERSION")
-    );
-    (before, b"]}]}]}")
+    attributes
 }
 
 /// Reads `name=value,name=value`, values percent-decoded.
@@ -146,11 +311,11 @@ mod tests {
     #[test]
     fn what_is_said_of_the_service_has_each_name_once_and_the_setting_wins() {
         let settings = Settings {
+            otlp_protocol: "http/json".to_owned(),
             otlp_resource: Some("a=1,host.name=h,process.pid=7,a=2".to_owned()),
             ..Settings::default()
         };
-        let (mut json, after) = envelope(&settings);
-        json.extend_from_slice(after);
+        let json = Envelope::new(&settings).around(&[b"{}"]);
         let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
         let list = &json["resourceSpans"][0]["resource"]["attributes"];
         let list = list.as_array().expect("a list");
@@ -164,8 +329,7 @@ mod tests {
     #[test]
     fn what_stands_around_the_spans_is_json_and_names_the_service() {
         let service = |settings: &Settings| {
-            let (mut json, after) = envelope(settings);
-            json.extend_from_slice(after);
+            let json = Envelope::new(settings).around(&[b"{}"]);
             let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
             let resource = &json["resourceSpans"][0]["resource"]["attributes"];
             let resource = resource.as_array().expect("a list").clone();
@@ -175,7 +339,10 @@ mod tests {
                 .collect();
             (named, resource.len())
         };
-        let mut settings = Settings::default();
+        let mut settings = Settings {
+            otlp_protocol: "http/json".to_owned(),
+            ..Settings::default()
+        };
         assert_eq!(service(&settings), (vec!["\"fermata\"".to_owned()], 6));
         settings.otlp_resource = Some("service.name=shop,a\\\"b=1".to_owned());
         assert_eq!(service(&settings), (vec!["\"shop\"".to_owned()], 7));

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use fermata_config::{LogLevel, Settings};
 use fermata_io::{clock, random, thread};
 
-use super::encode::{envelope, pairs};
+use super::encode::{Encoding, Envelope, pairs};
+use super::protobuf::{self, Value};
 use super::{COUNT_BYTES, Otlp, Post, Posted, WAITING_BYTES_MAX};
 use crate::admin::stats::Shared;
 use crate::log::Logger;
@@ -73,8 +74,7 @@ struct Piece {
 struct Sender {
     post: Box<dyn Post>,
     headers: Vec<(String, String)>,
-    before: Vec<u8>,
-    after: &'static [u8],
+    envelope: Envelope,
     timeout: Duration,
     queue: Arc<Queue>,
     stats: Shared,
@@ -104,15 +104,13 @@ impl Exporter {
         stats: Shared,
         logger: Logger,
     ) -> Result<Exporter, String> {
-        let (before, after) = envelope(settings);
         let headers = settings.otlp_headers.as_deref().unwrap_or_default();
         let queue = Arc::new(Queue::default());
         Ok(Exporter {
             sender: Sender {
                 post: (otlp.open)(&otlp.url)?,
                 headers: pairs(headers).collect(),
-                before,
-                after,
+                envelope: Envelope::new(settings),
                 timeout: Duration::from_millis(settings.otlp_timeout_ms),
                 queue: Arc::clone(&queue),
                 stats,
@@ -255,15 +253,8 @@ impl Sender {
     }
 
     fn body(&self, pieces: &[Piece]) -> Vec<u8> {
-        let mut body = self.before.clone();
-        for (at, piece) in pieces.iter().enumerate() {
-            if at > 0 {
-                body.push(b',');
-            }
-            body.extend_from_slice(&piece.spans);
-        }
-        body.extend_from_slice(self.after);
-        body
+        let pieces: Vec<&[u8]> = pieces.iter().map(|piece| &*piece.spans).collect();
+        self.envelope.around(&pieces)
     }
 
     /// Posts until that is over. How many spans were not taken.
@@ -311,8 +302,10 @@ impl Sender {
             .iter()
             .map(|(name, value)| (&**name, &**value))
             .collect();
-        match self.post.post(&headers, body, timeout) {
-            Ok(posted) => judge(&posted),
+        let encoding = self.envelope.encoding();
+        let posted = (self.post).post(encoding.content_type(), &headers, body, timeout);
+        match posted {
+            Ok(posted) => judge(&posted, encoding),
             Err(error) => Outcome::Later(error, None),
         }
     }
@@ -332,20 +325,30 @@ impl Sender {
 }
 
 /// What an answer means (OTLP, "OTLP/HTTP Response").
-fn judge(posted: &Posted) -> Outcome {
+fn judge(posted: &Posted, encoding: Encoding) -> Outcome {
     match posted.status {
         200..=299 => Outcome::Taken {
-            rejected: rejected(&posted.body),
+            rejected: rejected(&posted.body, encoding),
         },
-        429 | 502 | 503 | 504 => {
-            Outcome::Later(said(posted), posted.retry_after_s.map(Duration::from_secs))
-        }
-        _ => Outcome::Refused(said(posted)),
+        429 | 502 | 503 | 504 => Outcome::Later(
+            said(posted, encoding),
+            posted.retry_after_s.map(Duration::from_secs),
+        ),
+        _ => Outcome::Refused(said(posted, encoding)),
     }
 }
 
 /// How many spans of a post that was taken were not.
-fn rejected(body: &[u8]) -> u64 {
+fn rejected(body: &[u8], encoding: Encoding) -> u64 {
+    if encoding == Encoding::Protobuf {
+        let Some(Value::Bytes(partial)) = protobuf::find(body, answer::PARTIAL_SUCCESS) else {
+            return 0;
+        };
+        return match protobuf::find(partial, answer::REJECTED_SPANS) {
+            Some(Value::Varint(count)) => count,
+            _ => 0,
+        };
+    }
     let Ok(answer) = serde_json::from_slice::<serde_json::Value>(body) else {
         return 0;
     };
@@ -355,10 +358,25 @@ fn rejected(body: &[u8]) -> u64 {
     }
 }
 
-fn said(posted: &Posted) -> String {
-    let text = String::from_utf8_lossy(&posted.body);
+fn said(posted: &Posted, encoding: Encoding) -> String {
+    let text = match encoding {
+        // What stands before a collector answers with text.
+        Encoding::Protobuf => match protobuf::find(&posted.body, answer::STATUS_MESSAGE) {
+            Some(Value::Bytes(message)) => message,
+            _ => &posted.body,
+        },
+        Encoding::Json => &posted.body,
+    };
+    let text = String::from_utf8_lossy(text);
     let text: String = text.trim().chars().take(SHOWN_CHARS_MAX).collect();
     format!("it answers {} {}", posted.status, text.escape_debug())
+}
+
+/// Fields of `ExportTraceServiceResponse`, `ExportTracePartialSuccess` and `google.rpc.Status`.
+mod answer {
+    pub const PARTIAL_SUCCESS: u32 = 1;
+    pub const REJECTED_SPANS: u32 = 1;
+    pub const STATUS_MESSAGE: u32 = 2;
 }
 
 #[cfg(test)]
@@ -378,10 +396,12 @@ mod tests {
     impl Post for Scripted {
         fn post(
             &mut self,
+            content_type: &'static str,
             headers: &[(&str, &str)],
             body: &[u8],
             _: Duration,
         ) -> Result<Posted, String> {
+            assert_eq!(content_type, "application/json");
             let body = String::from_utf8(body.to_vec()).expect("JSON is text");
             let _ = self.posts.send((format!("{headers:?}"), body));
             self.answers.pop_front().unwrap_or_else(|| answer(200, ""))
@@ -402,10 +422,10 @@ mod tests {
         let (inlet, outlet) = UnixDatagram::pair().expect("there are descriptors");
         let (posts, posted) = mpsc::channel();
         let settings = Settings {
+            otlp_protocol: "http/json".to_owned(),
             otlp_headers: Some("api-key=a%2Cb".to_owned()),
             ..Settings::default()
         };
-        let (before, after) = envelope(&settings);
         let (queue, stats) = (Arc::new(Queue::default()), Shared::private());
         let headers = settings.otlp_headers.as_deref().unwrap_or_default();
         let sender = Sender {
@@ -414,8 +434,7 @@ mod tests {
                 posts,
             }),
             headers: pairs(headers).collect(),
-            before,
-            after,
+            envelope: Envelope::new(&settings),
             timeout: Duration::from_secs(1),
             queue: Arc::clone(&queue),
             stats,
@@ -505,6 +524,26 @@ mod tests {
         let partial = r#"{"partialSuccess":{"rejectedSpans":"2","errorMessage":"old"}}"#;
         let (posts, exported, dropped) = run(vec![answer(200, partial)], &many);
         assert_eq!((posts.len(), exported, dropped), (1, 3, 2));
+    }
+
+    #[test]
+    fn answers_in_protobuf_are_read() {
+        let judged = |status, body: &[u8]| {
+            let posted = Posted {
+                status,
+                retry_after_s: None,
+                body: body.to_vec(),
+            };
+            match judge(&posted, Encoding::Protobuf) {
+                Outcome::Taken { rejected } => format!("all but {rejected}"),
+                Outcome::Refused(cause) | Outcome::Later(cause, _) => cause,
+            }
+        };
+        assert_eq!(judged(200, b""), "all but 0");
+        assert_eq!(judged(200, b"\x0a\x07\x08\x02\x12\x03old"), "all but 2");
+        assert_eq!(judged(200, b"{}"), "all but 0");
+        assert_eq!(judged(400, b"\x08\x03\x12\x03no!"), "it answers 400 no!");
+        assert_eq!(judged(503, b"later"), "it answers 503 later");
     }
 
     #[test]

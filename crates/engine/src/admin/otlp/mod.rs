@@ -1,4 +1,4 @@
-//! Spans on their way to a collector of OpenTelemetry, by OTLP over HTTP with JSON.
+//! Spans on their way to a collector of OpenTelemetry, by OTLP over HTTP, as protobuf or JSON.
 //!
 //! A worker encodes a span when it ends, and hands what it has collected to the exporter, a process of the master's, as a
 //! datagram on a socket pair: at the end of a turn when it is much, and with the figures ten times a second. What the kernel
@@ -10,6 +10,8 @@
 
 mod encode;
 mod exporter;
+mod protobuf;
+mod record;
 
 use std::io;
 use std::os::unix::net::UnixDatagram;
@@ -20,8 +22,9 @@ use fermata_io::random;
 
 use crate::admin::stats::Shared;
 
-pub(crate) use encode::Attributes;
+pub(crate) use encode::{Attributes, Encoding};
 pub(crate) use exporter::{Exporter, FLUSH_MS_MAX};
+pub(crate) use record::Record;
 
 /// Bytes of spans that are sent before their time is up.
 const WORTH_SENDING_BYTES: usize = 16 * 1024;
@@ -35,7 +38,7 @@ const COUNT_BYTES: usize = 4;
 /// The error says what is wrong with the URL or with the certificates that it needs.
 pub type OpenPost = fn(url: &str) -> Result<Box<dyn Post>, String>;
 
-/// Posts JSON to one URL and waits for the answer.
+/// Posts to one URL and waits for the answer.
 pub trait Post: Send {
     /// Posts within a time.
     ///
@@ -43,6 +46,7 @@ pub trait Post: Send {
     /// There is no answer; why, as a clause.
     fn post(
         &mut self,
+        content_type: &'static str,
         headers: &[(&str, &str)],
         body: &[u8],
         timeout: Duration,
@@ -79,6 +83,7 @@ pub(crate) struct Otlp {
     outlet: UnixDatagram,
     url: String,
     open: OpenPost,
+    encoding: Encoding,
     /// See `Outbox::sampling_key`.
     key: u64,
 }
@@ -100,6 +105,7 @@ impl Otlp {
             outlet,
             url,
             open,
+            encoding: Encoding::of(settings),
             key: random::u64(),
         }))
     }
@@ -111,6 +117,7 @@ impl Otlp {
             waiting: empty(),
             count: 0,
             stats,
+            encoding: self.encoding,
             key: self.key,
         }
     }
@@ -126,10 +133,11 @@ impl Otlp {
 /// A worker's part: spans that have not been handed over.
 pub(crate) struct Outbox {
     socket: UnixDatagram,
-    /// The number of spans, then the spans with commas between them.
+    /// The number of spans, then the spans, in JSON with commas between them.
     waiting: Vec<u8>,
     count: u32,
     stats: Shared,
+    encoding: Encoding,
     key: u64,
 }
 
@@ -139,10 +147,16 @@ impl Outbox {
         self.key
     }
 
+    /// How spans are to be written.
+    pub fn encoding(&self) -> Encoding {
+        self.encoding
+    }
+
     /// Adds the span that `write` appends, unless there is no room.
     pub fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let before = self.waiting.len();
-        if self.count > 0 {
+        let has_comma = self.count > 0 && self.encoding == Encoding::Json;
+        if has_comma {
             self.waiting.push(b',');
         }
         write(&mut self.waiting);
@@ -154,8 +168,8 @@ impl Outbox {
         self.count -= 1;
         self.send();
         if self.count == 0 && span.len() + COUNT_BYTES <= WAITING_BYTES_MAX {
-            // Without the comma, if there was something before it.
-            let from = usize::from(before > COUNT_BYTES);
+            // Without the comma.
+            let from = usize::from(has_comma);
             self.waiting
                 .extend_from_slice(span.get(from..).unwrap_or_default());
             self.count = 1;
@@ -213,6 +227,7 @@ mod tests {
             waiting: empty(),
             count: 0,
             stats: Shared::private(),
+            encoding: Encoding::Json,
             key: 0,
         };
         (outbox, other)
@@ -241,6 +256,21 @@ mod tests {
         outbox.append(|out| out.resize(out.len() + WORTH_SENDING_BYTES, b'x'));
         outbox.flush(false);
         assert_eq!(received(&other).map(|it| it.0), Some(1));
+    }
+
+    #[test]
+    fn nothing_stands_between_spans_of_protobuf() {
+        let (mut outbox, other) = outbox();
+        outbox.encoding = Encoding::Protobuf;
+        outbox.append(|out| out.extend_from_slice(b"one"));
+        outbox.append(|out| out.extend_from_slice(b"two"));
+        // It has no room beside them, and goes whole.
+        let large = WAITING_BYTES_MAX - COUNT_BYTES;
+        outbox.append(|out| out.resize(out.len() + large, b'x'));
+        assert_eq!(received(&other), Some((2, "onetwo".to_owned())));
+        outbox.flush(true);
+        let last = received(&other).expect("it was sent");
+        assert_eq!((last.0, last.1.len()), (1, large));
     }
 
     #[test]
@@ -290,7 +320,13 @@ mod tests {
     struct NoPost;
 
     impl Post for NoPost {
-        fn post(&mut self, _: &[(&str, &str)], _: &[u8], _: Duration) -> Result<Posted, String> {
+        fn post(
+            &mut self,
+            _: &'static str,
+            _: &[(&str, &str)],
+            _: &[u8],
+            _: Duration,
+        ) -> Result<Posted, String> {
             Err("nobody posts here".to_owned())
         }
     }

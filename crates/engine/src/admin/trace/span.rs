@@ -1,4 +1,4 @@
-//! Spans: which requests get one, and how one is written (OTLP as JSON, names of OpenTelemetry's semantic conventions).
+//! Spans: which requests get one, and what it says (names of OpenTelemetry's semantic conventions).
 //!
 //! Whether a request is recorded is decided before anything is allocated for it. What clients have sent is cut and escaped as
 //! in the access log; of its headers only Host, User-Agent and those of the trace are written, and of its address no query,
@@ -10,27 +10,22 @@ use std::net::IpAddr;
 use fermata_config::{Settings, billionths};
 use fermata_io::{Peer, clock, random};
 use fermata_proto::http1::{Head, Method};
-use fermata_proto::number::decimal;
 use fermata_proto::traceparent::TraceParent;
 
 use super::line::{self, Recorded};
-use crate::admin::json::escape_json;
-use crate::admin::otlp::{Attributes, Outbox};
+use crate::admin::otlp::{Attributes, Outbox, Record};
 use crate::http::protocol::Protocol;
 
 /// Bytes of a `tracestate` header that are kept: what the specification asks for at least.
 const STATE_BYTES_MAX: usize = 512;
+/// Bytes of attributes that most spans need.
+const ATTRIBUTES_BYTES: usize = 512;
 
 /// Status of a request whose client has left before the answer; servers agree on the number.
 pub(super) const STATUS_CLIENT_LEFT: u16 = 499;
 
 /// Parts of a ratio.
 const BILLION: u64 = 1_000_000_000;
-
-/// Bits of a span's flags: it was sampled, whether its parent is elsewhere is known, and it is.
-const SAMPLED: u32 = 1;
-const HAS_REMOTE: u32 = 1 << 8;
-const IS_REMOTE: u32 = 1 << 9;
 
 /// What a span is to other spans, by OTLP's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +53,7 @@ pub(crate) struct Span {
     name: Vec<u8>,
     route: Option<Box<str>>,
     began_us: u64,
-    attributes: Vec<u8>,
+    attributes: Attributes,
     state: Vec<u8>,
     error: Option<String>,
     /// Of a hold: what its channels have given it.
@@ -154,8 +149,7 @@ impl Spans {
             }
         }
         let method = parsed.method_span.of(head);
-        let mut list = Vec::with_capacity(512);
-        let mut attributes = Attributes(&mut list);
+        let mut attributes = self.attributes(ATTRIBUTES_BYTES);
         let name = tell_method(&mut attributes, method, parsed.method != Method::Other);
         attributes.text("url.path", parsed.path.of(head));
         let version: &[u8] = match protocol {
@@ -178,7 +172,7 @@ impl Spans {
             name,
             route: None,
             began_us,
-            attributes: list,
+            attributes,
             state,
             error: None,
             events: 0,
@@ -195,7 +189,7 @@ impl Spans {
             name: b"hold".to_vec(),
             route: request.route.clone(),
             began_us,
-            attributes: Vec::new(),
+            attributes: self.attributes(0),
             state: request.state.clone(),
             error: None,
             events: 0,
@@ -212,7 +206,7 @@ impl Spans {
             name: Vec::new(),
             route: None,
             began_us: clock::monotonic_us(),
-            attributes: Vec::new(),
+            attributes: self.attributes(0),
             state: request.state.clone(),
             error: None,
             events: 0,
@@ -221,9 +215,9 @@ impl Spans {
 
     /// That server has answered, or will not.
     pub fn end_upstream(&mut self, mut span: Box<Span>, upstream: &Upstream<'_>) {
-        let mut attributes = Attributes(&mut span.attributes);
+        let attributes = &mut span.attributes;
         let is_known = Method::from_bytes(upstream.method) != Method::Other;
-        span.name = tell_method(&mut attributes, upstream.method, is_known);
+        span.name = tell_method(attributes, upstream.method, is_known);
         attributes.text("url.path", upstream.path);
         let (host, port) = host_and_port(upstream.server);
         attributes.text("server.address", host);
@@ -261,8 +255,7 @@ impl Spans {
         if parent_id.is_none() && !self.sampler.decide(None, trace_id) {
             return None;
         }
-        let mut list = Vec::with_capacity(512);
-        let mut attributes = Attributes(&mut list);
+        let mut attributes = self.attributes(ATTRIBUTES_BYTES);
         attributes.text("messaging.system", b"fermata");
         attributes.text("messaging.operation.name", b"publish");
         attributes.text("messaging.operation.type", b"send");
@@ -277,7 +270,7 @@ impl Spans {
             name: b"publish".to_vec(),
             route: None,
             began_us: clock::monotonic_us(),
-            attributes: list,
+            attributes,
             state,
             error: None,
             events: 0,
@@ -288,9 +281,9 @@ impl Spans {
     pub fn end_publish(&mut self, mut span: Box<Span>, outcome: Result<&str, &str>) {
         match outcome {
             Ok("") => {}
-            Ok(id) => Attributes(&mut span.attributes).text("messaging.message.id", id.as_bytes()),
+            Ok(id) => span.attributes.text("messaging.message.id", id.as_bytes()),
             Err(kind) => {
-                Attributes(&mut span.attributes).text("error.type", kind.as_bytes());
+                span.attributes.text("error.type", kind.as_bytes());
                 span.error = Some(kind.to_owned());
             }
         }
@@ -303,11 +296,15 @@ impl Spans {
         self.finish(&span, ending.now_us);
     }
 
+    fn attributes(&self, bytes: usize) -> Attributes {
+        Attributes::of_span(self.outbox.encoding(), bytes)
+    }
+
     fn finish(&mut self, span: &Span, now_us: u64) {
         let now_unix_us = clock::unix_us();
         let began_unix_us = now_unix_us.saturating_sub(now_us.saturating_sub(span.began_us));
         self.outbox
-            .append(|out| span.write(out, began_unix_us, now_unix_us));
+            .append(|out| span.record(began_unix_us, now_unix_us).write(out));
     }
 
     /// Hands over what has ended, when that is worth it or `is_due`.
@@ -346,7 +343,7 @@ impl Span {
 
     /// Who asks, as far as that is known.
     pub fn tell_client(&mut self, client: &Client) {
-        let mut attributes = Attributes(&mut self.attributes);
+        let attributes = &mut self.attributes;
         let scheme: &[u8] = if client.is_secure { b"https" } else { b"http" };
         attributes.text("url.scheme", scheme);
         if let Some((address, _)) = client.address {
@@ -369,7 +366,7 @@ impl Span {
             return;
         };
         let route = format!("/{route}");
-        Attributes(&mut self.attributes).text("http.route", route.as_bytes());
+        self.attributes.text("http.route", route.as_bytes());
         self.route = Some(route.into());
     }
 
@@ -379,7 +376,7 @@ impl Span {
     }
 
     fn tell_end(&mut self, ending: Ending) {
-        let mut attributes = Attributes(&mut self.attributes);
+        let attributes = &mut self.attributes;
         match self.kind {
             Kind::Producer | Kind::Client => {}
             Kind::Internal => {
@@ -424,47 +421,22 @@ impl Span {
         self.events += count;
     }
 
-    fn write(&self, out: &mut Vec<u8>, began_us: u64, ended_us: u64) {
-        // Writing to a `Vec` cannot fail.
-        let _ = write!(
-            out,
-            "{{\"traceId\":\"{:032x}\",\"spanId\":\"{:016x}\"",
-            self.trace_id, self.id
-        );
-        let mut flags = SAMPLED | HAS_REMOTE;
-        if let Some(parent_id) = self.parent_id {
-            let _ = write!(out, ",\"parentSpanId\":\"{parent_id:016x}\"");
-            if self.kind == Kind::Server {
-                flags |= IS_REMOTE;
-            }
+    /// What is written of it; times since 1970.
+    fn record(&self, began_us: u64, ended_us: u64) -> Record<'_> {
+        Record {
+            trace_id: self.trace_id,
+            id: self.id,
+            parent_id: self.parent_id,
+            is_remote: self.kind == Kind::Server,
+            kind: self.kind as u32,
+            name: &self.name,
+            route: self.route.as_deref(),
+            began_us,
+            ended_us,
+            attributes: &self.attributes,
+            state: &self.state,
+            is_error: self.error.is_some(),
         }
-        if !self.state.is_empty() {
-            out.extend_from_slice(b",\"traceState\":\"");
-            escape_json(out, &self.state);
-            out.push(b'"');
-        }
-        let _ = write!(out, ",\"flags\":{flags},\"name\":\"");
-        escape_json(out, &self.name);
-        if let Some(route) = &self.route {
-            out.push(b' ');
-            escape_json(out, route.as_bytes());
-        }
-        let _ = write!(out, "\",\"kind\":{}", self.kind as u32);
-        for (key, us) in [
-            ("startTimeUnixNano", began_us),
-            ("endTimeUnixNano", ended_us),
-        ] {
-            let _ = write!(out, ",\"{key}\":\"");
-            decimal(out, us * 1000);
-            out.push(b'"');
-        }
-        out.extend_from_slice(b",\"attributes\":[");
-        out.extend_from_slice(&self.attributes);
-        out.push(b']');
-        if self.error.is_some() {
-            out.extend_from_slice(b",\"status\":{\"code\":2}");
-        }
-        out.push(b'}');
     }
 }
 
@@ -533,7 +505,7 @@ impl Ids {
 }
 
 /// Tells a method, and says by which name its span goes: not by one that a client has made up, of which there may be any number.
-fn tell_method(attributes: &mut Attributes<'_>, method: &[u8], is_known: bool) -> Vec<u8> {
+fn tell_method(attributes: &mut Attributes, method: &[u8], is_known: bool) -> Vec<u8> {
     if is_known {
         attributes.text("http.request.method", method);
         return method.to_vec();
@@ -561,6 +533,7 @@ fn host_and_port(host: &[u8]) -> (&[u8], Option<u64>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admin::otlp::Encoding;
 
     fn sampler(word: &str, ratio: &str) -> Sampler {
         let settings = Settings {
@@ -574,7 +547,7 @@ mod tests {
     /// Names of attributes, in their order.
     fn names(span: &Span) -> Vec<String> {
         let mut json = Vec::new();
-        span.write(&mut json, 1, 2);
+        span.record(1, 2).write(&mut json);
         let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
         let list = json["attributes"].as_array().expect("a list");
         let name = |it: &serde_json::Value| it["key"].as_str().expect("text").to_owned();
@@ -590,7 +563,7 @@ mod tests {
             name: b"GET".to_vec(),
             route: None,
             began_us: 1,
-            attributes: Vec::new(),
+            attributes: Attributes::of_span(Encoding::Json, 0),
             state: Vec::new(),
             error: None,
             events: 0,
@@ -612,10 +585,10 @@ mod tests {
 
     #[test]
     fn a_method_that_a_client_has_made_up_is_no_name_of_a_span() {
-        let mut list = Vec::new();
-        let name = tell_method(&mut Attributes(&mut list), b"X1", false);
+        let mut list = Attributes::of_span(Encoding::Json, 0);
+        let name = tell_method(&mut list, b"X1", false);
         assert_eq!(name, b"HTTP");
-        assert!(String::from_utf8_lossy(&list).contains("\"_OTHER\""));
+        assert!(String::from_utf8_lossy(list.as_bytes()).contains("\"_OTHER\""));
     }
 
     #[test]
