@@ -10,19 +10,19 @@ use crate::worker::Worker;
 impl<D: Driver> Worker<D> {
     /// See `Net::flush_dirty`.
     pub(crate) fn flush_dirty(&mut self) {
-        self.net.flush_dirty(&mut self.http, &self.sockets);
+        self.net.flush_dirty(&mut self.http);
         self.after_output();
     }
 
     /// See `Net::flush`. What follows for a held client is in the log of its channels.
     pub(crate) fn flush(&mut self, index: ConnectionIndex) {
-        self.net.flush(&mut self.http, &self.sockets, index);
+        self.net.flush(&mut self.http, index);
         self.after_output();
     }
 
     /// See `Net::on_writable`.
     pub(crate) fn on_writable(&mut self, index: ConnectionIndex) {
-        self.net.on_writable(&mut self.http, &self.sockets, index);
+        self.net.on_writable(&mut self.http, index);
         self.after_output();
     }
 

@@ -27,7 +27,7 @@ use crate::net::tls::ServerTls;
 use crate::net::token::{
     TOKEN_CONTROL, TOKEN_INBOX, TOKEN_LINK, TOKEN_LISTENER, TOKEN_METRICS, TOKEN_SIGNAL, TOKEN_WAKE,
 };
-use crate::websocket::{Route, Sockets};
+use crate::websocket::{Route, Silence, Sockets};
 use crate::worker::Worker;
 
 /// What a worker is made of besides its settings.
@@ -126,6 +126,7 @@ impl<D: Driver> Worker<D> {
         net.control = parts.control;
         net.metrics = parts.metrics;
         net.tls = parts.tls;
+        net.silences = Silence::of_routes(&settings, &parts.websockets);
         let trace = Tracing::new(&settings, parts.access_log, parts.spans, index);
         let mut worker = Worker {
             index,

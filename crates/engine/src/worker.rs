@@ -132,7 +132,7 @@ impl<D: Driver> Worker<D> {
     /// Lets go of the last request. When handlers take long, sends what is ready in the middle of a
     /// turn: the first client of a batch does not wait for the handlers of all others.
     pub(crate) fn begin_poll(&mut self) {
-        self.net.leave_unanswered(&self.sockets);
+        self.net.leave_unanswered();
         self.http.lent = 0;
         self.sockets.events.release();
         if self.http.request.body_bytes.capacity() > READ_BYTES {

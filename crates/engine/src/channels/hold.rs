@@ -306,7 +306,7 @@ impl<D: Driver> Worker<D> {
                     .local
                     .advance(chain, is_raw, sent, &mut self.channels.rest);
                 if exchange.is_held() {
-                    self.net.restart_deadline(&self.sockets, index.connection());
+                    self.net.restart_deadline(index.connection());
                 }
                 if self.channels.local.pending(chain) {
                     self.net.mark_dirty(index.connection());
@@ -406,7 +406,7 @@ impl<D: Driver> Worker<D> {
         if keeps_interval {
             self.net.set_deadline(index.connection(), due_ms);
         } else {
-            self.net.restart_deadline(&self.sockets, index.connection());
+            self.net.restart_deadline(index.connection());
         }
     }
 }

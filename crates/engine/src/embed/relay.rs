@@ -226,7 +226,7 @@ impl<D: Driver> Worker<D> {
             exchange.stage = Stage::Held(held);
             connection.deadline_ms = u64::MAX;
         }
-        self.net.restart_deadline(&self.sockets, index.connection());
+        self.net.restart_deadline(index.connection());
         Ok(())
     }
 
@@ -243,7 +243,7 @@ impl<D: Driver> Worker<D> {
         exchange.protocol.write_piece(out, bytes);
         let unsent = connection.unsent();
         if !exchange.keeps_interval() {
-            self.net.restart_deadline(&self.sockets, index.connection());
+            self.net.restart_deadline(index.connection());
         }
         self.net.mark_dirty(index.connection());
         Ok(unsent)

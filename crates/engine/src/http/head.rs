@@ -13,16 +13,10 @@ use crate::net::buffer::Current;
 use crate::net::index::ExchangeIndex;
 use crate::net::input::Step;
 use crate::net::running::Running;
-use crate::websocket::Sockets;
 
 impl Http {
     /// Reads and parses a head at the current position.
-    pub(crate) fn step_head<D: Driver>(
-        &mut self,
-        net: &mut Net<D>,
-        sockets: &Sockets,
-        current: Current,
-    ) -> Step {
+    pub(crate) fn step_head<D: Driver>(&mut self, net: &mut Net<D>, current: Current) -> Step {
         let Current {
             index, at, filled, ..
         } = current;
@@ -36,7 +30,7 @@ impl Http {
             &mut self.request.head,
         ) {
             Parse::Partial => Step::Starved,
-            Parse::Refused(_) if net.begin_http2(sockets, current) => Step::Again,
+            Parse::Refused(_) if net.begin_http2(current) => Step::Again,
             Parse::Refused(refusal) => {
                 let message = format!("{refusal}.\n");
                 self.refuse_head(net, index.exchange(), refusal.status(), &message);

@@ -22,7 +22,6 @@ use crate::net::index::ConnectionIndex;
 use crate::net::line::Carries;
 use crate::net::running::Running;
 use crate::websocket::FRAMES_MAX;
-use crate::websocket::Sockets;
 use crate::worker::Worker;
 
 /// Requests that one client sends in a row are answered up to this number before others get their
@@ -186,7 +185,7 @@ impl<D: Driver> Worker<D> {
             if connection.is_paused || exchange.is_deferred {
                 // A file is on its way, and responses must not overtake it; or the handler of a socket
                 // waits, and messages must not overtake each other.
-                self.net.stash(&self.sockets);
+                self.net.stash();
                 return None;
             }
             if self.waiting.is_full()
@@ -194,7 +193,7 @@ impl<D: Driver> Worker<D> {
                 && !matches!(exchange.stage, Stage::Http2(_))
             {
                 connection.has_unread = true;
-                self.net.stash(&self.sockets);
+                self.net.stash();
                 return None;
             }
             let (queue_bytes_max, steps_max) = match exchange.socket() {
@@ -204,20 +203,20 @@ impl<D: Driver> Worker<D> {
             if connection.unsent() > queue_bytes_max {
                 // The client asks faster than it reads. Go on when it has caught up.
                 connection.is_paused = true;
-                self.net.stash(&self.sockets);
+                self.net.stash();
                 self.flush(current.index);
                 return None;
             }
             if current.requests >= steps_max {
                 connection.has_unread = true;
-                self.net.stash(&self.sockets);
+                self.net.stash();
                 return None;
             }
             let step = match &exchange.stage {
-                Stage::Head => self.http.step_head(&mut self.net, &self.sockets, current),
+                Stage::Head => self.http.step_head(&mut self.net, current),
                 Stage::Body(_) if self.http.uploads.turn_bytes >= SPOOL_TURN_BYTES => {
                     connection.has_unread = true;
-                    self.net.stash(&self.sockets);
+                    self.net.stash();
                     return None;
                 }
                 Stage::Body(_) => self.http.step_body(&mut self.net, current),
@@ -230,7 +229,7 @@ impl<D: Driver> Worker<D> {
                     self.step_http2(current, carrier)
                 }
                 Stage::Handling(_) | Stage::Held(_) => {
-                    self.net.stash(&self.sockets);
+                    self.net.stash();
                     return None;
                 }
             };
@@ -289,7 +288,7 @@ impl<D: Driver> Worker<D> {
                 self.net.input.current = None;
                 self.on_end_of_stream(index);
             }
-            _ => self.net.stash(&self.sockets),
+            _ => self.net.stash(),
         }
     }
 
@@ -363,19 +362,19 @@ impl<D: Driver> Net<D> {
 
 impl<D: Driver> Net<D> {
     /// Puts the request that PHP has not answered in `next_event`'s time aside.
-    pub(crate) fn leave_unanswered(&mut self, sockets: &Sockets) {
+    pub(crate) fn leave_unanswered(&mut self) {
         if let Some(current) = self.input.current
             && let Some((connection, exchange)) = self.connections.pair(current.index.exchange())
             && exchange.is_handling()
             && connection.phase == Phase::Open
         {
-            self.stash(sockets);
+            self.stash();
         }
     }
 
     /// Ends the parsing of the current input: what is left waits in the inbox, and a deadline is set
     /// for what has to come.
-    pub(crate) fn stash(&mut self, sockets: &Sockets) {
+    pub(crate) fn stash(&mut self) {
         let Some(Current {
             index, at, filled, ..
         }) = self.input.current.take()
@@ -403,7 +402,7 @@ impl<D: Driver> Net<D> {
         match &exchange.stage {
             // After our close frame the time to answer it runs on, whatever the client sends instead.
             Stage::Socket(socket) if socket.can_send() => {
-                self.restart_deadline(sockets, index);
+                self.restart_deadline(index);
             }
             Stage::Head if connection.is_paused => {}
             // The limit counts from a head's first byte, so a client that drips bytes gains
@@ -418,7 +417,7 @@ impl<D: Driver> Net<D> {
             Stage::Head
                 if connection.deadline_ms == u64::MAX && !exchange.has_output(connection) =>
             {
-                self.restart_deadline(sockets, index);
+                self.restart_deadline(index);
             }
             _ => {}
         }

@@ -38,6 +38,7 @@ use crate::admin::stats::Counts;
 use crate::embed::wires::Wires;
 use crate::log::Log;
 use crate::net::index::{ConnectionIndex, ExchangeIndex};
+use crate::websocket::Silence;
 use buffer::Input;
 use connections::Connections;
 use deadline::{ARMED_AHEAD_MS_MAX, Armed};
@@ -88,6 +89,8 @@ pub struct Net<D> {
     pub(crate) accept_ms: u64,
 
     pub(crate) log: Log,
+    /// How long WebSockets may be silent, by route.
+    pub(crate) silences: Vec<Silence>,
     /// Sockets of the embedder.
     pub(crate) wires: Wires,
     pub(crate) input: Input,
@@ -141,6 +144,7 @@ impl<D: Driver> Net<D> {
             accept_ms: u64::MAX,
             input: Input::new(settings.header_bytes_max + READ_BYTES),
             log,
+            silences: Vec::new(),
             wires: Wires::new(),
             scratch: Vec::new(),
             turn_ms: driver.now_ms(),

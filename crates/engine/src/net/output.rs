@@ -16,7 +16,6 @@ use crate::net::connection::{Connection, Origin, Phase, Writing};
 use crate::net::index::ConnectionIndex;
 use crate::net::line::Carries;
 use crate::websocket::Socket;
-use crate::websocket::Sockets;
 
 /// How long a finished connection waits for its peer's end of stream.
 const LINGER_MS: u64 = 2_000;
@@ -49,7 +48,7 @@ impl<D: Driver> Net<D> {
 
 impl<D: Driver> Net<D> {
     /// Sends what this turn has produced: one write per connection.
-    pub(crate) fn flush_dirty(&mut self, http: &mut Http, sockets: &Sockets) {
+    pub(crate) fn flush_dirty(&mut self, http: &mut Http) {
         let mut dirty = std::mem::take(&mut self.dirty);
         for index in dirty.drain(..) {
             let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
@@ -57,22 +56,22 @@ impl<D: Driver> Net<D> {
             };
             connection.is_dirty = false;
             if connection.rests_when_sent() && exchange.rests_when_sent() && !http.trace.is_on() {
-                self.flush_usual(http, sockets, index);
+                self.flush_usual(http, index);
             } else {
-                self.flush(http, sockets, index);
+                self.flush(http, index);
             }
         }
         // Flushing may have listed connections again (a held one with more in its log).
         dirty.append(&mut self.dirty);
         self.dirty = dirty;
         if self.http2.is_dirty() {
-            self.flush_carriers(http, sockets);
+            self.flush_carriers(http);
         }
     }
 
     /// What `flush` does for a client whose connection and exchange both rest when all is sent.
     #[inline]
-    fn flush_usual(&mut self, http: &mut Http, sockets: &Sockets, index: ConnectionIndex) {
+    fn flush_usual(&mut self, http: &mut Http, index: ConnectionIndex) {
         let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
             return;
         };
@@ -106,7 +105,7 @@ impl<D: Driver> Net<D> {
                 let due_ms = self.driver.now_ms() + self.settings.idle_timeout_ms;
                 self.set_deadline(index, due_ms);
             } else {
-                self.restart_deadline(sockets, index);
+                self.restart_deadline(index);
             }
         }
     }
@@ -127,29 +126,24 @@ impl<D: Driver> Net<D> {
     }
     /// Sends as much of a connection's output as the kernel takes, then does what was waiting for it: closing, the next
     /// piece of a file, requests that were held back.
-    pub(crate) fn flush(&mut self, http: &mut Http, sockets: &Sockets, index: ConnectionIndex) {
+    pub(crate) fn flush(&mut self, http: &mut Http, index: ConnectionIndex) {
         let is_blocked = |connection: &Connection| connection.is_blocked;
         if !self.connections.at(index).is_none_or(is_blocked) {
-            self.write_out(http, sockets, index);
+            self.write_out(http, index);
         }
     }
     /// The kernel takes bytes again, or says so.
-    pub(crate) fn on_writable(
-        &mut self,
-        http: &mut Http,
-        sockets: &Sockets,
-        index: ConnectionIndex,
-    ) {
+    pub(crate) fn on_writable(&mut self, http: &mut Http, index: ConnectionIndex) {
         if self.connections.at(index).is_some_and(|it| it.is_blocked) {
-            self.write_out(http, sockets, index);
+            self.write_out(http, index);
         }
     }
 
-    fn write_out(&mut self, http: &mut Http, sockets: &Sockets, index: ConnectionIndex) {
+    fn write_out(&mut self, http: &mut Http, index: ConnectionIndex) {
         if let Some(carrier) = self.carrier_at(index) {
-            self.write_carrier(http, sockets, index, carrier);
+            self.write_carrier(http, index, carrier);
         } else if self.write_all(http, index) {
-            self.on_flushed(http, sockets, index);
+            self.on_flushed(http, index);
         }
     }
     /// Gives the kernel what there is, to a connection that is not blocked. True when it has taken everything; what
@@ -222,12 +216,7 @@ impl<D: Driver> Net<D> {
     }
 
     /// Everything has been taken by the kernel.
-    pub(crate) fn on_flushed(
-        &mut self,
-        http: &mut Http,
-        sockets: &Sockets,
-        index: ConnectionIndex,
-    ) {
+    pub(crate) fn on_flushed(&mut self, http: &mut Http, index: ConnectionIndex) {
         http.trace.on_flushed(index.exchange(), self);
         let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
             return;
@@ -285,7 +274,7 @@ impl<D: Driver> Net<D> {
             return;
         };
         if was_blocked || connection.deadline_ms == u64::MAX {
-            self.restart_deadline(sockets, index);
+            self.restart_deadline(index);
         }
         if was_paused {
             self.go_on(index);

@@ -12,7 +12,6 @@ use crate::net::connection::Phase;
 use crate::net::deadline::Armed;
 use crate::net::index::ConnectionIndex;
 use crate::net::slab::Key;
-use crate::websocket::Sockets;
 use crate::worker::Worker;
 
 /// So many timers at once take a time that is worth a look at the clock.
@@ -99,9 +98,7 @@ impl<D: Driver> Worker<D> {
                 self.channels
                     .end_hold(&mut self.net, &mut self.waiting, index.exchange());
             }
-            Stage::Held(held) if held.keep_alive_ms() == 0 => {
-                self.net.restart_deadline(&self.sockets, index)
-            }
+            Stage::Held(held) if held.keep_alive_ms() == 0 => self.net.restart_deadline(index),
             Stage::Held(held) => {
                 let place = Place::of(index.0, self.net.slot, held.keep_alive_ms());
                 connection.deadline_ms = place.after_comment_ms(self.net.turn_ms, due_ms);
@@ -142,7 +139,7 @@ impl<D: Driver> Worker<D> {
 impl<D: Driver> Net<D> {
     /// Gives a connection the deadline of what it is doing, counted from now.
     #[inline]
-    pub(crate) fn restart_deadline(&mut self, sockets: &Sockets, index: ConnectionIndex) {
+    pub(crate) fn restart_deadline(&mut self, index: ConnectionIndex) {
         let now_ms = self.driver.now_ms();
         let Some((connection, exchange)) = self.connections.pair(index.exchange()) else {
             return;
@@ -152,7 +149,12 @@ impl<D: Driver> Net<D> {
         }
         let settings = &self.settings;
         let due_ms = match &exchange.stage {
-            Stage::Socket(_) => sockets.socket_due_ms(self, index.exchange(), now_ms),
+            Stage::Socket(socket) if !socket.can_send() => {
+                now_ms + settings.websocket_close_timeout_ms
+            }
+            Stage::Socket(socket) => {
+                self.silences[socket.route()].due_ms(socket, index.0, self.slot, now_ms)
+            }
             Stage::Head if connection.inbox.is_empty() => now_ms + settings.idle_timeout_ms,
             Stage::Head => now_ms + settings.header_timeout_ms,
             Stage::Body(partial) => now_ms.saturating_add(partial.pace.timeout_ms),

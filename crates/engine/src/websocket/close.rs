@@ -10,7 +10,6 @@ use super::output::{append, open_socket};
 use super::{QueuePolicy, SendError, Socket};
 use crate::admin::stats::Counter;
 use crate::channels::Channels;
-use crate::channels::pace::Place;
 use crate::http::exchange::Exchange;
 use crate::log::Detail;
 use crate::net::Net;
@@ -116,16 +115,14 @@ impl<D: Driver> Worker<D> {
         let Some(socket) = exchange.socket_mut() else {
             return;
         };
-        let Some(served) = self.sockets.served.get(socket.route()) else {
-            return;
-        };
+        let silence = self.net.silences[socket.route()];
         if !socket.can_send() {
             self.net.counts.add(Counter::WebSocketTimeoutClose, 1);
             self.close(index.connection());
             return;
         }
         // Input that nobody reads now (its handler waits, or all fibers do) may hold the pong.
-        if socket.awaits_pong() && served.pong_timeout_ms > 0 && !has_unread {
+        if socket.awaits_pong() && silence.pong_timeout_ms > 0 && !has_unread {
             self.net.counts.add(Counter::WebSocketTimeoutPong, 1);
             let line = format!(
                 "{peer}: WebSocket cut off: no sign of life within websocket_pong_timeout_ms"
@@ -134,7 +131,7 @@ impl<D: Driver> Worker<D> {
             self.close(index.connection());
             return;
         }
-        if now_ms >= idle_due_ms(socket.message_s, served.idle_timeout_ms) {
+        if now_ms >= silence.idle_due_ms(socket) {
             self.net.counts.add(Counter::WebSocketTimeoutIdle, 1);
             self.sockets.start_close(
                 &mut self.net,
@@ -149,7 +146,7 @@ impl<D: Driver> Worker<D> {
         socket.busy().awaits_pong = true;
         self.net.counts.add(Counter::WebSocketPingsSent, 1);
         append(connection, &mut self.net.pool, Opcode::Ping, b"");
-        self.net.restart_deadline(&self.sockets, index.connection());
+        self.net.restart_deadline(index.connection());
         // At once, so that thousands that are due together share one buffer.
         self.flush(index.connection());
     }
@@ -173,7 +170,7 @@ impl Sockets {
         if let Some(payload) = payload {
             channels.leave_channels(net, index);
             net.queue_close(index, &payload);
-            net.restart_deadline(self, index.connection());
+            net.restart_deadline(index.connection());
         }
     }
 
@@ -294,44 +291,4 @@ impl Sockets {
         }
         net.mark_dirty(index.connection());
     }
-}
-
-impl Sockets {
-    /// When something is due for a socket; `u64::MAX` = nothing.
-    pub(crate) fn socket_due_ms<D: Driver>(
-        &self,
-        net: &Net<D>,
-        index: ExchangeIndex,
-        now_ms: u64,
-    ) -> u64 {
-        let Some(socket) = net.connections.exchange(index).and_then(Exchange::socket) else {
-            return u64::MAX;
-        };
-        let Some(served) = self.served.get(socket.route()) else {
-            return u64::MAX;
-        };
-        if !socket.can_send() {
-            return now_ms + net.settings.websocket_close_timeout_ms;
-        }
-        let heartbeat_ms = match (served.ping_interval_ms, served.pong_timeout_ms) {
-            (0, _) => u64::MAX,
-            (_, pong_timeout_ms) if socket.awaits_pong() && pong_timeout_ms > 0 => {
-                now_ms + pong_timeout_ms
-            }
-            (ping_interval_ms, _) => {
-                let interval_ms = u32::try_from(ping_interval_ms).unwrap_or(u32::MAX);
-                Place::of(index.0, net.slot, interval_ms).ping_ms(now_ms)
-            }
-        };
-        heartbeat_ms.min(idle_due_ms(socket.message_s, served.idle_timeout_ms))
-    }
-}
-
-/// When a socket has been without a message for too long. Messages are dated to the second, which
-/// must not make it earlier.
-fn idle_due_ms(message_s: u32, idle_timeout_ms: u64) -> u64 {
-    if idle_timeout_ms == 0 {
-        return u64::MAX;
-    }
-    (u64::from(message_s) + 1) * 1000 + idle_timeout_ms
 }

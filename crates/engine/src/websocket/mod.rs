@@ -17,6 +17,7 @@ mod missing;
 mod output;
 mod resume;
 mod route;
+mod silence;
 mod tell;
 mod upgrade;
 
@@ -43,6 +44,7 @@ pub(crate) use handshake::Upgrade;
 pub use output::SendError;
 pub(crate) use route::Served;
 pub use route::{Callbacks, Compression, OriginPolicy, QueuePolicy, Route};
+pub(crate) use silence::Silence;
 
 /// Frames that one client sends in a row are looked at up to this number before others get their
 /// turn: a whole read of small ones.
@@ -197,7 +199,7 @@ impl Socket {
 
     /// Index into `Worker::served`.
     #[inline]
-    fn route(&self) -> usize {
+    pub fn route(&self) -> usize {
         usize::from(self.route.get() - 1)
     }
 

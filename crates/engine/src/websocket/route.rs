@@ -112,9 +112,6 @@ pub(crate) struct Served {
     pub compressor: Compressor,
     pub queue_bytes_max: usize,
     pub queue_policy: QueuePolicy,
-    pub ping_interval_ms: u64,
-    pub pong_timeout_ms: u64,
-    pub idle_timeout_ms: u64,
 }
 
 impl Route {
@@ -217,15 +214,6 @@ impl Route {
             compressor: Compressor::new(level, bytes_min as usize),
             queue_bytes_max: bytes(self.queue_bytes_max, settings.websocket_queue_bytes_max),
             queue_policy: self.queue_policy,
-            ping_interval_ms: self
-                .ping_interval_ms
-                .unwrap_or(settings.websocket_ping_interval_ms),
-            pong_timeout_ms: self
-                .pong_timeout_ms
-                .unwrap_or(settings.websocket_pong_timeout_ms),
-            idle_timeout_ms: self
-                .idle_timeout_ms
-                .unwrap_or(settings.websocket_idle_timeout_ms),
         }
     }
 }

@@ -212,7 +212,7 @@ impl<D: Driver> Worker<D> {
         }
         self.http.trace.on_head(index, connection, status);
         self.http.trace.on_answer(index, End::Closed, &mut self.net);
-        self.net.restart_deadline(&self.sockets, index.connection());
+        self.net.restart_deadline(index.connection());
         self.net.mark_settled(index.connection());
         self.net.mark_dirty(index.connection());
         if goes_on {

@@ -124,7 +124,7 @@ impl<D: Driver> Worker<D> {
             .is_some_and(|current| current.index == index.connection())
         {
             // What has come with the head waits in the inbox from here on.
-            self.net.stash(&self.sockets);
+            self.net.stash();
         }
         let bytes_max = bytes_max.clamp(1, self.net.settings.body_piece_bytes_max);
         self.http.uploads.piece.clear();

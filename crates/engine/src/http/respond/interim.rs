@@ -51,7 +51,7 @@ impl<D: Driver> Worker<D> {
                 }
             });
             if has_sent {
-                self.net.flush_carriers(&mut self.http, &self.sockets);
+                self.net.flush_carriers(&mut self.http);
             }
             return Ok(has_sent);
         }

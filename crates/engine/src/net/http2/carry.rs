@@ -12,7 +12,6 @@ use crate::net::Net;
 use crate::net::connection::{Phase, Writing};
 use crate::net::index::ConnectionIndex;
 use crate::net::running::Running;
-use crate::websocket::Sockets;
 use crate::worker::Worker;
 
 /// Bytes that one carrier sends in a row before other clients get their turn.
@@ -114,7 +113,7 @@ impl<D: Driver> Worker<D> {
                 Ok(_) => break,
                 Err(violation) => {
                     self.net
-                        .fail_carrier(&mut self.http, &self.sockets, index, place, violation);
+                        .fail_carrier(&mut self.http, index, place, violation);
                     return;
                 }
             }
@@ -164,12 +163,12 @@ impl<D: Driver> Worker<D> {
 impl<D: Driver> Net<D> {
     /// Sends what the streams of this turn have produced: one write per carrier.
     #[cold]
-    pub(crate) fn flush_carriers(&mut self, http: &mut Http, sockets: &Sockets) {
+    pub(crate) fn flush_carriers(&mut self, http: &mut Http) {
         // What goes on in the next turn is listed anew.
         let mut dirty = std::mem::take(&mut self.http2.dirty);
         for index in dirty.drain(..) {
             if self.carrier_at(index).is_some() {
-                self.flush(http, sockets, index);
+                self.flush(http, index);
             }
         }
         if self.http2.dirty.is_empty() {
@@ -181,7 +180,6 @@ impl<D: Driver> Net<D> {
     pub(crate) fn write_carrier(
         &mut self,
         http: &mut Http,
-        sockets: &Sockets,
         index: ConnectionIndex,
         place: CarrierPlace,
     ) {
@@ -191,7 +189,7 @@ impl<D: Driver> Net<D> {
                 return;
             };
             if connection.unsent() == 0 {
-                self.offer_turns(http, sockets, place);
+                self.offer_turns(http, place);
                 let Some(connection) = self.connections.at_mut(index) else {
                     return;
                 };
@@ -229,12 +227,12 @@ impl<D: Driver> Net<D> {
             }
         }
         self.end_if_drained(index, place);
-        self.on_flushed(http, sockets, index);
+        self.on_flushed(http, index);
         self.pace_carrier(index, place);
     }
 
     /// Has streams whose turn it is send while there is room.
-    fn offer_turns(&mut self, http: &mut Http, sockets: &Sockets, place: CarrierPlace) {
+    fn offer_turns(&mut self, http: &mut Http, place: CarrierPlace) {
         loop {
             let Some(carrier) = self.http2.carriers.at_mut(place.0) else {
                 return;
@@ -251,7 +249,7 @@ impl<D: Driver> Net<D> {
                 continue;
             };
             carrier.turn = Some((ready.stream, ready.bytes_max));
-            self.on_writable(http, sockets, ConnectionIndex(context));
+            self.on_writable(http, ConnectionIndex(context));
             if let Some(carrier) = self.http2.carriers.at_mut(place.0) {
                 carrier.turn = None;
             }
@@ -261,7 +259,6 @@ impl<D: Driver> Net<D> {
     pub(crate) fn fail_carrier(
         &mut self,
         http: &mut Http,
-        sockets: &Sockets,
         index: ConnectionIndex,
         place: CarrierPlace,
         violation: Violation,
@@ -278,7 +275,7 @@ impl<D: Driver> Net<D> {
         self.counts.add(counter, 1);
         self.log_for_client(LogLevel::Info, &message);
         self.close_streams(http, place);
-        self.flush(http, sockets, index);
+        self.flush(http, index);
     }
 
     /// The streams of a connection that has ended have ended.

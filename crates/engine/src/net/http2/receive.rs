@@ -22,7 +22,6 @@ use crate::net::index::ConnectionIndex;
 use crate::net::input::Step;
 use crate::net::line::Line;
 use crate::net::running::Running;
-use crate::websocket::Sockets;
 use crate::worker::Worker;
 
 /// What came of one frame, without borrowing from the input.
@@ -126,7 +125,7 @@ impl<D: Driver> Worker<D> {
             Ok(step) => step,
             Err(violation) => {
                 self.net
-                    .fail_carrier(&mut self.http, &self.sockets, index, place, violation);
+                    .fail_carrier(&mut self.http, index, place, violation);
                 return Step::Again;
             }
         };
@@ -255,7 +254,7 @@ impl<D: Driver> Worker<D> {
 impl<D: Driver> Net<D> {
     /// Whether the input that is no request of HTTP/1 is the beginning of HTTP/2; then the connection is a carrier from here on.
     #[cold]
-    pub(crate) fn begin_http2(&mut self, sockets: &Sockets, current: Current) -> bool {
+    pub(crate) fn begin_http2(&mut self, current: Current) -> bool {
         let input = &self.input.bytes[current.at..current.filled];
         let begins = frame::PREFACE.starts_with(input) || input.starts_with(frame::PREFACE);
         if !begins || !self.http2.is_on {
@@ -271,7 +270,7 @@ impl<D: Driver> Net<D> {
         }
         let http2 = &mut self.http2;
         // Browsers use it as soon as it is offered, and do not fall back.
-        http2.limits.connect_protocol = !sockets.served.is_empty();
+        http2.limits.connect_protocol = !self.silences.is_empty();
         let mut out = Vec::new();
         let machine = Machine::server(&http2.limits, now_ms, &mut out);
         let key = http2.carriers.insert(Box::new(Carrier {
