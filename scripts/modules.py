@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Checks how the crates and their modules depend on each other; `make lint` runs it.
 
-    modules.py            fails on a circle of modules larger than CIRCLES allows, and on a dependency ALLOWED does not
-                          name; then shows sizes, which nothing enforces
+    modules.py            fails on a circle of modules larger than CIRCLES allows, on a dependency ALLOWED does not name,
+                          and on methods of the struct of JOINTS outside of its files; then shows sizes, which nothing
+                          enforces
     modules.py --circles  names the modules of each circle
     modules.py --edges    shows what each module of a circle uses of the same circle
 
@@ -53,6 +54,12 @@ CIRCLES = {
     "load": [17],
     "origin": [2],
     "proto": [2],
+}
+
+# Where a struct that joins the parts of its crate may have methods: files, and folders with a slash. Everywhere else a
+# part is handed what it needs, and no part is handed the whole.
+JOINTS = {
+    "engine": ("Worker", ("worker/", "start.rs", "drain.rs", "embed/")),
 }
 
 LONGEST = 10
@@ -268,6 +275,26 @@ def check_circles(folder, crate, options):
     return failures
 
 
+def check_joints(folder):
+    """The struct that joins the parts of a crate has methods where it may, and nobody is handed all of it."""
+    if folder.name not in JOINTS:
+        return []
+    failures = []
+    name, places = JOINTS[folder.name]
+    method = re.compile(rf"^impl(?:<[^{{]*?>)? (?:\w+::)*{name}\b", re.M)
+    argument = re.compile(rf"&(?:'\w+ )?mut (?:\w+::)*{name}\b")
+    for file in sorted((folder / "src").rglob("*.rs")):
+        path = str(file.relative_to(folder / "src"))
+        if path.startswith(("tests/", *places)):
+            continue
+        text = without_tests(without_comments(file.read_text()))
+        if method.search(text):
+            failures.append(f"crates/{folder.name}/src/{path} has methods of {name}: give them to the part that they change")
+        if argument.search(text):
+            failures.append(f"crates/{folder.name}/src/{path} takes a whole {name}: hand it the parts that it needs")
+    return failures
+
+
 def functions(file):
     """Length and name of each function of a file."""
     name = None
@@ -312,6 +339,7 @@ def main():
     crates = {folder.name: Crate(folder) for folder in folders}
     failures = check_crates(folders)
     for folder in folders:
+        failures += check_joints(folder)
         failures += check_circles(folder, crates[folder.name], options)
     print_sizes(folders, crates)
     for failure in failures:

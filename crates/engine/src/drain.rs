@@ -134,11 +134,13 @@ impl<D: Driver> Worker<D> {
             }
         }
         // What was published behind a crowd waits in the ring (`gather`), and streams without ids cannot ask for it later.
-        self.catch_up_by(until_ms);
+        let (channels, mut to) = self.clients();
+        channels.catch_up_by(&mut to, until_ms);
         let message = format!("draining {} connections", self.net.sockets_len());
         self.net.log(LogLevel::Info, &message);
         for index in self.net.connections.indexes() {
             self.drain_connection(index);
+            self.after_output();
         }
     }
 
@@ -156,7 +158,7 @@ impl<D: Driver> Worker<D> {
                 return;
             }
             Phase::Preface => {
-                self.close(index);
+                self.net.close(&mut self.http, index);
                 return;
             }
             Phase::Lingering => return,
@@ -166,9 +168,14 @@ impl<D: Driver> Worker<D> {
                 self.channels
                     .end_hold(&mut self.net, &mut self.waiting, index.exchange());
                 // At once, so that thousands share one buffer.
-                self.flush(index);
+                self.net.flush(&mut self.http, index);
             }
-            Stage::Socket(_) => self.drain_socket(index.exchange()),
+            Stage::Socket(_) => self.sockets.drain_socket(
+                &mut self.net,
+                &mut self.http,
+                &mut self.channels,
+                index.exchange(),
+            ),
             Stage::Http2(carrier) => {
                 let carrier = *carrier;
                 self.net.drain_carrier(index, carrier);
@@ -178,7 +185,7 @@ impl<D: Driver> Worker<D> {
             }
             // One more look for a request that is already here; `load` closes when there is none.
             Stage::Head if connection.inbox.is_empty() && !is_retired => self.net.go_on(index),
-            Stage::Head if connection.inbox.is_empty() => self.close(index),
+            Stage::Head if connection.inbox.is_empty() => self.net.close(&mut self.http, index),
             Stage::Head | Stage::Body(_) if is_retired => {
                 connection.inbox = Buffer::default();
                 self.http.refuse(
@@ -190,7 +197,7 @@ impl<D: Driver> Worker<D> {
             }
             // Nobody is left to make the rest of it.
             Stage::Handling(_) if is_retired && exchange.body.is_some() => {
-                self.cut_stream(index.exchange())
+                self.http.cut_stream(&mut self.net, index.exchange())
             }
             // A request that has begun is read to its end and answered; `respond` then closes.
             Stage::Head | Stage::Body(_) | Stage::Handling(_) => {}
@@ -226,8 +233,9 @@ impl<D: Driver> Worker<D> {
         let unfinished = self.net.sockets_len() as u64;
         self.net.counts.add(Counter::DroppedDrain, unfinished);
         for index in self.net.connections.indexes() {
-            self.close(index);
+            self.net.close(&mut self.http, index);
         }
+        self.after_output();
         self.set_full(false);
         true
     }

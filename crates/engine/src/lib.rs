@@ -6,7 +6,7 @@
 //! # Inside
 //!
 //! It is pulled by its embedder and knows no Zend and no command line.
-//! `Worker` (`worker.rs`) is its parts and the turn: `Net` (`net/`) has connections, their deadlines, the input,
+//! `Worker` (`worker/`) is its parts and the turn: `Net` (`net/`) has connections, their deadlines, the input,
 //! buffers and counters, the log, the embedder's wires, and knows whether new requests are taken;
 //! `Http` (`http/`) the router and the request at hand; `Channels` (`channels/`) the ring and this worker's subscribers;
 //! `Sockets` (`websocket/`) routes and events of WebSockets; `Waiting` (`embed/`) what the embedder waits for;
@@ -19,8 +19,13 @@
 //! WebSocket. HTTP/1 has one exchange per connection at a time; `Connections` hands out both, by a `ConnectionIndex` and an
 //! `ExchangeIndex`, and where the one is made of the other is where that is assumed. How an answer's head, pieces and end lie
 //! on the connection is up to `Protocol` (`http/protocol.rs`).
-//! A part is handed what it needs and knows no `Worker`. Modules with `impl Worker` join parts (`channels/hold.rs`,
-//! `websocket/upgrade.rs`, `embed/defer.rs`), and no part uses one of those: `scripts/modules.py` holds the engine to that.
+//! A part is handed what it needs and knows no `Worker`. A method belongs to the part whose state it changes, and is given the
+//! others that it needs: an answer is `Http`'s and gets `Net`, a WebSocket's close is `Sockets`' and gets `Net` and `Channels`.
+//! What channels bring may have to leave by any way there is, so what they do with it gets `Clients` (`channels/clients.rs`),
+//! which borrows the other four for a call. `Worker` has methods in `worker/` (who is called in which order), `start.rs`,
+//! `drain.rs` and `embed/`, where each hands a call of the embedder's to a part; `scripts/modules.py` holds the engine to
+//! that. A part that closes a connection or sends all that it had tells nobody: `Net` lists it, and `Channels::after_output`
+//! tells the others, behind each call of the turn's that can have done so.
 //! `admin/trace/` remembers requests in progress for the access log and the histogram of latencies; a worker has one only
 //! when somebody wants either, or spans. Lines are collected and written at most ten times a second, and left out and
 //! counted rather than waited for. Spans go from workers over a socket pair to the exporter (`admin/otlp/`,
@@ -103,7 +108,6 @@ mod http;
 mod log;
 mod master;
 mod net;
-mod output;
 mod server;
 mod start;
 #[cfg(test)]

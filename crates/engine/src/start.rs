@@ -138,7 +138,6 @@ impl<D: Driver> Worker<D> {
             channels,
             waiting: Waiting::new(),
             file_jobs: FileJobs::default(),
-            more_metrics: None,
             flushed_unix_ms: unix_ms,
             blocking: Blocking::new(settings.blocking_call_ms, parts.looker, stats, slot),
             reporter: Reporter::new(stats, slot, &settings),

@@ -11,10 +11,13 @@ use fermata_io::{Driver, clock};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::admin::stats::{self, Snapshot};
+use crate::admin::stats::{self, Reporter, Snapshot};
+use crate::channels::Channels;
+use crate::channels::clients::Clients;
+use crate::channels::cluster::Ack;
 use crate::channels::publish::{Message, PublishFailure};
+use crate::net::Net;
 use crate::net::index::ExchangeIndex;
-use crate::worker::Worker;
 
 const JSON: &[u8] = b"application/json";
 
@@ -36,15 +39,20 @@ struct Advance {
     advance_ms: u64,
 }
 
-impl<D: Driver> Worker<D> {
+impl Reporter {
     /// Answers the current request, which came in over the control socket.
-    pub(crate) fn answer_control(&mut self, index: ExchangeIndex) {
-        let view = self.http.request.view(&self.net.input.bytes);
+    pub(crate) fn answer_control<D: Driver>(
+        &mut self,
+        channels: &mut Channels,
+        to: &mut Clients<'_, D>,
+        index: ExchangeIndex,
+    ) {
+        let view = to.http.request.view(&to.net.input.bytes);
         let (status, content_type, body) = match (view.method(), view.path()) {
             (b"POST", b"/publish") => {
                 let publish = serde_json::from_slice(view.body());
                 let (status, json) = match publish {
-                    Ok(publish) => self.control_publish(publish),
+                    Ok(publish) => control_publish(channels, to, publish),
                     Err(error) => (
                         400,
                         refusal(&format!("the body is not a publish request: {error}")),
@@ -52,20 +60,20 @@ impl<D: Driver> Worker<D> {
                 };
                 (status, JSON, json.to_string())
             }
-            (b"POST", b"/clock") if self.net.settings.test_clock == "on" => {
+            (b"POST", b"/clock") if to.net.settings.test_clock == "on" => {
                 let (status, json) = set_clock_forward(view.body());
                 (status, JSON, json.to_string())
             }
             (b"GET", b"/stats") => {
-                let now_ms = self.net.driver.now_ms();
-                self.reporter.watch(now_ms, &self.channels.wakers);
-                self.report(now_ms);
-                (200, JSON, self.json_snapshot())
+                let now_ms = to.net.driver.now_ms();
+                self.watch(now_ms, &channels.wakers);
+                self.report(channels, to, now_ms);
+                (200, JSON, self.json_snapshot(channels, to.net))
             }
             (b"GET", b"/metrics") => {
-                self.report(self.net.driver.now_ms());
-                let is_edge = self.http.passes_on;
-                let text = self.snapshot().to_prometheus(is_edge);
+                self.report(channels, to, to.net.driver.now_ms());
+                let is_edge = to.http.passes_on;
+                let text = self.snapshot(channels, to.net).to_prometheus(is_edge);
                 (200, stats::PROMETHEUS, text)
             }
             (_, b"/publish") => (
@@ -85,8 +93,8 @@ impl<D: Driver> Worker<D> {
                 (404, JSON, refusal(known).to_string())
             }
         };
-        self.http.answer(
-            &mut self.net,
+        to.http.answer(
+            to.net,
             index,
             status,
             Some(content_type),
@@ -95,28 +103,33 @@ impl<D: Driver> Worker<D> {
         );
     }
 
-    fn control_publish(&mut self, publish: Publish) -> (u16, Value) {
-        let message = Message {
-            name: publish.name.as_deref().map(str::as_bytes),
-            data: publish.data.as_bytes(),
-        };
-        match self.publish(publish.channel.as_bytes(), message) {
-            Ok(id) => (200, json!({ "id": id.as_str() })),
-            Err(failure @ PublishFailure::Misuse(_)) => (400, refusal(&failure.to_string())),
-            Err(failure @ PublishFailure::Backpressure(_)) => (503, refusal(&failure.to_string())),
-        }
-    }
-
-    pub(crate) fn snapshot(&self) -> Snapshot {
-        let (now_ms, unix_ms) = (self.net.driver.now_ms(), self.net.driver.unix_ms());
+    pub(crate) fn snapshot<D: Driver>(&self, channels: &Channels, net: &Net<D>) -> Snapshot {
+        let (now_ms, unix_ms) = (net.driver.now_ms(), net.driver.unix_ms());
         Snapshot {
-            cluster: self.channels.cluster_figures(),
-            ..Snapshot::take(&self.reporter.shared, &self.channels.ring, now_ms, unix_ms)
+            cluster: channels.cluster_figures(),
+            ..Snapshot::take(&self.shared, &channels.ring, now_ms, unix_ms)
         }
     }
 
-    pub(crate) fn json_snapshot(&self) -> String {
-        serde_json::to_string(&self.snapshot()).expect("maps with text keys are always JSON")
+    pub(crate) fn json_snapshot<D: Driver>(&self, channels: &Channels, net: &Net<D>) -> String {
+        serde_json::to_string(&self.snapshot(channels, net))
+            .expect("maps with text keys are always JSON")
+    }
+}
+
+fn control_publish<D: Driver>(
+    channels: &mut Channels,
+    to: &mut Clients<'_, D>,
+    publish: Publish,
+) -> (u16, Value) {
+    let message = Message {
+        name: publish.name.as_deref().map(str::as_bytes),
+        data: publish.data.as_bytes(),
+    };
+    match channels.publish_counted(to, publish.channel.as_bytes(), message, None, Ack::Cluster) {
+        Ok(id) => (200, json!({ "id": id.as_str() })),
+        Err(failure @ PublishFailure::Misuse(_)) => (400, refusal(&failure.to_string())),
+        Err(failure @ PublishFailure::Backpressure(_)) => (503, refusal(&failure.to_string())),
     }
 }
 

@@ -7,10 +7,11 @@
 
 use fermata_io::Driver;
 
-use crate::admin::stats::{self, MoreMetrics};
+use crate::admin::stats::{self, Reporter};
+use crate::channels::Channels;
+use crate::channels::clients::Clients;
 use crate::net::Net;
 use crate::net::index::ExchangeIndex;
-use crate::worker::Worker;
 
 const TEXT: &[u8] = b"text/plain; charset=utf-8";
 
@@ -21,34 +22,25 @@ impl<D: Driver> Net<D> {
     }
 }
 
-impl<D: Driver> Worker<D> {
-    /// What is told at the address for metrics beside the engine's own figures.
-    pub fn add_metrics(&mut self, more: Box<MoreMetrics>) {
-        self.more_metrics = Some(more);
-    }
-
-    /// The figures of all workers as of this moment.
-    pub fn figures(&mut self) -> stats::Snapshot {
-        self.report(self.net.driver.now_ms());
-        self.snapshot()
-    }
-
+impl Reporter {
     /// Copies the figures to where others read them.
-    pub(crate) fn report(&mut self, now_ms: u64) {
-        let unix_ms = self.net.driver.unix_ms();
-        let counts = &mut self.net.counts;
-        self.http
-            .trace
-            .write_log(counts, &mut self.net.log, unix_ms);
-        self.net.log.logger().tell_dropped(unix_ms);
-        self.channels.report_followers(counts);
-        self.reporter
-            .copy(&mut self.net, &mut self.channels.local, now_ms);
+    pub(crate) fn report<D: Driver>(
+        &mut self,
+        channels: &mut Channels,
+        to: &mut Clients<'_, D>,
+        now_ms: u64,
+    ) {
+        let unix_ms = to.net.driver.unix_ms();
+        let counts = &mut to.net.counts;
+        to.http.trace.write_log(counts, &mut to.net.log, unix_ms);
+        to.net.log.logger().tell_dropped(unix_ms);
+        channels.report_followers(counts);
+        self.copy(to.net, &mut channels.local, now_ms);
     }
 
-    fn metrics_text(&self) -> String {
-        let snapshot = self.snapshot();
-        let mut text = snapshot.to_prometheus(self.http.passes_on);
+    fn metrics_text<D: Driver>(&self, channels: &Channels, to: &Clients<'_, D>) -> String {
+        let snapshot = self.snapshot(channels, to.net);
+        let mut text = snapshot.to_prometheus(to.http.passes_on);
         if let Some(more) = &self.more_metrics {
             more(&snapshot, &mut text);
         }
@@ -56,8 +48,13 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Answers the current request, which came in at the address for metrics.
-    pub(crate) fn answer_metrics(&mut self, index: ExchangeIndex) {
-        let view = self.http.request.view(&self.net.input.bytes);
+    pub(crate) fn answer_metrics<D: Driver>(
+        &mut self,
+        channels: &mut Channels,
+        to: &mut Clients<'_, D>,
+        index: ExchangeIndex,
+    ) {
+        let view = to.http.request.view(&to.net.input.bytes);
         let is_known = |path: &[u8]| {
             matches!(
                 path,
@@ -66,26 +63,30 @@ impl<D: Driver> Worker<D> {
         };
         let (status, content_type, body) = match (view.method(), view.path()) {
             (b"GET" | b"HEAD", b"/metrics") => {
-                self.report(self.net.driver.now_ms());
-                (200, stats::PROMETHEUS, self.metrics_text())
+                self.report(channels, to, to.net.driver.now_ms());
+                (200, stats::PROMETHEUS, self.metrics_text(channels, to))
             }
             (b"GET" | b"HEAD", b"/stats") => {
-                self.report(self.net.driver.now_ms());
-                (200, &b"application/json"[..], self.json_snapshot())
+                self.report(channels, to, to.net.driver.now_ms());
+                (
+                    200,
+                    &b"application/json"[..],
+                    self.json_snapshot(channels, to.net),
+                )
             }
             (b"GET" | b"HEAD", b"/health/live") => (200, TEXT, "live\n".to_owned()),
-            (b"GET" | b"HEAD", b"/health/ready") if self.reporter.shared.is_stopping() => {
+            (b"GET" | b"HEAD", b"/health/ready") if self.shared.is_stopping() => {
                 (503, TEXT, "stopping\n".to_owned())
             }
-            (b"GET" | b"HEAD", b"/health/ready") if !self.channels.is_log_ready() => {
+            (b"GET" | b"HEAD", b"/health/ready") if !channels.is_log_ready() => {
                 let away = "the log of the cluster is not there";
-                let text = match self.channels.log_trouble() {
+                let text = match channels.log_trouble() {
                     Some(cause) => format!("{away}: {cause}\n"),
                     None => format!("{away}\n"),
                 };
                 (503, TEXT, text)
             }
-            (b"GET" | b"HEAD", b"/health/ready") if !self.channels.is_presence_known() => (
+            (b"GET" | b"HEAD", b"/health/ready") if !channels.is_presence_known() => (
                 503,
                 TEXT,
                 "who is present on other servers is not known yet\n".to_owned(),
@@ -98,8 +99,8 @@ impl<D: Driver> Worker<D> {
             }
         };
         let headers = [(&b"Cache-Control"[..], &b"no-store"[..])];
-        self.http.answer(
-            &mut self.net,
+        to.http.answer(
+            to.net,
             index,
             status,
             Some(content_type),

@@ -2,8 +2,9 @@
 
 use fermata_io::Driver;
 
+use crate::channels::Channels;
+use crate::channels::clients::Clients;
 use crate::net::index::ExchangeIndex;
-use crate::worker::Worker;
 
 /// Records read from the ring at once.
 pub(crate) const PUMP_SLICE: usize = 1024;
@@ -16,7 +17,7 @@ pub(crate) const PUMPS_MAX: usize = 8;
 const FANOUT_MS_MAX: u64 = 2;
 const FANOUT_CLOCK_EVERY: usize = 64;
 
-impl<D: Driver> Worker<D> {
+impl Channels {
     /// Brings new records to subscribers, at most `subscribers_max` of them and for at most some
     /// `FANOUT_MS_MAX`. True when there is more to do.
     ///
@@ -25,82 +26,86 @@ impl<D: Driver> Worker<D> {
     ///
     /// The ring is read on only when everybody has been offered what was read before: a client that
     /// keeps up is then never overtaken by its channel's log. After a crowd it waits for more (`gather`).
-    pub(crate) fn fan_out(&mut self, subscribers_max: usize) -> bool {
+    pub(crate) fn fan_out<D: Driver>(
+        &mut self,
+        to: &mut Clients<'_, D>,
+        subscribers_max: usize,
+    ) -> bool {
         debug_assert!(
-            self.net.ended.is_empty(),
+            to.net.ended.is_empty(),
             "their subscriptions are still there"
         );
         let mut served = 0;
         let mut until_ms = 0;
         for _ in 0..PUMPS_MAX {
-            while let Some(index) = self.channels.local.next_ready() {
-                self.send_held(ExchangeIndex(index));
+            while let Some(index) = self.local.next_ready() {
+                self.send_held(to, ExchangeIndex(index));
+                self.after_output(to);
                 served += 1;
                 if served == subscribers_max {
-                    self.channels.gather.add_served(served);
+                    self.gather.add_served(served);
                     return true;
                 }
                 if served.is_multiple_of(FANOUT_CLOCK_EVERY) {
-                    let now_ms = self.net.driver.refresh_now();
+                    let now_ms = to.net.driver.refresh_now();
                     if served == FANOUT_CLOCK_EVERY {
                         until_ms = now_ms + FANOUT_MS_MAX;
                     } else if now_ms >= until_ms {
-                        self.channels.gather.add_served(served);
+                        self.gather.add_served(served);
                         return true;
                     }
                 }
             }
             if served > 0 {
-                self.channels.gather.add_served(served);
-                self.channels.gather.end_round(self.net.driver.now_ms());
-                let now_ms = self.net.driver.now_ms();
-                return self.channels.reader.has_more() && !self.channels.is_gathering(now_ms);
+                self.gather.add_served(served);
+                self.gather.end_round(to.net.driver.now_ms());
+                let now_ms = to.net.driver.now_ms();
+                return self.reader.has_more() && !self.is_gathering(now_ms);
             }
-            let now_ms = self.net.driver.now_ms();
-            if !self.channels.reader.has_more() || self.channels.is_gathering(now_ms) {
+            let now_ms = to.net.driver.now_ms();
+            if !self.reader.has_more() || self.is_gathering(now_ms) {
                 return false;
             }
-            self.pump();
+            self.pump(to);
         }
         true
     }
 
     /// A whole round at once: the next records of the ring, to all their subscribers.
-    pub(crate) fn catch_up(&mut self) {
+    pub(crate) fn catch_up<D: Driver>(&mut self, to: &mut Clients<'_, D>) {
+        self.after_output(to);
         // The round that was going on comes first: the logs have no room for two.
-        self.finish_round();
-        self.pump();
-        self.finish_round();
-        self.net.driver.flush();
+        self.finish_round(to);
+        self.pump(to);
+        self.finish_round(to);
+        to.net.driver.flush();
     }
 
     /// Brings everything that was published to its subscribers, who will hear of nothing more, in the time until `until_ms`.
-    pub(crate) fn catch_up_by(&mut self, until_ms: u64) {
-        self.catch_up();
-        while self.channels.reader.has_more() && self.net.driver.refresh_now() < until_ms {
-            self.catch_up();
+    pub(crate) fn catch_up_by<D: Driver>(&mut self, to: &mut Clients<'_, D>, until_ms: u64) {
+        self.catch_up(to);
+        while self.reader.has_more() && to.net.driver.refresh_now() < until_ms {
+            self.catch_up(to);
         }
     }
 
-    fn finish_round(&mut self) {
-        while let Some(index) = self.channels.local.next_ready() {
-            self.send_held(ExchangeIndex(index));
+    fn finish_round<D: Driver>(&mut self, to: &mut Clients<'_, D>) {
+        while let Some(index) = self.local.next_ready() {
+            self.send_held(to, ExchangeIndex(index));
+            self.after_output(to);
         }
     }
 
-    fn pump(&mut self) {
-        self.channels.local.pump(
-            &mut self.channels.reader,
-            &mut self.channels.encoder,
-            PUMP_SLICE,
-        );
-        if !self.channels.encoder.told.is_empty() {
-            self.tell_streams();
+    fn pump<D: Driver>(&mut self, to: &mut Clients<'_, D>) {
+        self.local
+            .pump(&mut self.reader, &mut self.encoder, PUMP_SLICE);
+        if !self.encoder.told.is_empty() {
+            self.tell_streams(to);
         }
-        self.deliver_directs();
-        if !self.channels.ahead.is_empty() {
-            self.channels.look_ahead();
+        self.deliver_directs(to);
+        if !self.ahead.is_empty() {
+            self.look_ahead();
         }
-        self.channels.tell_followers();
+        self.tell_followers();
     }
 }

@@ -15,11 +15,13 @@ use fermata_proto::sse;
 use crate::admin::stats::Counter;
 use crate::admin::trace::End;
 use crate::channels::Channels;
+use crate::channels::clients::Clients;
 use crate::channels::encode;
 use crate::channels::missed::{OnLoss, Resume};
 use crate::channels::presence::check_member;
 use crate::channels::publish::{Message, check_channel, check_message};
 use crate::embed::waiting::Waiting;
+use crate::http::Http;
 use crate::http::exchange::{Exchange, Held, Stage};
 use crate::http::protocol::BodyLength;
 use crate::net::Net;
@@ -28,7 +30,6 @@ use crate::net::index::ExchangeIndex;
 use crate::net::line::Carries;
 use crate::net::running::Running;
 use crate::websocket::Socket;
-use crate::worker::Worker;
 
 /// Bytes sent to one held client at once; the rest follows in the next turn, so that a client far
 /// behind does not keep the others waiting.
@@ -115,38 +116,35 @@ pub enum HoldError {
     Backpressure(String),
 }
 
-impl<D: Driver> Worker<D> {
-    /// Answers a request by an event stream that stays open (HTML, 9.2, Server-sent events).
-    pub fn hold(&mut self, handle: u64, hold: &Hold<'_>) -> Result<(), HoldError> {
-        let index = self.net.open_request(handle).map_err(|_| HoldError::Gone)?;
-        hold.check(&self.net.settings).map_err(HoldError::Misuse)?;
-        let ends_at_once = self.net.running != Running::Serving
-            || self
+impl Channels {
+    /// See `Worker::hold`.
+    pub(crate) fn hold<D: Driver>(
+        &mut self,
+        to: &mut Clients<'_, D>,
+        handle: u64,
+        hold: &Hold<'_>,
+    ) -> Result<(), HoldError> {
+        let index = to.net.open_request(handle).map_err(|_| HoldError::Gone)?;
+        hold.check(&to.net.settings).map_err(HoldError::Misuse)?;
+        let ends_at_once = to.net.running != Running::Serving
+            || to
                 .net
                 .connections
                 .exchange(index)
                 .is_some_and(|it| it.is_head);
         // What was published before this moment is the past, which `since` asks for, and not news.
-        let newest = self.channels.ring.newest();
+        let newest = self.ring.newest();
         if !ends_at_once {
-            self.join(index, hold, self.http.client_of(&self.net, handle))?;
+            self.join(to, index, hold, to.http.client_of(to.net, handle))?;
         }
         let (content_type, length) = (Some(sse::CONTENT_TYPE), BodyLength::Unknown);
-        self.http.write_head(
-            &mut self.net,
-            index,
-            200,
-            content_type,
-            hold.all_headers(),
-            length,
-        );
-        let mut opening = std::mem::take(&mut self.net.scratch);
+        to.http
+            .write_head(to.net, index, 200, content_type, hold.all_headers(), length);
+        let mut opening = std::mem::take(&mut to.net.scratch);
         opening.clear();
         let is_past_wanted = !ends_at_once;
-        let backlog =
-            self.channels
-                .write_opening(&mut self.net, hold, newest, is_past_wanted, &mut opening);
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
+        let backlog = self.write_opening(to.net, hold, newest, is_past_wanted, &mut opening);
+        let Some((connection, exchange)) = to.net.connections.pair_mut(index) else {
             return Err(HoldError::Gone);
         };
         if !exchange.is_head {
@@ -154,21 +152,18 @@ impl<D: Driver> Worker<D> {
         }
         let is_head = exchange.is_head;
         if opening.capacity() <= SEND_BYTES_MAX {
-            self.net.scratch = opening;
+            to.net.scratch = opening;
         }
         if is_head {
-            self.http.finish_answer(&mut self.net, index);
+            to.http.finish_answer(to.net, index);
             return Ok(());
         }
         if ends_at_once {
-            self.http.trace.on_answer(index, End::Closed, &mut self.net);
-            self.channels
-                .finish_hold(&mut self.net, &mut self.waiting, index, true);
+            to.http.trace.on_answer(index, End::Closed, to.net);
+            self.finish_hold(to.net, to.waiting, index, true);
             return Ok(());
         }
-        let keep_alive_ms = hold
-            .keep_alive_ms
-            .unwrap_or(self.net.settings.keep_alive_ms);
+        let keep_alive_ms = hold.keep_alive_ms.unwrap_or(to.net.settings.keep_alive_ms);
         let keep_alive_ms = keep_alive_ms.min(u64::from(u32::MAX)) as u32;
         let (is_queued, is_live) = (false, backlog.is_none());
         let held = Held::Events {
@@ -177,43 +172,47 @@ impl<D: Driver> Worker<D> {
             // `send_held` lists it when the opening is sent.
             resume: backlog.map(|backlog| Box::new(Resume { backlog, is_queued })),
         };
-        self.begin_hold(index, held);
+        self.begin_hold(to, index, held);
         if is_live {
-            self.channels
-                .go_live(&mut self.net, index, hold.channels.iter().copied());
+            self.go_live(to.net, index, hold.channels.iter().copied());
         }
         Ok(())
     }
 
     /// The client of a request is held from here on: its head and opening are written.
-    pub(crate) fn begin_hold(&mut self, index: ExchangeIndex, held: Held) {
-        self.waiting.tell_reader(&self.net, index);
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
+    pub(crate) fn begin_hold<D: Driver>(
+        &mut self,
+        to: &mut Clients<'_, D>,
+        index: ExchangeIndex,
+        held: Held,
+    ) {
+        to.waiting.tell_reader(to.net, index);
+        let Some((connection, exchange)) = to.net.connections.pair_mut(index) else {
             return;
         };
-        self.net.gauges.end_active(connection);
-        self.net.gauges.held += 1;
-        self.net.counts.add(Counter::Holds, 1);
+        to.net.gauges.end_active(connection);
+        to.net.gauges.held += 1;
+        to.net.counts.add(Counter::Holds, 1);
         exchange.stage = Stage::Held(held);
         exchange.is_deferred = false;
         let has_unread = connection.has_unread || connection.has_hung_up;
         // It gets a place among the keep-alives when what is opened here has gone out.
         connection.deadline_ms = u64::MAX;
-        self.http.trace.on_answer(index, End::Closed, &mut self.net);
-        self.net.mark_settled(index.connection());
-        self.net.mark_dirty(index.connection());
+        to.http.trace.on_answer(index, End::Closed, to.net);
+        to.net.mark_settled(index.connection());
+        to.net.mark_dirty(index.connection());
         if has_unread {
-            self.net.go_on(index.connection());
+            to.net.go_on(index.connection());
         }
     }
 
     /// Sends a held client what its channels' logs have for it.
-    pub(crate) fn send_held(&mut self, index: ExchangeIndex) {
-        let Some((mut connection, mut exchange)) = self.net.connections.pair_mut(index) else {
+    pub(crate) fn send_held<D: Driver>(&mut self, to: &mut Clients<'_, D>, index: ExchangeIndex) {
+        let Some((mut connection, mut exchange)) = to.net.connections.pair_mut(index) else {
             return;
         };
         if exchange.takes_items {
-            self.send_items(index);
+            self.send_items(to, index);
             return;
         }
         let is_subscriber = exchange.is_held() || exchange.is_socket();
@@ -223,24 +222,24 @@ impl<D: Driver> Worker<D> {
         if connection.is_blocked {
             // A client that takes nothing would otherwise learn of its end when it takes something.
             let closes_on_gap = exchange.held().is_some_and(Held::closes_on_gap);
-            if closes_on_gap && self.channels.local.has_gap(exchange.chain) {
-                self.on_gap(index);
+            if closes_on_gap && self.local.has_gap(exchange.chain) {
+                self.on_gap(to, index);
             }
             return;
         }
         if connection.unsent() > 0 {
             // The head or a replay goes first; `flush` comes back here.
-            self.flush(index.connection());
+            to.net.flush(to.http, index.connection());
             return;
         }
         if exchange.held().is_some_and(Held::is_resuming) {
-            self.channels.queue_resume(&mut self.net, index);
+            self.queue_resume(to.net, index);
             return;
         }
         if exchange.socket().is_some_and(Socket::is_resuming) {
-            self.channels.queue_resume(&mut self.net, index);
+            self.queue_resume(to.net, index);
             // Other channels go on meanwhile.
-            let Some(again) = self.net.connections.pair_mut(index) else {
+            let Some(again) = to.net.connections.pair_mut(index) else {
                 return;
             };
             (connection, exchange) = again;
@@ -250,31 +249,25 @@ impl<D: Driver> Worker<D> {
             !exchange.protocol.is_chunked(),
             connection.line,
         );
-        self.channels.local.skip_excepts(chain);
+        self.local.skip_excepts(chain);
         if exchange.socket().is_some_and(Socket::refers_back) {
-            self.send_compressed(index);
+            to.sockets.send_compressed(to.net, to.http, self, index);
             return;
         }
         // At least what one pump adds, or the log would overtake a client that takes everything.
-        let bytes_max = SEND_BYTES_MAX.max(self.net.settings.channel_log_bytes_max);
-        let (wanted, sent) = match (
-            self.channels.local.contiguous(chain, bytes_max),
-            line.socket(),
-        ) {
+        let bytes_max = SEND_BYTES_MAX.max(to.net.settings.channel_log_bytes_max);
+        let (wanted, sent) = match (self.local.contiguous(chain, bytes_max), line.socket()) {
             (Some(events), Some(fd)) if !is_raw => {
                 if events.is_empty() {
                     return;
                 }
-                (events.len(), self.net.driver.send_one(fd, events))
+                (events.len(), to.net.driver.send_one(fd, events))
             }
             _ => {
                 let mut slices = Vec::new();
-                let gathered = self
-                    .channels
-                    .local
-                    .gather(chain, is_raw, &mut slices, bytes_max);
+                let gathered = self.local.gather(chain, is_raw, &mut slices, bytes_max);
                 if gathered.gap {
-                    self.on_gap(index);
+                    self.on_gap(to, index);
                     return;
                 }
                 if gathered.bytes == 0 {
@@ -284,62 +277,58 @@ impl<D: Driver> Worker<D> {
                     Carries::Socket(fd) => {
                         let slices: Vec<IoSlice<'_>> =
                             slices.into_iter().map(IoSlice::new).collect();
-                        self.net.driver.send(fd, &slices)
+                        to.net.driver.send(fd, &slices)
                     }
-                    Carries::Stream(place) => self.net.http2.send(place, &slices, Rest::Open),
+                    Carries::Stream(place) => to.net.http2.send(place, &slices, Rest::Open),
                 };
                 (gathered.bytes, sent)
             }
         };
         if let Ok(Some(sent)) = sent {
             if !line.is_stream() {
-                self.net.counts.add(Counter::BytesSent, sent as u64);
+                to.net.counts.add(Counter::BytesSent, sent as u64);
             }
-            self.http.trace.on_sent(index, sent);
+            to.http.trace.on_sent(index, sent);
         }
         // Whose sending has failed is closed below, and has no chain any more.
-        let is_counted = matches!(sent, Ok(Some(_))) && self.http.trace.is_recorded(index);
-        let ahead = is_counted.then(|| self.channels.local.frames_ahead(chain));
+        let is_counted = matches!(sent, Ok(Some(_))) && to.http.trace.is_recorded(index);
+        let ahead = is_counted.then(|| self.local.frames_ahead(chain));
         match sent {
             Ok(Some(sent)) if sent == wanted => {
-                self.channels
-                    .local
-                    .advance(chain, is_raw, sent, &mut self.channels.rest);
+                self.local.advance(chain, is_raw, sent, &mut self.rest);
                 if exchange.is_held() {
-                    self.net.restart_deadline(index.connection());
+                    to.net.restart_deadline(index.connection());
                 }
-                if self.channels.local.pending(chain) {
-                    self.net.mark_dirty(index.connection());
+                if self.local.pending(chain) {
+                    to.net.mark_dirty(index.connection());
                 }
             }
             Ok(Some(sent)) => {
-                self.channels
-                    .local
-                    .advance(chain, is_raw, sent, &mut self.channels.rest);
-                if !self.channels.rest.is_empty() {
-                    let mut out = self.net.pool.take();
-                    out.extend_from_slice(&self.channels.rest);
-                    self.channels.rest.clear();
+                self.local.advance(chain, is_raw, sent, &mut self.rest);
+                if !self.rest.is_empty() {
+                    let mut out = to.net.pool.take();
+                    out.extend_from_slice(&self.rest);
+                    self.rest.clear();
                     connection.out = out;
                     connection.out_sent = 0;
                     if let Some(socket) = exchange.socket_mut() {
                         socket.on_rest(connection.out.len());
                     }
                 }
-                self.net.block(index.connection());
+                to.net.block(index.connection());
             }
-            Ok(None) => self.net.block(index.connection()),
-            Err(error) => self.close_broken(index.connection(), &error),
+            Ok(None) => to.net.block(index.connection()),
+            Err(error) => to.net.close_broken(to.http, index.connection(), &error),
         }
         if let Some(ahead) = ahead {
-            let left = self.channels.local.frames_ahead(chain);
-            self.http.trace.on_events(index, ahead.saturating_sub(left));
+            let left = self.local.frames_ahead(chain);
+            to.http.trace.on_events(index, ahead.saturating_sub(left));
         }
     }
 
     /// The log has moved past what a slow client has received.
-    fn on_gap(&mut self, index: ExchangeIndex) {
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
+    fn on_gap<D: Driver>(&mut self, to: &mut Clients<'_, D>, index: ExchangeIndex) {
+        let Some((connection, exchange)) = to.net.connections.pair_mut(index) else {
             return;
         };
         let closes_on_gap = exchange.held().is_some_and(Held::closes_on_gap);
@@ -354,30 +343,34 @@ impl<D: Driver> Worker<D> {
                 "it is told by a gap event"
             }
         );
-        self.net
+        to.net
             .log
-            .write_limited(LogLevel::Info, self.net.driver.unix_ms(), &message);
+            .write_limited(LogLevel::Info, to.net.driver.unix_ms(), &message);
         if exchange.is_socket() {
-            self.sockets
-                .on_socket_gap(&mut self.net, &mut self.channels, index);
+            to.sockets.on_socket_gap(to.net, self, index);
             return;
         }
         if closes_on_gap {
-            self.net.counts.add(Counter::DroppedSlow, 1);
-            self.close(index.connection());
+            to.net.counts.add(Counter::DroppedSlow, 1);
+            to.net.close(to.http, index.connection());
             return;
         }
-        self.net.counts.add(Counter::GapsSlow, 1);
-        self.channels.local.skip_gap(exchange.chain);
-        let out = connection.take_buffer(&mut self.net.pool);
+        to.net.counts.add(Counter::GapsSlow, 1);
+        self.local.skip_gap(exchange.chain);
+        let out = connection.take_buffer(&mut to.net.pool);
         let write = |out: &mut Vec<u8>| encode::gap("too slow", out);
         exchange.protocol.write_piece_with(out, write);
-        self.net.mark_dirty(index.connection());
+        to.net.mark_dirty(index.connection());
     }
 
     /// A held client has been silent for its keep-alive time.
-    pub(crate) fn keep_alive(&mut self, index: ExchangeIndex) {
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
+    pub(crate) fn keep_alive<D: Driver>(
+        &self,
+        net: &mut Net<D>,
+        http: &mut Http,
+        index: ExchangeIndex,
+    ) {
+        let Some((connection, exchange)) = net.connections.pair_mut(index) else {
             return;
         };
         let (due_ms, keeps_interval) = (connection.deadline_ms, exchange.keeps_interval());
@@ -391,8 +384,8 @@ impl<D: Driver> Worker<D> {
         if let Some(silence) = silence
             && connection.unsent() == 0
         {
-            self.net.counts.add(Counter::KeepAlives, 1);
-            let out = connection.take_buffer(&mut self.net.pool);
+            net.counts.add(Counter::KeepAlives, 1);
+            let out = connection.take_buffer(&mut net.pool);
             match silence {
                 None => {
                     let write = |out: &mut Vec<u8>| sse::comment(out, b"");
@@ -401,12 +394,12 @@ impl<D: Driver> Worker<D> {
                 Some(data) => exchange.protocol.write_piece(out, data),
             }
             // At once, so that thousands that are due together share one buffer.
-            self.flush(index.connection());
+            net.flush(http, index.connection());
         }
         if keeps_interval {
-            self.net.set_deadline(index.connection(), due_ms);
+            net.set_deadline(index.connection(), due_ms);
         } else {
-            self.net.restart_deadline(index.connection());
+            net.restart_deadline(index.connection());
         }
     }
 }

@@ -8,6 +8,7 @@ use fermata_io::Driver;
 
 use crate::admin::stats::Counter;
 use crate::channels::Channels;
+use crate::channels::clients::Clients;
 use crate::channels::hold::{Hold, HoldError};
 use crate::channels::presence::{Presence, announcement, network_of};
 use crate::channels::publish::PublishFailure;
@@ -15,7 +16,6 @@ use crate::http::exchange::Stage;
 use crate::net::Net;
 use crate::net::ended::Ended;
 use crate::net::index::ExchangeIndex;
-use crate::worker::Worker;
 
 impl<D: Driver> Net<D> {
     fn note_refused_member(
@@ -40,10 +40,11 @@ impl<D: Driver> Net<D> {
     }
 }
 
-impl<D: Driver> Worker<D> {
+impl Channels {
     /// Counts the client in the presence of its channels.
-    pub(super) fn join(
+    pub(super) fn join<D: Driver>(
         &mut self,
+        to: &mut Clients<'_, D>,
         index: ExchangeIndex,
         hold: &Hold<'_>,
         client: Option<IpAddr>,
@@ -52,8 +53,8 @@ impl<D: Driver> Worker<D> {
             return Ok(());
         };
         let member = (user, hold.info.unwrap_or_default());
-        let presence = self.enter(hold.channels, &member, client, hold.announces)?;
-        if let Some(exchange) = self.net.connections.exchange_mut(index) {
+        let presence = self.enter(to, hold.channels, &member, client, hold.announces)?;
+        if let Some(exchange) = to.net.connections.exchange_mut(index) {
             exchange.presence = Some(Box::new(presence));
         }
         Ok(())
@@ -61,8 +62,9 @@ impl<D: Driver> Worker<D> {
 
     /// Counts a user, by name and info, in the presence of all these channels, or of none. `client` is the address that the
     /// connection came from.
-    pub(crate) fn enter(
+    pub(crate) fn enter<D: Driver>(
         &mut self,
+        to: &mut Clients<'_, D>,
         channels: &[&[u8]],
         &(user, info): &(&[u8], &[u8]),
         client: Option<IpAddr>,
@@ -70,7 +72,7 @@ impl<D: Driver> Worker<D> {
     ) -> Result<Presence, HoldError> {
         let joined = announces.then(|| announcement(user, Some(info)));
         let source = client.map(network_of).unwrap_or_default();
-        let unix_ms = self.net.driver.unix_ms();
+        let unix_ms = to.net.driver.unix_ms();
         let mut presence = Presence {
             user: user.to_vec(),
             channels: Vec::with_capacity(channels.len()),
@@ -83,28 +85,30 @@ impl<D: Driver> Worker<D> {
                 source: &source,
                 announce: joined.as_deref(),
             };
-            let outcome = match self.channels.check_member(channel, user) {
-                Ok(()) => self.with_room(|ring, owner| match ring.join(owner, &member, unix_ms) {
-                    Ok(_) => Ok(Ok(())),
-                    Err(PresenceError::Publish(error)) => Err(error),
-                    Err(error) => Ok(Err(error)),
-                }),
+            let outcome = match self.check_member(channel, user) {
+                Ok(()) => {
+                    self.with_room(to, |ring, owner| match ring.join(owner, &member, unix_ms) {
+                        Ok(_) => Ok(Ok(())),
+                        Err(PresenceError::Publish(error)) => Err(error),
+                        Err(error) => Ok(Err(error)),
+                    })
+                }
                 Err(cause) => Ok(Err(cause)),
             };
             let failure = match outcome {
                 Ok(Ok(())) => {
-                    self.channels.note_member(channel, user);
+                    self.note_member(channel, user);
                     presence.channels.push(channel.to_vec());
                     continue;
                 }
                 Ok(Err(cause)) => {
-                    self.net.note_refused_member(channel, client, &cause);
+                    to.net.note_refused_member(channel, client, &cause);
                     HoldError::Backpressure(format!("presence: {cause}"))
                 }
                 Err(PublishFailure::Misuse(cause)) => HoldError::Misuse(cause),
                 Err(PublishFailure::Backpressure(cause)) => HoldError::Backpressure(cause),
             };
-            self.channels.leave(&mut self.net, presence);
+            self.leave(to.net, presence);
             return Err(failure);
         }
         Ok(presence)

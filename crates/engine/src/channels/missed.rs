@@ -12,7 +12,7 @@ pub(crate) const PIECE_BYTES: usize = 32 * 1024;
 /// The state of a held client that is not live yet.
 pub(crate) struct Resume {
     pub backlog: Backlog,
-    /// Listed in `Worker::resuming`.
+    /// Listed in `Channels::resuming`.
     pub is_queued: bool,
 }
 

@@ -1,12 +1,15 @@
 //! Channels: publishing, held clients, what they missed, fan-out and presence.
 
 pub(crate) mod ahead;
+mod append;
+pub(crate) mod clients;
 pub(crate) mod cluster;
 pub(crate) mod encode;
 pub(crate) mod fanout;
 pub(crate) mod follow;
 pub(crate) mod gather;
 pub(crate) mod hold;
+pub(crate) mod items;
 pub(crate) mod keep_alives;
 mod members;
 pub(crate) mod memory;
@@ -39,7 +42,7 @@ use keep_alives::KeepAlives;
 
 /// What a worker knows of channels: the ring that it shares with the others, and its own subscribers.
 pub struct Channels {
-    slot: u16,
+    pub(crate) slot: u16,
     settings: Arc<Settings>,
     pub(crate) owner: Owner,
     pub(crate) ring: Ring,

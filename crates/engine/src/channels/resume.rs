@@ -11,13 +11,13 @@ use fermata_io::Driver;
 use super::missed::{OnLoss, Resume};
 use crate::admin::stats::Counter;
 use crate::channels::Channels;
+use crate::channels::clients::Clients;
 use crate::channels::encode::FORMAT_SSE;
 use crate::http::exchange::{Held, Stage};
 use crate::net::Net;
 use crate::net::connection::Phase;
 use crate::net::index::ExchangeIndex;
 use crate::net::slab::Key;
-use crate::worker::Worker;
 
 /// Pieces per turn over all clients (about a millisecond), so that thousands who come back together
 /// do not keep the others waiting.
@@ -30,17 +30,17 @@ impl Channels {
     }
 }
 
-impl<D: Driver> Worker<D> {
+impl Channels {
     /// Gives the next pieces to clients that catch up. True when some are still waiting.
-    pub(crate) fn resume_held(&mut self) -> bool {
-        if self.net.driver.now_ms() >= self.channels.ahead.due_ms {
-            self.channels.look_ahead();
+    pub(crate) fn resume_held<D: Driver>(&mut self, to: &mut Clients<'_, D>) -> bool {
+        if to.net.driver.now_ms() >= self.ahead.due_ms {
+            self.look_ahead();
         }
-        for _ in 0..PIECES_PER_TURN.min(self.channels.resuming.len()) {
-            let Some(key) = self.channels.resuming.pop_front() else {
+        for _ in 0..PIECES_PER_TURN.min(self.resuming.len()) {
+            let Some(key) = self.resuming.pop_front() else {
                 break;
             };
-            let Some((connection, exchange)) = self.net.connections.get_mut(key) else {
+            let Some((connection, exchange)) = to.net.connections.get_mut(key) else {
                 continue;
             };
             let is_ready = connection.phase == Phase::Open
@@ -59,21 +59,28 @@ impl<D: Driver> Worker<D> {
                     let resume = held.resume_mut().and_then(Option::take);
                     match (resume, view) {
                         (Some(resume), Some(view)) => {
-                            self.write_view_piece(key.exchange(), view, resume);
+                            self.write_view_piece(to, key.exchange(), view, resume);
                         }
-                        (Some(resume), None) => self.write_piece(key.exchange(), resume),
+                        (Some(resume), None) => self.write_piece(to, key.exchange(), resume),
                         (None, _) => {}
                     }
                 }
-                Stage::Socket(_) => self.send_missed(key.exchange()),
+                Stage::Socket(_) => to
+                    .sockets
+                    .send_missed(to.net, to.http, self, key.exchange()),
                 _ => {}
             }
         }
-        !self.channels.resuming.is_empty()
+        !self.resuming.is_empty()
     }
 
-    fn write_piece(&mut self, index: ExchangeIndex, mut resume: Box<Resume>) {
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
+    fn write_piece<D: Driver>(
+        &mut self,
+        to: &mut Clients<'_, D>,
+        index: ExchangeIndex,
+        mut resume: Box<Resume>,
+    ) {
+        let Some((connection, exchange)) = to.net.connections.pair_mut(index) else {
             return;
         };
         let peer = connection.peer;
@@ -81,53 +88,49 @@ impl<D: Driver> Worker<D> {
             Some(held) if held.closes_on_gap() => OnLoss::Stop,
             _ => OnLoss::TellSlow,
         };
-        let mut piece = std::mem::take(&mut self.net.scratch);
+        let mut piece = std::mem::take(&mut to.net.scratch);
         piece.clear();
-        if !self.channels.write_missed(
+        if !self.write_missed(
             &mut resume.backlog,
             on_loss,
-            self.net.driver.unix_ms(),
-            &mut self.net.counts,
+            to.net.driver.unix_ms(),
+            &mut to.net.counts,
             &mut piece,
         ) {
             let message =
                 format!("{peer}: the client has caught up too slowly, history is gone; closing it");
-            let unix_ms = self.net.driver.unix_ms();
-            self.net
-                .log
-                .write_limited(LogLevel::Info, unix_ms, &message);
-            self.net.counts.add(Counter::DroppedSlow, 1);
-            self.close(index.connection());
+            let unix_ms = to.net.driver.unix_ms();
+            to.net.log.write_limited(LogLevel::Info, unix_ms, &message);
+            to.net.counts.add(Counter::DroppedSlow, 1);
+            to.net.close(to.http, index.connection());
             return;
         }
-        let up_to = self.channels.reader.read_up_to();
+        let up_to = self.reader.read_up_to();
         let is_live = resume.backlog.is_at(up_to);
         if is_live {
-            self.channels.write_position(up_to, &mut piece);
-            self.channels
-                .go_live(&mut self.net, index, resume.backlog.channels());
+            self.write_position(up_to, &mut piece);
+            self.go_live(to.net, index, resume.backlog.channels());
         }
         let is_waiting = resume.backlog.is_waiting();
-        if is_waiting && let Some(key) = self.net.connections.key(index.connection()) {
+        if is_waiting && let Some(key) = to.net.connections.key(index.connection()) {
             // Nothing is written that would list it again.
             resume.is_queued = true;
-            self.channels
-                .queue_ahead(&self.net, key, resume.backlog.waits_until());
+            self.queue_ahead(to.net, key, resume.backlog.waits_until());
         }
-        if let Some((connection, exchange)) = self.net.connections.pair_mut(index) {
+        if let Some((connection, exchange)) = to.net.connections.pair_mut(index) {
             if !is_live && let Some(rest) = exchange.held_mut().and_then(Held::resume_mut) {
                 *rest = Some(resume);
             }
             if is_waiting {
-                self.net.scratch = piece;
+                to.net.scratch = piece;
                 return;
             }
-            let out = connection.take_buffer(&mut self.net.pool);
+            let out = connection.take_buffer(&mut to.net.pool);
             exchange.protocol.write_piece(out, &piece);
         }
-        self.net.scratch = piece;
+        to.net.scratch = piece;
         // At once, so that thousands share one buffer; `send_held` lists it again.
-        self.flush(index.connection());
+        to.net.flush(to.http, index.connection());
     }
 }
 

@@ -18,6 +18,7 @@ use fermata_proto::sse;
 use super::Channels;
 use crate::admin::stats::{Counter, Counts};
 use crate::admin::trace::End;
+use crate::channels::clients::Clients;
 use crate::channels::encode::Select;
 use crate::channels::hold::HoldError;
 use crate::channels::missed::{PIECE_BYTES, Resume};
@@ -27,7 +28,6 @@ use crate::http::exchange::{Held, HeldView};
 use crate::http::protocol::BodyLength;
 use crate::net::index::ExchangeIndex;
 use crate::net::running::Running;
-use crate::worker::Worker;
 
 /// Events looked at for one client at once.
 const LOOKED_MAX: usize = 1024;
@@ -113,104 +113,93 @@ impl Channels {
     }
 }
 
-impl<D: Driver> Worker<D> {
-    /// Answers a request by an event stream of a view that stays open. `headers` are asked for when it is known what the
-    /// client gets of the past.
-    ///
-    /// # Errors
-    /// The client is not held, and its request has still to be answered.
-    pub fn hold_view(
+impl Channels {
+    /// See `Worker::hold_view`.
+    pub(crate) fn hold_view<D: Driver>(
         &mut self,
+        to: &mut Clients<'_, D>,
         handle: u64,
         hold: &ViewHold<'_>,
         headers: impl FnOnce(Past) -> Vec<(Vec<u8>, Vec<u8>)>,
     ) -> Result<(), HoldError> {
-        let index = self.net.open_request(handle).map_err(|_| HoldError::Gone)?;
+        let index = to.net.open_request(handle).map_err(|_| HoldError::Gone)?;
         check_channel(hold.channel).map_err(HoldError::Misuse)?;
         let (user, info) = hold.member.unzip();
         check_member(user, info).map_err(HoldError::Misuse)?;
-        let ends_at_once = self.net.running != Running::Serving || self.net.is_head(handle);
+        let ends_at_once = to.net.running != Running::Serving || to.net.is_head(handle);
         // What was published before this moment is the past, and not news.
-        let newest = self.channels.ring.newest();
+        let newest = self.ring.newest();
         if let Some(member) = &hold.member
             && !ends_at_once
         {
-            let client = self.http.client_of(&self.net, handle);
-            let presence = self.enter(&[hold.channel], member, client, true)?;
-            if let Some(exchange) = self.net.connections.exchange_mut(index) {
+            let client = to.http.client_of(to.net, handle);
+            let presence = self.enter(to, &[hold.channel], member, client, true)?;
+            if let Some(exchange) = to.net.connections.exchange_mut(index) {
                 exchange.presence = Some(Box::new(presence));
             }
         }
         let (after, mut past) = match hold.since {
             Since::Now => (newest, Past::NotAsked),
             Since::Earliest => (0, Past::Kept),
-            Since::After(id) => match self.channels.ring.parse_id(id) {
+            Since::After(id) => match self.ring.parse_id(id) {
                 IdRef::Seq(after) => (after, Past::Whole),
                 // What another machine is ahead by is not waited for: it is told as unknown.
                 IdRef::Ahead(_) | IdRef::Foreign | IdRef::Invalid => (newest, Past::Unknown),
             },
         };
-        let mut opening = std::mem::take(&mut self.net.scratch);
+        let mut opening = std::mem::take(&mut to.net.scratch);
         opening.clear();
         // Some proxies and clients wait for the first byte of a body.
         sse::comment(&mut opening, b"");
         if hold.tells_position && after == newest {
-            self.channels.write_position(newest, &mut opening);
+            self.write_position(newest, &mut opening);
         }
         let mut backlog = Backlog::new(&[hold.channel], after);
         if !ends_at_once {
-            let unix_ms = self.net.driver.unix_ms();
-            let counts = &mut self.net.counts;
-            let is_whole = self.channels.write_view_missed(
-                *hold.view,
-                &mut backlog,
-                unix_ms,
-                counts,
-                &mut opening,
-            );
+            let unix_ms = to.net.driver.unix_ms();
+            let counts = &mut to.net.counts;
+            let is_whole =
+                self.write_view_missed(*hold.view, &mut backlog, unix_ms, counts, &mut opening);
             if !is_whole && past == Past::Whole {
                 past = Past::Kept;
             }
         }
-        let is_live = backlog.is_at(self.channels.reader.read_up_to());
+        let is_live = backlog.is_at(self.reader.read_up_to());
         let headers = headers(past);
         let headers = headers.iter().map(|(name, value)| (&name[..], &value[..]));
         let (content_type, length) = (Some(sse::CONTENT_TYPE), BodyLength::Unknown);
-        self.http
-            .write_head(&mut self.net, index, 200, content_type, headers, length);
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
+        to.http
+            .write_head(to.net, index, 200, content_type, headers, length);
+        let Some((connection, exchange)) = to.net.connections.pair_mut(index) else {
             return Err(HoldError::Gone);
         };
         if exchange.is_head {
-            self.net.scratch = opening;
-            self.http.finish_answer(&mut self.net, index);
+            to.net.scratch = opening;
+            to.http.finish_answer(to.net, index);
             return Ok(());
         }
         exchange.protocol.write_piece(&mut connection.out, &opening);
-        self.net.scratch = opening;
+        to.net.scratch = opening;
         if ends_at_once {
-            self.http.trace.on_answer(index, End::Closed, &mut self.net);
-            self.channels
-                .finish_hold(&mut self.net, &mut self.waiting, index, true);
+            to.http.trace.on_answer(index, End::Closed, to.net);
+            self.finish_hold(to.net, to.waiting, index, true);
             return Ok(());
         }
         let left_ms = hold
             .ends_unix_ms
-            .map(|ends| ends.saturating_sub(self.net.driver.unix_ms()));
+            .map(|ends| ends.saturating_sub(to.net.driver.unix_ms()));
         let is_queued = false;
         let held = Held::View(Box::new(HeldView {
             keep_alive_ms: hold.keep_alive_ms.min(u64::from(u32::MAX)) as u32,
             view: Rc::clone(&hold.view),
-            ends_ms: left_ms.map_or(u64::MAX, |left| {
-                self.net.driver.now_ms().saturating_add(left)
-            }),
+            ends_ms: left_ms.map_or(u64::MAX, |left| to.net.driver.now_ms().saturating_add(left)),
             // `send_held` lists it when the opening is sent.
             resume: (!is_live).then(|| Box::new(Resume { backlog, is_queued })),
         }));
-        self.begin_hold(index, held);
+        self.begin_hold(to, index, held);
         if is_live {
-            self.channels.go_live(
-                &mut self.net,
+            self.go_live(
+                to.net,
                 index,
                 std::iter::once(&view_channel(*hold.view)[..]),
             );
@@ -219,61 +208,53 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Sends a client of a view the next piece of what it has missed.
-    pub(crate) fn write_view_piece(
+    pub(crate) fn write_view_piece<D: Driver>(
         &mut self,
+        to: &mut Clients<'_, D>,
         index: ExchangeIndex,
         view: u64,
         mut resume: Box<Resume>,
     ) {
-        let Some((connection, _)) = self.net.connections.pair_mut(index) else {
+        let Some((connection, _)) = to.net.connections.pair_mut(index) else {
             return;
         };
         let peer = connection.peer;
-        let mut piece = std::mem::take(&mut self.net.scratch);
+        let mut piece = std::mem::take(&mut to.net.scratch);
         piece.clear();
-        let unix_ms = self.net.driver.unix_ms();
+        let unix_ms = to.net.driver.unix_ms();
         let backlog = &mut resume.backlog;
-        let counts = &mut self.net.counts;
-        if !self
-            .channels
-            .write_view_missed(view, backlog, unix_ms, counts, &mut piece)
-        {
+        let counts = &mut to.net.counts;
+        if !self.write_view_missed(view, backlog, unix_ms, counts, &mut piece) {
             // It comes back and is told then that something is gone: its head has said that nothing is.
             let message =
                 format!("{peer}: the client has caught up too slowly, history is gone; closing it");
-            self.net
-                .log
-                .write_limited(LogLevel::Info, unix_ms, &message);
-            self.net.counts.add(Counter::DroppedSlow, 1);
-            self.net.scratch = piece;
-            self.close(index.connection());
+            to.net.log.write_limited(LogLevel::Info, unix_ms, &message);
+            to.net.counts.add(Counter::DroppedSlow, 1);
+            to.net.scratch = piece;
+            to.net.close(to.http, index.connection());
             return;
         }
-        let is_live = resume.backlog.is_at(self.channels.reader.read_up_to());
+        let is_live = resume.backlog.is_at(self.reader.read_up_to());
         if is_live {
-            self.channels.go_live(
-                &mut self.net,
-                index,
-                std::iter::once(&view_channel(view)[..]),
-            );
+            self.go_live(to.net, index, std::iter::once(&view_channel(view)[..]));
         }
         let is_empty = piece.is_empty();
-        if let Some((connection, exchange)) = self.net.connections.pair_mut(index) {
+        if let Some((connection, exchange)) = to.net.connections.pair_mut(index) {
             if !is_live && let Some(rest) = exchange.held_mut().and_then(Held::resume_mut) {
                 *rest = Some(resume);
             }
             if !is_empty {
-                let out = connection.take_buffer(&mut self.net.pool);
+                let out = connection.take_buffer(&mut to.net.pool);
                 exchange.protocol.write_piece(out, &piece);
             }
         }
-        self.net.scratch = piece;
+        to.net.scratch = piece;
         match is_empty {
             // Nothing of these was for it: nothing has to leave before the next.
-            true if !is_live => self.channels.queue_resume(&mut self.net, index),
+            true if !is_live => self.queue_resume(to.net, index),
             true => {}
             // At once, so that thousands share one buffer; `send_held` lists it again.
-            false => self.flush(index.connection()),
+            false => to.net.flush(to.http, index.connection()),
         }
     }
 }

@@ -1,41 +1,19 @@
 //! What an embedder does with channels: publishing, history, notices to other workers, and clients that an edge holds.
 
-use std::time::Duration;
-
-use fermata_hub::{Kind, Message as Record, Owner, PublishError, Ring, Subscriber};
 use fermata_io::Driver;
 use fermata_proto::sse;
 
-use crate::admin::stats::Counter;
-use crate::admin::trace::Span;
-use crate::channels::cluster::Ack;
+use crate::channels::cluster::{Ack, Publishing};
 use crate::channels::hold::{Hold, HoldError};
-use crate::channels::notes::note;
 use crate::channels::opening::{Last, Opening};
-use crate::channels::publish::{
-    EventId, Message, Past, PublishFailure, Retry, Wait, Waits, check_channel, check_message,
-};
+use crate::channels::publish::{EventId, Message, Past, PublishFailure};
+use crate::channels::views::{Past as ViewPast, ViewHold};
 use crate::embed::waiting::Waiting;
 use crate::http::Http;
 use crate::http::respond::Gone;
 use crate::net::Net;
 use crate::websocket::parse_id;
 use crate::worker::Worker;
-
-/// Waits of a publisher for a worker that is behind: short, because that worker is running.
-const BEHIND_WAIT: Duration = Duration::from_micros(500);
-
-impl<D: Driver> Net<D> {
-    /// Counts a publish that is over.
-    pub(crate) fn count_published(&mut self, failure: Option<&PublishFailure>) {
-        let counter = match failure {
-            None => Counter::Published,
-            Some(PublishFailure::Misuse(_)) => Counter::PublishMisuse,
-            Some(PublishFailure::Backpressure(_)) => Counter::PublishBackpressure,
-        };
-        self.counts.add(counter, 1);
-    }
-}
 
 impl<D: Driver> Net<D> {
     /// Whether a request is a HEAD, which holds nobody.
@@ -72,8 +50,7 @@ impl<D: Driver> Worker<D> {
         message: Message<'_>,
         except: u64,
     ) -> Result<EventId, PublishFailure> {
-        let except = self.channels.excepted(&self.net, except);
-        self.publish_counted(channel, message, except, Ack::Cluster)
+        self.publish_acknowledged(channel, message, except, Ack::Cluster)
     }
 
     /// The same where the caller says what is waited for, which makes a difference only in a cluster. Without waiting the id is
@@ -85,8 +62,9 @@ impl<D: Driver> Worker<D> {
         except: u64,
         ack: Ack,
     ) -> Result<EventId, PublishFailure> {
-        let except = self.channels.excepted(&self.net, except);
-        self.publish_counted(channel, message, except, ack)
+        let (channels, mut to) = self.clients();
+        let except = channels.excepted(to.net, except);
+        channels.publish_counted(&mut to, channel, message, except, ack)
     }
 
     /// The same for all subscribers but a socket of any worker, by its id; nobody is left out when it is no id.
@@ -97,21 +75,42 @@ impl<D: Driver> Worker<D> {
         id: &[u8],
     ) -> Result<EventId, PublishFailure> {
         let except = parse_id(id).map(|(_, subscriber)| subscriber);
-        self.publish_counted(channel, message, except, Ack::Cluster)
+        let (channels, mut to) = self.clients();
+        channels.publish_counted(&mut to, channel, message, except, Ack::Cluster)
     }
 
-    fn publish_counted(
+    /// Begins to publish for a handler that waits. `publisher` is what it waits for, its number, and when it has begun by the
+    /// worker's clock; when the answer is there, [`crate::Event::Wake`] tells that [`Channels::next_published`] has the number, which is not 0.
+    ///
+    /// # Errors
+    /// The event is not published.
+    pub fn begin_publish(
         &mut self,
         channel: &[u8],
         message: Message<'_>,
-        except: Option<Subscriber>,
-        ack: Ack,
-    ) -> Result<EventId, PublishFailure> {
-        let span = self.http.begin_publish_span(&self.net, channel, &message);
-        let outcome = self.append(channel, message, except, ack);
-        self.http.trace.end_publish(span, outcome.as_ref());
-        self.net.count_published(outcome.as_ref().err());
-        outcome
+        except: u64,
+        publisher: (Ack, u64, u64),
+    ) -> Result<Publishing, PublishFailure> {
+        let (channels, mut to) = self.clients();
+        channels.begin_publish(&mut to, channel, message, except, publisher)
+    }
+
+    /// What became of a record whose publisher has begun at `began_ms`; `None` while that is not known.
+    ///
+    /// # Errors
+    /// The log has not taken it, or not said so in time.
+    pub fn end_publish(
+        &mut self,
+        record: u64,
+        began_ms: u64,
+    ) -> Option<Result<EventId, PublishFailure>> {
+        let (channels, mut to) = self.clients();
+        channels.end_publish(&mut to, record, began_ms)
+    }
+
+    /// Nobody waits for a record any more. It is published all the same.
+    pub fn forget_publish(&mut self, record: u64) {
+        self.channels.forget_publish(&mut self.http, record)
     }
 
     /// Names the request whose handler is about to publish; 0 = none. Without it that is the one that was handed out last, which
@@ -119,83 +118,6 @@ impl<D: Driver> Worker<D> {
     pub fn publish_for(&mut self, handle: u64) {
         if self.http.trace.has_spans() {
             self.http.publisher = Some(handle);
-        }
-    }
-
-    /// The record of a message, if it is one.
-    pub(crate) fn record<'a>(
-        &self,
-        channel: &'a [u8],
-        message: Message<'a>,
-    ) -> Result<Record<'a>, PublishFailure> {
-        check_channel(channel).map_err(PublishFailure::Misuse)?;
-        check_message(&message).map_err(PublishFailure::Misuse)?;
-        let Message { name, data } = message;
-        Ok(Record {
-            channel,
-            kind: Kind::Message,
-            name,
-            data,
-        })
-    }
-
-    fn append(
-        &mut self,
-        channel: &[u8],
-        message: Message<'_>,
-        except: Option<Subscriber>,
-        ack: Ack,
-    ) -> Result<EventId, PublishFailure> {
-        let record = self.record(channel, message)?;
-        if self.channels.outbox.is_some() {
-            return self.put_in_log(&record, except, ack);
-        }
-        let seq = self.put(&record, except)?;
-        Ok(self.channels.event_id(seq))
-    }
-
-    /// Appends a record that is about a subscriber, when there is room.
-    pub(crate) fn put(
-        &mut self,
-        record: &Record<'_>,
-        about: Option<Subscriber>,
-    ) -> Result<u64, PublishFailure> {
-        let unix_ms = self.net.driver.unix_ms();
-        self.with_room(|ring, owner| ring.publish_about(owner, record, about, unix_ms))
-    }
-
-    /// Appends to the ring by `attempt`, waiting for room while a worker is behind, and wakes who
-    /// has to read it.
-    pub(crate) fn with_room<T>(
-        &mut self,
-        mut attempt: impl FnMut(&mut Ring, &Owner) -> Result<T, PublishError>,
-    ) -> Result<T, PublishFailure> {
-        let mut wait = Wait::default();
-        loop {
-            let channels = &mut self.channels;
-            let error = match attempt(&mut channels.ring, &channels.owner) {
-                Ok(value) => {
-                    channels.wake_workers();
-                    return Ok(value);
-                }
-                Err(error) => error,
-            };
-            let with = Waits {
-                now_ms: self.net.driver.refresh_now(),
-                unix_ms: self.net.driver.unix_ms(),
-                shared: &self.reporter.shared,
-                counts: &mut self.net.counts,
-                log: &mut self.net.log,
-            };
-            match channels.wait_for_room(&mut wait, &error, with)? {
-                Retry::CatchUp => self.catch_up(),
-                Retry::Sleep => {
-                    channels.wake_workers();
-                    // Whoever waits for a stalled worker is not stalled itself.
-                    self.reporter.shared.beat(self.net.slot);
-                    std::thread::sleep(BEHIND_WAIT);
-                }
-            }
         }
     }
 
@@ -223,17 +145,8 @@ impl<D: Driver> Worker<D> {
     /// # Errors
     /// The ring has no room; those before may have been told.
     pub fn tell_workers(&mut self, data: &[u8]) -> Result<usize, PublishFailure> {
-        let others = self.channels.other_workers(&self.reporter.shared);
-        for channel in &others {
-            let record = Record {
-                channel,
-                kind: Kind::Direct,
-                name: None,
-                data,
-            };
-            self.put(&record, Some(Subscriber::WORKER))?;
-        }
-        Ok(others.len())
+        let (channels, mut to) = self.clients();
+        channels.tell_workers(&mut to, data)
     }
 
     /// Keeps something for the worker that comes after this one.
@@ -241,13 +154,34 @@ impl<D: Driver> Worker<D> {
     /// # Errors
     /// The ring has no room, or the note is larger than `event_bytes_max`.
     pub fn keep_note(&mut self, data: &[u8]) -> Result<(), PublishFailure> {
-        self.put(&note(data), None)?;
-        Ok(())
+        let (channels, mut to) = self.clients();
+        channels.keep_note(&mut to, data)
     }
 
     /// The newest notes, oldest first.
     pub fn notes(&mut self, count_max: usize) -> Vec<Past> {
         self.channels.notes(count_max, self.net.driver.unix_ms())
+    }
+
+    /// Answers a request by an event stream that stays open (HTML, 9.2, Server-sent events).
+    pub fn hold(&mut self, handle: u64, hold: &Hold<'_>) -> Result<(), HoldError> {
+        let (channels, mut to) = self.clients();
+        channels.hold(&mut to, handle, hold)
+    }
+
+    /// Answers a request by an event stream of a view that stays open. `headers` are asked for when it is known what the
+    /// client gets of the past.
+    ///
+    /// # Errors
+    /// The client is not held, and its request has still to be answered.
+    pub fn hold_view(
+        &mut self,
+        handle: u64,
+        hold: &ViewHold<'_>,
+        headers: impl FnOnce(ViewPast) -> Vec<(Vec<u8>, Vec<u8>)>,
+    ) -> Result<(), HoldError> {
+        let (channels, mut to) = self.clients();
+        channels.hold_view(&mut to, handle, hold, headers)
     }
 
     /// What a client gets first that is held elsewhere. `lasts` is what the edge says of a client that it holds already
@@ -289,22 +223,5 @@ impl Http {
             body,
         );
         Ok(())
-    }
-}
-
-impl Http {
-    /// The span of a publish, when it is recorded: as its request is, or by itself.
-    pub(crate) fn begin_publish_span<D: Driver>(
-        &mut self,
-        net: &Net<D>,
-        channel: &[u8],
-        message: &Message<'_>,
-    ) -> Option<Box<Span>> {
-        if !self.trace.has_spans() {
-            return None;
-        }
-        let handle = self.publisher.take().unwrap_or(self.lent);
-        let request = self.recorded(net, handle);
-        self.trace.begin_publish(request, channel, message.data)
     }
 }

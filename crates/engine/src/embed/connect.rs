@@ -159,15 +159,17 @@ impl<D: Driver> Worker<D> {
             .open(&mut self.http, other.into_raw_fd(), Peer::Unix, Origin::Own);
         Ok(wire)
     }
+}
 
+impl<D: Driver> Net<D> {
     /// An event whose token is no connection's.
     #[cold]
-    pub(crate) fn on_wire(&mut self, event: IoEvent) {
-        let Ok(&Wire { fd, kind }) = self.net.wires.get(event.token) else {
+    pub(crate) fn on_wire(&mut self, http: &mut Http, waiting: &mut Waiting, event: IoEvent) {
+        let Ok(&Wire { fd, kind }) = self.wires.get(event.token) else {
             return;
         };
         if let Kind::Requests(handler) = kind {
-            self.net.accept_requests(&mut self.http, fd, handler);
+            self.accept_requests(http, fd, handler);
             return;
         }
         let event = WireEvent {
@@ -176,11 +178,9 @@ impl<D: Driver> Worker<D> {
             writable: event.writable,
             hangup: event.hangup,
         };
-        self.waiting.news.push_back(News::Wire(event));
+        waiting.news.push_back(News::Wire(event));
     }
-}
 
-impl<D: Driver> Net<D> {
     /// Looks again at listeners whose connections could not be taken: they are edge triggered, and say nothing of those
     /// that wait.
     #[cold]

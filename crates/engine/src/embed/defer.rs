@@ -173,7 +173,8 @@ impl<D: Driver> Worker<D> {
             connection.writing = Writing::Close;
             self.net.mark_dirty(index.connection());
         } else {
-            self.close(index.connection());
+            self.net.close(&mut self.http, index.connection());
+            self.after_output();
         }
     }
 

@@ -9,6 +9,8 @@ pub(crate) mod file_jobs;
 pub(crate) mod relay;
 pub(crate) mod relayed;
 pub(crate) mod rendezvous;
+mod requests;
+mod sockets;
 pub(crate) mod tally;
 pub(crate) mod upstream;
 pub(crate) mod waiting;

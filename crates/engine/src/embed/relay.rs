@@ -7,19 +7,14 @@
 //!
 //! What is special about such a client is in its exchange (`Held::Own`).
 
-use std::rc::Rc;
-
-use fermata_hub::SubId;
 use fermata_io::Driver;
 use fermata_proto::response;
 
-use crate::admin::stats::Counter;
 use crate::admin::trace::End;
 use crate::channels::Channels;
-use crate::channels::encode::{Encoding, FORMAT_ITEMS, FORMAT_STREAM};
-use crate::embed::event::{Event, Left};
+use crate::channels::encode::{Encoding, FORMAT_ITEMS};
+use crate::embed::event::Event;
 use crate::embed::relayed::{Items, Relayed, ResponseHead};
-use crate::embed::waiting::News;
 use crate::embed::waiting::Waiting;
 use crate::http::exchange::{Held, Stage};
 use crate::http::protocol::BodyLength;
@@ -32,9 +27,6 @@ use crate::net::running::Running;
 use crate::net::slab::Key;
 use crate::websocket::SendError;
 use crate::worker::Worker;
-
-/// Items of one client are handed out up to so many bytes at once; the rest follows.
-const ITEMS_BYTES_MAX: usize = 256 * 1024;
 
 /// The status instead of a success that a client would take for an open WebSocket.
 const STATUS_NOT_SWITCHED: u16 = 502;
@@ -210,8 +202,9 @@ impl<D: Driver> Worker<D> {
             return;
         }
         let held = self.channels.held_by(hold);
-        self.begin_hold(index, held);
-        self.channels.subscribe_held(&mut self.net, index, hold);
+        let (channels, mut to) = self.clients();
+        channels.begin_hold(&mut to, index, held);
+        channels.subscribe_held(to.net, index, hold);
     }
 
     /// Replaces subscriptions and keep-alive of a held client.
@@ -263,7 +256,8 @@ impl<D: Driver> Worker<D> {
     /// Cuts a held client off: its response must not look whole.
     pub fn cut_held(&mut self, handle: u64) {
         if let Ok(index) = self.net.held(handle) {
-            self.close(index.connection());
+            self.net.close(&mut self.http, index.connection());
+            self.after_output();
         }
     }
 
@@ -327,63 +321,15 @@ impl<D: Driver> Worker<D> {
             return false;
         }
         let index = ExchangeIndex::of_request(handle);
-        self.begin_upgrade(index, route) == Some(Event::Upgrade)
-    }
-
-    /// Hands the embedder what the log has for a client. One that takes nothing now gets it later.
-    pub(crate) fn send_items(&mut self, index: ExchangeIndex) {
-        let Some((connection, exchange)) = self.net.connections.pair(index) else {
-            return;
-        };
-        let is_polling = exchange.is_handling();
-        if !is_polling && (connection.is_blocked || connection.unsent() > 0) {
-            self.flush(index.connection());
-            return;
-        }
-        let chain = exchange.chain;
-        let gap = self.channels.local.has_gap(chain);
-        if gap {
-            self.net.counts.add(Counter::GapsSlow, 1);
-            self.channels.local.skip_gap(chain);
-        }
-        let mut slices = Vec::new();
-        let gathered = self
-            .channels
-            .local
-            .gather(chain, false, &mut slices, ITEMS_BYTES_MAX);
-        if gathered.bytes == 0 && !gap {
-            return;
-        }
-        let frames: Rc<[u8]> = Rc::from(slices.concat());
-        let is_recorded = self.http.trace.is_recorded(index);
-        let ahead = is_recorded.then(|| self.channels.local.frames_ahead(chain));
-        self.channels
-            .local
-            .advance(chain, false, gathered.bytes, &mut self.channels.rest);
-        if let Some(ahead) = ahead {
-            let left = self.channels.local.frames_ahead(chain);
-            self.http.trace.on_events(index, ahead.saturating_sub(left));
-        }
-        self.waiting.notice_items(&self.net, index, gap, frames);
-        if self.channels.local.pending(chain) {
-            self.net.mark_dirty(index.connection());
-        }
-    }
-
-    /// Tells the embedder of items that streams are not simply sent, for each stream, behind what was sent before.
-    pub(crate) fn tell_streams(&mut self) {
-        let mut owners = Vec::new();
-        for (channel, frames) in std::mem::take(&mut self.channels.encoder.told) {
-            owners.clear();
-            self.channels
-                .local
-                .owners(&channel, FORMAT_STREAM, &mut owners);
-            for index in owners.drain(..).map(ExchangeIndex) {
-                self.send_held(index);
-                self.waiting
-                    .notice_items(&self.net, index, false, Rc::clone(&frames));
-            }
-        }
+        let Worker {
+            sockets,
+            net,
+            http,
+            channels,
+            waiting,
+            ..
+        } = self;
+        sockets.begin_upgrade(net, http, channels, waiting, index, route) == Some(Event::Upgrade)
     }
 
     fn write_relayed_head(
@@ -405,68 +351,5 @@ impl<D: Driver> Worker<D> {
                 protocol.write_passed_head(out, &head, date, length, keeps_alive);
             },
         );
-    }
-}
-
-impl Channels {
-    /// Replaces the subscriptions of a client.
-    fn subscribe_held<D: Driver>(
-        &mut self,
-        net: &mut Net<D>,
-        index: ExchangeIndex,
-        hold: &Relayed<'_>,
-    ) {
-        let format = if hold.takes_items {
-            FORMAT_ITEMS
-        } else {
-            FORMAT_STREAM
-        };
-        let Some(exchange) = net.connections.exchange_mut(index) else {
-            return;
-        };
-        self.local.unsubscribe(exchange.chain);
-        exchange.chain = SubId::NONE;
-        for channel in hold.channels {
-            exchange.chain = self
-                .local
-                .subscribe(index.0, exchange.chain, channel, format);
-        }
-        exchange.takes_items = hold.takes_items;
-    }
-
-    pub(crate) fn drop_subscriptions<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) {
-        if let Some(exchange) = net.connections.exchange_mut(index) {
-            self.local.unsubscribe(exchange.chain);
-            exchange.chain = SubId::NONE;
-            exchange.takes_items = false;
-        }
-    }
-}
-
-impl Waiting {
-    fn notice_items<D: Driver>(
-        &mut self,
-        net: &Net<D>,
-        index: ExchangeIndex,
-        gap: bool,
-        frames: Rc<[u8]>,
-    ) {
-        let Some(key) = net.connections.key(index.connection()) else {
-            return;
-        };
-        let Some(exchange) = net.connections.exchange(index) else {
-            return;
-        };
-        let handle = exchange.handle(index);
-        let client = match exchange.stage {
-            Stage::Socket(_) => Left::Socket(key.to_u64()),
-            Stage::Held(_) => Left::Held(handle),
-            _ => Left::Request(handle),
-        };
-        self.news.push_back(News::Items(Items {
-            client,
-            gap,
-            frames,
-        }));
     }
 }

@@ -3,6 +3,7 @@
 use fermata_config::{LogLevel, Settings};
 use fermata_io::{Driver, Fd};
 
+use crate::admin::stats::{self, MoreMetrics};
 use crate::http::Http;
 use crate::http::body::Upload;
 use crate::http::request::RequestView;
@@ -99,6 +100,17 @@ impl<D: Driver> Worker<D> {
     /// Takes over a connected stream, for tests and inherited sockets.
     pub fn adopt(&mut self, fd: Fd, peer: fermata_io::Peer) {
         self.net.open(&mut self.http, fd, peer, Origin::Public);
+    }
+
+    /// What is told at the address for metrics beside the engine's own figures.
+    pub fn add_metrics(&mut self, more: Box<MoreMetrics>) {
+        self.reporter.more_metrics = Some(more);
+    }
+
+    /// The figures of all workers as of this moment.
+    pub fn figures(&mut self) -> stats::Snapshot {
+        self.report();
+        self.reporter.snapshot(&self.channels, &self.net)
     }
 
     /// Effective settings.

@@ -8,7 +8,6 @@ use fermata_proto::{http1, percent};
 
 use crate::admin::stats::Counter;
 use crate::admin::trace::Client;
-use crate::embed::event::Event;
 use crate::http::Http;
 use crate::http::files::Directory;
 use crate::http::request::{Place, UNROUTED_FILE};
@@ -17,10 +16,27 @@ use crate::net::Net;
 use crate::net::connection::Origin;
 use crate::net::index::ExchangeIndex;
 use crate::net::running::Running;
-use crate::worker::Worker;
+
+/// Who answers a request.
+pub(crate) enum Answerer {
+    /// The program.
+    Program,
+    /// The server, and it has.
+    Server,
+    /// A WebSocket of this number, if its handshake is one.
+    WebSocket(u16),
+    /// The control socket.
+    Control,
+    /// The address for metrics and health.
+    Metrics,
+}
 
 /// What the router found, without borrowing it.
 enum Outcome {
+    Handler(u32),
+    WebSocket(u16),
+    /// The path of a handler's has parameters that are no text.
+    NotText,
     File(Arc<Directory>, http1::Span, Option<u32>),
     Guarded(u32),
     NotImplemented,
@@ -30,85 +46,82 @@ enum Outcome {
 }
 
 impl Http {
-    /// Hands a request that no route serves to the program, if that wants it.
-    fn fall_back(&mut self, outcome: &Outcome) -> Option<Event> {
-        let fallback = self.router.fallback()?;
-        let (status, allow) = match outcome {
-            Outcome::NotFound => (404, ""),
-            Outcome::NotAllowed(allow) if fallback.takes_methods => (405, &**allow),
-            Outcome::Options(allow) if fallback.takes_methods => (204, &**allow),
-            Outcome::NotImplemented if fallback.takes_methods && self.passes_on => (501, ""),
-            _ => return None,
-        };
-        let request = &mut self.request;
-        request.unrouted = status;
-        request.allow.clear();
-        request.allow.push_str(allow);
-        request.handler = fallback.handler;
-        request.params = Params::default();
-        Some(Event::Request)
-    }
-}
-
-impl<D: Driver> Worker<D> {
-    /// Finds who answers the current request and answers it unless that is PHP.
-    pub(crate) fn dispatch(&mut self) -> Option<Event> {
-        let index = self.http.request.index();
-        if !self.http.trace.is_recorded(index) {
-            return self.dispatch_to(index);
+    /// Finds who answers the current request, and answers it where nobody else does.
+    #[inline]
+    pub(crate) fn dispatch<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        index: ExchangeIndex,
+    ) -> Answerer {
+        if !self.trace.is_recorded(index) {
+            return self.dispatch_to(net, index);
         }
         let client = Client {
-            address: self.http.client_address(&self.net),
-            is_secure: self.http.is_client_secure(&self.net),
-            host: self.http.client_host(&self.net).map(<[u8]>::to_vec),
+            address: self.client_address(net),
+            is_secure: self.is_client_secure(net),
+            host: self.client_host(net).map(<[u8]>::to_vec),
         };
-        self.http.trace.on_client(index, &client);
-        let event = self.dispatch_to(index);
+        self.trace.on_client(index, &client);
+        let answerer = self.dispatch_to(net, index);
         // Handshakes are told by `begin_upgrade`, which answers some.
-        if matches!(event, Some(Event::Request)) {
-            let label = self.http.router.label(self.http.request.handler);
-            self.http.trace.on_route(index, label);
+        if matches!(answerer, Answerer::Program) {
+            let label = self.router.label(self.request.handler);
+            self.trace.on_route(index, label);
         }
-        event
+        answerer
     }
 
-    fn dispatch_to(&mut self, index: ExchangeIndex) -> Option<Event> {
-        let origin = match self.net.connections.at(index.connection()) {
-            Some(connection) => connection.origin,
-            None => return None,
+    fn dispatch_to<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) -> Answerer {
+        let Some(connection) = net.connections.at(index.connection()) else {
+            debug_assert!(false, "a request that was just read has a connection");
+            return Answerer::Server;
         };
-        if origin != Origin::Public {
-            return self.dispatch_inner(index, origin);
+        match connection.origin {
+            Origin::Public => {}
+            Origin::Control => {
+                net.counts.add(Counter::ControlRequests, 1);
+                return Answerer::Control;
+            }
+            Origin::Metrics => return Answerer::Metrics,
+            Origin::Own => return self.hand_to(net.wires.handler_of(index)),
         }
-        self.net.counts.add(Counter::Requests, 1);
-        self.http.note_contradiction(&mut self.net);
-        if matches!(self.net.running, Running::Retired { .. }) {
-            self.http.refuse(
-                &mut self.net,
-                index,
-                503,
-                "The server is restarting this worker; try again.\n",
-            );
-            return None;
+        net.counts.add(Counter::Requests, 1);
+        self.note_contradiction(net);
+        if matches!(net.running, Running::Retired { .. }) {
+            let text = "The server is restarting this worker; try again.\n";
+            self.refuse(net, index, 503, text);
+            return Answerer::Server;
         }
-        if let Err(refusal) = self.http.decode_path(&self.net) {
+        if let Err(refusal) = self.decode_path(net) {
             let message = format!("{refusal}.\n");
-            self.http
-                .refuse(&mut self.net, index, refusal.status(), &message);
-            return None;
+            self.refuse(net, index, refusal.status(), &message);
+            return Answerer::Server;
         }
-        if self.http.request.unrouted != 0 {
-            self.http.request.unrouted = 0;
-            self.http.request.allow.clear();
+        if self.request.unrouted != 0 {
+            self.request.unrouted = 0;
+            self.request.allow.clear();
         }
-        let request = &mut self.http.request;
+        match self.find(net) {
+            Outcome::Handler(handler) => {
+                self.request.handler = handler;
+                Answerer::Program
+            }
+            Outcome::WebSocket(number) => Answerer::WebSocket(number),
+            outcome => self.answer_unrouted(net, index, outcome),
+        }
+    }
+
+    /// Asks the router. The parameters of a path are the request's from here on.
+    #[inline]
+    fn find<D: Driver>(&mut self, net: &Net<D>) -> Outcome {
+        let request = &mut self.request;
         let method = request.head.method;
         let head = match request.place {
             Place::Input {
                 head_start,
                 body_start,
                 ..
-            } => &self.net.input.bytes[head_start..body_start],
+            } => &net.input.bytes[head_start..body_start],
             Place::Owned => &request.head_bytes[..],
         };
         let (path, slashes) = if request.path_is_plain {
@@ -118,22 +131,15 @@ impl<D: Driver> Worker<D> {
         };
         let method_name = request.head.method_span.of(head);
         let params = &mut request.params;
-        let found = self.http.router.find(method_name, path, slashes, params);
-        let outcome = match found {
-            Found::WebSocket(number) => return self.begin_upgrade(index, number),
+        match self.router.find(method_name, path, slashes, params) {
+            Found::WebSocket(number) => Outcome::WebSocket(number),
             // A success would look like a WebSocket. Who passes requests on takes it as a handshake itself.
             _ if request.is_connect => Outcome::NotFound,
-            Found::Handler(handler) => {
-                request.handler = handler;
-                if !request.params.is_empty() && !is_text(path) {
-                    // Parameters become names of channels, JSON and file names, none of which may be anything else.
-                    let text = "The path is not text: it must be UTF-8 without control characters.";
-                    self.http
-                        .answer_error(&mut self.net, index, 400, None, text);
-                    return None;
-                }
-                return Some(Event::Request);
-            }
+            Found::Handler(handler) => match params.is_empty() || is_text(path) {
+                true => Outcome::Handler(handler),
+                // Parameters become names of channels, JSON and file names, none of which may be anything else.
+                false => Outcome::NotText,
+            },
             Found::Files {
                 handler: Some(handler),
                 ..
@@ -149,78 +155,81 @@ impl<D: Driver> Worker<D> {
             Found::MethodNotAllowed { allow } => Outcome::NotAllowed(allow.to_owned()),
             Found::Options { allow } => Outcome::Options(allow.to_owned()),
             Found::NotFound => Outcome::NotFound,
-        };
-        if (self.http.passes_on || !self.http.request.is_connect)
-            && let Some(event) = self.http.fall_back(&outcome)
-        {
-            return Some(event);
+        }
+    }
+
+    /// Answers what no handler of a route does: by a file, by the program's fallback, or by an error.
+    fn answer_unrouted<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        index: ExchangeIndex,
+        outcome: Outcome,
+    ) -> Answerer {
+        if (self.passes_on || !self.request.is_connect) && self.fall_back(&outcome) {
+            return Answerer::Program;
         }
         match outcome {
+            Outcome::Handler(handler) => return self.hand_to(handler),
+            Outcome::WebSocket(number) => return Answerer::WebSocket(number),
+            Outcome::NotText => {
+                let text = "The path is not text: it must be UTF-8 without control characters.";
+                self.answer_error(net, index, 400, None, text);
+            }
             Outcome::File(directory, rest, fallback) => {
-                if !self.answer_static(index, &directory, rest) {
-                    if let Some(handler) = fallback {
-                        self.http.request.handler = handler;
-                        self.http.request.params = Params::default();
-                        return Some(Event::Request);
-                    }
-                    let event = self.http.fall_back(&Outcome::NotFound);
-                    if event.is_some() {
-                        return event;
-                    }
-                    self.http
-                        .answer_error(&mut self.net, index, 404, None, "Nothing is here.");
+                if self.answer_static(net, index, &directory, rest) {
+                    return Answerer::Server;
                 }
+                if let Some(handler) = fallback {
+                    return self.hand_to(handler);
+                }
+                if self.fall_back(&Outcome::NotFound) {
+                    return Answerer::Program;
+                }
+                self.answer_error(net, index, 404, None, "Nothing is here.");
             }
             Outcome::Guarded(handler) => {
-                self.http.request.unrouted = UNROUTED_FILE;
-                self.http.request.handler = handler;
-                self.http.request.params = Params::default();
-                return Some(Event::Request);
+                self.request.unrouted = UNROUTED_FILE;
+                return self.hand_to(handler);
             }
             Outcome::NotImplemented => {
-                self.http.answer_error(
-                    &mut self.net,
-                    index,
-                    501,
-                    None,
-                    "This server does not know the method.",
-                );
+                let text = "This server does not know the method.";
+                self.answer_error(net, index, 501, None, text);
             }
             Outcome::NotAllowed(allow) => {
                 let text = "The method is not allowed here; see Allow.";
-                self.http
-                    .answer_error(&mut self.net, index, 405, Some(&allow), text);
+                self.answer_error(net, index, 405, Some(&allow), text);
             }
-            Outcome::Options(allow) => {
-                self.http
-                    .answer_plain(&mut self.net, index, 204, Some(&allow), b"")
-            }
-            Outcome::NotFound => {
-                self.http
-                    .answer_error(&mut self.net, index, 404, None, "Nothing is here.")
-            }
+            Outcome::Options(allow) => self.answer_plain(net, index, 204, Some(&allow), b""),
+            Outcome::NotFound => self.answer_error(net, index, 404, None, "Nothing is here."),
         }
-        None
+        Answerer::Server
     }
 
-    /// A request of a listener that is not for the public.
-    fn dispatch_inner(&mut self, index: ExchangeIndex, origin: Origin) -> Option<Event> {
-        match origin {
-            Origin::Control => {
-                self.net.counts.add(Counter::ControlRequests, 1);
-                self.answer_control(index);
-                None
-            }
-            Origin::Metrics => {
-                self.answer_metrics(index);
-                None
-            }
-            Origin::Own | Origin::Public => {
-                self.http.request.handler = self.net.wires.handler_of(index);
-                self.http.request.params = Params::default();
-                Some(Event::Request)
-            }
-        }
+    /// Gives the current request to a handler that no route with parameters has led to.
+    fn hand_to(&mut self, handler: u32) -> Answerer {
+        self.request.handler = handler;
+        self.request.params = Params::default();
+        Answerer::Program
+    }
+
+    /// Hands a request that no route serves to the program, if that wants it.
+    fn fall_back(&mut self, outcome: &Outcome) -> bool {
+        let Some(fallback) = self.router.fallback() else {
+            return false;
+        };
+        let (status, allow) = match outcome {
+            Outcome::NotFound => (404, ""),
+            Outcome::NotAllowed(allow) if fallback.takes_methods => (405, &**allow),
+            Outcome::Options(allow) if fallback.takes_methods => (204, &**allow),
+            Outcome::NotImplemented if fallback.takes_methods && self.passes_on => (501, ""),
+            _ => return false,
+        };
+        let handler = fallback.handler;
+        self.request.unrouted = status;
+        self.request.allow.clear();
+        self.request.allow.push_str(allow);
+        self.hand_to(handler);
+        true
     }
 }
 

@@ -23,7 +23,6 @@ use crate::net::Net;
 use crate::net::index::ExchangeIndex;
 use crate::net::preface::is_unnamed;
 use crate::websocket::Sockets;
-use crate::worker::Worker;
 
 /// Proxies in a row that are followed.
 const HOPS_MAX: usize = 32;
@@ -246,19 +245,6 @@ impl<D: Driver> Net<D> {
     }
 }
 
-impl<D: Driver> Worker<D> {
-    /// Address and port of the current request's client, `None` on a Unix socket: as a trusted proxy says, else the
-    /// other end of the connection.
-    pub fn client_address(&self) -> Option<(IpAddr, u16)> {
-        self.http.client_address(&self.net)
-    }
-
-    /// The host and port that the client asked for, as a trusted proxy says, else as the request does.
-    pub fn client_host(&self) -> Option<&[u8]> {
-        self.http.client_host(&self.net)
-    }
-}
-
 impl Http {
     /// The current request asks for a WebSocket: whose it is, is not told again.
     pub(crate) fn note_socket_client<D: Driver>(
@@ -358,22 +344,15 @@ impl Http {
     }
 }
 
-impl<D: Driver> Worker<D> {
-    /// Whether the client of the current request speaks TLS: to us, or to a trusted proxy in front.
-    pub fn is_client_secure(&self) -> bool {
-        self.http.is_client_secure(&self.net)
-    }
-
-    /// Whether the connection of the current request is encrypted.
-    pub fn is_secure(&self) -> bool {
-        self.http.is_secure(&self.net)
-    }
-
-    /// The certificate that the client of the current request has shown.
-    pub fn client_certificate(&self) -> Option<Rc<ClientCertificate>> {
-        let tls = self.net.tls.as_ref()?;
-        let index = self.http.request.index().connection();
-        tls.handle.client_certificate(self.net.socket_of(index)?)
+impl Http {
+    /// See `Worker::client_certificate`.
+    pub(crate) fn client_certificate<D: Driver>(
+        &self,
+        net: &Net<D>,
+    ) -> Option<Rc<ClientCertificate>> {
+        let tls = net.tls.as_ref()?;
+        let index = self.request.index().connection();
+        tls.handle.client_certificate(net.socket_of(index)?)
     }
 }
 

@@ -2,7 +2,7 @@
 
 pub(crate) mod asked;
 pub(crate) mod body;
-mod dispatch;
+pub(crate) mod dispatch;
 pub(crate) mod exchange;
 pub mod files;
 pub(crate) mod forwarded;

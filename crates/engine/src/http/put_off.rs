@@ -9,26 +9,24 @@ use crate::http::request::Place;
 use crate::http::starts::Queued;
 use crate::net::Net;
 use crate::net::timers::ALL_WAIT;
-use crate::worker::Worker;
 
-impl<D: Driver> Worker<D> {
+impl Http {
     /// The next request to begin of those that were put off.
-    pub(crate) fn next_start(&mut self) -> Option<Event> {
-        if !self.http.starts.is_empty() {
-            // It takes long: what has been answered before it goes out first. That may close connections, so which request
-            // it is comes afterwards.
-            self.flush_dirty();
-        }
-        while !self.http.starts.is_empty() && !self.waiting.is_full() {
-            let queued = self.http.starts.take()?;
-            if self.http.take_queued(&mut self.net, queued) {
-                self.http.note_begin(&self.net);
-                return Some(match self.http.request.is_connect {
+    pub(crate) fn next_start<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        waiting: &Waiting,
+    ) -> Option<Event> {
+        while !self.starts.is_empty() && !waiting.is_full() {
+            let queued = self.starts.take()?;
+            if self.take_queued(net, queued) {
+                self.note_begin(net);
+                return Some(match self.request.is_connect {
                     true => Event::Upgrade,
                     false => Event::Request,
                 });
             }
-            self.http.starts.cancel();
+            self.starts.cancel();
         }
         None
     }

@@ -12,7 +12,6 @@ use crate::net::connection::{Connection, Origin, Phase};
 use crate::net::index::ConnectionIndex;
 use crate::net::line::Line;
 use crate::net::token::{TOKEN_CONTROL, TOKEN_LISTENER, TOKEN_METRICS};
-use crate::worker::Worker;
 
 /// Connections accepted in a row before other clients get their turn.
 const ACCEPT_BATCH: usize = 256;
@@ -89,15 +88,15 @@ impl<D: Driver> Net<D> {
     }
 }
 
-impl<D: Driver> Worker<D> {
+impl<D: Driver> Net<D> {
     /// Watches the connections of this turn that are still open. Whatever became ready before is
     /// reported by the next wait.
-    pub(crate) fn watch_fresh(&mut self) {
-        while let Some(index) = self.net.fresh.pop() {
-            let Some(key) = self.net.connections.key(index) else {
+    pub(crate) fn watch_fresh(&mut self, http: &mut Http) {
+        while let Some(index) = self.fresh.pop() {
+            let Some(key) = self.connections.key(index) else {
                 continue;
             };
-            let Some(connection) = self.net.connections.at_mut(index) else {
+            let Some(connection) = self.connections.at_mut(index) else {
                 continue;
             };
             // An entry may have been freed and taken again within the turn: it is listed twice then.
@@ -106,22 +105,18 @@ impl<D: Driver> Worker<D> {
             }
             let (line, peer) = (connection.line, connection.peer);
             if let Some(fd) = line.socket()
-                && let Err(error) = self.net.driver.add_stream(fd, key.to_u64())
+                && let Err(error) = self.driver.add_stream(fd, key.to_u64())
             {
                 let message = format!("watching a connection from {peer} failed: {error}");
-                let unix_ms = self.net.driver.unix_ms();
-                self.net
-                    .log
-                    .write_limited(LogLevel::Error, unix_ms, &message);
-                self.close(index);
+                let unix_ms = self.driver.unix_ms();
+                self.log.write_limited(LogLevel::Error, unix_ms, &message);
+                self.close(http, index);
                 continue;
             }
-            self.net.arm(index);
+            self.arm(index);
         }
     }
-}
 
-impl<D: Driver> Net<D> {
     /// Takes new connections. True when there may be more.
     pub(crate) fn accept(&mut self, http: &mut Http, listener: Fd, origin: Origin) -> bool {
         self.driver.refresh_now();

@@ -11,7 +11,7 @@ use crate::net::index::ConnectionIndex;
 use crate::net::line::Carries;
 
 impl<D: Driver> Net<D> {
-    /// Ends a connection. Parts that know of it are told afterwards, by `Worker::tell_ended`.
+    /// Ends a connection. Parts that know of it are told afterwards, by `Channels::after_output`.
     pub(crate) fn close(&mut self, http: &mut Http, index: ConnectionIndex) {
         http.trace.on_close(index.exchange(), self);
         let Some(key) = self.connections.key(index) else {

@@ -11,6 +11,7 @@ use fermata_io::Driver;
 
 use crate::admin::stats::Counter;
 use crate::embed::event::Event;
+use crate::embed::waiting::Waiting;
 use crate::http::Http;
 use crate::http::body::SPOOL_TURN_BYTES;
 use crate::http::exchange::Stage;
@@ -21,16 +22,6 @@ use crate::net::connection::{Awaited, Origin, Phase, Writing};
 use crate::net::index::ConnectionIndex;
 use crate::net::line::Carries;
 use crate::net::running::Running;
-use crate::websocket::FRAMES_MAX;
-use crate::worker::Worker;
-
-/// Requests that one client sends in a row are answered up to this number before others get their
-/// turn.
-const PIPELINE_MAX: u32 = 128;
-
-/// Frames that a message counts as which its program is told of: as many handlers run for messages in a row as for
-/// requests, however many frames without one may be read.
-const FRAMES_PER_HANDLER: u32 = FRAMES_MAX / PIPELINE_MAX;
 
 impl<D: Driver> Net<D> {
     /// A read has failed: worth a line when TLS knows why and the client did not just vanish.
@@ -46,44 +37,42 @@ impl<D: Driver> Net<D> {
     }
 }
 
-impl<D: Driver> Worker<D> {
+impl<D: Driver> Net<D> {
     /// Reads what a connection has sent. True when there is input to parse.
-    pub(crate) fn load(&mut self, index: ConnectionIndex) -> bool {
-        let phase = self.net.connections.at(index).map(|it| it.phase);
-        if phase == Some(Phase::Preface) && !self.net.read_preface(&mut self.http, index) {
+    pub(crate) fn load(
+        &mut self,
+        http: &mut Http,
+        waiting: &mut Waiting,
+        index: ConnectionIndex,
+    ) -> bool {
+        let phase = self.connections.at(index).map(|it| it.phase);
+        if phase == Some(Phase::Preface) && !self.read_preface(http, index) {
             return false;
         }
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
+        let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
             return false;
         };
         match &exchange.stage {
             _ if connection.phase == Phase::Lingering => {
-                self.net.discard(&mut self.http, index);
+                self.discard(http, index);
                 return false;
             }
             Stage::Held(_) => {
-                self.net.discard(&mut self.http, index);
+                self.discard(http, index);
                 return false;
             }
             Stage::Handling(early) => {
                 connection.has_unread = true;
                 if early.is_some() {
-                    self.waiting.note_arrived(&mut self.net, index.exchange());
+                    waiting.note_arrived(self, index.exchange());
                 }
                 return false;
             }
-            Stage::Body(_) if self.http.uploads.turn_bytes >= SPOOL_TURN_BYTES => {
+            Stage::Body(_) | Stage::Http2(_) if http.uploads.turn_bytes >= SPOOL_TURN_BYTES => {
                 // Others first; before them in the next turn, or those that are first would stay so.
                 connection.has_unread = true;
                 if !std::mem::replace(&mut connection.is_again, true) {
-                    self.http.uploads.postponed.push(index);
-                }
-                return false;
-            }
-            Stage::Http2(_) if self.http.uploads.turn_bytes >= SPOOL_TURN_BYTES => {
-                connection.has_unread = true;
-                if !std::mem::replace(&mut connection.is_again, true) {
-                    self.http.uploads.postponed.push(index);
+                    http.uploads.postponed.push(index);
                 }
                 return false;
             }
@@ -99,33 +88,33 @@ impl<D: Driver> Worker<D> {
         }
         // What carriers bring beside requests (windows, cancellations, pings) waits for no handler, and without it those
         // that run might not come to their end. Their requests are put off one by one.
-        if self.waiting.is_full()
+        if waiting.is_full()
             && !matches!(exchange.stage, Stage::Http2(_))
-            && self.waiting.hold_back(&mut self.net, index)
+            && waiting.hold_back(self, index)
         {
             return false;
         }
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
+        let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
             return false;
         };
-        debug_assert!(self.net.input.current.is_none());
+        debug_assert!(self.input.current.is_none());
         let Some(fd) = connection.line.socket() else {
-            return self.net.load_stream(index);
+            return self.load_stream(index);
         };
         let mut filled = 0;
         if !connection.inbox.is_empty() {
             let inbox = std::mem::take(&mut connection.inbox);
             filled = inbox.len();
-            self.net.input.bytes[..filled].copy_from_slice(&inbox);
-            self.net.pool.give(inbox);
+            self.input.bytes[..filled].copy_from_slice(&inbox);
+            self.pool.give(inbox);
         }
         // Input that may hold whole requests is parsed before more is read, which bounds the inbox.
-        let is_enough = filled >= self.net.settings.header_bytes_max;
+        let is_enough = filled >= self.settings.header_bytes_max;
         if is_enough || connection.has_ended {
             connection.has_unread = true;
         } else {
-            let space = &mut self.net.input.bytes[filled..filled + READ_BYTES];
-            match self.net.driver.recv(fd, space) {
+            let space = &mut self.input.bytes[filled..filled + READ_BYTES];
+            match self.driver.recv(fd, space) {
                 Ok(Some(0)) => {
                     connection.has_ended = true;
                     connection.has_unread = true;
@@ -135,7 +124,7 @@ impl<D: Driver> Worker<D> {
                     // Only a full one, or one with the peer's end of stream behind it, goes on.
                     connection.has_unread = read == READ_BYTES || connection.has_hung_up;
                     if connection.origin == Origin::Public {
-                        self.net.counts.add(Counter::BytesReceived, read as u64);
+                        self.counts.add(Counter::BytesReceived, read as u64);
                     }
                     filled += read;
                 }
@@ -146,178 +135,24 @@ impl<D: Driver> Worker<D> {
                         let asks_of_health = connection.origin == Origin::Metrics
                             && connection.awaited == Awaited::First;
                         let is_idle = exchange.awaits_head() && !asks_of_health;
-                        if is_idle && self.net.running != Running::Serving {
-                            self.close(index);
+                        if is_idle && self.running != Running::Serving {
+                            self.close(http, index);
                         }
                         return false;
                     }
                 }
                 Err(error) => {
                     // Reset by the peer; there is nobody to tell.
-                    self.net.note_recv_error(index, &error);
-                    self.close_broken(index, &error);
+                    self.note_recv_error(index, &error);
+                    self.close_broken(http, index, &error);
                     return false;
                 }
             }
         }
-        self.net.input.begin(index, filled);
+        self.input.begin(index, filled);
         true
     }
 
-    /// Parses the current input up to the next request or message for PHP; `None` when the input is
-    /// used up.
-    pub(crate) fn step_input(&mut self) -> Option<Event> {
-        while let Some(current) = self.net.input.current {
-            let Some((connection, exchange)) =
-                self.net.connections.pair_mut(current.index.exchange())
-            else {
-                self.net.input.current = None;
-                return None;
-            };
-            if connection.writing != Writing::Open {
-                // The last response closes the connection; what follows it is not for us.
-                if let Some(stream) = connection.line.stream() {
-                    self.net.http2.consumed(stream, current.filled - current.at);
-                }
-                self.net.input.current = None;
-                return None;
-            }
-            if connection.is_paused || exchange.is_deferred {
-                // A file is on its way, and responses must not overtake it; or the handler of a socket
-                // waits, and messages must not overtake each other.
-                self.net.stash();
-                return None;
-            }
-            if self.waiting.is_full()
-                && connection.origin == Origin::Public
-                && !matches!(exchange.stage, Stage::Http2(_))
-            {
-                connection.has_unread = true;
-                self.net.stash();
-                return None;
-            }
-            let (queue_bytes_max, steps_max) = match exchange.socket() {
-                None => (self.net.settings.queue_bytes_max, PIPELINE_MAX),
-                Some(socket) => (socket.reading_bytes_max(&self.sockets.served), FRAMES_MAX),
-            };
-            if connection.unsent() > queue_bytes_max {
-                // The client asks faster than it reads. Go on when it has caught up.
-                connection.is_paused = true;
-                self.net.stash();
-                self.flush(current.index);
-                return None;
-            }
-            if current.requests >= steps_max {
-                connection.has_unread = true;
-                self.net.stash();
-                return None;
-            }
-            let step = match &exchange.stage {
-                Stage::Head => self.http.step_head(&mut self.net, current),
-                Stage::Body(_) if self.http.uploads.turn_bytes >= SPOOL_TURN_BYTES => {
-                    connection.has_unread = true;
-                    self.net.stash();
-                    return None;
-                }
-                Stage::Body(_) => self.http.step_body(&mut self.net, current),
-                Stage::Socket(_) => {
-                    self.sockets
-                        .step_socket(&mut self.net, &mut self.channels, current)
-                }
-                Stage::Http2(carrier) => {
-                    let carrier = *carrier;
-                    self.step_http2(current, carrier)
-                }
-                Stage::Handling(_) | Stage::Held(_) => {
-                    self.net.stash();
-                    return None;
-                }
-            };
-            match step {
-                Step::Request => {
-                    if let Some(current) = &mut self.net.input.current {
-                        current.requests += 1;
-                    }
-                    let event = self.dispatch();
-                    let is_put_off = match event {
-                        Some(Event::Request) => self.http.put_off(&mut self.net, &self.waiting),
-                        Some(Event::Upgrade) => {
-                            self.http.put_off_upgrade(&mut self.net, &self.waiting)
-                        }
-                        _ => false,
-                    };
-                    if is_put_off {
-                        continue;
-                    }
-                    if event.is_some() {
-                        return event;
-                    }
-                    self.http.drop_upload();
-                    // A WebSocket that the server has opened by itself: its program is told first.
-                    let event = self.next_socket_event();
-                    if event.is_some() {
-                        return event;
-                    }
-                }
-                Step::Socket(event) => {
-                    if let Some(current) = &mut self.net.input.current {
-                        current.requests = current.requests.saturating_add(FRAMES_PER_HANDLER - 1);
-                    }
-                    return Some(event);
-                }
-                Step::Again => {
-                    let event = self.next_socket_event();
-                    if event.is_some() {
-                        return event;
-                    }
-                }
-                Step::Starved => {
-                    self.starve(current.index);
-                    return None;
-                }
-            }
-        }
-        None
-    }
-
-    /// More bytes are needed; none will come when the peer has ended its stream.
-    fn starve(&mut self, index: ConnectionIndex) {
-        match self.net.connections.at(index) {
-            // Of a stream more may be there than was taken.
-            Some(connection) if connection.has_ended && connection.inbox.is_empty() => {
-                self.net.input.current = None;
-                self.on_end_of_stream(index);
-            }
-            _ => self.net.stash(),
-        }
-    }
-
-    /// The peer has finished sending, and nothing whole is left of what it has sent.
-    fn on_end_of_stream(&mut self, index: ConnectionIndex) {
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
-            return;
-        };
-        if exchange.socket().is_some() {
-            self.on_socket_end(index.exchange());
-            return;
-        }
-        // Its end was not announced, so what it was to be sent has nobody who reads it.
-        if matches!(exchange.stage, Stage::Http2(_)) {
-            self.close(index);
-            return;
-        }
-        // A head or a body that ends early is not a request (RFC 9112, 8). What was asked for before
-        // is still sent: the peer may read on (a half-closed connection).
-        if exchange.has_output(connection) {
-            exchange.stage = Stage::Handling(None);
-            connection.writing = Writing::Close;
-            return;
-        }
-        self.close(index);
-    }
-}
-
-impl<D: Driver> Net<D> {
     /// Drops what a held or lingering client sends, and notices that it has left.
     fn discard(&mut self, http: &mut Http, index: ConnectionIndex) {
         let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {

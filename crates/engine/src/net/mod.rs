@@ -9,7 +9,6 @@ pub(crate) mod connection;
 pub(crate) mod connections;
 pub(crate) mod deadline;
 pub(crate) mod ended;
-mod events;
 pub(crate) mod gauges;
 pub(crate) mod handover;
 pub(crate) mod http2;

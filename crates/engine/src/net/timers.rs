@@ -2,20 +2,13 @@
 
 use fermata_config::LogLevel;
 use fermata_io::Driver;
-use fermata_io::wheel::Fired;
 
 use crate::admin::stats::Counter;
 use crate::channels::pace::Place;
 use crate::http::exchange::Stage;
 use crate::net::Net;
 use crate::net::connection::Phase;
-use crate::net::deadline::Armed;
 use crate::net::index::ConnectionIndex;
-use crate::net::slab::Key;
-use crate::worker::Worker;
-
-/// So many timers at once take a time that is worth a look at the clock.
-const BURST: usize = 64;
 
 /// What a client is told whose request nobody could take in time.
 pub(crate) const ALL_WAIT: &str =
@@ -33,106 +26,6 @@ impl<D: Driver> Net<D> {
         );
         self.log_for_client(LogLevel::Info, &message);
         self.counts.add(Counter::DroppedWriteTimeout, 1);
-    }
-}
-
-impl<D: Driver> Worker<D> {
-    pub(crate) fn fire_timers(&mut self) {
-        // Not the present: what clients have done since is not known yet, however long handlers took.
-        let now_ms = self.net.turn_ms;
-        let mut fired = std::mem::take(&mut self.net.fired);
-        self.net.wheel.poll(now_ms, &mut fired);
-        let is_burst = fired.len() >= BURST;
-        for Fired { key, due_ms } in fired.drain(..) {
-            let key = Key::from_u64(key);
-            let Some((connection, _)) = self.net.connections.get_mut(key) else {
-                continue;
-            };
-            if connection.armed != Armed::at(due_ms) {
-                continue;
-            }
-            connection.armed = Armed::NONE;
-            if connection.deadline_ms > now_ms {
-                self.net.arm(key.connection());
-            } else {
-                self.on_deadline(key.connection());
-            }
-        }
-        self.net.fired = fired;
-        if is_burst {
-            self.net.driver.refresh_now();
-        }
-    }
-
-    pub(crate) fn on_deadline(&mut self, index: ConnectionIndex) {
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
-            return;
-        };
-        let due_ms = std::mem::replace(&mut connection.deadline_ms, u64::MAX);
-        if connection.is_blocked {
-            self.net.note_write_timeout(index);
-            let Some(connection) = self.net.connections.at(index) else {
-                return;
-            };
-            // Else the kernel would keep megabytes for each client that takes nothing.
-            let line = connection.line;
-            self.net.reset_on_close(line);
-            self.close(index);
-            return;
-        }
-        match connection.phase {
-            Phase::Open => {}
-            Phase::Preface => {
-                self.net
-                    .refuse_preface(&mut self.http, index, "header_timeout_ms is over");
-                return;
-            }
-            Phase::Lingering => {
-                self.close(index);
-                return;
-            }
-        }
-        let has_waited = self.waiting.is_full() && connection.has_unread;
-        match &exchange.stage {
-            Stage::Held(held) if held.ends_ms() <= self.net.turn_ms => {
-                self.channels
-                    .end_hold(&mut self.net, &mut self.waiting, index.exchange());
-            }
-            Stage::Held(held) if held.keep_alive_ms() == 0 => self.net.restart_deadline(index),
-            Stage::Held(held) => {
-                let place = Place::of(index.0, self.net.slot, held.keep_alive_ms());
-                connection.deadline_ms = place.after_comment_ms(self.net.turn_ms, due_ms);
-                self.keep_alive(index.exchange());
-            }
-            Stage::Socket(_) => self.on_socket_deadline(index.exchange()),
-            Stage::Head if has_waited => {
-                self.http
-                    .refuse_head(&mut self.net, index.exchange(), 503, ALL_WAIT)
-            }
-            Stage::Head if connection.inbox.is_empty() => self.close(index),
-            Stage::Head => {
-                let message = "The request head took longer than header_timeout_ms.\n";
-                self.http
-                    .refuse_head(&mut self.net, index.exchange(), 408, message);
-            }
-            Stage::Body(_) if has_waited => {
-                self.http
-                    .refuse(&mut self.net, index.exchange(), 503, ALL_WAIT)
-            }
-            Stage::Body(partial) => {
-                let setting = partial.pace.setting;
-                let message = format!("The request body took longer than {setting}.\n");
-                self.http
-                    .refuse(&mut self.net, index.exchange(), 408, &message);
-            }
-            Stage::Handling(_) => self
-                .waiting
-                .on_body_deadline(&mut self.net, index.exchange()),
-            Stage::Http2(carrier) => {
-                let carrier = *carrier;
-                self.on_carrier_deadline(index, carrier);
-            }
-        }
     }
 }
 

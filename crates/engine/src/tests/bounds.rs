@@ -131,7 +131,7 @@ fn who_watches_the_figures_does_not_keep_the_loop_awake() {
     let _held = rig.peer(&get("/hold/a?keep=0"));
     let now_ms = rig.worker.net.now_ms();
     rig.worker.reporter.watch(now_ms, &[]);
-    rig.worker.report(now_ms);
+    rig.worker.report();
     // Steps that have no divisor in common with the times at which figures and lists are due.
     for step in 0..100 {
         rig.publish("a", "news");
@@ -248,7 +248,9 @@ fn an_index_that_is_used_again_brings_nothing_of_its_former_owner() {
     old.reset();
     rig.worker.net.mark_dirty(ConnectionIndex(0));
     rig.worker.net.go_on(ConnectionIndex(0));
-    rig.worker.close(ConnectionIndex(0));
+    let crate::Worker { net, http, .. } = &mut rig.worker;
+    net.close(http, ConnectionIndex(0));
+    rig.worker.after_output();
     let new = rig.connect();
     new.write(b"GET /hel");
     rig.run();

@@ -294,7 +294,9 @@ fn presence_is_left_on_every_way_out() {
                             .at(index)
                             .is_some_and(|it| it.line.socket() == Some(fd))
                     });
-                rig.worker.close(index.expect("it is open"));
+                let crate::Worker { net, http, .. } = &mut rig.worker;
+                net.close(http, index.expect("it is open"));
+                rig.worker.after_output();
             }
             _ => {
                 // A page that reloads: no leave, no second join.

@@ -26,13 +26,21 @@ fn nothing_is_asked_for_while_something_was_given_meanwhile() {
         .push_event(handle, &event)
         .expect("it is open");
     rig.worker.http.streams.begin_turn();
-    assert!(rig.worker.next_stream_event().is_none());
+    assert!(
+        rig.worker
+            .http
+            .next_stream_event(&mut rig.worker.net)
+            .is_none()
+    );
 
     // It is told when that was taken as well.
-    rig.worker.flush(index.connection());
+    rig.worker
+        .net
+        .flush(&mut rig.worker.http, index.connection());
+    rig.worker.after_output();
     rig.worker.http.streams.begin_turn();
     assert!(matches!(
-        rig.worker.next_stream_event(),
+        rig.worker.http.next_stream_event(&mut rig.worker.net),
         Some(Event::Stream)
     ));
     rig.run();

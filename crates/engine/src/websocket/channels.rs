@@ -13,6 +13,7 @@ use super::SendError;
 use super::output::{Open, open_socket};
 use crate::admin::stats::Counter;
 use crate::channels::Channels;
+use crate::channels::clients::Clients;
 use crate::channels::encode::{FORMAT_WS_DATA, FORMAT_WS_JSON, FORMAT_WS_OWN, WriteMessage};
 use crate::channels::presence::Presence;
 use crate::channels::private_channel;
@@ -22,7 +23,6 @@ use crate::embed::waiting::News;
 use crate::net::Net;
 use crate::net::index::ExchangeIndex;
 use crate::net::slab::Key;
-use crate::worker::Worker;
 
 /// Digits of a number in a socket's id.
 const ID_DIGITS: usize = 16;
@@ -63,19 +63,24 @@ impl Channels {
     }
 }
 
-impl<D: Driver> Worker<D> {
-    /// Subscribes a socket to a channel from now on, after what it has missed.
-    pub fn join_channel(&mut self, socket: u64, join: &Join<'_>) -> Result<(), SendError> {
+impl Channels {
+    /// See `Worker::join_channel`.
+    pub(crate) fn join_channel<D: Driver>(
+        &mut self,
+        to: &mut Clients<'_, D>,
+        socket: u64,
+        join: &Join<'_>,
+    ) -> Result<(), SendError> {
         let key = Key::from_u64(socket);
         check_channel(join.channel).map_err(SendError::Misuse)?;
         check_member(join.user, join.info).map_err(SendError::Misuse)?;
-        let Some(open) = open_socket(self.net.connections.get_mut(key)) else {
+        let Some(open) = open_socket(to.net.connections.get_mut(key)) else {
             return Err(SendError::Gone);
         };
         let (chain, missing) = (*open.chain, open.socket.missing_channels());
         let shown = || String::from_utf8_lossy(join.channel);
         let (mut count, mut is_known) = (0, false);
-        for channel in self.channels.local.channels_of(chain).chain(missing) {
+        for channel in self.local.channels_of(chain).chain(missing) {
             count += 1;
             is_known |= channel == join.channel;
         }
@@ -85,7 +90,7 @@ impl<D: Driver> Worker<D> {
                 shown()
             )));
         }
-        let channels_max = self.net.settings.channels_per_hold_max;
+        let channels_max = to.net.settings.channels_per_hold_max;
         if count >= channels_max {
             return Err(SendError::Misuse(format!(
                 "the socket is in {channels_max} channels already (channels_per_hold_max); \
@@ -94,25 +99,25 @@ impl<D: Driver> Worker<D> {
             )));
         }
         // What was published before this moment is the past, which `since` asks for, and not news.
-        let newest = self.channels.ring.newest();
+        let newest = self.ring.newest();
         if let Some(user) = join.user {
             let channels = [join.channel];
-            let client = self.sockets.socket_client(&self.net, key.exchange());
+            let client = to.sockets.socket_client(to.net, key.exchange());
             let member = (user, join.info.unwrap_or_default());
             let presence = self
-                .enter(&channels, &member, client, join.announces)
+                .enter(to, &channels, &member, client, join.announces)
                 .map_err(|error| match error {
                     HoldError::Gone => SendError::Gone,
                     HoldError::Misuse(cause) => SendError::Misuse(cause),
                     HoldError::Backpressure(cause) => SendError::Backpressure(cause),
                 })?;
-            match open_socket(self.net.connections.get_mut(key)) {
+            match open_socket(to.net.connections.get_mut(key)) {
                 Some(open) => open.socket.busy().presences.push(presence),
                 // Making room for the announcement has found it broken, or has closed it.
-                None => self.channels.leave(&mut self.net, presence),
+                None => self.leave(to.net, presence),
             }
         }
-        let Some(Open { socket, .. }) = open_socket(self.net.connections.get_mut(key)) else {
+        let Some(Open { socket, .. }) = open_socket(to.net.connections.get_mut(key)) else {
             return Err(SendError::Gone);
         };
         let is_json = join.format == Format::Json;
@@ -123,11 +128,11 @@ impl<D: Driver> Worker<D> {
         };
         let newest = match join.format {
             // Its own join is the past as well.
-            Format::Own => self.channels.ring.newest(),
+            Format::Own => self.ring.newest(),
             Format::Data | Format::Json => newest,
         };
         let compresses = socket.compresses;
-        let served = self.sockets.served.get(socket.route());
+        let served = to.sockets.served.get(socket.route());
         let compression = served.and_then(|served| served.compression);
         let format = match compression {
             // Compressed once for all sockets that can read the same.
@@ -137,83 +142,73 @@ impl<D: Driver> Worker<D> {
                     && join.format != Format::Own =>
             {
                 let bits = compresses.window_bits();
-                self.channels.encoder.compressed_format(plain, &how, bits)
+                self.encoder.compressed_format(plain, &how, bits)
             }
             _ => plain,
         };
-        let since = join.since.map(|since| self.channels.ring.parse_id(since));
+        let since = join.since.map(|since| self.ring.parse_id(since));
         // Records between where this worker reads and now are no news either: it goes live behind them, when a fan-out that
         // is going on has come so far.
-        let is_behind = self.channels.reader.read_up_to() < newest;
+        let is_behind = self.reader.read_up_to() < newest;
         if let Some(IdRef::Seq(after)) = since {
             let backlog = Backlog::new(&[join.channel], after);
-            self.sockets.begin_resume(
-                &mut self.net,
-                &mut self.channels,
-                key.exchange(),
-                join.channel,
-                backlog,
-                format,
-            );
+            to.sockets
+                .begin_resume(to.net, self, key.exchange(), join.channel, backlog, format);
         } else if let Some(IdRef::Ahead(seq)) = since
-            && let Some(place) = self.channels.ring.log_reached()
+            && let Some(place) = self.ring.log_reached()
         {
             let place = LogPlace { seq, ..place };
             let backlog = Backlog::ahead(&[join.channel], place);
-            self.sockets.begin_resume(
-                &mut self.net,
-                &mut self.channels,
-                key.exchange(),
-                join.channel,
-                backlog,
-                format,
-            );
+            to.sockets
+                .begin_resume(to.net, self, key.exchange(), join.channel, backlog, format);
         } else {
-            let mut opening = std::mem::take(&mut self.net.scratch);
+            let mut opening = std::mem::take(&mut to.net.scratch);
             opening.clear();
             if since.is_some() {
-                self.net.counts.add(Counter::GapsUnknown, 1);
+                to.net.counts.add(Counter::GapsUnknown, 1);
             }
             if since.is_some() {
-                let encoder = &mut self.channels.encoder;
+                let encoder = &mut self.encoder;
                 encoder.gap_frame(format, Some(join.channel), "unknown id", &mut opening);
             }
             if is_json {
                 let mut id = [0; ID_BYTES_MAX];
-                let id = self.channels.ring.id_text(newest, &mut id);
-                let encoder = &mut self.channels.encoder;
+                let id = self.ring.id_text(newest, &mut id);
+                let encoder = &mut self.encoder;
                 encoder.socket_position(join.channel, id, &mut opening);
             }
-            self.sockets
-                .append_frames(&mut self.net, key.exchange(), &opening);
-            self.net.scratch = opening;
+            to.sockets.append_frames(to.net, key.exchange(), &opening);
+            to.net.scratch = opening;
             if is_behind {
                 let backlog = Backlog::new(&[join.channel], newest);
-                self.sockets.begin_resume(
-                    &mut self.net,
-                    &mut self.channels,
+                to.sockets.begin_resume(
+                    to.net,
+                    self,
                     key.exchange(),
                     join.channel,
                     backlog,
                     format,
                 );
             } else {
-                self.channels
-                    .go_live_socket(&mut self.net, key.exchange(), join.channel, format);
+                self.go_live_socket(to.net, key.exchange(), join.channel, format);
             }
         }
-        self.net.mark_dirty(key.connection());
+        to.net.mark_dirty(key.connection());
         Ok(())
     }
 
-    /// Ends a subscription. What the channel has brought before and the client has not taken is lost.
-    pub fn leave_channel(&mut self, socket: u64, channel: &[u8]) -> Result<(), SendError> {
+    /// See `Worker::leave_channel`.
+    pub(crate) fn leave_channel<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        socket: u64,
+        channel: &[u8],
+    ) -> Result<(), SendError> {
         let key = Key::from_u64(socket);
-        let Some(Open { chain, socket, .. }) = open_socket(self.net.connections.get_mut(key))
-        else {
+        let Some(Open { chain, socket, .. }) = open_socket(net.connections.get_mut(key)) else {
             return Err(SendError::Gone);
         };
-        if let Some(rest) = self.channels.local.leave(*chain, channel) {
+        if let Some(rest) = self.local.leave(*chain, channel) {
             *chain = rest;
         } else if !socket.forget_missing(channel) {
             return Ok(());
@@ -224,29 +219,24 @@ impl<D: Driver> Worker<D> {
             Some(busy.presences.swap_remove(at))
         });
         if let Some(presence) = presence {
-            self.channels.leave(&mut self.net, presence);
+            self.leave(net, presence);
         }
         Ok(())
     }
 
-    /// The text by which any worker can send to a socket: this life of the worker, its slot and the
-    /// socket's handle.
-    pub fn socket_id(&self, socket: u64) -> Option<String> {
-        let key = Key::from_u64(socket);
-        let is_known = self
-            .net
-            .connections
-            .get(key)
-            .is_some_and(|(_, exchange)| exchange.is_socket())
-            || self.sockets.is_ending(socket);
-        is_known.then(|| {
-            let (worker, slot) = (self.channels.identity, self.net.slot);
-            format!("{worker:016x}{socket:016x}{slot:x}")
-        })
+    /// See `Worker::socket_id`.
+    pub(crate) fn socket_id(&self, socket: u64) -> String {
+        format!("{:016x}{socket:016x}{:x}", self.identity, self.slot)
     }
 
-    /// Sends a message to a socket of any worker by its id. Nothing happens when it has left.
-    pub fn send_to(&mut self, id: &[u8], is_binary: bool, data: &[u8]) -> Result<(), SendError> {
+    /// See `Worker::send_to`.
+    pub(crate) fn send_to<D: Driver>(
+        &mut self,
+        to: &mut Clients<'_, D>,
+        id: &[u8],
+        is_binary: bool,
+        data: &[u8],
+    ) -> Result<(), SendError> {
         let Some((slot, subscriber)) = parse_id(id) else {
             return Err(SendError::Misuse(format!(
                 "\"{}\" is no id of a socket; use what WebSocket::id() has returned",
@@ -260,7 +250,7 @@ impl<D: Driver> Worker<D> {
                     .to_owned(),
             ));
         }
-        let max = self.net.settings.event_bytes_max;
+        let max = to.net.settings.event_bytes_max;
         if data.len() > max {
             return Err(SendError::Misuse(format!(
                 "the message has {} bytes, but between workers at most {max} are allowed \
@@ -268,18 +258,20 @@ impl<D: Driver> Worker<D> {
                 data.len()
             )));
         }
-        if subscriber.worker == self.channels.identity {
-            return match self.send(subscriber.key, is_binary, data) {
+        if subscriber.worker == self.identity {
+            return match to
+                .sockets
+                .send(to.net, to.http, self, subscriber.key, is_binary, data)
+            {
                 Err(SendError::Misuse(cause)) => Err(SendError::Misuse(cause)),
                 // Whether it arrives is not known for sockets of other workers either.
                 _ => Ok(()),
             };
         }
-        let sent = if self.channels.is_elsewhere(subscriber) {
-            self.channels
-                .send_elsewhere(slot, subscriber, is_binary, data)
+        let sent = if self.is_elsewhere(subscriber) {
+            self.send_elsewhere(slot, subscriber, is_binary, data)
         } else {
-            self.send_to_worker(slot, subscriber, is_binary, data)
+            self.send_to_worker(to, slot, subscriber, is_binary, data)
         };
         sent.map_err(|failure| match failure {
             PublishFailure::Misuse(cause) => SendError::Misuse(cause),
@@ -288,8 +280,9 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Sends to a socket of another worker of this machine.
-    fn send_to_worker(
+    fn send_to_worker<D: Driver>(
         &mut self,
+        to: &mut Clients<'_, D>,
         slot: u16,
         subscriber: Subscriber,
         is_binary: bool,
@@ -302,18 +295,25 @@ impl<D: Driver> Worker<D> {
             name: is_binary.then_some(&b"b"[..]),
             data,
         };
-        self.put(&record, Some(subscriber)).map(|_| ())
+        self.put(to, &record, Some(subscriber)).map(|_| ())
     }
 
     /// Queues what other workers have sent to sockets of this one.
-    pub(crate) fn deliver_directs(&mut self) {
-        for direct in self.channels.local.take_directs() {
+    pub(crate) fn deliver_directs<D: Driver>(&mut self, to: &mut Clients<'_, D>) {
+        for direct in self.local.take_directs() {
             if direct.key == Subscriber::WORKER.key {
-                self.waiting.news.push_back(News::Told(direct.data));
+                to.waiting.news.push_back(News::Told(direct.data));
                 continue;
             }
             // A socket that has left, or takes less than it is sent: as its route's policy says.
-            let _ = self.send(direct.key, direct.has_name, &direct.data);
+            let _ = to.sockets.send(
+                to.net,
+                to.http,
+                self,
+                direct.key,
+                direct.has_name,
+                &direct.data,
+            );
         }
     }
 }

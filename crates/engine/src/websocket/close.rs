@@ -10,6 +10,7 @@ use super::output::{append, open_socket};
 use super::{QueuePolicy, SendError, Socket};
 use crate::admin::stats::Counter;
 use crate::channels::Channels;
+use crate::http::Http;
 use crate::http::exchange::Exchange;
 use crate::log::Detail;
 use crate::net::Net;
@@ -18,7 +19,6 @@ use crate::net::index::ExchangeIndex;
 use crate::net::running::Running;
 use crate::net::slab::Key;
 use crate::websocket::Sockets;
-use crate::worker::Worker;
 
 impl<D: Driver> Net<D> {
     fn queue_close(&mut self, index: ExchangeIndex, payload: &close::Payload) {
@@ -30,10 +30,115 @@ impl<D: Driver> Net<D> {
     }
 }
 
-impl<D: Driver> Worker<D> {
-    /// Begins to close a socket. `Event::Close` follows when the client has answered, or has not
-    /// within `websocket_close_timeout_ms`.
-    pub fn disconnect(&mut self, socket: u64, code: u16, reason: &[u8]) -> Result<(), SendError> {
+impl Sockets {
+    /// The client has ended its stream without a close frame. What waits for it is still sent.
+    pub(crate) fn on_socket_end<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        http: &mut Http,
+        channels: &mut Channels,
+        index: ExchangeIndex,
+    ) {
+        if let Some(socket) = net
+            .connections
+            .exchange_mut(index)
+            .and_then(Exchange::socket_mut)
+        {
+            socket.busy().closing.handle_end();
+        }
+        channels.leave_channels(net, index);
+        self.tell_ended(net, index, CloseCode::Abnormal as u16, "");
+        match net.connections.pair_mut(index) {
+            Some((connection, exchange)) if exchange.has_output(connection) => {
+                connection.has_unread = false;
+                connection.writing = Writing::Close;
+                net.mark_dirty(index.connection());
+            }
+            _ => net.close(http, index.connection()),
+        }
+    }
+
+    /// The server stops, or this worker does: the client is told to come back.
+    pub(crate) fn drain_socket<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        http: &mut Http,
+        channels: &mut Channels,
+        index: ExchangeIndex,
+    ) {
+        let code = if matches!(net.running, Running::Retired { .. }) {
+            CloseCode::ServiceRestart
+        } else {
+            CloseCode::GoingAway
+        };
+        self.start_close(net, channels, index, code as u16, "");
+        // At once, so that thousands share one buffer.
+        net.flush(http, index.connection());
+    }
+
+    /// What was due for a socket happens.
+    pub(crate) fn on_socket_deadline<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        http: &mut Http,
+        channels: &mut Channels,
+        index: ExchangeIndex,
+    ) {
+        let now_ms = net.driver.now_ms();
+        let Some((connection, exchange)) = net.connections.pair_mut(index) else {
+            return;
+        };
+        let (peer, has_unread) = (connection.peer, connection.has_unread);
+        let Some(socket) = exchange.socket_mut() else {
+            return;
+        };
+        let silence = net.silences[socket.route()];
+        if !socket.can_send() {
+            net.counts.add(Counter::WebSocketTimeoutClose, 1);
+            net.close(http, index.connection());
+            return;
+        }
+        // Input that nobody reads now (its handler waits, or all fibers do) may hold the pong.
+        if socket.awaits_pong() && silence.pong_timeout_ms > 0 && !has_unread {
+            net.counts.add(Counter::WebSocketTimeoutPong, 1);
+            let line = format!(
+                "{peer}: WebSocket cut off: no sign of life within websocket_pong_timeout_ms"
+            );
+            net.log_for_client(LogLevel::Info, &line);
+            net.close(http, index.connection());
+            return;
+        }
+        if now_ms >= silence.idle_due_ms(socket) {
+            net.counts.add(Counter::WebSocketTimeoutIdle, 1);
+            self.start_close(
+                net,
+                channels,
+                index,
+                CloseCode::GoingAway as u16,
+                "no message for too long",
+            );
+            net.flush(http, index.connection());
+            return;
+        }
+        socket.busy().awaits_pong = true;
+        net.counts.add(Counter::WebSocketPingsSent, 1);
+        append(connection, &mut net.pool, Opcode::Ping, b"");
+        net.restart_deadline(index.connection());
+        // At once, so that thousands that are due together share one buffer.
+        net.flush(http, index.connection());
+    }
+}
+
+impl Sockets {
+    /// See `Worker::disconnect`.
+    pub(crate) fn disconnect<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        channels: &mut Channels,
+        socket: u64,
+        code: u16,
+        reason: &[u8],
+    ) -> Result<(), SendError> {
         if !close::valid_code(code) {
             return Err(SendError::Misuse(format!(
                 "close code {code} must not be sent; use 1000 to 1003, 1007 to 1014 or 3000 to 4999"
@@ -48,107 +153,26 @@ impl<D: Driver> Worker<D> {
             )));
         };
         let key = Key::from_u64(socket);
-        if open_socket(self.net.connections.get_mut(key)).is_none() {
+        if open_socket(net.connections.get_mut(key)).is_none() {
             return Err(SendError::Gone);
         }
-        self.sockets.start_close(
-            &mut self.net,
-            &mut self.channels,
-            key.exchange(),
-            code,
-            reason,
-        );
+        self.start_close(net, channels, key.exchange(), code, reason);
         Ok(())
     }
 
-    /// Ends a socket whose handler failed: code 1011 to the client, the reason to the log only.
-    pub fn fail_socket(&mut self, socket: u64, log_message: &str, detail: &Detail<'_>) {
-        self.net.counts.add(Counter::HandlerFailures, 1);
-        self.net.log_detailed(LogLevel::Error, log_message, detail);
+    /// See `Worker::fail_socket`.
+    pub(crate) fn fail_socket<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        channels: &mut Channels,
+        socket: u64,
+        log_message: &str,
+        detail: &Detail<'_>,
+    ) {
+        net.counts.add(Counter::HandlerFailures, 1);
+        net.log_detailed(LogLevel::Error, log_message, detail);
         // A socket that has ended meanwhile needs no end.
-        let _ = self.disconnect(socket, CloseCode::InternalError as u16, b"");
-    }
-
-    /// The client has ended its stream without a close frame. What waits for it is still sent.
-    pub(crate) fn on_socket_end(&mut self, index: ExchangeIndex) {
-        if let Some(socket) = self
-            .net
-            .connections
-            .exchange_mut(index)
-            .and_then(Exchange::socket_mut)
-        {
-            socket.busy().closing.handle_end();
-        }
-        self.channels.leave_channels(&mut self.net, index);
-        self.sockets
-            .tell_ended(&mut self.net, index, CloseCode::Abnormal as u16, "");
-        match self.net.connections.pair_mut(index) {
-            Some((connection, exchange)) if exchange.has_output(connection) => {
-                connection.has_unread = false;
-                connection.writing = Writing::Close;
-                self.net.mark_dirty(index.connection());
-            }
-            _ => self.close(index.connection()),
-        }
-    }
-
-    /// The server stops, or this worker does: the client is told to come back.
-    pub(crate) fn drain_socket(&mut self, index: ExchangeIndex) {
-        let code = if matches!(self.net.running, Running::Retired { .. }) {
-            CloseCode::ServiceRestart
-        } else {
-            CloseCode::GoingAway
-        };
-        self.sockets
-            .start_close(&mut self.net, &mut self.channels, index, code as u16, "");
-        // At once, so that thousands share one buffer.
-        self.flush(index.connection());
-    }
-
-    /// What was due for a socket happens.
-    pub(crate) fn on_socket_deadline(&mut self, index: ExchangeIndex) {
-        let now_ms = self.net.driver.now_ms();
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
-            return;
-        };
-        let (peer, has_unread) = (connection.peer, connection.has_unread);
-        let Some(socket) = exchange.socket_mut() else {
-            return;
-        };
-        let silence = self.net.silences[socket.route()];
-        if !socket.can_send() {
-            self.net.counts.add(Counter::WebSocketTimeoutClose, 1);
-            self.close(index.connection());
-            return;
-        }
-        // Input that nobody reads now (its handler waits, or all fibers do) may hold the pong.
-        if socket.awaits_pong() && silence.pong_timeout_ms > 0 && !has_unread {
-            self.net.counts.add(Counter::WebSocketTimeoutPong, 1);
-            let line = format!(
-                "{peer}: WebSocket cut off: no sign of life within websocket_pong_timeout_ms"
-            );
-            self.net.log_for_client(LogLevel::Info, &line);
-            self.close(index.connection());
-            return;
-        }
-        if now_ms >= silence.idle_due_ms(socket) {
-            self.net.counts.add(Counter::WebSocketTimeoutIdle, 1);
-            self.sockets.start_close(
-                &mut self.net,
-                &mut self.channels,
-                index,
-                CloseCode::GoingAway as u16,
-                "no message for too long",
-            );
-            self.flush(index.connection());
-            return;
-        }
-        socket.busy().awaits_pong = true;
-        self.net.counts.add(Counter::WebSocketPingsSent, 1);
-        append(connection, &mut self.net.pool, Opcode::Ping, b"");
-        self.net.restart_deadline(index.connection());
-        // At once, so that thousands that are due together share one buffer.
-        self.flush(index.connection());
+        let _ = self.disconnect(net, channels, socket, CloseCode::InternalError as u16, b"");
     }
 }
 

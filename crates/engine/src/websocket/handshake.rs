@@ -14,6 +14,17 @@ pub(crate) struct Upgrade {
     pub offered: Vec<Box<[u8]>>,
 }
 
+/// How a handshake is accepted.
+pub(crate) struct Accepted<'a> {
+    pub route: u16,
+    pub handshake: &'a Handshake,
+    /// The server's choice of a subprotocol: its place in the route's list, or `PROTOCOL_NONE`.
+    pub protocol: u8,
+    /// The program's choice.
+    pub own: Option<&'a [u8]>,
+    pub headers: &'a [(&'a [u8], &'a [u8])],
+}
+
 /// Why a handshake was not accepted. The request is still open and has to be answered.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AcceptError {

@@ -7,7 +7,7 @@ use fermata_hub::Backlog;
 /// Channels that a socket has joined and is not live in yet; not empty.
 pub(crate) struct Resume {
     pub waiting: VecDeque<Missing>,
-    /// Listed in `Worker::resuming`.
+    /// Listed in `Channels::resuming`.
     pub is_queued: bool,
 }
 

@@ -40,7 +40,7 @@ pub use channels::{Format, Join};
 pub(crate) use events::Events;
 pub use events::{SocketEvent, SocketInfo};
 pub use handshake::AcceptError;
-pub(crate) use handshake::Upgrade;
+pub(crate) use handshake::{Accepted, Upgrade};
 pub use output::SendError;
 pub(crate) use route::Served;
 pub use route::{Callbacks, Compression, OriginPolicy, QueuePolicy, Route};
@@ -86,7 +86,7 @@ const PROTOCOL_OWN: u8 = u8::MAX - 1;
 pub(crate) struct Socket {
     /// What most sockets do not need most of the time.
     busy: Option<Box<Busy>>,
-    /// Its route: index into `Worker::served`, plus one.
+    /// Its route: index into `Sockets::served`, plus one.
     route: NonZeroU16,
     /// What it has agreed on to compress messages.
     compresses: Compresses,
@@ -197,7 +197,7 @@ impl Socket {
             .is_none_or(|busy| busy.closing.can_send())
     }
 
-    /// Index into `Worker::served`.
+    /// Index into `Sockets::served`.
     #[inline]
     pub fn route(&self) -> usize {
         usize::from(self.route.get() - 1)

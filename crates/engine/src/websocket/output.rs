@@ -10,13 +10,14 @@ use fermata_proto::ws::{Role, utf8};
 
 use super::{QueuePolicy, Served, Socket};
 use crate::admin::stats::Counter;
+use crate::channels::Channels;
+use crate::http::Http;
 use crate::http::exchange::{Exchange, Stage};
 use crate::net::Net;
 use crate::net::connection::Connection;
 use crate::net::index::ExchangeIndex;
 use crate::net::slab::Key;
 use crate::websocket::Sockets;
-use crate::worker::Worker;
 
 /// The part of a queue that is freed at least when older messages make room, so that a client far
 /// behind does not cost a copy of its queue for every message.
@@ -59,15 +60,22 @@ impl<D: Driver> Net<D> {
     }
 }
 
-impl<D: Driver> Worker<D> {
-    /// Queues a message for a socket; it leaves at the end of the turn.
+impl Sockets {
+    /// See `Worker::send`.
     #[inline]
-    pub fn send(&mut self, socket: u64, is_binary: bool, data: &[u8]) -> Result<(), SendError> {
+    pub(crate) fn send<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        http: &mut Http,
+        channels: &mut Channels,
+        socket: u64,
+        is_binary: bool,
+        data: &[u8],
+    ) -> Result<(), SendError> {
         let key = Key::from_u64(socket);
         // What the client has sent as text is not checked again when it is sent back.
-        let is_text =
-            is_binary || self.sockets.is_current_text(&self.net, data) || utf8::valid(data);
-        let open = open_socket(self.net.connections.get_mut(key));
+        let is_text = is_binary || self.is_current_text(net, data) || utf8::valid(data);
+        let open = open_socket(net.connections.get_mut(key));
         let Some(mut open) = open else {
             return Err(SendError::Gone);
         };
@@ -80,21 +88,20 @@ impl<D: Driver> Worker<D> {
         }
         let queued = open.connection.unsent();
         let queue_bytes_max = self
-            .sockets
             .served
             .get(open.socket.route())
             .map_or(0, |served| served.queue_bytes_max);
         if queued > 0 && queued + data.len() > queue_bytes_max {
-            self.make_room(key, data.len())?;
-            open = open_socket(self.net.connections.get_mut(key)).ok_or(SendError::Gone)?;
+            self.make_room(net, http, channels, key, data.len())?;
+            open = open_socket(net.connections.get_mut(key)).ok_or(SendError::Gone)?;
         }
         let Open {
             connection, socket, ..
         } = open;
         if socket.compresses.is_agreed() {
             let kind = if is_binary { Kind::Binary } else { Kind::Text };
-            if let Some(served) = self.sockets.served.get_mut(socket.route()) {
-                let out = connection.take_buffer(&mut self.net.pool);
+            if let Some(served) = self.served.get_mut(socket.route()) {
+                let out = connection.take_buffer(&mut net.pool);
                 socket.write_compressed(served, kind, data, out);
             }
         } else {
@@ -103,77 +110,94 @@ impl<D: Driver> Worker<D> {
             } else {
                 Opcode::Text
             };
-            append(connection, &mut self.net.pool, opcode, data);
+            append(connection, &mut net.pool, opcode, data);
         }
-        self.net.counts.add(Counter::WebSocketSent, 1);
-        self.net
-            .counts
+        net.counts.add(Counter::WebSocketSent, 1);
+        net.counts
             .add(Counter::WebSocketSentBytes, data.len() as u64);
-        self.net.mark_dirty(key.connection());
+        net.mark_dirty(key.connection());
         Ok(())
     }
 
     /// Compresses what its channels have for a socket that shares frames with nobody, and sends it.
-    pub(crate) fn send_compressed(&mut self, index: ExchangeIndex) {
+    pub(crate) fn send_compressed<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        http: &mut Http,
+        channels: &mut Channels,
+        index: ExchangeIndex,
+    ) {
         // At least what one pump adds, or the log would overtake a client that takes everything.
-        let mut left = COMPRESS_BYTES_MAX.max(self.net.settings.channel_log_bytes_max);
+        let mut left = COMPRESS_BYTES_MAX.max(net.settings.channel_log_bytes_max);
         while left > 0 {
-            match self.send_compressed_piece(index) {
+            match self.send_compressed_piece(net, http, channels, index) {
                 Some(bytes) => left = left.saturating_sub(bytes),
                 None => return,
             }
         }
         // Others get their turn.
-        self.net.mark_dirty(index.connection());
+        net.mark_dirty(index.connection());
     }
 
     /// The next piece. Bytes of its frames when there may be another one: the kernel has taken it.
-    fn send_compressed_piece(&mut self, index: ExchangeIndex) -> Option<usize> {
-        let (connection, exchange) = self.net.connections.pair_mut(index)?;
+    fn send_compressed_piece<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        http: &mut Http,
+        channels: &mut Channels,
+        index: ExchangeIndex,
+    ) -> Option<usize> {
+        let (connection, exchange) = net.connections.pair_mut(index)?;
         let chain = exchange.chain;
         let mut slices = Vec::new();
-        let gathered = self
-            .channels
+        let gathered = channels
             .local
             .gather(chain, false, &mut slices, COMPRESS_BYTES_MAX);
         if gathered.gap {
-            self.sockets
-                .on_socket_gap(&mut self.net, &mut self.channels, index);
+            self.on_socket_gap(net, channels, index);
             return None;
         }
         let socket = exchange.socket_mut()?;
-        let served = self.sockets.served.get_mut(socket.route())?;
+        let served = self.served.get_mut(socket.route())?;
         if gathered.bytes == 0 {
             return None;
         }
-        let out = connection.take_buffer(&mut self.net.pool);
+        let out = connection.take_buffer(&mut net.pool);
         for slice in slices {
             socket.write_frames_compressed(served, slice, out);
         }
-        let is_recorded = self.http.trace.is_recorded(index);
-        let ahead = is_recorded.then(|| self.channels.local.frames_ahead(chain));
-        self.channels
+        let is_recorded = http.trace.is_recorded(index);
+        let ahead = is_recorded.then(|| channels.local.frames_ahead(chain));
+        channels
             .local
-            .advance(chain, false, gathered.bytes, &mut self.channels.rest);
+            .advance(chain, false, gathered.bytes, &mut channels.rest);
         if let Some(ahead) = ahead {
-            let left = self.channels.local.frames_ahead(chain);
-            self.http.trace.on_events(index, ahead.saturating_sub(left));
+            let left = channels.local.frames_ahead(chain);
+            http.trace.on_events(index, ahead.saturating_sub(left));
         }
         // Comes back for what is left when it is taken.
-        self.write_all(index.connection()).then_some(gathered.bytes)
+        net.write_all(http, index.connection())
+            .then_some(gathered.bytes)
     }
 
     /// A full queue: what it has is offered to the kernel, then the route's policy decides.
     #[cold]
-    fn make_room(&mut self, key: Key, bytes: usize) -> Result<(), SendError> {
-        self.flush(key.connection());
+    fn make_room<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        http: &mut Http,
+        channels: &mut Channels,
+        key: Key,
+        bytes: usize,
+    ) -> Result<(), SendError> {
+        net.flush(http, key.connection());
         let Some(Open {
             connection, socket, ..
-        }) = open_socket(self.net.connections.get_mut(key))
+        }) = open_socket(net.connections.get_mut(key))
         else {
             return Err(SendError::Gone);
         };
-        let Some(served) = self.sockets.served.get(socket.route()) else {
+        let Some(served) = self.served.get(socket.route()) else {
             return Err(SendError::Gone);
         };
         let (policy, max) = (served.queue_policy, served.queue_bytes_max);
@@ -181,7 +205,7 @@ impl<D: Driver> Worker<D> {
         if queued > 0 && queued + bytes > max {
             match policy {
                 QueuePolicy::Refuse => {
-                    self.net.counts.add(Counter::WebSocketQueueRefused, 1);
+                    net.counts.add(Counter::WebSocketQueueRefused, 1);
                     return Err(SendError::Backpressure(format!(
                         "{queued} bytes wait for the client and the message does not fit into \
                          queueBytes ({max}); wait, or use trySend()"
@@ -190,24 +214,18 @@ impl<D: Driver> Worker<D> {
                 QueuePolicy::DropOldest => {
                     let wanted = (queued + bytes - max).max(max / DROP_PART);
                     let dropped = socket.drop_frames(&mut connection.out, wanted);
-                    self.net.counts.add(Counter::WebSocketQueueDropped, dropped);
+                    net.counts.add(Counter::WebSocketQueueDropped, dropped);
                 }
                 QueuePolicy::Close => {
-                    self.net.counts.add(Counter::WebSocketQueueClosed, 1);
+                    net.counts.add(Counter::WebSocketQueueClosed, 1);
                     let line = format!(
                         "{}: WebSocket closed: the client takes less than it is sent (queueBytes)",
                         connection.peer
                     );
                     socket.drop_frames(&mut connection.out, usize::MAX);
-                    self.net.log_for_client(LogLevel::Info, &line);
+                    net.log_for_client(LogLevel::Info, &line);
                     let reason = "more messages wait than the server keeps; read faster";
-                    self.sockets.start_close(
-                        &mut self.net,
-                        &mut self.channels,
-                        key.exchange(),
-                        1013,
-                        reason,
-                    );
+                    self.start_close(net, channels, key.exchange(), 1013, reason);
                     return Err(SendError::Gone);
                 }
             }

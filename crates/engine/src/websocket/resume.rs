@@ -19,19 +19,24 @@ use super::{QueuePolicy, Socket};
 use crate::admin::stats::Counter;
 use crate::channels::Channels;
 use crate::channels::missed::PIECE_BYTES;
+use crate::http::Http;
 use crate::http::exchange::Exchange;
 use crate::net::Net;
 use crate::net::index::ExchangeIndex;
 use crate::websocket::Sockets;
-use crate::worker::Worker;
 
-impl<D: Driver> Worker<D> {
+impl Sockets {
     /// Sends a socket that has taken everything the next piece of what it has missed.
-    pub(crate) fn send_missed(&mut self, index: ExchangeIndex) {
-        self.sockets
-            .append_missed(&mut self.net, &mut self.channels, index);
+    pub(crate) fn send_missed<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        http: &mut Http,
+        channels: &mut Channels,
+        index: ExchangeIndex,
+    ) {
+        self.append_missed(net, channels, index);
         // At once, so that thousands share one buffer; `send_held` lists it again.
-        self.flush(index.connection());
+        net.flush(http, index.connection());
     }
 }
 
@@ -214,7 +219,7 @@ impl Socket {
         self.busy.as_ref().is_some_and(|busy| busy.resume.is_some())
     }
 
-    /// Its mark of being listed in `Worker::resuming`, while it is resuming.
+    /// Its mark of being listed in `Channels::resuming`, while it is resuming.
     pub fn resume_queued(&mut self) -> Option<&mut bool> {
         let busy = self.busy.as_mut()?;
         busy.resume.as_mut().map(|resume| &mut resume.is_queued)

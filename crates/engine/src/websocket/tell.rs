@@ -6,33 +6,33 @@ use fermata_proto::ws::close::CloseCode;
 use super::events::{SocketEvent, SocketInfo, Waiting};
 use super::{PROTOCOL_NONE, PROTOCOL_OWN, Socket};
 use crate::admin::stats::{Counter, Counts};
+use crate::channels::Channels;
 use crate::embed::event::Event;
+use crate::embed::waiting::Waiting as Handlers;
 use crate::net::Net;
 use crate::net::ended::Ended;
 use crate::net::index::ExchangeIndex;
 use crate::net::running::Running;
 use crate::net::slab::Key;
 use crate::websocket::Sockets;
-use crate::worker::Worker;
 
-impl<D: Driver> Worker<D> {
-    /// The event of the last `Event::Open`, `Event::Message` or `Event::Close`.
-    #[inline]
-    pub fn socket_event(&self) -> SocketEvent<'_> {
-        self.sockets.socket_event(&self.net)
-    }
-
-    /// What can be said about a socket; `None` when it is gone.
-    pub fn socket_info(&self, socket: u64) -> Option<SocketInfo<'_>> {
-        let (connection, exchange) = self.net.connections.get(Key::from_u64(socket))?;
+impl Sockets {
+    /// See `Worker::socket_info`.
+    pub(crate) fn socket_info<'a, D: Driver>(
+        &'a self,
+        net: &'a Net<D>,
+        channels: &Channels,
+        socket: u64,
+    ) -> Option<SocketInfo<'a>> {
+        let (connection, exchange) = net.connections.get(Key::from_u64(socket))?;
         let it = exchange.socket()?;
-        let served = self.sockets.served.get(it.route())?;
+        let served = self.served.get(it.route())?;
         let protocol = match it.protocol {
             PROTOCOL_NONE => None,
             PROTOCOL_OWN => it.busy.as_ref().and_then(|busy| busy.protocol.as_deref()),
             at => served.protocols.get(usize::from(at)).map(Vec::as_slice),
         };
-        let (_, behind_bytes) = self.channels.local.behind(exchange.chain);
+        let (_, behind_bytes) = channels.local.behind(exchange.chain);
         Some(SocketInfo {
             is_open: it.can_send(),
             queued_bytes: connection.unsent() + behind_bytes as usize,
@@ -40,26 +40,30 @@ impl<D: Driver> Worker<D> {
         })
     }
 
-    /// The other end of a socket, also of one whose close is the current event.
-    pub fn socket_peer(&self, socket: u64) -> Option<Peer> {
-        match self.net.connections.get(Key::from_u64(socket)) {
+    /// See `Worker::socket_peer`.
+    pub(crate) fn socket_peer<D: Driver>(&self, net: &Net<D>, socket: u64) -> Option<Peer> {
+        match net.connections.get(Key::from_u64(socket)) {
             Some((connection, exchange)) => exchange.is_socket().then_some(connection.peer),
-            None if self.sockets.events.socket == socket => self.sockets.events.peer,
+            None if self.events.socket == socket => self.events.peer,
             None => None,
         }
     }
 
     /// The next event that has waited.
     #[inline]
-    pub(crate) fn next_socket_event(&mut self) -> Option<Event> {
-        if self.sockets.events.is_empty() || self.waiting.is_full() {
+    pub(crate) fn next_socket_event(
+        &mut self,
+        running: Running,
+        waiting: &Handlers,
+    ) -> Option<Event> {
+        if self.events.is_empty() || waiting.is_full() {
             return None;
         }
-        if matches!(self.net.running, Running::Retired { .. }) {
-            self.sockets.events.clear();
+        if matches!(running, Running::Retired { .. }) {
+            self.events.clear();
             return None;
         }
-        self.sockets.events.take()
+        self.events.take()
     }
 }
 
@@ -77,9 +81,12 @@ impl Sockets {
         }
     }
 
-    /// Whether the current event is the close of this socket.
-    pub(super) fn is_ending(&self, socket: u64) -> bool {
-        self.events.socket == socket && self.events.peer.is_some()
+    /// Whether a socket is there, or its close is the current event.
+    pub(crate) fn is_known<D: Driver>(&self, net: &Net<D>, socket: u64) -> bool {
+        match net.connections.get(Key::from_u64(socket)) {
+            Some((_, exchange)) => exchange.is_socket(),
+            None => self.events.socket == socket && self.events.peer.is_some(),
+        }
     }
 
     /// Tells the program, once, that a socket has ended.

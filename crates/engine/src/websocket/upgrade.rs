@@ -4,13 +4,15 @@ use fermata_config::LogLevel;
 use fermata_io::Driver;
 use fermata_proto::response::{valid_name, valid_value};
 use fermata_proto::ws::handshake;
-use fermata_proto::ws::handshake::{Handshake, Refused};
+use fermata_proto::ws::handshake::Refused;
 
-use super::handshake::{AcceptError, Upgrade};
-use super::{PROTOCOL_NONE, PROTOCOL_OWN, Socket};
+use super::handshake::{AcceptError, Accepted, Upgrade};
+use super::{PROTOCOL_NONE, PROTOCOL_OWN, Socket, Sockets};
 use crate::admin::stats::Counter;
 use crate::admin::trace::End;
+use crate::channels::Channels;
 use crate::embed::event::Event;
+use crate::embed::waiting::Waiting;
 use crate::http::Http;
 use crate::http::exchange::Stage;
 use crate::http::router::WEBSOCKET;
@@ -18,32 +20,34 @@ use crate::net::Net;
 use crate::net::connection::Origin;
 use crate::net::index::ExchangeIndex;
 use crate::net::running::Running;
-use crate::worker::Worker;
 
-impl<D: Driver> Worker<D> {
+impl Sockets {
     /// Looks at the current request, which has found a WebSocket. `Some` when the program decides.
-    pub(crate) fn begin_upgrade(&mut self, index: ExchangeIndex, route: u16) -> Option<Event> {
-        if self.net.running != Running::Serving {
-            self.http.refuse(
-                &mut self.net,
-                index,
-                503,
-                "The server is stopping; connect again.\n",
-            );
+    pub(crate) fn begin_upgrade<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        http: &mut Http,
+        channels: &mut Channels,
+        waiting: &mut Waiting,
+        index: ExchangeIndex,
+        route: u16,
+    ) -> Option<Event> {
+        if net.running != Running::Serving {
+            http.refuse(net, index, 503, "The server is stopping; connect again.\n");
             return None;
         }
-        let served = self.sockets.served.get(usize::from(route))?;
-        if self.http.trace.is_recorded(index) {
-            let label = self.http.router.label(served.handler | WEBSOCKET);
-            self.http.trace.on_route(index, label);
+        let served = self.served.get(usize::from(route))?;
+        if http.trace.is_recorded(index) {
+            let label = http.router.label(served.handler | WEBSOCKET);
+            http.trace.on_route(index, label);
         }
-        let head = self.http.request.view(&self.net.input.bytes).head;
-        let check = match self.http.request.is_connect {
+        let head = http.request.view(&net.input.bytes).head;
+        let check = match http.request.is_connect {
             true => handshake::check_connect,
             false => handshake::check,
         };
         let outcome = check(
-            &self.http.request.head,
+            &http.request.head,
             head,
             served.origins(),
             served.policy.as_ref(),
@@ -51,54 +55,60 @@ impl<D: Driver> Worker<D> {
         let handshake = match outcome {
             Ok(handshake) => handshake,
             Err(refused) => {
-                self.http.refuse_upgrade(&mut self.net, index, refused);
+                http.refuse_upgrade(net, index, refused);
                 return None;
             }
         };
-        if let Some(exchange) = self.net.connections.exchange_mut(index) {
+        if let Some(exchange) = net.connections.exchange_mut(index) {
             exchange.has_handshake = true;
         }
-        self.http
-            .note_socket_client(&self.net, &mut self.sockets, index);
-        let served = self.sockets.served.get(usize::from(route))?;
-        let head = self.http.request.view(&self.net.input.bytes).head;
+        http.note_socket_client(net, self, index);
+        let served = self.served.get(usize::from(route))?;
+        let head = http.request.view(&net.input.bytes).head;
         let supported = served.protocols.iter().map(Vec::as_slice);
-        let chosen = handshake::choose_protocol(&self.http.request.head, head, supported);
+        let chosen = handshake::choose_protocol(&http.request.head, head, supported);
         let place = |chosen: &[u8]| served.protocols.iter().position(|is| is == chosen);
         let protocol = chosen
             .and_then(place)
             .and_then(|at| u8::try_from(at).ok())
             .unwrap_or(PROTOCOL_NONE);
         if !served.callbacks.upgrade {
-            self.open_socket(index, route, &handshake, protocol, None, &[]);
+            let accepted = Accepted {
+                route,
+                handshake: &handshake,
+                protocol,
+                own: None,
+                headers: &[],
+            };
+            self.open_socket(net, http, channels, waiting, index, &accepted);
             return None;
         }
-        let offered = handshake::protocols(&self.http.request.head, head).map(Box::from);
+        let offered = handshake::protocols(&http.request.head, head).map(Box::from);
         let upgrade = Upgrade {
-            handle: self.http.request.handle,
+            handle: http.request.handle,
             route,
             handshake,
             protocol,
             offered: offered.collect(),
         };
-        self.http.request.handler = served.handler;
-        self.sockets.upgrades.insert(index, upgrade);
+        http.request.handler = served.handler;
+        self.upgrades.insert(index, upgrade);
         Some(Event::Upgrade)
     }
 
-    /// Accepts the handshake of an `Event::Upgrade` and returns the socket's handle. Without a
-    /// `protocol` the first of the route's that the client offers is taken.
-    pub fn accept_upgrade(
+    /// Takes the handshake of a request that the program accepts by `protocol`, if it offers that, and with these headers.
+    ///
+    /// # Errors
+    /// It is not to be accepted so, or is gone.
+    pub(crate) fn take_upgrade<D: Driver>(
         &mut self,
+        net: &Net<D>,
         handle: u64,
         protocol: Option<&[u8]>,
         headers: &[(&[u8], &[u8])],
-    ) -> Result<u64, AcceptError> {
-        let index = self
-            .net
-            .open_request(handle)
-            .map_err(|_| AcceptError::Gone)?;
-        let upgrade = self.sockets.upgrades.get(&index);
+    ) -> Result<(ExchangeIndex, Upgrade), AcceptError> {
+        let index = net.open_request(handle).map_err(|_| AcceptError::Gone)?;
+        let upgrade = self.upgrades.get(&index);
         let Some(upgrade) = upgrade.filter(|upgrade| upgrade.handle == handle) else {
             return Err(AcceptError::Misuse(
                 "the request is no WebSocket handshake; answer it with a response".to_owned(),
@@ -126,36 +136,33 @@ impl<D: Driver> Worker<D> {
                 )));
             }
         }
-        let Some(upgrade) = self.sockets.upgrades.remove(&index) else {
+        let Some(upgrade) = self.upgrades.remove(&index) else {
             return Err(AcceptError::Gone);
         };
-        let place = upgrade.protocol;
-        let socket = self.open_socket(
-            index,
-            upgrade.route,
-            &upgrade.handshake,
-            place,
-            protocol,
-            headers,
-        );
-        socket.ok_or(AcceptError::Gone)
+        Ok((index, upgrade))
     }
 
-    /// Queues the 101: from here on the connection is a WebSocket. `own` is the program's choice of a
-    /// subprotocol, `protocol` the place of the server's.
-    fn open_socket(
+    /// Queues the 101: from here on the connection is a WebSocket.
+    pub(crate) fn open_socket<D: Driver>(
         &mut self,
+        net: &mut Net<D>,
+        http: &mut Http,
+        channels: &mut Channels,
+        waiting: &mut Waiting,
         index: ExchangeIndex,
-        route: u16,
-        handshake: &Handshake,
-        protocol: u8,
-        own: Option<&[u8]>,
-        headers: &[(&[u8], &[u8])],
+        accepted: &Accepted<'_>,
     ) -> Option<u64> {
-        self.waiting.tell_reader(&self.net, index);
-        let served = self.sockets.served.get(usize::from(route))?;
-        let key = self.net.connections.key(index.connection())?;
-        let (connection, exchange) = self.net.connections.pair_mut(index)?;
+        let Accepted {
+            route,
+            handshake,
+            protocol,
+            own,
+            headers,
+        } = *accepted;
+        waiting.tell_reader(net, index);
+        let served = self.served.get(usize::from(route))?;
+        let key = net.connections.key(index.connection())?;
+        let (connection, exchange) = net.connections.pair_mut(index)?;
         let listed = |name: &[u8]| served.protocols.iter().position(|is| is == name);
         let protocol = match own {
             None => protocol,
@@ -174,7 +181,7 @@ impl<D: Driver> Worker<D> {
         let headers = headers.iter().copied();
         let status = match connection.line.stream() {
             None => {
-                let out = connection.take_buffer(&mut self.net.pool);
+                let out = connection.take_buffer(&mut net.pool);
                 handshake::write_accepted(out, handshake, name, headers);
                 101
             }
@@ -182,45 +189,44 @@ impl<D: Driver> Worker<D> {
                 let write = |block: &mut Vec<u8>| {
                     handshake::write_accepted_block(block, handshake, name, headers);
                 };
-                self.net.http2.send_head(place, 200, false, write);
+                net.http2.send_head(place, 200, false, write);
                 200
             }
         };
-        self.net.gauges.end_active(connection);
-        self.net.gauges.sockets += 1;
+        net.gauges.end_active(connection);
+        net.gauges.sockets += 1;
         if connection.origin == Origin::Own {
             // It counts as a WebSocket from here on, as any other, and once.
             connection.origin = Origin::Public;
-            self.net.gauges.control -= 1;
+            net.gauges.control -= 1;
         }
-        self.net.counts.response(status);
-        self.net.counts.add(Counter::WebSocketUpgrades, 1);
-        socket.message_s = (self.net.driver.now_ms() / 1000) as u32;
+        net.counts.response(status);
+        net.counts.add(Counter::WebSocketUpgrades, 1);
+        socket.message_s = (net.driver.now_ms() / 1000) as u32;
         // What is queued so far is no frame.
         let queued = connection.out.len();
         socket.busy().unsent_frame = queued;
         exchange.stage = Stage::Socket(socket);
         exchange.is_deferred = false;
-        let is_late = self
-            .net
+        let is_late = net
             .input
             .current
             .is_none_or(|current| current.index != index.connection());
         let goes_on = is_late || connection.has_unread || connection.has_hung_up;
         if served.callbacks.open {
-            self.sockets.events.open(key.to_u64(), served.handler);
+            self.events.open(key.to_u64(), served.handler);
         }
-        self.http.trace.on_head(index, connection, status);
-        self.http.trace.on_answer(index, End::Closed, &mut self.net);
-        self.net.restart_deadline(index.connection());
-        self.net.mark_settled(index.connection());
-        self.net.mark_dirty(index.connection());
+        http.trace.on_head(index, connection, status);
+        http.trace.on_answer(index, End::Closed, net);
+        net.restart_deadline(index.connection());
+        net.mark_settled(index.connection());
+        net.mark_dirty(index.connection());
         if goes_on {
             // What has arrived meanwhile is waiting.
-            self.net.go_on(index.connection());
+            net.go_on(index.connection());
         }
-        if self.net.running != Running::Serving {
-            self.drain_socket(index);
+        if net.running != Running::Serving {
+            self.drain_socket(net, http, channels, index);
         }
         Some(key.to_u64())
     }

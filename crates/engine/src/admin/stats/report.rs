@@ -6,6 +6,7 @@ use fermata_io::Driver;
 use fermata_io::wake::Waker;
 use fermata_tls::Failure;
 
+use super::MoreMetrics;
 use super::shared::{BusyChannel, LIST_MAX, Shared, SlowClient};
 use super::table::{Counter, Gauge};
 use crate::net::Net;
@@ -59,6 +60,8 @@ pub struct Reporter {
     /// A client is blocked since so long before its deadline.
     write_timeout_ms: u64,
     pub(crate) program: Program,
+    /// What an embedder adds to the text for Prometheus.
+    pub(crate) more_metrics: Option<Box<MoreMetrics>>,
     /// From when on figures may be copied again.
     due_ms: u64,
     /// Something has been counted since they were copied.
@@ -80,6 +83,7 @@ impl Reporter {
             slot,
             write_timeout_ms: settings.write_timeout_ms,
             program: Program::default(),
+            more_metrics: None,
             due_ms: 0,
             has_news: false,
             sample_ms: u64::MAX,

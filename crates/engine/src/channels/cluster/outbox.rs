@@ -10,9 +10,10 @@ use super::figures::ClusterFigures;
 use super::memory::{Answer, MARK_BYTES, NOBODY, READER_SLOT};
 use super::presence::{Note, member_note, put_note};
 use crate::channels::Channels;
+use crate::channels::clients::Clients;
 use crate::channels::publish::{EventId, Message, PublishFailure};
+use crate::http::Http;
 use crate::net::Net;
-use crate::worker::Worker;
 
 /// From one look for the log's answer to the next, of a publisher that holds the worker. The answer takes a fifth of a
 /// millisecond at best.
@@ -255,104 +256,96 @@ impl Channels {
     }
 }
 
-impl<D: Driver> Worker<D> {
-    /// Begins to publish for a handler that waits. `began_ms` is when it has begun, by the worker's clock; when the answer is
-    /// there, [`crate::Event::Wake`] tells that [`Channels::next_published`] has `user`, which is not 0.
-    ///
-    /// # Errors
-    /// The event is not published.
-    pub fn begin_publish(
+impl Channels {
+    /// See `Worker::begin_publish`.
+    pub(crate) fn begin_publish<D: Driver>(
         &mut self,
+        to: &mut Clients<'_, D>,
         channel: &[u8],
         message: Message<'_>,
         except: u64,
         (ack, user, began_ms): (Ack, u64, u64),
     ) -> Result<Publishing, PublishFailure> {
-        if self.channels.outbox.is_none() {
-            let id = self.publish_except(channel, message, except)?;
+        let except = self.excepted(to.net, except);
+        if self.outbox.is_none() {
+            let id = self.publish_counted(to, channel, message, except, ack)?;
             return Ok(Publishing::Done(id));
         }
-        let except = self.channels.excepted(&self.net, except);
-        let span = self.http.begin_publish_span(&self.net, channel, &message);
-        let begun = self.record(channel, message).and_then(|record| {
-            self.channels
-                .begin_in_log(&mut self.net, &record, except, (ack, user, began_ms))
-        });
+        let span = to.http.begin_publish_span(to.net, channel, &message);
+        let begun = self
+            .record(channel, message)
+            .and_then(|record| self.begin_in_log(to.net, &record, except, (ack, user, began_ms)));
         match &begun {
             Ok(Publishing::Done(id)) => {
-                self.http.trace.end_publish(span, Ok(id));
-                self.net.count_published(None);
+                to.http.trace.end_publish(span, Ok(id));
+                to.net.count_published(None);
             }
-            Ok(Publishing::Pending(record)) => self.http.trace.await_publish(*record, span),
+            Ok(Publishing::Pending(record)) => to.http.trace.await_publish(*record, span),
             Ok(Publishing::Later) => {}
             Err(failure) => {
-                self.http.trace.end_publish(span, Err(failure));
-                self.net.count_published(Some(failure));
+                to.http.trace.end_publish(span, Err(failure));
+                to.net.count_published(Some(failure));
             }
         }
         begun
     }
 
-    /// What became of a record whose publisher has begun at `began_ms`; `None` while that is not known.
-    ///
-    /// # Errors
-    /// The log has not taken it, or not said so in time.
-    pub fn end_publish(
+    /// See `Worker::end_publish`.
+    pub(crate) fn end_publish<D: Driver>(
         &mut self,
+        to: &mut Clients<'_, D>,
         record: u64,
         began_ms: u64,
     ) -> Option<Result<EventId, PublishFailure>> {
-        let now_ms = self.net.driver.refresh_now();
-        let outcome = self.channels.outcome(record, began_ms, now_ms)?;
-        let span = self.http.trace.take_publish(record);
-        self.http.trace.end_publish(span, outcome.as_ref());
-        self.net.count_published(outcome.as_ref().err());
+        let now_ms = to.net.driver.refresh_now();
+        let outcome = self.outcome(record, began_ms, now_ms)?;
+        let span = to.http.trace.take_publish(record);
+        to.http.trace.end_publish(span, outcome.as_ref());
+        to.net.count_published(outcome.as_ref().err());
         Some(outcome)
     }
 
-    /// Nobody waits for a record any more. It is published all the same.
-    pub fn forget_publish(&mut self, record: u64) {
-        self.http.trace.take_publish(record);
-        if let Some(outbox) = &mut self.channels.outbox {
+    /// See `Worker::forget_publish`.
+    pub(crate) fn forget_publish(&mut self, http: &mut Http, record: u64) {
+        http.trace.take_publish(record);
+        if let Some(outbox) = &mut self.outbox {
             outbox.pending.forget(record);
         }
     }
 
     /// Publishes to the log, and holds the worker until the log has the record.
-    pub(crate) fn put_in_log(
+    pub(crate) fn put_in_log<D: Driver>(
         &mut self,
+        to: &mut Clients<'_, D>,
         record: &Record<'_>,
         except: Option<Subscriber>,
         ack: Ack,
     ) -> Result<EventId, PublishFailure> {
-        let began_ms = self.net.driver.refresh_now();
+        let began_ms = to.net.driver.refresh_now();
         let outbox = loop {
-            match self
-                .channels
-                .begin_in_log(&mut self.net, record, except, (ack, 0, began_ms))?
-            {
+            match self.begin_in_log(to.net, record, except, (ack, 0, began_ms))? {
                 Publishing::Done(id) => return Ok(id),
                 Publishing::Pending(outbox) => break outbox,
-                Publishing::Later => self.pause_for_log(),
+                Publishing::Later => self.pause_for_log(to),
             }
         };
         loop {
-            let now_ms = self.net.driver.refresh_now();
-            if let Some(outcome) = self.channels.outcome(outbox, began_ms, now_ms) {
+            let now_ms = to.net.driver.refresh_now();
+            if let Some(outcome) = self.outcome(outbox, began_ms, now_ms) {
                 return outcome;
             }
-            self.pause_for_log();
+            self.pause_for_log(to);
         }
     }
 
     /// A moment in which the bridge goes on. This worker must not be who it waits for.
-    fn pause_for_log(&mut self) {
-        let ring = &self.channels.ring;
-        if ring.lag_bytes(u32::from(self.net.slot)) > ring.bytes() / UNREAD_PART {
-            self.catch_up();
+    fn pause_for_log<D: Driver>(&mut self, to: &mut Clients<'_, D>) {
+        let ring = &self.ring;
+        if ring.lag_bytes(u32::from(to.net.slot)) > ring.bytes() / UNREAD_PART {
+            self.catch_up(to);
         }
         // Whoever waits for the log is not stalled itself.
-        self.reporter.shared.beat(self.net.slot);
+        to.net.handover.shared.beat(to.net.slot);
         std::thread::sleep(LOOK);
     }
 }

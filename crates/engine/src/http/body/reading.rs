@@ -15,7 +15,6 @@ use crate::net::index::ExchangeIndex;
 use crate::net::input::Step;
 use crate::net::running::Running;
 use crate::net::slab::Key;
-use crate::worker::Worker;
 
 impl<D: Driver> Net<D> {
     /// Before anything is read: what has failed stays so, and a client that waits to be asked is asked.
@@ -110,63 +109,65 @@ impl Http {
     }
 }
 
-impl<D: Driver> Worker<D> {
-    /// Reads on in the body of an open request, at most `bytes_max`.
-    ///
-    /// # Errors
-    /// [`ReadError`], and the same from then on; the request has still to be answered.
-    pub fn read_body(&mut self, handle: u64, bytes_max: usize) -> Result<Read, ReadError> {
+impl Http {
+    /// See `Worker::read_body`.
+    pub(crate) fn read_body<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        waiting: &mut Waiting,
+        handle: u64,
+        bytes_max: usize,
+    ) -> Result<Read, ReadError> {
         let index = ExchangeIndex::of_request(handle);
-        if self
-            .net
+        if net
             .input
             .current
             .is_some_and(|current| current.index == index.connection())
         {
             // What has come with the head waits in the inbox from here on.
-            self.net.stash();
+            net.stash();
         }
-        let bytes_max = bytes_max.clamp(1, self.net.settings.body_piece_bytes_max);
-        self.http.uploads.piece.clear();
-        self.net.begin_reading(handle)?;
+        let bytes_max = bytes_max.clamp(1, net.settings.body_piece_bytes_max);
+        self.uploads.piece.clear();
+        net.begin_reading(handle)?;
         loop {
-            let turn = self.http.uploads.turn;
-            let (connection, exchange) = open_early(self.net.connections.pair_mut(index), handle)?;
+            let turn = self.uploads.turn;
+            let (connection, exchange) = open_early(net.connections.pair_mut(index), handle)?;
             if let Some(early) = exchange.early_mut()
                 && early.has_had_its_turn(turn)
             {
                 early.awaits_turn = true;
-                self.net.go_on(index.connection());
+                net.go_on(index.connection());
                 return Ok(Read::Pending);
             }
-            let raw = &mut self.http.uploads.raw;
+            let raw = &mut self.uploads.raw;
             raw.clear();
             if !connection.inbox.is_empty() {
                 let taken = connection.inbox.len().min(bytes_max);
                 raw.extend_from_slice(&connection.inbox[..taken]);
                 connection.inbox.drain(..taken);
                 if let Some(stream) = connection.line.stream() {
-                    self.net.http2.consumed(stream, taken);
+                    net.http2.consumed(stream, taken);
                 }
                 if connection.inbox.is_empty() {
-                    self.net.pool.give(std::mem::take(&mut connection.inbox));
+                    net.pool.give(std::mem::take(&mut connection.inbox));
                 }
             } else if let Some(stream) = connection.line.stream() {
-                if self.net.http2.is_reset(stream) {
+                if net.http2.is_reset(stream) {
                     return Err(fail_in(exchange, ReadError::Gone));
                 }
                 if !connection.has_ended {
                     set_drained(exchange, true);
-                    return self.net.wait_for_body(handle);
+                    return net.wait_for_body(handle);
                 }
             } else if is_drained(exchange) {
-                return self.net.wait_for_body(handle);
+                return net.wait_for_body(handle);
             } else {
                 let Some(fd) = connection.line.socket() else {
                     return Err(ReadError::Gone);
                 };
                 raw.resize(bytes_max, 0);
-                match self.net.driver.recv(fd, raw) {
+                match net.driver.recv(fd, raw) {
                     Ok(Some(0)) => {
                         connection.has_ended = true;
                         return Err(fail_in(exchange, ReadError::Gone));
@@ -174,28 +175,24 @@ impl<D: Driver> Worker<D> {
                     Ok(Some(read)) => {
                         raw.truncate(read);
                         set_drained(exchange, read < bytes_max && !connection.has_hung_up);
-                        self.net
-                            .counts
+                        net.counts
                             .add(crate::admin::stats::Counter::BytesReceived, read as u64);
                     }
                     Ok(None) => {
                         set_drained(exchange, true);
-                        return self.net.wait_for_body(handle);
+                        return net.wait_for_body(handle);
                     }
                     Err(error) => {
-                        self.net.note_recv_error(index.connection(), &error);
-                        self.close_broken(index.connection(), &error);
+                        net.note_recv_error(index.connection(), &error);
+                        net.close_broken(self, index.connection(), &error);
                         return Err(ReadError::Gone);
                     }
                 }
             }
             if let Some(early) = exchange.early_mut() {
-                early.turn_bytes += self.http.uploads.raw.len();
+                early.turn_bytes += self.uploads.raw.len();
             }
-            if let Some(read) = self
-                .http
-                .take_piece(&mut self.net, &mut self.waiting, handle)?
-            {
+            if let Some(read) = self.take_piece(net, waiting, handle)? {
                 return Ok(read);
             }
         }

@@ -16,7 +16,6 @@ use crate::net::connection::{Origin, Phase, Writing};
 use crate::net::index::ExchangeIndex;
 use crate::net::running::Running;
 use crate::net::slab::Key;
-use crate::worker::Worker;
 
 const TEXT: &[u8] = b"text/plain; charset=utf-8";
 
@@ -49,43 +48,25 @@ impl<D: Driver> Net<D> {
     }
 }
 
-impl<D: Driver> Worker<D> {
-    /// Answers a request with a complete response.
-    ///
-    /// Names and values of `headers` must have passed `fermata_proto::response::valid_name` and
-    /// `valid_value`, and must not be reserved. `Date`, `Content-Length` and `Connection` are ours.
-    ///
-    /// A GET whose conditions an `ETag` or `Last-Modified` among them answers gets 304 or 412 instead, and what is
-    /// worth compressing is compressed for a client that reads it.
+impl Http {
+    /// See `Worker::respond`.
     #[inline]
-    pub fn respond<'h>(
+    pub(crate) fn respond<'h, D: Driver>(
         &mut self,
+        net: &mut Net<D>,
         handle: u64,
         status: u16,
         content_type: Option<&[u8]>,
         headers: impl Iterator<Item = (&'h [u8], &'h [u8])> + Clone,
         body: &[u8],
     ) -> Result<(), Gone> {
-        let Worker { http, net, .. } = self;
         let index = net.open_request(handle)?;
         if body.len() >= net.settings.compression_bytes_min || headers.size_hint().0 > 0 {
-            http.answer_chosen(net, handle, status, content_type, headers, body);
+            self.answer_chosen(net, handle, status, content_type, headers, body);
         } else {
-            http.answer(net, index, status, content_type, headers, body);
+            self.answer(net, index, status, content_type, headers, body);
         }
         Ok(())
-    }
-
-    /// Answers a request whose handler failed: `status` to the client, the reason to the log only.
-    pub fn fail(
-        &mut self,
-        handle: u64,
-        status: u16,
-        log_message: &str,
-        detail: &Detail<'_>,
-    ) -> Result<(), Gone> {
-        self.http
-            .fail(&mut self.net, handle, status, log_message, detail)
     }
 }
 

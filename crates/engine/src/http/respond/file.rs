@@ -27,7 +27,6 @@ use crate::http::respond::outgoing::{FileBody, Outgoing, Part};
 use crate::log::Detail;
 use crate::net::Net;
 use crate::net::index::ExchangeIndex;
-use crate::worker::Worker;
 
 /// Up to this size a file is read behind its head and leaves with it in one write. Beyond it the kernel sends it
 /// without a copy, for the price of more calls.
@@ -100,30 +99,25 @@ impl Http {
     }
 }
 
-impl<D: Driver> Worker<D> {
+impl Http {
     /// A file below a static root, or why not. False when nothing is there, which is still to be answered.
-    pub(crate) fn answer_static(
+    pub(crate) fn answer_static<D: Driver>(
         &mut self,
+        net: &mut Net<D>,
         index: ExchangeIndex,
         directory: &Arc<Directory>,
         rest: Span,
     ) -> bool {
-        let view = self.http.request.view(&self.net.input.bytes);
+        let view = self.request.view(&net.input.bytes);
         let asked = ContentHeaders::of(&view);
         let rest = rest.of(view.path());
         let codings = asked.codings();
-        let found = files::resolve(
-            &mut self.http.roots,
-            directory,
-            rest,
-            &codings,
-            self.http.date_unix_s,
-        );
+        let found = files::resolve(&mut self.roots, directory, rest, &codings, self.date_unix_s);
         let file = match found {
             Ok(file) => file,
             Err(FileError::NotFound) => return false,
             Err(error) => {
-                self.http.answer_no_file(&mut self.net, index, error);
+                self.answer_no_file(net, index, error);
                 return true;
             }
         };
@@ -139,40 +133,40 @@ impl<D: Driver> Worker<D> {
         };
         // The request's headers lie in the buffer that is parsed; they are needed while the answer is written.
         let asked = asked.into_owned();
-        self.send_file(index, file, &asked, &sending);
+        self.send_file(net, index, file, &asked, &sending);
         true
     }
 
-    /// What `path`, the decoded path of a request, leads to in the static tree that `handler` stands in front of.
-    pub fn find_static(&mut self, handler: u32, path: &[u8]) -> StaticFound {
-        match self
-            .http
-            .open_static(handler, path, &ContentHeaders::default())
-        {
+    /// See `Worker::find_static`.
+    pub(crate) fn find_static<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        handler: u32,
+        path: &[u8],
+    ) -> StaticFound {
+        match self.open_static(handler, path, &ContentHeaders::default()) {
             Ok(_) => StaticFound::File,
             Err(FileError::NotFound) => StaticFound::Nothing,
             Err(FileError::Directory) => StaticFound::Directory,
             Err(FileError::Io(error)) => {
                 let path = String::from_utf8_lossy(path);
                 let message = format!("static file {}: {error}", path.escape_debug());
-                self.net.log_for_client(LogLevel::Error, &message);
+                net.log_for_client(LogLevel::Error, &message);
                 StaticFound::Failed
             }
         }
     }
 
-    /// Answers a request with a file: conditions and ranges of the request, which `asked` holds, are met.
-    ///
-    /// One that is not there is answered 404, one that cannot be read 500 with a line in the log. `headers` must be
-    /// checked as for [`Worker::respond`].
-    pub fn respond_file<'h>(
+    /// See `Worker::respond_file`.
+    pub(crate) fn respond_file<'h, D: Driver>(
         &mut self,
+        net: &mut Net<D>,
         handle: u64,
         answer: &FileAnswer<'_>,
         headers: impl Iterator<Item = (&'h [u8], &'h [u8])>,
         asked: &ContentHeaders<'_>,
     ) -> Result<(), Gone> {
-        let index = self.net.open_request(handle)?;
+        let index = net.open_request(handle)?;
         let path = Path::new(std::ffi::OsStr::from_bytes(answer.path));
         let of_tree = |file: fs::File| Ok((File::new(file, path, None)?, None));
         let opened = match answer.place {
@@ -187,7 +181,6 @@ impl<D: Driver> Worker<D> {
             }
             FilePlace::Anywhere => files::open_anywhere(path).and_then(of_tree),
             FilePlace::Static(handler) => self
-                .http
                 .open_static(handler, answer.path, asked)
                 .map(|(file, directory)| (file, Some(directory))),
         };
@@ -195,18 +188,11 @@ impl<D: Driver> Worker<D> {
             Ok(opened) => opened,
             Err(FileError::Io(error)) => {
                 let message = format!("Response::file: {}: {error}", path.display());
-                self.http.fail(
-                    &mut self.net,
-                    handle,
-                    status_of(&error),
-                    &message,
-                    &Detail::default(),
-                )?;
+                self.fail(net, handle, status_of(&error), &message, &Detail::default())?;
                 return Ok(());
             }
             Err(FileError::NotFound | FileError::Directory) => {
-                self.http
-                    .answer_error(&mut self.net, index, 404, None, "Nothing is here.");
+                self.answer_error(net, index, 404, None, "Nothing is here.");
                 return Ok(());
             }
         };
@@ -235,22 +221,23 @@ impl<D: Driver> Worker<D> {
             compresses: !is_encoded && options.is_none_or(|it| it.compress),
             varies: !is_encoded && options.is_none_or(|it| it.compress || it.precompressed),
         };
-        self.send_file(index, file, asked, &sending);
+        self.send_file(net, index, file, asked, &sending);
         Ok(())
     }
 
     /// Answers with an open file, or with what the request's conditions make of it.
-    pub(crate) fn send_file(
+    pub(crate) fn send_file<D: Driver>(
         &mut self,
+        net: &mut Net<D>,
         index: ExchangeIndex,
         file: File,
         asked: &ContentHeaders<'_>,
         how: &Sending<'_>,
     ) {
-        let now_s = self.http.date_unix_s;
+        let now_s = self.date_unix_s;
         let is_text = is_compressible(&how.content_type);
         let packed = if is_text && how.compresses {
-            self.http.compressed(&self.net, &file, asked)
+            self.compressed(net, &file, asked)
         } else {
             None
         };
@@ -266,12 +253,12 @@ impl<D: Driver> Worker<D> {
             etag: Some(etag.as_bytes()),
             ..file.validators()
         };
-        let is_lent = self.http.lent != 0 && ExchangeIndex::of_request(self.http.lent) == index;
-        let exchange = self.net.connections.exchange(index);
+        let is_lent = self.lent != 0 && ExchangeIndex::of_request(self.lent) == index;
+        let exchange = net.connections.exchange(index);
         let is_head = exchange.is_some_and(|it| it.is_head);
         let handle = exchange.map(|it| it.handle(index));
-        let is_get = match handle.and_then(|handle| self.http.asked.get(handle)) {
-            _ if is_lent => self.http.request.head.method == Method::Get,
+        let is_get = match handle.and_then(|handle| self.asked.get(handle)) {
+            _ if is_lent => self.request.head.method == Method::Get,
             // Answered later than in its turn.
             Some(asked) => asked.method == Method::Get,
             None => !is_head,
@@ -283,14 +270,7 @@ impl<D: Driver> Worker<D> {
         };
 
         if contentless(how.status) {
-            self.http.answer(
-                &mut self.net,
-                index,
-                how.status,
-                None,
-                how.lines.iter().copied(),
-                b"",
-            );
+            self.answer(net, index, how.status, None, how.lines.iter().copied(), b"");
             return;
         }
         let coding = packed.as_ref().map(|(coding, _)| *coding).or(file.coding);
@@ -304,14 +284,12 @@ impl<D: Driver> Worker<D> {
         let mut content_range = Vec::new();
         match plan {
             Plan::NotModified => {
-                self.http
-                    .answer(&mut self.net, index, 304, None, lines.into_iter(), b"");
+                self.answer(net, index, 304, None, lines.into_iter(), b"");
                 return;
             }
             Plan::Failed => {
                 let text = "The file is not in the state that the request assumes.";
-                self.http
-                    .answer_error(&mut self.net, index, 412, None, text);
+                self.answer_error(net, index, 412, None, text);
                 return;
             }
             Plan::Unsatisfiable => {
@@ -319,8 +297,7 @@ impl<D: Driver> Worker<D> {
                 let line = (&b"Content-Range"[..], &content_range[..]);
                 let body = b"The file has no such part.\n";
                 let text = Some(&b"text/plain; charset=utf-8"[..]);
-                self.http
-                    .answer(&mut self.net, index, 416, text, std::iter::once(line), body);
+                self.answer(net, index, 416, text, std::iter::once(line), body);
                 return;
             }
             Plan::Whole | Plan::Parts(_) => {}
@@ -330,8 +307,8 @@ impl<D: Driver> Worker<D> {
         }
         if let Some((_, bytes)) = packed {
             let content_type = Some(&how.content_type[..]);
-            self.http.answer(
-                &mut self.net,
+            self.answer(
+                net,
                 index,
                 how.status,
                 content_type,
@@ -345,7 +322,14 @@ impl<D: Driver> Worker<D> {
         }
         match plan {
             Plan::Parts(parts) if parts.len() > 1 => {
-                self.send_parts(index, (file.file, len), &parts, &how.content_type, &lines);
+                self.send_parts(
+                    net,
+                    index,
+                    (file.file, len),
+                    &parts,
+                    &how.content_type,
+                    &lines,
+                );
             }
             Plan::Parts(parts) => {
                 // One at least, and here one at most.
@@ -353,18 +337,19 @@ impl<D: Driver> Worker<D> {
                 range::write_content_range(&mut content_range, &part, len);
                 lines.push((b"Content-Range", &content_range));
                 let body = FileBody::new(file.file, part);
-                self.send_body(index, 206, &how.content_type, &lines, body);
+                self.send_body(net, index, 206, &how.content_type, &lines, body);
             }
             _ => {
                 let body = FileBody::new(file.file, 0..len);
-                self.send_body(index, how.status, &how.content_type, &lines, body);
+                self.send_body(net, index, how.status, &how.content_type, &lines, body);
             }
         }
     }
 
     /// Several parts as one `multipart/byteranges` (RFC 9110, 14.6).
-    fn send_parts(
+    fn send_parts<D: Driver>(
         &mut self,
+        net: &mut Net<D>,
         index: ExchangeIndex,
         (file, len): (fs::File, u64),
         ranges: &[std::ops::Range<u64>],
@@ -391,12 +376,13 @@ impl<D: Driver> Worker<D> {
         let mut body = FileBody::new(file, 0..0);
         body.parts = parts;
         let whole = format!("multipart/byteranges; boundary={boundary}");
-        self.send_body(index, 206, whole.as_bytes(), lines, body);
+        self.send_body(net, index, 206, whole.as_bytes(), lines, body);
     }
 
     /// A head, and the body behind it unless the request was HEAD.
-    fn send_body(
+    fn send_body<D: Driver>(
         &mut self,
+        net: &mut Net<D>,
         index: ExchangeIndex,
         status: u16,
         content_type: &[u8],
@@ -404,26 +390,18 @@ impl<D: Driver> Worker<D> {
         body: FileBody,
     ) {
         let len = body.unsent();
-        let head_start = self
-            .net
+        let head_start = net
             .connections
             .at(index.connection())
             .map_or(0, |it| it.out.len());
         let headers = lines.iter().copied();
         let length = BodyLength::Known(len);
-        self.http.write_head(
-            &mut self.net,
-            index,
-            status,
-            Some(content_type),
-            headers,
-            length,
-        );
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
+        self.write_head(net, index, status, Some(content_type), headers, length);
+        let Some((connection, exchange)) = net.connections.pair_mut(index) else {
             return;
         };
         if exchange.is_head || len == 0 {
-            self.http.finish_answer(&mut self.net, index);
+            self.finish_answer(net, index);
             return;
         }
         if len <= READ_WHOLE_BYTES_MAX && body.parts.is_empty() {
@@ -437,14 +415,13 @@ impl<D: Driver> Worker<D> {
                 connection.out.truncate(head_start);
                 let line = connection.line;
                 let message = format!("a file of {len} bytes could not be read: {error}");
-                self.net.log_for_client(LogLevel::Error, &message);
+                net.log_for_client(LogLevel::Error, &message);
                 if line.is_stream() {
-                    self.net.reset_on_close(line);
-                    self.close(index.connection());
+                    net.reset_on_close(line);
+                    net.close(self, index.connection());
                     return;
                 }
-                self.http
-                    .answer_error(&mut self.net, index, 500, None, "The file cannot be read.");
+                self.answer_error(net, index, 500, None, "The file cannot be read.");
                 return;
             }
         } else {
@@ -452,7 +429,7 @@ impl<D: Driver> Worker<D> {
             // Nothing may be appended to `out` before the file has gone out.
             connection.is_paused = true;
         }
-        self.http.finish_answer(&mut self.net, index);
+        self.finish_answer(net, index);
     }
 }
 

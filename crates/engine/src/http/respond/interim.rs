@@ -12,7 +12,6 @@ use crate::net::Net;
 use crate::net::connection::Origin;
 use crate::net::index::ExchangeIndex;
 use crate::net::slab::Key;
-use crate::worker::Worker;
 
 impl Http {
     /// Gives the answer that comes next for this request a reason phrase of its own, where its status is this one and its
@@ -26,43 +25,41 @@ impl Http {
     }
 }
 
-impl<D: Driver> Worker<D> {
-    /// Sends `103 Early Hints` with these header lines at once (RFC 8297). False when the client would not understand them,
-    /// and nothing was sent.
-    ///
-    /// Names and values as for [`Worker::respond`].
-    pub fn send_early_hints<'h>(
+impl Http {
+    /// See `Worker::send_early_hints`.
+    pub(crate) fn send_early_hints<'h, D: Driver>(
         &mut self,
+        net: &mut Net<D>,
         handle: u64,
         headers: impl Iterator<Item = (&'h [u8], &'h [u8])>,
     ) -> Result<bool, Gone> {
-        let index = self.net.open_request(handle)?;
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
+        let index = net.open_request(handle)?;
+        let Some((connection, exchange)) = net.connections.pair_mut(index) else {
             return Err(Gone);
         };
         if exchange.protocol == Protocol::Http10 || connection.origin != Origin::Public {
             return Ok(false);
         }
         if let Some(place) = connection.line.stream() {
-            let has_sent = self.net.http2.send_head(place, 103, false, |block| {
+            let has_sent = net.http2.send_head(place, 103, false, |block| {
                 hpack::encode_status(block, 103);
                 for (name, value) in headers {
                     hpack::encode(block, name, value);
                 }
             });
             if has_sent {
-                self.net.flush_carriers(&mut self.http);
+                net.flush_carriers(self);
             }
             return Ok(has_sent);
         }
-        let out = connection.take_buffer(&mut self.net.pool);
+        let out = connection.take_buffer(&mut net.pool);
         response::write_interim(out, 103, headers);
         if connection.is_blocked {
             return Ok(true);
         }
         // A handler that does not wait has answered before the turn ends, when hints are of no use any more.
-        if self.write_all(index.connection()) {
-            self.net.mark_dirty(index.connection());
+        if net.write_all(self, index.connection()) {
+            net.mark_dirty(index.connection());
         }
         Ok(true)
     }

@@ -10,7 +10,6 @@ use fermata_proto::sse;
 use crate::http::respond::streams::StreamError;
 use crate::net::Net;
 use crate::net::running::Running;
-use crate::worker::Worker;
 
 /// An event for one client.
 #[derive(Clone, Copy, Debug, Default)]
@@ -106,14 +105,5 @@ impl<D: Driver> Net<D> {
             exchange.is_deferred = true;
         }
         Ok(queued)
-    }
-}
-
-impl<D: Driver> Worker<D> {
-    /// The handler goes on while its stream is sent, and wants to know when the client has left.
-    pub fn watch_stream(&mut self, handle: u64) {
-        if let Ok(index) = self.net.open_stream(handle) {
-            self.waiting.defer_at(&mut self.net, index);
-        }
     }
 }

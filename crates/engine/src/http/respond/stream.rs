@@ -18,7 +18,6 @@ use crate::log::Detail;
 use crate::net::Net;
 use crate::net::connection::Connection;
 use crate::net::index::ExchangeIndex;
-use crate::worker::Worker;
 
 /// Most of a piece that is copied at once.
 const COPY_BYTES_MAX: usize = 256 * 1024;
@@ -93,135 +92,126 @@ impl Http {
     }
 }
 
-impl<D: Driver> Worker<D> {
-    /// What to do about a request that is to be answered by a stream.
-    pub fn stream_wanted(&self, handle: u64, status: u16) -> Wanted {
-        let Ok(index) = self.net.open_request(handle) else {
+impl Http {
+    /// See `Worker::stream_wanted`.
+    pub(crate) fn stream_wanted<D: Driver>(
+        &self,
+        net: &Net<D>,
+        handle: u64,
+        status: u16,
+    ) -> Wanted {
+        let Ok(index) = net.open_request(handle) else {
             return Wanted::Nothing;
         };
-        match self.net.connections.exchange(index) {
+        match net.connections.exchange(index) {
             Some(exchange) if exchange.is_head || response::contentless(status) => Wanted::Head,
-            _ if self.http.streams.open >= self.net.settings.streams_max => Wanted::Refusal,
+            _ if self.streams.open >= net.settings.streams_max => Wanted::Refusal,
             _ => Wanted::Pieces,
         }
     }
 
-    /// Answers a request by a stream, and takes as much of its first piece as it returns. `length` is promised to the
-    /// client; without it the body is chunked, and for an HTTP/1.0 client it ends with the connection.
-    ///
-    /// From here on [`Event::Stream`] asks for more, until [`Worker::end_stream`], [`Worker::fail_stream`] or
-    /// [`Event::StreamEnd`]. Nothing follows when only the head is wanted. `headers` as for [`Worker::respond`].
-    pub fn begin_stream<'h>(
+    /// See `Worker::begin_stream`.
+    pub(crate) fn begin_stream<'h, D: Driver>(
         &mut self,
+        net: &mut Net<D>,
         handle: u64,
-        status: u16,
-        content_type: Option<&[u8]>,
+        (status, content_type): (u16, Option<&[u8]>),
         headers: impl Iterator<Item = (&'h [u8], &'h [u8])>,
         length: Option<u64>,
         first: &[u8],
     ) -> Result<usize, StreamError> {
-        let index = self.net.open_request(handle)?;
+        let index = net.open_request(handle)?;
         if let Some(length) = length
             && !response::contentless(status)
-            && self
-                .net
+            && net
                 .connections
                 .exchange(index)
                 .is_some_and(|it| !it.is_head)
         {
             check_length(length, first.len())?;
         }
-        self.http.write_head(
-            &mut self.net,
+        self.write_head(
+            net,
             index,
             status,
             content_type,
             headers,
             in_head(status, length),
         );
-        if !self
-            .http
-            .start_stream(&mut self.net, index, handle, length, status)
-        {
+        if !self.start_stream(net, index, handle, length, status) {
             return Ok(first.len());
         }
-        self.net.write_stream(handle, first)
+        net.write_stream(handle, first)
     }
 
-    /// The last piece was given.
-    pub fn end_stream(&mut self, handle: u64) -> Result<(), StreamError> {
-        self.http.end_stream(&mut self.net, handle)
-    }
-
-    /// Ends a stream that the program cannot go on with: what was given is sent, and the connection ends without the
-    /// mark of a whole body. The reason goes to the log.
-    pub fn fail_stream(
+    /// See `Worker::fail_stream`.
+    pub(crate) fn fail_stream<D: Driver>(
         &mut self,
+        net: &mut Net<D>,
         handle: u64,
         log_message: &str,
         detail: &Detail<'_>,
     ) -> Result<(), StreamError> {
-        let index = self.net.open_stream(handle)?;
-        self.net
-            .counts
+        let index = net.open_stream(handle)?;
+        net.counts
             .add(crate::admin::stats::Counter::HandlerFailures, 1);
-        self.net.log_detailed(LogLevel::Error, log_message, detail);
-        self.cut_stream(index);
+        net.log_detailed(LogLevel::Error, log_message, detail);
+        self.cut_stream(net, index);
         Ok(())
     }
 
-    /// Ends a stream without its end, if it has not ended.
-    pub fn drop_stream(&mut self, handle: u64) {
-        if let Ok(index) = self.net.open_stream(handle) {
-            self.cut_stream(index);
+    /// See `Worker::drop_stream`.
+    pub(crate) fn drop_stream<D: Driver>(&mut self, net: &mut Net<D>, handle: u64) {
+        if let Ok(index) = net.open_stream(handle) {
+            self.cut_stream(net, index);
         }
     }
 
     /// Ends a stream without its end.
-    pub(crate) fn cut_stream(&mut self, index: ExchangeIndex) {
+    pub(crate) fn cut_stream<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) {
         let is_stream = |(connection, _): (&Connection, _)| connection.line.is_stream();
-        let is_of_http2 = self.net.connections.pair(index).is_some_and(is_stream);
+        let is_of_http2 = net.connections.pair(index).is_some_and(is_stream);
         if is_of_http2 {
             // What was given goes before the reset.
-            self.flush(index.connection());
+            net.flush(self, index.connection());
         }
-        if let Some((connection, exchange)) = self.net.connections.pair_mut(index)
+        if let Some((connection, exchange)) = net.connections.pair_mut(index)
             && let Some(Outgoing::Stream(stream)) = exchange.body.as_deref()
         {
             let ends_by_close = stream.left.is_none() && !exchange.protocol.marks_end();
             exchange.body = None;
             connection.keeps_alive = false;
-            self.http.streams.open -= 1;
+            self.streams.open -= 1;
             if ends_by_close || is_of_http2 {
                 // The end of the connection would look like that of a whole body.
                 let line = connection.line;
-                self.net.reset_on_close(line);
-                self.close(index.connection());
+                net.reset_on_close(line);
+                net.close(self, index.connection());
             } else {
-                self.http.finish_answer(&mut self.net, index);
+                self.finish_answer(net, index);
             }
         }
     }
 
     /// The next stream to be told about or asked.
-    pub(crate) fn next_stream_event(&mut self) -> Option<Event> {
-        if let Some(handle) = self.http.streams.ended.pop_front() {
-            self.http.streams.current = handle;
+    pub(crate) fn next_stream_event<D: Driver>(&mut self, net: &mut Net<D>) -> Option<Event> {
+        if let Some(handle) = self.streams.ended.pop_front() {
+            self.streams.current = handle;
             return Some(Event::StreamEnd);
         }
-        while self.http.streams.budget > 0 {
-            let unix_ms = self.net.driver.unix_ms();
-            if self.http.streams.since_unix_ms == 0 {
-                self.http.streams.since_unix_ms = unix_ms;
-            } else if unix_ms.abs_diff(self.http.streams.since_unix_ms) >= SLICE_MS {
+        while self.streams.budget > 0 {
+            let unix_ms = net.driver.unix_ms();
+            if self.streams.since_unix_ms == 0 {
+                self.streams.since_unix_ms = unix_ms;
+            } else if unix_ms.abs_diff(self.streams.since_unix_ms) >= SLICE_MS {
                 return None;
             }
-            self.http.streams.budget -= 1;
-            let handle = self.http.streams.ready.pop_front()?;
-            let Ok(index) = self.net.open_stream(handle) else {
+            self.streams.budget -= 1;
+            let handle = self.streams.ready.pop_front()?;
+            let Ok(index) = net.open_stream(handle) else {
                 continue;
             };
-            if let Some((connection, exchange)) = self.net.connections.pair_mut(index) {
+            if let Some((connection, exchange)) = net.connections.pair_mut(index) {
                 let has_unsent = connection.unsent() > 0;
                 let Some(Outgoing::Stream(stream)) = exchange.body.as_deref_mut() else {
                     continue;
@@ -231,8 +221,8 @@ impl<D: Driver> Worker<D> {
                     // Given something since it was listed; it is listed again when that is taken.
                     continue;
                 }
-                self.http.streams.current = handle;
-                self.http.streams.handler = stream.handler;
+                self.streams.current = handle;
+                self.streams.handler = stream.handler;
                 return Some(Event::Stream);
             }
         }

@@ -11,7 +11,7 @@ use crate::http::Http;
 use crate::http::files::{self, ContentHeaders, Directory, FileError, StaticOptions};
 use crate::http::respond::Gone;
 use crate::http::respond::file::{Line, Sending, StaticFound, status_of};
-use crate::worker::Worker;
+use crate::net::Net;
 
 impl Http {
     /// A folder whose files the program may answer with. It stays open, so the same is not to be opened for each request.
@@ -31,31 +31,20 @@ impl Http {
     }
 }
 
-impl<D: Driver> Worker<D> {
-    /// Answers a request with the file that `rest` names below the folder: percent-decoded, empty or from a slash on.
-    /// Conditions and ranges of the request, which `asked` holds, are met.
-    ///
-    /// `Nothing` and `Directory` are still to be answered; what cannot be read is answered 500 with a line in the log.
-    ///
-    /// # Errors
-    /// The request is gone.
-    pub fn respond_tree(
+impl Http {
+    /// See `Worker::respond_tree`.
+    pub(crate) fn respond_tree<D: Driver>(
         &mut self,
+        net: &mut Net<D>,
         handle: u64,
         directory: &Arc<Directory>,
         rest: &[u8],
         headers: &[(&[u8], &[u8])],
         asked: &ContentHeaders<'_>,
     ) -> Result<StaticFound, Gone> {
-        let index = self.net.open_request(handle)?;
+        let index = net.open_request(handle)?;
         let codings = asked.codings();
-        let found = files::resolve(
-            &mut self.http.roots,
-            directory,
-            rest,
-            &codings,
-            self.http.date_unix_s,
-        );
+        let found = files::resolve(&mut self.roots, directory, rest, &codings, self.date_unix_s);
         let file = match found {
             Ok(file) => file,
             Err(FileError::NotFound) => return Ok(StaticFound::Nothing),
@@ -63,9 +52,9 @@ impl<D: Driver> Worker<D> {
             Err(FileError::Io(error)) => {
                 let path = String::from_utf8_lossy(rest);
                 let message = format!("static file {}: {error}", path.escape_debug());
-                self.net.log_for_client(LogLevel::Error, &message);
-                self.http.answer_error(
-                    &mut self.net,
+                net.log_for_client(LogLevel::Error, &message);
+                self.answer_error(
+                    net,
                     index,
                     status_of(&error),
                     None,
@@ -86,7 +75,7 @@ impl<D: Driver> Worker<D> {
             compresses: options.compress,
             varies: options.precompressed || options.compress,
         };
-        self.send_file(index, file, asked, &sending);
+        self.send_file(net, index, file, asked, &sending);
         Ok(StaticFound::File)
     }
 }

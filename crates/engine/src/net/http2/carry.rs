@@ -6,13 +6,13 @@ use fermata_proto::http2::{ErrorCode, Event, Flood, Origin, Violation};
 
 use super::{CarrierPlace, ROOM_BYTES};
 use crate::admin::stats::Counter;
+use crate::embed::waiting::Waiting;
 use crate::http::Http;
 use crate::http::exchange::Stage;
 use crate::net::Net;
 use crate::net::connection::{Phase, Writing};
 use crate::net::index::ConnectionIndex;
 use crate::net::running::Running;
-use crate::worker::Worker;
 
 /// Bytes that one carrier sends in a row before other clients get their turn.
 const CARRIER_TURN_BYTES: usize = 1024 * 1024;
@@ -93,12 +93,18 @@ impl<D: Driver> Net<D> {
     }
 }
 
-impl<D: Driver> Worker<D> {
+impl Http {
     /// Time has passed for a carrier that the kernel takes bytes of.
-    pub(crate) fn on_carrier_deadline(&mut self, index: ConnectionIndex, place: CarrierPlace) {
-        let now_ms = self.net.driver.now_ms();
+    pub(crate) fn on_carrier_deadline<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        waiting: &mut Waiting,
+        index: ConnectionIndex,
+        place: CarrierPlace,
+    ) {
+        let now_ms = net.driver.now_ms();
         loop {
-            let http2 = &mut self.net.http2;
+            let http2 = &mut net.http2;
             let Some(carrier) = http2.carriers.at_mut(place.0) else {
                 return;
             };
@@ -107,34 +113,39 @@ impl<D: Driver> Worker<D> {
             match machine.tick(now_ms, &http2.limits, out) {
                 Ok(Some(Event::Reset { stream, origin, .. })) => {
                     if let Some(context) = machine.context(stream) {
-                        self.on_stream_reset(ConnectionIndex(context), origin);
+                        self.on_stream_reset(net, waiting, ConnectionIndex(context), origin);
                     }
                 }
                 Ok(_) => break,
                 Err(violation) => {
-                    self.net
-                        .fail_carrier(&mut self.http, index, place, violation);
+                    net.fail_carrier(self, index, place, violation);
                     return;
                 }
             }
         }
-        let idle_timeout_ms = self.net.settings.idle_timeout_ms;
-        if let Some(carrier) = self.net.http2.carriers.at_mut(place.0)
+        let idle_timeout_ms = net.settings.idle_timeout_ms;
+        if let Some(carrier) = net.http2.carriers.at_mut(place.0)
             && carrier.idle_since_ms != 0
             && carrier.machine.streams_count() == 0
             && now_ms >= carrier.idle_since_ms + idle_timeout_ms
         {
             carrier.machine.abort(ErrorCode::NO_ERROR, &mut carrier.out);
-            if let Some(connection) = self.net.connections.at_mut(index) {
+            if let Some(connection) = net.connections.at_mut(index) {
                 connection.writing = Writing::Linger;
             }
         }
-        self.flush(index);
+        net.flush(self, index);
     }
 
     /// A stream is over before its end.
-    pub(crate) fn on_stream_reset(&mut self, index: ConnectionIndex, origin: Origin) {
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
+    pub(crate) fn on_stream_reset<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        waiting: &mut Waiting,
+        index: ConnectionIndex,
+        origin: Origin,
+    ) {
+        let Some((connection, exchange)) = net.connections.pair_mut(index.exchange()) else {
             return;
         };
         let Some(place) = connection.line.stream() else {
@@ -143,19 +154,19 @@ impl<D: Driver> Worker<D> {
         connection.has_hung_up = true;
         connection.has_ended = true;
         let (is_deferred, is_read_from) = (exchange.is_deferred, exchange.is_read_from());
-        if let Some(stream) = self.net.http2.streams.at_mut(place.0) {
+        if let Some(stream) = net.http2.streams.at_mut(place.0) {
             stream.is_reset = true;
         }
         if origin == Origin::Here(Violation::Stalled) {
-            self.net.note_write_timeout(index);
+            net.note_write_timeout(index);
         }
         // A handler that waits counts against the streams of its connection until it has come to its end.
         if is_read_from {
-            self.waiting.note_arrived(&mut self.net, index.exchange());
+            waiting.note_arrived(net, index.exchange());
         } else if is_deferred {
-            self.waiting.note_left(&self.net, index.exchange());
+            waiting.note_left(net, index.exchange());
         } else {
-            self.close(index);
+            net.close(self, index);
         }
     }
 }

@@ -8,6 +8,7 @@ use fermata_proto::http2::{Connection as Machine, Event, Origin as ResetBy, Stre
 
 use super::{Beyond, Carrier, CarrierPlace, Stream, StreamPlace};
 use crate::admin::stats::Counter;
+use crate::embed::waiting::Waiting;
 use crate::http::Http;
 use crate::http::body::BodyRest;
 use crate::http::body::HeadAt;
@@ -22,7 +23,6 @@ use crate::net::index::ConnectionIndex;
 use crate::net::input::Step;
 use crate::net::line::Line;
 use crate::net::running::Running;
-use crate::worker::Worker;
 
 /// What came of one frame, without borrowing from the input.
 enum Received {
@@ -99,13 +99,18 @@ impl<D: Driver> Net<D> {
     }
 }
 
-impl<D: Driver> Worker<D> {
+impl Http {
     /// Takes what the current input has of frames, up to the next request.
-    pub(crate) fn step_http2(&mut self, current: Current, place: CarrierPlace) -> Step {
+    pub(crate) fn step_http2<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        waiting: &mut Waiting,
+        current: Current,
+        place: CarrierPlace,
+    ) -> Step {
         let index = current.index;
-        let queue_bytes_max = self.net.settings.queue_bytes_max;
-        let now_ms = self.net.driver.now_ms();
-        let net = &mut self.net;
+        let queue_bytes_max = net.settings.queue_bytes_max;
+        let now_ms = net.driver.now_ms();
         let Some(carrier) = net.http2.carriers.at_mut(place.0) else {
             return Step::Starved;
         };
@@ -124,8 +129,7 @@ impl<D: Driver> Worker<D> {
         let step = match step {
             Ok(step) => step,
             Err(violation) => {
-                self.net
-                    .fail_carrier(&mut self.http, index, place, violation);
+                net.fail_carrier(self, index, place, violation);
                 return Step::Again;
             }
         };
@@ -170,7 +174,7 @@ impl<D: Driver> Worker<D> {
                     let line = format!("{peer}: refused with {status}: {refusal}");
                     let unix_ms = net.driver.unix_ms();
                     net.log.write_limited(LogLevel::Info, unix_ms, &line);
-                    self.http.trace.on_refused(unix_ms, peer, status, 0);
+                    self.trace.on_refused(unix_ms, peer, status, 0);
                 }
                 Received::Refused
             }
@@ -181,25 +185,23 @@ impl<D: Driver> Worker<D> {
             Received::Reset(stream, _) | Received::Data(stream) => carrier.machine.context(stream),
             Received::Nothing | Received::Refused | Received::Request(..) => None,
         };
-        self.net.input.advance(current.at + consumed);
+        net.input.advance(current.at + consumed);
         // They cost as much as requests that are answered, so others get their turn behind as many.
         if matches!(received, Received::Refused | Received::Reset(..))
-            && let Some(current) = &mut self.net.input.current
+            && let Some(current) = &mut net.input.current
         {
             current.requests += 1;
         }
         let step = match (received, context.map(ConnectionIndex)) {
             (Received::Request(stream, end), _) => {
-                return self
-                    .http
-                    .open_stream_request(&mut self.net, index, place, stream, end);
+                return self.open_stream_request(net, index, place, stream, end);
             }
             (Received::Data(_), Some(stream)) => {
-                self.on_stream_data(stream);
+                self.on_stream_data(net, waiting, stream);
                 Step::Again
             }
             (Received::Reset(_, origin), Some(stream)) => {
-                self.on_stream_reset(stream, origin);
+                self.on_stream_reset(net, waiting, stream, origin);
                 Step::Again
             }
             _ => Step::Again,
@@ -208,32 +210,37 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Bytes of a stream have come, or its end.
-    fn on_stream_data(&mut self, index: ConnectionIndex) {
-        let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
+    fn on_stream_data<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        waiting: &mut Waiting,
+        index: ConnectionIndex,
+    ) {
+        let Some((connection, exchange)) = net.connections.pair_mut(index.exchange()) else {
             return;
         };
         let is_lingering = connection.phase == Phase::Lingering;
         if is_lingering && connection.has_ended {
-            self.close(index);
+            net.close(self, index);
             return;
         }
         match &exchange.stage {
-            _ if is_lingering => self.net.drop_input(index),
+            _ if is_lingering => net.drop_input(index),
             Stage::Handling(Some(_)) => {
                 connection.has_unread = true;
-                self.waiting.note_arrived(&mut self.net, index.exchange());
+                waiting.note_arrived(net, index.exchange());
             }
             Stage::Body(_) | Stage::Socket(_) => {
                 if connection.is_again {
                     return;
                 }
-                let Some(key) = self.net.connections.key(index) else {
+                let Some(key) = net.connections.key(index) else {
                     return;
                 };
                 let token = key.to_u64();
                 // In this turn still, behind the input that it came with.
-                if self.net.events.last().is_none_or(|it| it.token != token) {
-                    self.net.events.push(Readiness {
+                if net.events.last().is_none_or(|it| it.token != token) {
+                    net.events.push(Readiness {
                         token,
                         readable: true,
                         writable: false,
@@ -242,10 +249,10 @@ impl<D: Driver> Worker<D> {
                 }
             }
             // Its handshake is not answered yet.
-            Stage::Handling(None) if self.sockets.upgrades.contains_key(&index.exchange()) => {}
+            Stage::Handling(None) if exchange.has_handshake => {}
             // Nobody wants it any more.
             Stage::Head | Stage::Handling(None) | Stage::Held(_) | Stage::Http2(_) => {
-                self.net.drop_input(index);
+                net.drop_input(index);
             }
         }
     }

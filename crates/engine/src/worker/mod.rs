@@ -12,9 +12,13 @@
 use fermata_config::LogLevel;
 use fermata_io::Driver;
 
+mod deadlines;
+mod input;
+
 use crate::admin::blocking::Blocking;
-use crate::admin::stats::{MoreMetrics, Reporter};
+use crate::admin::stats::Reporter;
 use crate::channels::Channels;
+use crate::channels::clients::Clients;
 use crate::embed::event::Event;
 use crate::embed::file_jobs::FileJobs;
 use crate::embed::waiting::Waiting;
@@ -48,8 +52,6 @@ pub struct Worker<D: Driver> {
     pub waiting: Waiting,
     /// What handlers have asked for of files.
     pub file_jobs: FileJobs,
-    /// What an embedder adds to the text for Prometheus.
-    pub(crate) more_metrics: Option<Box<MoreMetrics>>,
 
     /// When the events of this turn were collected by the wall clock, or when output was last sent within the turn.
     pub(crate) flushed_unix_ms: u64,
@@ -97,12 +99,17 @@ impl<D: Driver> Worker<D> {
                 self.reporter.shared.end_handler(self.net.slot);
                 return event;
             }
-            if let Some(event) = self.next_stream_event() {
+            if let Some(event) = self.http.next_stream_event(&mut self.net) {
                 let handler = self.http.stream_handler();
                 self.blocking.begin(handler);
                 return Some(event);
             }
-            if let Some(event) = self.next_start() {
+            if !self.http.starts.is_empty() {
+                // It takes long: what has been answered before it goes out first. That may close connections, so which
+                // request it is comes afterwards.
+                self.flush_dirty();
+            }
+            if let Some(event) = self.http.next_start(&mut self.net, &self.waiting) {
                 self.blocking.begin(self.http.request.handler);
                 return Some(event);
             }
@@ -117,6 +124,52 @@ impl<D: Driver> Worker<D> {
                 Turn::Goes => None,
             };
         }
+    }
+
+    /// The parts that a record may have to reach clients through, beside the one that reads records.
+    #[inline]
+    pub(crate) fn clients(&mut self) -> (&mut Channels, Clients<'_, D>) {
+        let (_, channels, to) = self.reporting();
+        (channels, to)
+    }
+
+    /// The same with what figures are told by.
+    #[inline]
+    pub(crate) fn reporting(&mut self) -> (&mut Reporter, &mut Channels, Clients<'_, D>) {
+        let to = Clients {
+            net: &mut self.net,
+            http: &mut self.http,
+            sockets: &mut self.sockets,
+            waiting: &mut self.waiting,
+        };
+        (&mut self.reporter, &mut self.channels, to)
+    }
+
+    /// Sends what this turn has produced: one write per connection.
+    pub(crate) fn flush_dirty(&mut self) {
+        self.net.flush_dirty(&mut self.http);
+        self.after_output();
+    }
+
+    /// What follows for the parts that `Net` does not know from what was sent and who has left.
+    #[inline]
+    pub(crate) fn after_output(&mut self) {
+        let (channels, mut to) = self.clients();
+        channels.after_output(&mut to);
+    }
+
+    /// The next event of a WebSocket that has waited.
+    #[inline]
+    fn next_socket_event(&mut self) -> Option<Event> {
+        self.sockets
+            .next_socket_event(self.net.running, &self.waiting)
+    }
+
+    /// Copies the figures to where others read them.
+    pub(crate) fn report(&mut self) {
+        let (reporter, channels, mut to) = self.reporting();
+        let now_ms = to.net.driver.now_ms();
+        reporter.report(channels, &mut to, now_ms);
     }
 
     /// The next event that needs no more input: one that has waited, or the next of the current input.
@@ -152,7 +205,8 @@ impl<D: Driver> Worker<D> {
             self.reporter.shared.beat(self.net.slot);
             self.flush_dirty();
             // What is left over goes on in `turn`, which finds it by itself.
-            self.fan_out(FANOUT_SLICE);
+            let (channels, mut to) = self.clients();
+            channels.fan_out(&mut to, FANOUT_SLICE);
             self.net.driver.flush();
         }
     }
@@ -164,7 +218,10 @@ impl<D: Driver> Worker<D> {
         self.reporter.shared.beat(self.net.slot);
         self.reporter.shared.end_handler(self.net.slot);
         self.flush_dirty();
-        let has_fanout = self.fan_out(FANOUT_SLICE) | self.resume_held();
+        let has_fanout = {
+            let (channels, mut to) = self.clients();
+            channels.fan_out(&mut to, FANOUT_SLICE) | channels.resume_held(&mut to)
+        };
         if has_fanout {
             self.net.driver.refresh_now();
         }
@@ -174,16 +231,17 @@ impl<D: Driver> Worker<D> {
         self.channels.sweep(times, &mut self.net.log);
         self.net.resume_accepting(&mut self.http);
         self.flush_dirty();
-        self.watch_fresh();
+        self.net.watch_fresh(&mut self.http);
+        self.after_output();
         self.http.trace.end_turn();
         if self.is_stopped() {
-            self.report(self.net.driver.now_ms());
+            self.report();
             return Turn::Stopped;
         }
         let now_ms = self.net.driver.now_ms();
         let took_ms = now_ms.saturating_sub(self.net.turn_ms);
         if self.reporter.end_turn(&mut self.net, now_ms, took_ms) {
-            self.report(now_ms);
+            self.report();
         }
 
         let is_busy = has_fanout

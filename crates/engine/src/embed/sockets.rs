@@ -1,0 +1,112 @@
+//! What an embedder does with WebSockets.
+
+use fermata_io::{Driver, Peer};
+
+use crate::log::Detail;
+use crate::websocket::{AcceptError, Accepted, Join, SendError, SocketEvent, SocketInfo};
+use crate::worker::Worker;
+
+impl<D: Driver> Worker<D> {
+    /// Accepts the handshake of an `Event::Upgrade` and returns the socket's handle. Without a
+    /// `protocol` the first of the route's that the client offers is taken.
+    pub fn accept_upgrade(
+        &mut self,
+        handle: u64,
+        protocol: Option<&[u8]>,
+        headers: &[(&[u8], &[u8])],
+    ) -> Result<u64, AcceptError> {
+        let (index, upgrade) = self
+            .sockets
+            .take_upgrade(&self.net, handle, protocol, headers)?;
+        let accepted = Accepted {
+            route: upgrade.route,
+            handshake: &upgrade.handshake,
+            protocol: upgrade.protocol,
+            own: protocol,
+            headers,
+        };
+        let Worker {
+            sockets,
+            net,
+            http,
+            channels,
+            waiting,
+            ..
+        } = self;
+        let socket = sockets.open_socket(net, http, channels, waiting, index, &accepted);
+        socket.ok_or(AcceptError::Gone)
+    }
+
+    /// The event of the last `Event::Open`, `Event::Message` or `Event::Close`.
+    #[inline]
+    pub fn socket_event(&self) -> SocketEvent<'_> {
+        self.sockets.socket_event(&self.net)
+    }
+
+    /// What can be said about a socket; `None` when it is gone.
+    pub fn socket_info(&self, socket: u64) -> Option<SocketInfo<'_>> {
+        self.sockets.socket_info(&self.net, &self.channels, socket)
+    }
+
+    /// The other end of a socket, also of one whose close is the current event.
+    pub fn socket_peer(&self, socket: u64) -> Option<Peer> {
+        self.sockets.socket_peer(&self.net, socket)
+    }
+
+    /// Queues a message for a socket; it leaves at the end of the turn.
+    #[inline]
+    pub fn send(&mut self, socket: u64, is_binary: bool, data: &[u8]) -> Result<(), SendError> {
+        let sent = self.sockets.send(
+            &mut self.net,
+            &mut self.http,
+            &mut self.channels,
+            socket,
+            is_binary,
+            data,
+        );
+        self.after_output();
+        sent
+    }
+
+    /// Begins to close a socket. `Event::Close` follows when the client has answered, or has not
+    /// within `websocket_close_timeout_ms`.
+    pub fn disconnect(&mut self, socket: u64, code: u16, reason: &[u8]) -> Result<(), SendError> {
+        self.sockets
+            .disconnect(&mut self.net, &mut self.channels, socket, code, reason)
+    }
+
+    /// Ends a socket whose handler failed: code 1011 to the client, the reason to the log only.
+    pub fn fail_socket(&mut self, socket: u64, log_message: &str, detail: &Detail<'_>) {
+        self.sockets.fail_socket(
+            &mut self.net,
+            &mut self.channels,
+            socket,
+            log_message,
+            detail,
+        )
+    }
+
+    /// Subscribes a socket to a channel from now on, after what it has missed.
+    pub fn join_channel(&mut self, socket: u64, join: &Join<'_>) -> Result<(), SendError> {
+        let (channels, mut to) = self.clients();
+        channels.join_channel(&mut to, socket, join)
+    }
+
+    /// Ends a subscription. What the channel has brought before and the client has not taken is lost.
+    pub fn leave_channel(&mut self, socket: u64, channel: &[u8]) -> Result<(), SendError> {
+        self.channels.leave_channel(&mut self.net, socket, channel)
+    }
+
+    /// The text by which any worker can send to a socket: this life of the worker, its slot and the
+    /// socket's handle.
+    pub fn socket_id(&self, socket: u64) -> Option<String> {
+        let is_known = self.sockets.is_known(&self.net, socket);
+        is_known.then(|| self.channels.socket_id(socket))
+    }
+
+    /// Sends a message to a socket of any worker by its id. Nothing happens when it has left.
+    pub fn send_to(&mut self, id: &[u8], is_binary: bool, data: &[u8]) -> Result<(), SendError> {
+        let (channels, mut to) = self.clients();
+        channels.send_to(&mut to, id, is_binary, data)
+    }
+}

@@ -1,0 +1,282 @@
+//! The input of a turn: the events of its batch, and what each connection has sent.
+
+use fermata_io::{Driver, Event as IoEvent};
+
+use crate::embed::event::Event;
+use crate::http::body::SPOOL_TURN_BYTES;
+use crate::http::dispatch::Answerer;
+use crate::http::exchange::Stage;
+use crate::net::connection::{Origin, Writing};
+use crate::net::index::ConnectionIndex;
+use crate::net::input::Step;
+use crate::net::slab::Key;
+use crate::net::token::{
+    TOKEN_CONTROL, TOKEN_FILES, TOKEN_INBOX, TOKEN_LINK, TOKEN_LISTENER, TOKEN_LISTENER_LAST,
+    TOKEN_METRICS, TOKEN_SIGNAL, TOKEN_WAKE, TOKEN_WATCH,
+};
+use crate::websocket::FRAMES_MAX;
+use crate::worker::Worker;
+
+/// Requests that one client sends in a row are answered up to this number before others get their
+/// turn.
+const PIPELINE_MAX: u32 = 128;
+
+/// Frames that a message counts as which its program is told of: as many handlers run for messages in a row as for
+/// requests, however many frames without one may be read.
+const FRAMES_PER_HANDLER: u32 = FRAMES_MAX / PIPELINE_MAX;
+
+impl<D: Driver> Worker<D> {
+    /// Takes the next event of the batch. True when it left input to be parsed.
+    pub(crate) fn next_input(&mut self) -> bool {
+        while let Some(event) = self.net.events.get(self.net.events_at).copied() {
+            self.net.events_at += 1;
+            match event.token {
+                token @ TOKEN_LISTENER..=TOKEN_LISTENER_LAST => {
+                    let at = (token - TOKEN_LISTENER) as usize;
+                    if let Some(&listener) = self.net.listeners.get(at) {
+                        self.net.accept(&mut self.http, listener, Origin::Public);
+                    }
+                }
+                TOKEN_CONTROL => {
+                    if let Some(control) = self.net.control {
+                        self.net.accept(&mut self.http, control, Origin::Control);
+                    }
+                }
+                TOKEN_METRICS => {
+                    if let Some(metrics) = self.net.metrics {
+                        self.net.accept(&mut self.http, metrics, Origin::Metrics);
+                    }
+                }
+                TOKEN_WAKE => {
+                    if let Some(waker) = self.channels.wakers.get(usize::from(self.net.slot)) {
+                        waker.drain();
+                    }
+                    // The master wakes everybody when a worker has died: its users may be leaving.
+                    self.channels.expect_leaving(self.net.turn_ms);
+                }
+                TOKEN_INBOX => self.net.take_over(),
+                TOKEN_LINK => self.on_master(),
+                TOKEN_SIGNAL => self.on_signal(),
+                TOKEN_WATCH => self.waiting.collect_watched(&mut self.net),
+                TOKEN_FILES => self.file_jobs.on_files(&mut self.waiting),
+                token => {
+                    if self.on_connection(Key::from_u64(token), event) {
+                        return true;
+                    }
+                }
+            }
+        }
+        false
+    }
+
+    /// Handles an event of a connection. True when it left input to be parsed.
+    fn on_connection(&mut self, key: Key, event: IoEvent) -> bool {
+        let Some((connection, exchange)) = self.net.connections.get_mut(key) else {
+            self.net.on_wire(&mut self.http, &mut self.waiting, event);
+            return false;
+        };
+        if event.hangup {
+            connection.has_hung_up = true;
+        }
+        let has_left = event.hangup && exchange.is_deferred;
+        if event.writable && connection.is_blocked {
+            self.net.on_writable(&mut self.http, key.connection());
+            self.after_output();
+        }
+        if has_left {
+            self.waiting.note_left(&self.net, key.exchange());
+        }
+        (event.readable || event.hangup)
+            && self
+                .net
+                .load(&mut self.http, &mut self.waiting, key.connection())
+    }
+
+    /// Parses the current input up to the next request or message for PHP; `None` when the input is
+    /// used up.
+    pub(crate) fn step_input(&mut self) -> Option<Event> {
+        while let Some(current) = self.net.input.current {
+            let Some((connection, exchange)) =
+                self.net.connections.pair_mut(current.index.exchange())
+            else {
+                self.net.input.current = None;
+                return None;
+            };
+            if connection.writing != Writing::Open {
+                // The last response closes the connection; what follows it is not for us.
+                if let Some(stream) = connection.line.stream() {
+                    self.net.http2.consumed(stream, current.filled - current.at);
+                }
+                self.net.input.current = None;
+                return None;
+            }
+            if connection.is_paused || exchange.is_deferred {
+                // A file is on its way, and responses must not overtake it; or the handler of a socket
+                // waits, and messages must not overtake each other.
+                self.net.stash();
+                return None;
+            }
+            if self.waiting.is_full()
+                && connection.origin == Origin::Public
+                && !matches!(exchange.stage, Stage::Http2(_))
+            {
+                connection.has_unread = true;
+                self.net.stash();
+                return None;
+            }
+            let (queue_bytes_max, steps_max) = match exchange.socket() {
+                None => (self.net.settings.queue_bytes_max, PIPELINE_MAX),
+                Some(socket) => (socket.reading_bytes_max(&self.sockets.served), FRAMES_MAX),
+            };
+            if connection.unsent() > queue_bytes_max {
+                // The client asks faster than it reads. Go on when it has caught up.
+                connection.is_paused = true;
+                self.net.stash();
+                self.net.flush(&mut self.http, current.index);
+                self.after_output();
+                return None;
+            }
+            if current.requests >= steps_max {
+                connection.has_unread = true;
+                self.net.stash();
+                return None;
+            }
+            let step = match &exchange.stage {
+                Stage::Head => self.http.step_head(&mut self.net, current),
+                Stage::Body(_) if self.http.uploads.turn_bytes >= SPOOL_TURN_BYTES => {
+                    connection.has_unread = true;
+                    self.net.stash();
+                    return None;
+                }
+                Stage::Body(_) => self.http.step_body(&mut self.net, current),
+                Stage::Socket(_) => {
+                    self.sockets
+                        .step_socket(&mut self.net, &mut self.channels, current)
+                }
+                Stage::Http2(carrier) => {
+                    let carrier = *carrier;
+                    self.http
+                        .step_http2(&mut self.net, &mut self.waiting, current, carrier)
+                }
+                Stage::Handling(_) | Stage::Held(_) => {
+                    self.net.stash();
+                    return None;
+                }
+            };
+            match step {
+                Step::Request => {
+                    if let Some(current) = &mut self.net.input.current {
+                        current.requests += 1;
+                    }
+                    let event = self.dispatch();
+                    let is_put_off = match event {
+                        Some(Event::Request) => self.http.put_off(&mut self.net, &self.waiting),
+                        Some(Event::Upgrade) => {
+                            self.http.put_off_upgrade(&mut self.net, &self.waiting)
+                        }
+                        _ => false,
+                    };
+                    if is_put_off {
+                        continue;
+                    }
+                    if event.is_some() {
+                        return event;
+                    }
+                    self.http.drop_upload();
+                    // A WebSocket that the server has opened by itself: its program is told first.
+                    let event = self.next_socket_event();
+                    if event.is_some() {
+                        return event;
+                    }
+                }
+                Step::Socket(event) => {
+                    if let Some(current) = &mut self.net.input.current {
+                        current.requests = current.requests.saturating_add(FRAMES_PER_HANDLER - 1);
+                    }
+                    return Some(event);
+                }
+                Step::Again => {
+                    let event = self.next_socket_event();
+                    if event.is_some() {
+                        return event;
+                    }
+                }
+                Step::Starved => {
+                    self.starve(current.index);
+                    return None;
+                }
+            }
+        }
+        None
+    }
+
+    /// Finds who answers the current request. `Some` when that is the program.
+    #[inline]
+    fn dispatch(&mut self) -> Option<Event> {
+        let index = self.http.request.index();
+        match self.http.dispatch(&mut self.net, index) {
+            Answerer::Program => return Some(Event::Request),
+            Answerer::WebSocket(route) => {
+                return self.sockets.begin_upgrade(
+                    &mut self.net,
+                    &mut self.http,
+                    &mut self.channels,
+                    &mut self.waiting,
+                    index,
+                    route,
+                );
+            }
+            Answerer::Server => {}
+            Answerer::Control => {
+                let (reporter, channels, mut to) = self.reporting();
+                reporter.answer_control(channels, &mut to, index);
+            }
+            Answerer::Metrics => {
+                let (reporter, channels, mut to) = self.reporting();
+                reporter.answer_metrics(channels, &mut to, index);
+            }
+        }
+        None
+    }
+
+    /// More bytes are needed; none will come when the peer has ended its stream.
+    fn starve(&mut self, index: ConnectionIndex) {
+        match self.net.connections.at(index) {
+            // Of a stream more may be there than was taken.
+            Some(connection) if connection.has_ended && connection.inbox.is_empty() => {
+                self.net.input.current = None;
+                self.on_end_of_stream(index);
+            }
+            _ => self.net.stash(),
+        }
+    }
+
+    /// The peer has finished sending, and nothing whole is left of what it has sent.
+    fn on_end_of_stream(&mut self, index: ConnectionIndex) {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
+            return;
+        };
+        if exchange.socket().is_some() {
+            self.sockets.on_socket_end(
+                &mut self.net,
+                &mut self.http,
+                &mut self.channels,
+                index.exchange(),
+            );
+            return;
+        }
+        // Its end was not announced, so what it was to be sent has nobody who reads it.
+        if matches!(exchange.stage, Stage::Http2(_)) {
+            self.net.close(&mut self.http, index);
+            return;
+        }
+        // A head or a body that ends early is not a request (RFC 9112, 8). What was asked for before
+        // is still sent: the peer may read on (a half-closed connection).
+        if exchange.has_output(connection) {
+            exchange.stage = Stage::Handling(None);
+            connection.writing = Writing::Close;
+            return;
+        }
+        self.net.close(&mut self.http, index);
+    }
+}
