@@ -53,7 +53,7 @@ zend_class_entry *fermata_ce_cancelled, *fermata_ce_client_gone, *fermata_ce_que
 zend_class_entry *fermata_ce_future, *fermata_ce_cancellation, *fermata_ce_mutex, *fermata_ce_semaphore, *fermata_ce_queue, *fermata_ce_pool;
 zend_class_entry *fermata_ce_hook;
 zend_class_entry *fermata_ce_pusher, *fermata_ce_webhook, *fermata_ce_webhook_event, *fermata_ce_mercure, *fermata_ce_mercure_algorithm;
-zend_class_entry *fermata_ce_jobs, *fermata_ce_job_failed, *fermata_ce_job_crashed, *fermata_ce_worker, *fermata_ce_poll;
+zend_class_entry *fermata_ce_jobs, *fermata_ce_job_failed, *fermata_ce_job_crashed, *fermata_ce_worker, *fermata_ce_poll, *fermata_ce_engine;
 zend_class_entry *fermata_ce_client, *fermata_ce_frame, *fermata_ce_opcode, *fermata_ce_close_code;
 
 void fermata_error_seen(int type, zend_string *file, uint32_t line, zend_string *message);
@@ -113,6 +113,8 @@ static void register_waiting_classes(void)
 	fermata_ce_jobs = register_class_Fermata_Jobs();
 	fermata_jobs_init();
 	fermata_ce_worker = register_class_Fermata_Worker();
+	fermata_ce_engine = register_class_Fermata_Testing_Engine();
+	fermata_in_process_init();
 	fermata_ce_poll = register_class_Fermata_Poll();
 	fermata_poll_init();
 }

@@ -2724,6 +2724,65 @@ namespace Fermata\WebSocket {
     }
 }
 
+namespace Fermata\Testing {
+    /**
+     * A worker of a server in the process of a test: no port, no other process, and a clock that stands still until the test
+     * sets it forward. It is what `TestApplication` of the Composer package is made of, which is easier to use.
+     *
+     * There is one at a time, outside of Fibers. Handlers run while run() does, and nothing else of the server.
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final class Engine
+    {
+        /**
+         * @param \Fermata\Server $server with its routes; its addresses and its number of workers do not count, and it cannot
+         *        be run any more
+         * @param float $waitSeconds how long run() waits for what goes on outside of this process, such as queries
+         * @throws \Fermata\Exception\MisuseError when another one is open
+         * @throws \Fermata\Exception\ConfigurationException as Server::run()
+         */
+        public function __construct(\Fermata\Server $server, float $waitSeconds = 10.0) {}
+
+        /**
+         * Has the server accept a connection: one of the two streams of stream_socket_pair(). The other one is the client's.
+         *
+         * @param resource $stream
+         * @param string $address from which the client comes; an empty one stands for a Unix socket
+         */
+        public function connect($stream, string $address = '127.0.0.1', int $port = 50000): void {}
+
+        /** Runs the server until nothing is left to do at this time. */
+        public function run(): void {}
+
+        /**
+         * Sets the clock forward to the next time at which something is due, or by so many milliseconds, and runs the server.
+         *
+         * @return int by how many milliseconds, at most $ms
+         */
+        public function advance(int $ms): int {}
+
+        /** What a handler has thrown last; null when nothing was thrown since the last call. */
+        public function takeException(): ?\Throwable {}
+
+        /**
+         * How a handler has held its client last; null when none was held since the last call. `info` is JSON, and a
+         * `keepAlive` of null stands for that of the settings.
+         *
+         * @return array|null array{channels: list<string>, since: ?string, user: ?string, info: ?string, announces: bool,
+         *         keepAlive: ?int, closesOnGap: bool}
+         */
+        public function takeHold(): ?array {}
+
+        /** What the server has logged so far. */
+        public function log(): string {}
+
+        /** Ends handlers that wait and all connections; does nothing when it was called before. */
+        public function stop(): void {}
+    }
+}
+
 namespace Fermata\Pusher {
     /**
      * A URL that is told what happens to the channels of an application, as Pusher's webhooks do.

@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: ff35e30766e723902c36a4ec0a3035fee3a25297 */
+ * Stub hash: 2991e5ce9b6502bc5dc8c8183c8f5d66122980a1 */
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_Fermata_delay, 0, 1, IS_VOID, 0)
 	ZEND_ARG_TYPE_INFO(0, seconds, IS_DOUBLE, 0)
@@ -1056,6 +1056,33 @@ ZEND_END_ARG_INFO()
 
 #define arginfo_class_Fermata_WebSocket_Frame___construct arginfo_class_Fermata_Jobs___construct
 
+ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Testing_Engine___construct, 0, 0, 1)
+	ZEND_ARG_OBJ_INFO(0, server, Fermata\\Server, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, waitSeconds, IS_DOUBLE, 0, "10.0")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Testing_Engine_connect, 0, 1, IS_VOID, 0)
+	ZEND_ARG_INFO(0, stream)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, address, IS_STRING, 0, "\'127.0.0.1\'")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, port, IS_LONG, 0, "50000")
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_Testing_Engine_run arginfo_class_Fermata_Server_run
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Testing_Engine_advance, 0, 1, IS_LONG, 0)
+	ZEND_ARG_TYPE_INFO(0, ms, IS_LONG, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Testing_Engine_takeException, 0, 0, Throwable, 1)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Testing_Engine_takeHold, 0, 0, IS_ARRAY, 1)
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_Testing_Engine_log arginfo_class_Fermata_Request_method
+
+#define arginfo_class_Fermata_Testing_Engine_stop arginfo_class_Fermata_Server_run
+
 ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Pusher_Webhook___construct, 0, 0, 1)
 	ZEND_ARG_TYPE_INFO(0, url, IS_STRING, 0)
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, events, IS_ARRAY, 1, "null")
@@ -1346,6 +1373,14 @@ ZEND_METHOD(Fermata_WebSocket_Client, lastPong);
 ZEND_METHOD(Fermata_WebSocket_Client, closeCode);
 ZEND_METHOD(Fermata_WebSocket_Client, closeReason);
 ZEND_METHOD(Fermata_WebSocket_Frame, __construct);
+ZEND_METHOD(Fermata_Testing_Engine, __construct);
+ZEND_METHOD(Fermata_Testing_Engine, connect);
+ZEND_METHOD(Fermata_Testing_Engine, run);
+ZEND_METHOD(Fermata_Testing_Engine, advance);
+ZEND_METHOD(Fermata_Testing_Engine, takeException);
+ZEND_METHOD(Fermata_Testing_Engine, takeHold);
+ZEND_METHOD(Fermata_Testing_Engine, log);
+ZEND_METHOD(Fermata_Testing_Engine, stop);
 ZEND_METHOD(Fermata_Pusher_Webhook, __construct);
 ZEND_METHOD(Fermata_Exception_ProtocolException, closeCode);
 
@@ -1924,6 +1959,19 @@ static const zend_function_entry class_Fermata_WebSocket_Opcode_methods[] = {
 
 
 static const zend_function_entry class_Fermata_WebSocket_CloseCode_methods[] = {
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Testing_Engine_methods[] = {
+	ZEND_ME(Fermata_Testing_Engine, __construct, arginfo_class_Fermata_Testing_Engine___construct, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Testing_Engine, connect, arginfo_class_Fermata_Testing_Engine_connect, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Testing_Engine, run, arginfo_class_Fermata_Testing_Engine_run, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Testing_Engine, advance, arginfo_class_Fermata_Testing_Engine_advance, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Testing_Engine, takeException, arginfo_class_Fermata_Testing_Engine_takeException, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Testing_Engine, takeHold, arginfo_class_Fermata_Testing_Engine_takeHold, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Testing_Engine, log, arginfo_class_Fermata_Testing_Engine_log, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Testing_Engine, stop, arginfo_class_Fermata_Testing_Engine_stop, ZEND_ACC_PUBLIC)
 	ZEND_FE_END
 };
 
@@ -3449,6 +3497,17 @@ static zend_class_entry *register_class_Fermata_WebSocket_CloseCode(void)
 	zval enum_case_TlsHandshake_value;
 	ZVAL_LONG(&enum_case_TlsHandshake_value, 1015);
 	zend_enum_add_case_cstr(class_entry, "TlsHandshake", &enum_case_TlsHandshake_value);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Testing_Engine(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata\\Testing", "Engine", class_Fermata_Testing_Engine_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
 
 	return class_entry;
 }

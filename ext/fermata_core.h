@@ -740,6 +740,11 @@
 typedef struct FmCompanion FmCompanion;
 
 /**
+ * What a worker in this process has, for `fm_in_process_end`.
+ */
+typedef struct FmMemory FmMemory;
+
+/**
  * An open file.
  */
 typedef struct FmOpenFile FmOpenFile;
@@ -1137,6 +1142,74 @@ typedef struct FmFileCall {
 } FmFileCall;
 
 /**
+ * What `fm_next_event` hands out.
+ */
+typedef struct FmEvent {
+  /**
+   * FM_EVENT_*.
+   */
+  uint32_t kind;
+  /**
+   * The number the route was added with.
+   */
+  uint32_t handler;
+  /**
+   * The handle that the answer names.
+   */
+  uint64_t request;
+  /**
+   * The WebSocket of FM_EVENT_WS_*.
+   */
+  uint64_t socket;
+  /**
+   * The close code of FM_EVENT_WS_CLOSE.
+   */
+  uint16_t code;
+  /**
+   * Whether the message of FM_EVENT_WS_MESSAGE is binary; otherwise it is valid UTF-8.
+   */
+  bool binary;
+  /**
+   * The status that the core would have answered with, for the handlers of `fm_server_fallback` and
+   * `fm_server_guard_files`; else 0.
+   */
+  uint16_t unrouted;
+  /**
+   * Content, transfer coding removed; of a WebSocket the message, or the reason of its close.
+   */
+  struct FmStr body;
+  /**
+   * Method as sent.
+   */
+  struct FmStr method;
+  /**
+   * Path, percent-decoded.
+   */
+  struct FmStr path;
+  /**
+   * Request-target as sent.
+   */
+  struct FmStr target;
+  /**
+   * What follows the first `?`, as sent; `ptr` NULL without a `?`.
+   */
+  struct FmStr query;
+  /**
+   * The Allow header that belongs to `unrouted`; `ptr` NULL for none.
+   */
+  struct FmStr allow;
+  /**
+   * Number of header field lines.
+   */
+  uint32_t headers_len;
+  /**
+   * What the body has left outside of `body`, for `fm_upload_*`; 0 for nothing. To be released when the request is over.
+   * FM_UPLOAD_ARRIVING: the body has not arrived, and `fm_body_read` gives it.
+   */
+  uint32_t upload;
+} FmEvent;
+
+/**
  * A message to publish or to send.
  */
 typedef struct FmMessage {
@@ -1520,74 +1593,6 @@ typedef struct FmFibers {
    */
   size_t memory_bytes_max;
 } FmFibers;
-
-/**
- * What `fm_next_event` hands out.
- */
-typedef struct FmEvent {
-  /**
-   * FM_EVENT_*.
-   */
-  uint32_t kind;
-  /**
-   * The number the route was added with.
-   */
-  uint32_t handler;
-  /**
-   * The handle that the answer names.
-   */
-  uint64_t request;
-  /**
-   * The WebSocket of FM_EVENT_WS_*.
-   */
-  uint64_t socket;
-  /**
-   * The close code of FM_EVENT_WS_CLOSE.
-   */
-  uint16_t code;
-  /**
-   * Whether the message of FM_EVENT_WS_MESSAGE is binary; otherwise it is valid UTF-8.
-   */
-  bool binary;
-  /**
-   * The status that the core would have answered with, for the handlers of `fm_server_fallback` and
-   * `fm_server_guard_files`; else 0.
-   */
-  uint16_t unrouted;
-  /**
-   * Content, transfer coding removed; of a WebSocket the message, or the reason of its close.
-   */
-  struct FmStr body;
-  /**
-   * Method as sent.
-   */
-  struct FmStr method;
-  /**
-   * Path, percent-decoded.
-   */
-  struct FmStr path;
-  /**
-   * Request-target as sent.
-   */
-  struct FmStr target;
-  /**
-   * What follows the first `?`, as sent; `ptr` NULL without a `?`.
-   */
-  struct FmStr query;
-  /**
-   * The Allow header that belongs to `unrouted`; `ptr` NULL for none.
-   */
-  struct FmStr allow;
-  /**
-   * Number of header field lines.
-   */
-  uint32_t headers_len;
-  /**
-   * What the body has left outside of `body`, for `fm_upload_*`; 0 for nothing. To be released when the request is over.
-   * FM_UPLOAD_ARRIVING: the body has not arrived, and `fm_body_read` gives it.
-   */
-  uint32_t upload;
-} FmEvent;
 
 /**
  * What an edge has said with a request.
@@ -2062,6 +2067,45 @@ uint64_t fm_file_inline_bytes_max(const struct FmWorker *worker);
  * Whether `fm_hold` has to be told what an edge has said.
  */
 bool fm_worker_has_edges(const struct FmWorker *worker);
+
+/**
+ * Makes the worker of a server in the calling process; consumes the server in every case. Its clock stands still, and its log
+ * is in a file that has no name, for which `log` is a descriptor of the caller's. Free the worker before `memory`.
+ */
+uint32_t fm_in_process_start(struct FmServer *server,
+                             int32_t *log,
+                             struct FmWorker **out,
+                             struct FmMemory **memory,
+                             struct FmError *error);
+
+/**
+ * Has the worker take over a connected stream as if it had accepted it from `address`, an IP address; an empty one stands for
+ * a Unix socket. FM_MISUSE when it is no address; the descriptor is then still the caller's.
+ */
+uint32_t fm_in_process_connect(struct FmWorker *worker,
+                               int32_t fd,
+                               struct FmStr address,
+                               uint16_t port,
+                               struct FmError *error);
+
+/**
+ * As `fm_next_event`, and false when nothing is left to do at this time: what goes on outside of the process is waited for at
+ * most `wait_ms`.
+ */
+bool fm_in_process_next(struct FmWorker *worker,
+                        uint64_t wait_ms,
+                        struct FmEvent *event);
+
+/**
+ * Sets the clock of the process forward to when something is next due, or by `ms_max`. Returns by how much.
+ */
+uint64_t fm_in_process_advance(struct FmWorker *worker,
+                               uint64_t ms_max);
+
+/**
+ * Takes back what a worker has had that was freed: the log goes to standard error again, and the clock on.
+ */
+void fm_in_process_end(struct FmMemory *memory);
 
 /**
  * Publishes through the control socket `unix:/path` of a running server and waits for its answer.

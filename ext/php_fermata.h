@@ -39,7 +39,7 @@ extern zend_class_entry *fermata_ce_bad_request, *fermata_ce_connection_closed, 
 extern zend_class_entry *fermata_ce_cancelled, *fermata_ce_client_gone, *fermata_ce_queue_closed;
 extern zend_class_entry *fermata_ce_future, *fermata_ce_cancellation, *fermata_ce_mutex, *fermata_ce_semaphore, *fermata_ce_queue, *fermata_ce_pool;
 extern zend_class_entry *fermata_ce_hook;
-extern zend_class_entry *fermata_ce_jobs, *fermata_ce_job_failed, *fermata_ce_job_crashed, *fermata_ce_worker, *fermata_ce_poll;
+extern zend_class_entry *fermata_ce_jobs, *fermata_ce_job_failed, *fermata_ce_job_crashed, *fermata_ce_worker, *fermata_ce_poll, *fermata_ce_engine;
 extern zend_class_entry *fermata_ce_pusher, *fermata_ce_webhook, *fermata_ce_webhook_event, *fermata_ce_mercure, *fermata_ce_mercure_algorithm;
 extern zend_class_entry *fermata_ce_client, *fermata_ce_frame, *fermata_ce_opcode, *fermata_ce_close_code;
 
@@ -192,6 +192,12 @@ typedef struct fermata_server {
 void fermata_server_init(void);
 void fermata_server_request_end(void);
 bool fermata_server_check_open(const fermata_server *server);
+/* For a worker in this process; NULL after an exception. */
+FmServer *fermata_server_take(fermata_server *server);
+
+/* core/in_process.c */
+void fermata_in_process_init(void);
+
 bool fermata_handler_init(fermata_handler *handler, zval *callable);
 
 /* core/parameters.c */

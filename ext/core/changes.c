@@ -698,6 +698,14 @@ void fermata_changes_shut_down(void)
 	}
 }
 
+void fermata_changes_keep(fermata_fiber *fiber)
+{
+	if (fiber->changes) {
+		release(fiber->changes);
+		fiber->changes = NULL;
+	}
+}
+
 /* After a fatal error nothing is put back, for PHP's memory is not to be trusted. */
 void fermata_changes_abandon(fermata_fiber *fiber)
 {

@@ -34,6 +34,8 @@ void fermata_changes_leave(fermata_fiber *fiber);
 void fermata_changes_enter(fermata_fiber *fiber);
 void fermata_changes_shut_down(void);
 void fermata_changes_undo(void);
+/* What was noted of the fiber stays as it is now. */
+void fermata_changes_keep(fermata_fiber *fiber);
 void fermata_changes_abandon(fermata_fiber *fiber);
 void fermata_changes_abandoned(void);
 bool fermata_globals_compare(void);

@@ -209,6 +209,9 @@ ZEND_COLD void fermata_fail_with_exception(const fermata_handler *handler)
 	if (fail_without_error(handler)) {
 		return;
 	}
+	if (UNEXPECTED(fermata_run.in_process)) {
+		fermata_in_process_note(EG(exception));
+	}
 	if (!fermata_run.socket && !fermata_run.stream && fermata_error_handled()) {
 		return;
 	}

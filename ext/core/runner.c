@@ -37,11 +37,16 @@ static void reseed(void)
 void fermata_enter_process(void)
 {
 	fermata_child_init();
-	fermata_last_errors_start();
 	reseed();
 	php_clear_stat_cache(false, NULL, 0);
 	/* A closed standard output must not end the worker. */
 	PG(ignore_user_abort) = true;
+	fermata_enter_run();
+}
+
+void fermata_enter_run(void)
+{
+	fermata_last_errors_start();
 	fermata_run.output_level = php_output_get_level();
 	fermata_run.output_active = OG(active);
 	fermata_run.timeout_seconds = EG(timeout_seconds);
@@ -82,6 +87,9 @@ static void hold(const fermata_handler *handler, const fermata_hold *hold)
 	FmError error;
 	error.len = 0;
 	uint32_t code = fermata_hold_send(fermata_run.worker, fermata_run.request, hold, &error);
+	if (UNEXPECTED(fermata_run.in_process) && code == FM_OK) {
+		fermata_in_process_note_hold((zend_object *)&hold->std);
+	}
 	if (UNEXPECTED(code == FM_BACKPRESSURE)) {
 		/* No mistake of the handler's: the core has said in the log which bound was reached. */
 		fermata_refuse(fermata_run.request->event.request, FERMATA_STATUS_UNAVAILABLE, FERMATA_LITERAL("The server is busy; try again.\n"));
@@ -295,7 +303,7 @@ static void dispatch_retired(const FmEvent *event)
 	}
 }
 
-static void dispatch(const FmEvent *event)
+void fermata_dispatch(const FmEvent *event)
 {
 	switch (event->kind) {
 		case FM_EVENT_REQUEST:
@@ -329,7 +337,7 @@ static void dispatch(const FmEvent *event)
 }
 
 /* Connections that were not closed in order leave data, whose destructors may log. */
-static void stop(void)
+void fermata_stop(void)
 {
 	if (!fermata_run.retired) {
 		fermata_fibers_unwind();
@@ -357,11 +365,11 @@ static void loop(void)
 			return;
 		}
 		if (UNEXPECTED(event->kind == FM_EVENT_STOP)) {
-			stop();
+			fermata_stop();
 		} else if (UNEXPECTED(fermata_run.retired)) {
 			dispatch_retired(event);
 		} else {
-			dispatch(event);
+			fermata_dispatch(event);
 		}
 	}
 }

@@ -33,6 +33,8 @@ typedef struct fermata_runner {
 	bool leaves;             /* this process was forked by a handler and has come back: it ends, with an exit() pending */
 	bool retired;            /* after a fatal error */
 	bool broken;             /* the core has panicked */
+	bool in_process;         /* of a test, which has the first fiber: core/in_process.c */
+	uint32_t in_process_wait_ms; /* for what goes on outside of that process */
 	bool fatal_seen;         /* display_errors and log_errors are off because a fatal error is logged here */
 	uint8_t display_errors;  /* may be PHP_DISPLAY_ERRORS_STDERR */
 	bool log_errors;
@@ -56,6 +58,11 @@ static zend_always_inline bool fermata_held_by_others(const zend_object *object)
 
 /* runner.c */
 void fermata_enter_process(void);
+/* The part of it that a process needs that is not a worker's own. */
+void fermata_enter_run(void);
+void fermata_dispatch(const FmEvent *event);
+/* The handlers' end, when a worker stops in order. */
+void fermata_stop(void);
 void fermata_runner_loop(zend_execute_data *frame);
 void fermata_runner_release(void);
 bool fermata_call(const fermata_handler *handler, zval *arguments, uint32_t arguments_len, zval *result);
@@ -84,6 +91,12 @@ void fermata_streams_release(void);
 
 /* http/middleware.c */
 ZEND_COLD bool fermata_error_handled(void);
+
+/* in_process.c */
+/* An exception that a client was answered for, for the test. */
+ZEND_COLD void fermata_in_process_note(zend_object *exception);
+/* What a client is held by. */
+ZEND_COLD void fermata_in_process_note_hold(zend_object *hold);
 
 /* failures.c */
 void fermata_detail(FmDetail *detail);

@@ -10,6 +10,7 @@
 #include "zend_interfaces.h"
 #include "zend_smart_str.h"
 #include "core/process.h"
+#include "core/runner.h"
 #include "core/small.h"
 
 #define INI_NAME_BYTES_MAX 128
@@ -328,7 +329,8 @@ static bool run_check(const fermata_server *server)
 		return false;
 	}
 	if (fermata.worker) {
-		fermata_misuse("a worker of one server cannot run another; start it in its own process");
+		fermata_misuse(fermata_run.in_process ? "another server runs in this process for a test; stop that one first"
+			: "a worker of one server cannot run another; start it in its own process");
 		return false;
 	}
 	return true;
@@ -411,6 +413,18 @@ static bool call_tool(fermata_server *server)
 	}
 	zval_ptr_dtor(&tool);
 	return !EG(exception);
+}
+
+FmServer *fermata_server_take(fermata_server *server)
+{
+	is_run = true;
+	if (!run_check(server) || !fermata_session_check() || !fermata_middleware_compose(server)) {
+		return NULL;
+	}
+	FmServer *core = server->core;
+	server->core = NULL;
+	fermata_process_share_environment();
+	return core;
 }
 
 ZEND_METHOD(Fermata_Server, run)

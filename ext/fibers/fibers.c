@@ -488,7 +488,32 @@ static void before_events(void)
 	}
 	pool.budget = READY_MAX;
 	/* A timer alone needs no look at every event: the core wakes us for it. */
-	fermata_run.waits = is_ready || busy || full || pool.ended_len || pool.has_many_descriptors;
+	fermata_run.waits = is_ready || busy || full || pool.ended_len || pool.has_many_descriptors || fermata_run.in_process;
+}
+
+/* The loop in the process of a test: when nothing is left to do the test goes on. */
+static ZEND_COLD bool step_in_process(fermata_fiber *self)
+{
+	FmEvent *event = &fermata_run.request->event;
+	if (!fermata_run.retired && fm_in_process_next(fermata_run.worker, fermata_run.in_process_wait_ms, event)) {
+		fermata_dispatch(event);
+	} else {
+		park(self);
+		switch_to(&first_fiber);
+	}
+	return true;
+}
+
+bool fermata_fibers_run_others(void)
+{
+	fermata_fiber *to = successor();
+	if (!to) {
+		return false;
+	}
+	first_fiber.state = FERMATA_FIBER_WAITING;
+	fermata_run.waits = true;
+	switch_to(to);
+	return true;
 }
 
 /* What is to be done before the core is asked for an event, while anything waits. True when there was something. */
@@ -506,7 +531,7 @@ bool fermata_fibers_poll(void)
 		return true;
 	}
 	if (UNEXPECTED(fermata_run.retired)) {
-		return false;
+		return fermata_run.in_process && step_in_process(self);
 	}
 	if (is_fibers_turn() && may_go_on()) {
 		pool.budget--;
@@ -524,7 +549,7 @@ bool fermata_fibers_poll(void)
 		let_die(unpark_spare());
 	}
 	before_events();
-	return false;
+	return UNEXPECTED(fermata_run.in_process) && step_in_process(self);
 }
 
 /* Whose waits end */
@@ -1017,7 +1042,12 @@ void fermata_fibers_start(zend_execute_data *frame)
 	memset(&first_fiber, 0, sizeof(first_fiber));
 	fm_worker_fibers(fermata_run.worker, &pool.settings);
 	fermata_turns_start(pool.settings.handlers_max);
-	fermata_limit_memory(pool.settings.memory_bytes_max);
+	if (EXPECTED(!fermata_run.in_process)) {
+		fermata_limit_memory(pool.settings.memory_bytes_max);
+	} else {
+		/* The test has the first one to itself. */
+		pool.settings.max++;
+	}
 	pool.frame = frame;
 	pool.len = 1;
 	pool.wake_ms = FERMATA_NEVER;

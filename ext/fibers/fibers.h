@@ -143,6 +143,9 @@ void fermata_fibers_end(void);
 /* Of a process in which PHP has none. */
 void fermata_limit_memory(size_t bytes_max);
 void fermata_fibers_abandon(void);
+/* In the process of a test, on the first fiber: the others run until nothing is left to do at this time. False after an
+ * exception. */
+bool fermata_fibers_run_others(void);
 bool fermata_fibers_poll(void);
 void fermata_fibers_woken(void);
 void fermata_fibers_gone(const FmEvent *event);

@@ -69,6 +69,9 @@
 //! With a cluster (`channels/cluster`) what workers publish goes into an outbox, from which the bridge process
 //! (`master/bridge_process.rs`) takes it to a log that machines share; that process appends what the log says to the ring.
 //!
+//! A test of a program has a worker in its own process (`in_process.rs`): no master, no listener, and a clock that stands still.
+//! It is the same worker over the same driver; `Worker::next_event_within` comes back where `next_event` would sleep.
+//!
 //! # Decisions and their price
 //!
 //! **One process per core, `SO_REUSEPORT` each.** Nothing is handed over on the request path, and a crash has one worker's
@@ -105,6 +108,7 @@ mod channels;
 mod drain;
 mod embed;
 mod http;
+mod in_process;
 mod log;
 mod master;
 mod net;
@@ -153,6 +157,7 @@ pub use http::respond::file::{FileAnswer, FilePlace, StaticFound};
 pub use http::respond::pushed::PushedEvent;
 pub use http::respond::streams::{StreamError, Wanted};
 pub use http::{files, router};
+pub use in_process::Memory;
 pub use log::{Detail, Logger};
 pub use master::{Companion, EXIT_RETIRED, Frames, StartError, Started, control_path};
 pub use net::Net;

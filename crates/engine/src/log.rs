@@ -23,6 +23,12 @@ pub const PEER_LINES_PER_SECOND_MAX: u32 = 10;
 /// worker write to it as well; none holds the lock for longer than a write that does not wait.
 static STANDARD_ERROR: Mutex<Option<Outlet>> = Mutex::new(None);
 
+/// Has the lines of this process go to `file`; `None` = to standard error again.
+pub(crate) fn redirect(file: Option<LogFile>) {
+    let guard = STANDARD_ERROR.lock();
+    *guard.unwrap_or_else(PoisonError::into_inner) = file.map(Outlet::new);
+}
+
 /// Bytes of a stack trace that a line takes with it; what is longer is cut.
 const TRACE_BYTES_MAX: usize = 8192;
 

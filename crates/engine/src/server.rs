@@ -1,15 +1,19 @@
 //! A server before it runs: settings and routes.
 
+use std::fs::File;
 use std::path::Path;
 
 use fermata_config::{Builder, SettingError, Settings, Source};
-use fermata_tls::PairNames;
+use fermata_io::Kernel;
+use fermata_tls::{PairNames, Tls};
 
 use crate::admin::otlp::OpenPost;
 use crate::http::files::StaticOptions;
 use crate::http::router::{RouteError, Router};
+use crate::in_process::{self, Memory};
 use crate::master::{self, Frames, Master, Program, StartError, Started};
 use crate::websocket::Route;
+use crate::worker::Worker;
 
 /// Collects what a server is to be; `start` makes it one.
 pub struct Server {
@@ -177,6 +181,16 @@ impl Server {
     /// Lets channels span several machines where the setting `cluster` says so; without this call such a start fails.
     pub fn allow_cluster(&mut self) {
         self.program.allows_cluster = true;
+    }
+
+    /// Makes one worker in this process, without a listener, for tests of a program: see `in_process`.
+    pub fn start_in_process(
+        mut self,
+        log: File,
+    ) -> Result<(Worker<Tls<Kernel>>, Memory), StartError> {
+        self.builder.environment(environment())?;
+        let settings = self.builder.build()?;
+        in_process::open(settings, self.router, self.websockets, log)
     }
 
     /// Binds the listeners and forks the workers.

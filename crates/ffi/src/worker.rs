@@ -3,6 +3,7 @@
 use std::ffi::c_char;
 use std::mem::MaybeUninit;
 use std::rc::Rc;
+use std::time::Duration;
 
 use fermata_config::LogLevel;
 use fermata_engine::{
@@ -63,7 +64,7 @@ pub const FM_SLOW_CLOSE: u32 = 1;
 /// One worker process.
 pub struct FmWorker {
     pub(crate) worker: Worker<Tls<Kernel>>,
-    handle: u64,
+    pub(crate) handle: u64,
     /// Edges in front; `None` = there are none.
     pub(crate) grip: Option<Box<Grip>>,
     /// Clients of Pusher and Mercure; `None` = neither is spoken.
@@ -117,6 +118,25 @@ impl FmWorker {
                 self.wake_ms = u64::MAX;
             }
             return event;
+        }
+    }
+
+    /// The same for a worker in the process of a test; `None` when nothing is left to do at this time.
+    pub(crate) fn next_event_within(&mut self, wait: Duration) -> Option<Event> {
+        let Some(hub) = &mut self.hub else {
+            return self.worker.next_event_within(wait);
+        };
+        loop {
+            let due_ms = hub.due_ms(&mut self.worker);
+            self.worker.waiting.wake_at(due_ms.min(self.wake_ms));
+            let event = self.worker.next_event_within(wait)?;
+            if hub.handle(&mut self.worker, event) {
+                continue;
+            }
+            if event == Event::Wake {
+                self.wake_ms = u64::MAX;
+            }
+            return Some(event);
         }
     }
 
@@ -290,6 +310,16 @@ pub extern "C" fn fm_next_event(worker: Option<&mut FmWorker>, event: Option<&mu
     guard(worker.zip(event), None, |(worker, event)| {
         worker.handle = 0;
         let next = worker.next_event();
+        worker.hand_out(next, event);
+        Ok(())
+    })
+}
+
+impl FmWorker {
+    /// Fills what C is given of an event.
+    #[inline]
+    pub(crate) fn hand_out(&mut self, next: Event, event: &mut FmEvent) {
+        let worker = self;
         let kind = match next {
             Event::Stop => {
                 if let Some(grip) = &worker.grip {
@@ -380,8 +410,7 @@ pub extern "C" fn fm_next_event(worker: Option<&mut FmWorker>, event: Option<&mu
                 event.request = worker.worker.http.stream();
             }
         }
-        Ok(())
-    })
+    }
 }
 
 /// Answers a request. FM_GONE when its client has left or it was answered before.

@@ -135,7 +135,11 @@ impl LogFile {
         })
     }
 
-    fn from_file(file: File) -> io::Result<Self> {
+    /// A file that is open.
+    ///
+    /// # Errors
+    /// It has been closed.
+    pub fn from_file(file: File) -> io::Result<Self> {
         let kind = file.metadata()?.file_type();
         let kind = if kind.is_socket() {
             Kind::Socket

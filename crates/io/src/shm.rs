@@ -16,7 +16,7 @@ use rustix::fs::{
     FallocateFlags, FlockOperation, MemfdFlags, fallocate, flock, ftruncate, memfd_create,
 };
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags, mmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap};
 
 /// Permissions of a new file: the owner alone, as it holds messages.
 const FILE_MODE: u32 = 0o600;
@@ -55,6 +55,25 @@ impl Shared {
     #[must_use]
     pub fn words(&self) -> &'static [AtomicU64] {
         self.words
+    }
+
+    /// Has every word be zero, and gives the memory back to the machine until it is written again. Nobody may be using
+    /// what was in it.
+    ///
+    /// # Errors
+    /// What the kernel says; the words are then as they were, in part or all.
+    pub fn clear(&self) -> io::Result<()> {
+        let bytes = std::mem::size_of_val(self.words);
+        // SAFETY: the whole of a shared mapping of ours, which stays mapped: atomics that are read meanwhile are zero or what
+        // they were.
+        unsafe {
+            madvise(
+                self.words.as_ptr().cast_mut().cast(),
+                bytes,
+                Advice::LinuxRemove,
+            )?;
+        }
+        Ok(())
     }
 
     /// Whether the file had content before, which its user has to validate.

@@ -270,3 +270,20 @@ fn forbid_io_uring() {
         );
     }
 }
+
+#[test]
+fn memory_that_is_cleared_is_zero_and_can_be_used_again() {
+    let shared = Shared::anonymous(100_000).expect("memory");
+    for round in 1..=2 {
+        for word in shared.words() {
+            assert_eq!(word.swap(round, Ordering::Relaxed), 0);
+        }
+        shared.clear().expect("memory that is ours");
+    }
+    assert!(
+        shared
+            .words()
+            .iter()
+            .all(|word| word.load(Ordering::Relaxed) == 0)
+    );
+}

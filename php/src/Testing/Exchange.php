@@ -9,7 +9,6 @@ final class Exchange
 {
     /** @var resource|null */
     private $stream;
-    private string $inbox = '';
     private string $body = '';
     private bool $isChunked = false;
     private ?int $left = null;
@@ -23,10 +22,18 @@ final class Exchange
 
     /**
      * @param resource $stream on which the request was sent
-     * @internal see TestServer
+     * @param (\Closure(): mixed)|null $run runs the server, where it is in the process of the test; the stream does not block then
+     * @param array{channels: list<string>, since: ?string, user: ?string, info: ?string, announces: bool, keepAlive: ?int, closesOnGap: bool}|null $hold
+     * @param string $inbox what was read of the answer already
+     * @internal see TestServer and TestApplication
      */
-    public function __construct($stream, string $method)
-    {
+    public function __construct(
+        $stream,
+        string $method,
+        private readonly ?\Closure $run = null,
+        public readonly ?array $hold = null,
+        private string $inbox = '',
+    ) {
         $this->stream = $stream;
         $this->readHead($method);
     }
@@ -53,6 +60,16 @@ final class Exchange
     public function event(): ?string
     {
         return $this->nextEvent()['data'] ?? null;
+    }
+
+    /**
+     * What has come of the answer and was not taken as an event, as the client has got it: comments, for one.
+     */
+    public function received(): string
+    {
+        while ($this->hasMore(0.0) && $this->readMore()) {
+        }
+        return $this->body;
     }
 
     /**
@@ -117,6 +134,10 @@ final class Exchange
     {
         if ($this->stream === null || $this->left === 0 || $this->hasEnded) {
             return false;
+        }
+        if ($this->run !== null) {
+            ($this->run)();
+            $seconds = 0.0;
         }
         $read = [$this->stream];
         $none = null;
@@ -198,9 +219,16 @@ final class Exchange
     private function fill(bool $mayEnd = false): bool
     {
         $bytes = $this->stream === null ? false : fread($this->stream, 65536);
+        if ($bytes === '' && $this->run !== null && $this->stream !== null && !feof($this->stream)) {
+            ($this->run)();
+            $bytes = fread($this->stream, 65536);
+        }
         if ($bytes === '' || $bytes === false) {
             if ($mayEnd && $this->stream !== null && feof($this->stream)) {
                 return false;
+            }
+            if ($this->run !== null && $this->stream !== null && !feof($this->stream)) {
+                throw new \RuntimeException('there is no more of the answer at this time; a handler that waits for a time goes on with advance(), between send() and answer()');
             }
             throw new \RuntimeException('the answer did not come whole: the connection has ended or timed out');
         }

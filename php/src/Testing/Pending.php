@@ -11,21 +11,47 @@ final class Pending
     private $stream;
 
     /**
+     * @param resource $stream a connection
+     * @param (\Closure(): mixed)|null $run runs the server, where it is in the process of the test
+     * @param (\Closure(): (array{channels: list<string>, since: ?string, user: ?string, info: ?string, announces: bool, keepAlive: ?int, closesOnGap: bool}|null))|null $hold tells how the client was held
+     * @internal see TestServer and TestApplication
+     */
+    public function __construct(
+        $stream,
+        private readonly string $method,
+        private readonly ?\Closure $run = null,
+        private readonly ?\Closure $hold = null,
+    ) {
+        $this->stream = $stream;
+    }
+
+    /**
      * @param string $address as stream_socket_client() takes it
      * @param array<string, string|int|list<string>> $headers
      * @param float $timeout seconds that any single read may take
      * @internal see TestServer
      */
-    public function __construct(string $address, private readonly string $method, string $target, array $headers, string $body, float $timeout)
+    public static function to(string $address, string $method, string $target, array $headers, string $body, float $timeout): self
     {
         $stream = @stream_socket_client($address, $code, $message, $timeout);
         if ($stream === false) {
             throw new \RuntimeException("the server at $address cannot be reached: $message");
         }
         stream_set_timeout($stream, (int) ceil($timeout));
-        $this->stream = $stream;
-        $head = "$method $target HTTP/1.1\r\nConnection: close\r\n";
-        $headers += ['Host' => substr($address, strlen('tcp://'))];
+        fwrite($stream, self::text($method, $target, $headers + ['Host' => substr($address, strlen('tcp://'))], $body));
+        return new self($stream, $method);
+    }
+
+    /**
+     * A request as it is sent.
+     *
+     * @param array<string, string|int|list<string>> $headers
+     * @internal see TestServer and TestApplication
+     */
+    public static function text(string $method, string $target, array $headers, string $body): string
+    {
+        $head = "$method $target HTTP/1.1\r\n";
+        $headers += ['Connection' => 'close'];
         if ($body !== '') {
             $headers += ['Content-Length' => strlen($body)];
         }
@@ -34,7 +60,7 @@ final class Pending
                 $head .= "$name: $value\r\n";
             }
         }
-        fwrite($stream, "$head\r\n$body");
+        return "$head\r\n$body";
     }
 
     /** Waits for the head of the answer; what comes after it is read from the exchange. */
@@ -45,7 +71,10 @@ final class Pending
         }
         $stream = $this->stream;
         $this->stream = null;
-        return new Exchange($stream, $this->method);
+        if ($this->run !== null) {
+            ($this->run)();
+        }
+        return new Exchange($stream, $this->method, $this->run, $this->hold === null ? null : ($this->hold)());
     }
 
     /** Waits for the whole answer. */

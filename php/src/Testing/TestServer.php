@@ -117,7 +117,7 @@ final class TestServer
      */
     public function send(string $method, string $target, array $headers = [], string $body = ''): Pending
     {
-        return new Pending("tcp://$this->address", $method, $target, $headers, $body, $this->timeout);
+        return Pending::to("tcp://$this->address", $method, $target, $headers, $body, $this->timeout);
     }
 
     /**
@@ -151,7 +151,7 @@ final class TestServer
     {
         $body = json_encode(['advance_ms' => $ms], JSON_THROW_ON_ERROR);
         $address = "unix://$this->folder/control";
-        $answer = (new Pending($address, 'POST', '/clock', ['Host' => 'fermata'], $body, $this->timeout))->answer();
+        $answer = Pending::to($address, 'POST', '/clock', ['Host' => 'fermata'], $body, $this->timeout)->answer();
         if ($answer->status !== 200) {
             throw new \RuntimeException("the server's clock stays as it is: $answer->body");
         }

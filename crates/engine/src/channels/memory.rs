@@ -63,9 +63,8 @@ pub(crate) fn open_stats() -> Result<stats::Shared, HubError> {
     Ok(stats::Shared::new(shared.words()))
 }
 
-/// Opens or makes the shared memory of channels. Called before the workers are forked.
-pub(crate) fn open(settings: &Settings, logger: &Logger) -> Result<Ring, HubError> {
-    let config = Config {
+fn config_of(settings: &Settings) -> Config {
+    Config {
         ring_bytes: settings.history_bytes_max,
         index_buckets: (settings.history_bytes_max >> 20).max(1) * INDEX_BUCKETS_PER_MIB,
         record_bytes_max: settings.event_bytes_max,
@@ -74,7 +73,22 @@ pub(crate) fn open(settings: &Settings, logger: &Logger) -> Result<Ring, HubErro
         history_age_ms_max: settings.history_age_ms_max,
         members_max: settings.members_max as u32,
         leave_delay_ms: settings.leave_delay_ms,
-    };
+    }
+}
+
+/// How much memory channels need.
+pub(crate) fn words(settings: &Settings) -> Result<usize, HubError> {
+    Ok(Layout::new(&config_of(settings))?.words())
+}
+
+/// Makes channels in memory of so many words, all of them zero. Nothing of it outlives the process.
+pub(crate) fn begin_in(shared: &Shared, settings: &Settings) -> Result<Ring, HubError> {
+    create(shared, &config_of(settings))
+}
+
+/// Opens or makes the shared memory of channels. Called before the workers are forked.
+pub(crate) fn open(settings: &Settings, logger: &Logger) -> Result<Ring, HubError> {
+    let config = config_of(settings);
     let words = Layout::new(&config)?.words();
     let Some(path) = &settings.history_path else {
         let shared = Shared::anonymous(words).map_err(|source| HubError::Io {

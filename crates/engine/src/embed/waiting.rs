@@ -26,6 +26,10 @@ pub(crate) enum News {
 pub struct Waiting {
     /// When the program wants to be woken; `u64::MAX` = not at all.
     pub(crate) wake_ms: u64,
+    /// The loop does not sleep: its owner has something else to do when nothing is left to do at this time.
+    pub(crate) never_sleeps: bool,
+    /// What the last turn has left undone will be done in the next.
+    pub(crate) is_unfinished: bool,
     /// The time has come, and the program has not been told.
     pub(crate) is_due: bool,
     /// The operator wants files to be read again, and the program has not been told.
@@ -54,6 +58,8 @@ impl Waiting {
     pub(crate) fn new() -> Waiting {
         Waiting {
             wake_ms: u64::MAX,
+            never_sleeps: false,
+            is_unfinished: false,
             is_due: false,
             has_reload: false,
             is_busy: false,

@@ -9,6 +9,8 @@
 //! write per connection, then a slice of fan-out, then timers, then waiting. What happens in each of
 //! these is in the folders of their subjects.
 
+use std::time::{Duration, Instant};
+
 use fermata_config::LogLevel;
 use fermata_io::Driver;
 
@@ -31,6 +33,9 @@ use crate::websocket::Sockets;
 
 /// Subscribers served in a row (about a millisecond of sends) before other clients get their turn.
 pub(crate) const FANOUT_SLICE: usize = 800;
+
+/// What the loop waits for others at once, where it does not sleep.
+const OTHERS_MS: u64 = 20;
 
 /// Time that handlers may take in one turn before their output is sent without waiting for its end.
 const FLUSH_AFTER_MS: u64 = 5;
@@ -74,6 +79,37 @@ impl<D: Driver> Worker<D> {
                 return event;
             }
         }
+    }
+
+    /// As `next_event`, and `None` when nothing is left to do at this time. What goes on outside of the process (descriptors
+    /// that the program waits for, work on files) is waited for, for as long as `wait` by the clock of the machine.
+    pub fn next_event_within(&mut self, wait: Duration) -> Option<Event> {
+        self.waiting.never_sleeps = true;
+        self.begin_poll();
+        let mut idle = 0;
+        let mut until = None;
+        loop {
+            if let Some(event) = self.poll_event() {
+                return Some(event);
+            }
+            let is_idle = !self.waiting.is_unfinished && self.net.events.is_empty();
+            idle = if is_idle { idle + 1 } else { 0 };
+            // The first of them may have made something readable.
+            if idle < 2 {
+                continue;
+            }
+            let until = *until.get_or_insert_with(|| Instant::now() + wait);
+            if !self.waits_for_others() || Instant::now() >= until {
+                return None;
+            }
+            self.net.wait(Some(OTHERS_MS));
+        }
+    }
+
+    /// Whether something that the program waits for goes on outside of it.
+    fn waits_for_others(&self) -> bool {
+        let watched = self.waiting.watching.as_ref().map_or(0, |it| it.armed());
+        self.file_jobs.has_file_jobs() || (self.waiting.is_busy && watched > 0)
     }
 
     /// What `next_event` does in one turn: the next request of its batch of events, or the turn's end
@@ -253,6 +289,7 @@ impl<D: Driver> Worker<D> {
             || !self.waiting.news.is_empty()
             || self.http.streams.is_busy()
             || (!self.http.starts.is_empty() && !self.waiting.is_full());
+        self.waiting.is_unfinished = is_busy;
         self.http.streams.begin_turn();
         self.http.uploads.begin_turn();
         self.net.begin_batch(&mut self.http.uploads.postponed);
@@ -288,6 +325,14 @@ impl<D: Driver> Worker<D> {
 
     /// How long nothing is due, `None` = for ever.
     pub(crate) fn sleep_ms(&self) -> Option<u64> {
+        if self.waiting.never_sleeps {
+            return Some(0);
+        }
+        self.due_in_ms()
+    }
+
+    /// When something is due next, `None` = never.
+    pub fn due_in_ms(&self) -> Option<u64> {
         let now_ms = self.net.driver.now_ms();
         let mut due_ms = self
             .net

@@ -1,0 +1,102 @@
+//! A worker in the process of a test: `fermata_engine::Memory` says what is different.
+
+use std::mem::MaybeUninit;
+use std::os::fd::IntoRawFd;
+use std::time::Duration;
+
+use fermata_engine::Memory;
+use fermata_io::{Peer, clock, shm};
+
+use crate::abi::{FM_CONFIGURATION, FM_MISUSE, FmError, FmStr, ask, guard, put};
+use crate::server::FmServer;
+use crate::worker::{FmEvent, FmWorker};
+
+/// What a worker in this process has, for `fm_in_process_end`.
+pub struct FmMemory(Memory);
+
+/// Makes the worker of a server in the calling process; consumes the server in every case. Its clock stands still, and its log
+/// is in a file that has no name, for which `log` is a descriptor of the caller's. Free the worker before `memory`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fm_in_process_start(
+    server: Option<Box<FmServer>>,
+    log: Option<&mut MaybeUninit<i32>>,
+    out: Option<&mut MaybeUninit<Box<FmWorker>>>,
+    memory: Option<&mut MaybeUninit<Box<FmMemory>>>,
+    error: Option<&mut MaybeUninit<FmError>>,
+) -> u32 {
+    guard(server, error, |mut server| {
+        let file = shm::anonymous_file();
+        let files = file.and_then(|file| Ok((file.try_clone()?, file)));
+        let (for_caller, file) =
+            files.map_err(|error| (FM_CONFIGURATION, format!("a file for the log: {error}")))?;
+        let configuration = |error: String| (FM_CONFIGURATION, error);
+        let doors = server.doors.take();
+        let opening = doors.map(|doors| doors.open(&mut server.server));
+        let opening = opening
+            .transpose()
+            .map_err(|error| configuration(error.to_string()))?;
+        let started = server.server.start_in_process(file);
+        let (worker, parts) = started.map_err(|error| configuration(error.to_string()))?;
+        put(log, for_caller.into_raw_fd());
+        put(out, Box::new(FmWorker::new(worker, None, opening)));
+        put(memory, Box::new(FmMemory(parts)));
+        Ok(())
+    })
+}
+
+/// Has the worker take over a connected stream as if it had accepted it from `address`, an IP address; an empty one stands for
+/// a Unix socket. FM_MISUSE when it is no address; the descriptor is then still the caller's.
+#[unsafe(no_mangle)]
+pub extern "C" fn fm_in_process_connect(
+    worker: Option<&mut FmWorker>,
+    fd: i32,
+    address: FmStr,
+    port: u16,
+    error: Option<&mut MaybeUninit<FmError>>,
+) -> u32 {
+    guard(worker, error, |worker| {
+        let text = address.text();
+        let peer = if text.is_empty() {
+            Peer::Unix
+        } else {
+            let ip: std::net::IpAddr = text
+                .parse()
+                .map_err(|_| (FM_MISUSE, format!("{text} is no IP address")))?;
+            Peer::from(std::net::SocketAddr::new(ip, port))
+        };
+        worker.worker.adopt(fd, peer);
+        Ok(())
+    })
+}
+
+/// As `fm_next_event`, and false when nothing is left to do at this time: what goes on outside of the process is waited for at
+/// most `wait_ms`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fm_in_process_next(
+    worker: Option<&mut FmWorker>,
+    wait_ms: u64,
+    event: Option<&mut FmEvent>,
+) -> bool {
+    ask(worker.zip(event), false, |(worker, event)| {
+        worker.handle = 0;
+        let next = worker.next_event_within(Duration::from_millis(wait_ms));
+        next.map(|next| worker.hand_out(next, event)).is_some()
+    })
+}
+
+/// Sets the clock of the process forward to when something is next due, or by `ms_max`. Returns by how much.
+#[unsafe(no_mangle)]
+pub extern "C" fn fm_in_process_advance(worker: Option<&mut FmWorker>, ms_max: u64) -> u64 {
+    ask(worker, 0, |worker| {
+        let due_ms = worker.worker.due_in_ms().unwrap_or(u64::MAX);
+        let ms = due_ms.max(1).min(ms_max);
+        clock::advance_ms(ms);
+        ms
+    })
+}
+
+/// Takes back what a worker has had that was freed: the log goes to standard error again, and the clock on.
+#[unsafe(no_mangle)]
+pub extern "C" fn fm_in_process_end(memory: Option<Box<FmMemory>>) {
+    ask(memory, (), |memory| memory.0.end())
+}

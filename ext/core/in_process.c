@@ -1,0 +1,447 @@
+/* Fermata\Testing\Engine: a worker in the process of a test.
+ *
+ * The test has the first fiber, PHP's own stack, and is to the pool (fibers/fibers.c) like a handler that waits: run() gives the
+ * loop to another fiber, and gets the control back when the core has nothing left to do at this time. Everything else is a
+ * worker's: events, handlers, holds, timers. What the test does between two calls is no handler's, so PHP's functions wait there
+ * as ever.
+ *
+ * The frame below the handlers is none of the test's: a handler that waits goes on in a later run(), which is called from
+ * somewhere else.
+ *
+ * A fatal error of a handler ends the process of the test, as any other does. */
+#ifndef _GNU_SOURCE
+# define _GNU_SOURCE
+#endif
+#ifdef HAVE_CONFIG_H
+# include "config.h"
+#endif
+#include "core/changes.h"
+#include "core/runner.h"
+#include "core/stray.h"
+#include "fibers/fibers.h"
+#include "hooks/hooks.h"
+#include "zend_exceptions.h"
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "core/small.h"
+
+#define WAIT_SECONDS_MAX 3600.0
+#define ADVANCE_MS_MAX (ZEND_LONG_MAX / 1000 / 1000)
+#define EXIT_STATUS_FATAL 255
+
+typedef struct fermata_engine {
+	zval server;
+	FmMemory *memory;  /* NULL = it is not open */
+	int log;           /* a descriptor of its own for the file that the core writes to */
+	zend_object *exception, *hold; /* that were not taken; NULL = none */
+	uint32_t forks;    /* in which process it was opened */
+	bool runs;
+	zend_object std;
+} fermata_engine;
+
+static zend_object_handlers engine_handlers;
+/* The one that is open. */
+static fermata_engine *current;
+static zend_internal_function nobody = {.type = ZEND_INTERNAL_FUNCTION};
+static zend_execute_data frame;
+
+#define THIS_ENGINE() FERMATA_FROM(fermata_engine, Z_OBJ_P(ZEND_THIS))
+
+static void stop(fermata_engine *engine);
+
+/* Life of the object */
+
+static zend_object *engine_create(zend_class_entry *ce)
+{
+	fermata_engine *engine = zend_object_alloc(sizeof(fermata_engine), ce);
+	memset(engine, 0, XtOffsetOf(fermata_engine, std));
+	engine->log = -1;
+	zend_object_std_init(&engine->std, ce);
+	engine->std.handlers = &engine_handlers;
+	return &engine->std;
+}
+
+static void forget(zend_object **object)
+{
+	zend_object *old = *object;
+	*object = NULL;
+	if (old) {
+		OBJ_RELEASE(old);
+	}
+}
+
+static void note(zend_object **place, zend_object *object)
+{
+	GC_ADDREF(object);
+	forget(place);
+	*place = object;
+}
+
+/* While PHP can still run: handlers that wait have `finally` blocks. */
+static void engine_destroy(zend_object *object)
+{
+	stop(FERMATA_FROM(fermata_engine, object));
+}
+
+static void engine_free(zend_object *object)
+{
+	fermata_engine *engine = FERMATA_FROM(fermata_engine, object);
+	if (current == engine) {
+		/* After a fatal error of the test's own nothing is called any more. */
+		current = NULL;
+	}
+	if (engine->log >= 0) {
+		close(engine->log);
+	}
+	forget(&engine->exception);
+	forget(&engine->hold);
+	zval_ptr_dtor(&engine->server);
+	zend_object_std_dtor(object);
+}
+
+static HashTable *engine_get_gc(zend_object *object, zval **table, int *len)
+{
+	fermata_engine *engine = FERMATA_FROM(fermata_engine, object);
+	zend_get_gc_buffer *buffer = zend_get_gc_buffer_create();
+	zend_get_gc_buffer_add_zval(buffer, &engine->server);
+	if (engine->exception) {
+		zend_get_gc_buffer_add_obj(buffer, engine->exception);
+	}
+	if (engine->hold) {
+		zend_get_gc_buffer_add_obj(buffer, engine->hold);
+	}
+	zend_get_gc_buffer_use(buffer, table, len);
+	return NULL;
+}
+
+void fermata_in_process_init(void)
+{
+	fermata_ce_engine->create_object = engine_create;
+	memcpy(&engine_handlers, zend_get_std_object_handlers(), sizeof(engine_handlers));
+	engine_handlers.offset = XtOffsetOf(fermata_engine, std);
+	engine_handlers.dtor_obj = engine_destroy;
+	engine_handlers.free_obj = engine_free;
+	engine_handlers.get_gc = engine_get_gc;
+	engine_handlers.clone_obj = NULL;
+	engine_handlers.compare = zend_objects_not_comparable;
+	frame.func = (zend_function *)&nobody;
+}
+
+/* Beginning and end */
+
+static void begin(fermata_engine *engine, FmWorker *worker, double wait)
+{
+	const fermata_server *server = FERMATA_FROM(fermata_server, Z_OBJ(engine->server));
+	memset(&fermata_run, 0, sizeof(fermata_run));
+	fermata.worker = fermata_run.worker = worker;
+	fermata_run.in_process = true;
+	fermata_run.in_process_wait_ms = (uint32_t)(wait * 1000);
+	fermata_run.server = server;
+	fermata_run.request = fermata_request_new();
+	fermata_run.websocket = fermata_websocket_new();
+	fermata_run.message = fermata_message_new();
+	fermata_enter_run();
+	/* What the test buffers is put aside while handlers run. */
+	fermata_run.output_level = 0;
+	fermata_run.output_active = NULL;
+	fermata_changes_start();
+	fermata_stray_start();
+	fermata_fibers_start(&frame);
+	fermata_hook_user_streams();
+	if (fermata_turns_are_single()) {
+		fermata_hook_session_locks();
+	}
+	fermata_every_start(server->every, 0);
+}
+
+ZEND_METHOD(Fermata_Testing_Engine, __construct)
+{
+	zend_object *object;
+	double wait = 10.0;
+	ZEND_PARSE_PARAMETERS_START(1, 2)
+		Z_PARAM_OBJ_OF_CLASS(object, fermata_ce_server)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_DOUBLE(wait)
+	ZEND_PARSE_PARAMETERS_END();
+	fermata_engine *engine = THIS_ENGINE();
+	int log;
+	FmWorker *worker = NULL;
+	FmError error;
+	error.len = 0;
+	if (!Z_ISUNDEF(engine->server)) {
+		fermata_constructed_twice();
+		RETURN_THROWS();
+	}
+	if (!(wait >= 0.0 && wait <= WAIT_SECONDS_MAX)) {
+		fermata_misuse("waitSeconds is 0 to %.0f, not %g", WAIT_SECONDS_MAX, wait);
+		RETURN_THROWS();
+	}
+	FmServer *core = fermata_server_take(FERMATA_FROM(fermata_server, object));
+	if (!core) {
+		RETURN_THROWS();
+	}
+	uint32_t code = fm_in_process_start(core, &log, &worker, &engine->memory, &error);
+	if (code != FM_OK) {
+		fermata_throw(code, &error);
+		RETURN_THROWS();
+	}
+	engine->log = log;
+	ZVAL_OBJ_COPY(&engine->server, object);
+	engine->forks = fermata.forks;
+	current = engine;
+	begin(engine, worker, wait);
+}
+
+/* Of a worker that is in order, on the first fiber. */
+static void end_worker(fermata_engine *engine)
+{
+	fermata_stop();
+	fermata_stray_end();
+	fermata.worker = NULL;
+	fm_worker_free(fermata_run.worker);
+	fermata_fibers_end();
+	fermata_every_stop(FERMATA_FROM(fermata_server, Z_OBJ(engine->server))->every);
+	fermata_changes_keep(fermata_run.fiber);
+	fermata_changes_end();
+	fermata_runner_release();
+	memset(&fermata_run, 0, sizeof(fermata_run));
+}
+
+static void stop(fermata_engine *engine)
+{
+	if (!engine->memory || engine->runs || engine->forks != fermata.forks || current != engine) {
+		return;
+	}
+	/* The test may be on its way out with an exception. */
+	zend_object *pending = EG(exception);
+	const zend_op *before = EG(opline_before_exception);
+	EG(exception) = NULL;
+	engine->runs = true;
+	end_worker(engine);
+	engine->runs = false;
+	current = NULL;
+	fm_in_process_end(engine->memory);
+	engine->memory = NULL;
+	if (pending) {
+		EG(exception) = pending;
+		EG(opline_before_exception) = before;
+	}
+}
+
+ZEND_METHOD(Fermata_Testing_Engine, stop)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	fermata_engine *engine = THIS_ENGINE();
+	if (engine->runs || EG(active_fiber)) {
+		fermata_misuse("stop() cannot be called in a handler or in a Fiber");
+		RETURN_THROWS();
+	}
+	stop(engine);
+}
+
+/* Running */
+
+/* False after a MisuseError. */
+static bool check(const fermata_engine *engine)
+{
+	if (!engine->memory || engine->forks != fermata.forks) {
+		fermata_misuse(engine->memory ? "the server runs in the process that this one was forked from" : "the server was stopped");
+		return false;
+	}
+	if (engine->runs || EG(active_fiber)) {
+		fermata_misuse("the test runs the server, outside of handlers and Fibers");
+		return false;
+	}
+	return true;
+}
+
+/* PHP's memory is not to be trusted any more. The log has what happened, and nobody reads it otherwise. */
+static ZEND_COLD void end_with_process(fermata_engine *engine)
+{
+	char text[4096];
+	ssize_t len;
+	for (off_t at = 0; (len = pread(engine->log, text, sizeof(text), at)) > 0; at += len) {
+		if (write(STDERR_FILENO, text, (size_t)len) < 0) {
+			break;
+		}
+	}
+	fermata_stray_end();
+	fermata.worker = NULL;
+	fermata.handling = false;
+	current = NULL;
+	fermata_changes_abandoned();
+	EG(exit_status) = EXIT_STATUS_FATAL;
+	zend_bailout();
+}
+
+static void run(fermata_engine *engine)
+{
+	engine->runs = true;
+	bool done = fermata_fibers_run_others();
+	engine->runs = false;
+	if (UNEXPECTED(done && fermata_run.leaves)) {
+		/* A process that a handler has forked, and that has returned from it: it ends here, and the worker is its parent's. */
+		fermata_stray_end();
+		fermata.worker = NULL;
+		if (!EG(exception)) {
+			zend_throw_unwind_exit();
+		}
+		return;
+	}
+	if (UNEXPECTED(fermata_run.retired)) {
+		end_with_process(engine);
+	}
+}
+
+ZEND_METHOD(Fermata_Testing_Engine, connect)
+{
+	zval *value;
+	zend_string *address = NULL;
+	zend_long port = 50000;
+	FmError error;
+	int fd = -1;
+	php_stream *stream;
+	ZEND_PARSE_PARAMETERS_START(1, 3)
+		Z_PARAM_RESOURCE(value)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_STR(address)
+		Z_PARAM_LONG(port)
+	ZEND_PARSE_PARAMETERS_END();
+	fermata_engine *engine = THIS_ENGINE();
+	error.len = 0;
+	php_stream_from_zval_no_verify(stream, value);
+	if (!check(engine)) {
+		RETURN_THROWS();
+	}
+	if (port < 0 || port > UINT16_MAX) {
+		fermata_misuse("a port is 0 to %d, not " ZEND_LONG_FMT, UINT16_MAX, port);
+		RETURN_THROWS();
+	}
+	struct stat kind;
+	if (!stream || php_stream_cast(stream, PHP_STREAM_AS_FD_FOR_SELECT | PHP_STREAM_CAST_INTERNAL, (void *)&fd, false) != SUCCESS
+			|| fd < 0 || fstat(fd, &kind) != 0 || !S_ISSOCK(kind.st_mode)) {
+		fermata_misuse("the stream is no socket; use one of stream_socket_pair()");
+		RETURN_THROWS();
+	}
+	/* It shares its flags with the stream, which is the server's from here on. */
+	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (copy < 0 || fcntl(copy, F_SETFL, fcntl(copy, F_GETFL) | O_NONBLOCK) != 0) {
+		zend_throw_exception_ex(fermata_ce_connection, 0, "a connection: %s", strerror(errno));
+		RETURN_THROWS();
+	}
+	FmStr from = address ? fermata_str(address) : FERMATA_LITERAL("127.0.0.1");
+	uint32_t code = fm_in_process_connect(fermata_run.worker, copy, from, (uint16_t)port, &error);
+	if (code != FM_OK) {
+		close(copy);
+		fermata_throw(code, &error);
+		RETURN_THROWS();
+	}
+}
+
+ZEND_METHOD(Fermata_Testing_Engine, run)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	fermata_engine *engine = THIS_ENGINE();
+	if (!check(engine)) {
+		RETURN_THROWS();
+	}
+	run(engine);
+}
+
+ZEND_METHOD(Fermata_Testing_Engine, advance)
+{
+	zend_long ms;
+	ZEND_PARSE_PARAMETERS_START(1, 1)
+		Z_PARAM_LONG(ms)
+	ZEND_PARSE_PARAMETERS_END();
+	fermata_engine *engine = THIS_ENGINE();
+	if (!check(engine)) {
+		RETURN_THROWS();
+	}
+	if (ms < 0 || ms > ADVANCE_MS_MAX) {
+		fermata_misuse("the clock is set forward by 0 milliseconds or more, not " ZEND_LONG_FMT, ms);
+		RETURN_THROWS();
+	}
+	uint64_t by = fm_in_process_advance(fermata_run.worker, (uint64_t)ms);
+	run(engine);
+	RETVAL_LONG((zend_long)by);
+}
+
+ZEND_COLD void fermata_in_process_note(zend_object *exception)
+{
+	if (current) {
+		note(&current->exception, exception);
+	}
+}
+
+ZEND_COLD void fermata_in_process_note_hold(zend_object *hold)
+{
+	if (current) {
+		note(&current->hold, hold);
+	}
+}
+
+static void add_text(zval *array, const char *name, zend_string *text)
+{
+	if (text) {
+		add_assoc_str(array, name, zend_string_copy(text));
+	} else {
+		add_assoc_null(array, name);
+	}
+}
+
+ZEND_METHOD(Fermata_Testing_Engine, takeHold)
+{
+	zval channels;
+	ZEND_PARSE_PARAMETERS_NONE();
+	fermata_engine *engine = THIS_ENGINE();
+	if (!engine->hold) {
+		RETURN_NULL();
+	}
+	const fermata_hold *hold = FERMATA_FROM(fermata_hold, engine->hold);
+	array_init_size(&channels, hold->channels_len);
+	for (uint32_t i = 0; i < hold->channels_len; i++) {
+		add_next_index_str(&channels, zend_string_copy(hold->channels[i]));
+	}
+	array_init(return_value);
+	add_assoc_zval(return_value, "channels", &channels);
+	add_text(return_value, "since", hold->since);
+	add_text(return_value, "user", hold->user);
+	add_text(return_value, "info", hold->info);
+	add_assoc_bool(return_value, "announces", hold->announce);
+	if (hold->keep_alive_ms < 0) {
+		add_assoc_null(return_value, "keepAlive");
+	} else {
+		add_assoc_long(return_value, "keepAlive", (zend_long)(hold->keep_alive_ms / 1000));
+	}
+	add_assoc_bool(return_value, "closesOnGap", hold->slow == FM_SLOW_CLOSE);
+	forget(&engine->hold);
+}
+
+ZEND_METHOD(Fermata_Testing_Engine, takeException)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	fermata_engine *engine = THIS_ENGINE();
+	if (!engine->exception) {
+		RETURN_NULL();
+	}
+	zend_object *exception = engine->exception;
+	engine->exception = NULL;
+	RETURN_OBJ(exception);
+}
+
+ZEND_METHOD(Fermata_Testing_Engine, log)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	const fermata_engine *engine = THIS_ENGINE();
+	struct stat size;
+	if (engine->log < 0 || fstat(engine->log, &size) != 0) {
+		RETURN_EMPTY_STRING();
+	}
+	zend_string *text = zend_string_alloc((size_t)size.st_size, false);
+	ssize_t len = pread(engine->log, ZSTR_VAL(text), ZSTR_LEN(text), 0);
+	ZSTR_LEN(text) = len < 0 ? 0 : (size_t)len;
+	ZSTR_VAL(text)[ZSTR_LEN(text)] = 0;
+	RETURN_STR(text);
+}
