@@ -6,6 +6,7 @@ mod faults;
 mod node;
 mod order;
 mod partitions;
+mod past;
 mod presence;
 mod publishing;
 mod refused;

@@ -22,6 +22,8 @@ over_each_log!(
 
 /// What is published while a server is away.
 const EVENTS: usize = 20;
+/// How many events are history (history_count_max), and fewer than the smallest log keeps.
+const HISTORY: usize = 500;
 /// More than the smallest log keeps.
 const TOO_MANY: usize = 2_500;
 /// Publishers of a server that is to refuse wait this long.
@@ -100,6 +102,7 @@ fn what_the_log_has_lost_meanwhile_is_one_gap(log: LogServer) {
         node(&log)
             .setting("cluster_bytes_max", "1m")
             .setting("cluster_events_max", 1_000)
+            .setting("history_count_max", HISTORY)
     };
     let there = small().start();
     let away = relay.before(small()).start();
@@ -140,9 +143,21 @@ fn what_the_log_has_lost_meanwhile_is_one_gap(log: LogServer) {
     let first = TOO_MANY - numbers.len();
     assert!(first > 0, "the log has lost nothing");
     assert_eq!(numbers, (first..TOO_MANY).collect::<Vec<_>>());
-    // What this id was followed by is not known here any more: the client begins with what comes.
+    // It resumes from before what is lost: one gap, and what follows that as far as it is history.
     let mut resumed = Stream::open(away.connect(), "/events", Some(&id));
     assert_eq!(resumed.next_event().name, "gap");
+    let mut rest: Vec<String> = read_to(&mut resumed, "after");
+    assert_eq!(rest.pop().as_deref(), Some("after"));
+    let rest: Vec<usize> = rest
+        .iter()
+        .map(|data| data.split(' ').next().expect("a word").parse())
+        .collect::<Result<_, _>>()
+        .expect("numbers");
+    assert!(
+        numbers.ends_with(&rest) && rest.len() >= HISTORY - 1,
+        "{}",
+        rest.len()
+    );
     publish(&there, "news", "later");
     for stream in [&mut live, &mut resumed] {
         assert_eq!(read_to(stream, "later"), ["later"]);

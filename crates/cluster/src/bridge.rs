@@ -5,7 +5,7 @@
 //! [`Event::Released`] covers it: after [`Event::Rewind`] it begins again with the oldest one that is not.
 
 use crate::address::Kind;
-use crate::exchange::{Event, Login, Options, Outgoing, Place};
+use crate::exchange::{Event, Login, Options, Outgoing, PastRequest, Place};
 use crate::nats::Nats;
 use crate::redis::Redis;
 
@@ -113,6 +113,22 @@ impl Bridge {
         match &mut self.log {
             Log::Nats(log) => log.discard(outbox, now_ms),
             Log::Redis(log) => log.discard(outbox, now_ms),
+        }
+    }
+
+    /// Whether a part of the past may be asked for.
+    pub fn can_ask_past(&self) -> bool {
+        match &self.log {
+            Log::Nats(log) => log.can_ask_past(),
+            Log::Redis(log) => log.can_ask_past(),
+        }
+    }
+
+    /// Asks for a part of the past: [`Event::Past`] has it, or [`Event::PastLost`] says that it has to be asked for again.
+    pub fn ask_past(&mut self, request: PastRequest, now_ms: u64) {
+        match &mut self.log {
+            Log::Nats(log) => log.ask_past(request, now_ms),
+            Log::Redis(log) => log.ask_past(request, now_ms),
         }
     }
 

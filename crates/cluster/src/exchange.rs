@@ -5,6 +5,8 @@ use crate::nkey::Credentials;
 
 /// Most records that are sent and not acknowledged.
 pub const IN_FLIGHT_MAX: usize = 1024;
+/// Most requests for the past that are on their way at a time.
+pub const PAST_REQUESTS_MAX: usize = 8;
 /// Most bytes that wait to be taken by the socket before no more records are.
 pub(crate) const UNSENT_BYTES_MAX: usize = 1 << 20;
 /// How long the log is waited for: each step of a new connection, and an acknowledgement.
@@ -160,6 +162,36 @@ pub struct Received {
     pub unix_ms: u64,
 }
 
+/// A part of the log that is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PastRequest {
+    /// Names it in the answer.
+    pub id: u64,
+    /// Of which log.
+    pub epoch: u64,
+    /// What comes after this place.
+    pub after: u64,
+    /// And not after this one.
+    pub up_to: u64,
+    /// Messages that the log has stored before are left out, and count as missing.
+    pub oldest_ms: u64,
+    /// Most events, the newest ones.
+    pub events_max: usize,
+    /// Most bytes of their names and data, the newest ones.
+    pub bytes_max: usize,
+    /// Of these channels.
+    pub channels: Vec<Vec<u8>>,
+}
+
+/// What the log has, in its order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PastEntry {
+    /// An event.
+    Event(Received),
+    /// Something up to this place is missing.
+    Gap(u64),
+}
+
 /// What the caller does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -187,6 +219,15 @@ pub enum Event {
     Released(u64),
     /// Hand over the records of the outbox again, from the oldest that is not released.
     Rewind,
+    /// What the log has of a part of the past that was asked for.
+    Past {
+        /// Which one.
+        id: u64,
+        /// In the log's order.
+        entries: Vec<PastEntry>,
+    },
+    /// The connection has ended before the log has answered that request.
+    PastLost(u64),
     /// The log is there, and what it had has been given.
     Ready,
     /// The log is not there. Why: once for each cause, until it is there again.

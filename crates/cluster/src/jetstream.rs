@@ -130,6 +130,9 @@ impl StreamAnswer {
 pub(crate) struct StreamState {
     pub first_seq: u64,
     pub last_seq: u64,
+    /// Messages that are gone between the two.
+    #[serde(default)]
+    pub num_deleted: u64,
 }
 
 /// The answer to the making of a consumer.

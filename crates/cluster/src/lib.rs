@@ -12,6 +12,8 @@
 //!   sent again under the same id, by which the log knows it (`Nats-Msg-Id`; in Redis a set beside the stream).
 //! - Records come out in the log's order, each once, and without holes: a hole is an [`Event::Begin`], which tells every client
 //!   that something may be missing.
+//! - Older records are asked for when a client needs what its node has no more ([`PastRequest`]); what is not to be had is told as
+//!   missing ([`PastEntry::Gap`]).
 //! - Whatever the log says is checked; what cannot be understood ends the connection, and never the process.
 //!
 //! # Decisions and their price
@@ -33,6 +35,7 @@ mod jetstream;
 mod link;
 mod nats;
 mod nkey;
+mod past;
 mod redis;
 mod resp;
 mod subject;
@@ -41,7 +44,8 @@ mod wire;
 pub use address::{Address, AddressError, Kind};
 pub use bridge::Bridge;
 pub use exchange::{
-    Content, Event, IN_FLIGHT_MAX, Login, Options, Outgoing, Place, Received, Rejected,
+    Content, Event, IN_FLIGHT_MAX, Login, Options, Outgoing, PAST_REQUESTS_MAX, PastEntry,
+    PastRequest, Place, Received, Rejected,
 };
 pub use nkey::{Credentials, CredentialsError, Nkey};
 pub use wire::{Operation, WireError, parse};

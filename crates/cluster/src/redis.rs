@@ -15,11 +15,13 @@ use std::collections::VecDeque;
 
 use crate::epoch::epoch_of;
 use crate::exchange::{
-    ANSWER_MS_MAX, Content, Event, IN_FLIGHT_MAX, Login, Options, Outgoing, PING_MS, Place,
-    Received, SILENCE_MS_MAX, UNSENT_BYTES_MAX, answer_due_ms, read_except, retry_ms,
+    ANSWER_MS_MAX, Content, Event, IN_FLIGHT_MAX, Login, Options, Outgoing, PAST_REQUESTS_MAX,
+    PING_MS, PastEntry, PastRequest, Place, Received, SILENCE_MS_MAX, UNSENT_BYTES_MAX,
+    answer_due_ms, read_except, retry_ms,
 };
 use crate::flight::Flight;
 use crate::link::{Link, Told};
+use crate::past::Collector;
 use crate::resp::{self, RespError, Value};
 
 /// Most records that one script appends.
@@ -144,10 +146,47 @@ until #entries < 16 or #given >= tonumber(ARGV[3]) or bytes >= tonumber(ARGV[4])
 return {last, given}
 ";
 
-const SCRIPTS: [&[u8]; 3] = [OPEN, APPEND, READ];
+/// Looks for events of some channels between two places. Keys: meta, log. Arguments: epoch, first place, last place, most events
+/// that are looked at, most bytes of them, then the channels. Gives where the log begins in this part, up to where it was looked
+/// at, and what was found.
+const PAST: &[u8] = br"
+if redis.call('HGET', KEYS[1], 'epoch') ~= ARGV[1] then
+  return {'', ARGV[3], {}}
+end
+local wanted = {}
+for i = 6, #ARGV do wanted[ARGV[i]] = true end
+local first, looked, bytes, given, from = '', 0, 0, {}, ARGV[2] .. '-0'
+local last = ARGV[3]
+repeat
+  local entries = redis.call('XRANGE', KEYS[2], from, ARGV[3] .. '-0', 'COUNT', 16)
+  for _, entry in ipairs(entries) do
+    looked = looked + 1
+    if first == '' then first = string.match(entry[1], '^%d+') end
+    local fields, is_wanted = entry[2], false
+    for i = 1, #fields, 2 do
+      if fields[i] == 'c' and wanted[fields[i + 1]] then is_wanted = true end
+    end
+    if is_wanted then
+      given[#given + 1] = entry
+      for _, text in ipairs(fields) do bytes = bytes + #text end
+    end
+    from = '(' .. entry[1]
+    if looked >= tonumber(ARGV[4]) or bytes >= tonumber(ARGV[5]) then
+      return {first, string.match(entry[1], '^%d+'), given}
+    end
+  end
+until #entries < 16
+return {first, last, given}
+";
+
+const SCRIPTS: [&[u8]; 4] = [OPEN, APPEND, READ, PAST];
 const SCRIPT_OPEN: usize = 0;
 const SCRIPT_APPEND: usize = 1;
 const SCRIPT_READ: usize = 2;
+const SCRIPT_PAST: usize = 3;
+/// Most events that one script looks at for clients that have missed more than their node has: a millisecond or two, in which Redis
+/// serves nobody else.
+const PAST_LOOKS_MAX: &[u8] = b"1024";
 
 /// What the server was asked for; it answers in this order.
 enum Asked {
@@ -158,6 +197,7 @@ enum Asked {
     /// These records, by their places in the outbox.
     Append(Vec<u64>),
     Read,
+    Past(Box<Collector>),
 }
 
 /// See the module.
@@ -182,7 +222,7 @@ pub(crate) struct Redis {
     refusal: String,
     told: Told,
     login: Login,
-    scripts: [Vec<u8>; 3],
+    scripts: [Vec<u8>; 4],
     asked: VecDeque<(Asked, u64)>,
     flight: Flight,
     /// Records for the next script: arguments as they are sent, and their places in the outbox.
@@ -579,6 +619,9 @@ impl Redis {
             Asked::Append(records) => self
                 .on_appended(&records, &value)
                 .ok_or("what became of records is not said")?,
+            Asked::Past(collector) => self
+                .on_past(collector, &value)
+                .ok_or("an older event is none")?,
             Asked::Read => {
                 self.is_reading = false;
                 self.on_read(&value).ok_or("what was read is no event")?;
@@ -725,11 +768,8 @@ impl Redis {
     }
 
     fn on_entry(&mut self, entry: &Value<'_>) -> Option<()> {
-        let [id, fields] = entry.as_array()? else {
-            return None;
-        };
-        let id = std::str::from_utf8(id.as_text()?).ok()?;
-        let seq = id.split('-').next()?.parse::<u64>().ok()?;
+        let entry = Entry::read(entry)?;
+        let (seq, stored) = (entry.seq, entry.stored);
         let reached = self.reached?;
         if seq <= reached.seq {
             return None;
@@ -742,31 +782,84 @@ impl Redis {
             epoch: self.epoch,
             seq,
         };
-        let fields = fields.as_array()?;
-        let field = |name: &[u8]| {
-            let pair = fields
-                .chunks_exact(2)
-                .find(|pair| pair[0].as_text() == Some(name));
-            pair.and_then(|pair| pair[1].as_text())
-        };
-        let stored = field(b"t").and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
         self.reached = Some(place);
         self.reached_ms = stored;
-        match (field(b"c"), field(b"d"), Content::read(field(b"k"))) {
-            (Some(channel), Some(data), Some(content)) => {
-                self.events.push_back(Event::Record(Received {
-                    place,
-                    content,
-                    channel: channel.to_vec(),
-                    name: field(b"n").map(<[u8]>::to_vec),
-                    data: data.to_vec(),
-                    except: field(b"x").and_then(read_except),
-                    unix_ms: stored.unwrap_or(0),
-                }))
+        match (entry.channel, entry.data, entry.content) {
+            (Some(_), Some(_), Some(_)) => {
+                self.events.push_back(Event::Record(entry.received(place)));
             }
             _ => self.notice(
                 "a message is left out: it has no channel or no data, or its content is not known",
             ),
+        }
+        Some(())
+    }
+
+    /// Whether a part of the past may be asked for.
+    pub fn can_ask_past(&self) -> bool {
+        let is_past = |asked: &&(Asked, u64)| matches!(asked.0, Asked::Past(_));
+        self.is_live && self.asked.iter().filter(is_past).count() < PAST_REQUESTS_MAX
+    }
+
+    pub fn ask_past(&mut self, request: PastRequest, now_ms: u64) {
+        self.now_ms = now_ms;
+        let collector = Box::new(Collector::new(request));
+        match collector.request.epoch == self.epoch {
+            true => self.ask_past_on(collector),
+            false => self.give_past(collector.fail()),
+        }
+    }
+
+    fn ask_past_on(&mut self, collector: Box<Collector>) {
+        let (epoch, from) = (self.epoch.to_string(), (collector.at + 1).to_string());
+        let up_to = collector.request.up_to.to_string();
+        let mut command: Vec<&[u8]> = vec![
+            b"EVALSHA",
+            &self.scripts[SCRIPT_PAST],
+            b"2",
+            &self.keys.meta,
+            &self.keys.log,
+            epoch.as_bytes(),
+            from.as_bytes(),
+            up_to.as_bytes(),
+            PAST_LOOKS_MAX,
+            READ_BYTES_MAX,
+        ];
+        command.extend(collector.request.channels.iter().map(|name| &name[..]));
+        resp::command(&mut self.output, &command);
+        self.asked.push_back((Asked::Past(collector), self.now_ms));
+    }
+
+    fn give_past(&mut self, (id, entries): (u64, Vec<PastEntry>)) {
+        self.events.push_back(Event::Past { id, entries });
+    }
+
+    fn on_past(&mut self, mut collector: Box<Collector>, value: &Value<'_>) -> Option<()> {
+        let [first, last, entries] = value.as_array()? else {
+            return None;
+        };
+        let (from, up_to) = (collector.at + 1, collector.request.up_to);
+        match first.as_number() {
+            // Places are given out without holes.
+            Some(first) if first > from => collector.miss(first - 1),
+            Some(_) => {}
+            None => collector.miss(up_to),
+        }
+        let mut goes_on = true;
+        for entry in entries.as_array()? {
+            let entry = Entry::read(entry)?;
+            let content = entry.channel.and(entry.data).and(entry.content);
+            let place = Place {
+                epoch: self.epoch,
+                seq: entry.seq,
+            };
+            goes_on &= collector.look(content, || entry.received(place));
+        }
+        collector.at = last.as_number()?.max(collector.at);
+        match goes_on {
+            true if collector.at < up_to => self.ask_past_on(collector),
+            true => self.give_past(collector.finish()),
+            false => self.give_past(collector.fail()),
         }
         Some(())
     }
@@ -812,7 +905,11 @@ impl Redis {
         }
         (self.is_live, self.is_reading) = (false, false);
         self.write = Write::Unknown;
-        self.asked.clear();
+        for (asked, _) in self.asked.drain(..) {
+            if let Asked::Past(collector) = asked {
+                self.events.push_back(Event::PastLost(collector.request.id));
+            }
+        }
         self.batch.clear();
         self.batched.clear();
         self.input = Vec::new();
@@ -821,6 +918,63 @@ impl Redis {
         self.events.push_back(Event::Rewind);
         let server = &self.options.servers[server];
         self.tell_away(format!("{server}: {cause}"));
+    }
+}
+
+/// An event as it stands in the stream.
+struct Entry<'a> {
+    seq: u64,
+    stored: Option<u64>,
+    channel: Option<&'a [u8]>,
+    name: Option<&'a [u8]>,
+    data: Option<&'a [u8]>,
+    except: Option<(u64, u64)>,
+    content: Option<Content>,
+}
+
+impl<'a> Entry<'a> {
+    fn read(entry: &Value<'a>) -> Option<Entry<'a>> {
+        let [id, fields] = entry.as_array()? else {
+            return None;
+        };
+        let id = std::str::from_utf8(id.as_text()?).ok()?;
+        let mut read = Entry {
+            seq: id.split('-').next()?.parse::<u64>().ok()?,
+            stored: None,
+            channel: None,
+            name: None,
+            data: None,
+            except: None,
+            content: Some(Content::Event),
+        };
+        for pair in fields.as_array()?.chunks_exact(2) {
+            let text = pair[1].as_text();
+            match pair[0].as_text() {
+                Some(b"t") => {
+                    read.stored =
+                        text.and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
+                }
+                Some(b"c") => read.channel = text,
+                Some(b"n") => read.name = text,
+                Some(b"d") => read.data = text,
+                Some(b"x") => read.except = text.and_then(read_except),
+                Some(b"k") => read.content = Content::read(text),
+                _ => {}
+            }
+        }
+        Some(read)
+    }
+
+    fn received(&self, place: Place) -> Received {
+        Received {
+            place,
+            content: self.content.unwrap_or_default(),
+            channel: self.channel.unwrap_or_default().to_vec(),
+            name: self.name.map(<[u8]>::to_vec),
+            data: self.data.unwrap_or_default().to_vec(),
+            except: self.except,
+            unix_ms: self.stored.unwrap_or(0),
+        }
     }
 }
 

@@ -82,7 +82,12 @@ impl Run {
                 Event::Ready => self.said.push("ready".to_owned()),
                 Event::Away(cause) => self.said.push(cause),
                 Event::Rejected(rejected) => panic!("{rejected:?}"),
-                Event::Secure | Event::Begin(_) | Event::Record(_) | Event::Notice(_) => {}
+                Event::Secure
+                | Event::Begin(_)
+                | Event::Record(_)
+                | Event::Past { .. }
+                | Event::PastLost(_)
+                | Event::Notice(_) => {}
             }
         }
     }

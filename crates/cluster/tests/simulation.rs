@@ -435,7 +435,7 @@ impl Node {
                 Event::Rewind => self.handed = 0,
                 Event::Ready => self.is_ready = true,
                 Event::Away(_) => self.is_ready = false,
-                Event::Secure | Event::Notice(_) => {}
+                Event::Secure | Event::Past { .. } | Event::PastLost(_) | Event::Notice(_) => {}
             }
         }
     }

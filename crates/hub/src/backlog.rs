@@ -3,10 +3,14 @@
 //! A client that comes back may have missed more than it can take at once. Its backlog remembers channels and a place, not
 //! messages: each piece is copied from the ring when there is room for it, so a slow client costs no more memory than a
 //! quick one. It follows the ring until it has reached what the worker has read; from there on a subscription goes on.
+//!
+//! What the ring has no more the log may have, if records come from one: the backlog names the part that it needs
+//! ([`crate::PastRange`]), is given it in the log's order, and goes on in the ring behind it.
 
 use std::collections::VecDeque;
 
 use crate::id::IdRef;
+use crate::past::{FromLog, PAST_MS_MAX, Past, PastRange};
 use crate::record::{LogPlace, Record, Seq};
 use crate::ring::Ring;
 
@@ -43,6 +47,14 @@ pub struct Backlog {
     in_gap: bool,
     /// The client is ahead of this machine: the place that it has seen, and until when that is waited for, set by the first look.
     ahead: Option<(LogPlace, Option<u64>)>,
+    /// A place in the log up to which everything was given, as far as one is known.
+    place: Option<LogPlace>,
+    /// What comes from the log next, before the ring goes on.
+    past: Option<PastRange>,
+    /// Until when that is waited for.
+    past_until_ms: Option<u64>,
+    /// A record was given.
+    has_begun: bool,
 }
 
 /// Where history began when a client came. The newest record of the ring counts, not how far this worker had read.
@@ -65,7 +77,26 @@ impl Backlog {
             bounds: None,
             in_gap: false,
             ahead: None,
+            place: None,
+            past: None,
+            past_until_ms: None,
+            has_begun: false,
         }
+    }
+
+    /// What a client has missed that gives an id: what [`Ring::parse_id`] and [`Ring::place_of_id`] say of it. `None` for one that
+    /// says nothing of where it is: everything that it missed is a gap.
+    pub fn since(channels: &[&[u8]], id: IdRef, place: Option<LogPlace>) -> Option<Backlog> {
+        let after = match (id, place) {
+            (IdRef::Ahead(_), Some(place)) => return Some(Backlog::ahead(channels, place)),
+            (IdRef::Seq(after), _) => after,
+            (IdRef::Past(_), Some(_)) => 0,
+            _ => return None,
+        };
+        Some(Backlog {
+            place,
+            ..Backlog::new(channels, after)
+        })
     }
 
     /// What is published to `channels` after a place in the log that the ring has not reached ([`IdRef::Ahead`]).
@@ -76,20 +107,30 @@ impl Backlog {
         }
     }
 
-    /// Whether it waits for the ring to come where the client is; there is nothing to give before.
+    /// Whether it waits for the ring to come where the client is, or for what the log has; there is nothing to give before.
     pub fn is_waiting(&self) -> bool {
-        self.ahead.is_some()
+        self.ahead.is_some() || self.past_until_ms.is_some()
+    }
+
+    /// Whether a record was given: what is lost after that, the client has lost by reading too slowly.
+    pub fn has_begun(&self) -> bool {
+        self.has_begun
     }
 
     /// Until when it waits for that; `None` when it does not, or has not been looked at.
     pub fn waits_until(&self) -> Option<u64> {
-        self.ahead.and_then(|(_, until_ms)| until_ms)
+        self.ahead
+            .and_then(|(_, until_ms)| until_ms)
+            .or(self.past_until_ms)
     }
 
     /// Lets the wait begin anew: this machine is known to be behind, so nothing is known to be missing.
     pub fn wait_anew(&mut self) {
         if let Some((_, until_ms)) = &mut self.ahead {
             *until_ms = None;
+        }
+        if let Some(until_ms) = &mut self.past_until_ms {
+            *until_ms = u64::MAX;
         }
     }
 
@@ -107,7 +148,67 @@ impl Backlog {
     /// Whether everything up to `seq` has been given, and nothing after it. A worker whose reader stands there may go on
     /// with a subscription; one that stands before it has to read on first.
     pub fn is_at(&self, seq: Seq) -> bool {
-        self.found.is_empty() && self.after == seq && self.ahead.is_none()
+        self.found.is_empty() && self.after == seq && self.ahead.is_none() && self.past.is_none()
+    }
+}
+
+/// What the ring has for a backlog.
+enum Found {
+    /// Everything.
+    All,
+    /// There is more, which is not history any more.
+    Bounded,
+    /// There may be more, and so many records of it are history.
+    OutOfReach { count_max: usize },
+}
+
+impl Backlog {
+    /// Gives what the log has of what comes next. `false` when it is waited for, or `each` has enough.
+    fn give_past(
+        &mut self,
+        log: &mut dyn FromLog,
+        unix_ms: u64,
+        record: &mut Record,
+        each: &mut dyn FnMut(Missed<'_>) -> bool,
+    ) -> bool {
+        while let Some(range) = &mut self.past {
+            let is_late = self
+                .past_until_ms
+                .is_some_and(|until_ms| until_ms <= unix_ms);
+            let missed = match log.next(&self.channels, range, record) {
+                Past::Record => {
+                    range.after = record.log_place().unwrap_or(range.after);
+                    (self.in_gap, self.has_begun) = (false, true);
+                    Some(Missed::Record(record))
+                }
+                Past::Gap { up_to } => {
+                    range.after.seq = up_to;
+                    (!std::mem::replace(&mut self.in_gap, true)).then_some(Missed::Gap)
+                }
+                Past::End { up_to } => {
+                    range.after.seq = up_to;
+                    None
+                }
+                Past::Waiting if !is_late => {
+                    let until_ms = self.past_until_ms.filter(|until_ms| *until_ms != u64::MAX);
+                    self.past_until_ms = Some(until_ms.unwrap_or(unix_ms + PAST_MS_MAX));
+                    return false;
+                }
+                Past::Waiting => {
+                    range.after.seq = range.up_to;
+                    (!std::mem::replace(&mut self.in_gap, true)).then_some(Missed::Gap)
+                }
+            };
+            self.place = Some(range.after);
+            self.past_until_ms = None;
+            if range.after.seq >= range.up_to {
+                self.past = None;
+            }
+            if missed.is_some_and(|missed| !each(missed)) {
+                return false;
+            }
+        }
+        true
     }
 }
 
@@ -121,10 +222,26 @@ impl Ring {
         unix_ms: u64,
         each: &mut dyn FnMut(Missed<'_>) -> bool,
     ) {
+        self.next_missed_of_log(backlog, None, (up_to, unix_ms), each);
+    }
+
+    /// The same with what `log` has of what the ring does not have.
+    pub fn next_missed_of_log(
+        &mut self,
+        backlog: &mut Backlog,
+        log: Option<&mut dyn FromLog>,
+        (up_to, unix_ms): (Seq, u64),
+        each: &mut dyn FnMut(Missed<'_>) -> bool,
+    ) {
         if let Some((place, until_ms)) = backlog.ahead {
             let until_ms = until_ms.unwrap_or(unix_ms + AHEAD_MS_MAX);
             match self.find_place(place) {
                 IdRef::Seq(after) if after <= up_to => backlog.go_on_after(after),
+                // The ring has lost it while it was waited for.
+                IdRef::Past(_) => {
+                    backlog.go_on_after(0);
+                    backlog.place = Some(place);
+                }
                 IdRef::Seq(_) | IdRef::Ahead(_) if unix_ms < until_ms => {
                     backlog.ahead = Some((place, Some(until_ms)));
                     return;
@@ -137,27 +254,39 @@ impl Ring {
             }
         }
         let mut record = std::mem::replace(&mut self.record, Record::empty());
-        self.give_missed(backlog, up_to, unix_ms, &mut record, each);
+        self.give_missed(backlog, log, (up_to, unix_ms), &mut record, each);
         self.record = record;
     }
 
     fn give_missed(
-        &self,
+        &mut self,
         backlog: &mut Backlog,
-        up_to: Seq,
-        unix_ms: u64,
+        mut log: Option<&mut dyn FromLog>,
+        (up_to, unix_ms): (Seq, u64),
         record: &mut Record,
         each: &mut dyn FnMut(Missed<'_>) -> bool,
     ) {
         loop {
+            // A range is only made where there is a log.
+            if let Some(log) = &mut log
+                && !backlog.give_past(&mut **log, unix_ms, record, each)
+            {
+                return;
+            }
             while let Some(&at) = backlog.found.last() {
                 let is_there = self.copy_at(at, record);
                 let wants_more = if is_there {
                     backlog.found.pop();
-                    backlog.in_gap = false;
+                    (backlog.in_gap, backlog.has_begun) = (false, true);
+                    backlog.place = record.log_place().or(backlog.place);
                     each(Missed::Record(record))
+                } else if log.is_some() && backlog.place.is_some() {
+                    // Overwritten since it was found, and so may be others: the log may have them.
+                    backlog.found.clear();
+                    backlog.found_up_to = backlog.after;
+                    true
                 } else {
-                    // Overwritten since it was found, and so may be others: look again behind it.
+                    // The same; look again behind it.
                     backlog.found.clear();
                     backlog.found_up_to = at;
                     std::mem::replace(&mut backlog.in_gap, true) || each(Missed::Gap)
@@ -174,21 +303,59 @@ impl Ring {
             if backlog.after >= up_to {
                 return;
             }
-            let is_whole = self.find_missed(backlog, up_to, unix_ms);
+            let after = backlog.after;
+            let found = self.find_missed(backlog, up_to, unix_ms);
+            let is_whole = match found {
+                Found::All => true,
+                Found::Bounded => false,
+                Found::OutOfReach { count_max } => {
+                    log.is_some() && self.find_past(backlog, after, count_max)
+                }
+            };
             if !is_whole && !std::mem::replace(&mut backlog.in_gap, true) && !each(Missed::Gap) {
                 return;
             }
         }
     }
 
-    /// Finds the next records. `false` when some before them are out of reach.
-    fn find_missed(&self, backlog: &mut Backlog, up_to: Seq, unix_ms: u64) -> bool {
+    /// What lies before the ring is to come from the log, from where the client is up to where the ring begins. `false` when the
+    /// client's place in this log is not known, or history ends before. `after` is where it was in the ring.
+    fn find_past(&mut self, backlog: &mut Backlog, after: Seq, count_max: usize) -> bool {
+        let (Some(place), Some((at, begin))) = (backlog.place, self.oldest_of_log()) else {
+            return false;
+        };
+        // A channel may also be out of reach because there are too many records of others in its bucket.
+        let is_stuck = at - 1 < after || at - 1 == after && place.seq >= begin.seq;
+        if place.epoch != begin.epoch || count_max == 0 || is_stuck {
+            return false;
+        }
+        // The ring is gone through from there again, when the log has given its part.
+        backlog.found.clear();
+        backlog.after = at - 1;
+        backlog.found_up_to = at - 1;
+        backlog.past = (place.seq < begin.seq).then(|| PastRange {
+            after: place,
+            up_to: begin.seq,
+            count_max,
+            oldest_ms: backlog.bounds.map_or(0, |bounds| bounds.oldest_ms),
+        });
+        true
+    }
+
+    /// Finds the next records.
+    fn find_missed(&self, backlog: &mut Backlog, up_to: Seq, unix_ms: u64) -> Found {
         let is_first = backlog.bounds.is_none();
         let bounds = *backlog.bounds.get_or_insert_with(|| Bounds {
             newest: self.newest(),
             oldest_ms: unix_ms.saturating_sub(self.history_age_ms_max),
         });
-        let (mut is_whole, mut is_all) = (true, true);
+        let (mut is_whole, mut is_all, mut is_cut) = (true, true, false);
+        let mut count_min = usize::MAX;
+        // What this machine began behind it has never had.
+        let is_before_floor = backlog.after == 0
+            && backlog
+                .place
+                .is_some_and(|place| place.seq < self.log_floor());
         let mut oldest = VecDeque::new();
         for channel in &backlog.channels {
             let (mut count, mut is_bounded) = (0, false);
@@ -214,6 +381,8 @@ impl Ring {
             });
             // What lies beyond the bounds was told by the first look.
             is_whole &= is_found || is_bounded && !is_first;
+            is_cut |= is_bounded && is_first;
+            count_min = count_min.min(count);
             backlog.found.extend(&oldest);
         }
         backlog.found.sort_unstable_by(|a, b| b.cmp(a));
@@ -228,6 +397,16 @@ impl Ring {
         if backlog.found.is_empty() {
             backlog.after = up_to;
         }
-        is_whole
+        match is_whole && !is_before_floor {
+            true => Found::All,
+            false if is_cut => Found::Bounded,
+            // Once what the client has missed is bounded, it is only read on slowly.
+            false if !is_first => Found::OutOfReach {
+                count_max: self.history_count_max,
+            },
+            false => Found::OutOfReach {
+                count_max: self.history_count_max - count_min.min(self.history_count_max),
+            },
+        }
     }
 }

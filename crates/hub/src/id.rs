@@ -17,6 +17,8 @@ pub enum IdRef {
     Seq(Seq),
     /// A place in the log that this ring has not reached: the client has seen it on another machine.
     Ahead(Seq),
+    /// A place in the log before everything that this ring has of it: the log itself may have what follows.
+    Past(Seq),
     /// An id of another epoch, or one this ring has not given out: what came after it cannot be told.
     Foreign,
     /// Not an event id at all.

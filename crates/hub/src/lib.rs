@@ -39,6 +39,7 @@ mod local;
 mod lock;
 mod log;
 mod log_index;
+mod past;
 mod presence;
 mod reader;
 mod record;
@@ -62,6 +63,7 @@ pub use local::{
     Direct, Encode, Gathered, Local, LocalConfig, PayloadSpan, SLICES_MAX, SubId, view_channel,
 };
 pub use lock::{LockError, Owner};
+pub use past::{FromLog, PAST_MS_MAX, Past, PastRange};
 pub use presence::{
     EachMember, EachPresent, Joined, LeaveData, Presence, PresenceError, Present, Swept,
 };

@@ -177,8 +177,11 @@ impl Ring {
 
     /// Where a client goes on that has everything up to a place of this log.
     pub(crate) fn find_place(&mut self, place: LogPlace) -> IdRef {
-        if self.bring_up_to_date() != Some(place.epoch) || place.seq < self.words.load(LOG_FLOOR) {
+        if self.bring_up_to_date() != Some(place.epoch) {
             return IdRef::Foreign;
+        }
+        if place.seq < self.words.load(LOG_FLOOR) {
+            return IdRef::Past(place.seq);
         }
         let index = &self.log_index;
         if place.seq > index.reached {
@@ -189,8 +192,8 @@ impl Ring {
             .marks
             .partition_point(|&(_, before)| before <= place.seq);
         let Some(&(from, _)) = mark.checked_sub(1).and_then(|at| index.marks.get(at)) else {
-            // Older than everything that is kept: what lies between is a gap if the channel has something there.
-            return IdRef::Seq(0);
+            // Older than everything that is kept: what lies between is missing here if the channel has something there.
+            return IdRef::Past(place.seq);
         };
         let mut found = from - 1;
         self.for_each_place(from, index.at, |at, seq| {
@@ -200,6 +203,22 @@ impl Ring {
             seq <= place.seq
         });
         IdRef::Seq(found)
+    }
+
+    /// From where on the ring surely has everything of the log: a position, and the place before it.
+    pub(crate) fn oldest_of_log(&mut self) -> Option<(Seq, LogPlace)> {
+        let epoch = self.bring_up_to_date()?;
+        let index = &self.log_index;
+        let (at, seq) = match index.marks.front() {
+            Some(&(at, before)) => (at, before),
+            None => (index.at, index.reached),
+        };
+        Some((at, LogPlace { epoch, seq }))
+    }
+
+    /// The place behind which the ring's records of the log begin.
+    pub(crate) fn log_floor(&self) -> Seq {
+        self.words.load(LOG_FLOOR)
     }
 
     /// Has the index cover everything that the ring holds. The log's epoch; `None` without a log.

@@ -174,6 +174,34 @@ impl Record {
         Some(record)
     }
 
+    /// Becomes the record of a place in a log that the ring does not have (any more). `false` when a length is out of range.
+    pub fn become_logged(
+        &mut self,
+        place: LogPlace,
+        unix_ms: u64,
+        message: &Message<'_>,
+        except: Option<Subscriber>,
+    ) -> bool {
+        let Some(shape) = Shape::of(message, except.is_some(), true) else {
+            return false;
+        };
+        let bytes = self.fill(0, unix_ms, 0, &shape);
+        let (except, place) = (except.map(Subscriber::bytes), place.bytes());
+        let parts = [
+            message.channel,
+            message.name.unwrap_or_default(),
+            message.data,
+            except.as_ref().map_or(&[][..], |bytes| &bytes[..]),
+            &place,
+        ];
+        let mut at = 0;
+        for part in parts {
+            bytes[at..at + part.len()].copy_from_slice(part);
+            at += padded(part.len());
+        }
+        true
+    }
+
     /// The channel's name.
     pub fn channel(&self) -> &[u8] {
         &self.bytes[..usize::from(self.channel_len)]

@@ -400,6 +400,15 @@ impl Ring {
         }
     }
 
+    /// The place in the log that a client's event id names, wherever this ring stands. `None` without a log, and for other ids.
+    pub fn place_of_id(&self, text: &[u8]) -> Option<LogPlace> {
+        let epoch = self.log_epoch()?;
+        match Ids::new(epoch).parse(text) {
+            IdRef::Seq(seq) => Some(LogPlace { epoch, seq }),
+            _ => None,
+        }
+    }
+
     /// Everything published so far has a sequence number up to this.
     pub fn newest(&self) -> Seq {
         self.words.load_acquire(HEAD).saturating_sub(1)

@@ -14,6 +14,10 @@ impl Nats {
             self.events.push_back(Event::Notice(notice.to_owned()));
             return Ok(());
         }
+        if text.contains("STREAM.MSG.GET") {
+            self.forbid_past();
+            return Ok(());
+        }
         if text.to_ascii_lowercase().contains("auth") {
             let hint = self.login.hint(&self.options.servers[self.server]);
             return Err(format!("the server refuses us: {text}; {hint}"));

@@ -6,6 +6,7 @@
 //! is taken.
 
 mod connecting;
+mod past;
 mod reading;
 mod stream;
 mod writing;
@@ -18,6 +19,7 @@ use crate::exchange::{
 };
 use crate::flight::Flight;
 use crate::link::Told;
+use crate::past::Collector;
 use crate::wire::{self, Message, Operation};
 
 /// The log's own sign of life on a consumer, and how long there may be none: a consumer ends with its stream or server, while
@@ -95,6 +97,25 @@ struct Early {
     stalled: Option<Vec<u8>>,
 }
 
+/// Requests for the past that are on their way.
+#[derive(Default)]
+struct Pasts {
+    open: Vec<OpenPast>,
+    /// Questions so far: an answer to an earlier one is ignored.
+    questions: u64,
+    /// This user may not ask.
+    is_forbidden: bool,
+}
+
+/// One that the log answers.
+struct OpenPast {
+    collector: Collector,
+    question: u64,
+    asked_ms: u64,
+    /// All channels were gone through: what the stream has removed meanwhile is left to know.
+    is_ending: bool,
+}
+
 /// See the module.
 pub(crate) struct Nats {
     options: Options,
@@ -137,6 +158,7 @@ pub(crate) struct Nats {
     /// Messages without content that the log has taken.
     probes: u64,
     flight: Flight,
+    pasts: Pasts,
     /// Of the record that is being written, reused.
     subject: Vec<u8>,
     reply: Vec<u8>,
@@ -187,6 +209,7 @@ impl Nats {
             refusals: 0,
             probes: 0,
             flight: Flight::default(),
+            pasts: Pasts::default(),
             subject: Vec::new(),
             reply: Vec::new(),
             id: Vec::new(),
@@ -311,6 +334,8 @@ impl Nats {
             && matches!(self.write, Write::Refused { retry_ms } if retry_ms <= now_ms)
         {
             self.ask_to_write(now_ms);
+        } else if now_ms >= self.past_due_ms() {
+            self.ask_past_again(now_ms);
         } else if now_ms.saturating_sub(self.asked_ms) >= PING_MS {
             self.asked_ms = now_ms;
             // Not in the clear, and the handshake has a time of its own.
@@ -336,6 +361,7 @@ impl Nats {
                     .min(self.consumer_due_ms())
                     .min(self.record_due_ms())
                     .min(next_write)
+                    .min(self.past_due_ms())
                     .min(self.asked_ms + PING_MS)
             }
         }
@@ -497,6 +523,7 @@ impl Nats {
                 true => self.on_consumer(message, now_ms),
                 false => Ok(()),
             },
+            Some(own) if own.starts_with(b"r.h.") => self.on_past(&own[4..], message, now_ms),
             Some(b"r.w") => self.on_asked_to_write(message, now_ms),
             Some(own) if own.starts_with(b"r.p.") => {
                 let outbox = std::str::from_utf8(&own[4..])
@@ -546,6 +573,7 @@ impl Nats {
         }
         self.is_ready = false;
         self.leave_consumer();
+        self.drop_pasts();
         self.input = Vec::new();
         self.output.clear();
         self.events.extend(self.flight.clear().map(Event::Released));

@@ -1,6 +1,6 @@
 //! What holds whichever log it is.
 
-use fermata_cluster::Place;
+use fermata_cluster::{PastEntry, PastRequest, Place};
 use fermata_testkit::{LogServer, over_each_log};
 
 use crate::node::{Node, run};
@@ -10,7 +10,67 @@ over_each_log!(
     a_log_that_has_lost_its_end_gets_another_epoch_on_all_nodes,
     what_was_sent_before_the_log_was_killed_is_not_doubled,
     large_records_pass_among_small_ones,
+    the_past_of_a_channel_is_given_in_its_order_within_bounds,
 );
+
+const CHANNEL: &str = "räume > 1.*";
+
+fn the_past_of_a_channel_is_given_in_its_order_within_bounds(log: LogServer) {
+    let mut node = Node::new("a", &log.url());
+    for number in 0..3_000 {
+        node.publish(&number.to_string());
+    }
+    run("all are told", &mut [&mut node], |nodes| {
+        nodes[0].told.len() == 3_000
+    });
+    let told = node.told.clone();
+    let mut ask = |events_max, channel: &str, epoch: u64| {
+        node.past = None;
+        let request = PastRequest {
+            id: 1,
+            epoch,
+            after: told[99].0.seq,
+            up_to: told[2_899].0.seq,
+            oldest_ms: 0,
+            events_max,
+            bytes_max: 1 << 20,
+            channels: vec![b"other".to_vec(), channel.as_bytes().to_vec()],
+        };
+        let now_ms = node.began.elapsed().as_millis() as u64;
+        run("it may ask", &mut [&mut node], |nodes| {
+            nodes[0].bridge.can_ask_past()
+        });
+        node.bridge.ask_past(request, now_ms);
+        run("the log answers", &mut [&mut node], |nodes| {
+            nodes[0].past.is_some()
+        });
+        node.past.take().unwrap()
+    };
+    let event = |entry: &PastEntry| match entry {
+        PastEntry::Event(received) => {
+            assert_eq!(received.name.as_deref(), Some(&b" a name "[..]));
+            assert_eq!(received.except, Some((1, u64::MAX)));
+            assert!(received.unix_ms > 1_600_000_000_000);
+            let data = String::from_utf8(received.data.clone()).unwrap();
+            (received.place, data)
+        }
+        PastEntry::Gap(up_to) => panic!("a gap up to {up_to}"),
+    };
+    let epoch = told[0].0.epoch;
+    let given: Vec<_> = ask(10_000, CHANNEL, epoch).iter().map(event).collect();
+    assert_eq!(given, told[100..2_900]);
+    // The newest, and one gap for all others.
+    let given = ask(10, CHANNEL, epoch);
+    assert_eq!(given[0], PastEntry::Gap(told[2_889].0.seq));
+    let rest: Vec<_> = given[1..].iter().map(event).collect();
+    assert_eq!(rest, told[2_890..2_900]);
+    assert_eq!(
+        ask(10, CHANNEL, epoch ^ 1),
+        [PastEntry::Gap(told[2_899].0.seq)],
+        "of another log"
+    );
+    assert_eq!(ask(10, "nobody's", epoch), [], "it has no events");
+}
 
 fn all_nodes_have_one_order_though_the_log_is_killed(mut log: LogServer) {
     let url = log.url();

@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use fermata_cluster::{Address, Bridge, Content, Event, Options, Outgoing, Place};
+use fermata_cluster::{Address, Bridge, Content, Event, Options, Outgoing, PastEntry, Place};
 use fermata_testkit::wait_until;
 
 /// A bridge with its socket, whose outbox is a list.
@@ -23,6 +23,8 @@ pub struct Node {
     pub told: Vec<(Place, String)>,
     pub gaps: Vec<Place>,
     pub is_ready: bool,
+    /// What was asked for of the past.
+    pub past: Option<Vec<PastEntry>>,
     pub causes: Vec<String>,
 }
 
@@ -57,6 +59,7 @@ impl Node {
             told: Vec::new(),
             gaps: Vec::new(),
             is_ready: false,
+            past: None,
             causes: Vec::new(),
         }
     }
@@ -137,6 +140,8 @@ impl Node {
                 Event::Rejected(rejected) => self.rejected.push(rejected.outbox),
                 Event::Released(outbox) => self.released = outbox as usize,
                 Event::Rewind => self.handed = self.released,
+                Event::Past { entries, .. } => self.past = Some(entries),
+                Event::PastLost(id) => println!("asked in vain: {id}"),
                 Event::Ready => self.is_ready = true,
                 Event::Away(cause) => {
                     println!("away: {cause}");

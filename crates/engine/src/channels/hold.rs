@@ -7,7 +7,7 @@
 use std::io::IoSlice;
 
 use fermata_config::{LogLevel, Settings};
-use fermata_hub::{Backlog, IdRef, LogPlace, Seq};
+use fermata_hub::{Backlog, Seq};
 use fermata_io::Driver;
 use fermata_proto::http2::Rest;
 use fermata_proto::sse;
@@ -463,26 +463,20 @@ impl Channels {
         for message in hold.with {
             sse::event(out, None, message.name, message.data);
         }
-        let since = hold.since.map(|since| self.ring.parse_id(since));
-        let after = match since {
+        let missed = hold
+            .since
+            .map(|since| self.missed_since(hold.channels, since));
+        let missed = match missed {
             // It keeps its position and asks again elsewhere.
-            Some(IdRef::Seq(_) | IdRef::Ahead(_)) if !is_past_wanted => return None,
-            Some(IdRef::Ahead(seq)) => {
-                let place = self
-                    .ring
-                    .log_reached()
-                    .map(|place| LogPlace { seq, ..place });
-                return place.map(|place| Backlog::ahead(hold.channels, place));
-            }
-            Some(IdRef::Seq(after)) => after,
-            Some(IdRef::Foreign | IdRef::Invalid) => {
+            Some(Some(_)) if !is_past_wanted => return None,
+            Some(None) => {
                 net.counts.add(Counter::GapsUnknown, 1);
                 encode::gap("unknown id", out);
-                newest
+                None
             }
-            None => newest,
+            missed => missed.flatten(),
         };
-        let has_past = matches!(since, Some(IdRef::Seq(_)));
+        let has_past = missed.is_some();
         if !has_past {
             self.write_position(newest, out);
             // This worker has read everything up to now: the usual case.
@@ -490,7 +484,7 @@ impl Channels {
                 return None;
             }
         }
-        let mut backlog = Backlog::new(hold.channels, after);
+        let mut backlog = missed.unwrap_or_else(|| Backlog::new(hold.channels, newest));
         self.write_missed(
             &mut backlog,
             OnLoss::TellExpired,

@@ -37,29 +37,31 @@ impl Channels {
         counts: &mut Counts,
         out: &mut Vec<u8>,
     ) -> bool {
-        let up_to = self.reader.read_up_to();
         let ids = self.encoder.ids;
         let enough = out.len() + PIECE_BYTES;
         let (mut records, mut gaps) = (0, 0);
-        self.wait_for_log(backlog);
-        self.ring
-            .next_missed(backlog, up_to, unix_ms, &mut |missed| {
-                match missed {
-                    Missed::Record(record) => {
-                        records += 1;
-                        encode::event(&ids, record, out);
-                    }
-                    Missed::Gap => {
-                        gaps += 1;
-                        match on_loss {
-                            OnLoss::TellExpired => encode::gap("expired", out),
-                            OnLoss::TellSlow => encode::gap("too slow", out),
-                            OnLoss::Stop => return false,
-                        }
+        // What a client misses that has got nothing yet was gone when it came.
+        let on_loss = match backlog.has_begun() {
+            true => on_loss,
+            false => OnLoss::TellExpired,
+        };
+        self.next_missed(backlog, unix_ms, &mut |_, missed| {
+            match missed {
+                Missed::Record(record) => {
+                    records += 1;
+                    encode::event(&ids, record, out);
+                }
+                Missed::Gap => {
+                    gaps += 1;
+                    match on_loss {
+                        OnLoss::TellExpired => encode::gap("expired", out),
+                        OnLoss::TellSlow => encode::gap("too slow", out),
+                        OnLoss::Stop => return false,
                     }
                 }
-                out.len() < enough
-            });
+            }
+            out.len() < enough
+        });
         counts.add(Counter::Replayed, records);
         match on_loss {
             OnLoss::TellExpired => counts.add(Counter::GapsExpired, gaps),

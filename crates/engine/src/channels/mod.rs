@@ -88,6 +88,7 @@ impl Channels {
         ring.set_source_members_max(settings.members_per_address_max);
         if let Some(outbox) = &mut outbox {
             ring.leave_announcements_to_caller();
+            outbox.past().set_slot(slot);
             let members = outbox.members();
             members.set_channel_members_max(settings.members_per_channel_max);
         }

@@ -20,6 +20,14 @@ pub struct Opening {
     pub newest: Vec<Option<String>>,
 }
 
+/// Where a client is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    At(Seq),
+    /// Before everything that this machine has.
+    Before,
+}
+
 /// A channel, and the id of its last event that a client has had.
 pub type Last = (Vec<u8>, Vec<u8>);
 
@@ -53,7 +61,7 @@ impl Channels {
                 for channel in hold.channels {
                     let last = lasts.iter().find(|(name, _)| name == channel);
                     let place = last.map(|(_, id)| self.place(id));
-                    let is_lost = place == Some(None);
+                    let is_lost = matches!(place, Some(None | Some(Place::Before)));
                     let mut gap = Vec::new();
                     after.push(begin(place, newest, counts, &mut gap));
                     if is_lost && !std::mem::replace(&mut is_told, true) {
@@ -63,7 +71,15 @@ impl Channels {
                 after
             }
         };
-        self.write_between(hold.channels, &after, (newest, unix_ms), counts, &mut body);
+        let is_told = !body.is_empty() && after.contains(&0);
+        self.write_between(
+            hold.channels,
+            &after,
+            (newest, unix_ms),
+            is_told,
+            counts,
+            &mut body,
+        );
         // A client that misses nothing keeps the position that it has.
         if lasts.is_empty() || !body.is_empty() {
             self.write_position(newest, &mut body);
@@ -84,9 +100,10 @@ impl Channels {
     }
 
     /// The place of an id; `None`: it is not one of ours.
-    fn place(&mut self, id: &[u8]) -> Option<Seq> {
+    fn place(&mut self, id: &[u8]) -> Option<Place> {
         match self.ring.parse_id(id) {
-            IdRef::Seq(seq) => Some(seq),
+            IdRef::Seq(seq) => Some(Place::At(seq)),
+            IdRef::Past(_) => Some(Place::Before),
             IdRef::Ahead(_) | IdRef::Foreign | IdRef::Invalid => None,
         }
     }
@@ -97,6 +114,7 @@ impl Channels {
         channels: &[&[u8]],
         after: &[Seq],
         (newest, unix_ms): (Seq, u64),
+        mut is_gap_told: bool,
         counts: &mut Counts,
         body: &mut Vec<u8>,
     ) {
@@ -124,6 +142,7 @@ impl Channels {
                             encode::event(&ids, record, body);
                         }
                     }
+                    Missed::Gap if std::mem::take(&mut is_gap_told) => {}
                     Missed::Gap => {
                         gaps += 1;
                         encode::gap("expired", body);
@@ -137,9 +156,19 @@ impl Channels {
 }
 
 /// After which place a client gets events. One whose id is not known is told so.
-fn begin(place: Option<Option<Seq>>, newest: Seq, counts: &mut Counts, body: &mut Vec<u8>) -> Seq {
+fn begin(
+    place: Option<Option<Place>>,
+    newest: Seq,
+    counts: &mut Counts,
+    body: &mut Vec<u8>,
+) -> Seq {
     match place {
-        Some(Some(seq)) => seq,
+        Some(Some(Place::At(seq))) => seq,
+        Some(Some(Place::Before)) => {
+            counts.add(Counter::GapsExpired, 1);
+            encode::gap("expired", body);
+            0
+        }
         Some(None) => {
             counts.add(Counter::GapsUnknown, 1);
             encode::gap("unknown id", body);

@@ -1,7 +1,7 @@
 //! Publishing, and what was published before.
 
 use fermata_config::LogLevel;
-use fermata_hub::{ID_BYTES_MAX, IdRef, Ids, Kind, LockError, PublishError, ReplayRange};
+use fermata_hub::{Backlog, ID_BYTES_MAX, IdRef, Ids, Kind, LockError, PublishError, ReplayRange};
 
 use super::{Channels, encode};
 use crate::admin::stats::{Counter, Counts, Shared};
@@ -232,6 +232,12 @@ impl Channels {
         EventId::new(&self.ring.ids(), seq)
     }
 
+    /// What a client has missed that gives the id of the last event that it has; `None`: the id says nothing of where that was.
+    pub(crate) fn missed_since(&mut self, channels: &[&[u8]], id: &[u8]) -> Option<Backlog> {
+        let place = self.ring.place_of_id(id);
+        Backlog::since(channels, self.ring.parse_id(id), place)
+    }
+
     /// Appends the position up to which a client has everything that is up to a place in the ring.
     pub(crate) fn write_position(&mut self, seq: u64, out: &mut Vec<u8>) {
         let mut id = [0; ID_BYTES_MAX];
@@ -255,7 +261,7 @@ impl Channels {
             Some(IdRef::Seq(seq)) => seq,
             // What comes after it is not here yet.
             Some(IdRef::Ahead(_)) => self.ring.newest(),
-            Some(IdRef::Foreign | IdRef::Invalid) | None => 0,
+            Some(IdRef::Past(_) | IdRef::Foreign | IdRef::Invalid) | None => 0,
         };
         let up_to = self.ring.newest();
         Ok(self.past(channel, after, up_to, count_max, unix_ms))

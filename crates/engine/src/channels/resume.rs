@@ -111,7 +111,8 @@ impl Channels {
             self.write_position(up_to, &mut piece);
             self.go_live(to.net, index, resume.backlog.channels());
         }
-        let is_waiting = resume.backlog.is_waiting();
+        // What was given before it has to wait is sent, and it is listed again by that.
+        let is_waiting = resume.backlog.is_waiting() && piece.is_empty();
         if is_waiting && let Some(key) = to.net.connections.key(index.connection()) {
             // Nothing is written that would list it again.
             resume.is_queued = true;

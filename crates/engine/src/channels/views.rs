@@ -144,6 +144,8 @@ impl Channels {
             Since::After(id) => match self.ring.parse_id(id) {
                 IdRef::Seq(after) => (after, Past::Whole),
                 // What another machine is ahead by is not waited for: it is told as unknown.
+                // What lies before what this machine has is missing.
+                IdRef::Past(_) => (0, Past::Kept),
                 IdRef::Ahead(_) | IdRef::Foreign | IdRef::Invalid => (newest, Past::Unknown),
             },
         };

@@ -3,9 +3,7 @@
 //! A subscription of a socket is the same as one of a held client: a cursor in the channel's log, which
 //! holds whole frames. So SSE and WebSocket clients of a channel see the same messages.
 
-use fermata_hub::{
-    Backlog, ID_BYTES_MAX, IdRef, Kind, LogPlace, Message as Record, SubId, Subscriber,
-};
+use fermata_hub::{Backlog, ID_BYTES_MAX, Kind, Message as Record, SubId, Subscriber};
 use fermata_io::Driver;
 use fermata_proto::ws::utf8;
 
@@ -146,28 +144,21 @@ impl Channels {
             }
             _ => plain,
         };
-        let since = join.since.map(|since| self.ring.parse_id(since));
+        let missed = join
+            .since
+            .map(|since| self.missed_since(&[join.channel], since));
         // Records between where this worker reads and now are no news either: it goes live behind them, when a fan-out that
         // is going on has come so far.
         let is_behind = self.reader.read_up_to() < newest;
-        if let Some(IdRef::Seq(after)) = since {
-            let backlog = Backlog::new(&[join.channel], after);
-            to.sockets
-                .begin_resume(to.net, self, key.exchange(), join.channel, backlog, format);
-        } else if let Some(IdRef::Ahead(seq)) = since
-            && let Some(place) = self.ring.log_reached()
-        {
-            let place = LogPlace { seq, ..place };
-            let backlog = Backlog::ahead(&[join.channel], place);
+        let is_unknown = matches!(missed, Some(None));
+        if let Some(Some(backlog)) = missed {
             to.sockets
                 .begin_resume(to.net, self, key.exchange(), join.channel, backlog, format);
         } else {
             let mut opening = std::mem::take(&mut to.net.scratch);
             opening.clear();
-            if since.is_some() {
+            if is_unknown {
                 to.net.counts.add(Counter::GapsUnknown, 1);
-            }
-            if since.is_some() {
                 let encoder = &mut self.encoder;
                 encoder.gap_frame(format, Some(join.channel), "unknown id", &mut opening);
             }

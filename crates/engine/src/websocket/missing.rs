@@ -17,6 +17,4 @@ pub(crate) struct Missing {
     pub backlog: Backlog,
     /// How its messages are encoded.
     pub format: u8,
-    /// A piece was sent: what is lost from here on, the client has lost by reading too slowly.
-    pub has_begun: bool,
 }

@@ -68,7 +68,6 @@ impl Sockets {
             channel: channel.into(),
             backlog,
             format,
-            has_begun: false,
         });
         // Mostly the first piece is all, and the client is live at once.
         if has_room && resume.waiting.len() == 1 {
@@ -95,39 +94,40 @@ impl Sockets {
         };
         // The other half of the queue is for what the program has to say.
         let bytes_max = PIECE_BYTES.min(served.queue_bytes_max / 2);
-        let is_slow = std::mem::replace(&mut missing.has_begun, true);
+        let is_slow = missing.backlog.has_begun();
         let stops = is_slow && served.queue_policy == QueuePolicy::Close;
         let mut piece = std::mem::take(&mut net.scratch);
         piece.clear();
         let (up_to, unix_ms) = (channels.reader.read_up_to(), net.driver.unix_ms());
-        channels.wait_for_log(&mut missing.backlog);
-        let encoder = &mut channels.encoder;
-        let is_json = encoder.is_json(missing.format);
+        let is_json = channels.encoder.is_json(missing.format);
         let (mut records, mut gaps, mut plain_bytes) = (0, 0, 0);
-        channels
-            .ring
-            .next_missed(&mut missing.backlog, up_to, unix_ms, &mut |missed| {
-                match missed {
-                    Missed::Record(record) => {
-                        plain_bytes += record.data().len();
-                        // What it has published itself since it joined is left out, as in live ones.
-                        if own.is_none() || record.subscriber() != own {
-                            records += 1;
-                            encoder.encode(missing.format, record, &mut piece);
-                        }
-                    }
-                    Missed::Gap => {
-                        gaps += 1;
-                        if stops {
-                            return false;
-                        }
-                        let reason = if is_slow { "too slow" } else { "expired" };
-                        let channel = Some(&missing.channel[..]);
-                        encoder.gap_frame(missing.format, channel, reason, &mut piece);
+        let Missing {
+            backlog,
+            channel,
+            format,
+        } = &mut missing;
+        channels.next_missed(backlog, unix_ms, &mut |encoder, missed| {
+            match missed {
+                Missed::Record(record) => {
+                    plain_bytes += record.data().len();
+                    // What it has published itself since it joined is left out, as in live ones.
+                    if own.is_none() || record.subscriber() != own {
+                        records += 1;
+                        encoder.encode(*format, record, &mut piece);
                     }
                 }
-                plain_bytes.max(piece.len()) < bytes_max
-            });
+                Missed::Gap => {
+                    gaps += 1;
+                    if stops {
+                        return false;
+                    }
+                    let reason = if is_slow { "too slow" } else { "expired" };
+                    let channel = Some(&channel[..]);
+                    encoder.gap_frame(*format, channel, reason, &mut piece);
+                }
+            }
+            plain_bytes.max(piece.len()) < bytes_max
+        });
         net.counts.add(Counter::Replayed, records);
         if gaps > 0 && stops {
             net.scratch = piece;

@@ -312,6 +312,9 @@ impl<D: Driver> Worker<D> {
         if self.channels.take_log_answers() {
             self.waiting.wake_now();
         }
+        if self.channels.take_past() {
+            self.channels.look_ahead();
+        }
         if self.net.turn_ms >= self.waiting.wake_ms {
             self.waiting.wake_ms = u64::MAX;
             self.waiting.is_due = true;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::words::crash;
-use crate::{Backlog, IdRef, LogPlace, Missed};
+use crate::{Backlog, FromLog, IdRef, LogPlace, Missed, Past, PastRange};
 use proptest::prelude::*;
 
 const EPOCH: u64 = 77;
@@ -22,11 +22,9 @@ fn id(text: &str) -> Vec<u8> {
 
 /// What a client of channel `c` gets that has everything up to a place: places, and `None` for a gap.
 fn resumed(ring: &mut Ring, seq: u64, up_to: Seq) -> Vec<Option<u64>> {
-    let mut backlog = match ring.parse_id(&id(&seq.to_string())) {
-        IdRef::Seq(after) => Backlog::new(&[b"c"], after),
-        IdRef::Ahead(seq) => Backlog::ahead(&[b"c"], place(seq)),
-        IdRef::Foreign => return vec![None],
-        IdRef::Invalid => panic!("the id is valid"),
+    let at = ring.parse_id(&id(&seq.to_string()));
+    let Some(mut backlog) = Backlog::since(&[b"c"], at, Some(place(seq))) else {
+        panic!("the id is of this log: {at:?}");
     };
     let mut got = Vec::new();
     ring.next_missed(&mut backlog, up_to, 0, &mut |missed| {
@@ -107,9 +105,160 @@ proptest! {
             // A stranger's record in the same bucket may be a reason for a gap as well.
             let is_whole = given.len() == all.len() && seq >= floor;
             prop_assert!(is_whole || got.first() == Some(&None), "{seq}: {got:?} of {all:?}");
+            prop_assert!(got.iter().filter(|it| it.is_none()).count() <= 1, "{got:?}");
+            prop_assert!(seq >= floor || given == resumed(&mut ring, floor, up_to).into_iter().flatten().collect::<Vec<_>>());
             prop_assert!(seq != last || got.is_empty(), "{got:?}");
         }
     }
+}
+
+/// A log that has everything behind a place, and is slow to answer.
+struct SlowLog {
+    /// Place and whether it is of channel `c`.
+    records: Vec<(u64, bool)>,
+    oldest: u64,
+    /// Answers until it has to be asked again.
+    answers: usize,
+    asked: usize,
+}
+
+impl FromLog for SlowLog {
+    fn next(&mut self, channels: &[Box<[u8]>], range: &PastRange, record: &mut Record) -> Past {
+        assert_eq!(channels, [Box::from(&b"c"[..])]);
+        assert!(range.after.seq < range.up_to);
+        if self.answers == 0 {
+            self.asked += 1;
+            self.answers = self.asked % 4;
+            return Past::Waiting;
+        }
+        self.answers -= 1;
+        if range.after.seq < self.oldest {
+            return Past::Gap {
+                up_to: self.oldest.min(range.up_to),
+            };
+        }
+        let next = self
+            .records
+            .iter()
+            .find(|(seq, is_c)| *is_c && *seq > range.after.seq && *seq <= range.up_to);
+        let Some((seq, _)) = next else {
+            let part = range.after.seq + 1 + range.up_to % 5;
+            return Past::End {
+                up_to: part.min(range.up_to),
+            };
+        };
+        assert!(record.become_logged(place(*seq), *seq, &message(b"c", &seq.to_le_bytes()), None));
+        Past::Record
+    }
+}
+
+proptest! {
+    /// The ring overwrites all the time, also while a slow client is given what it missed: the log has what is gone.
+    #[test]
+    fn what_the_ring_has_no_more_comes_from_the_log_in_its_order(
+        steps in proptest::collection::vec((0..3u8, 1..4u64, 0..40usize), 1..200),
+        quiet in 0..200usize,
+        floor in 0..50u64,
+        oldest in 0..100u64,
+        since in 0..100u64,
+        pieces in proptest::collection::vec((1..4usize, 0..30u64), 1..100),
+    ) {
+        let config = Config { history_count_max: 10_000, ..small() };
+        let mut ring = Ring::create(memory(&config), &config, 1, 2).unwrap();
+        let mut reader = ring.worker_started(&worker(0), 0).unwrap();
+        ring.begin_log(&worker(0), place(floor)).unwrap();
+        let mut log = SlowLog { records: (1..=floor).map(|seq| (seq, seq % 3 == 0)).collect(), oldest, answers: 0, asked: 0 };
+        let mut last = floor;
+        for (at, (what, ahead, len)) in steps.into_iter().enumerate() {
+            last += ahead;
+            // At the end only others are spoken to.
+            let what = if at < quiet { what } else { what.max(1) };
+            let channel = [&b"c"[..], b"d", b"e"][usize::from(what)];
+            ring.publish_logged(&worker(0), &message(channel, &vec![7; len]), None, place(last), 0).unwrap();
+            log.records.push((last, what == 0));
+            read_all(&mut reader);
+        }
+        let since = since.min(last);
+        let at = ring.parse_id(&id(&since.to_string()));
+        let mut backlog = Backlog::since(&[b"c"], at, Some(place(since))).unwrap();
+        let mut got = Vec::new();
+        let mut pieces = pieces.into_iter();
+        for _ in 0..10_000 {
+            let (room, more) = pieces.next().unwrap_or((100, 0));
+            for _ in 0..more {
+                last += 1;
+                ring.publish_logged(&worker(0), &message(b"c", &[7; 20]), None, place(last), 0).unwrap();
+                log.records.push((last, true));
+                read_all(&mut reader);
+            }
+            let up_to = reader.read_up_to();
+            let mut given = 0;
+            ring.next_missed_of_log(&mut backlog, Some(&mut log), (up_to, 0), &mut |missed| {
+                got.push(match missed {
+                    Missed::Record(record) => Some(record.log_place().unwrap().seq),
+                    Missed::Gap => None,
+                });
+                given += 1;
+                given < room
+            });
+            if backlog.is_at(up_to) {
+                break;
+            }
+        }
+        prop_assert!(backlog.is_at(ring.newest()));
+        let given: Vec<u64> = got.iter().flatten().copied().collect();
+        let all: Vec<u64> = log.records.iter().filter(|it| it.1 && it.0 > since).map(|it| it.0).collect();
+        prop_assert!(given.is_sorted_by(|a, b| a < b), "{got:?}");
+        let missing: Vec<&u64> = all.iter().filter(|seq| !given.contains(seq)).collect();
+        prop_assert!(missing.iter().all(|seq| **seq <= oldest), "{got:?} of {all:?}");
+        let gaps = got.iter().filter(|it| it.is_none()).count();
+        prop_assert!(gaps > 0 || missing.is_empty(), "{got:?} of {all:?}");
+        prop_assert!(gaps == 0 || since < oldest, "a gap although the log has everything");
+        let is_twice = got.windows(2).any(|two| two == [None, None]);
+        prop_assert!(!is_twice, "{got:?}");
+    }
+}
+
+#[test]
+fn a_log_that_does_not_answer_is_a_gap_in_the_end() {
+    let config = Config {
+        history_age_ms_max: 60_000,
+        ..small()
+    };
+    let mut ring = Ring::create(memory(&config), &config, 1, 2).unwrap();
+    ring.begin_log(&worker(0), place(9)).unwrap();
+    ring.publish_logged(&worker(0), &message(b"c", b""), None, place(10), 0)
+        .unwrap();
+    let at = ring.parse_id(&id("3"));
+    assert_eq!(at, IdRef::Past(3));
+    let mut backlog = Backlog::since(&[b"c"], at, Some(place(3))).unwrap();
+    let mut log = SlowLog {
+        records: Vec::new(),
+        oldest: 0,
+        answers: 0,
+        asked: 3,
+    };
+    let mut got = Vec::new();
+    let up_to = ring.newest();
+    for unix_ms in [10, 5_000, 5_010, 5_011] {
+        log.answers = 0;
+        log.asked = 3;
+        ring.next_missed_of_log(
+            &mut backlog,
+            Some(&mut log),
+            (up_to, unix_ms),
+            &mut |missed| {
+                got.push(match missed {
+                    Missed::Record(record) => record.log_place().map(|place| place.seq),
+                    Missed::Gap => None,
+                });
+                true
+            },
+        );
+        assert_eq!(backlog.is_waiting(), unix_ms < 5_010);
+    }
+    assert_eq!(got, [None, Some(10)]);
+    assert!(backlog.is_at(up_to));
 }
 
 #[test]

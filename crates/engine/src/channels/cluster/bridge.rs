@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fermata_cluster::{
-    Address, Bridge, Content, Event, Kind as LogKind, Options, Outgoing, Place, Received,
+    Address, Bridge, Content, Event, Kind as LogKind, Options, Outgoing, PastEntry, Place, Received,
 };
 use fermata_config::{LogLevel, Settings, mask_secrets};
 use fermata_hub::{
@@ -30,6 +30,7 @@ use super::memory::{
     Answer, BEAT_MS_MAX, Cluster, MARK_BYTES, MARK_DIRECT, MARK_NOTE, MARK_WORKERS, NOBODY,
     READER_SLOT, State,
 };
+use super::past::{Pages, Ticket};
 use super::presence::{Members, Note};
 use crate::channels::publish::{self, check_channel, check_message};
 use crate::log::{Log, Logger};
@@ -88,6 +89,9 @@ pub(crate) struct Process {
     has_unsent: bool,
     /// Workers that have an answer to read, by slot.
     answered: u64,
+    pages: Pages,
+    /// Requests for the past that the log has to answer.
+    asked_past: Vec<Ticket>,
     /// Answers for which workers had no room in this turn.
     unheard: u64,
     /// Of this turn.
@@ -120,6 +124,7 @@ impl Process {
             events_max: settings.cluster_events_max,
             past_max: PAST_MESSAGES_MAX,
         };
+        cluster.pages.answer_again();
         let reached = ring.log_reached().map(|place| Place {
             epoch: place.epoch,
             seq: place.seq,
@@ -160,6 +165,8 @@ impl Process {
             has_published: false,
             has_unsent: false,
             answered: 0,
+            pages: cluster.pages,
+            asked_past: Vec::new(),
             unheard: 0,
             figures: ClusterFigures::default(),
         })
@@ -198,6 +205,7 @@ impl Process {
         self.take_events()?;
         self.members.turn(clock::monotonic_ms());
         self.send_outbox();
+        self.ask_past();
         self.take_events()?;
         self.write()?;
         self.wake_workers();
@@ -238,6 +246,26 @@ impl Process {
         due_ms
             .min(members_ms.saturating_sub(monotonic_ms))
             .min(BEAT_MS_MAX / BEATS)
+    }
+
+    /// Asks the log for what workers need of the past.
+    fn ask_past(&mut self) {
+        while self.bridge.can_ask_past()
+            && let Some((ticket, request)) = self.pages.next_request(&self.asked_past)
+        {
+            self.asked_past.push(ticket);
+            let now_ms = self.driver.refresh_now();
+            self.bridge.ask_past(request, now_ms);
+        }
+    }
+
+    /// Gives a worker what the log has answered.
+    fn answer_past(&mut self, id: u64, entries: &[PastEntry]) {
+        let ticket = Ticket::from_u64(id);
+        self.asked_past.retain(|it| *it != ticket);
+        if let Some(slot) = self.pages.answer(ticket, entries) {
+            self.answered |= 1 << slot;
+        }
     }
 
     fn log(&self, level: LogLevel, message: &str) {
@@ -281,6 +309,11 @@ impl Process {
                 Event::Rewind => {
                     self.publishers.clear();
                     self.consumer.rewind();
+                }
+                Event::Past { id, entries } => self.answer_past(id, &entries),
+                Event::PastLost(id) => {
+                    let ticket = Ticket::from_u64(id);
+                    self.asked_past.retain(|it| *it != ticket);
                 }
                 Event::Ready => {
                     self.state.set_ready();

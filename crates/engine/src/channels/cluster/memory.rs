@@ -10,6 +10,7 @@ use fermata_io::wake::Waker;
 use fermata_io::{clock, random, shm};
 
 use super::figures::ClusterFigures;
+use super::past::{Pages, PastReader};
 
 /// Least bytes of the outbox; it holds eight of the largest events at least.
 const OUTBOX_BYTES_MIN: usize = 4 << 20;
@@ -138,6 +139,7 @@ pub(crate) struct Cluster {
     /// Who is present in the whole cluster, with a slot for each server; no records.
     pub(super) members: Ring,
     pub(super) state: State,
+    pub(super) pages: Pages,
     /// Wakes the bridge.
     pub(super) waker: Waker,
     /// Tells this server from all others.
@@ -153,6 +155,7 @@ pub(crate) struct Outbox {
     pub(super) state: State,
     pub(super) waker: Waker,
     pub(super) pending: Pending,
+    pub(super) past: PastReader,
     /// See [`Cluster::node`].
     pub(super) node: u64,
 }
@@ -208,6 +211,7 @@ impl Cluster {
             ring,
             members,
             state,
+            pages: Pages::open(record_bytes_max)?,
             waker: Waker::new()?,
             node: epoch,
             name: format!("{epoch:016x}"),
@@ -222,6 +226,7 @@ impl Cluster {
             state: self.state,
             waker: self.waker,
             pending: Pending::default(),
+            past: PastReader::new(self.pages),
             node: self.node,
         }
     }
@@ -241,6 +246,11 @@ impl Cluster {
 }
 
 impl Outbox {
+    /// What clients have missed that the ring has no more.
+    pub fn past(&mut self) -> &mut PastReader {
+        &mut self.past
+    }
+
     /// Who is present in the whole cluster.
     pub fn members(&mut self) -> &mut Ring {
         &mut self.members

@@ -11,6 +11,7 @@ mod figures;
 mod identity;
 mod memory;
 mod outbox;
+mod past;
 mod presence;
 
 pub(crate) use bridge::Process;

@@ -3,14 +3,17 @@
 
 use std::time::Duration;
 
-use fermata_hub::{Backlog, Ids, Message as Record, PresenceError, PublishError, Subscriber};
+use fermata_hub::{
+    Backlog, FromLog, Ids, Message as Record, Missed, PresenceError, PublishError, Subscriber,
+};
 use fermata_io::{Driver, clock};
 
 use super::figures::ClusterFigures;
-use super::memory::{Answer, MARK_BYTES, NOBODY, READER_SLOT};
+use super::memory::{Answer, MARK_BYTES, NOBODY, Outbox, READER_SLOT};
 use super::presence::{Note, member_note, put_note};
 use crate::channels::Channels;
 use crate::channels::clients::Clients;
+use crate::channels::encode::Encoder;
 use crate::channels::publish::{EventId, Message, PublishFailure};
 use crate::http::Http;
 use crate::net::Net;
@@ -76,10 +79,40 @@ impl Channels {
     }
 
     /// Lets a client wait that is ahead of this machine, as long as the log is not there or has not given all that it has.
-    pub(crate) fn wait_for_log(&self, backlog: &mut Backlog) {
+    fn wait_for_log(&self, backlog: &mut Backlog) {
         if backlog.is_waiting() && !self.is_log_ready() {
             backlog.wait_anew();
         }
+    }
+
+    /// Gives what a client has missed, also what only the log has.
+    pub(crate) fn next_missed(
+        &mut self,
+        backlog: &mut Backlog,
+        unix_ms: u64,
+        each: &mut dyn FnMut(&mut Encoder, Missed<'_>) -> bool,
+    ) {
+        self.wait_for_log(backlog);
+        let up_to = self.reader.read_up_to();
+        let log = self.outbox.as_mut().map(Outbox::past);
+        let log = log.map(|log| -> &mut dyn FromLog { log });
+        let encoder = &mut self.encoder;
+        self.ring
+            .next_missed_of_log(backlog, log, (up_to, unix_ms), &mut |missed| {
+                each(encoder, missed)
+            });
+        if let Some(outbox) = &mut self.outbox
+            && outbox.past.take_news()
+        {
+            outbox.waker.wake();
+        }
+    }
+
+    /// Whether the log has given something that clients have missed.
+    pub(crate) fn take_past(&mut self) -> bool {
+        self.outbox
+            .as_mut()
+            .is_some_and(|outbox| outbox.past.take_answers())
     }
 
     /// Whether the bridge has said something that a handler waits for.

@@ -1,0 +1,343 @@
+//! Older messages, for clients that come back after more than their node has: one after the other from the stream's leader, which
+//! alone surely has them all. A replica that lags behind would say that there are none.
+
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{HEADER_CONTENT, HEADER_EXCEPT, HEADER_NAME, Nats, OpenPast, PROBE};
+use crate::exchange::{
+    Content, Event, PAST_REQUESTS_MAX, PastRequest, Place, Received, read_except,
+};
+use crate::jetstream::{ApiError, StreamAnswer, api};
+use crate::past::Collector;
+use crate::subject::escape;
+use crate::wire::{self, Message};
+
+/// A question that NATS has forgotten, since nobody leads, is asked again after this time.
+const ASK_AGAIN_MS: u64 = 1_000;
+
+impl Nats {
+    /// Whether another part of the past may be asked for.
+    pub fn can_ask_past(&self) -> bool {
+        self.is_live() && self.pasts.open.len() < PAST_REQUESTS_MAX
+    }
+
+    /// Asks for a part of the past.
+    pub fn ask_past(&mut self, request: PastRequest, now_ms: u64) {
+        let collector = Collector::new(request);
+        if collector.request.epoch != self.epoch || self.pasts.is_forbidden {
+            let (id, entries) = collector.fail();
+            return self.events.push_back(Event::Past { id, entries });
+        }
+        self.pasts.open.push(OpenPast {
+            collector,
+            question: 0,
+            asked_ms: now_ms,
+            is_ending: false,
+        });
+        self.ask_next(self.pasts.open.len() - 1, now_ms);
+    }
+
+    fn ask_next(&mut self, at: usize, now_ms: u64) {
+        self.pasts.questions += 1;
+        let question = self.pasts.questions;
+        let open = &mut self.pasts.open[at];
+        (open.question, open.asked_ms) = (question, now_ms);
+        let reply = format!("{}.r.h.{question}", self.options.inbox);
+        let (subject, body) = match open.is_ending {
+            true => (api("STREAM.INFO", &self.stream), Vec::new()),
+            false => {
+                let mut subject = format!("{}.", self.options.prefix).into_bytes();
+                escape(
+                    &open.collector.request.channels[open.collector.channel],
+                    &mut subject,
+                );
+                let subject = String::from_utf8_lossy(&subject);
+                let body = json!({ "seq": open.collector.at + 1, "next_by_subj": subject });
+                (
+                    api("STREAM.MSG.GET", &self.stream),
+                    body.to_string().into_bytes(),
+                )
+            }
+        };
+        let reply = Some(reply.as_bytes());
+        wire::publish(&mut self.output, subject.as_bytes(), reply, [], &body);
+    }
+
+    pub(super) fn on_past(
+        &mut self,
+        question: &[u8],
+        message: Message<'_>,
+        now_ms: u64,
+    ) -> Result<(), String> {
+        let number = std::str::from_utf8(question)
+            .ok()
+            .and_then(|text| text.parse::<u64>().ok());
+        let Some(at) = self
+            .pasts
+            .open
+            .iter()
+            .position(|open| Some(open.question) == number)
+        else {
+            return Ok(());
+        };
+        let goes_on = match self.pasts.open[at].is_ending {
+            true => return self.end_past(at, message),
+            false => self.on_past_message(at, message)?,
+        };
+        match goes_on {
+            Next::Message => {}
+            Next::Channel => {
+                let open = &mut self.pasts.open[at];
+                open.is_ending = !open.collector.next_channel();
+            }
+            Next::Nothing => {
+                self.fail_past(at);
+                return Ok(());
+            }
+        }
+        self.ask_next(at, now_ms);
+        Ok(())
+    }
+
+    fn on_past_message(&mut self, at: usize, message: Message<'_>) -> Result<Next, String> {
+        if message.status().is_some_and(|(code, _)| code == 503) {
+            return Ok(Next::Nothing);
+        }
+        let answer: StoredAnswer = serde_json::from_slice(message.payload)
+            .map_err(|error| format!("the answer about an older message: {error}"))?;
+        let stored = match (answer.message, answer.error) {
+            (Some(stored), _) => stored,
+            (None, Some(error)) if error.code == 404 => return Ok(Next::Channel),
+            (None, _) => return Ok(Next::Nothing),
+        };
+        let collector = &mut self.pasts.open[at].collector;
+        if stored.seq > collector.request.up_to {
+            return Ok(Next::Channel);
+        }
+        let parts = stored.parts();
+        let (Some((head, payload, unix_ms)), true) = (parts, stored.seq > collector.at) else {
+            return Err("an older message is not as NATS gives it".to_owned());
+        };
+        collector.at = stored.seq;
+        let stored_message = Message {
+            subject: b"",
+            sid: 0,
+            reply: None,
+            head: &head,
+            payload: &payload,
+        };
+        let content = stored_message.header(HEADER_CONTENT);
+        let content = match content == Some(PROBE) {
+            true => None,
+            false => Content::read(content),
+        };
+        let place = Place {
+            epoch: collector.request.epoch,
+            seq: stored.seq,
+        };
+        let channel = collector.request.channels[collector.channel].clone();
+        let goes_on = collector.look(content, || Received {
+            place,
+            content: content.unwrap_or_default(),
+            channel,
+            name: stored_message.header(HEADER_NAME).map(<[u8]>::to_vec),
+            data: stored_message.payload.to_vec(),
+            except: stored_message.header(HEADER_EXCEPT).and_then(read_except),
+            unix_ms,
+        });
+        Ok(match goes_on {
+            true if stored.seq < collector.request.up_to => Next::Message,
+            true => Next::Channel,
+            false => Next::Nothing,
+        })
+    }
+
+    /// Is the stream still the same, and does it still have what was asked for?
+    fn end_past(&mut self, at: usize, message: Message<'_>) -> Result<(), String> {
+        let answer: Option<StreamAnswer> = serde_json::from_slice(message.payload).ok();
+        let answer = answer.filter(|answer| {
+            answer.error.is_none() && answer.epoch() == self.epoch && answer.state.num_deleted == 0
+        });
+        let Some(answer) = answer else {
+            self.fail_past(at);
+            return Ok(());
+        };
+        let mut open = self.pasts.open.swap_remove(at);
+        open.collector
+            .miss(answer.state.first_seq.saturating_sub(1));
+        let (id, entries) = open.collector.finish();
+        self.events.push_back(Event::Past { id, entries });
+        Ok(())
+    }
+
+    fn fail_past(&mut self, at: usize) {
+        let (id, entries) = self.pasts.open.swap_remove(at).collector.fail();
+        self.events.push_back(Event::Past { id, entries });
+    }
+
+    /// The user may not ask for messages: nothing older is to be had.
+    pub(super) fn forbid_past(&mut self) {
+        self.pasts.is_forbidden = true;
+        let notice = "this user of NATS may not ask for stored messages ($JS.API.STREAM.MSG.GET): clients that come back after \
+                      more than history_bytes_max has are told that messages may be missing";
+        self.events.push_back(Event::Notice(notice.to_owned()));
+        while !self.pasts.open.is_empty() {
+            self.fail_past(0);
+        }
+    }
+
+    /// The connection has ended: they may be asked again on the next one.
+    pub(super) fn drop_pasts(&mut self) {
+        let open = std::mem::take(&mut self.pasts.open);
+        let lost = open
+            .into_iter()
+            .map(|open| Event::PastLost(open.collector.request.id));
+        self.events.extend(lost);
+        self.pasts.is_forbidden = false;
+    }
+
+    pub(super) fn past_due_ms(&self) -> u64 {
+        let oldest = self.pasts.open.iter().map(|open| open.asked_ms).min();
+        oldest.map_or(u64::MAX, |asked_ms| asked_ms + ASK_AGAIN_MS)
+    }
+
+    pub(super) fn ask_past_again(&mut self, now_ms: u64) {
+        for at in 0..self.pasts.open.len() {
+            if self.pasts.open[at].asked_ms + ASK_AGAIN_MS <= now_ms {
+                self.ask_next(at, now_ms);
+            }
+        }
+    }
+}
+
+/// What is asked for next.
+enum Next {
+    Message,
+    Channel,
+    /// It is not to be had.
+    Nothing,
+}
+
+#[derive(Deserialize)]
+struct StoredAnswer {
+    error: Option<ApiError>,
+    message: Option<Stored>,
+}
+
+/// A message as NATS gives it from its store.
+#[derive(Deserialize)]
+struct Stored {
+    #[serde(default)]
+    seq: u64,
+    #[serde(default)]
+    hdrs: String,
+    #[serde(default)]
+    data: String,
+    #[serde(default)]
+    time: String,
+}
+
+impl Stored {
+    /// Headers, content, and when it was stored.
+    fn parts(&self) -> Option<(Vec<u8>, Vec<u8>, u64)> {
+        let unix_ms = unix_ms_of(&self.time)?;
+        Some((base64(&self.hdrs)?, base64(&self.data)?, unix_ms))
+    }
+}
+
+/// RFC 4648, 4, with padding.
+fn base64(text: &str) -> Option<Vec<u8>> {
+    let digits = text.trim_end_matches('=').as_bytes();
+    let mut bytes = Vec::with_capacity(digits.len() * 3 / 4);
+    for chunk in digits.chunks(4) {
+        let mut word = 0u32;
+        for &digit in chunk {
+            let value = match digit {
+                b'A'..=b'Z' => digit - b'A',
+                b'a'..=b'z' => digit - b'a' + 26,
+                b'0'..=b'9' => digit - b'0' + 52,
+                b'+' => 62,
+                b'/' => 63,
+                _ => return None,
+            };
+            word = word << 6 | u32::from(value);
+        }
+        word <<= 6 * (4 - chunk.len());
+        let [_, first, second, third] = word.to_be_bytes();
+        let len = match chunk.len() {
+            1 => return None,
+            len => len - 1,
+        };
+        bytes.extend_from_slice(&[first, second, third][..len]);
+    }
+    Some(bytes)
+}
+
+/// `2026-11-22T14:00:00.123456789Z`, RFC 3339 as Go writes it in UTC.
+fn unix_ms_of(text: &str) -> Option<u64> {
+    let number = |from: usize, len: usize| text.get(from..from + len)?.parse::<u64>().ok();
+    let (year, month, day) = (number(0, 4)?, number(5, 2)?, number(8, 2)?);
+    let (hour, minute, second) = (number(11, 2)?, number(14, 2)?, number(17, 2)?);
+    let fraction = text.get(19..)?.strip_suffix('Z')?;
+    if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+        return None;
+    }
+    let mut ms = 0;
+    if !fraction.is_empty() {
+        let digits = fraction.strip_prefix('.')?;
+        for at in 0..3 {
+            let digit = digits
+                .as_bytes()
+                .get(at)
+                .map_or(Some(0), |it| char::from(*it).to_digit(10));
+            ms = ms * 10 + u64::from(digit?);
+        }
+    }
+    // Days since 1970: years begin in March, so that the leap day is the last one.
+    let (years, months) = match month > 2 {
+        true => (year, month - 3),
+        false => (year - 1, month + 9),
+    };
+    let days = 365 * years + years / 4 - years / 100 + years / 400 + (153 * months + 2) / 5 + day
+        - 1
+        - 719_468;
+    Some((((days * 24 + hour) * 60 + minute) * 60 + second) * 1000 + ms)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stored_messages_are_read_as_go_writes_them() {
+        for (text, bytes) in [
+            ("", &b""[..]),
+            ("TQ==", b"M"),
+            ("TWE=", b"Ma"),
+            ("TWFu", b"Man"),
+            ("+/+/", &[0xfb, 0xff, 0xbf]),
+        ] {
+            assert_eq!(base64(text).as_deref(), Some(bytes), "{text}");
+        }
+        for text in ["T", "TQ-=", "TWFuT"] {
+            assert_eq!(base64(text), None, "{text}");
+        }
+        for (text, ms) in [
+            ("1970-01-01T00:00:00Z", 0),
+            ("2000-02-29T23:59:59.5Z", 951_868_799_500),
+            ("2026-11-24T15:41:07.123456789Z", 1_795_534_867_123),
+            ("2100-03-01T00:00:00.001Z", 4_107_542_400_001),
+        ] {
+            assert_eq!(unix_ms_of(text), Some(ms), "{text}");
+        }
+        for text in [
+            "",
+            "2026-11-24",
+            "2026-11-24T15:41:07+01:00",
+            "2026-13-01T00:00:00Z",
+        ] {
+            assert_eq!(unix_ms_of(text), None, "{text}");
+        }
+    }
+}

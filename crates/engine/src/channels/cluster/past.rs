@@ -1,0 +1,660 @@
+//! Older history: what a worker asks the bridge to get from the log for clients that missed more than the ring has.
+//!
+//! Worker and bridge share a few pages. A worker claims one and writes into it what it needs; the bridge asks the log and writes
+//! the answer into the same page; the worker copies it and gives the page back. A page's state has a number that rises with every
+//! claim, so whoever is late finds that the page is not his any more. A bridge that is killed leaves requests, which the next one
+//! answers; what a worker leaves that is killed, another one claims after [`CLAIM_MS_MAX`].
+//!
+//! A worker keeps its last answers: clients that come back together have mostly missed the same, and a slow one that is not done
+//! with an answer when it is dropped asks again for the rest. So it costs no memory per client.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fermata_cluster::{PastEntry, PastRequest};
+use fermata_hub::{FromLog, Kind, LogPlace, Message, Past, PastRange, Record, Subscriber};
+use fermata_io::{clock, shm};
+
+/// Pages: requests of all workers at a time.
+const PAGES: usize = fermata_cluster::PAST_REQUESTS_MAX;
+/// Requests of one worker at a time.
+const REQUESTS_MAX: usize = 4;
+/// Answers that a worker keeps.
+const ANSWERS_MAX: usize = 4;
+/// Longest names of the channels of a request, with one byte for the length of each.
+const NAMES_BYTES_MAX: usize = 64 << 10;
+/// Least bytes of an answer; one of the largest events fits in any case.
+const ANSWER_BYTES_MIN: usize = 1 << 20;
+/// Of an event in an answer: kind, place, time, whom it concerns, and the lengths of its parts.
+const ENTRY_BYTES: usize = 1 + 8 + 8 + 1 + 16 + 1 + 1 + 4 + 4;
+/// A page that was claimed so long ago is nobody's: its worker has died. Clients wait for less.
+const CLAIM_MS_MAX: u64 = 60_000;
+
+/// Words of a page before its texts.
+const STATE: usize = 0;
+const SLOT: usize = 1;
+const CLAIMED_MS: usize = 2;
+const EPOCH: usize = 3;
+const AFTER: usize = 4;
+const UP_TO: usize = 5;
+const OLDEST_MS: usize = 6;
+const EVENTS_MAX: usize = 7;
+const NAMES_LEN: usize = 8;
+const ANSWER_LEN: usize = 9;
+const NAMES: usize = 16;
+const ANSWER: usize = NAMES + NAMES_BYTES_MAX / 8;
+
+/// What a state says beside its number.
+const FREE: u64 = 0;
+const CLAIMED: u64 = 1;
+const ASKED: u64 = 2;
+const ANSWERING: u64 = 3;
+const ANSWERED: u64 = 4;
+const TAGS: u64 = 8;
+
+/// The pages that workers and the bridge share.
+#[derive(Clone, Copy)]
+pub(super) struct Pages {
+    words: &'static [AtomicU64],
+    page_words: usize,
+    answer_bytes_max: usize,
+}
+
+/// A claimed page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Ticket {
+    page: usize,
+    number: u64,
+}
+
+impl Pages {
+    /// # Errors
+    /// No memory.
+    pub fn open(record_bytes_max: usize) -> std::io::Result<Pages> {
+        let answer_bytes_max =
+            ANSWER_BYTES_MIN.max(record_bytes_max + ENTRY_BYTES + u8::MAX as usize);
+        let page_words = ANSWER + answer_bytes_max.div_ceil(8);
+        Ok(Pages {
+            words: shm::Shared::anonymous(PAGES * page_words)?.words(),
+            page_words,
+            answer_bytes_max,
+        })
+    }
+
+    fn page(&self, page: usize) -> &'static [AtomicU64] {
+        &self.words[page * self.page_words..][..self.page_words]
+    }
+
+    fn state(&self, page: usize) -> (u64, u64) {
+        let state = self.page(page)[STATE].load(Ordering::Acquire);
+        (state / TAGS, state % TAGS)
+    }
+
+    /// Goes on to another state, if it is still in this one.
+    fn go(&self, ticket: Ticket, from: u64, to: u64) -> bool {
+        let Ticket { page, number } = ticket;
+        let (from, to) = (number * TAGS + from, number * TAGS + to);
+        self.page(page)[STATE]
+            .compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// Asks for a part of the log. `None` when all pages are in use, or the names of the channels are too long.
+    fn ask(
+        &self,
+        slot: u16,
+        channels: &[Box<[u8]>],
+        range: &PastRange,
+        now_ms: u64,
+    ) -> Option<Ticket> {
+        let mut names = Vec::new();
+        for channel in channels {
+            names.push(channel.len() as u8);
+            names.extend_from_slice(channel);
+        }
+        if names.len() > NAMES_BYTES_MAX {
+            return None;
+        }
+        let ticket = (0..PAGES).find_map(|page| self.claim(page, now_ms))?;
+        let words = self.page(ticket.page);
+        for (at, value) in [
+            (SLOT, u64::from(slot)),
+            (CLAIMED_MS, now_ms),
+            (EPOCH, range.after.epoch),
+            (AFTER, range.after.seq),
+            (UP_TO, range.up_to),
+            (OLDEST_MS, range.oldest_ms),
+            (EVENTS_MAX, range.count_max as u64),
+            (NAMES_LEN, names.len() as u64),
+        ] {
+            words[at].store(value, Ordering::Relaxed);
+        }
+        put_bytes(&words[NAMES..ANSWER], &names);
+        self.go(ticket, CLAIMED, ASKED).then_some(ticket)
+    }
+
+    fn claim(&self, page: usize, now_ms: u64) -> Option<Ticket> {
+        let words = self.page(page);
+        let (number, tag) = self.state(page);
+        let since_ms = words[CLAIMED_MS].load(Ordering::Relaxed);
+        // The bridge is never long in an answer, and one that was killed is followed by another.
+        let is_left = tag != ANSWERING && since_ms.saturating_add(CLAIM_MS_MAX) <= now_ms;
+        if tag != FREE && !is_left {
+            return None;
+        }
+        // Before the state: nobody else is to find it left at once.
+        words[CLAIMED_MS].store(now_ms, Ordering::Relaxed);
+        let (from, to) = (number * TAGS + tag, (number + 1) * TAGS + CLAIMED);
+        let claimed = words[STATE].compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
+        let number = number + 1;
+        claimed.is_ok().then_some(Ticket { page, number })
+    }
+
+    /// Gives a page back; its answer is not wanted any more.
+    fn give_back(&self, ticket: Ticket) {
+        // One that is being written just now is left: it is claimed after a while.
+        if !self.go(ticket, ANSWERED, FREE) {
+            self.go(ticket, ASKED, FREE);
+        }
+    }
+
+    /// The answer, once; `Err`: there is none yet.
+    fn take(&self, ticket: Ticket) -> Result<Option<Vec<u8>>, ()> {
+        let (number, tag) = self.state(ticket.page);
+        if number != ticket.number {
+            return Ok(None);
+        }
+        if tag != ANSWERED {
+            return Err(());
+        }
+        let words = self.page(ticket.page);
+        let len = words[ANSWER_LEN].load(Ordering::Relaxed) as usize;
+        let answer = take_bytes(&words[ANSWER..], len);
+        self.give_back(ticket);
+        Ok(Some(answer))
+    }
+
+    /// Requests that were left half answered by a bridge that was killed. Called by the one that follows.
+    pub fn answer_again(&self) {
+        for page in 0..PAGES {
+            let (number, _) = self.state(page);
+            self.go(Ticket { page, number }, ANSWERING, ASKED);
+        }
+    }
+
+    /// A request that is none of `known`.
+    pub fn next_request(&self, known: &[Ticket]) -> Option<(Ticket, PastRequest)> {
+        (0..PAGES).find_map(|page| {
+            let (number, tag) = self.state(page);
+            let ticket = Ticket { page, number };
+            if tag != ASKED || known.contains(&ticket) {
+                return None;
+            }
+            let words = self.page(page);
+            let word = |at: usize| words[at].load(Ordering::Relaxed);
+            let names = take_bytes(&words[NAMES..ANSWER], word(NAMES_LEN) as usize);
+            let request = PastRequest {
+                id: ticket.to_u64(),
+                epoch: word(EPOCH),
+                after: word(AFTER),
+                up_to: word(UP_TO),
+                oldest_ms: word(OLDEST_MS),
+                events_max: word(EVENTS_MAX) as usize,
+                bytes_max: self.answer_bytes_max,
+                channels: channels_in(&names),
+            };
+            // It was not given back while it was read.
+            (self.state(page) == (number, ASKED)).then_some((ticket, request))
+        })
+    }
+
+    /// Writes an answer. The slot of the worker that waits for it, if one does.
+    pub fn answer(&self, ticket: Ticket, entries: &[PastEntry]) -> Option<u16> {
+        let answer = self.answer_text(entries);
+        if !self.go(ticket, ASKED, ANSWERING) {
+            return None;
+        }
+        let words = self.page(ticket.page);
+        put_bytes(&words[ANSWER..], &answer);
+        words[ANSWER_LEN].store(answer.len() as u64, Ordering::Relaxed);
+        let slot = words[SLOT].load(Ordering::Relaxed);
+        self.go(ticket, ANSWERING, ANSWERED);
+        u16::try_from(slot).ok()
+    }
+
+    /// The newest of the entries that find room, behind a gap if there are others.
+    fn answer_text(&self, entries: &[PastEntry]) -> Vec<u8> {
+        let gap_bytes = ENTRY_BYTES;
+        let mut bytes = 0;
+        let fits = |entry: &&PastEntry| {
+            bytes += entry_len(entry);
+            bytes + gap_bytes <= self.answer_bytes_max
+        };
+        let first = entries.len() - entries.iter().rev().take_while(fits).count();
+        let mut text = Vec::new();
+        if let Some(last) = first.checked_sub(1).and_then(|at| entries.get(at)) {
+            write_entry(&PastEntry::Gap(seq_of(last)), &mut text);
+        }
+        for entry in &entries[first..] {
+            write_entry(entry, &mut text);
+        }
+        text
+    }
+}
+
+impl Ticket {
+    pub fn to_u64(self) -> u64 {
+        self.number * PAGES as u64 + self.page as u64
+    }
+
+    pub fn from_u64(id: u64) -> Ticket {
+        Ticket {
+            page: (id % PAGES as u64) as usize,
+            number: id / PAGES as u64,
+        }
+    }
+}
+
+fn put_bytes(words: &[AtomicU64], bytes: &[u8]) {
+    for (word, bytes) in words.iter().zip(bytes.chunks(8)) {
+        let mut whole = [0; 8];
+        whole[..bytes.len()].copy_from_slice(bytes);
+        word.store(u64::from_le_bytes(whole), Ordering::Relaxed);
+    }
+}
+
+fn take_bytes(words: &[AtomicU64], len: usize) -> Vec<u8> {
+    let len = len.min(words.len() * 8);
+    let words = words.iter().take(len.div_ceil(8));
+    let mut bytes: Vec<u8> = words
+        .flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes())
+        .collect();
+    bytes.truncate(len);
+    bytes
+}
+
+fn channels_in(names: &[u8]) -> Vec<Vec<u8>> {
+    let (mut channels, mut rest) = (Vec::new(), names);
+    while let Some((len, after)) = rest.split_first()
+        && let Some((name, after)) = after.split_at_checked(usize::from(*len))
+    {
+        channels.push(name.to_vec());
+        rest = after;
+    }
+    channels
+}
+
+fn seq_of(entry: &PastEntry) -> u64 {
+    match entry {
+        PastEntry::Event(received) => received.place.seq,
+        PastEntry::Gap(up_to) => *up_to,
+    }
+}
+
+fn entry_len(entry: &PastEntry) -> usize {
+    let texts = match entry {
+        PastEntry::Event(it) => {
+            it.channel.len() + it.name.as_ref().map_or(0, Vec::len) + it.data.len()
+        }
+        PastEntry::Gap(_) => 0,
+    };
+    ENTRY_BYTES + texts
+}
+
+fn write_entry(entry: &PastEntry, out: &mut Vec<u8>) {
+    let (is_event, unix_ms, except, channel, name, data) = match entry {
+        PastEntry::Event(it) => (
+            1,
+            it.unix_ms,
+            it.except,
+            &it.channel[..],
+            it.name.as_deref(),
+            &it.data[..],
+        ),
+        PastEntry::Gap(_) => (0, 0, None, &[][..], None, &[][..]),
+    };
+    out.push(is_event);
+    out.extend_from_slice(&seq_of(entry).to_le_bytes());
+    out.extend_from_slice(&unix_ms.to_le_bytes());
+    out.push(u8::from(except.is_some()));
+    let (worker, key) = except.unwrap_or_default();
+    out.extend_from_slice(&worker.to_le_bytes());
+    out.extend_from_slice(&key.to_le_bytes());
+    out.push(channel.len() as u8);
+    out.push(u8::from(name.is_some()));
+    let name = name.unwrap_or_default();
+    out.extend_from_slice(&(name.len() as u32).to_le_bytes());
+    out.extend_from_slice(&(data.len() as u32).to_le_bytes());
+    out.extend_from_slice(channel);
+    out.extend_from_slice(name);
+    out.extend_from_slice(data);
+}
+
+/// An entry of an answer, and the bytes that it takes.
+struct Entry<'a> {
+    is_event: bool,
+    seq: u64,
+    unix_ms: u64,
+    except: Option<Subscriber>,
+    message: Message<'a>,
+    len: usize,
+}
+
+/// `None` at the end of the answer.
+fn read_entry(text: &[u8]) -> Option<Entry<'_>> {
+    let (head, texts) = text.split_at_checked(ENTRY_BYTES)?;
+    let number = |at: usize| Some(u64::from_le_bytes(head.get(at..at + 8)?.try_into().ok()?));
+    let len = |at: usize| {
+        let bytes = head.get(at..at + 4)?.try_into().ok()?;
+        Some(u32::from_le_bytes(bytes) as usize)
+    };
+    let (name_len, data_len) = (len(36)?, len(40)?);
+    let (channel, rest) = texts.split_at_checked(usize::from(head[34]))?;
+    let (name, rest) = rest.split_at_checked(name_len)?;
+    let data = rest.get(..data_len)?;
+    let (worker, key) = (number(18)?, number(26)?);
+    Some(Entry {
+        is_event: head[0] != 0,
+        seq: number(1)?,
+        unix_ms: number(9)?,
+        except: (head[17] != 0).then_some(Subscriber { worker, key }),
+        message: Message {
+            channel,
+            kind: Kind::Message,
+            name: (head[35] != 0).then_some(name),
+            data,
+        },
+        len: ENTRY_BYTES + channel.len() + name_len + data_len,
+    })
+}
+
+/// What a worker has asked for, and what it was answered.
+pub(crate) struct PastReader {
+    pages: Pages,
+    slot: u16,
+    /// There is a request that the bridge does not know of.
+    has_news: bool,
+    asked: Vec<(Ticket, Part, u64)>,
+    answers: VecDeque<Answer>,
+}
+
+/// A part of the log.
+struct Part {
+    channels: Box<[Box<[u8]>]>,
+    after: LogPlace,
+    up_to: u64,
+}
+
+struct Answer {
+    part: Part,
+    text: Vec<u8>,
+    /// Of each entry its place in the log and in the text.
+    entries: Vec<(u64, usize)>,
+}
+
+impl Part {
+    fn has(&self, channels: &[Box<[u8]>], after: LogPlace) -> bool {
+        self.after.epoch == after.epoch
+            && (self.after.seq..self.up_to).contains(&after.seq)
+            && *self.channels == *channels
+    }
+}
+
+impl PastReader {
+    pub(super) fn new(pages: Pages) -> PastReader {
+        PastReader {
+            pages,
+            slot: 0,
+            has_news: false,
+            asked: Vec::new(),
+            answers: VecDeque::new(),
+        }
+    }
+
+    /// In whose name it asks.
+    pub fn set_slot(&mut self, slot: u16) {
+        self.slot = slot;
+    }
+
+    /// Whether the bridge is to be woken.
+    pub fn take_news(&mut self) -> bool {
+        std::mem::take(&mut self.has_news)
+    }
+
+    /// Takes what the bridge has answered. Whether there was something.
+    pub fn take_answers(&mut self) -> bool {
+        if self.asked.is_empty() {
+            return false;
+        }
+        let (pages, answers) = (self.pages, &mut self.answers);
+        let (before, now_ms) = (self.asked.len(), clock::monotonic_ms());
+        self.asked.retain_mut(|(ticket, part, asked_ms)| {
+            let text = match pages.take(*ticket) {
+                Err(()) if asked_ms.saturating_add(CLAIM_MS_MAX) > now_ms => return true,
+                Err(()) => {
+                    pages.give_back(*ticket);
+                    return false;
+                }
+                // It was taken for one that nobody waits for.
+                Ok(None) => return false,
+                Ok(Some(text)) => text,
+            };
+            let mut entries = Vec::new();
+            let mut at = 0;
+            while let Some(entry) = text.get(at..).and_then(read_entry) {
+                entries.push((entry.seq, at));
+                at += entry.len;
+            }
+            let empty = Part {
+                channels: Box::default(),
+                ..*part
+            };
+            let part = std::mem::replace(part, empty);
+            answers.truncate(ANSWERS_MAX - 1);
+            answers.push_front(Answer {
+                part,
+                text,
+                entries,
+            });
+            false
+        });
+        self.asked.len() < before
+    }
+}
+
+impl FromLog for PastReader {
+    fn next(&mut self, channels: &[Box<[u8]>], range: &PastRange, record: &mut Record) -> Past {
+        let after = range.after;
+        let known = self
+            .answers
+            .iter()
+            .find(|answer| answer.part.has(channels, after));
+        if let Some(answer) = known {
+            let up_to = answer.part.up_to.min(range.up_to);
+            let next = answer.entries.partition_point(|&(seq, _)| seq <= after.seq);
+            let entry = answer
+                .entries
+                .get(next)
+                .filter(|(seq, _)| *seq <= up_to)
+                .and_then(|&(_, at)| read_entry(answer.text.get(at..)?));
+            return match entry {
+                None => Past::End { up_to },
+                Some(entry) if entry.is_event => {
+                    let place = LogPlace {
+                        seq: entry.seq,
+                        ..after
+                    };
+                    match record.become_logged(place, entry.unix_ms, &entry.message, entry.except) {
+                        true => Past::Record,
+                        false => Past::Gap { up_to: entry.seq },
+                    }
+                }
+                Some(entry) => Past::Gap { up_to: entry.seq },
+            };
+        }
+        let is_asked = self
+            .asked
+            .iter()
+            .any(|(_, part, _)| part.has(channels, after));
+        if !is_asked && self.asked.len() < REQUESTS_MAX {
+            let now_ms = clock::monotonic_ms();
+            if let Some(ticket) = self.pages.ask(self.slot, channels, range, now_ms) {
+                let part = Part {
+                    channels: channels.into(),
+                    after,
+                    up_to: range.up_to,
+                };
+                self.asked.push((ticket, part, now_ms));
+                self.has_news = true;
+            }
+        }
+        Past::Waiting
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fermata_cluster::{Content, Place, Received};
+
+    use super::*;
+
+    fn event(seq: u64, len: usize) -> PastEntry {
+        PastEntry::Event(Received {
+            place: Place { epoch: 7, seq },
+            content: Content::Event,
+            channel: b"c".to_vec(),
+            name: seq.is_multiple_of(2).then(|| b"name".to_vec()),
+            data: vec![seq as u8; len],
+            except: seq.is_multiple_of(3).then_some((seq, 5)),
+            unix_ms: 1_000 + seq,
+        })
+    }
+
+    fn reader(pages: Pages, slot: u16) -> PastReader {
+        let mut reader = PastReader::new(pages);
+        reader.set_slot(slot);
+        reader
+    }
+
+    fn range(after: u64, up_to: u64) -> PastRange {
+        PastRange {
+            after: LogPlace {
+                epoch: 7,
+                seq: after,
+            },
+            up_to,
+            count_max: 100,
+            oldest_ms: 3,
+        }
+    }
+
+    fn channels(names: &[&str]) -> Vec<Box<[u8]>> {
+        names.iter().map(|name| name.as_bytes().into()).collect()
+    }
+
+    /// Everything up to the range's end.
+    fn read(reader: &mut PastReader, mut range: PastRange) -> Vec<(bool, u64)> {
+        let (mut record, mut told) = (Record::empty(), Vec::new());
+        while range.after.seq < range.up_to {
+            range.after.seq = match reader.next(&channels(&["c"]), &range, &mut record) {
+                Past::Record => {
+                    let place = record.log_place().expect("it has one");
+                    let expected = event(place.seq, record.data().len());
+                    let PastEntry::Event(expected) = expected else {
+                        unreachable!("it is one");
+                    };
+                    assert_eq!(record.data(), expected.data);
+                    assert_eq!(record.name(), expected.name.as_deref());
+                    assert_eq!(record.unix_ms, expected.unix_ms);
+                    let except = record.subscriber().map(|it| (it.worker, it.key));
+                    assert_eq!(except, expected.except);
+                    told.push((true, place.seq));
+                    place.seq
+                }
+                Past::Gap { up_to } => {
+                    told.push((false, up_to));
+                    up_to
+                }
+                Past::End { up_to } => up_to,
+                Past::Waiting => return told,
+            };
+        }
+        told
+    }
+
+    #[test]
+    fn a_request_is_asked_once_and_its_answer_serves_all_who_need_it() {
+        let pages = Pages::open(1000).expect("memory");
+        let mut reader = reader(pages, 5);
+        assert_eq!(read(&mut reader, range(10, 20)), []);
+        assert!(reader.take_news());
+        assert_eq!(read(&mut reader, range(12, 25)), [], "it is a part of that");
+        assert!(!reader.take_news());
+        let (ticket, request) = pages.next_request(&[]).expect("it is asked");
+        assert_eq!(request.channels, [b"c".to_vec()]);
+        assert_eq!(
+            (request.after, request.up_to, request.oldest_ms),
+            (10, 20, 3)
+        );
+        assert_eq!(Ticket::from_u64(request.id), ticket);
+        assert!(pages.next_request(&[ticket]).is_none());
+        let entries = [PastEntry::Gap(11), event(13, 40), event(18, 3)];
+        assert_eq!(pages.answer(ticket, &entries), Some(5));
+        assert!(reader.take_answers() && !reader.take_answers());
+        let all = [(false, 11), (true, 13), (true, 18)];
+        assert_eq!(read(&mut reader, range(10, 20)), all);
+        assert_eq!(read(&mut reader, range(13, 20)), [(true, 18)]);
+        assert_eq!(read(&mut reader, range(12, 15)), [(true, 13)]);
+        assert!(pages.next_request(&[]).is_none());
+        // The rest is asked for behind it.
+        assert_eq!(read(&mut reader, range(12, 25)), [(true, 13), (true, 18)]);
+        let (_, request) = pages.next_request(&[]).expect("it is asked");
+        assert_eq!((request.after, request.up_to), (20, 25));
+    }
+
+    #[test]
+    fn an_answer_without_room_has_the_newest() {
+        let pages = Pages::open(1000).expect("memory");
+        let mut reader = reader(pages, 0);
+        read(&mut reader, range(0, 2_000));
+        let (ticket, _) = pages.next_request(&[]).expect("it is asked");
+        let entries: Vec<PastEntry> = (1..=1_500).map(|seq| event(seq, 1_000)).collect();
+        pages.answer(ticket, &entries);
+        reader.take_answers();
+        let told = read(&mut reader, range(0, 2_000));
+        let first = told[0].1;
+        assert!(first > 1 && first < 600, "{first}");
+        let rest: Vec<(bool, u64)> = (first + 1..=1_500).map(|seq| (true, seq)).collect();
+        assert_eq!((told[0].0, &told[1..]), (false, &rest[..]));
+    }
+
+    #[test]
+    fn whoever_dies_leaves_pages_to_others() {
+        let pages = Pages::open(1000).expect("memory");
+        let ask = |slot, now_ms| pages.ask(slot, &channels(&["c"]), &range(1, 2), now_ms);
+        let tickets: Vec<Ticket> = (0..PAGES).filter_map(|_| ask(0, 1_000)).collect();
+        assert_eq!(tickets.len(), PAGES);
+        assert_eq!(ask(1, 1_000 + CLAIM_MS_MAX - 1), None);
+        // A bridge dies while it answers, and the next one answers.
+        assert!(pages.go(tickets[0], ASKED, ANSWERING));
+        assert!(pages.next_request(&tickets[1..]).is_none());
+        pages.answer_again();
+        assert!(pages.next_request(&tickets[1..]).is_some());
+        // A worker dies, and another one gets its page, whose late answer is nobody's.
+        let claimed = ask(1, 1_000 + CLAIM_MS_MAX).expect("a page is left");
+        assert_eq!(pages.answer(tickets[claimed.page], &[]), None);
+        assert_eq!(pages.take(tickets[claimed.page]), Ok(None));
+        assert_eq!(pages.take(claimed), Err(()));
+        assert_eq!(pages.answer(claimed, &[PastEntry::Gap(2)]), Some(1));
+        assert!(pages.take(claimed).expect("it is answered").is_some());
+        assert_eq!(pages.take(claimed), Err(()));
+    }
+
+    #[test]
+    fn names_that_are_too_long_are_not_asked_for() {
+        let pages = Pages::open(1000).expect("memory");
+        let name = "c".repeat(255);
+        let channels: Vec<Box<[u8]>> = channels(&vec![&name[..]; 300]);
+        assert_eq!(pages.ask(0, &channels, &range(1, 2), 0), None);
+    }
+}

@@ -1,0 +1,106 @@
+//! Clients that come back after more than their server has: what is older comes from the log.
+
+use std::time::Duration;
+
+use fermata_testkit::sse::Stream;
+use fermata_testkit::{LogServer, Server, Signal, over_each_log, send_signal};
+use fermata_tests::publish;
+
+use crate::node::{bridge_pid, node, wait_ready};
+
+over_each_log!(
+    what_a_server_has_no_more_comes_from_the_log,
+    a_server_that_came_later_gives_what_was_before_it,
+    a_slow_client_is_given_everything_though_its_server_forgets_it,
+    a_bridge_that_is_killed_leaves_requests_to_the_next_one,
+);
+
+const EVENTS: usize = 300;
+/// So that the ring of a server holds a tenth of them.
+const PADDING: usize = 3_000;
+
+fn small(log: &LogServer) -> Server {
+    node(log)
+        .setting("history_bytes_max", "128k")
+        .setting("event_bytes_max", "8k")
+        .setting("history_count_max", 5_000)
+        .start()
+}
+
+fn publish_numbers(server: &Server, from: usize) {
+    let padding = "x".repeat(PADDING);
+    for number in from..from + EVENTS {
+        publish(server, "news", &format!("{number} {padding}"));
+    }
+}
+
+/// Reads on to the last one; none may be missing, come twice or be out of order.
+fn expect_numbers(stream: &mut Stream, from: usize, to: usize) {
+    for expected in from..to {
+        let event = stream.next_event();
+        assert_eq!(event.name, "message", "before {expected}");
+        let number = event.data.split(' ').next().expect("a word");
+        assert_eq!(number.parse(), Ok(expected));
+    }
+}
+
+fn what_a_server_has_no_more_comes_from_the_log(log: LogServer) {
+    let servers = [small(&log), small(&log)];
+    for server in &servers {
+        wait_ready(server, 200);
+    }
+    let id = publish(&servers[0], "news", "before");
+    publish_numbers(&servers[0], 0);
+    let mut streams: Vec<Stream> = [0, 1, 0, 1]
+        .iter()
+        .map(|at| Stream::open(servers[*at].connect(), "/events", Some(&id)))
+        .collect();
+    for stream in &mut streams {
+        expect_numbers(stream, 0, EVENTS);
+    }
+    // Then they are live, each event once.
+    publish_numbers(&servers[1], EVENTS);
+    for stream in &mut streams {
+        expect_numbers(stream, EVENTS, 2 * EVENTS);
+        stream.expect_silence(Duration::from_millis(50));
+    }
+}
+
+fn a_server_that_came_later_gives_what_was_before_it(log: LogServer) {
+    let first = small(&log);
+    wait_ready(&first, 200);
+    let id = publish(&first, "news", "before");
+    publish_numbers(&first, 0);
+    let late = small(&log);
+    wait_ready(&late, 200);
+    let mut stream = Stream::open(late.connect(), "/events", Some(&id));
+    expect_numbers(&mut stream, 0, EVENTS);
+    publish_numbers(&first, EVENTS);
+    expect_numbers(&mut stream, EVENTS, 2 * EVENTS);
+}
+
+fn a_slow_client_is_given_everything_though_its_server_forgets_it(log: LogServer) {
+    let server = small(&log);
+    wait_ready(&server, 200);
+    let id = publish(&server, "news", "before");
+    publish_numbers(&server, 0);
+    let mut stream = Stream::open(server.connect(), "/events", Some(&id));
+    expect_numbers(&mut stream, 0, 5);
+    // It takes nothing more while the ring is overwritten several times.
+    publish_numbers(&server, EVENTS);
+    publish_numbers(&server, 2 * EVENTS);
+    expect_numbers(&mut stream, 5, 3 * EVENTS);
+}
+
+fn a_bridge_that_is_killed_leaves_requests_to_the_next_one(log: LogServer) {
+    let server = small(&log);
+    wait_ready(&server, 200);
+    let id = publish(&server, "news", "before");
+    publish_numbers(&server, 0);
+    let bridge = bridge_pid(&server);
+    assert!(send_signal(bridge, Signal::Stop));
+    let mut stream = Stream::open(server.connect(), "/events", Some(&id));
+    stream.expect_silence(Duration::from_millis(200));
+    assert!(send_signal(bridge, Signal::Kill));
+    expect_numbers(&mut stream, 0, EVENTS);
+}
