@@ -12,7 +12,7 @@ CARGO_TEST := cargo test --locked --quiet --no-fail-fast
 
 .DEFAULT_GOAL := all
 .PHONY: all site chat chat-https crowd test release lint bench bench-chat bench-json bench-files bench-fibers bench-floor bench-restart bench-counts bench-edge bench-held bench-http2 bench-million bench-million-edge bench-websocket chaos soak soak-edge soak-isolation soak-leaving soak-trust soak-trust-valgrind attack clean help setup generate test-rust test-phpt test-docs \
-	test-server test-io test-loom test-php84 test-php85 test-zts test-versions test-release test-systemd test-docker test-scripts test-chat test-browser test-wordpress test-mediawiki test-bench test-generated test-leak test-revolt test-http2 test-php test-editor test-frameworks test-requests test-monitoring fuzz
+	test-server test-io test-loom test-php84 test-php85 test-zts test-versions test-release test-targets test-systemd test-docker test-scripts test-chat test-browser test-wordpress test-mediawiki test-bench test-generated test-leak test-revolt test-http2 test-php test-editor test-frameworks test-requests test-monitoring fuzz
 
 all: ## Build build/fermata.so and build/fermata
 	@scripts/setup.sh build
@@ -36,7 +36,7 @@ test: setup all ## Run every test
 	@scripts/test-all.sh
 
 release: ## Build what a release consists of, in dist/: command, extensions, packages, SBOM, checksums
-	@scripts/setup.sh build
+	@scripts/setup.sh release
 	@scripts/release.sh
 
 lint: setup ## Check formatting, clippy, PHP syntax and shell scripts
@@ -192,6 +192,9 @@ test-versions: all ## Compile the extension against the headers of every PHP tha
 
 test-release: all ## Pack what is built, and install, run and purge it in a Debian 12 without Rust; as root
 	scripts/test-release.sh
+
+test-targets: ## Compile the command without a C library and for arm64, and run both; as root, with QEMU. DIST=dist runs those of a release
+	scripts/test-targets.sh
 
 test-monitoring: all ## Alerts, dashboard and log rotation of packaging/, against a server that runs
 	scripts/test-monitoring.sh

@@ -6,9 +6,8 @@
 # The Rust core is compiled once per target, and for each PHP the C of ext/ alone. Everything is compiled with this machine's C
 # library, also for the PHP of a newer Debian, so the artefacts need a glibc as old as this machine's and none newer.
 #
-# Targets besides the machine's own are built where their tools are there, and named where they are not:
-#   x86_64-unknown-linux-musl   musl-gcc (Debian: musl-tools) and rustup's target: a command that needs no C library
-#   aarch64-unknown-linux-gnu   aarch64-linux-gnu-gcc (gcc-aarch64-linux-gnu, libc6-dev-arm64-cross) and rustup's target
+# Targets besides the machine's own are built where their tools are there, and named where they are not; release/targets.sh
+# has them.
 # PHPs: those of this machine, those of scripts/other-php.sh and scripts/source-php.sh, and each php-config that FERMATA_PHP_CONFIGS names.
 #
 #   --quick                     this machine's target and its PHP alone
@@ -26,7 +25,8 @@ case ${1:-} in
 esac
 dist=${DIST:-$root/dist}
 stage=$root/build/release
-target_dir=$root/target/dist
+# shellcheck source=scripts/release/targets.sh
+. scripts/release/targets.sh
 cache=${FERMATA_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/fermata}
 PATH=$PATH:${CARGO_HOME:-$HOME/.cargo}/bin
 machine=$(uname -m)
@@ -41,49 +41,25 @@ leave_out() { say "LEFT OUT: $*"; left_out+=("$*"); }
 rm -rf "${stage:?}/bin" "${stage:?}/so"
 mkdir -p "$stage/bin" "$stage/so"
 
-has_target() {
-    rustup target list --installed 2>/dev/null | grep -qx "$1" || rustup target add "$1" >/dev/null 2>&1
-}
-# compile TARGET PACKAGE…: no path of this machine gets into what is built.
-compile() {
-    local target=$1 packages=() package
-    shift
-    for package in "$@"; do packages+=(-p "$package"); done
-    CARGO_ENCODED_RUSTFLAGS=$(printf '%s\x1f%s' "--remap-path-prefix=$root=." "--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo") \
-        CARGO_INCREMENTAL=0 CARGO_TARGET_DIR=$target_dir cargo build --release --locked --target "$target" "${packages[@]}"
-}
-
 # The commands, and the core that extensions are linked with.
 glibc=x86_64-unknown-linux-gnu
-core=${FERMATA_CORE:-$target_dir/$glibc/release/libfermata_ffi.a}
-binary=${FERMATA_BINARY:-$target_dir/$glibc/release/fermata}
+core=${FERMATA_CORE:-$(built "$glibc" libfermata_ffi.a)}
+binary=${FERMATA_BINARY:-$(built "$glibc" fermata)}
 missing=()
 [ -n "${FERMATA_CORE:-}" ] || missing+=(fermata-ffi)
 [ -n "${FERMATA_BINARY:-}" ] || missing+=(fermata-cli)
 [ ${#missing[@]} -eq 0 ] || compile "$glibc" "${missing[@]}"
 install -D "$binary" "$stage/bin/x86_64-glibc/fermata"
 if [ -z "$quick" ]; then
-    musl=x86_64-unknown-linux-musl
-    if ! command -v musl-gcc >/dev/null; then
-        leave_out "the command for x86_64 without a C library: there is no musl-gcc (apt-get install musl-tools)"
-    elif ! has_target "$musl"; then
-        leave_out "the command for x86_64 without a C library: rustup has no target $musl"
-    else
-        # musl-gcc compiles the C of ring. rustc links by itself: it brings the start files of a static program that may lie
-        # anywhere, which musl-gcc lacks.
-        CC_x86_64_unknown_linux_musl=musl-gcc compile "$musl" fermata-cli
-        install -D "$target_dir/$musl/release/fermata" "$stage/bin/x86_64-musl/fermata"
-    fi
-    arm=aarch64-unknown-linux-gnu
-    if ! command -v aarch64-linux-gnu-gcc >/dev/null; then
-        leave_out "the command for arm64: there is no aarch64-linux-gnu-gcc (apt-get install gcc-aarch64-linux-gnu libc6-dev-arm64-cross)"
-    elif ! has_target "$arm"; then
-        leave_out "the command for arm64: rustup has no target $arm"
-    else
-        CC_aarch64_unknown_linux_gnu=aarch64-linux-gnu-gcc CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
-            compile "$arm" fermata-cli
-        install -D "$target_dir/$arm/release/fermata" "$stage/bin/arm64-glibc/fermata"
-    fi
+    command_for() { # target, its name in artefacts, its name in words
+        local missing
+        missing=$(missing_for "$1")
+        [ -z "$missing" ] || { leave_out "the command for $3: $missing"; return; }
+        compile "$1" fermata-cli
+        install -D "$(built "$1" fermata)" "$stage/bin/$2/fermata"
+    }
+    command_for "$musl" x86_64-musl "x86_64 without a C library"
+    command_for "$arm64" arm64-glibc arm64
 fi
 
 # extension NAME PHPIZE PHP_CONFIG

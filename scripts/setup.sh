@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Finds what this machine lacks for a task and installs it.
 #
-#   scripts/setup.sh [--dry-run] build|chat|test|edge|bench|docker|fuzz
+#   scripts/setup.sh [--dry-run] build|release|chat|test|edge|bench|docker|fuzz
 #
 # It looks for the programs themselves, not for packages, so a tool installed by other means counts,
 # and a machine that lacks nothing is done within a tenth of a second without touching apt.
@@ -14,10 +14,10 @@ dry_run=
 task=build
 for argument in "$@"; do
     case $argument in
-        build | chat | test | edge | bench | docker | fuzz) task=$argument ;;
+        build | release | chat | test | edge | bench | docker | fuzz) task=$argument ;;
         --dry-run) dry_run=yes ;;
         *)
-            echo "usage: scripts/setup.sh [--dry-run] build|chat|test|edge|bench|docker|fuzz" >&2
+            echo "usage: scripts/setup.sh [--dry-run] build|release|chat|test|edge|bench|docker|fuzz" >&2
             exit 2
             ;;
     esac
@@ -74,6 +74,15 @@ need_build() {
     need "$php_package-cli" has "$php"
     need "$php_package-dev" has_phpize
     need rust has_rust
+}
+# What a release is compiled with for other machines, and what runs that here.
+need_release() {
+    need_build
+    need musl-tools has musl-gcc
+    need gcc-aarch64-linux-gnu has aarch64-linux-gnu-gcc
+    need libc6-dev-arm64-cross test -e /usr/aarch64-linux-gnu/lib
+    need qemu-user-static has qemu-aarch64-static
+    need curl has curl
 }
 need_chat() {
     need_build
@@ -176,6 +185,7 @@ install_xdebug() {
 # that lacks one is skipped instead of installing it; CI asks for all.
 need_edge() {
     need_test
+    need_release
     need apache2-bin has apache2
     need "libapache2-mod-$php_package" test -e "/usr/lib/apache2/modules/libphp${php_version:-}.so"
     need openssl has openssl

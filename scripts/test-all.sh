@@ -8,7 +8,7 @@
 set -uo pipefail
 
 cd "$(dirname "$0")/.." || exit
-suites=(scripts generated rust loom phpt php84 zts versions systemd release monitoring revolt server io chat php editor frameworks requests docs browser bench)
+suites=(scripts generated rust loom phpt php84 zts versions systemd release targets monitoring revolt server io chat php editor frameworks requests docs browser bench)
 passed=0
 failed=()
 times=()

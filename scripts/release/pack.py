@@ -30,7 +30,8 @@ EXTENSION_BYTES_MAX = 8 * 1024 * 1024
 # The C library of Debian 12. An artefact that asks for a newer one would not start there.
 GLIBC_MAX = (2, 36)
 ARCHITECTURES = {"x86_64": "amd64", "arm64": "arm64"}
-OBJCOPY = {"x86_64": "objcopy", "arm64": "aarch64-linux-gnu-objcopy"}
+# What the names of the tools for an architecture begin with.
+TOOLS = {"x86_64": "", "arm64": "aarch64-linux-gnu-"}
 # Directory of extensions of Debian's packages of a PHP.
 PHP_APIS = {"8.2": "20220829", "8.3": "20230831", "8.4": "20240924", "8.5": "20250925"}
 # Files of a crate that have its licence's text.
@@ -61,15 +62,16 @@ def version() -> str:
     return cargo[1]
 
 
-def glibc_of(program: Path) -> tuple[int, ...]:
+def glibc_of(program: Path, architecture: str) -> tuple[int, ...]:
     """The newest version of glibc that a program asks for; empty: it asks for none."""
-    names = re.findall(r"GLIBC_(\d+)\.(\d+)", run("objdump", "-T", str(program), stderr=subprocess.DEVNULL))
+    objdump = f"{TOOLS[architecture]}objdump"
+    names = re.findall(r"GLIBC_(\d+)\.(\d+)", run(objdump, "-T", str(program), stderr=subprocess.DEVNULL))
     return max((tuple(map(int, name)) for name in names), default=())
 
 
 def strip(source: Path, target: Path, symbols: Path, architecture: str) -> None:
     """Leaves `target` without symbols; a debugger finds them in `symbols`."""
-    objcopy = OBJCOPY[architecture]
+    objcopy = f"{TOOLS[architecture]}objcopy"
     target.parent.mkdir(parents=True, exist_ok=True)
     symbols.parent.mkdir(parents=True, exist_ok=True)
     run(objcopy, "--only-keep-debug", "--compress-debug-sections", str(source), str(symbols))
@@ -293,7 +295,7 @@ class Packer:
         for unit in ("fermata@.service", "fermata-edge.service"):
             self.write(files, f"lib/systemd/system/{unit}", (ROOT / "packaging/systemd" / unit).read_bytes())
         self.write(files, "etc/logrotate.d/fermata", (ROOT / "packaging/logrotate/fermata").read_bytes())
-        glibc = ".".join(map(str, glibc_of(program)))
+        glibc = ".".join(map(str, glibc_of(program, target.split("-")[0])))
         control = (
             f"Section: web\nDepends: libc6 (>= {glibc}), libgcc-s1 (>= 4.2)\n"
             "Recommends: php-cli, php-fermata\nSuggests: logrotate\n"
@@ -313,7 +315,7 @@ class Packer:
         files = self.work / f"deb-php{php}-{architecture}"
         self.write(files, f"usr/lib/php/{PHP_APIS[php]}/fermata.so", extension.read_bytes())
         self.write(files, f"etc/php/{php}/mods-available/fermata.ini", (ROOT / "packaging/debian/fermata.ini").read_bytes())
-        glibc = ".".join(map(str, glibc_of(extension)))
+        glibc = ".".join(map(str, glibc_of(extension, target.split("-")[0])))
         control = (
             f"Section: php\nPre-Depends: php-common (>= 2:69~)\n"
             f"Depends: libc6 (>= {glibc}), libgcc-s1 (>= 4.2), php{php}-common, phpapi-{PHP_APIS[php]}\n"
@@ -329,7 +331,7 @@ class Packer:
         self.deb(f"php{php}-fermata", architecture, control, files, scripts, f"A release, for PHP {php}.")
 
     def check_glibc(self, program: Path, target: str) -> None:
-        glibc = glibc_of(program)
+        glibc = glibc_of(program, target.split("-")[0])
         if target.endswith("musl") and glibc:
             fail(f"{program} asks for glibc {glibc}")
         if glibc > GLIBC_MAX:
