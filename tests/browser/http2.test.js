@@ -55,6 +55,17 @@ describe("the chat over HTTP/2", { timeout: 20 * PATIENCE_MS }, () => {
     return page;
   }
 
+  it("exchanges keys by X25519MLKEM768, which the browser offers first", async () => {
+    const page = await context.newPage();
+    const devtools = await context.newCDPSession(page);
+    const groups = [];
+    devtools.on("Network.responseReceived", ({ response }) => groups.push(response.securityDetails?.keyExchangeGroup));
+    await devtools.send("Network.enable");
+    await page.goto(`https://127.0.0.1:${server.port}/`);
+    assert.equal(groups[0], "X25519MLKEM768");
+    await page.close();
+  });
+
   it(`keeps ${TABS} tabs live on one connection`, async () => {
     const first = await open("sse");
     await signUp(first, "Ada");

@@ -1,4 +1,5 @@
-// Go's own client over HTTP/2: many requests at a time over one connection, a body both ways, early hints.
+// Go's own client over HTTP/2: many requests at a time over one connection, a body both ways, early hints,
+// keys exchanged by X25519MLKEM768, which Go offers by itself (from 1.25 on it can be asked).
 //
 //	GO111MODULE=off go run client.go https://127.0.0.1:PORT CA.pem
 package main
@@ -35,6 +36,9 @@ func send(client *http.Client, request *http.Request) []byte {
 	check(err)
 	if response.StatusCode != 200 || response.Proto != "HTTP/2.0" {
 		check(fmt.Errorf("%s: %s %s", request.URL, response.Proto, response.Status))
+	}
+	if response.TLS.CurveID != tls.X25519MLKEM768 {
+		check(fmt.Errorf("the key exchange is %s", response.TLS.CurveID))
 	}
 	return body
 }

@@ -7,6 +7,7 @@
 //! - [`driver`]: the wrapper; [`mod@session`] below it: one connection's state and buffers.
 //! - [`server`]: from files to a configuration that connections share, read again on demand;
 //!   [`certificate`], [`ocsp`] and [`names`] are its parts, [`ticket`] lets clients come back cheaply.
+//!   `provider` is the cryptography below it.
 //! - [`development`]: a certificate for localhost, made on this machine.
 //! - [`client`]: the other end; [`stream`]: a connection of it without a driver.
 //! - [`handle`]: what the owner of the driver may ask: figures and certificates of clients.
@@ -36,6 +37,7 @@ pub mod handle;
 mod leaving;
 pub mod names;
 pub mod ocsp;
+mod provider;
 pub mod server;
 mod session;
 pub mod stream;

@@ -4,13 +4,13 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustls::crypto::ring;
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion, version};
 
 use crate::certificate::{self, FileError};
 use crate::names::Names;
 use crate::ocsp::Served;
+use crate::provider;
 use crate::ticket::{Secret, Tickets};
 
 /// Application protocols (ALPN), the one that is preferred first.
@@ -154,7 +154,7 @@ impl Certificates {
         } else {
             &[&version::TLS13, &version::TLS12]
         };
-        let provider = Arc::new(ring::default_provider());
+        let provider = provider::for_servers();
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(versions)
             .map_err(|error| unusable("tls_version_min", error))?;

@@ -3,6 +3,7 @@
 mod certificates;
 mod damage;
 mod fake;
+mod hybrid;
 mod sockets;
 mod splits;
 
