@@ -434,7 +434,9 @@ impl Connection {
         for nth in 0..self.streams.len() {
             if let Some(place) = self.streams.nth(nth) {
                 // Below zero when the peer has sent more before it knew.
-                self.streams.get_mut(place).receive_window += more;
+                if let Some(incoming) = self.streams.get_mut(place).incoming() {
+                    incoming.window += more;
+                }
             }
         }
         Ok(None)

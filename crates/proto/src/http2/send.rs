@@ -447,9 +447,8 @@ impl Connection {
         let Some(place) = self.streams.find(stream.0) else {
             return;
         };
-        let found = self.streams.get_mut(place);
-        let len = found.unconsumed.min(u32::try_from(len).unwrap_or(u32::MAX));
-        found.unconsumed -= len;
+        let len = u32::try_from(len).unwrap_or(u32::MAX);
+        let len = self.streams.get_mut(place).consume(len);
         self.credit_connection(len, limits, out);
         self.credit_stream(place, len, limits, out);
     }
@@ -477,7 +476,7 @@ impl Connection {
             return;
         };
         let found = self.streams.get(place);
-        let unconsumed = found.unconsumed;
+        let unconsumed = found.unconsumed();
         let code = match (found.writing, found.reading, self.role) {
             (Writing::Ended, Reading::Ended, _) => None,
             (Writing::Ended, _, Role::Server) => Some(ErrorCode::NO_ERROR),

@@ -46,10 +46,11 @@ impl Connection {
             return Ok(None);
         };
         let stream = self.streams.get_mut(place);
+        let window = stream.incoming().map_or(0, |incoming| incoming.window);
         let violation = match (stream.standing, stream.reading) {
             (Standing::ResetHere, reading) => {
                 if header.has(flag::END_STREAM) {
-                    stream.reading = Reading::Ended;
+                    stream.end_reading();
                 }
                 self.skip_data(header.len, c);
                 if reading == Reading::Ended {
@@ -68,11 +69,11 @@ impl Connection {
             }
             (Standing::Open, Reading::Ended) => Violation::StreamClosed,
             (Standing::Open, Reading::Head { .. }) => Violation::MessageOrder,
-            (Standing::Open, Reading::Body { .. }) if len > stream.receive_window => {
-                Violation::WindowExceeded
-            }
-            (Standing::Open, Reading::Body { .. }) => {
-                stream.receive_window -= len;
+            (Standing::Open, Reading::Body) if len > window => Violation::WindowExceeded,
+            (Standing::Open, Reading::Body) => {
+                if let Some(incoming) = stream.incoming() {
+                    incoming.window -= len;
+                }
                 let data = Data {
                     stream: id,
                     missing: header.len,
@@ -103,9 +104,9 @@ impl Connection {
             self.count(Flood::EmptyData, c.now_ms, c.limits)?;
         }
         let stream = self.streams.get_mut(place);
-        if let Reading::Body {
-            missing: Some(missing),
-        } = &mut stream.reading
+        if let Some(missing) = stream
+            .incoming()
+            .and_then(|incoming| incoming.missing.as_mut())
         {
             let left = missing.checked_sub(u64::from(content));
             if left.is_none_or(|left| data.end && left > 0) {
@@ -155,7 +156,9 @@ impl Connection {
             let taken = rest.len().min(content as usize);
             data.missing -= taken as u32;
             let end = data.end && data.missing == 0;
-            self.streams.get_mut(place).unconsumed += taken as u32;
+            if let Some(incoming) = self.streams.get_mut(place).incoming() {
+                incoming.unconsumed += taken as u32;
+            }
             self.input = Input::Data(data);
             if data.missing == 0 {
                 self.end_data(place, data.end);
@@ -182,7 +185,7 @@ impl Connection {
     fn end_data(&mut self, place: Place, end: bool) {
         self.expect_header();
         if end {
-            self.streams.get_mut(place).reading = Reading::Ended;
+            self.streams.get_mut(place).end_reading();
         }
     }
 
@@ -214,11 +217,15 @@ impl Connection {
         if !stream.can_receive() {
             return;
         }
-        stream.unreported += bytes;
-        if stream.unreported >= (limits.stream_window_bytes / 2).max(1) {
-            frame::write_window_update(out, stream.id, stream.unreported);
-            stream.receive_window += stream.unreported as i32;
-            stream.unreported = 0;
+        let id = stream.id;
+        let Some(incoming) = stream.incoming() else {
+            return;
+        };
+        incoming.unreported += bytes;
+        if incoming.unreported >= (limits.stream_window_bytes / 2).max(1) {
+            frame::write_window_update(out, id, incoming.unreported);
+            incoming.window += incoming.unreported as i32;
+            incoming.unreported = 0;
         }
     }
 

@@ -120,7 +120,7 @@ impl Connection {
         match (found.standing, found.reading) {
             (Standing::ResetHere, reading) => {
                 if end {
-                    found.reading = Reading::Ended;
+                    found.end_reading();
                 }
                 self.follow(block, c)?;
                 if !end || reading == Reading::Ended {
@@ -139,9 +139,7 @@ impl Connection {
                 self.follow(block, c)?;
                 self.stream_error(place, Violation::StreamClosed, c)
             }
-            (Standing::Open, Reading::Body { missing }) => {
-                self.trailers(place, missing, end, block, c)
-            }
+            (Standing::Open, Reading::Body) => self.trailers(place, end, block, c),
             (Standing::Open, Reading::Head { bodiless, interims }) => {
                 self.response(place, (bodiless, interims), end, block, c)
             }
@@ -223,14 +221,16 @@ impl Connection {
                 return Ok(Some(Event::Refused { stream, refusal }));
             }
         };
-        let reading = if end {
-            Reading::Ended
-        } else {
-            Reading::Body { missing: length }
+        let reading = match end {
+            true => Reading::Ended,
+            false => Reading::Body,
         };
         let mut new = Stream::new(id, reading, self.peer.window, self.own_window(c.limits));
-        new.list_bytes_left = left.list_bytes;
-        new.fields_left = left.fields;
+        if let Some(incoming) = new.incoming() {
+            incoming.missing = length;
+            incoming.list_bytes_left = left.list_bytes;
+            incoming.fields_left = left.fields;
+        }
         new.priority = self.early_priority(id).unwrap_or(c.message.priority);
         self.streams.add(new);
         Ok(Some(Event::Request { stream, end }))
@@ -312,31 +312,27 @@ impl Connection {
         if end && length.is_some_and(|length| length > 0) {
             return self.stream_error(place, Violation::ContentLength, c);
         }
-        found.list_bytes_left = left.list_bytes;
-        found.fields_left = left.fields;
-        found.reading = if end {
-            Reading::Ended
-        } else if head_only || bodiless(status) {
-            Reading::Body { missing: Some(0) }
-        } else {
-            Reading::Body { missing: length }
-        };
+        if end {
+            found.end_reading();
+            return Ok(Some(Event::Response { stream, end }));
+        }
+        found.reading = Reading::Body;
+        if let Some(incoming) = found.incoming() {
+            let has_content = !head_only && !bodiless(status);
+            incoming.missing = if has_content { length } else { Some(0) };
+            incoming.list_bytes_left = left.list_bytes;
+            incoming.fields_left = left.fields;
+        }
         Ok(Some(Event::Response { stream, end }))
     }
 
-    fn trailers(
-        &mut self,
-        place: Place,
-        missing: Option<u64>,
-        end: bool,
-        block: &[u8],
-        c: &mut Context,
-    ) -> Outcome {
-        let found = self.streams.get(place);
+    fn trailers(&mut self, place: Place, end: bool, block: &[u8], c: &mut Context) -> Outcome {
+        let found = self.streams.get_mut(place);
         let stream = StreamId(found.id);
+        let incoming = *found.incoming().expect("the body has not ended");
         let allowance = Allowance {
-            list_bytes: found.list_bytes_left,
-            fields: found.fields_left,
+            list_bytes: incoming.list_bytes_left,
+            fields: incoming.fields_left,
         };
         let mut builder = Builder::new(c.message, Part::Trailers, c.limits, allowance);
         Self::decode(&mut self.decoder, block, &mut builder)?;
@@ -344,9 +340,11 @@ impl Connection {
             _ if !end => Violation::TrailersUnfinished,
             Err(Refusal::HeadTooLarge | Refusal::HeadersTooMany) => Violation::TrailersTooLarge,
             Err(_) => Violation::Malformed,
-            Ok(_) if missing.is_some_and(|missing| missing > 0) => Violation::ContentLength,
+            Ok(_) if incoming.missing.is_some_and(|missing| missing > 0) => {
+                Violation::ContentLength
+            }
             Ok(_) => {
-                self.streams.get_mut(place).reading = Reading::Ended;
+                self.streams.get_mut(place).end_reading();
                 return Ok(Some(Event::Trailers { stream }));
             }
         };
