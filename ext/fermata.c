@@ -316,6 +316,7 @@ PHP_RSHUTDOWN_FUNCTION(fermata)
 {
 	fermata_server_request_end();
 	fermata_codec_request_end();
+	fermata_globals_forget();
 	fermata_websocket_release_all();
 	return SUCCESS;
 }

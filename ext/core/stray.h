@@ -14,6 +14,8 @@ void fermata_session_unlocked(void);
 
 /* http/globals.c */
 void fermata_globals_init(void);
+/* The script ends. */
+void fermata_globals_forget(void);
 zend_string *fermata_printed_take(void);
 void fermata_printed_end(void);
 void fermata_globals_end(fermata_fiber *fiber);

@@ -135,15 +135,38 @@ static void add_header(zend_array *to, FmStr name, FmStr value)
 	zend_string_release(before);
 }
 
+/* What callers have given last that had no header in it: a bridge gives the same for every request. The reference keeps it
+ * from being changed, and its place from being another's. */
+static zend_array *without_headers;
+
 /* Names of the caller's that begin so would be read as headers of the request. */
-static void remove_headers(zend_array *from)
+static void remove_headers(zend_array *from, zend_array *others)
 {
 	zend_string *key;
+	bool has_some = false;
+	if (EXPECTED(others && others == without_headers)) {
+		return;
+	}
 	ZEND_HASH_FOREACH_STR_KEY(from, key) {
 		if (key && zend_string_starts_with_literal(key, "HTTP_")) {
+			has_some = true;
 			zend_hash_del(from, key);
 		}
 	} ZEND_HASH_FOREACH_END();
+	if (others && !has_some) {
+		fermata_globals_forget();
+		GC_TRY_ADDREF(others);
+		without_headers = others;
+	}
+}
+
+void fermata_globals_forget(void)
+{
+	zend_array *before = without_headers;
+	without_headers = NULL;
+	if (before) {
+		zend_array_release(before);
+	}
 }
 
 static void add_headers(zend_array *to, const fermata_request *request)
@@ -241,7 +264,7 @@ static zend_array *server_params(const fermata_request *request, zend_array *oth
 {
 	zend_array *params = others && zend_hash_num_elements(others) ? zend_array_dup(others) : zend_new_array(32);
 	const FmEvent *event = &request->event;
-	remove_headers(params);
+	remove_headers(params, others);
 	set_known(params, GATEWAY_INTERFACE, known.gateway);
 	set_known(params, SERVER_SOFTWARE, known.software);
 	set_text(params, REQUEST_METHOD, event->method);
