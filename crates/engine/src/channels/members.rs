@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use fermata_config::LogLevel;
-use fermata_hub::PresenceError;
+use fermata_hub::{PresenceError, Subscriber};
 use fermata_io::Driver;
 
 use crate::admin::stats::Counter;
@@ -53,7 +53,7 @@ impl Channels {
             return Ok(());
         };
         let member = (user, hold.info.unwrap_or_default());
-        let presence = self.enter(to, hold.channels, &member, client, hold.announces)?;
+        let presence = self.enter(to, hold.channels, &member, client, hold.announces, None)?;
         if let Some(exchange) = to.net.connections.exchange_mut(index) {
             exchange.presence = Some(Box::new(presence));
         }
@@ -61,7 +61,7 @@ impl Channels {
     }
 
     /// Counts a user, by name and info, in the presence of all these channels, or of none. `client` is the address that the
-    /// connection came from.
+    /// connection came from; `except` is not told of the join in a cluster, where it comes back from the log.
     pub(crate) fn enter<D: Driver>(
         &mut self,
         to: &mut Clients<'_, D>,
@@ -69,6 +69,7 @@ impl Channels {
         &(user, info): &(&[u8], &[u8]),
         client: Option<IpAddr>,
         announces: bool,
+        except: Option<Subscriber>,
     ) -> Result<Presence, HoldError> {
         let joined = announces.then(|| announcement(user, Some(info)));
         let source = client.map(network_of).unwrap_or_default();
@@ -97,7 +98,7 @@ impl Channels {
             };
             let failure = match outcome {
                 Ok(Ok(())) => {
-                    self.note_member(channel, user);
+                    self.note_member(channel, user, except);
                     presence.channels.push(channel.to_vec());
                     continue;
                 }
@@ -127,7 +128,7 @@ impl Channels {
                 let message = format!("presence: a user could not be taken out: {error}");
                 net.log.write_limited(LogLevel::Error, unix_ms, &message);
             }
-            self.note_member(channel, &presence.user);
+            self.note_member(channel, &presence.user, None);
         }
         let due_ms = now_ms + self.settings.leave_delay_ms + 1;
         self.sweep_ms = self.sweep_ms.min(due_ms);

@@ -60,7 +60,7 @@ impl Channels {
                 },
             );
         for (channel, user) in left {
-            self.note_member(&channel, &user);
+            self.note_member(&channel, &user, None);
         }
         let is_done = match swept {
             Ok(swept) => {

@@ -133,7 +133,7 @@ impl Channels {
             && !ends_at_once
         {
             let client = to.http.client_of(to.net, handle);
-            let presence = self.enter(to, &[hold.channel], member, client, true)?;
+            let presence = self.enter(to, &[hold.channel], member, client, true, None)?;
             if let Some(exchange) = to.net.connections.exchange_mut(index) {
                 exchange.presence = Some(Box::new(presence));
             }

@@ -91,6 +91,23 @@ impl<D: Driver> Worker<D> {
         except: u64,
         publisher: (Ack, u64, u64),
     ) -> Result<Publishing, PublishFailure> {
+        let except = self.channels.excepted(&self.net, except);
+        let (channels, mut to) = self.clients();
+        channels.begin_publish(&mut to, channel, message, except, publisher)
+    }
+
+    /// The same for all subscribers but a socket of any worker, by its id; nobody is left out when it is no id.
+    ///
+    /// # Errors
+    /// The event is not published.
+    pub fn begin_publish_except_id(
+        &mut self,
+        channel: &[u8],
+        message: Message<'_>,
+        id: &[u8],
+        publisher: (Ack, u64, u64),
+    ) -> Result<Publishing, PublishFailure> {
+        let except = parse_id(id).map(|(_, subscriber)| subscriber);
         let (channels, mut to) = self.clients();
         channels.begin_publish(&mut to, channel, message, except, publisher)
     }

@@ -102,8 +102,13 @@ impl Channels {
             let channels = [join.channel];
             let client = to.sockets.socket_client(to.net, key.exchange());
             let member = (user, join.info.unwrap_or_default());
+            let except = match join.format {
+                // Its own join is the past.
+                Format::Own => self.excepted(to.net, socket),
+                Format::Data | Format::Json => None,
+            };
             let presence = self
-                .enter(to, &channels, &member, client, join.announces)
+                .enter(to, &channels, &member, client, join.announces, except)
                 .map_err(|error| match error {
                     HoldError::Gone => SendError::Gone,
                     HoldError::Misuse(cause) => SendError::Misuse(cause),

@@ -85,6 +85,8 @@ pub(crate) struct Process {
     event_bytes_max: usize,
     /// Tells this server from all others.
     node: u64,
+    /// This server has not been ready yet: what others have told workers is of a past that its workers have not been in.
+    is_new: bool,
     has_published: bool,
     has_unsent: bool,
     /// Workers that have an answer to read, by slot.
@@ -162,6 +164,7 @@ impl Process {
             event_bytes_max: settings.event_bytes_max,
             node: cluster.node,
             event_ms_max: (settings.publish_wait_ms_max + GRACE_MS).min(EVENT_MS_MAX),
+            is_new: reached.is_none(),
             has_published: false,
             has_unsent: false,
             answered: 0,
@@ -316,6 +319,7 @@ impl Process {
                     self.asked_past.retain(|it| *it != ticket);
                 }
                 Event::Ready => {
+                    self.is_new = false;
                     self.state.set_ready();
                     self.members.on_ready(clock::monotonic_ms());
                     self.log(LogLevel::Info, "connected to the log of the cluster");
@@ -535,7 +539,7 @@ impl Process {
                             channel,
                             name: None,
                             data,
-                            except: None,
+                            except: record.subscriber().map(|it| (it.worker, it.key)),
                         };
                         self.bridge.send(&outgoing, now_ms);
                     }
@@ -721,7 +725,8 @@ impl Process {
             self.log_limited(LogLevel::Warning, message);
             return Ok(());
         };
-        if is_of(sender, self.node) || !self.fits("workers", received.data.len()) {
+        let is_for_us = !self.is_new && !is_of(sender, self.node);
+        if !is_for_us || !self.fits("workers", received.data.len()) {
             return Ok(());
         }
         let record = direct::workers_record(&received.data);

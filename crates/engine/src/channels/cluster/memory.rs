@@ -41,6 +41,9 @@ pub(super) const PENDING_MAX: usize = 1024;
 const ANSWERS_MAX: usize = 2 * PENDING_MAX;
 const ANSWER_WORDS: usize = 4;
 
+/// What users have whose records were not published by the program, but by what serves clients beside it.
+pub const OWN_USER: u64 = 1 << 63;
+
 /// Bytes for records of the table of members, which has none: the least that there may be.
 const MEMBERS_RING_BYTES: usize = 4096;
 
@@ -93,7 +96,7 @@ pub enum ClusterError {
     Address(#[from] AddressError),
     /// Another server than PHP's.
     #[error(
-        "cluster: only servers that PHP programs start can share channels with other machines; unset it here"
+        "cluster: only hubs and servers that PHP programs start can share channels with other machines; unset it here"
     )]
     OtherProgram,
     /// Memory or descriptors.
@@ -586,14 +589,22 @@ impl Pending {
         !self.over.is_empty()
     }
 
-    /// Who waits for the next that has an answer.
-    pub fn next_over(&mut self) -> Option<u64> {
-        loop {
-            let outbox = self.over.pop_front()?;
-            if let Some(waiting) = self.records.get(&outbox) {
-                return Some(waiting.user);
+    /// Who waits for the next that has an answer, of those with [`OWN_USER`] or of the others.
+    pub fn next_over(&mut self, is_own: bool) -> Option<u64> {
+        let mut at = 0;
+        while let Some(outbox) = self.over.get(at) {
+            let user = self.records.get(outbox).map(|waiting| waiting.user);
+            match user {
+                Some(user) if (user & OWN_USER != 0) != is_own => at += 1,
+                _ => {
+                    self.over.remove(at);
+                    if user.is_some() {
+                        return user;
+                    }
+                }
             }
         }
+        None
     }
 
     /// What became of a record, once.
@@ -653,7 +664,7 @@ mod tests {
             assert!(pending.is_full() && !state.has_answers(0) && state.has_answers(1));
             pending.take_answers(state, 1);
             for number in 0..PENDING_MAX as u64 {
-                assert_eq!(pending.next_over(), Some(number + 1));
+                assert_eq!(pending.next_over(false), Some(number + 1));
                 assert_eq!(pending.take(number), Some(accepted(number)));
             }
             assert!(pending.is_empty() && !pending.has_news());
@@ -673,7 +684,10 @@ mod tests {
             state.answer(1, 2, answer);
         }
         pending.take_answers(state, 1);
-        assert_eq!((pending.next_over(), pending.next_over()), (Some(6), None));
+        assert_eq!(
+            (pending.next_over(false), pending.next_over(false)),
+            (Some(6), None)
+        );
         assert_eq!(
             (pending.take(1), pending.take(2)),
             (None, Some(Answer::Refused))
@@ -690,7 +704,10 @@ mod tests {
         pending.take_answers(state, 1);
         assert_eq!(pending.take(1), Some(Answer::Refused));
         pending.forget(2);
-        assert_eq!((pending.next_over(), pending.next_over()), (Some(13), None));
+        assert_eq!(
+            (pending.next_over(false), pending.next_over(false)),
+            (Some(13), None)
+        );
         assert!(!pending.has_news());
     }
 }

@@ -17,6 +17,6 @@ mod presence;
 pub(crate) use bridge::Process;
 pub use figures::ClusterFigures;
 pub(crate) use identity::new_identity;
-pub use memory::ClusterError;
 pub(crate) use memory::{Cluster, Outbox};
+pub use memory::{ClusterError, OWN_USER};
 pub use outbox::{Ack, Publishing};

@@ -59,7 +59,7 @@ impl Channels {
     }
 
     /// Whether what is published reaches all for whom it is.
-    pub(crate) fn is_log_ready(&self) -> bool {
+    pub fn is_log_ready(&self) -> bool {
         self.outbox
             .as_ref()
             .is_none_or(|outbox| outbox.state.is_ready(clock::monotonic_ms()))
@@ -72,7 +72,7 @@ impl Channels {
     }
 
     /// Whether all who are present are known; without a cluster they are.
-    pub(crate) fn is_presence_known(&self) -> bool {
+    pub fn is_presence_known(&self) -> bool {
         self.outbox
             .as_ref()
             .is_none_or(|outbox| outbox.state.is_presence_known())
@@ -140,15 +140,20 @@ impl Channels {
         }
     }
 
-    /// Tells the other machines that the count of a user has changed.
-    pub(crate) fn note_member(&mut self, channel: &[u8], user: &[u8]) {
+    /// Tells the other machines that the count of a user has changed. `except` is not told when the user comes by that.
+    pub(crate) fn note_member(&mut self, channel: &[u8], user: &[u8], except: Option<Subscriber>) {
         let Some(outbox) = &mut self.outbox else {
             return;
         };
         outbox.state.use_presence();
         let data = member_note(user);
         let data = &data[..];
-        if !put_note(&mut outbox.ring, &self.owner, &Note { channel, data }) {
+        if !put_note(
+            &mut outbox.ring,
+            &self.owner,
+            &Note { channel, data },
+            except,
+        ) {
             // The bridge finds it by itself.
             outbox.state.want_compare();
         }
@@ -283,9 +288,19 @@ impl Channels {
 }
 
 impl Channels {
-    /// The next publisher whose record has an answer: its `user`.
+    /// The next publisher whose record has an answer: its `user`, without [`super::OWN_USER`].
     pub fn next_published(&mut self) -> Option<u64> {
-        self.outbox.as_mut()?.pending.next_over()
+        self.outbox.as_mut()?.pending.next_over(false)
+    }
+
+    /// The same of those with it.
+    pub fn next_own_published(&mut self) -> Option<u64> {
+        self.outbox.as_mut()?.pending.next_over(true)
+    }
+
+    /// What tells this server from all others of its cluster; `None`: it is in none.
+    pub fn cluster_node(&self) -> Option<u64> {
+        self.outbox.as_ref().map(|outbox| outbox.node)
     }
 }
 
@@ -296,10 +311,9 @@ impl Channels {
         to: &mut Clients<'_, D>,
         channel: &[u8],
         message: Message<'_>,
-        except: u64,
+        except: Option<Subscriber>,
         (ack, user, began_ms): (Ack, u64, u64),
     ) -> Result<Publishing, PublishFailure> {
-        let except = self.excepted(to.net, except);
         if self.outbox.is_none() {
             let id = self.publish_counted(to, channel, message, except, ack)?;
             return Ok(Publishing::Done(id));

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 
 use fermata_cluster::Place;
 use fermata_hub::{
-    Kind, LockError, LogPlace, Message, Owner, Presence, PresenceError, Present, Ring,
+    Kind, LockError, LogPlace, Message, Owner, Presence, PresenceError, Present, Ring, Subscriber,
 };
 
 use super::memory::{Decision, MARK_BYTES, MARK_NOTE, NOBODY, NODES_MAX, State};
@@ -434,7 +434,7 @@ impl Members {
 
     /// Leaves a note in the outbox. `false`: it has no room now.
     fn note(&mut self, channel: &[u8], data: &[u8]) -> bool {
-        put_note(&mut self.outbox, &self.owner, &Note { channel, data })
+        put_note(&mut self.outbox, &self.owner, &Note { channel, data }, None)
     }
 
     /// What is to be published for a note; `None`: nothing any more.
@@ -671,7 +671,14 @@ fn flag(flag: u8, is_set: bool) -> u8 {
 }
 
 /// Leaves a note in the outbox. `false`: it has no room now, or its lock is not to be had.
-pub(super) fn put_note(outbox: &mut Ring, owner: &Owner, note: &Note<'_>) -> bool {
+///
+/// `except` is who is not told of what the note makes known.
+pub(super) fn put_note(
+    outbox: &mut Ring,
+    owner: &Owner,
+    note: &Note<'_>,
+    except: Option<Subscriber>,
+) -> bool {
     let [low, high] = NOBODY.to_le_bytes();
     let mark: [u8; MARK_BYTES] = [low, high, MARK_NOTE];
     let message = Message {
@@ -680,7 +687,7 @@ pub(super) fn put_note(outbox: &mut Ring, owner: &Owner, note: &Note<'_>) -> boo
         name: Some(&mark),
         data: note.data,
     };
-    outbox.publish(owner, &message, 0).is_ok()
+    outbox.publish_about(owner, &message, except, 0).is_ok()
 }
 
 #[cfg(test)]
