@@ -21,16 +21,17 @@ fn what_is_no_address_or_cannot_be_shared_ends_the_start() {
 }
 
 #[test]
-fn a_server_without_php_says_that_it_cannot() {
+fn an_edge_says_that_it_cannot() {
     let output = Command::new(command_path())
-        .args(["hub", "--app", "1:key:secret", "--listen", "127.0.0.1:0"])
+        .args(["edge", "--listen", "127.0.0.1:0", "--control="])
+        .args(["--route", "* test"])
         .env("FERMATA_CLUSTER", "nats://localhost")
         .output()
         .expect("the command can be started");
     assert!(!output.status.success());
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(
-        text.contains("only servers that PHP programs start"),
+        text.contains("only hubs and servers that PHP programs start"),
         "{text}"
     );
 }

@@ -7,7 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use fermata_pusher::{App, auth};
 use fermata_testkit::websocket::Socket;
 use fermata_testkit::{
-    Connection, Directory, Listening, Response, Server, command_path, workspace_root,
+    Connection, Directory, Listening, Response, Server, Signal, command_path, send_signal,
+    workspace_root,
 };
 use serde_json::{Value, json};
 
@@ -109,6 +110,19 @@ impl Hub {
         Connection::open(self.address())
     }
 
+    /// Ends it as if its machine had failed.
+    pub fn kill(self) {
+        let pids = self.workers();
+        match self.runs {
+            Runs::Alone(process) => process.kill(),
+            Runs::Beside(_) => panic!("its server is a program's"),
+        }
+        // They end with their master; so that nothing is sent meanwhile, at once.
+        for pid in pids {
+            send_signal(pid, Signal::Kill);
+        }
+    }
+
     /// The processes that serve.
     pub fn workers(&self) -> Vec<u32> {
         match &self.runs {
@@ -177,6 +191,21 @@ impl Client {
     pub fn say(&mut self, event: &str, data: &Value) {
         self.socket
             .text(&json!({"event": event, "data": data}).to_string());
+    }
+
+    /// Says something to the other subscribers of a channel.
+    pub fn say_on(&mut self, event: &str, channel: &str, data: &Value) {
+        self.socket
+            .text(&json!({"event": event, "channel": channel, "data": data}).to_string());
+    }
+
+    /// Signs a user in.
+    pub fn sign_in(&mut self, hub: &Hub, user: &str) {
+        let data = json!({"id": user}).to_string();
+        let auth = auth::user(&hub.app, &self.id, &data);
+        self.say("pusher:signin", &json!({"auth": auth, "user_data": data}));
+        let frame = self.next();
+        assert_eq!(frame["event"], "pusher:signin_success", "{frame}");
     }
 
     /// Asks to subscribe to a channel, as this user of a presence channel, and does not wait for the answer.

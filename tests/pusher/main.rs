@@ -5,6 +5,7 @@ mod hub;
 mod killed;
 mod members;
 mod messages;
+mod nodes;
 mod program;
 mod sockjs;
 mod watching;

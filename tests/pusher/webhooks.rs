@@ -20,7 +20,7 @@ const QUIET: Duration = Duration::from_millis(1_000);
 
 /// What a backend does with a post.
 #[derive(Clone, Copy, PartialEq)]
-enum Does {
+pub enum Does {
     /// It takes it.
     Take,
     /// It answers 500.
@@ -40,14 +40,14 @@ struct Seen {
 }
 
 /// A backend.
-struct Backend {
+pub struct Backend {
     port: u16,
     does: Arc<Mutex<Does>>,
     seen: Arc<Mutex<Seen>>,
 }
 
 impl Backend {
-    fn start(does: Does) -> Backend {
+    pub fn start(does: Does) -> Backend {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("bound").port();
         let (does, seen) = (Arc::new(Mutex::new(does)), Arc::default());
@@ -72,7 +72,7 @@ impl Backend {
     }
 
     /// The events of this name that were taken so far, and their channels.
-    fn channels(&self, name: &str) -> Vec<String> {
+    pub fn channels(&self, name: &str) -> Vec<String> {
         let seen = self.seen.lock().expect("no panic");
         let events = seen.taken.iter().filter(|event| event["name"] == name);
         events
@@ -81,7 +81,7 @@ impl Backend {
     }
 
     /// Waits for an event of this name and channel.
-    fn wait_for(&self, name: &str, channel: &str) -> Value {
+    pub fn wait_for(&self, name: &str, channel: &str) -> Value {
         wait_until(&format!("{name} of {channel}"), || {
             let seen = self.seen.lock().expect("no panic");
             let is_it = |event: &&Value| event["name"] == name && event["channel"] == channel;
@@ -156,17 +156,22 @@ fn serve(socket: TcpStream, does: &Mutex<Does>, seen: &Mutex<Seen>) {
 
 /// A hub whose application tells a backend at this address; `more` are lines of the webhook's table.
 fn start(folder: &Directory, address: &str, more: &str) -> Hub {
-    let config = folder.write(
+    let config = config(folder, address, more);
+    Hub::start(&["--config", &config.display().to_string()])
+}
+
+/// The file of such a hub.
+pub fn config(folder: &Directory, address: &str, more: &str) -> PathBuf {
+    folder.write(
         "hub.toml",
         format!(
             "[[app]]\nid = '1'\nkey = 'app-key'\nsecret = '0123456789abcdef'\nsubscription_counts = true\n\
              [[app.webhook]]\nurl = '{address}/hook?x=1'\n{more}"
         ),
-    );
-    Hub::start(&["--config", &config.display().to_string()])
+    )
 }
 
-fn local(backend: &Backend) -> String {
+pub fn local(backend: &Backend) -> String {
     format!("http://127.0.0.1:{}", backend.port)
 }
 

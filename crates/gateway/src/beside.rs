@@ -164,11 +164,6 @@ impl Doors {
     /// Whether what the program has set is enough.
     fn check(&self, server: &ServerSettings) -> Result<(), SettingsError> {
         let wrong = |text: String| Err(SettingsError::new(text));
-        if server.cluster.is_some() {
-            return wrong(
-                "cluster: clients of Pusher and Mercure are counted on one machine; run their hub without it".to_owned(),
-            );
-        }
         let each = self
             .settings
             .apps

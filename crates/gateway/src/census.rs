@@ -2,11 +2,14 @@
 //!
 //! Each worker counts its own and tells the others what has changed, as absolute numbers: a notice that comes twice or late
 //! does no harm. A worker that starts says hello: what was counted for the one before it in its place is forgotten, and
-//! everybody tells it all they have.
+//! everybody tells it all they have. What other servers of a cluster have is in [`Nodes`].
 
 use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
+
+use crate::counts::Counts;
+use crate::nodes::{Has, News, Nodes, Saying, Speaks, Touched};
 
 /// Channels, applications and users in one notice, each, which has to fit into one record of the ring.
 const NAMES_PER_NOTICE: usize = 100;
@@ -44,13 +47,29 @@ pub enum Notice {
         /// The user.
         user: String,
     },
-}
-
-#[derive(Debug, Default)]
-struct Counts {
-    connections: HashMap<String, u64>,
-    channels: HashMap<String, u64>,
-    users: HashMap<String, u64>,
+    /// What another server of the cluster says.
+    Node {
+        /// Which.
+        speaks: Speaks,
+        /// What.
+        saying: Saying,
+    },
+    /// Another server wants to know everything.
+    Ask {
+        /// Of which server; `None`: of all.
+        of: Option<u64>,
+    },
+    /// What a backend has been told, of the server that sends webhooks to those that may have to go on.
+    Webhook {
+        /// The application.
+        app: String,
+        /// Which of its webhooks.
+        at: usize,
+        /// The id of the event up to which it has been told.
+        told: Option<String>,
+        /// Channels that it now believes occupied, or not.
+        beliefs: Vec<(String, bool)>,
+    },
 }
 
 /// What one worker knows.
@@ -59,6 +78,10 @@ pub struct Census {
     worker: u16,
     own: Counts,
     others: HashMap<u16, Counts>,
+    /// The other servers of the cluster.
+    nodes: Nodes,
+    /// What has changed on this server since the last [`Census::take_news`]; `None`: nobody tells it to others.
+    news: Option<News>,
     changed_apps: HashSet<String>,
     changed_channels: HashSet<String>,
     changed_users: HashSet<String>,
@@ -74,6 +97,8 @@ impl Census {
             worker,
             own: Counts::default(),
             others: HashMap::new(),
+            nodes: Nodes::default(),
+            news: None,
             changed_apps: HashSet::new(),
             changed_channels: HashSet::new(),
             changed_users: HashSet::new(),
@@ -85,6 +110,43 @@ impl Census {
     /// Remembers from now on which channels have changed: [`Census::take_touched`].
     pub fn observe(&mut self) {
         self.touched = Some(HashSet::new());
+    }
+
+    /// Remembers from now on what has changed on this server.
+    pub fn speak(&mut self) {
+        self.news = Some(News::default());
+    }
+
+    /// What has changed on this server since the last call.
+    pub fn take_news(&mut self) -> News {
+        self.news.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Whether there is something for [`Census::take_news`].
+    pub fn has_news(&self) -> bool {
+        self.news.as_ref().is_some_and(|news| !news.is_empty())
+    }
+
+    /// The other servers.
+    pub fn nodes(&mut self) -> &mut Nodes {
+        &mut self.nodes
+    }
+
+    /// These may have changed.
+    pub fn touch_all(&mut self, touched: Touched) {
+        for ring_name in &touched.channels {
+            self.touch(ring_name);
+        }
+        self.touched_users.extend(touched.users);
+    }
+
+    /// All channels may have changed.
+    pub fn touch_channels(&mut self) {
+        let all = self.all().flat_map(|it| it.channels.keys());
+        let channels: Vec<String> = all.cloned().collect();
+        for ring_name in &channels {
+            self.touch(ring_name);
+        }
     }
 
     /// Whether [`Census::take_touched`] or [`Census::take_touched_users`] has something.
@@ -111,19 +173,22 @@ impl Census {
     /// A connection of this worker has begun.
     pub fn connect(&mut self, app: &str) {
         add(&mut self.own.connections, app);
-        self.changed_apps.insert(app.to_owned());
+        self.note_app(app);
     }
 
     /// It has ended.
     pub fn disconnect(&mut self, app: &str) {
         remove(&mut self.own.connections, app);
-        self.changed_apps.insert(app.to_owned());
+        self.note_app(app);
     }
 
     /// A connection of this worker is subscribed.
     pub fn subscribe(&mut self, ring_name: &str) {
         add(&mut self.own.channels, ring_name);
         self.touch(ring_name);
+        if let Some(news) = &mut self.news {
+            news.channels.insert(ring_name.to_owned());
+        }
         self.changed_channels.insert(ring_name.to_owned());
     }
 
@@ -131,12 +196,18 @@ impl Census {
     pub fn unsubscribe(&mut self, ring_name: &str) {
         remove(&mut self.own.channels, ring_name);
         self.touch(ring_name);
+        if let Some(news) = &mut self.news {
+            news.channels.insert(ring_name.to_owned());
+        }
         self.changed_channels.insert(ring_name.to_owned());
     }
 
     /// A user has signed in on a connection of this worker.
     pub fn sign_in(&mut self, user_name: &str) {
         add(&mut self.own.users, user_name);
+        if let Some(news) = &mut self.news {
+            news.users.insert(user_name.to_owned());
+        }
         self.changed_users.insert(user_name.to_owned());
         self.touched_users.insert(user_name.to_owned());
     }
@@ -144,6 +215,9 @@ impl Census {
     /// Such a connection has ended.
     pub fn sign_out(&mut self, user_name: &str) {
         remove(&mut self.own.users, user_name);
+        if let Some(news) = &mut self.news {
+            news.users.insert(user_name.to_owned());
+        }
         self.changed_users.insert(user_name.to_owned());
         self.touched_users.insert(user_name.to_owned());
     }
@@ -164,6 +238,11 @@ impl Census {
             Notice::Hello { worker } => {
                 let ended = self.others.remove(&worker);
                 if let Some(counts) = ended {
+                    if let Some(news) = &mut self.news {
+                        news.connections.extend(counts.connections.into_keys());
+                        news.channels.extend(counts.channels.keys().cloned());
+                        news.users.extend(counts.users.keys().cloned());
+                    }
                     for ring_name in counts.channels.keys() {
                         touch(&mut self.touched, ring_name);
                     }
@@ -185,15 +264,26 @@ impl Census {
             } => {
                 let names = users.iter().map(|(user_name, _)| user_name.clone());
                 self.touched_users.extend(names);
+                if let Some(news) = &mut self.news {
+                    for (names, list) in [
+                        (&mut news.connections, &connections),
+                        (&mut news.channels, &channels),
+                        (&mut news.users, &users),
+                    ] {
+                        names.extend(list.iter().map(|(name, _)| name.clone()));
+                    }
+                }
                 for (ring_name, _) in &channels {
                     self.touch(ring_name);
                 }
                 let counts = self.others.entry(worker).or_default();
-                set_all(&mut counts.connections, connections);
-                set_all(&mut counts.channels, channels);
-                set_all(&mut counts.users, users);
+                counts.set(connections, channels, users);
             }
-            Notice::CacheMiss { .. } | Notice::Terminate { .. } => {}
+            Notice::CacheMiss { .. }
+            | Notice::Terminate { .. }
+            | Notice::Node { .. }
+            | Notice::Ask { .. }
+            | Notice::Webhook { .. } => {}
         }
     }
 
@@ -267,8 +357,45 @@ impl Census {
         touch(&mut self.touched, ring_name);
     }
 
-    fn all(&self) -> impl Iterator<Item = &Counts> {
+    fn note_app(&mut self, app: &str) {
+        if let Some(news) = &mut self.news {
+            news.connections.insert(app.to_owned());
+        }
+        self.changed_apps.insert(app.to_owned());
+    }
+
+    /// Those of this server.
+    fn workers(&self) -> impl Iterator<Item = &Counts> {
         std::iter::once(&self.own).chain(self.others.values())
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Counts> {
+        self.workers().chain(self.nodes.counts())
+    }
+}
+
+/// What this server's workers have together.
+impl Has for Census {
+    fn names(&self) -> News {
+        let mut names = News::default();
+        for counts in self.workers() {
+            names.connections.extend(counts.connections.keys().cloned());
+            names.channels.extend(counts.channels.keys().cloned());
+            names.users.extend(counts.users.keys().cloned());
+        }
+        names
+    }
+
+    fn connections(&self, app: &str) -> u64 {
+        self.workers().map(|it| count(&it.connections, app)).sum()
+    }
+
+    fn subscriptions(&self, channel: &str) -> u64 {
+        self.workers().map(|it| count(&it.channels, channel)).sum()
+    }
+
+    fn signed_in(&self, user: &str) -> u64 {
+        self.workers().map(|it| count(&it.users, user)).sum()
     }
 }
 
@@ -313,19 +440,6 @@ fn remove(counts: &mut HashMap<String, u64>, name: &str) {
     debug_assert!(left.is_some(), "{name} was counted");
     if left == Some(0) {
         counts.remove(name);
-    }
-}
-
-fn set_all(counts: &mut HashMap<String, u64>, told: Vec<(String, u64)>) {
-    for (name, count) in told {
-        match count {
-            0 => {
-                counts.remove(&name);
-            }
-            count => {
-                counts.insert(name, count);
-            }
-        }
     }
 }
 

@@ -41,6 +41,12 @@ impl Counting {
         !is_known
     }
 
+    /// Nothing is known of what was told.
+    pub fn clear(&mut self) {
+        self.told.clear();
+        self.late.clear();
+    }
+
     /// Channels whose interval is over: they are told of now. `count` knows how many subscriptions each has.
     pub fn take_due(&mut self, now_ms: u64, count: impl Fn(&str) -> u64) -> Vec<String> {
         let due = self.late.extract_if(|_, due_ms| *due_ms <= now_ms);

@@ -50,7 +50,7 @@ pub(crate) const REVERB: [(&str, Meaning); 24] = [
     (
         "REVERB_SCALING_ENABLED",
         Refused(
-            "several hubs do not share channels, so clients of one would miss what another publishes; run one",
+            "several hubs share channels by a log: set FERMATA_CLUSTER=redis://HOST:6379 (or nats://HOST:4222) in its place",
         ),
     ),
     (

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use fermata_config::LogLevel;
-use fermata_engine::{Event, Message, PublishFailure, Worker};
+use fermata_engine::{Ack, Event, Message, PublishFailure, Worker};
 use fermata_io::Kernel;
 use fermata_mercure::update::Update;
 use fermata_pusher::App;
@@ -17,8 +17,10 @@ use fermata_tls::Tls;
 use crate::TELL_MS;
 use crate::census::{Census, Notice};
 use crate::counting::Counting;
+use crate::membership::Membership;
 use crate::mercure::door::Door;
 use crate::names::{split, split_user};
+use crate::posts::Posts;
 use crate::settings::Settings;
 use crate::sockjs::state::{HANDLER_SESSIONS, HANDLER_WORKERS, SockJs};
 use crate::watching::Watching;
@@ -50,12 +52,16 @@ pub struct Hub {
     pub(crate) census: Census,
     pub(crate) watching: Watching,
     /// In the first worker alone: what applications and subscribers are told of counts.
-    webhooks: Webhooks,
-    counting: Counting,
+    pub(crate) webhooks: Webhooks,
+    pub(crate) counting: Counting,
     /// For clients of Pusher without WebSockets, if it is spoken.
     pub(crate) sockjs: Option<SockJs>,
     /// For clients that speak Mercure, if it is set.
     pub(crate) mercure: Option<Door>,
+    /// What waits for the log of a cluster.
+    pub(crate) posts: Posts,
+    /// This worker's part in a cluster, if there is one.
+    pub(crate) member: Option<Membership>,
     /// When the other workers are told what has changed.
     tell_at_ms: Option<u64>,
     /// They do not know yet that this worker has started.
@@ -81,6 +87,10 @@ impl Hub {
         if worker.index() == 0 && settings.apps.iter().any(is_observed) {
             census.observe();
         }
+        let member = Membership::begin(worker, prepared.began_unix_ms());
+        if member.as_ref().is_some_and(Membership::speaks) {
+            census.speak();
+        }
         let webhooks = prepared.begin(&settings.apps, worker);
         let mut hub = Hub {
             settings,
@@ -91,6 +101,8 @@ impl Hub {
             counting: Counting::default(),
             sockjs,
             mercure: None,
+            posts: Posts::default(),
+            member,
             tell_at_ms: None,
             owes_hello: true,
         };
@@ -111,14 +123,17 @@ impl Hub {
                 worker.request().handler(),
                 HANDLER_REQUESTS | HANDLER_WORKERS | HANDLER_SESSIONS
             ),
+            Event::Gone if self.forgets(worker) => return true,
             Event::Wire | Event::Stream | Event::StreamEnd | Event::Gone => {
                 return self.sockjs.is_some() && self.with(worker).on_sockjs_event(event);
             }
             Event::Upgrade => worker.request().handler() == HANDLER_SOCKETS,
             Event::Message | Event::Close => worker.socket_event().handler == HANDLER_SOCKETS,
-            Event::Told => true,
+            // Those of a program's are not JSON.
+            Event::Told => worker.waiting.told().first() == Some(&b'{'),
             Event::Wake => {
                 let now_ms = worker.net.now_ms();
+                self.with(worker).go_on_publishing();
                 if self.tell_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
                     self.with(worker).tell_counts();
                 }
@@ -146,16 +161,25 @@ impl Hub {
             Event::Upgrade => gateway.on_handshake(),
             Event::Message => gateway.on_message(),
             Event::Close => gateway.on_close(),
-            _ => gateway.on_told(),
+            Event::Told => gateway.on_told(),
+            _ => {}
         }
         true
+    }
+
+    /// Whether the client who has left has published something, and its request is dropped.
+    fn forgets(&mut self, worker: &mut Worker<Tls<Kernel>>) -> bool {
+        let left = worker.waiting.left();
+        self.with(worker).forget_publisher(left)
     }
 
     /// When it wants to have an `Event::Wake`; `u64::MAX` for not at all. To be asked before each event.
     pub fn due_ms(&mut self, worker: &mut Worker<Tls<Kernel>>) -> u64 {
         self.with(worker).plan_telling();
         let sockjs_ms = self.sockjs.as_ref().map_or(u64::MAX, SockJs::due_ms);
-        self.tell_at_ms.unwrap_or(u64::MAX).min(sockjs_ms)
+        let posts_ms = self.posts.due_ms().unwrap_or(u64::MAX);
+        let tell_ms = self.tell_at_ms.unwrap_or(u64::MAX);
+        tell_ms.min(sockjs_ms).min(posts_ms)
     }
 
     /// Whether Mercure is spoken.
@@ -199,7 +223,7 @@ impl Gateway<'_> {
         &self.hub.settings.apps[at]
     }
 
-    /// Tells all other workers. False: there was no room.
+    /// Tells all other workers of this server. False: there was no room.
     pub fn tell(&mut self, notice: &Notice) -> bool {
         let Ok(data) = serde_json::to_vec(notice) else {
             return false;
@@ -218,11 +242,33 @@ impl Gateway<'_> {
         match serde_json::from_slice(self.worker.waiting.told()) {
             Ok(Notice::Terminate { app, user }) => self.terminate(&app, &user),
             Ok(Notice::CacheMiss { app, channel }) => {
-                if let Some(at) = self.position(&app) {
+                if let Some(at) = self.position(&app)
+                    && self.is_first_server()
+                {
                     self.hub.webhooks.miss(at, &channel);
                 }
             }
-            Ok(notice) => self.hub.census.on_notice(notice),
+            Ok(Notice::Node { speaks, saying }) => self.on_node(speaks, saying),
+            Ok(Notice::Ask { of }) => self.on_question(of),
+            Ok(Notice::Webhook {
+                app,
+                at,
+                told,
+                beliefs,
+            }) => {
+                if let Some(app) = self.position(&app)
+                    && !self.is_first_server()
+                {
+                    self.hub.webhooks.hear(app, at, told.as_deref(), beliefs);
+                }
+            }
+            Ok(notice) => {
+                let own = self.worker.index();
+                if matches!(notice, Notice::Hello { worker } if worker == own) {
+                    self.stop_speaking();
+                }
+                self.hub.census.on_notice(notice);
+            }
             Err(error) => {
                 let line = format!("what another worker tells is not understood: {error}");
                 self.worker.net.log(LogLevel::Error, &line);
@@ -235,7 +281,7 @@ impl Gateway<'_> {
         if !self.app(app).tells(Kind::CacheMiss) {
             return;
         }
-        if self.worker.index() == 0 {
+        if self.worker.index() == 0 && self.is_first_server() {
             self.hub.webhooks.miss(app, channel);
             return;
         }
@@ -244,6 +290,7 @@ impl Gateway<'_> {
             channel: channel.to_owned(),
         };
         self.tell(&notice);
+        self.tell_servers(&notice);
     }
 
     /// The place of an application in the settings, by its id.
@@ -258,6 +305,11 @@ impl Gateway<'_> {
             true => Some(self.worker.net.now_ms() + TELL_MS),
             false => self.hub.counting.due_ms(),
         };
+        let cluster_ms = self.cluster_due_ms();
+        let due_ms = match (due_ms, cluster_ms) {
+            (Some(due_ms), Some(cluster_ms)) => Some(due_ms.min(cluster_ms)),
+            (due_ms, cluster_ms) => due_ms.or(cluster_ms),
+        };
         if let Some(at_ms) = due_ms
             && self
                 .hub
@@ -270,6 +322,7 @@ impl Gateway<'_> {
 
     fn tell_counts(&mut self) {
         self.hub.tell_at_ms = None;
+        self.look_at_servers();
         self.tell_applications();
         self.tell_watchers();
         self.tell_workers();
@@ -292,7 +345,8 @@ impl Gateway<'_> {
             self.hub.webhooks.set_count(at, channel, count);
             let is_presence =
                 ChannelName::new(channel).map(ChannelName::access) == Ok(Access::Presence);
-            let is_counted = self.app(at).counts_subscriptions && !is_presence;
+            let is_counted =
+                self.app(at).counts_subscriptions && !is_presence && self.is_first_server();
             if is_counted && self.hub.counting.change(&ring_name, count, now_ms) {
                 due.push(ring_name);
             }
@@ -336,7 +390,19 @@ impl Gateway<'_> {
             name: Some(frame::SUBSCRIPTION_COUNT.as_bytes()),
             data: data.as_bytes(),
         };
-        if let Err(error) = self.worker.publish(ring_name.as_bytes(), message) {
+        let now_ms = self.worker.net.now_ms();
+        let how = (Ack::Local, 0, now_ms);
+        let published = match self.is_in_cluster() {
+            true => self
+                .worker
+                .begin_publish(ring_name.as_bytes(), message, 0, how)
+                .map(|_| ()),
+            false => self
+                .worker
+                .publish(ring_name.as_bytes(), message)
+                .map(|_| ()),
+        };
+        if let Err(error) = published {
             let line = format!("subscribers are not told their number: {error}");
             self.worker.net.log(LogLevel::Warning, &line);
         }

@@ -20,6 +20,9 @@
 //! Worker 0 tells subscribers that number where the application wants it (`counting.rs`), and backends what has happened to
 //! channels (`webhooks/`).
 //!
+//! In a cluster the first worker of each server tells the others what its workers count (`nodes.rs`, `servers.rs`), one server
+//! does what is done once, and who publishes is answered when the log has it (`publishing.rs`).
+//!
 //! # Decisions and their price
 //!
 //! **Counts are told, not shared.** Each worker tells the others what has changed, at most every [`TELL_MS`]. Price: counts
@@ -31,12 +34,18 @@
 mod beside;
 mod census;
 mod counting;
+mod counts;
 mod environment;
 mod gateway;
+mod membership;
 mod mercure;
 mod names;
+mod nodes;
 mod posting;
+mod posts;
+mod publishing;
 mod questions;
+mod servers;
 pub mod settings;
 mod sockets;
 mod sockjs;

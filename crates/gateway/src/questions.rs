@@ -6,9 +6,11 @@ use fermata_pusher::api::{self, ApiError, Call, ChannelState, Event, Question, W
 use fermata_pusher::channel::{Access, ChannelName};
 use fermata_pusher::socket_id::SocketId;
 use serde_json::{Value, json};
+use std::collections::VecDeque;
 
 use crate::gateway::Gateway;
 use crate::names::{self, ring_name};
+use crate::posts::{Publication, Reply};
 use crate::sockets::{publish_error, to_engine};
 
 const JSON: &[u8] = b"application/json";
@@ -35,6 +37,10 @@ impl Gateway<'_> {
                 match api::read(&settings.apps, &question) {
                     None => (404, error("There is no such path.")),
                     Some(Err(refused)) => (refused.status, error(&refused.message)),
+                    Some(Ok((app, Call::Publish { events, is_batch }))) if self.is_in_cluster() => {
+                        self.post_events(handle, app, events, is_batch);
+                        return;
+                    }
                     Some(Ok((app, call))) => match self.carry_out(app, call) {
                         Ok(answer) => (200, answer),
                         Err(refused) => (refused.status, error(&refused.message)),
@@ -43,6 +49,10 @@ impl Gateway<'_> {
             }
             None => (404, error("There is no such path.")),
         };
+        self.answer_question(handle, status, &body);
+    }
+
+    fn answer_question(&mut self, handle: u64, status: u16, body: &str) {
         let headers: &[(&[u8], &[u8])] = match status {
             503 => &[(b"Retry-After", b"1")],
             _ => &[],
@@ -95,6 +105,58 @@ impl Gateway<'_> {
         }
     }
 
+    /// Publishes events in a cluster; they are answered when the log has them.
+    fn post_events(&mut self, handle: u64, app: &App, events: Vec<Event>, is_batch: bool) {
+        let settings = std::rc::Rc::clone(&self.hub.settings);
+        let at = settings.apps.iter().position(|it| it.id == app.id);
+        let mut left = VecDeque::new();
+        for event in &events {
+            let except = event.except.as_deref().and_then(SocketId::parse);
+            let except = except.map(to_engine).unwrap_or_default();
+            for channel in &event.channels {
+                let channel = ring_name(app, channel);
+                let shared = self.update_of(&channel, Some(&event.name), &event.data);
+                left.push_back(Publication {
+                    channel,
+                    name: Some(event.name.clone()),
+                    data: event.data.clone(),
+                    except: except.clone(),
+                    is_essential: true,
+                });
+                left.extend(shared);
+            }
+        }
+        let reply = Reply::Events {
+            app: at.unwrap_or_default(),
+            events,
+            is_batch,
+        };
+        self.post(handle, reply, left);
+    }
+
+    /// Answers who has published them.
+    pub(crate) fn answer_events(
+        &mut self,
+        handle: u64,
+        app: usize,
+        events: &[Event],
+        is_batch: bool,
+        failure: Option<PublishFailure>,
+    ) {
+        let settings = std::rc::Rc::clone(&self.hub.settings);
+        let (status, body) = match failure {
+            None => {
+                let app = &settings.apps[app];
+                let answers = events.iter().map(|event| self.describe(app, event));
+                let answers = answers.collect();
+                (200, events_answer(events, answers, is_batch))
+            }
+            Some(PublishFailure::Misuse(cause)) => (400, error(&cause)),
+            Some(PublishFailure::Backpressure(cause)) => (503, error(&cause)),
+        };
+        self.answer_question(handle, status, &body);
+    }
+
     fn publish(&mut self, app: &App, events: &[Event], is_batch: bool) -> Result<String, ApiError> {
         let mut answers = Vec::new();
         for event in events {
@@ -121,24 +183,7 @@ impl Gateway<'_> {
             }
             answers.push(self.describe(app, event));
         }
-        if !events.iter().any(|event| event.wants.any()) {
-            return Ok("{}".to_owned());
-        }
-        if !is_batch {
-            let channels = answers.pop().unwrap_or_default();
-            let wants = events.first().map(|event| event.wants).unwrap_or_default();
-            return Ok(api::channels_answer(&channels, wants));
-        }
-        // One for each event, in their order: its channel alone, as a batch has one for each.
-        let batch: Vec<Value> = answers
-            .into_iter()
-            .zip(events)
-            .map(|(channels, event)| match channels.last() {
-                Some((_, state)) => Value::Object(api::attributes(state, event.wants)),
-                None => json!({}),
-            })
-            .collect();
-        Ok(json!({"batch": batch}).to_string())
+        Ok(events_answer(events, answers, is_batch))
     }
 
     /// What the answer tells of an event's channels, where it tells anything.
@@ -180,6 +225,32 @@ impl Gateway<'_> {
             cache,
         }
     }
+}
+
+/// What is answered to who has published events.
+fn events_answer(
+    events: &[Event],
+    mut answers: Vec<Vec<(String, ChannelState)>>,
+    is_batch: bool,
+) -> String {
+    if !events.iter().any(|event| event.wants.any()) {
+        return "{}".to_owned();
+    }
+    if !is_batch {
+        let channels = answers.pop().unwrap_or_default();
+        let wants = events.first().map(|event| event.wants).unwrap_or_default();
+        return api::channels_answer(&channels, wants);
+    }
+    // One for each event, in their order: its channel alone, as a batch has one for each.
+    let batch: Vec<Value> = answers
+        .into_iter()
+        .zip(events)
+        .map(|(channels, event)| match channels.last() {
+            Some((_, state)) => Value::Object(api::attributes(state, event.wants)),
+            None => json!({}),
+        })
+        .collect();
+    json!({"batch": batch}).to_string()
 }
 
 fn busy() -> ApiError {

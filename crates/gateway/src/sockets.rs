@@ -1,7 +1,7 @@
 //! Clients' WebSockets: handshake, what they say, and their end.
 
 use fermata_engine::websocket::{Format, Join, SendError};
-use fermata_engine::{Message, PublishFailure};
+use fermata_engine::{Ack, Message, PublishFailure, Publishing};
 use fermata_pusher::channel::ChannelName;
 use fermata_pusher::connection::{Connection, Outcome, SignedIn, Subscribe, check_handshake};
 use fermata_pusher::frame::{self, Code, SUBSCRIPTION_COUNT};
@@ -119,7 +119,27 @@ impl Gateway<'_> {
                     name: Some(event.name.as_bytes()),
                     data: event.data.as_bytes(),
                 };
-                if let Err(error) = self.worker.publish_except(ring.as_bytes(), message, socket) {
+                let now_ms = self.worker.net.now_ms();
+                let published = match self.worker.channels.cluster_node() {
+                    None => self
+                        .worker
+                        .publish_except(ring.as_bytes(), message, socket)
+                        .map(|_| ()),
+                    // Nobody waits for it: the event is lost when the log does not take it.
+                    Some(_) => {
+                        let how = (Ack::Local, 0, now_ms);
+                        let begun =
+                            self.worker
+                                .begin_publish(ring.as_bytes(), message, socket, how);
+                        begun.and_then(|begun| match begun {
+                            Publishing::Later => {
+                                Err(PublishFailure::Backpressure("there is no room".to_owned()))
+                            }
+                            Publishing::Done(_) | Publishing::Pending(_) => Ok(()),
+                        })
+                    }
+                };
+                if let Err(error) = published {
                     let text = publish_error(&error);
                     self.send(socket, &frame::error(Some(Code::ClientEvent), &text));
                 }
@@ -197,13 +217,14 @@ impl Gateway<'_> {
         }
     }
 
-    /// The same in all workers. False: not all could be told.
+    /// The same in all workers of all servers. False: not all could be told.
     pub(crate) fn terminate_everywhere(&mut self, app: &str, user: &str) -> bool {
         self.terminate(app, user);
-        self.tell(&Notice::Terminate {
+        let notice = Notice::Terminate {
             app: app.to_owned(),
             user: user.to_owned(),
-        })
+        };
+        self.tell(&notice) && self.tell_servers(&notice)
     }
 
     fn subscribe(&mut self, socket: u64, subscribe: Subscribe) {
@@ -217,6 +238,13 @@ impl Gateway<'_> {
             app.limits.presence_members_max,
         );
         let info = subscribe.member.as_ref().map(|it| it.user_info.to_string());
+        if subscribe.member.is_some() && !self.worker.channels.is_presence_known() {
+            // It has just begun; clients try again, here or elsewhere.
+            let text =
+                "who is present on the other servers is not known yet; come back in a moment";
+            self.refuse(socket, Code::OverCapacity, text);
+            return;
+        }
         if let Some(member) = &subscribe.member
             && self.is_full(&ring, &member.user_id, members_max)
         {
@@ -257,7 +285,13 @@ impl Gateway<'_> {
         }
         self.hub.census.subscribe(&ring);
         if is_presence {
-            let members = self.members(&ring, members_max);
+            let mut members = self.members(&ring, members_max);
+            // In a cluster it is known to all a moment later.
+            if let Some(own) = &subscribe.member
+                && !members.iter().any(|(user, _)| *user == own.user_id)
+            {
+                members.push((own.user_id.clone(), own.user_info.clone()));
+            }
             let text = frame::subscription_succeeded(&subscribe.channel, Some(&members));
             self.send(socket, &text);
         }

@@ -66,6 +66,7 @@ pub fn run(settings: Settings) -> Result<i32, StartError> {
     let mut server = Server::new();
     configure(&mut server, &settings)?;
     server.set_post(open_post);
+    server.allow_cluster();
     server.fallback(HANDLER_REQUESTS, true);
     if !settings.apps.is_empty() {
         let pattern = format!("{}/app/{{key}}", settings.path);

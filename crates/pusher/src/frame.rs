@@ -70,6 +70,8 @@ pub enum Code {
     Unauthorized,
     /// A message that is none of the protocol's.
     Malformed,
+    /// The server cannot take it now: come back a second later.
+    OverCapacity,
     /// The server is stopping: come back at once.
     Reconnect,
     /// Nothing has come for too long.
@@ -90,6 +92,7 @@ impl Code {
             Code::UnsupportedProtocol => 4007,
             Code::NoProtocol => 4008,
             Code::Unauthorized => 4009,
+            Code::OverCapacity => 4100,
             Code::Malformed | Code::Reconnect => 4200,
             Code::Inactive => 4202,
             Code::ClientEvent => 4301,

@@ -70,6 +70,17 @@ impl Listening {
     }
 }
 
+impl Listening {
+    /// Ends it as if it had failed, with SIGKILL.
+    ///
+    /// # Panics
+    /// Panics when it cannot be waited for.
+    pub fn kill(mut self) {
+        let _ = self.child.kill();
+        self.child.wait().expect("our own process");
+    }
+}
+
 impl Drop for Listening {
     fn drop(&mut self) {
         // One that has ended may have left its number to another process.

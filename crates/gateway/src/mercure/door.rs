@@ -14,3 +14,10 @@ pub(crate) struct Door {
     /// The channels that share their events with topics.
     pub(super) shared: Option<Shared>,
 }
+
+impl Door {
+    /// What an update without an id of its publisher's is called that has this one of the engine's.
+    pub fn id_of(&self, id: &str) -> String {
+        self.settings.hub.id_of(id)
+    }
+}

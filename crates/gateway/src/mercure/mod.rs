@@ -10,6 +10,7 @@ pub mod settings;
 mod shared;
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use fermata_engine::{HoldError, Message, PublishFailure, Since, ViewHold, ViewPast};
@@ -20,6 +21,7 @@ use fermata_mercure::update::{EARLIEST, Update};
 
 use crate::gateway::Gateway;
 use crate::names::UPDATES;
+use crate::posts::{Headers, Publication, Reply};
 use door::Door;
 use listeners::{Listeners, Listening};
 use shared::Shared;
@@ -32,8 +34,6 @@ const TEXT: &[u8] = b"text/plain; charset=utf-8";
 
 /// Updates looked at for an id that this worker has not read yet.
 const UNREAD_MAX: usize = 1024;
-
-type Headers = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// A request, copied out of the worker.
 struct Asked {
@@ -282,11 +282,32 @@ impl Gateway<'_> {
     }
 
     fn take_update(&mut self, handle: u64, update: &Update, headers: Headers) {
-        match self.publish_everywhere(update) {
+        if self.is_in_cluster() {
+            let mut left = VecDeque::from([publication(update)]);
+            left.extend(self.events_of(update));
+            let given = update.id.clone();
+            self.post(handle, Reply::Update { given, headers }, left);
+            return;
+        }
+        let published = self.publish_everywhere(update);
+        self.answer_update(handle, published, headers);
+    }
+
+    /// Answers who has published an update, which has this id.
+    pub(crate) fn answer_update(
+        &mut self,
+        handle: u64,
+        published: Result<String, PublishFailure>,
+        headers: Headers,
+    ) {
+        match published {
             Ok(id) => self.answer(handle, 200, Some(TEXT), &headers, id.as_bytes()),
             Err(PublishFailure::Misuse(text)) => self.refuse_request(handle, 413, &text, headers),
-            Err(PublishFailure::Backpressure(_)) => {
-                let text = "The server is busy; publish again.";
+            Err(PublishFailure::Backpressure(cause)) => {
+                let text = match self.is_in_cluster() {
+                    true => cause.as_str(),
+                    false => "The server is busy; publish again.",
+                };
                 self.refuse_request(handle, 503, text, headers);
             }
         }
@@ -316,20 +337,38 @@ impl Gateway<'_> {
         })
     }
 
+    /// What the channels get that are called as the topics of an update, where they are shared.
+    fn events_of(&self, update: &Update) -> Vec<Publication> {
+        let Some(shared) = self.hub.mercure.as_ref().and_then(|it| it.shared.as_ref()) else {
+            return Vec::new();
+        };
+        let channels = { update.topics.iter() }
+            .filter_map(|topic| shared.channel_of(topic, update.is_private));
+        let events = channels.map(|channel| Publication {
+            channel,
+            name: update.kind.clone(),
+            data: update.data.clone(),
+            except: String::new(),
+            is_essential: false,
+        });
+        events.collect()
+    }
+
     /// Brings an update to the channels that are called as its topics, where they are shared.
     fn tell_channels(&mut self, update: &Update) {
-        let Some(shared) = self.hub.mercure.as_ref().and_then(|it| it.shared.clone()) else {
+        let events = self.events_of(update);
+        if self.is_in_cluster() {
+            if !events.is_empty() {
+                self.post(0, Reply::Nothing, events.into());
+            }
             return;
-        };
-        let message = Message {
-            name: update.kind.as_deref().map(str::as_bytes),
-            data: update.data.as_bytes(),
-        };
-        for topic in &update.topics {
-            let Some(channel) = shared.channel_of(topic, update.is_private) else {
-                continue;
+        }
+        for event in events {
+            let message = Message {
+                name: event.name.as_deref().map(str::as_bytes),
+                data: event.data.as_bytes(),
             };
-            if let Err(error) = self.worker.publish(channel.as_bytes(), message) {
+            if let Err(error) = self.worker.publish(event.channel.as_bytes(), message) {
                 let line = format!("an update does not reach the channel of its topic: {error}");
                 self.worker
                     .net
@@ -338,20 +377,42 @@ impl Gateway<'_> {
         }
     }
 
-    /// Brings an event of a channel to the subscribers of the topic that is called as the channel, where it is shared.
-    pub(crate) fn tell_mercure(&mut self, channel: &str, name: Option<&str>, data: &str) {
-        let shared = self.hub.mercure.as_ref().and_then(|it| it.shared.as_ref());
-        let Some((topic, is_private)) = shared.and_then(|it| it.topic_of(channel)) else {
-            return;
-        };
-        let update = Update {
+    /// The update of the topic that is called as a channel, where it is shared, for an event of the channel.
+    pub(crate) fn update_of(
+        &self,
+        channel: &str,
+        name: Option<&str>,
+        data: &str,
+    ) -> Option<Publication> {
+        let shared = self.hub.mercure.as_ref()?.shared.as_ref()?;
+        let (topic, is_private) = shared.topic_of(channel)?;
+        let update = publication(&Update {
             topics: vec![topic.to_owned()],
             is_private,
             kind: name.map(str::to_owned),
             data: data.to_owned(),
             ..Update::default()
+        });
+        Some(Publication {
+            is_essential: false,
+            ..update
+        })
+    }
+
+    /// Brings an event of a channel to the subscribers of the topic that is called as the channel, where it is shared.
+    pub(crate) fn tell_mercure(&mut self, channel: &str, name: Option<&str>, data: &str) {
+        let Some(event) = self.update_of(channel, name, data) else {
+            return;
         };
-        if let Err(error) = self.publish_update(&update) {
+        if self.is_in_cluster() {
+            self.post(0, Reply::Nothing, VecDeque::from([event]));
+            return;
+        }
+        let message = Message {
+            name: event.name.as_deref().map(str::as_bytes),
+            data: event.data.as_bytes(),
+        };
+        if let Err(error) = self.worker.publish(CHANNEL, message) {
             let line = format!("an event does not reach subscribers of Mercure: {error}");
             self.worker
                 .net
@@ -441,6 +502,17 @@ impl Gateway<'_> {
         let headers = headers.iter().map(|(name, value)| (&name[..], &value[..]));
         // A client that has left needs no answer.
         let _ = self.worker.respond(handle, status, kind, headers, body);
+    }
+}
+
+/// An update as an event of the channel of all updates.
+fn publication(update: &Update) -> Publication {
+    Publication {
+        channel: UPDATES.to_owned(),
+        name: Some(update.to_name()),
+        data: update.data.clone(),
+        except: String::new(),
+        is_essential: true,
     }
 }
 

@@ -89,6 +89,11 @@ impl Journal {
         all.map(|(channel, belief)| (channel.clone(), *belief == Belief::Occupied))
     }
 
+    /// What may be believed of a channel.
+    pub fn belief(&self, channel: &str) -> Belief {
+        self.beliefs.get(channel).copied().unwrap_or(Belief::Vacant)
+    }
+
     /// What the backend believes of a channel has changed.
     ///
     /// # Errors

@@ -10,6 +10,9 @@
 //! What a backend has been told is kept outside of the process, in memory that the workers share: how far the ring is told,
 //! and which channels it believes occupied ([`Kept`]). So the worker that takes the place of worker 0 goes on where that
 //! was killed: it may tell something twice, and forgets misses of caches and counts alone.
+//!
+//! In a cluster one server sends ([`Role`]). The others read along, keep what it has not said that it has told, and learn from
+//! it what backends believe, so that any of them can go on.
 
 mod inbox;
 mod journal;
@@ -32,7 +35,7 @@ use fermata_origin::address::Url;
 use fermata_pusher::App;
 use fermata_pusher::webhook::{Kind, Webhook};
 
-use inbox::Inbox;
+use inbox::{Inbox, Report, Role};
 use kept::{Kept, WORDS};
 use sender::Sender;
 
@@ -61,6 +64,8 @@ struct Running {
     /// Its application, by its place in the settings.
     app: usize,
     kinds: Vec<Kind>,
+    /// Which of its application's webhooks it is.
+    number: usize,
     inbox: Arc<Inbox>,
     thread: Thread,
     ended: mpsc::Receiver<()>,
@@ -99,21 +104,26 @@ impl Prepared {
         })
     }
 
+    /// When the server began.
+    pub fn began_unix_ms(&self) -> u64 {
+        self.from_unix_ms
+    }
+
     /// Begins to send in the first worker.
     pub fn begin<D: Driver>(self, apps: &[App], worker: &mut Worker<D>) -> Webhooks {
         let mut senders = Vec::new();
         if worker.index() != 0 {
             return Webhooks { senders };
         }
-        let each = apps
-            .iter()
-            .enumerate()
-            .flat_map(|(at, app)| app.webhooks.iter().map(move |webhook| (at, app, webhook)));
+        let each = apps.iter().enumerate().flat_map(|(at, app)| {
+            let webhooks = app.webhooks.iter().enumerate();
+            webhooks.map(move |(number, webhook)| (at, app, number, webhook))
+        });
         let places = self.words.chunks_exact(WORDS).zip(self.files);
-        for ((at, app, webhook), (words, file)) in each.zip(places) {
+        for ((at, app, number, webhook), (words, file)) in each.zip(places) {
             match begin(
                 (at, app),
-                webhook,
+                (number, webhook),
                 Kept::begin(words, file),
                 self.from_unix_ms,
                 worker,
@@ -131,7 +141,7 @@ impl Prepared {
 
 fn begin<D: Driver>(
     (at, app): (usize, &App),
-    webhook: &Webhook,
+    (number, webhook): (usize, &Webhook),
     kept: Kept,
     from_unix_ms: u64,
     worker: &mut Worker<D>,
@@ -147,7 +157,12 @@ fn begin<D: Driver>(
         }
         follower
     });
-    let inbox = Arc::new(Inbox::default());
+    let role = match worker.channels.cluster_node() {
+        None => Role::Alone,
+        // Until it is known who else there is.
+        Some(_) => Role::Waits,
+    };
+    let inbox = Arc::new(Inbox::new(role));
     let sender = Sender::new(
         app.clone(),
         webhook.clone(),
@@ -172,6 +187,7 @@ fn begin<D: Driver>(
     Ok(Running {
         app: at,
         kinds: webhook.kinds.clone(),
+        number,
         inbox,
         thread,
         ended,
@@ -201,6 +217,70 @@ impl Webhooks {
             sender.inbox.miss(channel);
             sender.thread.unpark();
         }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.senders.is_empty()
+    }
+
+    /// Whether this server of a cluster is the one that sends.
+    pub fn set_role(&self, sends: bool) {
+        for sender in &self.senders {
+            sender.inbox.set_role(match sends {
+                true => Role::Sends,
+                false => Role::Waits,
+            });
+            sender.thread.unpark();
+        }
+    }
+
+    /// The server that sends has told a backend this: up to the event with an id, and of channels that are occupied or not.
+    pub fn hear(
+        &self,
+        app: usize,
+        number: usize,
+        told: Option<&str>,
+        beliefs: Vec<(String, bool)>,
+    ) {
+        if let Some(sender) = self.find(app, number) {
+            sender.inbox.hear(told, beliefs);
+            sender.thread.unpark();
+        }
+    }
+
+    /// Another server wants to know all that backends have been told.
+    pub fn tell_all(&self) {
+        for sender in &self.senders {
+            sender.inbox.ask();
+            sender.thread.unpark();
+        }
+    }
+
+    /// What backends have been told since the last call: application, webhook and what.
+    pub fn reports(&self) -> Vec<(usize, usize, Report)> {
+        let reports = self.senders.iter().filter_map(|sender| {
+            let report = sender.inbox.take_report()?;
+            Some((sender.app, sender.number, report))
+        });
+        reports.collect()
+    }
+
+    /// The others could not be told that.
+    pub fn put_back(
+        &self,
+        app: usize,
+        number: usize,
+        told: Option<String>,
+        beliefs: Vec<(String, bool)>,
+    ) {
+        if let Some(sender) = self.find(app, number) {
+            sender.inbox.put_back(told, beliefs);
+        }
+    }
+
+    fn find(&self, app: usize, number: usize) -> Option<&Running> {
+        let mut senders = self.senders.iter();
+        senders.find(|sender| sender.app == app && sender.number == number)
     }
 
     /// Sends what waits, before the worker ends. What is not taken in time the next worker sends again.

@@ -1,6 +1,6 @@
 //! The thread that sends a webhook: in order, several events at once, and again until they are taken.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use fermata_pusher::App;
 use fermata_pusher::frame::RingName;
 use fermata_pusher::webhook::{Happening, Occupancy, Webhook, message};
 
-use super::inbox::Inbox;
+use super::inbox::{Inbox, Role};
 use super::journal::Belief;
 use super::kept::Kept;
 use crate::names;
@@ -33,8 +33,14 @@ const PAUSE_MAX: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_secs(60);
 /// How often it is said that a backend takes nothing.
 const SAY_AGAIN: Duration = Duration::from_secs(60);
+/// Channels that were seen occupied while another server sends, and that it has said nothing of.
+const SEEN_MAX: usize = 100_000;
+/// How long that is remembered of those that nobody is in any more: for as long as a server may be silent, and a while.
+const SEEN_MS: u64 = 60_000;
 /// Records of the ring that are read before something is sent.
 const READ_MAX: usize = 4096;
+/// Numbers in ids.
+const ID_RADIX: u32 = 36;
 
 pub(super) struct Sender {
     app: App,
@@ -47,6 +53,11 @@ pub(super) struct Sender {
     /// What the names of the application's channels begin with.
     prefix: String,
     occupancy: Occupancy,
+    role: Role,
+    /// While another server sends: channels that it may have told as occupied, and until when that is remembered.
+    seen: HashMap<String, Option<u64>>,
+    /// How far the other server has told, when it was not this one.
+    told: Option<Position>,
     kept: Kept,
     inbox: Arc<Inbox>,
     queue: VecDeque<Queued>,
@@ -61,7 +72,32 @@ struct Queued {
     happening: Happening,
     /// Its place in the ring; 0: it is not from there.
     place: u64,
+    /// What it is called on all servers of a cluster.
+    id: Option<String>,
     since: Instant,
+}
+
+/// The place of an event in the log of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Position {
+    epoch: u64,
+    seq: u64,
+}
+
+impl Position {
+    fn read(id: &str) -> Option<Position> {
+        let (epoch, seq) = id.split_once('-')?;
+        Some(Position {
+            epoch: u64::from_str_radix(epoch, ID_RADIX).ok()?,
+            seq: u64::from_str_radix(seq, ID_RADIX).ok()?,
+        })
+    }
+
+    /// Whether an event with this id stands there or before it.
+    fn covers(self, id: &str) -> bool {
+        let it = Position::read(id);
+        it.is_some_and(|it| it.epoch == self.epoch && it.seq <= self.seq)
+    }
 }
 
 /// The backend takes nothing.
@@ -94,6 +130,9 @@ impl Sender {
             follower,
             read_place: 0,
             occupancy: Occupancy::restore(kept.journal.occupied(), 0),
+            role: inbox.role(),
+            seen: HashMap::new(),
+            told: None,
             kept,
             inbox,
             queue: VecDeque::new(),
@@ -120,6 +159,12 @@ impl Sender {
     }
 
     fn next_step(&self, is_over: bool) -> Step {
+        if self.role == Role::Waits {
+            return match is_over {
+                true => Step::End,
+                false => Step::Wait(LOOK),
+            };
+        }
         let Some(first) = self.queue.front() else {
             let due_ms = self.occupancy.due_ms();
             let wait = due_ms.map(|ms| Duration::from_millis(ms.saturating_sub(self.now_ms())));
@@ -146,7 +191,15 @@ impl Sender {
 
     /// Takes what has happened, as far as there is room for it. What there is no room for stays where it is.
     fn take_in(&mut self) {
+        self.take_role();
         self.read_ring();
+        if self.role == Role::Waits {
+            self.read_along();
+            if self.queue.is_empty() {
+                self.kept.settle(self.read_place);
+            }
+            return;
+        }
         let now_ms = self.now_ms();
         let waiting = self.inbox.take(self.room());
         for (channel, count) in waiting.counts {
@@ -171,6 +224,87 @@ impl Sender {
         }
     }
 
+    /// Notes whether this server sends now.
+    fn take_role(&mut self) {
+        let role = self.inbox.role();
+        if role == self.role {
+            if role == Role::Sends && self.inbox.take_asked() {
+                for (channel, _) in self.kept.journal.occupied() {
+                    self.inbox.report_belief(&channel, true);
+                }
+            }
+            return;
+        }
+        self.role = role;
+        match role {
+            Role::Waits => {
+                // Another server finds that by itself.
+                self.queue.retain(|queued| queued.place != 0);
+                self.queue_bytes = { self.queue.iter() }
+                    .map(|it| bytes_of(&it.happening))
+                    .sum();
+                self.failing = None;
+                self.log(LogLevel::Info, "is sent by another server of the cluster");
+            }
+            Role::Alone | Role::Sends => {
+                // Counts that are there already are for the one that sends.
+                self.learn();
+                for (channel, _) in std::mem::take(&mut self.seen) {
+                    self.note(&channel, Belief::Doubtful);
+                }
+                let now_ms = self.now_ms();
+                self.occupancy = Occupancy::restore(self.kept.journal.occupied(), now_ms);
+                self.log(LogLevel::Info, "is sent by this server of the cluster");
+            }
+        }
+    }
+
+    /// Keeps what this server needs for going on in the place of the one that sends.
+    fn read_along(&mut self) {
+        self.learn();
+        self.see();
+    }
+
+    /// Takes what the server that sends has told.
+    fn learn(&mut self) {
+        let heard = self.inbox.heard();
+        for (channel, is_occupied) in heard.beliefs {
+            self.seen.remove(&channel);
+            self.note(
+                &channel,
+                match is_occupied {
+                    true => Belief::Occupied,
+                    false => Belief::Vacant,
+                },
+            );
+        }
+        if let Some(told) = heard.told.as_deref().and_then(Position::read) {
+            self.told = Some(told);
+            let is_told = |queued: &&Queued| queued.id.as_deref().is_some_and(|it| told.covers(it));
+            let count = self.queue.iter().take_while(is_told).count();
+            self.settle(count);
+        }
+    }
+
+    /// Remembers channels that the server that sends may have told. Their counts are told anew to whoever sends next.
+    fn see(&mut self) {
+        let now_ms = self.now_ms();
+        for (channel, count) in self.inbox.take(usize::MAX).counts {
+            let is_known = self.kept.journal.belief(&channel) != Belief::Vacant;
+            let until_ms = (count == 0).then_some(now_ms + SEEN_MS);
+            let has_room = self.seen.len() < SEEN_MAX;
+            match self.seen.get_mut(&channel) {
+                Some(seen) => *seen = until_ms,
+                None if count > 0 && !is_known && has_room => {
+                    self.seen.insert(channel, None);
+                }
+                None => {}
+            }
+        }
+        self.seen
+            .retain(|_, until_ms| until_ms.is_none_or(|until_ms| now_ms < until_ms));
+    }
+
     fn read_ring(&mut self) {
         for _ in 0..READ_MAX {
             if self.room() == 0 {
@@ -179,8 +313,12 @@ impl Sender {
             let Some(follower) = &mut self.follower else {
                 return;
             };
-            let (happening, place) = match follower.next_event() {
-                Followed::Event(event) => (read(&self.prefix, &event), event.place),
+            let (happening, place, id) = match follower.next_event() {
+                Followed::Event(event) => {
+                    let happening = read(&self.prefix, &event);
+                    let id = (self.role != Role::Alone && happening.is_some()).then_some(event.id);
+                    (happening, event.place, id)
+                }
                 Followed::Lost => {
                     self.say("events of members and clients were gone before they could be sent");
                     continue;
@@ -188,8 +326,12 @@ impl Sender {
                 Followed::Nothing => return,
             };
             self.read_place = place;
-            if let Some(happening) = happening {
-                self.push(happening, place);
+            let is_told = self
+                .told
+                .zip(id.as_deref())
+                .is_some_and(|(told, id)| told.covers(id));
+            if let Some(happening) = happening.filter(|_| !is_told) {
+                self.push_event(happening, place, id);
             }
         }
         // There is more: it is looked at again at once.
@@ -197,6 +339,10 @@ impl Sender {
     }
 
     fn push(&mut self, happening: Happening, place: u64) {
+        self.push_event(happening, place, None);
+    }
+
+    fn push_event(&mut self, happening: Happening, place: u64, id: Option<String>) {
         if !self.webhook.wants(happening.kind()) {
             // Of a channel that is to be vacated it has to be known that it was occupied.
             self.note_taken(&happening);
@@ -209,6 +355,7 @@ impl Sender {
         self.queue.push_back(Queued {
             happening,
             place,
+            id,
             since: Instant::now(),
         });
     }
@@ -295,14 +442,25 @@ impl Sender {
             self.queue_bytes -= bytes_of(&queued.happening);
             self.kept.settle(queued.place);
             self.note_taken(&queued.happening);
+            if self.role == Role::Sends
+                && let Some(id) = queued.id
+            {
+                self.told = Position::read(&id).or(self.told);
+                self.inbox.report_told(id);
+            }
         }
     }
 
     fn note_taken(&mut self, happening: &Happening) {
-        match happening {
-            Happening::Occupied(channel) => self.note(channel, Belief::Occupied),
-            Happening::Vacated(channel) => self.note(channel, Belief::Vacant),
-            _ => {}
+        let (channel, belief) = match happening {
+            Happening::Occupied(channel) => (channel, Belief::Occupied),
+            Happening::Vacated(channel) => (channel, Belief::Vacant),
+            _ => return,
+        };
+        self.note(channel, belief);
+        if self.role == Role::Sends {
+            let is_occupied = belief == Belief::Occupied;
+            self.inbox.report_belief(channel, is_occupied);
         }
     }
 

@@ -1,0 +1,62 @@
+//! A worker's part in a cluster.
+
+use fermata_engine::Worker;
+use fermata_io::{Driver, clock};
+
+use crate::TELL_MS;
+use crate::census::Census;
+use crate::nodes::Speaker;
+
+/// See the module.
+pub(crate) struct Membership {
+    /// In the first worker alone, until another one takes its place.
+    pub speaker: Option<Speaker>,
+    pub node: u64,
+    pub lease_ms: u64,
+    pub look_ms: u64,
+    pub looked_ms: u64,
+    /// Whether this server does what is done once in the cluster, as was decided last.
+    pub is_first: bool,
+    pub beliefs_ms: Option<u64>,
+    /// Before it nothing is said: the log has just taken nothing.
+    pub silent_until_ms: u64,
+}
+
+impl Membership {
+    /// `None`: there is no cluster. `began_unix_ms` is when the server began.
+    pub fn begin<D: Driver>(worker: &mut Worker<D>, began_unix_ms: u64) -> Option<Membership> {
+        let node = worker.channels.cluster_node()?;
+        let now_ms = worker.net.now_ms();
+        let speaker = (worker.index() == 0)
+            .then(|| Speaker::new(node, began_unix_ms, clock::monotonic_ms(), now_ms));
+        Some(Membership {
+            speaker,
+            node,
+            lease_ms: worker.settings().cluster_lease_ms,
+            look_ms: now_ms,
+            looked_ms: now_ms,
+            is_first: false,
+            beliefs_ms: None,
+            silent_until_ms: 0,
+        })
+    }
+
+    /// Whether this worker tells the other servers.
+    pub fn speaks(&self) -> bool {
+        self.speaker.is_some()
+    }
+
+    pub fn due_ms(&self, census: &Census, now_ms: u64) -> u64 {
+        let speaker = self.speaker.as_ref();
+        let speaks_ms = speaker.map(|speaker| speaker.due_ms(now_ms, self.lease_ms));
+        let news_ms = match self.speaks() && census.has_news() {
+            true => now_ms,
+            false => u64::MAX,
+        };
+        let beliefs_ms = self.beliefs_ms.unwrap_or(u64::MAX);
+        // What changes within a moment is told together.
+        let soon_ms = speaks_ms.unwrap_or(u64::MAX).min(news_ms);
+        let soon_ms = soon_ms.max(now_ms + TELL_MS).max(self.silent_until_ms);
+        soon_ms.min(beliefs_ms).min(self.look_ms)
+    }
+}

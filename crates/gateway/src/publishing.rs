@@ -1,0 +1,219 @@
+//! Publishing in a cluster: the log acknowledges an event some time later, and its worker serves others meanwhile.
+//!
+//! The events of a request go out at once and in order, and it is answered when the log has taken all of them or has refused
+//! one.
+
+use std::collections::VecDeque;
+
+use fermata_config::LogLevel;
+use fermata_engine::{Ack, EventId, Left, Message, PublishFailure, Publishing};
+
+use crate::gateway::Gateway;
+use crate::posts::{Flight, Post, Publication, Reply};
+
+/// Posts of a worker that wait; more are refused at once.
+const POSTS_MAX: usize = 1024;
+/// Before it is tried again to hand over an event that found no room.
+const RETRY_MS: u64 = 5;
+
+impl Gateway<'_> {
+    /// Whether what is published has to be waited for.
+    pub(crate) fn is_in_cluster(&self) -> bool {
+        self.worker.channels.cluster_node().is_some()
+    }
+
+    /// Publishes these, and answers the request then.
+    pub(crate) fn post(&mut self, handle: u64, reply: Reply, left: VecDeque<Publication>) {
+        let began_ms = self.worker.net.now_ms();
+        let mut post = Post {
+            handle,
+            reply,
+            left,
+            pending: 0,
+            began_ms,
+            is_deferred: false,
+            id: None,
+            failure: None,
+        };
+        if self.hub.posts.posts.len() >= POSTS_MAX {
+            let cause = "too many publishers wait for the log of the cluster; publish again";
+            post.failure = Some(PublishFailure::Backpressure(cause.to_owned()));
+            self.answer_post(post);
+            return;
+        }
+        let number = self.hub.posts.number();
+        self.hub.posts.posts.insert(number, post);
+        self.hand_over(number);
+    }
+
+    /// Takes what the log has said, and tries again what found no room.
+    pub(crate) fn go_on_publishing(&mut self) {
+        while let Some(user) = self.worker.channels.next_own_published() {
+            self.end_flight(user);
+        }
+        let now_ms = self.worker.net.now_ms();
+        if self.hub.posts.due_ms.is_none_or(|due_ms| due_ms > now_ms) {
+            return;
+        }
+        self.hub.posts.due_ms = None;
+        let waiting: Vec<u64> = self.hub.posts.flights.keys().copied().collect();
+        for user in waiting {
+            self.end_flight(user);
+        }
+        let mut posts: Vec<u64> = self.hub.posts.posts.keys().copied().collect();
+        // Those that wait for room go on in their order.
+        posts.sort_unstable();
+        for number in posts {
+            self.hand_over(number);
+        }
+    }
+
+    /// The client of a request has left. False: it is not one that waits here.
+    pub(crate) fn forget_publisher(&mut self, left: Left) -> bool {
+        let Left::Request(handle) = left else {
+            return false;
+        };
+        let post = { self.hub.posts.posts.values_mut() }.find(|post| post.handle == handle);
+        let Some(post) = post.filter(|post| post.is_deferred) else {
+            return false;
+        };
+        // Its events are published all the same.
+        post.reply = Reply::Nothing;
+        post.is_deferred = false;
+        self.worker.drop_request(handle);
+        true
+    }
+
+    fn hand_over(&mut self, number: u64) {
+        let wait_ms = self.worker.settings().publish_wait_ms_max;
+        loop {
+            let user = self.hub.posts.number();
+            let Some(post) = self.hub.posts.posts.get_mut(&number) else {
+                return;
+            };
+            let Some(publication) = post.left.pop_front() else {
+                break;
+            };
+            let message = Message {
+                name: publication.name.as_deref().map(str::as_bytes),
+                data: publication.data.as_bytes(),
+            };
+            let is_first = post.id.is_none() && post.pending == 0;
+            let began = self.worker.begin_publish_except_id(
+                publication.channel.as_bytes(),
+                message,
+                publication.except.as_bytes(),
+                (Ack::Cluster, user, post.began_ms),
+            );
+            match began {
+                Ok(Publishing::Done(id)) => note_id(post, is_first, &id),
+                Ok(Publishing::Pending(record)) => {
+                    post.pending += 1;
+                    let until_ms = post.began_ms + wait_ms;
+                    let flight = Flight {
+                        post: number,
+                        record,
+                        is_first,
+                        is_essential: publication.is_essential,
+                    };
+                    self.hub.posts.flights.insert(user, flight);
+                    self.hub.posts.look_at(until_ms);
+                }
+                Ok(Publishing::Later) => {
+                    post.left.push_front(publication);
+                    let now_ms = self.worker.net.now_ms();
+                    self.hub.posts.look_at(now_ms + RETRY_MS);
+                    break;
+                }
+                Err(failure) => self.note_failure(number, publication.is_essential, failure),
+            }
+        }
+        self.settle_post(number);
+    }
+
+    /// Looks what became of a record.
+    fn end_flight(&mut self, user: u64) {
+        let posts = &mut self.hub.posts;
+        let Some(flight) = posts.flights.get(&user) else {
+            return;
+        };
+        let (number, is_first) = (flight.post, flight.is_first);
+        let Some(post) = posts.posts.get_mut(&number) else {
+            return;
+        };
+        let Some(outcome) = self.worker.end_publish(flight.record, post.began_ms) else {
+            let until_ms = post.began_ms + self.worker.settings().publish_wait_ms_max;
+            posts.look_at(until_ms);
+            return;
+        };
+        post.pending -= 1;
+        let is_essential = flight.is_essential;
+        posts.flights.remove(&user);
+        match outcome {
+            Ok(id) => note_id(post, is_first, &id),
+            Err(failure) => self.note_failure(number, is_essential, failure),
+        }
+        self.settle_post(number);
+    }
+
+    fn note_failure(&mut self, number: u64, is_essential: bool, failure: PublishFailure) {
+        let Some(post) = self.hub.posts.posts.get_mut(&number) else {
+            return;
+        };
+        if is_essential && !matches!(post.reply, Reply::Nothing) {
+            post.left.clear();
+            post.failure = Some(failure);
+            return;
+        }
+        let line = format!("an event does not reach the channel that shares it: {failure}");
+        self.worker.net.log(LogLevel::Warning, &line);
+    }
+
+    /// Answers when all is known, and lets the request wait otherwise.
+    fn settle_post(&mut self, number: u64) {
+        let Some(post) = self.hub.posts.posts.get_mut(&number) else {
+            return;
+        };
+        if post.left.is_empty() && post.pending == 0 {
+            if let Some(post) = self.hub.posts.posts.remove(&number) {
+                self.answer_post(post);
+            }
+            return;
+        }
+        let waits = !matches!(post.reply, Reply::Nothing);
+        if waits && !std::mem::replace(&mut post.is_deferred, true) {
+            // One whose client has left is told of soon.
+            let _ = self.worker.defer(post.handle);
+        }
+    }
+
+    fn answer_post(&mut self, post: Post) {
+        let (handle, failure) = (post.handle, post.failure);
+        match post.reply {
+            Reply::Nothing => return,
+            Reply::Events {
+                app,
+                events,
+                is_batch,
+            } => self.answer_events(handle, app, &events, is_batch, failure),
+            Reply::Update { given, headers } => {
+                let id = post.id.unwrap_or_default();
+                let own = |id: String| match &self.hub.mercure {
+                    Some(door) => door.id_of(&id),
+                    None => id,
+                };
+                let id = given.unwrap_or_else(|| own(id));
+                self.answer_update(handle, failure.map_or(Ok(id), Err), headers);
+            }
+        }
+        if post.is_deferred {
+            self.worker.http.settle_request(handle);
+        }
+    }
+}
+
+fn note_id(post: &mut Post, is_first: bool, id: &EventId) {
+    if is_first {
+        post.id = Some(id.as_str().to_owned());
+    }
+}

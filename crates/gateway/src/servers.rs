@@ -1,0 +1,214 @@
+//! What a worker in a cluster tells the other servers of its clients, and what it hears of theirs.
+
+use fermata_config::LogLevel;
+
+use crate::census::Notice;
+use crate::gateway::Gateway;
+use crate::nodes::{LOOKS_PER_LEASE, Saying, Speaker, Speaks};
+
+/// How often it is looked what backends have been told, on the server that tells them.
+const BELIEFS_MS: u64 = 100;
+/// How often a worker looks that does not know all servers yet.
+const LEARNING_MS: u64 = 250;
+
+impl Gateway<'_> {
+    /// Tells all workers of all other servers, if there are any; the message is lost when the log does not take it soon. False:
+    /// it is not on its way.
+    pub(crate) fn tell_servers(&mut self, notice: &Notice) -> bool {
+        let Ok(data) = serde_json::to_vec(notice) else {
+            return false;
+        };
+        match self.worker.channels.tell_servers(&data) {
+            Ok(_) => true,
+            Err(error) => {
+                let line = format!("the other servers could not be told: {error}");
+                self.worker.net.log(LogLevel::Debug, &line);
+                false
+            }
+        }
+    }
+
+    /// Whether this server does what is done once: alone it is, and in a cluster one of those whose log is there.
+    pub(crate) fn is_first_server(&self) -> bool {
+        let member = self.hub.member.as_ref();
+        member.is_none_or(|member| member.is_first)
+    }
+
+    /// When [`Gateway::look_at_servers`] is to be called.
+    pub(crate) fn cluster_due_ms(&mut self) -> Option<u64> {
+        let now_ms = self.worker.net.now_ms();
+        let member = self.hub.member.as_ref()?;
+        Some(member.due_ms(&self.hub.census, now_ms))
+    }
+
+    pub(crate) fn on_node(&mut self, speaks: Speaks, saying: Saying) {
+        let now_ms = self.worker.net.now_ms();
+        let Some(member) = &mut self.hub.member else {
+            return;
+        };
+        if speaks.node == member.node {
+            return;
+        }
+        let touched = self.hub.census.nodes().take(speaks, saying, now_ms);
+        self.hub.census.touch_all(touched);
+        if !self.hub.census.nodes().are_whole() {
+            let member = self.hub.member.as_mut();
+            let look_ms = now_ms + LEARNING_MS;
+            if let Some(member) = member {
+                member.look_ms = member.look_ms.min(look_ms);
+            }
+        }
+    }
+
+    pub(crate) fn on_question(&mut self, of: Option<u64>) {
+        let Some(member) = &mut self.hub.member else {
+            return;
+        };
+        if of.is_some_and(|of| of != member.node) {
+            return;
+        }
+        if let Some(speaker) = &mut member.speaker {
+            speaker.ask();
+        }
+        if member.is_first {
+            self.hub.webhooks.tell_all();
+        }
+    }
+
+    /// Another worker has taken the place of this one, which speaks no more.
+    pub(crate) fn stop_speaking(&mut self) {
+        if let Some(member) = &mut self.hub.member {
+            member.speaker = None;
+        }
+    }
+
+    /// Says what is to be said to the other servers, and forgets those that say nothing.
+    pub(crate) fn look_at_servers(&mut self) {
+        let now_ms = self.worker.net.now_ms();
+        let is_ready = self.worker.channels.is_log_ready();
+        let Some(member) = &mut self.hub.member else {
+            return;
+        };
+        let lease_ms = member.lease_ms;
+        let pause_ms = now_ms - std::mem::replace(&mut member.looked_ms, now_ms);
+        let nodes = self.hub.census.nodes();
+        if !is_ready || pause_ms > lease_ms / 2 {
+            nodes.hear_all(now_ms);
+        }
+        let touched = nodes.expire(now_ms, lease_ms);
+        let is_learning = !nodes.are_whole();
+        member.look_ms = now_ms
+            + match is_learning || !is_ready {
+                true => LEARNING_MS,
+                false => lease_ms / LOOKS_PER_LEASE,
+            };
+        self.hub.census.touch_all(touched);
+        if is_ready {
+            self.ask_servers(now_ms);
+            self.speak(now_ms, lease_ms);
+        } else {
+            self.fall_silent(now_ms);
+        }
+        self.decide_first(now_ms, is_ready);
+        self.tell_beliefs(now_ms);
+    }
+
+    fn fall_silent(&mut self, now_ms: u64) {
+        if let Some(member) = &mut self.hub.member {
+            member.silent_until_ms = now_ms + LEARNING_MS;
+        }
+    }
+
+    fn speaker(&mut self) -> Option<&mut Speaker> {
+        self.hub.member.as_mut()?.speaker.as_mut()
+    }
+
+    fn ask_servers(&mut self, now_ms: u64) {
+        let owes = self.speaker().is_some_and(|it| it.owes_question());
+        if owes
+            && self.tell_servers(&Notice::Ask { of: None })
+            && let Some(speaker) = self.speaker()
+        {
+            speaker.note_question(now_ms);
+        }
+        for node in self.hub.census.nodes().unknown(now_ms) {
+            self.tell_servers(&Notice::Ask { of: Some(node) });
+        }
+    }
+
+    fn speak(&mut self, now_ms: u64, lease_ms: u64) {
+        let news = self.hub.census.take_news();
+        if let Some(speaker) = self.speaker() {
+            speaker.note(news);
+        }
+        loop {
+            let member = self.hub.member.as_mut();
+            let Some(speaker) = member.and_then(|member| member.speaker.as_mut()) else {
+                return;
+            };
+            let Some((speaks, saying)) = speaker.next(&self.hub.census, now_ms, lease_ms) else {
+                return;
+            };
+            let notice = Notice::Node { speaks, saying };
+            if !self.tell_servers(&notice) {
+                if let Notice::Node { saying, .. } = &notice
+                    && let Some(speaker) = self.speaker()
+                {
+                    speaker.put_back(saying);
+                }
+                self.fall_silent(now_ms);
+                return;
+            }
+        }
+    }
+
+    /// Decides whether this server does what is done once.
+    fn decide_first(&mut self, now_ms: u64, is_ready: bool) {
+        let Some(member) = &mut self.hub.member else {
+            return;
+        };
+        let Some(speaker) = &member.speaker else {
+            member.is_first = false;
+            return;
+        };
+        let nodes = self.hub.census.nodes();
+        let was_first = member.is_first;
+        member.is_first =
+            is_ready && speaker.is_first(nodes) && (was_first || speaker.knows_all(nodes, now_ms));
+        if member.is_first == was_first {
+            return;
+        }
+        let is_first = member.is_first;
+        self.hub.webhooks.set_role(is_first);
+        if is_first {
+            // Whoever was it before has told something else of some of them.
+            self.hub.counting.clear();
+            self.hub.census.touch_channels();
+        }
+    }
+
+    /// Tells the servers that may have to go on what backends have been told.
+    fn tell_beliefs(&mut self, now_ms: u64) {
+        let has_webhooks = !self.hub.webhooks.is_empty();
+        let Some(member) = &mut self.hub.member else {
+            return;
+        };
+        member.beliefs_ms = (member.is_first && has_webhooks).then_some(now_ms + BELIEFS_MS);
+        if !member.is_first {
+            return;
+        }
+        for (app, at, report) in self.hub.webhooks.reports() {
+            let notice = Notice::Webhook {
+                app: self.app(app).id.clone(),
+                at,
+                told: report.told,
+                beliefs: report.beliefs,
+            };
+            if !self.tell_servers(&notice)
+                && let Notice::Webhook { told, beliefs, .. } = notice
+            {
+                self.hub.webhooks.put_back(app, at, told, beliefs);
+            }
+        }
+    }
+}
