@@ -11,7 +11,7 @@ export FERMATA_EXTENSION := $(CURDIR)/build/fermata.so
 CARGO_TEST := cargo test --locked --quiet --no-fail-fast
 
 .DEFAULT_GOAL := all
-.PHONY: all site chat chat-https crowd test release lint bench bench-chat bench-json bench-files bench-fibers bench-floor bench-restart bench-counts bench-edge bench-held bench-http2 bench-million bench-million-edge bench-websocket chaos soak soak-edge soak-isolation soak-leaving soak-trust soak-trust-valgrind attack clean help setup generate test-rust test-phpt test-docs \
+.PHONY: all site chat chat-https crowd test release lint bench bench-chat bench-json bench-files bench-fibers bench-floor bench-restart bench-counts bench-edge bench-held bench-http2 bench-million bench-million-edge bench-proxy bench-websocket chaos soak soak-edge soak-isolation soak-leaving soak-trust soak-trust-valgrind attack clean help setup generate test-rust test-phpt test-docs \
 	test-server test-io test-loom test-php84 test-php85 test-zts test-versions test-release test-targets test-systemd test-docker test-scripts test-chat test-browser test-wordpress test-mediawiki test-bench test-generated test-leak test-revolt test-http2 test-php test-editor test-frameworks test-requests test-monitoring fuzz
 
 all: ## Build build/fermata.so and build/fermata
@@ -87,6 +87,11 @@ bench-edge: ## Measure the edge beside Pushpin, where it is installed; about nin
 	@scripts/setup.sh bench
 	@scripts/build-ext.sh
 	python3 -m bench edge
+
+bench-proxy: ## Measure the edge as a proxy beside nginx and HAProxy; about eight minutes; needs a quiet machine
+	@scripts/setup.sh bench
+	@scripts/build-ext.sh
+	python3 -m bench proxy
 
 bench-million: ## Hold a million clients, both ends on this machine; under ten minutes, as root, needs 16 GiB
 	@scripts/setup.sh bench
@@ -252,6 +257,7 @@ test-bench: all ## A quick run of the benchmark, to see that it still works
 	python3 -m bench held --quick
 	python3 -m bench edge --quick
 	python3 -m bench http2 --quick
+	python3 -m bench proxy --quick
 	python3 -m bench floor --quick
 	python3 -m bench drivers --quick
 	python3 -m bench drivers --quick --before build --rows json edge

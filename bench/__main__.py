@@ -23,6 +23,7 @@ SUITES = {
     "hub": "bench.suites.hub.main",
     "leaving": "bench.suites.crowd.leaving",
     "million": "bench.suites.crowd.million",
+    "proxy": "bench.suites.proxy.main",
     "readme": "bench.readme",
     "restart": "bench.suites.restart.main",
     "soak": "bench.suites.crowd.soak",

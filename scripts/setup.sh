@@ -203,6 +203,7 @@ need_bench() {
     need_chat
     need_load
     need nginx-light has nginx
+    need haproxy has haproxy
     need nodejs has node
     need golang-go has go
     need default-jdk-headless has javac
