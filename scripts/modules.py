@@ -35,9 +35,10 @@ ALLOWED = {
     "load": {"io", "proto", "tls"},
     "engine": {"cluster", "config", "hub", "io", "proto", "tls"},
     "edge-pushpin": {"grip", "proto"},
-    "edge": {"config", "edge-pushpin", "engine", "grip", "io", "proto", "sockjs", "tls"},
+    "fastcgi": {"config", "engine", "io", "tls"},
+    "edge": {"config", "edge-pushpin", "engine", "fastcgi", "grip", "io", "proto", "sockjs", "tls"},
     "gateway": {"config", "engine", "io", "mercure", "origin", "proto", "pusher", "sockjs", "tls"},
-    "ffi": {"config", "engine", "gateway", "grip", "io", "origin", "proto", "pusher", "tls"},
+    "ffi": {"config", "engine", "fastcgi", "gateway", "grip", "io", "origin", "proto", "pusher", "tls"},
     "cli": {"edge", "engine", "gateway", "grip", "io", "load", "origin", "tls"},
 }
 

@@ -2,9 +2,9 @@
 //!
 //! The property tests beside the parsers try the same promises on stable.
 
+use fermata_fastcgi::codec as fastcgi;
 use fermata_proto::response_reader::{self, ResponseReader};
 
-use crate::fastcgi;
 use crate::routes::{Proto, Request, Routes};
 use crate::settings::{Settings, read_pushpin, read_toml};
 

@@ -1,7 +1,7 @@
 //! The GRIP edge: stands in front of any HTTP or FastCGI backend and holds its clients.
 //!
 //! [`server`] is what runs; the rest knows nothing of it: each part has its state, and what can be done with that alone.
-//! [`routes`], [`settings`], [`control`] and [`fastcgi`] read no files and no clocks: what a file says is an
+//! [`routes`], [`settings`] and [`control`] read no files and no clocks: what a file says is an
 //! argument.
 //!
 //! # Inside
@@ -35,7 +35,6 @@
 mod client;
 pub mod control;
 mod error;
-pub mod fastcgi;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod prepared;

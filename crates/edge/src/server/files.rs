@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use fermata_engine::StaticFound;
 use fermata_engine::files::{ContentHeaders, Directory, StaticOptions};
+use fermata_fastcgi::codec::is_denied;
 use fermata_proto::percent;
 
 use crate::client::clients::Clients;
 use crate::client::request::ClientRequest;
 use crate::client::source::Engine;
 use crate::client::source::Owner;
-use crate::fastcgi::is_denied;
 use crate::routes::{Rule, Target, is_program};
 use crate::server::edge::Edge;
 use crate::server::policy::EdgePolicy;

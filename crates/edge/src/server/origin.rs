@@ -7,11 +7,11 @@ use std::rc::Rc;
 
 use fermata_config::LogLevel;
 use fermata_engine::{Upstream as UpstreamSpan, WireEvent};
+use fermata_fastcgi::codec as fastcgi;
 
 use crate::client::journal::Outcome;
 use crate::client::source::Engine;
 use crate::client::source::{Owner, Source};
-use crate::fastcgi;
 use crate::routes::Origin;
 use crate::server::edge::Edge;
 use crate::server::http2::REFUSALS_MAX;

@@ -6,14 +6,14 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use fermata_config::LogLevel;
 use fermata_edge_pushpin::state::id::SessionId;
+use fermata_fastcgi::codec as fastcgi;
+use fermata_fastcgi::codec::Script;
 use fermata_proto::response_reader::{RequestKind, ResponseReader};
 use fermata_proto::traceparent::TraceParent;
 
 use crate::client::body::Arriving;
 use crate::client::request::Body;
 use crate::client::source::Owner;
-use crate::fastcgi;
-use crate::fastcgi::Script;
 use crate::pushpin::sockjs::workers;
 use crate::routes::figures::Count;
 use crate::routes::{Origin, Target};

@@ -1,10 +1,9 @@
 //! What is spoken on a connection to an origin.
 
 use fermata_edge_pushpin::zhttp;
+use fermata_fastcgi::codec as fastcgi;
 use fermata_proto::chunk;
 use fermata_proto::response_reader::ResponseReader;
-
-use crate::fastcgi;
 
 /// What is spoken on the connection.
 pub(crate) enum Codec {

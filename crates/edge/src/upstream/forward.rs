@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use fermata_fastcgi::codec as fastcgi;
+use fermata_fastcgi::codec::{HttpRequest, Script, VariablesError};
 use fermata_grip::filter::FEATURES;
 use fermata_grip::last;
 use fermata_grip::spelling::{Folded, same};
@@ -10,8 +12,6 @@ use fermata_proto::response::{valid_name, valid_value};
 use fermata_proto::traceparent::TraceParent;
 
 use crate::client::request::{Body, ClientRequest, headers_bytes};
-use crate::fastcgi;
-use crate::fastcgi::{HttpRequest, Script, VariablesError};
 use crate::routes::{Origin, Rule, Target};
 use crate::settings::Settings;
 
@@ -346,6 +346,7 @@ impl Forwarded {
             &HttpRequest {
                 method: &request.method,
                 target: &self.target,
+                prefix: "",
                 protocol: "HTTP/1.1",
                 headers: &headers,
                 content_bytes: match request.body {

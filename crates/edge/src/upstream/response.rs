@@ -1,9 +1,9 @@
 //! What origins say, in one form for HTTP and FastCGI, without what belongs to one hop.
 
+use fermata_fastcgi::codec as fastcgi;
 use fermata_proto::response_reader::Event;
 
 use crate::client::request::headers_bytes;
-use crate::fastcgi;
 
 /// Digits of a status.
 const STATUS_BYTES: u64 = 3;

@@ -2,9 +2,8 @@
 
 use std::io;
 
+use fermata_fastcgi::codec::VariablesError;
 use fermata_io::process::is_short_of_descriptors;
-
-use crate::fastcgi::VariablesError;
 
 /// Why a target is not asked.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,6 +13,7 @@ fn request<'a>(target: &'a str, headers: &'a [(&'a [u8], &'a [u8])]) -> HttpRequ
     HttpRequest {
         method: b"POST",
         target: target.as_bytes(),
+        prefix: "",
         protocol: "HTTP/1.1",
         headers,
         content_bytes: Some(5),
@@ -32,6 +33,31 @@ fn value(found: &[(Vec<u8>, Vec<u8>)], name: &str) -> Option<String> {
     values
         .first()
         .map(|(_, value)| String::from_utf8(value.clone()).expect("text"))
+}
+
+#[test]
+fn a_prefix_is_not_of_the_root() {
+    let script = Script::Path { root: "/srv" };
+    let of = |target| {
+        let request = HttpRequest {
+            prefix: "/old",
+            ..request(target, &[])
+        };
+        variables(&request, script)
+    };
+    let found = of("/old/a.php/b?c").expect("a script");
+    for (name, expected) in [
+        ("SCRIPT_FILENAME", "/srv/a.php"),
+        ("SCRIPT_NAME", "/old/a.php"),
+        ("PATH_INFO", "/b"),
+        ("DOCUMENT_URI", "/old/a.php/b"),
+        ("REQUEST_URI", "/old/a.php/b?c"),
+    ] {
+        assert_eq!(value(&found, name).as_deref(), Some(expected), "{name}");
+    }
+    for target in ["/older/a.php", "/a.php", "/old", "/old/"] {
+        assert_eq!(of(target), Err(VariablesError::Script), "{target}");
+    }
 }
 
 #[test]

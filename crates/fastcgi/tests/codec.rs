@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fermata_edge::fastcgi::{Event, Exchange, Head, HttpRequest, Request, Script, variables};
+use fermata_fastcgi::codec::{Event, Exchange, Head, HttpRequest, Request, Script, variables};
 
 /// How long PHP-FPM may take to start and to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -88,6 +88,7 @@ fn ask(socket: &mut UnixStream, root: &str, target: &str, body: &[u8]) -> (Head,
     let request = HttpRequest {
         method: b"POST",
         target: target.as_bytes(),
+        prefix: "",
         protocol: "HTTP/1.1",
         headers: &[
             (b"X-Name", b"fermata"),

@@ -10,6 +10,8 @@ pub struct HttpRequest<'a> {
     pub method: &'a [u8],
     /// Path and query, as the client encoded them.
     pub target: &'a [u8],
+    /// What the path has in front and the root has not; empty, or with a slash before and none after.
+    pub prefix: &'a str,
     /// `HTTP/1.1`.
     pub protocol: &'a str,
     /// Headers, without those of one hop.
@@ -84,16 +86,17 @@ pub fn variables(
         Some(at) => (&request.target[..at], &request.target[at + 1..]),
         None => (request.target, &[][..]),
     };
-    let path = decode(path)?;
+    let whole = decode(path)?;
+    let path = below(&whole, request.prefix.as_bytes())?;
     let script_name;
     let (root, name, info) = match script {
         Script::Fixed { root, name } => (root, name.as_bytes(), &[][..]),
         Script::Path { root } => {
-            let end = script_end(&path).ok_or(VariablesError::Script)?;
+            let end = script_end(path).ok_or(VariablesError::Script)?;
             (root, &path[..end], &path[end..])
         }
         Script::Front { root, name, denied } => {
-            let found = front(&path, root, name, denied)?;
+            let found = front(path, root, name, denied)?;
             script_name = found.0;
             (root, &script_name[..], &path[found.1..])
         }
@@ -116,8 +119,8 @@ pub fn variables(
         set("HTTPS", b"on");
     }
     set("DOCUMENT_ROOT", root.as_bytes());
-    set("DOCUMENT_URI", &path);
-    set("SCRIPT_NAME", name);
+    set("DOCUMENT_URI", &whole);
+    set("SCRIPT_NAME", &[request.prefix.as_bytes(), name].concat());
     set("SCRIPT_FILENAME", &[root.as_bytes(), name].concat());
     if !info.is_empty() {
         set("PATH_INFO", info);
@@ -134,6 +137,15 @@ pub fn variables(
     }
     headers(&mut found, request.headers);
     Ok(found)
+}
+
+/// What follows the prefix; a slash where that is nothing.
+fn below<'p>(path: &'p [u8], prefix: &[u8]) -> Result<&'p [u8], VariablesError> {
+    match path.strip_prefix(prefix) {
+        Some(b"") => Ok(b"/"),
+        Some(rest) if rest.first() == Some(&b'/') => Ok(rest),
+        _ => Err(VariablesError::Script),
+    }
 }
 
 fn headers(found: &mut Variables, headers: &[(&[u8], &[u8])]) {
