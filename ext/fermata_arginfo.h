@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: 2991e5ce9b6502bc5dc8c8183c8f5d66122980a1 */
+ * Stub hash: c83b6ef69501b3cac5e2fdfe34cf23f607b0f65f */
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_Fermata_delay, 0, 1, IS_VOID, 0)
 	ZEND_ARG_TYPE_INFO(0, seconds, IS_DOUBLE, 0)
@@ -92,6 +92,20 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Server_static, 0, 
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, compress, _IS_BOOL, 0, "true")
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, sources, _IS_BOOL, 0, "false")
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, fallback, IS_CALLABLE, 1, "null")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Server_fastcgi, 0, 3, IS_STATIC, 0)
+	ZEND_ARG_TYPE_INFO(0, prefix, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO(0, socket, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO(0, root, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, index, IS_STRING, 1, "\'index.php\'")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, files, _IS_BOOL, 0, "true")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, connections, IS_LONG, 0, "16")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, queue, IS_LONG, 0, "256")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, timeout, IS_DOUBLE, 0, "60.0")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, keepAlive, IS_DOUBLE, 0, "0.0")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, bodyBytes, IS_LONG, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, streamBody, _IS_BOOL, 0, "false")
 ZEND_END_ARG_INFO()
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Server_websocket, 0, 1, IS_STATIC, 0)
@@ -1115,6 +1129,7 @@ ZEND_METHOD(Fermata_Server, use);
 ZEND_METHOD(Fermata_Server, notFound);
 ZEND_METHOD(Fermata_Server, error);
 ZEND_METHOD(Fermata_Server, static);
+ZEND_METHOD(Fermata_Server, fastcgi);
 ZEND_METHOD(Fermata_Server, websocket);
 ZEND_METHOD(Fermata_Server, pusher);
 ZEND_METHOD(Fermata_Server, mercure);
@@ -1411,6 +1426,7 @@ static const zend_function_entry class_Fermata_Server_methods[] = {
 	ZEND_ME(Fermata_Server, notFound, arginfo_class_Fermata_Server_notFound, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Server, error, arginfo_class_Fermata_Server_error, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Server, static, arginfo_class_Fermata_Server_static, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Server, fastcgi, arginfo_class_Fermata_Server_fastcgi, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Server, websocket, arginfo_class_Fermata_Server_websocket, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Server, pusher, arginfo_class_Fermata_Server_pusher, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Server, mercure, arginfo_class_Fermata_Server_mercure, ZEND_ACC_PUBLIC)

@@ -987,6 +987,56 @@ typedef struct FmUpdate {
 } FmUpdate;
 
 /**
+ * A PHP-FPM and the paths it answers.
+ */
+typedef struct FmFastCgi {
+  /**
+   * What the paths begin with; `/` for all.
+   */
+  struct FmStr prefix;
+  /**
+   * Path of a Unix socket, or `HOST:PORT`.
+   */
+  struct FmStr socket;
+  /**
+   * The folder of the scripts, as PHP-FPM's machine has it.
+   */
+  struct FmStr root;
+  /**
+   * The script that answers what no other does; `ptr` NULL: the path has to name one.
+   */
+  struct FmStr index;
+  /**
+   * Seconds that it may be silent.
+   */
+  double timeout_s;
+  /**
+   * Seconds that a connection is kept for another request; 0 = it is not.
+   */
+  double keep_s;
+  /**
+   * Bytes that a body may have; -1 = as the setting says.
+   */
+  int64_t body_bytes_max;
+  /**
+   * Connections of a worker.
+   */
+  uint32_t connections_max;
+  /**
+   * Requests of a worker that wait for one.
+   */
+  uint32_t queue_max;
+  /**
+   * The root is a folder of this machine: its files are sent, and its scripts looked for.
+   */
+  bool has_files;
+  /**
+   * A body is passed on while it arrives.
+   */
+  bool streams_body;
+} FmFastCgi;
+
+/**
  * What is to be done. Which fields count is said at FM_FILE_*.
  */
 typedef struct FmFileJob {
@@ -1933,6 +1983,13 @@ uint32_t fm_mercure_publish(struct FmWorker *worker,
                             const struct FmUpdate *update,
                             struct FmStr *id,
                             struct FmError *error);
+
+/**
+ * Has PHP-FPM answer the paths below a prefix. Its requests do not come as events. FM_MISUSE names the argument.
+ */
+uint32_t fm_server_fastcgi(struct FmServer *server,
+                           const struct FmFastCgi *given,
+                           struct FmError *error);
 
 /**
  * Begins a job. Does it before returning when `user` is 0, behind those that it must not overtake, or when `worker` is

@@ -187,6 +187,7 @@ typedef struct fermata_server {
 	fermata_handler on_message; /* an undefined closure = none */
 	zend_array *listed; /* what routes() tells; NULL = none */
 	bool constructed;
+	bool has_fastcgi; /* PHP-FPM answers some paths */
 	zend_object std;
 } fermata_server;
 void fermata_server_init(void);

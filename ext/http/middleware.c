@@ -485,6 +485,10 @@ bool fermata_middleware_compose(fermata_server *server)
 {
 	FmError error;
 	error.len = 0;
+	if (server->middleware && server->has_fastcgi) {
+		fm_server_warn(server->core, FERMATA_LITERAL("middleware of Server::use() does not run for the paths of Server::fastcgi(); "
+			"what it checks, such as who may see a page, their scripts have to check"));
+	}
 	fermata_handler *fallbacks = safe_emalloc(server->trees_len, sizeof(fermata_handler), 0);
 	uint32_t fallbacks_len = server->trees_len;
 	for (uint32_t i = 0; i < fallbacks_len; i++) {

@@ -224,6 +224,44 @@ namespace Fermata {
         ): static {}
 
         /**
+         * Has PHP-FPM, or another program that speaks FastCGI, answer the paths below a prefix that no route of this server answers.
+         * No PHP of the server's runs for it, neither a Fiber nor middleware.
+         *
+         * Files below the root are sent as static() does it, and never the source of a script. A path that names a script below
+         * the root runs that, with the rest as PATH_INFO; a folder runs its index.php; everything else runs the index.
+         * PHP-FPM that cannot be reached or breaks off is a 502, one that is silent a 504; the log says why.
+         *
+         * @param string $prefix "/" for everything, or such as "/old": what paths have in front and the root has not
+         * @param string $socket where PHP-FPM listens: the path of its Unix socket, or HOST:PORT
+         * @param string $root the folder of the scripts, as PHP-FPM's machine has it
+         * @param string|null $index the script below the root that answers what no other does; null: paths have to name one
+         * @param bool $files the root is a folder of this machine too; false: nothing is looked for there, and the index answers
+         *        every path
+         * @param int $connections that each worker has to PHP-FPM at most, 1 to 1,024: one for each request that is in progress
+         * @param int $queue requests of a worker that wait for a connection at most, 1 to 65,536; one more is a 503
+         * @param float $timeout seconds that PHP-FPM may be silent or take nothing, and that a request may wait for a connection
+         * @param float $keepAlive seconds that a connection is kept for another request. A kept one occupies its child of PHP-FPM:
+         *        pm.max_children has to be more than the connections of all workers. 0 opens one for each request
+         * @param int|null $bodyBytes bytes that a request's body may have, in place of the setting body_bytes_max; over it 413
+         * @param bool $streamBody pass a body with a Content-Length on while it arrives. It occupies a child of PHP-FPM for as long
+         *        as its client takes; otherwise PHP-FPM is asked when it has come, and a large one is in a file until then
+         * @throws Exception\MisuseError when an argument cannot work, the prefix is taken, or run() was called
+         */
+        public function fastcgi(
+            string $prefix,
+            string $socket,
+            string $root,
+            ?string $index = 'index.php',
+            bool $files = true,
+            int $connections = 16,
+            int $queue = 256,
+            float $timeout = 60.0,
+            float $keepAlive = 0.0,
+            ?int $bodyBytes = null,
+            bool $streamBody = false,
+        ): static {}
+
+        /**
          * Accepts WebSocket connections: a handler object, or a callable for each event that matters.
          *
          * The handler is one object per worker, shared by all its connections; what belongs to one of them goes into

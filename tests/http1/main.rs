@@ -6,6 +6,7 @@ mod disk_full;
 mod encoding;
 mod exhaustion;
 mod expect;
+mod fastcgi;
 mod faults;
 mod files;
 mod headers;

@@ -5,6 +5,7 @@ use std::os::fd::IntoRawFd;
 use std::time::Duration;
 
 use fermata_engine::Memory;
+use fermata_fastcgi::FastCgi;
 use fermata_io::{Peer, clock, shm};
 
 use crate::abi::{FM_CONFIGURATION, FM_MISUSE, FmError, FmStr, ask, guard, put};
@@ -35,10 +36,12 @@ pub extern "C" fn fm_in_process_start(
         let opening = opening
             .transpose()
             .map_err(|error| configuration(error.to_string()))?;
+        let sites = std::mem::take(&mut server.sites);
         let started = server.server.start_in_process(file);
         let (worker, parts) = started.map_err(|error| configuration(error.to_string()))?;
         put(log, for_caller.into_raw_fd());
-        put(out, Box::new(FmWorker::new(worker, None, opening)));
+        let fastcgi = FastCgi::begin(sites);
+        put(out, Box::new(FmWorker::new(worker, None, opening, fastcgi)));
         put(memory, Box::new(FmMemory(parts)));
         Ok(())
     })

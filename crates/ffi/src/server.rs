@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use fermata_config::{LogLevel, Settings, Source, effective, mask_secrets, table};
 use fermata_engine::files::StaticOptions;
 use fermata_engine::{Frames, Server, Started};
+use fermata_fastcgi::{FastCgi, Site};
 use fermata_gateway::Doors;
 
 use crate::abi::{
@@ -26,6 +27,8 @@ pub struct FmServer {
     pub(crate) server: Server,
     /// What is spoken beside the program's routes; `None` = nothing.
     pub(crate) doors: Option<Doors>,
+    /// PHP-FPM behind some routes.
+    pub(crate) sites: Vec<Site>,
 }
 
 /// Which process `fm_server_start` has returned in.
@@ -138,6 +141,7 @@ pub extern "C" fn fm_server_new() -> Option<Box<FmServer>> {
         Some(Box::new(FmServer {
             server,
             doors: None,
+            sites: Vec::new(),
         }))
     })
 }
@@ -442,6 +446,7 @@ pub extern "C" fn fm_server_start(
         }
         server.server.set_post(fermata_gateway::open_post);
         let doors = server.doors.take();
+        let sites = std::mem::take(&mut server.sites);
         let opening = doors.map(|doors| doors.open(&mut server.server));
         let opening = opening
             .transpose()
@@ -453,7 +458,12 @@ pub extern "C" fn fm_server_start(
         let start = match started {
             Started::Worker(worker) => {
                 let worker_index = u32::from(worker.index());
-                let worker = Some(Box::new(FmWorker::new(*worker, front, opening)));
+                let worker = Some(Box::new(FmWorker::new(
+                    *worker,
+                    front,
+                    opening,
+                    FastCgi::begin(sites),
+                )));
                 FmStart {
                     worker,
                     worker_index,

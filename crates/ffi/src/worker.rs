@@ -10,6 +10,7 @@ use fermata_engine::{
     Detail, EXIT_RETIRED, Event, Hold, HoldError, Left, Member, MembersError, Message, Past,
     RequestView, Worker,
 };
+use fermata_fastcgi::FastCgi;
 use fermata_gateway::{Hub, Opening};
 use fermata_io::Kernel;
 use fermata_tls::{ClientCertificate, Tls};
@@ -69,6 +70,8 @@ pub struct FmWorker {
     pub(crate) grip: Option<Box<Grip>>,
     /// Clients of Pusher and Mercure; `None` = neither is spoken.
     pub(crate) hub: Option<Box<Hub>>,
+    /// PHP-FPM behind some routes; `None` = behind none.
+    fastcgi: Option<Box<FastCgi>>,
     /// When C wants to be woken, as it has said to `fm_worker_wake_at`.
     pub(crate) wake_ms: u64,
     members: Vec<Member>,
@@ -85,10 +88,12 @@ impl FmWorker {
         mut worker: Worker<Tls<Kernel>>,
         front: Option<Front>,
         opening: Option<Opening>,
+        fastcgi: Option<Box<FastCgi>>,
     ) -> FmWorker {
         FmWorker {
             grip: front.map(|front| Grip::begin(front, &mut worker)),
             hub: opening.map(|opening| Box::new(opening.begin(&mut worker))),
+            fastcgi,
             wake_ms: u64::MAX,
             worker,
             handle: 0,
@@ -103,41 +108,64 @@ impl FmWorker {
 
     /// The next event that is C's.
     fn next_event(&mut self) -> Event {
-        let Some(hub) = &mut self.hub else {
+        if !self.has_parts() {
             return self.worker.next_event();
-        };
+        }
         loop {
-            let due_ms = hub.due_ms(&mut self.worker);
-            self.worker.waiting.wake_at(due_ms.min(self.wake_ms));
+            self.plan_wake();
             let event = self.worker.next_event();
-            if hub.handle(&mut self.worker, event) {
-                continue;
+            if !self.is_taken(event) {
+                return event;
             }
-            if event == Event::Wake {
-                // C asks anew after each.
-                self.wake_ms = u64::MAX;
-            }
-            return event;
         }
     }
 
     /// The same for a worker in the process of a test; `None` when nothing is left to do at this time.
     pub(crate) fn next_event_within(&mut self, wait: Duration) -> Option<Event> {
-        let Some(hub) = &mut self.hub else {
+        if !self.has_parts() {
             return self.worker.next_event_within(wait);
-        };
-        loop {
-            let due_ms = hub.due_ms(&mut self.worker);
-            self.worker.waiting.wake_at(due_ms.min(self.wake_ms));
-            let event = self.worker.next_event_within(wait)?;
-            if hub.handle(&mut self.worker, event) {
-                continue;
-            }
-            if event == Event::Wake {
-                self.wake_ms = u64::MAX;
-            }
-            return Some(event);
         }
+        loop {
+            self.plan_wake();
+            let event = self.worker.next_event_within(wait)?;
+            if !self.is_taken(event) {
+                return Some(event);
+            }
+        }
+    }
+
+    /// Whether there are parts that take events before C.
+    fn has_parts(&self) -> bool {
+        self.hub.is_some() || self.fastcgi.is_some()
+    }
+
+    /// Has the worker wake for whoever is due first.
+    fn plan_wake(&mut self) {
+        let hub_ms = self.hub.as_mut().map(|hub| hub.due_ms(&mut self.worker));
+        let fastcgi_ms = self.fastcgi.as_ref().map(|it| it.due_ms());
+        let due_ms = hub_ms.into_iter().chain(fastcgi_ms).min();
+        let due_ms = due_ms.unwrap_or(u64::MAX).min(self.wake_ms);
+        self.worker.waiting.wake_at(due_ms);
+    }
+
+    /// Whether an event was a part's and not C's.
+    fn is_taken(&mut self, event: Event) -> bool {
+        let FmWorker {
+            worker,
+            hub,
+            fastcgi,
+            ..
+        } = self;
+        if hub.as_mut().is_some_and(|it| it.handle(worker, event))
+            || fastcgi.as_mut().is_some_and(|it| it.handle(worker, event))
+        {
+            return true;
+        }
+        if event == Event::Wake {
+            // C asks anew after each.
+            self.wake_ms = u64::MAX;
+        }
+        false
     }
 
     /// Keeps the certificate of the current request's client for lending it.
@@ -335,7 +363,7 @@ impl FmWorker {
             Event::Gone => FM_EVENT_GONE,
             Event::Body => FM_EVENT_BODY,
             Event::Wake => FM_EVENT_WAKE,
-            // Nobody here opens wires or takes items.
+            // Wires are FastCgi's, and nobody here takes items.
             Event::Wire | Event::Items | Event::Ping | Event::Pong => FM_EVENT_WAKE,
             Event::Told => FM_EVENT_TOLD,
             Event::Stream => FM_EVENT_STREAM,

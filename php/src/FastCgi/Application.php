@@ -12,7 +12,8 @@ use function Fermata\async;
 
 /**
  * Has PHP-FPM, or another program that speaks FastCGI, answer requests: for the part of an application that stays as it is
- * while new routes are beside it. It is a handler:
+ * while new routes are beside it. `Server::fastcgi()` does so without a Fiber and PHP of the server's; this is for paths with
+ * middleware around them, such as one that signs in. It is a handler:
  *
  *     $server->static('/', '/var/www/html', fallback: new Application('/run/php/php8.2-fpm.sock', '/var/www/html'));
  *

@@ -1,0 +1,160 @@
+//! What clients get: the answer as it comes, or why there is none.
+
+use fermata_config::LogLevel;
+use fermata_engine::{ResponseHead, StreamError, Worker};
+use fermata_io::Kernel;
+use fermata_tls::Tls;
+
+use crate::codec::{Head, VariablesError};
+use crate::talk::{Answer, Talk};
+
+pub(crate) type Engine = Worker<Tls<Kernel>>;
+
+/// What is read of an answer that nobody wants before its connection is closed.
+const DRAINED_BYTES_MAX: usize = 256 * 1024;
+
+const TEXT: &[u8] = b"text/plain; charset=utf-8";
+
+/// Headers of an answer that are for one hop, or that the engine writes itself.
+const OF_HOP: [&[u8]; 7] = [
+    b"connection",
+    b"content-length",
+    b"keep-alive",
+    b"proxy-connection",
+    b"trailer",
+    b"transfer-encoding",
+    b"upgrade",
+];
+
+/// How far a request is.
+pub(crate) enum Step {
+    /// Something has to happen first.
+    Waits,
+    /// It is over.
+    Over,
+    /// PHP-FPM has failed: the client gets the status, and the log the cause.
+    Failed(u16, String),
+    /// Its connection was closed before PHP-FPM could have seen the request.
+    Again,
+}
+
+/// Gives the client what there is. `None`: more has to be read for it.
+pub(crate) fn give(worker: &mut Engine, talk: &mut Talk, socket: &str) -> Option<Step> {
+    let is_complete = talk.exchange.is_complete();
+    if talk.answer == Answer::None {
+        let head = talk.head.as_ref()?;
+        match begin_answer(worker, talk.handle, head, &talk.pending, is_complete) {
+            Some(answer) => talk.answer = answer,
+            None => return Some(Step::Over),
+        }
+    }
+    match talk.answer {
+        Answer::Whole => {
+            talk.drained += talk.pending.len();
+            talk.pending.clear();
+            (is_complete || talk.drained > DRAINED_BYTES_MAX).then_some(Step::Over)
+        }
+        Answer::Busy => Some(Step::Waits),
+        Answer::None | Answer::Asking => {
+            if !talk.pending.is_empty() {
+                let taken = match worker.net.write_stream(talk.handle, &talk.pending) {
+                    Ok(taken) => taken,
+                    Err(error) => return Some(cut(worker, talk, socket, error)),
+                };
+                talk.pending.drain(..taken);
+                talk.answer = Answer::Busy;
+            }
+            if is_complete && talk.pending.is_empty() {
+                if let Err(error) = worker.end_stream(talk.handle) {
+                    return Some(cut(worker, talk, socket, error));
+                }
+                talk.answer = Answer::Whole;
+                return Some(Step::Over);
+            }
+            (talk.answer == Answer::Busy).then_some(Step::Waits)
+        }
+    }
+}
+
+/// The script has not kept to its own Content-Length, or the client has left.
+fn cut(worker: &mut Engine, talk: &mut Talk, socket: &str, error: StreamError) -> Step {
+    if let StreamError::Misuse(cause) = error {
+        let message = format!("FastCGI: {socket}: {cause}");
+        worker.net.log_for_client(LogLevel::Warning, &message);
+    }
+    worker.drop_stream(talk.handle);
+    talk.answer = Answer::Whole;
+    Step::Over
+}
+
+/// Answers with the head, and with all of the body where that is there. `None`: the client has left.
+fn begin_answer(
+    worker: &mut Engine,
+    handle: u64,
+    head: &Head,
+    body: &[u8],
+    is_complete: bool,
+) -> Option<Answer> {
+    let is = |name: &[u8], other: &[u8]| name.eq_ignore_ascii_case(other);
+    let length = head
+        .headers
+        .iter()
+        .find(|(name, _)| is(name, b"content-length"));
+    let length = length.and_then(|(_, value)| std::str::from_utf8(value).ok()?.parse::<u64>().ok());
+    let headers: Vec<(&[u8], &[u8])> = head
+        .headers
+        .iter()
+        .map(|(name, value)| (&name[..], &value[..]))
+        .filter(|(name, _)| !OF_HOP.iter().any(|it| is(name, it)))
+        .collect();
+    let passed = ResponseHead {
+        status: head.status,
+        reason: &head.reason,
+        headers: &headers,
+        length,
+    };
+    let is_short = length.is_some_and(|length| length != body.len() as u64);
+    if is_complete && !is_short {
+        worker.respond_relayed(handle, &passed, body).ok()?;
+        return Some(Answer::Whole);
+    }
+    let has_body = worker.begin_relayed_stream(handle, &passed, length).ok()?;
+    Some(if has_body {
+        Answer::Asking
+    } else {
+        Answer::Whole
+    })
+}
+
+pub(crate) fn refuse(worker: &mut Engine, handle: u64, error: VariablesError) {
+    match error {
+        VariablesError::Path => answer(worker, handle, 400, "The path cannot name a file.\n"),
+        VariablesError::Script => answer(worker, handle, 404, "There is no such page.\n"),
+        VariablesError::Folder => {
+            let target = worker.request().target();
+            let at = target
+                .iter()
+                .position(|&byte| byte == b'?')
+                .unwrap_or(target.len());
+            let query = &target[at..];
+            // Two slashes in front would name a host.
+            let path = &target[..at];
+            let slashes = path.iter().take_while(|&&byte| byte == b'/').count();
+            let path = &path[slashes.saturating_sub(1)..];
+            let location = [path, b"/", query].concat();
+            let headers = [(&b"Location"[..], &location[..])];
+            let _ = worker.respond(handle, 301, None, headers.into_iter(), b"");
+        }
+    }
+}
+
+/// Nothing is left to do when its client has left.
+pub(crate) fn answer(worker: &mut Engine, handle: u64, status: u16, text: &str) {
+    let none = std::iter::empty();
+    if worker
+        .respond(handle, status, Some(TEXT), none, text.as_bytes())
+        .is_err()
+    {
+        worker.drop_request(handle);
+    }
+}

@@ -1,0 +1,551 @@
+//! PHP-FPM behind routes of a program: `Server::fastcgi()`.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use fermata_testkit::sse::Stream;
+use fermata_testkit::websocket::Socket;
+use fermata_testkit::{Builder, Server, install, wait_until};
+use fermata_tests::{fixture, json};
+
+/// More than fits in the buffers between a script and a client that does not read.
+const ENDLESS_BYTES: usize = 64 * 1024 * 1024;
+
+const SCRIPTS: &[(&str, &str)] = &[
+    (
+        "index.php",
+        "header('X-Front: yes'); echo json_encode($_SERVER);",
+    ),
+    ("page.php", "echo json_encode($_SERVER);"),
+    ("sub/index.php", "echo 'the folder';"),
+    (
+        "echo.php",
+        "header('X-Length: ' . ($_SERVER['CONTENT_LENGTH'] ?? 'none')); echo md5(file_get_contents('php://input'));",
+    ),
+    (
+        "upload.php",
+        "echo json_encode([$_POST, $_FILES['file']['name'], $_FILES['file']['size'], md5_file($_FILES['file']['tmp_name'])]);",
+    ),
+    (
+        "status.php",
+        "http_response_code(418); header('X-A: 1'); header('X-A: 2', false); setcookie('a', 'b'); setcookie('c', 'd'); echo 'teapot';",
+    ),
+    ("moved.php", "header('Location: /elsewhere');"),
+    ("empty.php", "http_response_code(204);"),
+    ("large.php", "echo str_repeat('0123456789abcdef', 200_000);"),
+    (
+        "stream.php",
+        "echo 'one'; flush(); while (!file_exists($_GET['until'])) { usleep(5_000); clearstatcache(); } echo 'two';",
+    ),
+    (
+        "sleep.php",
+        "touch($_GET['at'] ?? '/dev/null'); usleep((int) $_GET['ms'] * 1000); echo getmypid();",
+    ),
+    (
+        "endless.php",
+        "register_shutdown_function(fn () => file_put_contents($_GET['log'], $GLOBALS['sent'])); $sent = 0; ignore_user_abort(false); \
+        while ($sent < 64 * 1024 * 1024) { echo str_repeat('x', 65536); flush(); $sent += 65536; file_put_contents($_GET['log'] . '.now', (string) $sent); }",
+    ),
+    ("errors.php", "error_log('logged'); echo 'done';"),
+    ("short.php", "header('Content-Length: 100'); echo 'short';"),
+    (
+        "dies.php",
+        "echo str_repeat('x', 100_000); flush(); exec('kill -9 ' . getmypid());",
+    ),
+    ("dies_at_once.php", "exec('kill -9 ' . getmypid());"),
+    ("pid.php", "echo getmypid();"),
+    (".hidden.php", "echo 'hidden';"),
+];
+
+struct Fpm(Child);
+
+impl Drop for Fpm {
+    fn drop(&mut self) {
+        let _ = Command::new("kill").arg(self.0.id().to_string()).status();
+        let _ = self.0.wait();
+    }
+}
+
+/// A server with its folder of scripts.
+fn site() -> Builder {
+    let builder = fixture("fastcgi").workers(1);
+    let folder = builder.directory();
+    for (name, code) in SCRIPTS {
+        folder.write(&format!("root/{name}"), format!("<?php {code}"));
+    }
+    folder.write("root/style.css", "body { margin: 0 }\n");
+    folder.write("secret.php", "<?php echo 'secret';");
+    let path = folder.path().to_owned();
+    builder.env("FOLDER", path)
+}
+
+/// Starts PHP-FPM in the folder; `None`: it is not installed.
+fn fpm(builder: &Builder, children: usize) -> Option<Fpm> {
+    let folder = builder.directory();
+    let programs = ["8.2", "8.3", "8.4"].map(|version| format!("/usr/sbin/php-fpm{version}"));
+    let program = programs
+        .iter()
+        .find(|path| std::path::Path::new(path).exists());
+    let Some(program) = program else {
+        install::skipped("php-fpm is not installed");
+        return None;
+    };
+    let name = folder.path().display();
+    folder.write(
+        "fpm.conf",
+        format!(
+            "[global]\nerror_log = {name}/fpm.log\n[www]\nlisten = {name}/fpm.sock\nuser = root\ngroup = root\n\
+            pm = static\npm.max_children = {children}\nclear_env = no\nphp_admin_value[output_buffering] = 0\n\
+            php_admin_value[upload_max_filesize] = 30M\nphp_admin_value[post_max_size] = 30M\n"
+        ),
+    );
+    let child = Command::new(program)
+        .args(["-F", "-R", "-n", "-y"])
+        .arg(folder.join("fpm.conf"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it was looked at before");
+    let fpm = Fpm(child);
+    wait_until("PHP-FPM listens", || {
+        UnixStream::connect(folder.join("fpm.sock")).ok()
+    });
+    Some(fpm)
+}
+
+/// Both, with as many children.
+fn both(children: usize) -> Option<(Fpm, Server)> {
+    let builder = site();
+    let fpm = fpm(&builder, children)?;
+    Some((fpm, builder.start()))
+}
+
+fn bytes(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at / 7 % 251) as u8).collect()
+}
+
+fn md5(server: &Server, body: &[u8]) -> String {
+    server.directory().write("body", body);
+    let output = Command::new("md5sum")
+        .arg(server.directory().join("body"))
+        .output();
+    let text = output.expect("md5sum is there").stdout;
+    String::from_utf8_lossy(&text[..32]).into_owned()
+}
+
+#[test]
+fn scripts_files_and_routes_are_served_side_by_side() {
+    let Some((_fpm, server)) = both(2) else {
+        return;
+    };
+    let mut connection = server.connect();
+    assert_eq!(connection.get("/own").text(), "own");
+    assert_eq!(connection.get("/style.css").text(), "body { margin: 0 }\n");
+    let page = json(&connection.get("/page.php/in/fo?x=%2F"));
+    let root = server.directory().join("root").display().to_string();
+    for (name, value) in [
+        ("SCRIPT_FILENAME", format!("{root}/page.php")),
+        ("SCRIPT_NAME", "/page.php".to_owned()),
+        ("PATH_INFO", "/in/fo".to_owned()),
+        ("QUERY_STRING", "x=%2F".to_owned()),
+        ("REQUEST_URI", "/page.php/in/fo?x=%2F".to_owned()),
+        ("DOCUMENT_ROOT", root.clone()),
+        ("REMOTE_ADDR", "127.0.0.1".to_owned()),
+        ("SERVER_PORT", server.address().port().to_string()),
+        ("SERVER_PROTOCOL", "HTTP/1.1".to_owned()),
+        ("REQUEST_METHOD", "GET".to_owned()),
+    ] {
+        assert_eq!(page[name], value, "{name}");
+    }
+    assert_eq!(page.get("HTTPS"), None);
+    let front = connection.get("/blog/a%20post");
+    assert_eq!(front.header("x-front"), Some("yes"));
+    assert_eq!(json(&front)["DOCUMENT_URI"], "/blog/a post");
+    assert_eq!(connection.get("/").header("x-front"), Some("yes"));
+    assert_eq!(connection.get("/sub/").text(), "the folder");
+    let folder = connection.get("/sub?a=b");
+    assert_eq!(
+        (folder.status(), folder.header("location")),
+        (301, Some("/sub/?a=b"))
+    );
+    let old = json(&connection.get("/old/page.php/rest"));
+    assert_eq!(
+        (&old["SCRIPT_NAME"], &old["PATH_INFO"]),
+        (&"/old/page.php".into(), &"/rest".into())
+    );
+    assert_eq!(old["SCRIPT_FILENAME"], format!("{root}/page.php"));
+    assert_eq!(connection.get("/old/nothing").status(), 404);
+    // A held client and a WebSocket beside it.
+    let _events = Stream::open(server.connect(), "/events", None);
+    let mut socket = Socket::open(server.connect(), "/echo");
+    socket.text("hello");
+    assert_eq!(socket.next_text(), "hello");
+}
+
+#[test]
+fn answers_are_passed_on_as_the_script_gives_them() {
+    let Some((_fpm, server)) = both(2) else {
+        return;
+    };
+    let mut connection = server.connect();
+    let status = connection.get("/status.php");
+    assert_eq!((status.status(), status.text()), (418, "teapot"));
+    for name in ["set-cookie", "x-a"] {
+        let lines = status.head.headers.iter().filter(|(it, _)| it == name);
+        assert_eq!(lines.count(), 2, "{name}");
+    }
+    let moved = connection.get("/moved.php");
+    assert_eq!(
+        (moved.status(), moved.header("location")),
+        (302, Some("/elsewhere"))
+    );
+    assert_eq!(connection.get("/empty.php").status(), 204);
+    let large = connection.get("/large.php");
+    assert_eq!(large.body, b"0123456789abcdef".repeat(200_000));
+    connection.send("HEAD /large.php HTTP/1.1\r\nHost: a\r\n\r\n");
+    let head = connection.try_read_response(true).expect("a head");
+    assert_eq!((head.status(), head.body.len()), (200, 0));
+    assert_eq!(connection.get("/errors.php").text(), "done");
+    server.log().wait_for(0, "FastCGI: PHP message: logged");
+}
+
+#[test]
+fn bodies_of_several_megabytes_arrive() {
+    for streams in ["0", "1"] {
+        let builder = site().env("STREAM", streams);
+        let Some(_fpm) = fpm(&builder, 2) else { return };
+        let server = builder.start();
+        for len in [0, 10, 300_000, 20_000_000] {
+            let body = bytes(len);
+            let mut connection = server.connect();
+            let answer = connection.post("/echo.php", &body);
+            assert_eq!(answer.text(), md5(&server, &body), "{len}");
+            if len > 0 {
+                let length = answer.header("x-length").expect("it is told");
+                assert_eq!(length, len.to_string());
+            }
+            // The connection goes on.
+            assert_eq!(connection.get("/own").text(), "own");
+        }
+        // Without a length, in chunks.
+        let mut connection = server.connect();
+        connection.send("POST /echo.php HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+        let body = bytes(1_000_000);
+        for piece in body.chunks(100_000) {
+            connection.send(format!("{:x}\r\n", piece.len()));
+            connection.send(piece);
+            connection.send("\r\n");
+        }
+        connection.send("0\r\n\r\n");
+        let answer = connection.read_response();
+        assert_eq!(answer.header("x-length"), Some("1000000"));
+        assert_eq!(answer.text(), md5(&server, &body));
+        assert_eq!(connection.get("/own").text(), "own");
+        let file = bytes(5_000_000);
+        server.directory().write("file.bin", &file);
+        let form = format!("file=@{}", server.directory().join("file.bin").display());
+        for protocol in ["--http1.1", "--http2-prior-knowledge"] {
+            let output = Command::new("curl")
+                .args(["-sS", protocol, "-F", &form, "-F", "a=b"])
+                .arg(format!("http://{}/upload.php", server.address()))
+                .output()
+                .expect("curl is there");
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            let expected = format!(
+                "[{{\"a\":\"b\"}},\"file.bin\",5000000,\"{}\"]",
+                md5(&server, &file)
+            );
+            assert_eq!(said, expected, "{protocol}");
+        }
+    }
+}
+
+#[test]
+fn a_script_is_not_asked_twice_nor_its_source_sent() {
+    let Some((_fpm, server)) = both(2) else {
+        return;
+    };
+    let mut connection = server.connect();
+    for path in [
+        "/../secret.php",
+        "/%2e%2e/secret.php",
+        "/sub/%2e%2e/%2e%2e/secret.php",
+        "/..%2fsecret.php",
+        "/%2e%2e%5csecret.php",
+        "/page.php%00.css",
+        "/.hidden.php",
+    ] {
+        let answer = connection.get(path);
+        let text = answer.text();
+        assert!(
+            !text.contains("secret'") && !text.contains("<?php") && text != "secret",
+            "{path}: {text}"
+        );
+        assert_ne!(text, "hidden", "{path}");
+        if answer.status() == 400 {
+            connection = server.connect();
+        }
+    }
+}
+
+#[test]
+fn what_a_client_must_not_say_does_not_reach_the_script() {
+    let Some((_fpm, server)) = both(2) else {
+        return;
+    };
+    let mut connection = server.connect();
+    connection.send(
+        "GET /page.php HTTP/1.1\r\nHost: example.com:81\r\nProxy: http://evil\r\nX_Under: evil\r\nX-Plain: good\r\n\
+        Connection: keep-alive, x-hop\r\nX-Hop: evil\r\nX-Forwarded-For: 1.2.3.4\r\nCookie: a=1\r\nCookie: b=2\r\n\r\n",
+    );
+    let page = json(&connection.read_response());
+    for name in [
+        "HTTP_PROXY",
+        "HTTP_X_UNDER",
+        "HTTP_X_HOP",
+        "HTTP_CONNECTION",
+    ] {
+        assert_eq!(page.get(name), None, "{name}");
+    }
+    for (name, value) in [
+        ("HTTP_X_PLAIN", "good"),
+        ("HTTP_HOST", "example.com:81"),
+        ("SERVER_NAME", "example.com"),
+        ("HTTP_COOKIE", "a=1; b=2"),
+        ("REMOTE_ADDR", "127.0.0.1"),
+    ] {
+        assert_eq!(page[name], value, "{name}");
+    }
+}
+
+#[test]
+fn what_a_script_flushes_reaches_the_client_at_once() {
+    let Some((_fpm, server)) = both(2) else {
+        return;
+    };
+    let until = server.directory().join("until");
+    let mut connection = server.connect();
+    let target = format!("/stream.php?until={}", until.display());
+    connection.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
+    // A head of its own kind and "one", before the script goes on.
+    assert_eq!(connection.peek_status(), 200);
+    connection.wait_for_bytes(100);
+    std::fs::write(&until, "").expect("it is writable");
+    assert_eq!(connection.read_response().text(), "onetwo");
+}
+
+#[test]
+fn a_client_that_does_not_read_holds_back_the_script() {
+    let Some((_fpm, server)) = both(2) else {
+        return;
+    };
+    let log = server.directory().join("endless");
+    let mut connection = server.connect();
+    connection.send(format!(
+        "GET /endless.php?log={} HTTP/1.1\r\nHost: a\r\n\r\n",
+        log.display()
+    ));
+    let now = server.directory().join("endless.now");
+    let read = || std::fs::read_to_string(&now).ok()?.parse::<usize>().ok();
+    let mut before = 0;
+    let stands = wait_until("the script stands still", || {
+        std::thread::sleep(Duration::from_millis(300));
+        let sent = read()?;
+        let is_still = sent == before && sent > 0;
+        before = sent;
+        is_still.then_some(sent)
+    });
+    assert!(stands < ENDLESS_BYTES / 2, "{stands} bytes are in buffers");
+    assert_eq!(server.connect().get("/own").text(), "own");
+    // It leaves: the script is aborted.
+    drop(connection);
+    let sent = wait_until("the script ends", || {
+        std::fs::read_to_string(&log).ok()?.parse::<usize>().ok()
+    });
+    assert!(sent < ENDLESS_BYTES, "{sent}");
+}
+
+#[test]
+fn requests_wait_for_a_connection_and_no_longer_than_they_may() {
+    let builder = site()
+        .env("CONNECTIONS", "1")
+        .env("QUEUE", "2")
+        .env("TIMEOUT", "1.5");
+    let Some(_fpm) = fpm(&builder, 1) else { return };
+    let server = builder.start();
+    let at = server.directory().join("at");
+    let mut first = server.connect();
+    first.send(format!(
+        "GET /sleep.php?ms=700&at={} HTTP/1.1\r\nHost: a\r\n\r\n",
+        at.display()
+    ));
+    wait_until("the script runs", || at.exists().then_some(()));
+    let mut waiting: Vec<_> = (0..2)
+        .map(|_| {
+            let mut connection = server.connect();
+            connection.send("GET /pid.php HTTP/1.1\r\nHost: a\r\n\r\n");
+            connection
+        })
+        .collect();
+    let mut refused = server.connect();
+    wait_until("the queue is full", || {
+        (refused.get("/pid.php").status() == 503).then_some(())
+    });
+    server.log().wait_for(0, "(queue)");
+    assert_eq!(first.read_response().status(), 200);
+    for connection in &mut waiting {
+        assert_eq!(connection.read_response().status(), 200);
+    }
+    // Silent for too long.
+    assert_eq!(server.connect().get("/sleep.php?ms=5000").status(), 504);
+    server.log().wait_for(0, "silent for 1.5 seconds (timeout)");
+}
+
+#[test]
+fn a_php_fpm_that_fails_is_told_by_its_cause() {
+    let builder = site();
+    let Some(fpm) = fpm(&builder, 2) else { return };
+    let server = builder.start();
+    let mut connection = server.connect();
+    assert_eq!(connection.get("/dies_at_once.php").status(), 502);
+    server.log().wait_for(0, "fpm.sock: the connection has");
+    let mut cut = server.connect();
+    cut.send("GET /dies.php HTTP/1.1\r\nHost: a\r\n\r\n");
+    let (bytes, _) = cut.read_to_end();
+    assert!(
+        !bytes.ends_with(b"0\r\n\r\n") && bytes.len() > 100_000,
+        "{} bytes",
+        bytes.len()
+    );
+    server
+        .log()
+        .wait_for(0, "the connection has ended within the response");
+    let mut short = server.connect();
+    short.send("GET /short.php HTTP/1.1\r\nHost: a\r\n\r\n");
+    let (bytes, _) = short.read_to_end();
+    assert!(bytes.ends_with(b"short"));
+    server.log().wait_for(0, "before the length");
+    drop(fpm);
+    assert_eq!(server.connect().get("/page.php").status(), 502);
+    server.log().wait_for(0, "check that PHP-FPM runs");
+    assert_eq!(server.connect().get("/own").text(), "own");
+}
+
+#[test]
+fn a_peer_that_does_not_speak_fastcgi_is_a_502() {
+    let builder = site();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("its address").to_string();
+    let server = builder.env("SOCKET", &address).start();
+    let peer = std::thread::spawn(move || {
+        for answer in [
+            &b"HTTP/1.1 400 Bad Request\r\n\r\n"[..],
+            b"\x01\x06\x00\x01\x00\x05\x00\x00Stat",
+        ] {
+            let (mut stream, _) = listener.accept().expect("a connection");
+            let mut bytes = [0; 65_536];
+            let _ = stream.read(&mut bytes);
+            let _ = stream.write_all(answer);
+        }
+    });
+    let mut connection = server.connect();
+    assert_eq!(connection.get("/a").status(), 502);
+    server.log().wait_for(0, "does not speak FastCGI");
+    assert_eq!(connection.get("/b").status(), 502);
+    peer.join().expect("it has served two");
+    assert_eq!(connection.get("/c").status(), 502);
+    server.log().wait_for(0, "no connection");
+}
+
+#[test]
+fn a_queue_that_is_full_at_the_socket_is_waited_for() {
+    let builder = site().env("TIMEOUT", "1");
+    let path = builder.directory().join("fpm.sock");
+    // Nobody accepts: connections fill its queue, and then a request waits for room until its time is over.
+    let _listener = UnixListener::bind(&path).expect("a socket");
+    let server = builder.start();
+    let mut connection = server.connect();
+    assert_eq!(connection.get("/a").status(), 504);
+    server.log().wait_for(0, "(timeout)");
+}
+
+#[test]
+fn connections_are_kept_where_the_program_says_so() {
+    let builder = site().env("KEEP", "30");
+    let Some(fpm) = fpm(&builder, 1) else { return };
+    let server = builder.start();
+    let mut connection = server.connect();
+    for _ in 0..20 {
+        assert_eq!(connection.get("/pid.php").status(), 200);
+        assert_eq!(
+            connection.post("/echo.php", "four").header("x-length"),
+            Some("4")
+        );
+    }
+    // Its child is gone, and the connection with it: another one is opened.
+    assert_eq!(connection.get("/dies_at_once.php").status(), 502);
+    assert_eq!(
+        wait_until("another child", || {
+            let answer = server.connect().get("/pid.php");
+            (answer.status() == 200).then_some(answer.status())
+        }),
+        200
+    );
+    drop(fpm);
+}
+
+#[test]
+fn http_2_carries_large_answers_and_clients_that_leave() {
+    let Some((_fpm, server)) = both(1) else {
+        return;
+    };
+    let curl = |path: &str, more: &[&str]| {
+        Command::new("curl")
+            .args(["-sS", "--http2-prior-knowledge"])
+            .args(more)
+            .arg(format!("http://{}{path}", server.address()))
+            .output()
+            .expect("curl is there")
+    };
+    let large = curl("/large.php", &[]);
+    assert_eq!(large.stdout, b"0123456789abcdef".repeat(200_000));
+    let page: serde_json::Value =
+        serde_json::from_slice(&curl("/page.php", &[]).stdout).expect("JSON");
+    assert_eq!(page["SERVER_PROTOCOL"], "HTTP/2.0");
+    assert_eq!(page["HTTP_HOST"], server.address().to_string());
+    // It leaves while the only child works for it: the answer is dropped, and the child is free again.
+    let log = server.directory().join("left");
+    let target = format!("/endless.php?log={}", log.display());
+    let left = curl(&target, &["--max-time", "1", "--limit-rate", "10k"]);
+    assert!(!left.status.success());
+    let sent = wait_until("the script ends", || {
+        std::fs::read_to_string(&log).ok()?.parse::<usize>().ok()
+    });
+    assert!(sent < ENDLESS_BYTES, "{sent}");
+    assert_eq!(server.connect().get("/sub/").text(), "the folder");
+}
+
+#[test]
+fn a_client_that_leaves_the_queue_leaves_its_place() {
+    let builder = site().env("CONNECTIONS", "1").env("QUEUE", "1");
+    let Some(_fpm) = fpm(&builder, 1) else {
+        return;
+    };
+    let server = builder.start();
+    let at = server.directory().join("at");
+    let mut first = server.connect();
+    let target = format!("/sleep.php?ms=1500&at={}", at.display());
+    first.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
+    wait_until("the script runs", || at.exists().then_some(()));
+    for _ in 0..3 {
+        let mut waiting = server.connect();
+        waiting.send("GET /pid.php HTTP/1.1\r\nHost: a\r\n\r\n");
+        wait_until("the queue is full", || {
+            (server.connect().get("/pid.php").status() == 503).then_some(())
+        });
+    }
+    assert_eq!(first.read_response().status(), 200);
+}
