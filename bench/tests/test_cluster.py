@@ -5,7 +5,7 @@ from __future__ import annotations
 import unittest
 from typing import Any
 
-from bench.suites.cluster.nodes import faults, recovered
+from bench.suites.cluster.nodes import faults, recovered, sources, workers_for
 
 
 def series(*open_at: tuple[float, int]) -> list[dict[str, Any]]:
@@ -25,6 +25,17 @@ class Recovered(unittest.TestCase):
 
     def test_clients_that_were_never_there(self) -> None:
         self.assertIsNone(recovered(series((0.1, 3)), 9))
+
+
+class Sizes(unittest.TestCase):
+    def test_two_servers_have_workers_for_the_clients_of_three(self) -> None:
+        self.assertEqual([workers_for(clients) for clients in (300, 30_000, 60_000, 300_000)], [1, 1, 2, 10])
+
+    def test_no_address_has_more_connections_than_ports(self) -> None:
+        self.assertEqual(sources(300).split(), ["*", "127.2.0.1;"])
+        lines = sources(300_000).splitlines()
+        self.assertEqual(len(lines), 21)
+        self.assertEqual(lines[0].split(), ["4.76%", "127.2.0.1;"])
 
 
 class Faults(unittest.TestCase):

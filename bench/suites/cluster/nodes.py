@@ -22,6 +22,7 @@ from typing import Any
 from bench.lib import process
 from bench.lib.peers import FERMATA
 from bench.suites.cluster.server import Running, log_of, server_of, wait_listening
+from bench.suites.crowd.network import network
 
 NODES = 3
 GROUPS = 100
@@ -32,20 +33,26 @@ KILL_AFTER_SECONDS = 3.0
 CONNECT_SECONDS_MAX = 120.0
 RECOVERY_GOAL_SECONDS = 15.0
 LATENCY_GOAL_US = 10_000
+CONNECTS_PER_SECOND_MIN = 1_000
+"""Through nginx, with both ends and the log on the machine: with more clients more time is given to connect."""
+CLIENTS_PER_WORKER = 15_000
+"""When a server is killed: a worker may have 20,000 descriptors here, and SO_REUSEPORT spreads clients by hash."""
 CONNECTIONS_PER_PROXY = 4_000
 """Clients of one nginx process: each takes two descriptors."""
+CLIENTS_PER_SOURCE = 15_000
+"""Connections of nginx from one address: each server has its own port, which they share the ports of that address to."""
 NOT_SEEN = ("lost", "missing", "repeated", "corrupt", "misdirected", "gap_events")
 """What no client may have seen."""
 
 
 @contextlib.contextmanager
-def nodes_of(log: str, directory: str) -> Iterator[list[Running]]:
+def nodes_of(log: str, directory: str, workers: int = 1) -> Iterator[list[Running]]:
     with contextlib.ExitStack() as stack, log_of(log, directory) as cluster:
         nodes = []
         for number in range(NODES):
             own = Path(directory, f"node-{number}")
             own.mkdir()
-            nodes.append(stack.enter_context(server_of(cluster, str(own))))
+            nodes.append(stack.enter_context(server_of(cluster, str(own), workers)))
         yield nodes
 
 
@@ -85,7 +92,8 @@ def loss(log: str, options: argparse.Namespace) -> dict[str, Any]:
     """One of the three servers is killed with all its processes while clients are held and events are published."""
     with (
         tempfile.TemporaryDirectory() as directory,
-        nodes_of(log, directory) as nodes,
+        network(options.clients * 4, own=not options.quick),
+        nodes_of(log, directory, workers_for(options.clients)) as nodes,
         proxy_of(nodes, options.clients, directory) as front,
     ):
         out, steps = Path(directory, "load.json"), Path(directory, "steps.jsonl")
@@ -104,13 +112,14 @@ def loss(log: str, options: argparse.Namespace) -> dict[str, Any]:
             time.sleep(KILL_AFTER_SECONDS)
             killed_unix = time.time()
             os.killpg(nodes[-1].pid, signal.SIGKILL)
-            running.wait(hold_seconds + CONNECT_SECONDS_MAX)
+            running.wait(hold_seconds + connect_seconds(options.clients))
         finally:
             process.stop(running)
         result = json.loads(out.read_text())
     return {
         "log": log,
         "clients": options.clients,
+        "workers_per_server": workers_for(options.clients),
         "clients_of_the_killed": result["counters"]["reconnects"],
         "recovered_s": recovered(result["series"], options.clients),
         "killed_unix": round(killed_unix, 3),
@@ -118,6 +127,22 @@ def loss(log: str, options: argparse.Namespace) -> dict[str, Any]:
         "latency_us": result["latency_us"],
         "faults": faults(result),
     }
+
+
+def workers_for(clients: int) -> int:
+    """Of each server: those that are left take all clients."""
+    return max(1, -(-clients // (NODES - 1) // CLIENTS_PER_WORKER))
+
+
+def connect_seconds(clients: int) -> float:
+    return max(CONNECT_SECONDS_MAX, clients / CONNECTS_PER_SECOND_MIN)
+
+
+def sources(clients: int) -> str:
+    """nginx's choice of the address that it connects from, as a map by the client's."""
+    count = clients // CLIENTS_PER_SOURCE + 1
+    parts = [f"        {100 / count:.2f}% 127.2.0.{number};" for number in range(1, count)]
+    return "\n".join([*parts, f"        * 127.2.0.{count};"])
 
 
 def faults(result: dict[str, Any]) -> dict[str, int]:
@@ -139,7 +164,8 @@ def recovered(series: list[dict[str, Any]], clients: int) -> float | None:
 
 def wait_held(steps: Path, clients: int, running: subprocess.Popen[bytes]) -> None:
     """Until `fermata load` has said that all clients are there."""
-    deadline = time.monotonic() + CONNECT_SECONDS_MAX
+    seconds = connect_seconds(clients)
+    deadline = time.monotonic() + seconds
     while time.monotonic() < deadline and running.poll() is None:
         lines = steps.read_text().splitlines() if steps.exists() else []
         for line in lines[-3:]:
@@ -147,7 +173,7 @@ def wait_held(steps: Path, clients: int, running: subprocess.Popen[bytes]) -> No
                 if json.loads(line).get("open", 0) >= clients:
                     return
         time.sleep(0.1)
-    raise SystemExit(f"cluster: not all of {clients} clients were held after {CONNECT_SECONDS_MAX:.0f} s")
+    raise SystemExit(f"cluster: not all of {clients} clients were held after {seconds:.0f} s")
 
 
 @contextlib.contextmanager
@@ -170,6 +196,9 @@ http {{
     access_log off;
     client_body_temp_path {directory};
     proxy_temp_path {directory};
+    split_clients "$remote_addr:$remote_port" $source {{
+{sources(clients)}
+    }}
     upstream nodes {{
         least_conn;
 {servers}
@@ -178,6 +207,7 @@ http {{
         listen 127.0.0.1:{port} backlog=8192 reuseport;
         location / {{
             proxy_pass http://nodes;
+            proxy_bind $source;
             proxy_http_version 1.1;
             proxy_set_header Connection "";
             proxy_buffering off;

@@ -60,14 +60,14 @@ def log_of(kind: str, directory: str) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def server_of(cluster: str, directory: str) -> Iterator[Running]:
-    """A server with one worker."""
+def server_of(cluster: str, directory: str, workers: int = 1) -> Iterator[Running]:
+    """A server with so many workers."""
     port = process.free_port()
     environment = {
         **os.environ,
         "FERMATA_CLUSTER": cluster,
         "FERMATA_CLUSTER_BYTES_MAX": "256m",
-        "FERMATA_WORKERS": "1",
+        "FERMATA_WORKERS": str(workers),
         "FERMATA_PUBLISH_WAIT_MS_MAX": "60000",
         "FERMATA_LOG_LEVEL": "info",
         "FERMATA_CONNECTIONS_MAX": "19000",
