@@ -147,7 +147,7 @@ impl Gateway<'_> {
         match self.worker.stream_wanted(handle, 200) {
             Wanted::Pieces => {}
             Wanted::Refusal => {
-                self.refuse_sockjs(handle, 503, "Too many streams: raise streams_max.");
+                self.refuse_sockjs(handle, 503, "Too many sessions.");
                 return false;
             }
             Wanted::Head | Wanted::Nothing => return false,
