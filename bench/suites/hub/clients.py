@@ -22,6 +22,8 @@ OPENING_MAX = 64
 """Connections that are being opened at a time."""
 SILENCE_SECONDS_MAX = 60.0
 """A command during which nothing comes for so long has failed."""
+IP_BIND_ADDRESS_NO_PORT = 24
+"""Of Linux; Python has no name for it."""
 PONG = bytes([0x8A, 0x80, 0, 0, 0, 0])
 PING_OPCODE = 9
 CLOSE_OPCODE = 8
@@ -198,7 +200,10 @@ class Crowd:
 
     def connect(self) -> None:
         line = socket.socket()
-        # So many that the ports of one address would not do.
+        # So many that the ports of one address would not do. Which port it is is chosen with the address of the hub: for one
+        # that is free for all hubs the kernel searches long when earlier clients' connections are still kept by it, clients
+        # come one by one then, and each costs a hub that sleeps in between several times as much.
+        line.setsockopt(socket.IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)
         line.bind((self.source, 0))
         line.connect(("127.0.0.1", self.port))
         client = self.kind(line)
