@@ -15,9 +15,6 @@ use crate::names::{ring_name, user_name};
 /// What an event without a name is called, as an `EventSource` calls it.
 pub(crate) const UNNAMED: &str = "message";
 
-/// Digits of a number in the engine's id of a socket.
-const ID_DIGITS: usize = 16;
-
 /// Newest events of a cache channel that are looked at for one that a publisher has sent: a few, and when clients have sent
 /// all of those, as many as a minute of one client's.
 const CACHED_MAX: [usize; 2] = [8, 1024];
@@ -85,10 +82,8 @@ impl Gateway<'_> {
                 connection,
             },
         );
-        let established = frame::connection_established(
-            &socket_id.to_string(),
-            self.hub.settings.activity_timeout_s,
-        );
+        let established =
+            frame::connection_established(socket_id, self.hub.settings.activity_timeout_s);
         self.send(socket, &established);
     }
 
@@ -104,9 +99,7 @@ impl Gateway<'_> {
             return;
         };
         let app = &self.hub.settings.apps[session.app];
-        let outcome = session
-            .connection
-            .on_message(app, &socket_id.to_string(), text, now_ms);
+        let outcome = session.connection.on_message(app, socket_id, text, now_ms);
         match outcome {
             Outcome::Nothing => {}
             Outcome::Reply(text) => self.send(socket, &text),
@@ -386,7 +379,12 @@ impl Gateway<'_> {
     }
 
     fn socket_id(&self, socket: u64) -> Option<SocketId> {
-        from_engine(&self.worker.socket_id(socket)?)
+        let (life, worker) = self.worker.socket_place(socket)?;
+        Some(SocketId {
+            life,
+            socket,
+            worker,
+        })
     }
 }
 
@@ -409,15 +407,6 @@ pub(crate) fn to_engine(id: SocketId) -> String {
     format!("{:016x}{:016x}{:x}", id.life, id.socket, id.worker)
 }
 
-fn from_engine(text: &str) -> Option<SocketId> {
-    let number = |text: &str| u64::from_str_radix(text, 16).ok();
-    Some(SocketId {
-        life: number(text.get(..ID_DIGITS)?)?,
-        socket: number(text.get(ID_DIGITS..2 * ID_DIGITS)?)?,
-        worker: u16::from_str_radix(text.get(2 * ID_DIGITS..)?, 16).ok()?,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -429,7 +418,6 @@ mod tests {
             socket: (3 << 32) | 7,
             worker: 11,
         };
-        assert_eq!(from_engine(&to_engine(id)), Some(id));
-        assert_eq!(from_engine("12"), None);
+        assert_eq!(to_engine(id), "000000000000feed0000000300000007b");
     }
 }

@@ -63,6 +63,7 @@ pub fn run(settings: Settings) -> Result<i32, StartError> {
     settings.check()?;
     let prepared = Prepared::new(&settings.apps)
         .map_err(|error| StartError::Setting(format!("webhook: {error}")))?;
+    fermata_io::descriptors::leave_none();
     let mut server = Server::new();
     configure(&mut server, &settings)?;
     server.set_post(open_post);

@@ -6,6 +6,7 @@
 //! each client above [`LOW_FOR_CLIENTS`], none below.
 
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::io::fcntl_dupfd_cloexec;
 
@@ -16,6 +17,14 @@ const SELECTABLE: Fd = 1024;
 
 /// Numbers from here to [`SELECTABLE`] are left to the program.
 pub const LOW_FOR_CLIENTS: Fd = 512;
+
+/// Whether a program runs in this process, and may call `select()`.
+static HAS_PROGRAM: AtomicBool = AtomicBool::new(true);
+
+/// Leaves no numbers to a program, for servers that run none: clients keep those that the kernel gives them.
+pub fn leave_none() {
+    HAS_PROGRAM.store(false, Ordering::Relaxed);
+}
 
 /// The same open file under a number that the program has no use for. As it was where the limit of descriptors
 /// (`ulimit -n`) allows no other.
@@ -42,6 +51,9 @@ pub(crate) fn lift_raw(fd: Fd) -> Fd {
 
 #[cold]
 fn move_up(fd: OwnedFd) -> OwnedFd {
+    if !HAS_PROGRAM.load(Ordering::Relaxed) {
+        return fd;
+    }
     fcntl_dupfd_cloexec(borrow(fd.as_raw_fd()), SELECTABLE).unwrap_or(fd)
 }
 

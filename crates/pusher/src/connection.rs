@@ -3,6 +3,8 @@
 //! The machine decides what the protocol and the application allow, and remembers what the connection is subscribed to.
 //! Who embeds it carries out what it says, and tells it when that has failed: [`Connection::forget`].
 
+use std::fmt::Display;
+
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -206,7 +208,13 @@ impl Connection {
     }
 
     /// Takes a message. `now_ms` only ever grows.
-    pub fn on_message(&mut self, app: &App, socket_id: &str, text: &[u8], now_ms: u64) -> Outcome {
+    pub fn on_message(
+        &mut self,
+        app: &App,
+        socket_id: impl Display,
+        text: &[u8],
+        now_ms: u64,
+    ) -> Outcome {
         if text.len() > app.limits.message_bytes_max {
             return refuse(
                 Code::Malformed,
@@ -237,7 +245,7 @@ impl Connection {
         }
     }
 
-    fn on_subscribe(&mut self, app: &App, socket_id: &str, data: Value) -> Outcome {
+    fn on_subscribe(&mut self, app: &App, socket_id: impl Display, data: Value) -> Outcome {
         let Some(data) = object::<SubscribeData>(data) else {
             return refuse(
                 Code::Malformed,
@@ -264,7 +272,7 @@ impl Connection {
             Access::Public => true,
             Access::User => self.user().map(|it| &*it.id) == channel.user(),
             Access::Private | Access::Encrypted | Access::Presence => {
-                auth::allows_subscription(app, &auth, socket_id, &name, signed)
+                auth::allows_subscription(app, &auth, &socket_id.to_string(), &name, signed)
             }
         };
         if !is_allowed {
@@ -314,7 +322,7 @@ impl Connection {
         }
     }
 
-    fn on_signin(&mut self, app: &App, socket_id: &str, data: Value) -> Outcome {
+    fn on_signin(&mut self, app: &App, socket_id: impl Display, data: Value) -> Outcome {
         let Some(data) = object::<SigninData>(data) else {
             return refuse(Code::Malformed, "pusher:signin: its data is no object");
         };
@@ -322,7 +330,7 @@ impl Connection {
             data.auth.unwrap_or_default(),
             data.user_data.unwrap_or_default(),
         );
-        if !auth::allows_user(app, &auth, socket_id, &user_data) {
+        if !auth::allows_user(app, &auth, &socket_id.to_string(), &user_data) {
             return close(Code::Unauthorized, "the signature of the user is invalid");
         }
         let user: Value = serde_json::from_str(&user_data).unwrap_or_default();
@@ -354,7 +362,7 @@ impl Connection {
     fn on_client_event(
         &mut self,
         app: &App,
-        socket_id: &str,
+        socket_id: impl Display,
         message: &Message,
         now_ms: u64,
     ) -> Outcome {
@@ -384,10 +392,11 @@ impl Connection {
                 limits.event_data_bytes_max
             ));
         }
+        let socket_id = app.tells(Kind::ClientEvent).then(|| socket_id.to_string());
         let ring_name = RingName {
             event: &message.event,
             user_id: subscription.user_id.as_deref(),
-            socket_id: app.tells(Kind::ClientEvent).then_some(socket_id),
+            socket_id: socket_id.as_deref(),
         };
         let event = ClientEvent {
             channel: name.to_owned(),

@@ -46,6 +46,7 @@ const STORED_BYTES_MAX: u64 = 1 << 30;
 /// # Errors
 /// It does not start; the sentence says why and what helps.
 pub fn run(settings: Settings, directory: &Path, open_post: OpenPost) -> Result<i32, StartError> {
+    fermata_io::descriptors::leave_none();
     let mut server = Server::new();
     server.set_post(open_post);
     configure(&mut server, &settings, directory)?;

@@ -104,6 +104,12 @@ impl<D: Driver> Worker<D> {
         is_known.then(|| self.channels.socket_id(socket))
     }
 
+    /// What that text is made of, beside the handle: this life of the worker, and its slot.
+    pub fn socket_place(&self, socket: u64) -> Option<(u64, u16)> {
+        let is_known = self.sockets.is_known(&self.net, socket);
+        is_known.then(|| self.channels.socket_place())
+    }
+
     /// Sends a message to a socket of any worker by its id. Nothing happens when it has left.
     pub fn send_to(&mut self, id: &[u8], is_binary: bool, data: &[u8]) -> Result<(), SendError> {
         let (channels, mut to) = self.clients();

@@ -225,6 +225,11 @@ impl Channels {
         format!("{:016x}{socket:016x}{:x}", self.identity, self.slot)
     }
 
+    /// See `Worker::socket_place`.
+    pub(crate) fn socket_place(&self) -> (u64, u16) {
+        (self.identity, self.slot)
+    }
+
     /// See `Worker::send_to`.
     pub(crate) fn send_to<D: Driver>(
         &mut self,
