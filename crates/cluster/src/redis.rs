@@ -604,7 +604,12 @@ impl Redis {
         }
         match asked {
             // A replica would do until the first publish.
-            Asked::Hello if is_replica(&value) => return Err(REPLICA.to_owned()),
+            Asked::Hello if is_greeted_by(&value, "role", "replica") => {
+                return Err(REPLICA.to_owned());
+            }
+            Asked::Hello if is_greeted_by(&value, "mode", "sentinel") => {
+                return Err(SENTINEL.to_owned());
+            }
             Asked::Hello | Asked::Select => {}
             Asked::Load(at) => {
                 let sha = value.as_text().ok_or("a script has no name")?;
@@ -985,11 +990,14 @@ const WANTS_TLS: &str = "the server speaks TLS at this port; write rediss:// in 
 
 const REPLICA: &str = "the server is a replica, which takes no events";
 
+const SENTINEL: &str = "the server is a Sentinel, which has no events and is not asked who has them; write the master and its \
+                        replicas in cluster, the one that is promoted is found";
+
 /// Whether a server says so of itself when it is greeted.
-fn is_replica(greeting: &Value<'_>) -> bool {
+fn is_greeted_by(greeting: &Value<'_>, name: &str, value: &str) -> bool {
     let pairs = greeting.as_array().unwrap_or_default().chunks_exact(2);
-    let mut roles = pairs.filter(|pair| pair[0].as_text() == Some(b"role"));
-    roles.any(|pair| pair[1].as_text() == Some(b"replica"))
+    let mut named = pairs.filter(|pair| pair[0].as_text() == Some(name.as_bytes()));
+    named.any(|pair| pair[1].as_text() == Some(value.as_bytes()))
 }
 
 /// Errors of a server that answers reads and does not write, for a while. `ORDER` is of our script.

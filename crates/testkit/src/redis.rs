@@ -153,6 +153,11 @@ impl Sentinel {
         sentinel
     }
 
+    /// Its own port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// The port of the server that it takes for the main one.
     pub fn main_port(&self) -> Option<u16> {
         let text = ask(self.port, "SENTINEL GET-MASTER-ADDR-BY-NAME main")?;

@@ -29,6 +29,24 @@ fn a_log_that_was_deleted_begins_anew() {
     assert_eq!(node.gaps.len(), 2);
 }
 
+/// It answered `ERR unknown command` to a script, and nobody could know why.
+#[test]
+fn a_sentinel_is_told_from_a_log_and_passed_over() {
+    let (Some(redis), Some(replica)) = (Redis::start(), Redis::start()) else {
+        return;
+    };
+    replica.ask(&format!("REPLICAOF 127.0.0.1 {}", redis.port()));
+    let sentinel = Sentinel::watch(&redis);
+    let both = format!("redis://127.0.0.1:{},{}", sentinel.port(), url(&redis));
+    let mut node = Node::new("a", &both);
+    node.publish("1");
+    run("it is in the log", &mut [&mut node], |nodes| {
+        nodes[0].told.len() == 1
+    });
+    let told = node.causes.iter().any(|cause| cause.contains("a Sentinel"));
+    assert!(told, "{:?}", node.causes);
+}
+
 #[test]
 fn what_the_log_has_removed_before_it_was_read_is_a_gap() {
     let Some(redis) = Redis::start() else { return };
