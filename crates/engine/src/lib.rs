@@ -135,6 +135,7 @@ pub use channels::presence::MembersError;
 pub use channels::publish::{
     EventId, Member, Message, Past, PublishFailure, check_channel, check_message,
 };
+pub use channels::stream_format::StreamFormat;
 pub use channels::views::{Past as ViewPast, Since, ViewHold};
 pub use embed::event::{Event, Left};
 pub use embed::file_jobs::{FileJobError, FileJobs};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use fermata_config::LogLevel;
 use fermata_engine::{
     Detail, EXIT_RETIRED, Event, Hold, HoldError, Left, Member, MembersError, Message, Past,
-    RequestView, Worker,
+    RequestView, StreamFormat, Worker,
 };
 use fermata_fastcgi::FastCgi;
 use fermata_gateway::{Hub, Opening};
@@ -595,6 +595,7 @@ pub extern "C" fn fm_hold(
         let with: Vec<Message<'_>> = hold.with().iter().map(lend_message).collect();
         let headers: Vec<(&[u8], &[u8])> = hold.lines().iter().map(FmHeader::line).collect();
         let hold = Hold {
+            format: StreamFormat::EventStream,
             channels: &channels,
             user: hold.user.option(),
             info: hold.info.option(),

@@ -3,16 +3,15 @@
 use std::rc::Rc;
 
 use fermata_hub::{Encode, ID_BYTES_MAX, Ids, Kind, PayloadSpan, Record};
+use fermata_proto::chunk;
 use fermata_proto::ws::deflate::Compressor;
 use fermata_proto::ws::frame::{Opcode, Reserved};
 use fermata_proto::ws::{frame, message as text};
-use fermata_proto::{chunk, sse};
 
+use crate::channels::stream_format::StreamFormat;
 use crate::websocket::Compression;
 
-/// The wire format of SSE subscribers: events in chunks of HTTP's chunked coding. HTTP/1.0 clients
-/// read the same log and are sent only what stands between the chunk marks.
-pub(crate) const FORMAT_SSE: u8 = 0;
+// Numbers below are of [`StreamFormat`].
 
 /// The data of messages, each a text frame of a WebSocket.
 pub(crate) const FORMAT_WS_DATA: u8 = 1;
@@ -279,8 +278,8 @@ impl Encoder {
 impl Encode for Encoder {
     fn encode(&mut self, format: u8, record: &Record, out: &mut Vec<u8>) -> PayloadSpan {
         let start = out.len();
-        if format == FORMAT_SSE {
-            let payload = chunk::wrap_with(out, |out| event(&self.ids, record, out));
+        if let Some(stream) = StreamFormat::of_number(format) {
+            let payload = chunk::wrap_with(out, |out| stream.record(&self.ids, record, out));
             return PayloadSpan {
                 start: payload.start - start,
                 end: payload.end - start,
@@ -441,38 +440,6 @@ fn json_string(out: &mut Vec<u8>, text: Option<&[u8]>) {
 
 fn text_frame(payload: &[u8], out: &mut Vec<u8>) {
     frame::write(out, Opcode::Text, true, Reserved::NONE, None, payload);
-}
-
-/// One record as an event, without transfer framing.
-pub(crate) fn event(ids: &Ids, record: &Record, out: &mut Vec<u8>) {
-    let mut id = [0; ID_BYTES_MAX];
-    let id = ids.of(record, &mut id);
-    let name = match record.kind {
-        Kind::Message => record.name(),
-        Kind::Join => Some(&b"join"[..]),
-        Kind::Leave => Some(&b"leave"[..]),
-        // Is on no channel that can be subscribed to.
-        Kind::Direct | Kind::Gap => return,
-    };
-    sse::event(out, Some(id), name, record.data());
-}
-
-/// The event that tells a client that messages before the next one are missing.
-pub(crate) fn gap(reason: &str, out: &mut Vec<u8>) {
-    sse::event(
-        out,
-        None,
-        Some(b"gap"),
-        format!("{{\"reason\":\"{reason}\"}}").as_bytes(),
-    );
-}
-
-/// Moves the client's last event id without dispatching an event (HTML, 9.2.6: an event without
-/// data only sets the id), so that a client that has received nothing yet can resume as well.
-pub(crate) fn position(id: &[u8], out: &mut Vec<u8>) {
-    out.extend_from_slice(b"id: ");
-    out.extend_from_slice(id);
-    out.extend_from_slice(b"\n\n");
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::thread::Thread;
 
 use fermata_hub::{Follower as Records, Ids, Kind, Previous, Read, Record, Ring, Seq};
 
-use crate::channels::encode;
+use crate::channels::stream_format::StreamFormat;
 
 /// Channels whose newest id is remembered beyond what the ring keeps; with more all are forgotten.
 const CHANNELS_MAX: usize = 100_000;
@@ -94,7 +94,7 @@ impl Published<'_> {
 
     /// Appends what an event stream gets.
     pub fn write_sse(&self, out: &mut Vec<u8>) {
-        encode::event(&self.sse.1, self.sse.0, out);
+        StreamFormat::EventStream.record(&self.sse.1, self.sse.0, out);
     }
 }
 

@@ -10,16 +10,15 @@ use fermata_config::{LogLevel, Settings};
 use fermata_hub::{Backlog, Seq};
 use fermata_io::Driver;
 use fermata_proto::http2::Rest;
-use fermata_proto::sse;
 
 use crate::admin::stats::Counter;
 use crate::admin::trace::End;
 use crate::channels::Channels;
 use crate::channels::clients::Clients;
-use crate::channels::encode;
 use crate::channels::missed::{OnLoss, Resume};
 use crate::channels::presence::check_member;
 use crate::channels::publish::{Message, check_channel, check_message};
+use crate::channels::stream_format::StreamFormat;
 use crate::embed::waiting::Waiting;
 use crate::http::Http;
 use crate::http::exchange::{Exchange, Held, Stage};
@@ -37,6 +36,8 @@ const SEND_BYTES_MAX: usize = 128 * 1024;
 
 /// What a request is answered with when the client is to be held.
 pub struct Hold<'a> {
+    /// How the client is told of events.
+    pub format: StreamFormat,
     /// The channels, in any order.
     pub channels: &'a [&'a [u8]],
     /// Who the client counts as in the presence of all channels.
@@ -137,36 +138,18 @@ impl Channels {
         if !ends_at_once {
             self.join(to, index, hold, to.http.client_of(to.net, handle))?;
         }
-        let (content_type, length) = (Some(sse::CONTENT_TYPE), BodyLength::Unknown);
-        to.http
-            .write_head(to.net, index, 200, content_type, hold.all_headers(), length);
         let mut opening = std::mem::take(&mut to.net.scratch);
         opening.clear();
-        let is_past_wanted = !ends_at_once;
-        let backlog = self.write_opening(to.net, hold, newest, is_past_wanted, &mut opening);
-        let Some((connection, exchange)) = to.net.connections.pair_mut(index) else {
-            return Err(HoldError::Gone);
-        };
-        if !exchange.is_head {
-            exchange.protocol.write_piece(&mut connection.out, &opening);
-        }
-        let is_head = exchange.is_head;
-        if opening.capacity() <= SEND_BYTES_MAX {
-            to.net.scratch = opening;
-        }
-        if is_head {
-            to.http.finish_answer(to.net, index);
-            return Ok(());
-        }
-        if ends_at_once {
-            to.http.trace.on_answer(index, End::Closed, to.net);
-            self.finish_hold(to.net, to.waiting, index, true);
+        let backlog = self.write_opening(to.net, hold, newest, !ends_at_once, &mut opening);
+        let headers = hold.all_headers();
+        if !self.open_stream(to, (index, hold.format), headers, opening, ends_at_once)? {
             return Ok(());
         }
         let keep_alive_ms = hold.keep_alive_ms.unwrap_or(to.net.settings.keep_alive_ms);
         let keep_alive_ms = keep_alive_ms.min(u64::from(u32::MAX)) as u32;
         let (is_queued, is_live) = (false, backlog.is_none());
         let held = Held::Events {
+            format: hold.format,
             keep_alive_ms,
             closes_on_gap: hold.closes_on_gap,
             // `send_held` lists it when the opening is sent.
@@ -177,6 +160,38 @@ impl Channels {
             self.go_live(to.net, index, hold.channels.iter().copied());
         }
         Ok(())
+    }
+
+    /// Writes the head of a response that stays open, and what its client gets first. False: that is all, and the response
+    /// is complete.
+    pub(super) fn open_stream<'h, D: Driver>(
+        &mut self,
+        to: &mut Clients<'_, D>,
+        (index, format): (ExchangeIndex, StreamFormat),
+        headers: impl Iterator<Item = (&'h [u8], &'h [u8])>,
+        opening: Vec<u8>,
+        ends_at_once: bool,
+    ) -> Result<bool, HoldError> {
+        let (content_type, length) = (Some(format.content_type()), BodyLength::Unknown);
+        to.http
+            .write_head(to.net, index, 200, content_type, headers, length);
+        let Some((connection, exchange)) = to.net.connections.pair_mut(index) else {
+            return Err(HoldError::Gone);
+        };
+        let is_head = exchange.is_head;
+        if !is_head {
+            exchange.protocol.write_piece(&mut connection.out, &opening);
+        }
+        if opening.capacity() <= SEND_BYTES_MAX {
+            to.net.scratch = opening;
+        }
+        if is_head {
+            to.http.finish_answer(to.net, index);
+        } else if ends_at_once {
+            to.http.trace.on_answer(index, End::Closed, to.net);
+            self.finish_hold(to.net, to.waiting, index, Some(format));
+        }
+        Ok(!is_head && !ends_at_once)
     }
 
     /// The client of a request is held from here on: its head and opening are written.
@@ -358,7 +373,8 @@ impl Channels {
         to.net.counts.add(Counter::GapsSlow, 1);
         self.local.skip_gap(exchange.chain);
         let out = connection.take_buffer(&mut to.net.pool);
-        let write = |out: &mut Vec<u8>| encode::gap("too slow", out);
+        let format = exchange.held().and_then(Held::format).unwrap_or_default();
+        let write = |out: &mut Vec<u8>| format.gap("too slow", out);
         exchange.protocol.write_piece_with(out, write);
         to.net.mark_dirty(index.connection());
     }
@@ -377,21 +393,19 @@ impl Channels {
         let Stage::Held(held) = &exchange.stage else {
             return;
         };
-        let silence = match held {
-            Held::Events { .. } | Held::View(_) => Some(None),
-            Held::Own { keep_alive, .. } => keep_alive.as_deref().map(Some),
+        let own = match held {
+            Held::Own { keep_alive, .. } => keep_alive.as_deref(),
+            Held::Events { .. } | Held::View(_) => None,
         };
-        if let Some(silence) = silence
-            && connection.unsent() == 0
-        {
+        let format = held.format();
+        if (own.is_some() || format.is_some()) && connection.unsent() == 0 {
             net.counts.add(Counter::KeepAlives, 1);
             let out = connection.take_buffer(&mut net.pool);
-            match silence {
-                None => {
-                    let write = |out: &mut Vec<u8>| sse::comment(out, b"");
-                    exchange.protocol.write_piece_with(out, write);
-                }
-                Some(data) => exchange.protocol.write_piece(out, data),
+            if let Some(data) = own {
+                exchange.protocol.write_piece(out, data);
+            } else if let Some(format) = format {
+                let write = |out: &mut Vec<u8>| format.keep_alive(out);
+                exchange.protocol.write_piece_with(out, write);
             }
             // At once, so that thousands that are due together share one buffer.
             net.flush(http, index.connection());
@@ -414,9 +428,8 @@ impl Channels {
         index: ExchangeIndex,
     ) {
         let exchange = net.connections.exchange(index);
-        let held = exchange.and_then(Exchange::held);
-        let is_events = held.is_some_and(|held| !held.is_own());
-        self.finish_hold(net, waiting, index, is_events);
+        let format = exchange.and_then(Exchange::held).and_then(Held::format);
+        self.finish_hold(net, waiting, index, format);
     }
 
     /// The same for an answer that is not held any longer than its beginning.
@@ -425,7 +438,7 @@ impl Channels {
         net: &mut Net<D>,
         waiting: &mut Waiting,
         index: ExchangeIndex,
-        is_events: bool,
+        format: Option<StreamFormat>,
     ) {
         // Events that the client has not received stay behind: it resumes after the last it has.
         self.drop_subscriptions(net, index);
@@ -437,9 +450,9 @@ impl Channels {
         exchange.stage = Stage::Handling(None);
         let out = connection.take_buffer(&mut net.pool);
         if !exchange.is_head {
-            if is_events {
+            if let Some(format) = format {
                 let retry_ms = net.settings.retry_ms;
-                let write = |out: &mut Vec<u8>| sse::retry(out, retry_ms);
+                let write = |out: &mut Vec<u8>| format.retry(retry_ms, out);
                 exchange.protocol.write_piece_with(out, write);
             }
             exchange.protocol.end(out);
@@ -461,7 +474,7 @@ impl Channels {
         out: &mut Vec<u8>,
     ) -> Option<Backlog> {
         for message in hold.with {
-            sse::event(out, None, message.name, message.data);
+            hold.format.event(None, message.name, message.data, out);
         }
         let missed = hold
             .since
@@ -471,14 +484,14 @@ impl Channels {
             Some(Some(_)) if !is_past_wanted => return None,
             Some(None) => {
                 net.counts.add(Counter::GapsUnknown, 1);
-                encode::gap("unknown id", out);
+                hold.format.gap("unknown id", out);
                 None
             }
             missed => missed.flatten(),
         };
         let has_past = missed.is_some();
         if !has_past {
-            self.write_position(newest, out);
+            self.write_position(hold.format, newest, out);
             // This worker has read everything up to now: the usual case.
             if self.reader.read_up_to() == newest {
                 return None;
@@ -487,6 +500,7 @@ impl Channels {
         let mut backlog = missed.unwrap_or_else(|| Backlog::new(hold.channels, newest));
         self.write_missed(
             &mut backlog,
+            hold.format,
             OnLoss::TellExpired,
             net.driver.unix_ms(),
             &mut net.counts,
@@ -497,7 +511,7 @@ impl Channels {
             return Some(backlog);
         }
         if has_past {
-            self.write_position(up_to, out);
+            self.write_position(hold.format, up_to, out);
         }
         None
     }

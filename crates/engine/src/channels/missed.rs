@@ -4,7 +4,7 @@ use fermata_hub::{Backlog, Missed};
 
 use super::Channels;
 use crate::admin::stats::{Counter, Counts};
-use crate::channels::encode;
+use crate::channels::stream_format::StreamFormat;
 
 /// Bytes of events after which a piece ends; the event that reaches it is the last one.
 pub(crate) const PIECE_BYTES: usize = 32 * 1024;
@@ -32,6 +32,7 @@ impl Channels {
     pub(crate) fn write_missed(
         &mut self,
         backlog: &mut Backlog,
+        format: StreamFormat,
         on_loss: OnLoss,
         unix_ms: u64,
         counts: &mut Counts,
@@ -49,13 +50,13 @@ impl Channels {
             match missed {
                 Missed::Record(record) => {
                     records += 1;
-                    encode::event(&ids, record, out);
+                    format.record(&ids, record, out);
                 }
                 Missed::Gap => {
                     gaps += 1;
                     match on_loss {
-                        OnLoss::TellExpired => encode::gap("expired", out),
-                        OnLoss::TellSlow => encode::gap("too slow", out),
+                        OnLoss::TellExpired => format.gap("expired", out),
+                        OnLoss::TellSlow => format.gap("too slow", out),
                         OnLoss::Stop => return false,
                     }
                 }

@@ -20,6 +20,7 @@ pub(crate) mod pace;
 pub(crate) mod presence;
 pub(crate) mod publish;
 pub(crate) mod resume;
+pub(crate) mod stream_format;
 pub(crate) mod views;
 
 use std::collections::VecDeque;

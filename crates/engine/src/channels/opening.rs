@@ -4,13 +4,12 @@
 //! subscription it finds out by the ids, and asks again.
 
 use fermata_hub::{Backlog, IdRef, Missed, Previous, Seq};
-use fermata_proto::sse;
 
 use super::Channels;
 use crate::admin::stats::{Counter, Counts};
-use crate::channels::encode;
 use crate::channels::follow;
 use crate::channels::hold::{Hold, HoldError};
+use crate::channels::stream_format::StreamFormat;
 
 /// What the client gets first.
 pub struct Opening {
@@ -50,7 +49,7 @@ impl Channels {
         let after = match lasts {
             [] => {
                 for message in hold.with {
-                    sse::event(&mut body, None, message.name, message.data);
+                    StreamFormat::EventStream.event(None, message.name, message.data, &mut body);
                 }
                 let since = hold.since.map(|id| self.place(id));
                 vec![begin(since, newest, counts, &mut body); hold.channels.len()]
@@ -82,7 +81,7 @@ impl Channels {
         );
         // A client that misses nothing keeps the position that it has.
         if lasts.is_empty() || !body.is_empty() {
-            self.write_position(newest, &mut body);
+            self.write_position(StreamFormat::EventStream, newest, &mut body);
         }
         let newest = hold.channels.iter().map(|channel| {
             let id = match self.ring.previous(channel, newest + 1) {
@@ -139,13 +138,13 @@ impl Channels {
                         });
                         if is_new {
                             records += 1;
-                            encode::event(&ids, record, body);
+                            StreamFormat::EventStream.record(&ids, record, body);
                         }
                     }
                     Missed::Gap if std::mem::take(&mut is_gap_told) => {}
                     Missed::Gap => {
                         gaps += 1;
-                        encode::gap("expired", body);
+                        StreamFormat::EventStream.gap("expired", body);
                     }
                 }
                 true
@@ -166,12 +165,12 @@ fn begin(
         Some(Some(Place::At(seq))) => seq,
         Some(Some(Place::Before)) => {
             counts.add(Counter::GapsExpired, 1);
-            encode::gap("expired", body);
+            StreamFormat::EventStream.gap("expired", body);
             0
         }
         Some(None) => {
             counts.add(Counter::GapsUnknown, 1);
-            encode::gap("unknown id", body);
+            StreamFormat::EventStream.gap("unknown id", body);
             newest
         }
         None => newest,

@@ -3,8 +3,9 @@
 use fermata_config::LogLevel;
 use fermata_hub::{Backlog, ID_BYTES_MAX, IdRef, Ids, Kind, LockError, PublishError, ReplayRange};
 
-use super::{Channels, encode};
+use super::Channels;
 use crate::admin::stats::{Counter, Counts, Shared};
+use crate::channels::stream_format::StreamFormat;
 use crate::log::Log;
 
 /// How long a publisher waits in silence before the log says for whom.
@@ -239,9 +240,9 @@ impl Channels {
     }
 
     /// Appends the position up to which a client has everything that is up to a place in the ring.
-    pub(crate) fn write_position(&mut self, seq: u64, out: &mut Vec<u8>) {
+    pub(crate) fn write_position(&mut self, format: StreamFormat, seq: u64, out: &mut Vec<u8>) {
         let mut id = [0; ID_BYTES_MAX];
-        encode::position(self.ring.id_text(seq, &mut id), out);
+        format.position(self.ring.id_text(seq, &mut id), out);
     }
 
     /// The newest messages of a channel, oldest first: those after `since` (all that are kept when

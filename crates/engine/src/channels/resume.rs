@@ -12,7 +12,6 @@ use super::missed::{OnLoss, Resume};
 use crate::admin::stats::Counter;
 use crate::channels::Channels;
 use crate::channels::clients::Clients;
-use crate::channels::encode::FORMAT_SSE;
 use crate::http::exchange::{Held, Stage};
 use crate::net::Net;
 use crate::net::connection::Phase;
@@ -84,14 +83,17 @@ impl Channels {
             return;
         };
         let peer = connection.peer;
-        let on_loss = match exchange.held() {
-            Some(held) if held.closes_on_gap() => OnLoss::Stop,
-            _ => OnLoss::TellSlow,
+        let held = exchange.held();
+        let format = held.and_then(Held::format).unwrap_or_default();
+        let on_loss = match held.is_some_and(Held::closes_on_gap) {
+            true => OnLoss::Stop,
+            false => OnLoss::TellSlow,
         };
         let mut piece = std::mem::take(&mut to.net.scratch);
         piece.clear();
         if !self.write_missed(
             &mut resume.backlog,
+            format,
             on_loss,
             to.net.driver.unix_ms(),
             &mut to.net.counts,
@@ -108,7 +110,7 @@ impl Channels {
         let up_to = self.reader.read_up_to();
         let is_live = resume.backlog.is_at(up_to);
         if is_live {
-            self.write_position(up_to, &mut piece);
+            self.write_position(format, up_to, &mut piece);
             self.go_live(to.net, index, resume.backlog.channels());
         }
         // What was given before it has to wait is sent, and it is listed again by that.
@@ -143,13 +145,18 @@ impl Channels {
         index: ExchangeIndex,
         channels: impl Iterator<Item = &'a [u8]>,
     ) {
+        let Some(exchange) = net.connections.exchange_mut(index) else {
+            debug_assert!(false, "it was sent something just now");
+            return;
+        };
+        let format = exchange.held().and_then(Held::format).unwrap_or_default();
         let mut chain = SubId::NONE;
         for channel in channels {
-            chain = self.local.subscribe(index.0, chain, channel, FORMAT_SSE);
+            chain = self
+                .local
+                .subscribe(index.0, chain, channel, format.number());
         }
-        if let Some(exchange) = net.connections.exchange_mut(index) {
-            exchange.chain = chain;
-        }
+        exchange.chain = chain;
     }
 
     /// Notes that a client has taken everything so far and waits for its next piece.

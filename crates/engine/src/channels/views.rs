@@ -13,21 +13,22 @@ use std::rc::Rc;
 use fermata_config::LogLevel;
 use fermata_hub::{Backlog, IdRef, Missed, view_channel};
 use fermata_io::Driver;
-use fermata_proto::sse;
 
 use super::Channels;
 use crate::admin::stats::{Counter, Counts};
-use crate::admin::trace::End;
 use crate::channels::clients::Clients;
 use crate::channels::encode::Select;
 use crate::channels::hold::HoldError;
 use crate::channels::missed::{PIECE_BYTES, Resume};
 use crate::channels::presence::check_member;
 use crate::channels::publish::check_channel;
+use crate::channels::stream_format::StreamFormat;
 use crate::http::exchange::{Held, HeldView};
-use crate::http::protocol::BodyLength;
 use crate::net::index::ExchangeIndex;
 use crate::net::running::Running;
+
+/// What clients of views get is server-sent events: see [`Select::write`].
+const FORMAT: StreamFormat = StreamFormat::EventStream;
 
 /// Events looked at for one client at once.
 const LOOKED_MAX: usize = 1024;
@@ -152,9 +153,9 @@ impl Channels {
         let mut opening = std::mem::take(&mut to.net.scratch);
         opening.clear();
         // Some proxies and clients wait for the first byte of a body.
-        sse::comment(&mut opening, b"");
+        FORMAT.keep_alive(&mut opening);
         if hold.tells_position && after == newest {
-            self.write_position(newest, &mut opening);
+            self.write_position(FORMAT, newest, &mut opening);
         }
         let mut backlog = Backlog::new(&[hold.channel], after);
         if !ends_at_once {
@@ -169,22 +170,7 @@ impl Channels {
         let is_live = backlog.is_at(self.reader.read_up_to());
         let headers = headers(past);
         let headers = headers.iter().map(|(name, value)| (&name[..], &value[..]));
-        let (content_type, length) = (Some(sse::CONTENT_TYPE), BodyLength::Unknown);
-        to.http
-            .write_head(to.net, index, 200, content_type, headers, length);
-        let Some((connection, exchange)) = to.net.connections.pair_mut(index) else {
-            return Err(HoldError::Gone);
-        };
-        if exchange.is_head {
-            to.net.scratch = opening;
-            to.http.finish_answer(to.net, index);
-            return Ok(());
-        }
-        exchange.protocol.write_piece(&mut connection.out, &opening);
-        to.net.scratch = opening;
-        if ends_at_once {
-            to.http.trace.on_answer(index, End::Closed, to.net);
-            self.finish_hold(to.net, to.waiting, index, true);
+        if !self.open_stream(to, (index, FORMAT), headers, opening, ends_at_once)? {
             return Ok(());
         }
         let left_ms = hold

@@ -198,7 +198,7 @@ impl<D: Driver> Worker<D> {
         if self.net.running != Running::Serving {
             self.http.trace.on_answer(index, End::Closed, &mut self.net);
             self.channels
-                .finish_hold(&mut self.net, &mut self.waiting, index, false);
+                .finish_hold(&mut self.net, &mut self.waiting, index, None);
             return;
         }
         let held = self.channels.held_by(hold);

@@ -10,6 +10,7 @@ use fermata_proto::http1::{Head, Method};
 
 use crate::channels::missed::Resume;
 use crate::channels::presence::Presence;
+use crate::channels::stream_format::StreamFormat;
 use crate::http::body::{Early, Partial};
 use crate::http::protocol::Protocol;
 use crate::http::respond::outgoing::Outgoing;
@@ -40,6 +41,7 @@ pub(crate) enum Stage {
 pub(crate) enum Held {
     /// It gets events, and a comment when it was silent for so long.
     Events {
+        format: StreamFormat,
         keep_alive_ms: u32,
         closes_on_gap: bool,
         /// What it has still to be sent before it is live, when it came back.
@@ -86,6 +88,15 @@ impl Held {
         }
     }
 
+    /// How it is told of events; `None` of one that the embedder writes to.
+    pub fn format(&self) -> Option<StreamFormat> {
+        match self {
+            Held::Events { format, .. } => Some(*format),
+            Held::View(_) => Some(StreamFormat::EventStream),
+            Held::Own { .. } => None,
+        }
+    }
+
     /// The view that it gets.
     pub fn view(&self) -> Option<u64> {
         match self {
@@ -113,7 +124,7 @@ impl Held {
     }
 
     pub fn is_own(&self) -> bool {
-        matches!(self, Held::Own { .. })
+        self.format().is_none()
     }
 
     /// What it has still to be sent.

@@ -279,6 +279,7 @@ impl Rig {
         let channels: Vec<&[u8]> = channels.split(',').map(str::as_bytes).collect();
         let word = |name: &str| query.split(',').find_map(|word| word.strip_prefix(name));
         let hold = Hold {
+            format: crate::StreamFormat::EventStream,
             channels: &channels,
             user: word("user=").map(str::as_bytes),
             info: None,
