@@ -5,7 +5,9 @@ use std::process::{Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use fermata_testkit::sse::Stream;
-use fermata_testkit::{Connection, Directory, Listening, Response, command_path};
+use fermata_testkit::{
+    Connection, Directory, Listening, Response, Signal, command_path, send_signal,
+};
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value, json};
 
@@ -94,6 +96,15 @@ impl Hub {
     /// The processes that serve.
     pub fn workers(&self) -> Vec<u32> {
         self.process.children()
+    }
+
+    /// Ends it as if its machine had failed.
+    pub fn kill(self) {
+        let pids = self.workers();
+        self.process.kill();
+        for pid in pids {
+            send_signal(pid, Signal::Kill);
+        }
     }
 
     /// The path that subscribes to these topics.

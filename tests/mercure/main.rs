@@ -6,6 +6,7 @@ mod draft;
 mod hub;
 mod killed;
 mod malformed;
+mod nodes;
 mod subscriptions;
 mod tokens;
 mod updates;

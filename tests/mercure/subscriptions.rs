@@ -2,27 +2,32 @@
 
 use std::collections::BTreeSet;
 
-use fermata_testkit::{Signal, send_signal, wait_until};
+use fermata_testkit::{Response, Signal, send_signal, wait_until};
 use serde_json::Value;
 
 use crate::hub::{Hub, PATH, escape, now_s, reader, sign};
 
 const ALL: &str = "/.well-known/mercure/subscriptions{/topic}{/subscriber}";
 
-fn list(hub: &Hub, below: &str) -> Value {
+/// The answer to who asks for subscriptions.
+pub fn ask(hub: &Hub, below: &str) -> Response {
     let bearer = format!(
         "Bearer {}",
         reader(&["/.well-known/mercure/subscriptions", ALL])
     );
     let path = format!("{PATH}/subscriptions{below}");
     let headers = [("Authorization", bearer.as_str())];
-    let response = hub.connect().request("GET", &path, &headers, b"");
+    hub.connect().request("GET", &path, &headers, b"")
+}
+
+fn list(hub: &Hub, below: &str) -> Value {
+    let response = ask(hub, below);
     assert_eq!(response.status(), 200, "{}", response.text());
     assert_eq!(response.header("content-type"), Some("application/ld+json"));
     serde_json::from_str(response.text()).expect("JSON")
 }
 
-fn count(hub: &Hub, below: &str) -> usize {
+pub fn count(hub: &Hub, below: &str) -> usize {
     let found = list(hub, below);
     found["subscriptions"].as_array().expect("a list").len()
 }
