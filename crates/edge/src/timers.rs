@@ -2,7 +2,9 @@
 //! whether it still matters, and when next.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
+
+use crate::numbered::Numbered;
 
 /// What happens then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -73,7 +75,7 @@ const STALE_MAX: usize = 1_024;
 pub(crate) struct Timers {
     queue: BinaryHeap<Reverse<(u64, Timer)>>,
     /// When each is due; entries of the queue with another time count no longer.
-    armed: HashMap<Timer, u64>,
+    armed: Numbered<Timer, u64>,
 }
 
 impl Timers {

@@ -1,6 +1,6 @@
 //! Writing response heads (RFC 9112, 4 and 6).
 
-use crate::http1::is_token;
+use crate::http1::{is_token, value_end};
 use crate::number::decimal;
 
 /// How the end of the body is found.
@@ -324,9 +324,7 @@ pub fn valid_name(name: &[u8]) -> bool {
 /// Space around it is let through, because recipients drop it.
 #[must_use]
 pub fn valid_value(value: &[u8]) -> bool {
-    value
-        .iter()
-        .all(|&byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f))
+    value_end(value, 0) == value.len()
 }
 
 /// Names that frame the message, in lower case: the server alone writes them.

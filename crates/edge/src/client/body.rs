@@ -1,6 +1,5 @@
 //! Bodies of requests that are not here with their heads.
 
-use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::io::Write as _;
@@ -10,6 +9,7 @@ use fermata_proto::number;
 
 use crate::client::request::ClientRequest;
 use crate::client::source::{Engine, Source};
+use crate::numbered::Numbered;
 use crate::routes::{Origin, Target};
 use crate::upstream::reply::INSTRUCT_BYTES_MAX;
 
@@ -20,11 +20,11 @@ pub(crate) const TURN_BYTES_MAX: usize = 512 * 1024;
 /// What is kept for the bodies of open requests, by their handles.
 #[derive(Default)]
 pub(crate) struct Bodies {
-    collecting: HashMap<u64, Box<Collecting>>,
+    collecting: Numbered<u64, Box<Collecting>>,
     /// In files of our own.
-    temporaries: HashMap<u64, Temporary>,
+    temporaries: Numbered<u64, Temporary>,
     /// That the engine has put aside.
-    uploads: HashMap<u64, u32>,
+    uploads: Numbered<u64, u32>,
 }
 
 /// How a body that is collected has come on.

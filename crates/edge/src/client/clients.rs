@@ -1,6 +1,5 @@
 //! What the edge keeps of clients.
 
-use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::body::Bodies;
@@ -10,12 +9,13 @@ use super::missed::{FirstSubscriptions, Updates};
 use super::request::ClientRequest;
 use super::script::Script;
 use super::session::Session;
+use crate::numbered::Numbered;
 use crate::publish::pacer::Pacer;
 use crate::settings::Settings;
 
 /// Clients that are held, and what is remembered of requests.
 pub(crate) struct Clients {
-    pub sessions: HashMap<u64, Box<Session>>,
+    pub sessions: Numbered<u64, Box<Session>>,
     /// Of the last hold.
     pub serials: u64,
     /// In the place of requests that are not needed any more.
@@ -28,13 +28,13 @@ pub(crate) struct Clients {
     /// Deliveries go at a rate; `None`: as fast as clients take them.
     pub pacer: Option<Box<Pacer>>,
     /// What the answers to some requests become, by the request.
-    pub scripts: HashMap<u64, Script>,
+    pub scripts: Numbered<u64, Script>,
 }
 
 impl Clients {
     pub fn new(settings: &Settings) -> Self {
         Self {
-            sessions: HashMap::new(),
+            sessions: Default::default(),
             serials: 0,
             forgotten: Rc::new(ClientRequest::forgotten()),
             filtering: Filtering::new(settings),
@@ -43,7 +43,7 @@ impl Clients {
             gone_links: GoneLinks::default(),
             bodies: Bodies::default(),
             pacer: Pacer::new(settings),
-            scripts: HashMap::new(),
+            scripts: Default::default(),
         }
     }
 }

@@ -401,6 +401,32 @@ impl Edge {
         Step::Over
     }
 
+    /// Gives the client a piece of a body from where it was received: what it does not take is all that is copied for later.
+    pub(super) fn pass_at_once(&mut self, talk: &mut Talk, piece: &[u8]) -> Step {
+        let Owner::Client(handle) = talk.owner else {
+            return Step::Over;
+        };
+        let Phase::Streaming { pending, wants, .. } = &mut talk.phase else {
+            return Step::Goes;
+        };
+        talk.noted.bytes += piece.len() as u64;
+        match self.worker.net.write_stream(handle, piece) {
+            Ok(taken) => {
+                pending.extend_from_slice(&piece[taken..]);
+                *wants = false;
+                Step::Goes
+            }
+            Err(_) => self.cut_stream(handle),
+        }
+    }
+
+    /// The client of a stream has left, or the origin says more than it has promised.
+    fn cut_stream(&mut self, handle: u64) -> Step {
+        self.worker.drop_stream(handle);
+        self.clients.forget_request(&mut self.worker, handle);
+        Step::Over
+    }
+
     /// Gives the client what it takes.
     fn pass_on(&mut self, talk: &mut Talk) -> Step {
         let Owner::Client(handle) = talk.owner else {
@@ -421,12 +447,7 @@ impl Edge {
                 Ok(taken) => {
                     pending.drain(..taken);
                 }
-                // The client has left, or the origin says more than it has promised.
-                Err(_) => {
-                    self.worker.drop_stream(handle);
-                    self.clients.forget_request(&mut self.worker, handle);
-                    return Step::Over;
-                }
+                Err(_) => return self.cut_stream(handle),
             }
             *wants = false;
         }

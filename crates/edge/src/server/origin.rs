@@ -326,6 +326,12 @@ impl Edge {
     }
 
     fn on_bytes(&mut self, talk: &mut Talk, bytes: &[u8]) -> Step {
+        if let Codec::Http(exchange) = &mut talk.codec
+            && talk.phase.passes_at_once()
+            && exchange.pass(bytes)
+        {
+            return self.pass_at_once(talk, bytes);
+        }
         let mut said = Vec::new();
         let outcome = match &mut talk.codec {
             Codec::Http(exchange) => {

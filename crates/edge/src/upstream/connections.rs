@@ -1,12 +1,12 @@
 //! The connections of a worker to origins: whose each is, those that wait for another request, and how new ones are opened.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use fermata_tls::ServerName;
 
 use crate::client::source::{Engine, Source};
+use crate::numbered::Numbered;
 use crate::routes::Target;
 use crate::timers::{Timer, Timers};
 use crate::upstream::authority::Authority;
@@ -40,7 +40,7 @@ pub(crate) enum WireUse {
 
 /// All connections.
 pub(crate) struct Connections {
-    uses: HashMap<u64, WireUse>,
+    uses: Numbered<u64, WireUse>,
     pool: Pool<Place, u64>,
     resolver: Resolver,
     /// Connections of [`WireUse::Names`].
@@ -54,7 +54,7 @@ pub(crate) struct Connections {
 impl Connections {
     pub fn new(authority: Authority) -> Self {
         Self {
-            uses: HashMap::new(),
+            uses: Default::default(),
             pool: Pool::new(Limits::default()),
             resolver: Resolver::default(),
             bells: 0,

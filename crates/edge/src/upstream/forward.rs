@@ -1,6 +1,6 @@
 //! What an origin is sent: the client's request, without what belongs to one hop and with what the route adds.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use fermata_fastcgi::codec as fastcgi;
 use fermata_fastcgi::codec::{HttpRequest, Script, VariablesError};
@@ -138,7 +138,10 @@ impl ForwardedFor {
         found
     }
 
-    fn apply(self, received: &[&[u8]], peer: Option<std::net::IpAddr>) -> Option<Vec<u8>> {
+    fn apply(self, received: &[&[u8]], peer: Option<IpAddr>) -> Option<Vec<u8>> {
+        if received.is_empty() {
+            return peer.filter(|_| self.appends).map(text_of);
+        }
         let all: Vec<&[u8]> = received
             .iter()
             .flat_map(|value| value.split(|&byte| byte == b','))
@@ -155,10 +158,27 @@ impl ForwardedFor {
         if let Some(peer) = peer
             && self.appends
         {
-            list.push(peer.to_string().into_bytes());
+            list.push(text_of(peer));
         }
         (!list.is_empty()).then(|| list.join(&b", "[..]))
     }
+}
+
+/// An address as text. Those of IPv4 are many, and the formatter of the standard library is slow.
+fn text_of(address: IpAddr) -> Vec<u8> {
+    let IpAddr::V4(address) = address else {
+        return address.to_string().into_bytes();
+    };
+    let mut text = Vec::with_capacity("255.255.255.255".len());
+    for (at, octet) in address.octets().into_iter().enumerate() {
+        if at > 0 {
+            text.push(b'.');
+        }
+        let digits = [octet / 100, octet / 10 % 10, octet % 10].map(|digit| b'0' + digit);
+        let skipped = 2 - usize::from(octet >= 10) - usize::from(octet >= 100);
+        text.extend_from_slice(&digits[skipped..]);
+    }
+    text
 }
 
 /// What one request is forwarded with besides its own.
@@ -522,7 +542,7 @@ mod tests {
 
     #[test]
     fn lists_of_addresses_are_cut_and_added_to() {
-        let peer = Some(std::net::IpAddr::from([192, 0, 2, 9]));
+        let peer = Some(IpAddr::from([192, 0, 2, 9]));
         for (rule, received, expected) in [
             ("", "a", Some("a")),
             ("truncate:0", "a, b", None),
@@ -534,6 +554,16 @@ mod tests {
             let list = ForwardedFor::new(rule).apply(&[received.as_bytes()], peer);
             assert_eq!(list.as_deref(), expected.map(str::as_bytes), "{rule}");
         }
+    }
+
+    #[test]
+    fn addresses_are_written_as_the_standard_library_writes_them() {
+        for octet in 0..=255 {
+            let address = IpAddr::from([octet, 255 - octet, 7, octet]);
+            assert_eq!(text_of(address), address.to_string().into_bytes());
+        }
+        let address = IpAddr::from([0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(text_of(address), address.to_string().into_bytes());
     }
 
     #[test]

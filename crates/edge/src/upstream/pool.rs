@@ -45,14 +45,14 @@ impl<T: Hash + Eq + Clone, C: PartialEq> Pool<T, C> {
 
     /// Puts a connection back; returns it where there is no room.
     pub fn put(&mut self, now_ms: u64, target: &T, connection: C) -> Option<C> {
-        let waiting = self.idle.get(target).map_or(0, VecDeque::len);
-        if waiting >= self.limits.per_target_max || self.count >= self.limits.total_max {
+        if self.count >= self.limits.total_max {
             return Some(connection);
         }
-        self.idle
-            .entry(target.clone())
-            .or_default()
-            .push_back((now_ms, connection));
+        let waiting = self.idle.entry(target.clone()).or_default();
+        if waiting.len() >= self.limits.per_target_max {
+            return Some(connection);
+        }
+        waiting.push_back((now_ms, connection));
         self.count += 1;
         None
     }
@@ -66,7 +66,7 @@ impl<T: Hash + Eq + Clone, C: PartialEq> Pool<T, C> {
         }
         let (_, connection) = waiting.pop_back()?;
         self.count -= 1;
-        self.drop_empty(target);
+        // The place stays until `expire`: this one comes back to it in a moment.
         Some(connection)
     }
 

@@ -58,6 +58,11 @@ impl Phase {
             } => *wants && !has_ended && pending.len() < PENDING_BYTES_MAX,
         }
     }
+
+    /// Whether the client takes what comes, and nothing is before it.
+    pub fn passes_at_once(&self) -> bool {
+        matches!(self, Phase::Streaming { pending, wants: true, .. } if pending.is_empty())
+    }
 }
 
 pub(crate) fn borrowed(headers: &[(Vec<u8>, Vec<u8>)]) -> Vec<(&[u8], &[u8])> {

@@ -12,6 +12,7 @@ use crate::client::body::Arriving;
 use crate::client::journal::Noted;
 use crate::client::over_http::OverHttp;
 use crate::client::source::{Owner, Source};
+use crate::numbered::Numbered;
 use crate::routes::Target;
 use crate::upstream::Asked;
 use crate::upstream::codec::Codec;
@@ -123,7 +124,7 @@ pub(crate) struct Sharing {
     /// The conversation that asks, by what it asks for.
     pub asked: HashMap<ShareKey, TalkId>,
     /// The conversation that a client waits for, by its request.
-    pub waiting: HashMap<u64, TalkId>,
+    pub waiting: Numbered<u64, TalkId>,
 }
 
 /// What a conversation has to do with others' requests.

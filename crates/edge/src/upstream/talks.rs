@@ -1,16 +1,15 @@
 //! The conversations of a worker with origins: each by its number, and by the request or socket it asks for.
 
-use std::collections::HashMap;
-
 use crate::client::source::{Owner, Source};
+use crate::numbered::Numbered;
 use crate::upstream::id::TalkId;
 use crate::upstream::talk::{Purpose, Talk};
 
 /// All conversations. One that is worked on keeps its entry, which is empty meanwhile.
 #[derive(Default)]
 pub(crate) struct Talks {
-    entries: HashMap<TalkId, Option<Box<Talk>>>,
-    by_handle: HashMap<u64, TalkId>,
+    entries: Numbered<TalkId, Option<Box<Talk>>>,
+    by_handle: Numbered<u64, TalkId>,
     last: u64,
 }
 

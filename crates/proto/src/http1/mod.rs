@@ -14,4 +14,4 @@ pub use head::{Body, Head, HeaderSpan, Limits, Method};
 pub use parse::{METHOD_BYTES_MAX, Parse, parse, parse_after};
 pub use repeats::Repeats;
 pub use scan::is_token;
-pub(crate) use scan::{is_field_byte, is_token_byte, target_end, value_end};
+pub(crate) use scan::{is_field_byte, is_token_byte, target_end, token_end, value_end};

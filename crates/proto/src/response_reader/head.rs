@@ -1,11 +1,14 @@
 //! The head of a response (RFC 9112, 4 and 6.3).
 
-use crate::http1::is_token;
+use crate::http1::{token_end, value_end};
 
 /// The largest head.
 pub const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// The most headers.
 pub const HEADERS_COUNT_MAX: usize = 200;
+
+/// Headers that there is room for from the beginning.
+const HEADERS_COUNT_USUAL: usize = 16;
 
 /// The request, as far as its response's framing depends on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,7 +89,7 @@ impl Head {
             return Err(HeadError::StatusLine);
         }
         let view = &bytes[..bytes.len().min(HEAD_BYTES_MAX)];
-        let Some(end) = view.windows(4).position(|four| four == b"\r\n\r\n") else {
+        let Some(end) = end_of(view) else {
             return match view.len() {
                 HEAD_BYTES_MAX => Err(HeadError::TooLarge),
                 _ => Ok(None),
@@ -94,7 +97,7 @@ impl Head {
         };
         let mut lines = Lines(&view[..end + 2]);
         let (minor, status, reason) = status_line(lines.next().ok_or(HeadError::StatusLine)??)?;
-        let mut headers = Vec::new();
+        let mut headers = Vec::with_capacity(HEADERS_COUNT_USUAL);
         for line in lines {
             if headers.len() == HEADERS_COUNT_MAX {
                 return Err(HeadError::TooMany);
@@ -136,6 +139,14 @@ impl Head {
     }
 }
 
+/// Where the first empty line begins: the CRLF before it.
+pub(super) fn end_of(bytes: &[u8]) -> Option<usize> {
+    memchr::memchr_iter(b'\n', bytes).find_map(|at| {
+        let start = at.checked_sub(3)?;
+        (bytes[start..=at] == *b"\r\n\r\n").then_some(start)
+    })
+}
+
 /// Lines that end in CRLF; a CR or LF anywhere else is an error.
 struct Lines<'a>(&'a [u8]);
 
@@ -146,11 +157,13 @@ impl<'a> Iterator for Lines<'a> {
         if self.0.is_empty() {
             return None;
         }
-        let end = self.0.windows(2).position(|pair| pair == b"\r\n");
-        let line = &self.0[..end.unwrap_or(self.0.len())];
-        self.0 = self.0.get(line.len() + 2..).unwrap_or_default();
-        let is_clean = !line.iter().any(|byte| matches!(byte, b'\r' | b'\n'));
-        Some(is_clean.then_some(line).ok_or(HeadError::Line))
+        let end = memchr::memchr(b'\n', self.0).unwrap_or(self.0.len());
+        let line = &self.0[..end];
+        self.0 = self.0.get(end + 1..).unwrap_or_default();
+        let line = line
+            .strip_suffix(b"\r")
+            .filter(|line| memchr::memchr(b'\r', line).is_none());
+        Some(line.ok_or(HeadError::Line))
     }
 }
 
@@ -172,12 +185,12 @@ fn status_line(line: &[u8]) -> Result<(u8, u16, Vec<u8>), HeadError> {
 }
 
 fn header(line: &[u8]) -> Result<(Vec<u8>, Vec<u8>), HeadError> {
-    let colon = line
-        .iter()
-        .position(|&byte| byte == b':')
-        .ok_or(HeadError::Line)?;
+    let colon = token_end(line, 0);
+    if line.get(colon) != Some(&b':') {
+        return Err(HeadError::Line);
+    }
     let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
-    if !is_token(name) || !value.iter().all(is_text) {
+    if name.is_empty() || value_end(value, 0) != value.len() {
         return Err(HeadError::Line);
     }
     Ok((name.to_vec(), value.to_vec()))

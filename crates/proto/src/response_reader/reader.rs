@@ -1,6 +1,6 @@
 //! Reading the response to one request, from any pieces.
 
-use super::head::{Body, HEAD_BYTES_MAX, Head, HeadError, RequestKind};
+use super::head::{Body, HEAD_BYTES_MAX, Head, HeadError, RequestKind, end_of};
 use crate::{Refusal, chunked};
 
 /// Interim responses of one request; more is a server that never answers.
@@ -131,6 +131,20 @@ impl ResponseReader {
         Ok(())
     }
 
+    /// Takes bytes in that are body and nothing else, and behind which the body goes on: whoever has them passes them on as they
+    /// lie. False: they are for [`ResponseReader::handle`].
+    #[must_use]
+    pub fn pass(&mut self, bytes: &[u8]) -> bool {
+        match &mut self.state {
+            State::Length(left) if *left > bytes.len() as u64 => {
+                *left -= bytes.len() as u64;
+                true
+            }
+            State::UntilClose => true,
+            _ => false,
+        }
+    }
+
     /// The server has closed its side. A body that ends with the connection is complete now.
     ///
     /// # Errors
@@ -161,6 +175,13 @@ impl ResponseReader {
         events: &mut Vec<Event>,
     ) -> Result<&'a [u8], ResponseError> {
         let before = self.head.len();
+        // One that has come in one piece, as nearly all do, is read where it lies.
+        if before == 0 && end_of(bytes).is_some() {
+            return match Head::read(bytes, self.request)? {
+                Some((head, len)) => self.on_head(head, &bytes[len..], events),
+                None => Ok(&[]),
+            };
+        }
         self.head.extend_from_slice(bytes);
         // A head that drips in is looked at anew only when its end may have come, or its cost would be a square.
         let tail = &self.head[before.saturating_sub(3)..];
@@ -173,7 +194,15 @@ impl ResponseReader {
         };
         self.head.clear();
         // The end lies in the new bytes, or it would have been found before.
-        let after = &bytes[len - before..];
+        self.on_head(head, &bytes[len - before..], events)
+    }
+
+    fn on_head<'a>(
+        &mut self,
+        head: Head,
+        after: &'a [u8],
+        events: &mut Vec<Event>,
+    ) -> Result<&'a [u8], ResponseError> {
         if head.is_interim() {
             self.interim_count += 1;
             if self.interim_count > INTERIM_COUNT_MAX {
