@@ -246,6 +246,14 @@ fn what_serve_cannot_run_is_named() {
             "--extension /nowhere.so: no such file",
         ),
         (&["serve", "--extension", &no_extension, &program], "no.so"),
+        (
+            &["serve", "--listen", "127.0.0.1:8080", &program],
+            "--listen is \"127.0.0.1:8080\": that is not an address",
+        ),
+        (
+            &["serve", "--workers", "4000000000", &program],
+            "--workers is \"4000000000\": that is",
+        ),
     ] {
         let (is_good, _, error) = run(&mut fermata(arguments));
         assert!(

@@ -44,6 +44,18 @@ pub enum Source {
     Environment,
 }
 
+/// Checks a value that a program takes by an option of its own, and hands on as a setting.
+///
+/// # Errors
+/// As [`Builder::set`], naming the option.
+pub fn check_option(option: &str, setting: &str, value: &str) -> Result<(), SettingError> {
+    let mut checked = Builder::new().set(setting, value, Source::Environment);
+    if let Err(SettingError::Invalid { place, .. }) = &mut checked {
+        option.clone_into(place);
+    }
+    checked
+}
+
 /// Collects values from all sources, in any order, and gives the [`Settings`].
 ///
 /// ```

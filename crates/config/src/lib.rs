@@ -29,7 +29,7 @@ mod secrets;
 mod table;
 mod value;
 
-pub use builder::{Builder, Source};
+pub use builder::{Builder, Source, check_option};
 pub use error::{SettingError, check_addresses, problem};
 pub use listen::{Access, LISTENERS_MAX, Listen, Scheme, Transport};
 pub use nearest::nearest;

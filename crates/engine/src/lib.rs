@@ -145,7 +145,7 @@ pub use embed::tally::{JobEnd, TaskKind};
 pub use embed::upstream::UpstreamSpan;
 pub use embed::waiting::Waiting;
 pub use embed::wires::WireEvent;
-pub use fermata_config::mask_secrets;
+pub use fermata_config::{check_option, mask_secrets};
 pub use fermata_io::probe::features;
 pub use http::Http;
 pub use http::body::{

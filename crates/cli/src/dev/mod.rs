@@ -76,6 +76,7 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
     if !arguments.program.is_file() {
         return Err(format!("{}: no such file", arguments.program.display()));
     }
+    crate::serve::check_options(arguments.listen.as_deref(), None)?;
     // Made before the first thread, so that all of them leave these signals to this one.
     let signals = Signals::install(&[SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGWINCH])?;
     let place = Place::new()?;

@@ -11,6 +11,8 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use fermata_engine::check_option;
+
 use crate::php::{self, Php};
 
 pub use lines::run as show_lines;
@@ -74,6 +76,7 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
     check(&php)?;
     let mut command = php.command(!arguments.no_jit);
     command.arg(program).args(&arguments.arguments);
+    check_options(arguments.listen.as_deref(), arguments.workers)?;
     if let Some(listen) = &arguments.listen {
         command.env("FERMATA_LISTEN", listen);
     }
@@ -89,6 +92,20 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
     }
     let error = command.exec();
     Err(format!("{}: {error}", php.program.display()))
+}
+
+/// That a server can take them; it would say so as an exception of PHP's that names a variable nobody has set.
+pub fn check_options(listen: Option<&str>, workers: Option<u32>) -> Result<(), String> {
+    let workers = workers.map(|workers| workers.to_string());
+    for (option, setting, value) in [
+        ("--listen", "listen", listen),
+        ("--workers", "workers", workers.as_deref()),
+    ] {
+        if let Some(value) = value {
+            check_option(option, setting, value).map_err(|error| error.to_string())?;
+        }
+    }
+    Ok(())
 }
 
 /// That PHP can run a server at all.
