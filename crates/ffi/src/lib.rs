@@ -20,6 +20,8 @@ mod doors;
 mod fastcgi;
 mod file;
 mod file_call;
+#[cfg(test)]
+mod gate;
 mod grip;
 mod in_process;
 mod publisher;

@@ -5,12 +5,16 @@ use std::path::Path;
 /// Blocks of `unsafe` in the crate: the converters, and what structs of C's have as pointer and length.
 const UNSAFE_BLOCKS_MAX: usize = 30;
 
+/// It names what it looks for.
+const THIS_FILE: &str = "gate.rs";
+
 fn sources() -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let files = std::fs::read_dir(folder).expect("the sources of the crate");
     files
-        .map(|file| {
-            let path = file.expect("a file").path();
+        .map(|file| file.expect("a file").path())
+        .filter(|path| !path.ends_with(THIS_FILE))
+        .map(|path| {
             let text = std::fs::read_to_string(&path).expect("a source");
             (path.display().to_string(), text)
         })
@@ -90,14 +94,8 @@ fn unsafe_stays_in_few_places() {
 
 #[test]
 fn a_missing_object_is_no_crash() {
-    assert_eq!(
-        fermata_ffi::fm_next_event(None, None),
-        fermata_ffi::FM_INTERNAL
-    );
-    assert_eq!(
-        fermata_ffi::fm_respond(None, 1, None),
-        fermata_ffi::FM_INTERNAL
-    );
-    assert!(!fermata_ffi::fm_worker_is_draining(None));
-    fermata_ffi::fm_worker_free(None);
+    assert_eq!(crate::fm_next_event(None, None), crate::FM_INTERNAL);
+    assert_eq!(crate::fm_respond(None, 1, None), crate::FM_INTERNAL);
+    assert!(!crate::fm_worker_is_draining(None));
+    crate::fm_worker_free(None);
 }
