@@ -1,8 +1,9 @@
 //! Fair share: connections and requests spread evenly over the workers.
 
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use fermata_testkit::{Connection, Server, Signal, send_signal, wait_until};
+use fermata_testkit::{Connection, Server, Signal, Target, send_signal, wait_until};
 use fermata_tests::{fixture, stats};
 use serde_json::Value;
 
@@ -106,8 +107,15 @@ fn clients_that_come_at_once_are_shared_as_well() {
 #[test]
 fn a_connection_per_request_is_shared_and_never_moved() {
     let server = fixture("http").workers(8).control().start();
-    for _ in 0..SHORT_CONNECTIONS {
-        let mut connection = server.connect();
+    for nth in 0..SHORT_CONNECTIONS {
+        let [_, _, third, last] = (nth as u32).to_be_bytes();
+        // From one address the kernel gives the same ten thousand ports again, and hands each to the same worker as before.
+        let target = Target {
+            address: server.address(),
+            source: Some(Ipv4Addr::new(127, 1, third, last)),
+            receive_bytes: None,
+        };
+        let mut connection = target.connect().expect("the server listens");
         connection.send("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
         assert_eq!(connection.read_response().status(), 200);
     }
