@@ -1,7 +1,11 @@
 // Go's own client over HTTP/2: many requests at a time over one connection, a body both ways, early hints,
-// keys exchanged by X25519MLKEM768, which Go offers by itself (from 1.25 on it can be asked).
+// keys exchanged by X25519MLKEM768 (which was agreed to can be asked from Go 1.25 on).
 //
 //	GO111MODULE=off go run client.go https://127.0.0.1:PORT CA.pem
+//
+// Without a module Go keeps to what old versions offered.
+//
+//go:debug tlsmlkem=1
 package main
 
 import (
