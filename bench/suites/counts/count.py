@@ -13,16 +13,17 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.lib import process
 from bench.lib.check import JSON_BODY
 from bench.lib.load import AB_CONCURRENCY
-from bench.lib.peers import EXTENSION, PAGE, CannotRun, Peer, Running
+from bench.lib.peers import BACKEND, EXTENSION, FERMATA, PAGE, CannotRun, Peer, Running
 from bench.lib.receiver import MESSAGE_PATH, Receiver
 
 BATCH_CONNECTIONS = 100
@@ -38,12 +39,15 @@ POSITIONS = tuple("0123456789+-*")
 """What a line of cost in a callgrind file begins with."""
 HELD_CLIENTS = 100
 EVENT = b"data: a message of sixty-four bytes, as long as a line in a chat is, more or less.\n\n"
+BACKEND_ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(JSON_BODY) + JSON_BODY
 FRAME = b"\x81\xc0" + bytes(4) + EVENT[:64]
 """A masked text frame of 64 bytes; the mask is zero, which takes as long as any other."""
 STATIC_FOLDER = "$out/static"
 """The folder of a static service."""
 STATIC_PARENT = "/tmp"
 """Where it is when it is counted."""
+OURS = (EXTENSION.name, FERMATA.name)
+"""What a server of ours runs of its own: the extension, or the command."""
 COUNTING_FOLDER = "crates/engine/src/admin/stats/"
 """Where figures are counted and copied."""
 
@@ -61,13 +65,15 @@ class Case:
     message: bool = False
     units: int = 1
     """What one request is counted as: the deliveries of a publish."""
+    proxied: bool = False
+    """A server behind it answers, outside the tools that count."""
 
 
 @dataclass(frozen=True)
 class Counts:
     instructions: float
     own: float
-    """Of them in the extension itself: not in PHP and the C library, which other machines have in other versions."""
+    """Of them in the extension or the command: not in PHP and the C library, which other machines have in other versions."""
     syscalls: float
     by_syscall: dict[str, float]
 
@@ -84,7 +90,7 @@ def measure(peer: Peer, case: Case) -> Counts:
         more = sum(cost - once.get(name, 0) for name, cost in twice.items() if is_counted(name))
         return more / case.requests / case.units
 
-    return Counts(each(lambda _: True), each(lambda name: name == EXTENSION.name), sum(by_syscall.values()), by_syscall)
+    return Counts(each(lambda _: True), each(lambda name: name in OURS), sum(by_syscall.values()), by_syscall)
 
 
 def instructions(peer: Peer, case: Case) -> float:
@@ -234,7 +240,11 @@ def _syscalls(peer: Peer, case: Case, requests: int) -> dict[str, int]:
 
 def _serve(peer: Peer, case: Case, requests: int, prefix: list[str]) -> None:
     """Start the server under a tool, send the requests, and end it so that the tool writes its result."""
-    with static_at_fixed_depth(peer, case) as peer, Running(peer, case.service, prefix) as running:
+    with (
+        _backend() if case.proxied else nullcontext(),
+        static_at_fixed_depth(peer, case) as peer,
+        Running(peer, case.service, prefix) as running,
+    ):
         try:
             _send(running, case, requests)
             _settle(running)
@@ -258,6 +268,39 @@ def static_at_fixed_depth(peer: Peer, case: Case) -> Iterator[Peer]:
         shutil.copy(PAGE, Path(folder) / "index.html")
         start = tuple(folder if word == STATIC_FOLDER else word for word in service.start)
         yield replace(peer, services=peer.services | {case.service: replace(service, start=start)})
+
+
+@contextmanager
+def _backend() -> Iterator[None]:
+    """A server that answers every request on its kept connections with the same bytes; peers find it as `$backend`."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=_accept, args=(listener,), daemon=True).start()
+        os.environ[BACKEND] = f"127.0.0.1:{listener.getsockname()[1]:05d}"
+        try:
+            yield
+        finally:
+            del os.environ[BACKEND]
+
+
+def _accept(listener: socket.socket) -> None:
+    while True:
+        try:
+            connection, _ = listener.accept()
+        except OSError:  # closed
+            return
+        threading.Thread(target=_answer, args=(connection,), daemon=True).start()
+
+
+def _answer(connection: socket.socket) -> None:
+    """Requests without a body, one after the other."""
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    with connection:
+        got = b""
+        while part := connection.recv(65536):
+            got += part
+            while b"\r\n\r\n" in got:
+                got = got.partition(b"\r\n\r\n")[2]
+                connection.sendall(BACKEND_ANSWER)
 
 
 def _send(running: Running, case: Case, requests: int) -> None:
@@ -523,5 +566,6 @@ CASES = [
         200,
         units=HELD_CLIENTS,
     ),
+    Case("proxy", "GET / through the edge, one connection", "proxy", sequential(*_JSON), 2000, proxied=True),
     Case("websocket-echo", "a WebSocket message of 64 bytes and back", "echo", _echo, 5000),
 ]

@@ -82,7 +82,7 @@ def main() -> int:
                 continue
             calls = ", ".join(f"{name} {count:.2f}" for name, count in counts.by_syscall.items())
             print(
-                f"  {case.title}: {counts.instructions:,.0f} instructions ({counts.own:,.0f} in the extension), "
+                f"  {case.title}: {counts.instructions:,.0f} instructions ({counts.own:,.0f} of our own), "
                 f"{counts.syscalls:.2f} system calls ({calls})",
                 flush=True,
             )
@@ -151,7 +151,7 @@ def judge(
     ]
     notes = []
     if "instructions" not in figures:
-        what = "only those in the extension are" if "own" in figures else "instructions are not"
+        what = "only those of our own are" if "own" in figures else "instructions are not"
         notes.append(f"{what} compared, since the budget was recorded with others: {'; '.join(others)}")
     grown = False
     for id in cases:
@@ -174,7 +174,7 @@ def judge(
             verdict = "GREW"
         notes.append(
             f"{id}: {verdict}: {now.instructions:,.0f} instructions (budget {limit['instructions']:,.0f}), "
-            f"{now.own:,.0f} in the extension ({limit['own']:,.0f}), "
+            f"{now.own:,.0f} of our own ({limit['own']:,.0f}), "
             f"{now.syscalls:.2f} system calls ({limit['syscalls']:.2f})"
         )
         grown = grown or verdict == "GREW"
@@ -231,7 +231,7 @@ def print_counting(peer: Peer, cases: list[str], is_recorded: bool) -> int:
     try:
         peer.prepare()
         for case in CASES:
-            if case.id in cases and fits(peer, case):
+            if case.id in cases and fits(peer, case) and not case.proxied:
                 found = counting(peer, case)
                 lines.append(
                     f"| {case.title} | {found.instructions:,.0f} | {found.counting:,.0f} "
