@@ -1,13 +1,20 @@
-//! pusher-js, Laravel Echo and Pusher's library for backends, unmodified.
+//! pusher-js, Laravel Echo and Pusher's libraries for backends in Node, Python and Go, unmodified.
 
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
 
-use fermata_testkit::install::{install_node, install_python, installed, shown, skipped, works};
-use fermata_testkit::workspace_root;
+use fermata_testkit::install::{
+    install_go, install_node, install_python, installed, shown, skipped, works,
+};
+use fermata_testkit::{Directory, wait_until, workspace_root};
 
 use serde_json::json;
 
-use crate::hub::{APPLICATION, Hub, data_of};
+use crate::hub::{APPLICATION, Client, Hub, data_of, json_of};
+use crate::webhooks;
 
 /// The libraries talk through the hub, where there are any, by this transport of pusher-js.
 pub fn talk(hub: &Hub, transport: &str) {
@@ -103,6 +110,171 @@ fn the_library_of_python_publishes_and_asks() {
             (&json!("item"), expected)
         );
     }
+}
+
+/// The program with Pusher's library for Go; `None` where it cannot be built.
+fn go_program() -> Option<PathBuf> {
+    if !works("go", &["version"]) {
+        skipped("go is not installed");
+        return None;
+    }
+    let program = installed("pusher-go");
+    let source = workspace_root().join("tests/pusher/clients/go");
+    install_go(&program, &source).then_some(program)
+}
+
+#[test]
+fn the_library_of_go_publishes_asks_and_signs() {
+    let Some(program) = go_program() else {
+        return;
+    };
+    let hub = Hub::start(&[]);
+    let mut ann = hub.client();
+    ann.subscribe(&hub, "presence-room", Some("ann"));
+    ann.sign_in(&hub, "ann");
+    ann.say(
+        "pusher:subscribe",
+        &json!({"channel": "#server-to-user-ann"}),
+    );
+    ann.next();
+    let (mut news, mut other, mut room) = (hub.client(), hub.client(), hub.client());
+    news.subscribe(&hub, "news", None);
+    other.subscribe(&hub, "news", None);
+    room.subscribe(&hub, "private-encrypted-room", None);
+    let mut signed_for = hub.client();
+    let port = hub.address().port().to_string();
+    let output = Command::new(program)
+        .args(["talk", APPLICATION, &port, &signed_for.id, &other.id])
+        .output()
+        .expect("it was built");
+    assert!(output.status.success(), "{}", shown(&output));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let lines: Vec<&str> = said.lines().collect();
+    let [
+        "published",
+        "asked",
+        private,
+        encrypted,
+        presence,
+        user,
+        "refused",
+    ] = lines[..]
+    else {
+        panic!("{said}");
+    };
+    let text = |text: &str| json!({ "text": text });
+    let items = |client: &mut Client, expected: &[serde_json::Value]| {
+        for item in expected {
+            let event = client.next();
+            assert_eq!((&event["event"], &data_of(&event)), (&json!("item"), item));
+        }
+        // Asked with what is told of the channel; as often as it took until all workers knew.
+        assert_eq!(client.next()["event"], "counted");
+    };
+    let (first, second) = (json!({"at": 1}), json!({"at": 2}));
+    let but_other = text("not to the other");
+    items(
+        &mut news,
+        &[text("é"), text("two"), but_other, first.clone(), second],
+    );
+    items(&mut other, &[text("é"), text("two"), first]);
+    // What only members can read is passed on as it came.
+    let secret = data_of(&room.next());
+    assert!(secret["nonce"].is_string() && secret["ciphertext"].is_string());
+    let to_ann = std::iter::from_fn(|| Some(ann.next())).find(|it| it["data"] != "x");
+    assert_eq!(
+        to_ann.map(|it| data_of(&it)),
+        Some(json!({"text": "to Ann"}))
+    );
+    // What the library signs lets a client in.
+    for (channel, answer) in [
+        ("private-room", private),
+        ("private-encrypted-room", encrypted),
+        ("presence-room", presence),
+    ] {
+        let mut data = json_of(answer);
+        data["channel"] = json!(channel);
+        signed_for.say("pusher:subscribe", &data);
+        let frame = signed_for.next();
+        assert_eq!(
+            frame["event"], "pusher_internal:subscription_succeeded",
+            "{frame}"
+        );
+    }
+    signed_for.say("pusher:signin", &json_of(user));
+    assert_eq!(signed_for.next()["event"], "pusher:signin_success");
+}
+
+/// A process that ends with its owner, and the lines that it has printed so far.
+struct Printing {
+    process: Child,
+    lines: Arc<Mutex<Vec<String>>>,
+}
+
+impl Printing {
+    fn start(command: &mut Command) -> Printing {
+        let mut process = command
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it was built");
+        let output = BufReader::new(process.stdout.take().expect("piped"));
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let read = Arc::clone(&lines);
+        thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                read.lock().expect("no panic").push(line);
+            }
+        });
+        Printing { process, lines }
+    }
+
+    /// Waits for the first line of which that is true.
+    fn wait_for(&self, what: &str, is_it: impl Fn(&str) -> bool) -> String {
+        wait_until(what, || {
+            let lines = self.lines.lock().expect("no panic");
+            lines.iter().find(|line| is_it(line)).cloned()
+        })
+    }
+}
+
+impl Drop for Printing {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn the_library_of_go_takes_webhooks() {
+    let Some(program) = go_program() else {
+        return;
+    };
+    let backend = Printing::start(Command::new(program).args(["hooks", APPLICATION]));
+    let port = backend.wait_for("its port", |_| true);
+    let folder = Directory::new();
+    let hub = webhooks::start(&folder, &format!("http://127.0.0.1:{port}"), "");
+    let mut ann = hub.client();
+    ann.subscribe(&hub, "presence-room", Some("ann"));
+    ann.say_on("client-typing", "presence-room", &json!({"x": 1}));
+    for line in [
+        "channel_occupied presence-room   ",
+        "member_added presence-room ann  ",
+        "client_event presence-room ann client-typing {\"x\":1}",
+    ] {
+        backend.wait_for(line, |it| it == line);
+    }
+    drop(ann);
+    for line in [
+        "member_removed presence-room ann  ",
+        "channel_vacated presence-room   ",
+    ] {
+        backend.wait_for(line, |it| it == line);
+    }
+    let lines = backend.lines.lock().expect("no panic");
+    assert!(
+        !lines.iter().any(|line| line.contains("nvalid")),
+        "{lines:?}"
+    );
 }
 
 #[test]

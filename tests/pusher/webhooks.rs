@@ -155,7 +155,7 @@ fn serve(socket: TcpStream, does: &Mutex<Does>, seen: &Mutex<Seen>) {
 }
 
 /// A hub whose application tells a backend at this address; `more` are lines of the webhook's table.
-fn start(folder: &Directory, address: &str, more: &str) -> Hub {
+pub fn start(folder: &Directory, address: &str, more: &str) -> Hub {
     let config = config(folder, address, more);
     Hub::start(&["--config", &config.display().to_string()])
 }
