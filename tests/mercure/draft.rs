@@ -103,6 +103,19 @@ fn updates_reach_topics_and_patterns() {
     assert_eq!(again.next_event().data, "3");
     let mut earliest = subscribe(&hub, &[("match", "*"), ("last_event_id", "earliest")], None);
     assert_eq!(earliest.next_events(3)[0].data, "1");
+    // The same by a body, which has room for more than an URL.
+    let body = format!("match_urlpattern={}&last_event_id=earliest", escape(BOOKS));
+    let mut connection = hub.connect();
+    let headers = [("Content-Type", "application/x-www-form-urlencoded")];
+    let target = path(&[("match", "last")]);
+    connection
+        .try_send_request("QUERY", &target, &headers, body.as_bytes())
+        .expect("a request");
+    let mut by_body = Stream::after_request(connection).expect("a stream");
+    let events = by_body.next_events(2);
+    assert_eq!((&*events[0].data, &*events[1].data), ("1", "3"));
+    publish(&hub, &[("topic", "last"), ("data", "live")]);
+    assert_eq!(by_body.next_event().data, "live");
     // What was 0.x is not known any more.
     for query in ["topic=a", "match_regexp=a", "match_urlpattern=("] {
         let response = hub.connect().get(&format!("{PATH}?{query}"));

@@ -76,7 +76,13 @@ pub fn run(settings: Settings) -> Result<i32, StartError> {
             .map_err(|error| StartError::Setting(error.to_string()))?;
         server.note(&pusher_note(&settings));
     }
-    if settings.mercure.is_some() {
+    if let Some(mercure) = &settings.mercure {
+        if mercure.hub.draft.is_some() {
+            // Its method QUERY is none that the server knows: without a route it would not be asked about.
+            server
+                .route(None, fermata_mercure::PATH, HANDLER_REQUESTS)
+                .map_err(|error| StartError::Setting(error.to_string()))?;
+        }
         server.note(&format!("Mercure at {}", fermata_mercure::PATH));
     }
     for note in &settings.notes {

@@ -33,6 +33,16 @@ impl Refusal {
     }
 }
 
+impl From<(u16, &'static str)> for Refusal {
+    fn from((status, text): (u16, &'static str)) -> Refusal {
+        Refusal {
+            status,
+            error: "",
+            text,
+        }
+    }
+}
+
 const UNAUTHORIZED: Refusal = Refusal {
     status: 401,
     error: "",
@@ -65,6 +75,10 @@ pub fn read(hub: &Hub, draft: &Draft, request: &Request<'_>) -> Outcome {
     };
     let outcome = match (request.method, rest) {
         ("GET" | "HEAD", "") => subscribe(hub, draft, request, &query),
+        ("QUERY", "") => request::form_of(request)
+            .map_err(Refusal::from)
+            // An id in the URL goes before one in the body: what comes first counts.
+            .and_then(|body| subscribe(hub, draft, request, &query.and(body))),
         ("POST", "") => publish(hub, draft, request),
         ("GET" | "HEAD", _) => list(hub, draft, request, path, rest),
         _ => return Outcome::Refused(405, "Method Not Allowed"),
@@ -144,14 +158,9 @@ fn subscribe(
 fn publish(hub: &Hub, draft: &Draft, request: &Request<'_>) -> Result<Outcome, Refusal> {
     let verifier = hub.publisher.as_ref().ok_or(UNAUTHORIZED)?;
     let grants = authorize(hub, draft, verifier, request)?.ok_or(UNAUTHORIZED)?;
-    let refused = |(status, text)| Refusal {
-        status,
-        error: "",
-        text,
-    };
-    let form = request::form_of(request).map_err(refused)?;
+    let form = request::form_of(request)?;
     if form.all("topic").count() > TOPICS_MAX {
-        return Err(refused((413, "Too many \"topic\" parameters")));
+        return Err(Refusal::from((413, "Too many \"topic\" parameters")));
     }
     let is_number = |it: &str| it.bytes().all(|byte| byte.is_ascii_digit());
     if !form.all("retry").all(is_number) {
@@ -448,6 +457,49 @@ mod tests {
         assert!(
             matches!(large, Outcome::Refused(400, text) if text.contains("too large")),
             "{large:?}"
+        );
+    }
+
+    #[test]
+    fn matchers_may_come_in_the_body_of_a_query() {
+        let hub = hub();
+        let target = format!("{PATH}?match=a&last_event_id=1");
+        let body = "match_urlpattern=%2F%3Aid&match=c&last_event_id=2";
+        let Outcome::Subscribe(found) = ask(&hub, "QUERY", &target, None, body) else {
+            panic!("refused");
+        };
+        assert_eq!(found.topics, ["exact:a", "urlpattern:/:id", "exact:c"]);
+        assert_eq!(found.last_event_id.as_deref(), Some("1"));
+        let Outcome::Subscribe(found) = ask(&hub, "QUERY", PATH, None, body) else {
+            panic!("refused");
+        };
+        assert_eq!(found.last_event_id.as_deref(), Some("2"));
+        for (target, body) in [
+            (PATH, ""),
+            (PATH, "match_regexp=a"),
+            (PATH, "match=%f"),
+            ("/.well-known/mercure?match_urlpattern=(", "match=a"),
+        ] {
+            let outcome = ask(&hub, "QUERY", target, None, body);
+            assert_eq!(status(&outcome), (400, ""), "{target} {body}");
+        }
+        let split = "match=a&".repeat(TOPICS_MAX / 2 + 1);
+        let target = format!("{PATH}?{split}");
+        assert_eq!(status(&ask(&hub, "QUERY", &target, None, &split)).0, 400);
+        let plain = Request {
+            method: "QUERY",
+            target: PATH,
+            content_type: Some("text/plain"),
+            body: b"match=a",
+            unix_s: NOW_S,
+            ..Request::default()
+        };
+        assert_eq!(status(&crate::read(&hub, &plain)), (415, ""));
+        // It is none of 0.x.
+        let old = Hub { draft: None, ..hub };
+        assert_eq!(
+            status(&ask(&old, "QUERY", PATH, None, "topic=a")),
+            (405, "")
         );
     }
 

@@ -28,6 +28,12 @@ impl Form {
         Some(Form(pairs))
     }
 
+    /// These pairs, and those of another form after them.
+    pub fn and(mut self, other: Form) -> Form {
+        self.0.extend(other.0);
+        self
+    }
+
     /// All of them, in their order.
     pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         let pairs = self.0.iter();

@@ -189,7 +189,13 @@ pub fn headers(hub: &Hub, request: &Request<'_>) -> Vec<(&'static str, String)> 
     }
     if request.method == "OPTIONS" {
         let more = [
-            ("Access-Control-Allow-Methods", "GET, HEAD, POST"),
+            (
+                "Access-Control-Allow-Methods",
+                match hub.draft.is_some() {
+                    true => "GET, HEAD, POST, QUERY",
+                    false => "GET, HEAD, POST",
+                },
+            ),
             (
                 "Access-Control-Allow-Headers",
                 "Authorization, Cache-Control, Content-Type, Last-Event-ID",
