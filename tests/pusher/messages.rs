@@ -1,6 +1,6 @@
 //! What is said and answered, byte by byte.
 
-use fermata_testkit::websocket::Socket;
+use fermata_testkit::websocket::{PING, PONG, Socket};
 use fermata_testkit::{Directory, Random, wait_until};
 use serde_json::json;
 
@@ -79,6 +79,7 @@ fn a_handshake_is_refused_where_clients_can_read_it() {
     for (path, lines, code) in [
         ("/app/no-such?protocol=7", &[][..], 4001),
         ("/app/disabled?protocol=7", &[], 4003),
+        ("/app/app-key?protocol=x", &[], 4006),
         ("/app/app-key?protocol=6", &[], 4007),
         ("/app/app-key", &[], 4008),
         (
@@ -108,6 +109,30 @@ fn a_handshake_is_refused_where_clients_can_read_it() {
         let frame = json_of(&socket.next_text());
         (frame["event"] == "pusher:connection_established").then_some(())
     });
+}
+
+#[test]
+fn a_client_that_answers_no_ping_is_closed_with_a_code() {
+    let hub = Hub::configured("ping_interval_s = 1\nactivity_timeout_s = 1");
+    let (mut alive, mut silent) = (hub.client(), hub.client());
+    alive.subscribe(&hub, "presence-a", Some("alive"));
+    silent.subscribe(&hub, "presence-a", Some("silent"));
+    assert_eq!(silent.socket.next_frame().first, PING);
+    // Nothing is said to it but that.
+    silent.socket.expect_close(4201);
+    loop {
+        let frame = alive.socket.next_frame();
+        if frame.first == PING {
+            alive.socket.send(PONG, &frame.payload);
+            continue;
+        }
+        let told = json_of(std::str::from_utf8(&frame.payload).expect("text"));
+        if told["event"] == "pusher_internal:member_removed" {
+            assert_eq!(data_of(&told)["user_id"], "silent");
+            break;
+        }
+        assert_eq!(told["event"], "pusher_internal:member_added");
+    }
 }
 
 #[test]

@@ -160,6 +160,7 @@ pub extern "C" fn fm_server_websocket(
             queue_bytes_max: own(route.queue_bytes_max),
             ping_interval_ms: own(route.ping_interval_ms),
             pong_timeout_ms: own(route.pong_timeout_ms),
+            pong_timeout_close: None,
             idle_timeout_ms: own(route.idle_timeout_ms),
             queue_policy: match route.queue_policy {
                 FM_WS_REFUSE => QueuePolicy::Refuse,

@@ -8,7 +8,7 @@ use fermata_engine::{ChannelEvent, Event, Server, Started, Worker};
 use fermata_io::Kernel;
 use fermata_pusher::App;
 use fermata_pusher::channel::{Access, ChannelName};
-use fermata_pusher::frame;
+use fermata_pusher::frame::{self, Code};
 use fermata_tls::Tls;
 use serde_json::Value;
 
@@ -250,6 +250,7 @@ pub(crate) fn route(settings: &Settings) -> Route {
         },
         origins: OriginPolicy::Any,
         message_bytes_max: Some(settings.message_bytes_max() as u64),
+        pong_timeout_close: Some((Code::PongMissing.number(), "no answer to a ping")),
         ..Route::default()
     }
 }

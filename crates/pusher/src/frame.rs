@@ -63,8 +63,6 @@ pub enum Code {
     Disabled,
     /// It has as many connections as it may.
     OverQuota,
-    /// The path is none of the protocol's.
-    BadPath,
     /// `protocol` is no number.
     BadProtocol,
     /// A protocol other than 7.
@@ -77,10 +75,8 @@ pub enum Code {
     Malformed,
     /// The server cannot take it now: come back a second later.
     OverCapacity,
-    /// The server is stopping: come back at once.
-    Reconnect,
-    /// Nothing has come for too long.
-    Inactive,
+    /// A ping was not answered.
+    PongMissing,
     /// An event for other clients is refused.
     ClientEvent,
 }
@@ -92,14 +88,13 @@ impl Code {
             Code::NoApplication => 4001,
             Code::Disabled => 4003,
             Code::OverQuota => 4004,
-            Code::BadPath => 4005,
             Code::BadProtocol => 4006,
             Code::UnsupportedProtocol => 4007,
             Code::NoProtocol => 4008,
             Code::Unauthorized => 4009,
             Code::OverCapacity => 4100,
-            Code::Malformed | Code::Reconnect => 4200,
-            Code::Inactive => 4202,
+            Code::Malformed => 4200,
+            Code::PongMissing => 4201,
             Code::ClientEvent => 4301,
         }
     }

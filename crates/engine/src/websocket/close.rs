@@ -105,7 +105,13 @@ impl Sockets {
                 "{peer}: WebSocket cut off: no sign of life within websocket_pong_timeout_ms"
             );
             net.log_for_client(LogLevel::Info, &line);
-            net.close(http, index.connection());
+            let Some((code, reason)) = silence.pong_timeout_close else {
+                net.close(http, index.connection());
+                return;
+            };
+            // Its network may carry what we say, though nothing came back.
+            self.start_close(net, channels, index, code, reason);
+            net.flush(http, index.connection());
             return;
         }
         if now_ms >= silence.idle_due_ms(socket) {

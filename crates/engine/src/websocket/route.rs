@@ -88,6 +88,8 @@ pub struct Route {
     pub ping_interval_ms: Option<u64>,
     /// 0: for ever.
     pub pong_timeout_ms: Option<u64>,
+    /// What a client is told that has answered no ping: a code and a reason. `None`: nothing, it is cut off.
+    pub pong_timeout_close: Option<(u16, &'static str)>,
     /// 0: for ever.
     pub idle_timeout_ms: Option<u64>,
     /// What happens to a message that does not fit into the queue.

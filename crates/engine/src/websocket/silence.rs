@@ -10,6 +10,7 @@ use crate::channels::pace::Place;
 pub(crate) struct Silence {
     ping_interval_ms: u64,
     pub pong_timeout_ms: u64,
+    pub pong_timeout_close: Option<(u16, &'static str)>,
     idle_timeout_ms: u64,
 }
 
@@ -23,6 +24,7 @@ impl Silence {
             pong_timeout_ms: route
                 .pong_timeout_ms
                 .unwrap_or(settings.websocket_pong_timeout_ms),
+            pong_timeout_close: route.pong_timeout_close,
             idle_timeout_ms: route
                 .idle_timeout_ms
                 .unwrap_or(settings.websocket_idle_timeout_ms),
