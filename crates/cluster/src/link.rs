@@ -2,21 +2,21 @@
 
 use crate::exchange::{ANSWER_MS_MAX, retry_ms};
 
-/// Most causes of one outage that are told: those of a list of servers, and what becomes of them.
+/// Most causes reported for one outage: one per server of the list, and what follows.
 const CAUSES_MAX: usize = 8;
 
-/// What the caller was told of an outage: each cause once.
+/// Causes of one outage that were reported to the caller, each once.
 #[derive(Default)]
-pub(crate) struct Told(Vec<String>);
+pub(crate) struct ReportedCauses(Vec<String>);
 
-impl Told {
-    /// Whether a cause is news.
+impl ReportedCauses {
+    /// Whether a cause is new.
     pub fn add(&mut self, cause: &str) -> bool {
-        let is_news = self.0.len() < CAUSES_MAX && !self.0.iter().any(|it| it == cause);
-        if is_news {
+        let is_new = self.0.len() < CAUSES_MAX && !self.0.iter().any(|it| it == cause);
+        if is_new {
             self.0.push(cause.to_owned());
         }
-        is_news
+        is_new
     }
 
     /// The outage is over.

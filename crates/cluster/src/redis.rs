@@ -20,7 +20,7 @@ use crate::exchange::{
     answer_due_ms, read_except, retry_ms,
 };
 use crate::flight::Flight;
-use crate::link::{Link, Told};
+use crate::link::{Link, ReportedCauses};
 use crate::past::Collector;
 use crate::resp::{self, RespError, Value};
 
@@ -188,8 +188,8 @@ const SCRIPT_PAST: usize = 3;
 /// serves nobody else.
 const PAST_LOOKS_MAX: &[u8] = b"1024";
 
-/// What the server was asked for; it answers in this order.
-enum Asked {
+/// A request that awaits its reply; the server replies in order.
+enum Pending {
     Hello,
     Select,
     Load(usize),
@@ -220,10 +220,10 @@ pub(crate) struct Redis {
     refusals: u32,
     /// The last one, for a server that is left because of it.
     refusal: String,
-    told: Told,
+    reported: ReportedCauses,
     login: Login,
     scripts: [Vec<u8>; 4],
-    asked: VecDeque<(Asked, u64)>,
+    pending: VecDeque<(Pending, u64)>,
     flight: Flight,
     /// Records for the next script: arguments as they are sent, and their places in the outbox.
     batch: Vec<u8>,
@@ -289,10 +289,10 @@ impl Redis {
             write: Write::Unknown,
             refusals: 0,
             refusal: String::new(),
-            told: Told::default(),
+            reported: ReportedCauses::default(),
             login: Login::default(),
             scripts: Default::default(),
-            asked: VecDeque::new(),
+            pending: VecDeque::new(),
             flight: Flight::default(),
             batch: Vec::new(),
             batched: Vec::new(),
@@ -327,15 +327,15 @@ impl Redis {
             hello.extend([b"AUTH", user.as_bytes(), login.password.as_bytes()]);
         }
         resp::command(&mut self.output, &hello);
-        self.asked.push_back((Asked::Hello, now_ms));
+        self.pending.push_back((Pending::Hello, now_ms));
         if server.database > 0 {
             let database = server.database.to_string();
             resp::command(&mut self.output, &[b"SELECT", database.as_bytes()]);
-            self.asked.push_back((Asked::Select, now_ms));
+            self.pending.push_back((Pending::Select, now_ms));
         }
         for (at, script) in SCRIPTS.into_iter().enumerate() {
             resp::command(&mut self.output, &[b"SCRIPT", b"LOAD", script]);
-            self.asked.push_back((Asked::Load(at), now_ms));
+            self.pending.push_back((Pending::Load(at), now_ms));
         }
         // Its answer is a pushed message.
         resp::command(&mut self.output, &[b"SUBSCRIBE", &self.keys.news]);
@@ -344,9 +344,9 @@ impl Redis {
     pub fn handle_closed(&mut self, cause: &str, now_ms: u64) {
         self.now_ms = now_ms;
         let server = &self.options.servers[self.link.server()];
-        match self.asked.front() {
+        match self.pending.front() {
             // A server with TLS does that to what is in the clear.
-            Some((Asked::Hello, _)) if self.link.is_up() && !server.is_tls => {
+            Some((Pending::Hello, _)) if self.link.is_up() && !server.is_tls => {
                 self.end(&format!(
                     "{cause} at once; if it speaks TLS at this port, write rediss:// in cluster"
                 ));
@@ -360,8 +360,8 @@ impl Redis {
         let mut input = std::mem::take(&mut self.input);
         input.extend_from_slice(bytes);
         let mut taken = 0;
-        if let (Some((Asked::Hello, _)), [TLS_ALERT, TLS_MAJOR, ..]) =
-            (self.asked.front(), &input[..])
+        if let (Some((Pending::Hello, _)), [TLS_ALERT, TLS_MAJOR, ..]) =
+            (self.pending.front(), &input[..])
         {
             return self.fail(WANTS_TLS);
         }
@@ -444,7 +444,7 @@ impl Redis {
 
     /// When the next answer must be there.
     fn answer_due_ms(&self) -> u64 {
-        self.asked.front().map_or(u64::MAX, |(_, sent_ms)| {
+        self.pending.front().map_or(u64::MAX, |(_, sent_ms)| {
             let since_ms = self.answered_ms.max(*sent_ms);
             answer_due_ms(since_ms, ANSWER_MS_MAX, self.arrived_ms)
         })
@@ -508,10 +508,14 @@ impl Redis {
         let records = std::mem::take(&mut self.batched);
         let epoch = self.epoch.to_string();
         // What has an answer by now is in the log, or nothing is sent.
-        let before = self.asked.iter().rev().find_map(|(asked, _)| match asked {
-            Asked::Append(records) => records.last(),
-            _ => None,
-        });
+        let before = self
+            .pending
+            .iter()
+            .rev()
+            .find_map(|(pending, _)| match pending {
+                Pending::Append(records) => records.last(),
+                _ => None,
+            });
         let before = match records.is_empty() {
             true => String::new(),
             false => before.map_or(String::new(), u64::to_string),
@@ -536,7 +540,8 @@ impl Redis {
             resp::argument(&mut self.output, text);
         }
         self.output.append(&mut self.batch);
-        self.asked.push_back((Asked::Append(records), self.now_ms));
+        self.pending
+            .push_back((Pending::Append(records), self.now_ms));
     }
 
     /// Asks for what follows.
@@ -558,7 +563,7 @@ impl Redis {
             stored.as_bytes(),
         ];
         resp::command(&mut self.output, &command);
-        self.asked.push_back((Asked::Read, self.now_ms));
+        self.pending.push_back((Pending::Read, self.now_ms));
         self.is_reading = true;
         self.read_ms = self.now_ms;
     }
@@ -579,18 +584,18 @@ impl Redis {
             }
             return Ok(());
         }
-        let Some((asked, _)) = self.asked.pop_front() else {
+        let Some((pending, _)) = self.pending.pop_front() else {
             return Err("an answer that was not asked for".to_owned());
         };
         self.answered_ms = self.now_ms;
         if let Value::Error(text) = value {
             let text = String::from_utf8_lossy(text);
-            return match (&asked, words_of_refusal(&text)) {
-                (Asked::Append(_), Some(words)) => {
+            return match (&pending, words_of_refusal(&text)) {
+                (Pending::Append(_), Some(words)) => {
                     self.on_refused(words);
                     Ok(())
                 }
-                (Asked::Hello, _) if !text.starts_with("ERR ") => {
+                (Pending::Hello, _) if !text.starts_with("ERR ") => {
                     let server = &self.options.servers[self.link.server()];
                     let code = text.split(' ').next().unwrap_or_default();
                     let hint = match code {
@@ -599,35 +604,35 @@ impl Redis {
                     };
                     Err(format!("the server refuses us: {code}; {hint}"))
                 }
-                _ => Err(refusal(&asked, &text)),
+                _ => Err(refusal(&pending, &text)),
             };
         }
-        match asked {
+        match pending {
             // A replica would do until the first publish.
-            Asked::Hello if is_greeted_by(&value, "role", "replica") => {
+            Pending::Hello if is_greeted_by(&value, "role", "replica") => {
                 return Err(REPLICA.to_owned());
             }
-            Asked::Hello if is_greeted_by(&value, "mode", "sentinel") => {
+            Pending::Hello if is_greeted_by(&value, "mode", "sentinel") => {
                 return Err(SENTINEL.to_owned());
             }
-            Asked::Hello | Asked::Select => {}
-            Asked::Load(at) => {
+            Pending::Hello | Pending::Select => {}
+            Pending::Load(at) => {
                 let sha = value.as_text().ok_or("a script has no name")?;
                 self.scripts[at] = sha.to_vec();
                 if at == SCRIPTS.len() - 1 {
                     self.open();
                 }
             }
-            Asked::Open => self
+            Pending::Open => self
                 .on_open(&value)
                 .ok_or("where the log stands is not said")?,
-            Asked::Append(records) => self
+            Pending::Append(records) => self
                 .on_appended(&records, &value)
                 .ok_or("what became of records is not said")?,
-            Asked::Past(collector) => self
+            Pending::Past(collector) => self
                 .on_past(collector, &value)
                 .ok_or("an older event is none")?,
-            Asked::Read => {
+            Pending::Read => {
                 self.is_reading = false;
                 self.on_read(&value).ok_or("what was read is no event")?;
             }
@@ -655,7 +660,7 @@ impl Redis {
             stored.as_bytes(),
         ];
         resp::command(&mut self.output, &command);
-        self.asked.push_back((Asked::Open, self.now_ms));
+        self.pending.push_back((Pending::Open, self.now_ms));
     }
 
     /// When the log has stored what was read last, as scripts have it.
@@ -727,7 +732,7 @@ impl Redis {
     }
 
     fn tell_away(&mut self, cause: String) {
-        if self.told.add(&cause) {
+        if self.reported.add(&cause) {
             self.events.push_back(Event::Away(cause));
         }
     }
@@ -802,8 +807,8 @@ impl Redis {
 
     /// Whether a part of the past may be asked for.
     pub fn can_ask_past(&self) -> bool {
-        let is_past = |asked: &&(Asked, u64)| matches!(asked.0, Asked::Past(_));
-        self.is_live && self.asked.iter().filter(is_past).count() < PAST_REQUESTS_MAX
+        let is_past = |pending: &&(Pending, u64)| matches!(pending.0, Pending::Past(_));
+        self.is_live && self.pending.iter().filter(is_past).count() < PAST_REQUESTS_MAX
     }
 
     pub fn ask_past(&mut self, request: PastRequest, now_ms: u64) {
@@ -832,7 +837,8 @@ impl Redis {
         ];
         command.extend(collector.request.channels.iter().map(|name| &name[..]));
         resp::command(&mut self.output, &command);
-        self.asked.push_back((Asked::Past(collector), self.now_ms));
+        self.pending
+            .push_back((Pending::Past(collector), self.now_ms));
     }
 
     fn give_past(&mut self, (id, entries): (u64, Vec<PastEntry>)) {
@@ -873,7 +879,7 @@ impl Redis {
         let is_past_given = self.reached.is_some_and(|it| it.seq >= self.past_until);
         let is_there = self.is_live && self.write == Write::Taken;
         if is_there && is_past_given && self.link.note_ready() {
-            self.told.clear();
+            self.reported.clear();
             self.events.push_back(Event::Ready);
         }
     }
@@ -910,8 +916,8 @@ impl Redis {
         }
         (self.is_live, self.is_reading) = (false, false);
         self.write = Write::Unknown;
-        for (asked, _) in self.asked.drain(..) {
-            if let Asked::Past(collector) = asked {
+        for (pending, _) in self.pending.drain(..) {
+            if let Pending::Past(collector) = pending {
                 self.events.push_back(Event::PastLost(collector.request.id));
             }
         }
@@ -1017,13 +1023,13 @@ fn words_of_refusal(text: &str) -> Option<&str> {
 }
 
 /// What an error means, in which a command may be that has the password.
-fn refusal(asked: &Asked, text: &str) -> String {
+fn refusal(pending: &Pending, text: &str) -> String {
     if let Some(words) = words_of_refusal(text) {
         return format!("the server refuses to write: {words}");
     }
     let code = text.split(' ').next().unwrap_or_default();
-    match (asked, code) {
-        (Asked::Hello, "ERR") => {
+    match (pending, code) {
+        (Pending::Hello, "ERR") => {
             "the server does not speak RESP3, the protocol of Redis 6 and later".to_owned()
         }
         (_, "READONLY") => REPLICA.to_owned(),

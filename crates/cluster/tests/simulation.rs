@@ -307,9 +307,9 @@ fn next_operation(input: &[u8]) -> Option<(usize, std::ops::Range<usize>)> {
     (input.len() >= end + 4 + len).then_some((end, end + 2..end + 2 + len))
 }
 
-/// What a node's clients were told, in order.
+/// What a node delivered to its clients, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Told {
+enum Delivered {
     Gap(Place),
     Event(Place, Vec<u8>),
 }
@@ -322,7 +322,7 @@ struct Node {
     handed: usize,
     written: u64,
     accepted: HashMap<u64, Place>,
-    told: Vec<Told>,
+    delivered: Vec<Delivered>,
     /// When the last of them was stored.
     reached_ms: Option<u64>,
     is_ready: bool,
@@ -351,15 +351,15 @@ impl Node {
             handed: 0,
             written: 0,
             accepted: HashMap::new(),
-            told: Vec::new(),
+            delivered: Vec::new(),
             reached_ms: None,
             is_ready: false,
         }
     }
 
     fn reached(&self) -> Option<Place> {
-        self.told.last().map(|told| match told {
-            Told::Gap(place) | Told::Event(place, _) => *place,
+        self.delivered.last().map(|it| match it {
+            Delivered::Gap(place) | Delivered::Event(place, _) => *place,
         })
     }
 
@@ -410,13 +410,14 @@ impl Node {
                     server.connections.remove(&node);
                 }
                 Event::Begin(place) => {
-                    self.told.push(Told::Gap(place));
+                    self.delivered.push(Delivered::Gap(place));
                     self.reached_ms = None;
                 }
                 Event::Record(record) => {
                     assert_eq!(record.channel, b"a room.of *");
                     assert_eq!(record.except.map(|it| it.0), Some(7));
-                    self.told.push(Told::Event(record.place, record.data));
+                    self.delivered
+                        .push(Delivered::Event(record.place, record.data));
                     self.reached_ms = Some(record.unix_ms);
                 }
                 Event::Accepted { outbox, place } => {
@@ -556,9 +557,9 @@ fn check(server: &Server, nodes: &[Node], log: Log) {
             "node {at}: every record is accepted"
         );
         // One order without holes, except behind a gap.
-        for pair in node.told.windows(2) {
-            let (Told::Gap(before) | Told::Event(before, _)) = &pair[0];
-            if let Told::Event(place, _) = &pair[1] {
+        for pair in node.delivered.windows(2) {
+            let (Delivered::Gap(before) | Delivered::Event(before, _)) = &pair[0];
+            if let Delivered::Event(place, _) = &pair[1] {
                 assert_eq!(place.epoch, before.epoch);
                 assert!(place.seq > before.seq, "node {at}");
                 let skipped = before.seq + 1..place.seq;
@@ -569,10 +570,10 @@ fn check(server: &Server, nodes: &[Node], log: Log) {
             }
         }
         // A place is of one event for ever.
-        let mut told = HashMap::new();
-        for event in &node.told {
-            if let Told::Event(place, data) = event {
-                let before = told.insert(place, data);
+        let mut data_of = HashMap::new();
+        for event in &node.delivered {
+            if let Delivered::Event(place, data) = event {
+                let before = data_of.insert(place, data);
                 assert!(
                     before.is_none_or(|before| before == data),
                     "node {at}: {place:?}"
@@ -580,21 +581,21 @@ fn check(server: &Server, nodes: &[Node], log: Log) {
             }
         }
         let gaps = node
-            .told
+            .delivered
             .iter()
-            .filter(|told| matches!(told, Told::Gap(_)))
+            .filter(|it| matches!(it, Delivered::Gap(_)))
             .count();
         if matches!(log, Log::Keeps | Log::Refuses) {
             assert_eq!(gaps, 1, "node {at}: only the beginning");
         }
         // What it has told of the present log is what the log has.
         let end = node
-            .told
+            .delivered
             .iter()
             .rev()
-            .take_while(|told| matches!(told, Told::Event(..)));
-        for told in end {
-            if let Told::Event(place, data) = told
+            .take_while(|it| matches!(it, Delivered::Event(..)));
+        for event in end {
+            if let Delivered::Event(place, data) = event
                 && place.seq >= server.first
             {
                 assert_eq!(
@@ -720,9 +721,9 @@ fn a_log_that_is_made_anew_while_a_consumer_is_made_is_another_one() {
             false
         });
     }
-    let events = |node: &Node| -> Vec<Told> {
-        let is_event = |told: &&Told| matches!(told, Told::Event(..));
-        node.told.iter().filter(is_event).cloned().collect()
+    let events = |node: &Node| -> Vec<Delivered> {
+        let is_event = |it: &&Delivered| matches!(it, Delivered::Event(..));
+        node.delivered.iter().filter(is_event).cloned().collect()
     };
     let of_second_log = &events(&nodes[0])[1..];
     assert_eq!(of_second_log.len(), 2);
@@ -734,6 +735,6 @@ fn a_log_that_is_made_anew_while_a_consumer_is_made_is_another_one() {
     assert!(
         events(&nodes[1])
             .iter()
-            .all(|told| of_second_log.contains(told))
+            .all(|it| of_second_log.contains(it))
     );
 }

@@ -18,7 +18,7 @@ use crate::exchange::{
     UNSENT_BYTES_MAX, answer_due_ms, retry_ms,
 };
 use crate::flight::Flight;
-use crate::link::Told;
+use crate::link::ReportedCauses;
 use crate::past::Collector;
 use crate::wire::{self, Message, Operation};
 
@@ -82,8 +82,8 @@ enum Write {
     Taken,
     /// It has refused one; it is asked again at this time, or at once on a new connection.
     Refused { retry_ms: u64 },
-    /// It was asked.
-    Asked { sent_ms: u64 },
+    /// A request to write is on its way.
+    Probing { sent_ms: u64 },
 }
 
 /// A log may be deleted and made anew after it was described and before the consumer begins, which then reads the new one. What
@@ -123,7 +123,7 @@ pub(crate) struct Nats {
     link: Link,
     server: usize,
     failures: u32,
-    told: Told,
+    reported: ReportedCauses,
     login: Login,
     /// What the server has given to be signed.
     nonce: String,
@@ -188,7 +188,7 @@ impl Nats {
             link: Link::Down { retry_ms: now_ms },
             server: 0,
             failures: 0,
-            told: Told::default(),
+            reported: ReportedCauses::default(),
             login: Login::default(),
             nonce: String::new(),
             reached,
@@ -442,7 +442,7 @@ impl Nats {
     /// When the log must have said what became of a record, or whether it takes any.
     fn record_due_ms(&self) -> u64 {
         let sent_ms = match self.write {
-            Write::Asked { sent_ms } => Some(sent_ms),
+            Write::Probing { sent_ms } => Some(sent_ms),
             _ => self.flight.oldest_sent_ms(),
         };
         sent_ms.map_or(u64::MAX, |sent_ms| {
@@ -568,7 +568,7 @@ impl Nats {
         let retry_ms = now_ms + retry_ms(self.failures);
         self.failures = self.failures.saturating_add(1);
         self.link = Link::Down { retry_ms };
-        if let Write::Asked { .. } = self.write {
+        if let Write::Probing { .. } = self.write {
             self.write = Write::Refused { retry_ms };
         }
         self.is_ready = false;

@@ -203,7 +203,7 @@ impl Nats {
         let is_there = self.is_live() && self.write == Write::Taken;
         if is_there && (is_past_given || self.is_drained) && !self.is_ready {
             self.is_ready = true;
-            self.told.clear();
+            self.reported.clear();
             self.events.push_back(Event::Ready);
         }
     }

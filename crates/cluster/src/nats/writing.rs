@@ -101,7 +101,7 @@ impl Nats {
 
     /// Asks the log to take a message that is none.
     pub(super) fn ask_to_write(&mut self, now_ms: u64) {
-        self.write = Write::Asked { sent_ms: now_ms };
+        self.write = Write::Probing { sent_ms: now_ms };
         let subject = format!("{}.-", self.options.prefix);
         let reply = format!("{}.r.w", self.options.inbox);
         // The same until it is taken, so that it is there once.
@@ -120,7 +120,7 @@ impl Nats {
         message: Message<'_>,
         now_ms: u64,
     ) -> Result<(), String> {
-        if !matches!(self.write, Write::Asked { .. }) {
+        if !matches!(self.write, Write::Probing { .. }) {
             return Ok(());
         }
         match self.read_answer(&message, now_ms)? {
@@ -152,7 +152,7 @@ impl Nats {
     }
 
     pub(super) fn tell_away(&mut self, cause: String) {
-        if self.told.add(&cause) {
+        if self.reported.add(&cause) {
             self.events.push_back(Event::Away(cause));
         }
     }
