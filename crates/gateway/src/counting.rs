@@ -4,32 +4,32 @@
 
 use std::collections::HashMap;
 
-/// A channel with more subscriptions is told of in intervals.
+/// A channel with more subscriptions is announced at intervals.
 const FEW: u64 = 100;
 /// That interval.
 const INTERVAL_MS: u64 = 5_000;
 
-/// What is to be told of the counts of channels, by their names on the ring.
+/// Counts of channels that are to be announced, by their names on the ring.
 #[derive(Debug, Default)]
 pub(crate) struct Counting {
-    /// What was told last of channels that have subscriptions.
-    told: HashMap<String, Told>,
-    /// When those with many are told of that have changed since.
+    /// The last count announced of channels that have subscriptions.
+    announced: HashMap<String, Announced>,
+    /// When the count of a channel with many is announced, of those that changed since the last time.
     late: HashMap<String, u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct Announced {
     count: u64,
     at_ms: u64,
 }
 
 impl Counting {
-    /// A channel has so many subscriptions now. True: that is told at once.
+    /// A channel has so many subscriptions now. True: announce it at once.
     pub fn change(&mut self, ring_name: &str, count: u64, now_ms: u64) -> bool {
-        let told = self.told.get(ring_name).copied();
-        let is_known = told.map_or(0, |told| told.count) == count;
-        let due_ms = told.map_or(0, |told| told.at_ms + INTERVAL_MS);
+        let announced = self.announced.get(ring_name).copied();
+        let is_known = announced.map_or(0, |it| it.count) == count;
+        let due_ms = announced.map_or(0, |it| it.at_ms + INTERVAL_MS);
         if !is_known && count > FEW && now_ms < due_ms {
             self.late.insert(ring_name.to_owned(), due_ms);
             return false;
@@ -41,13 +41,13 @@ impl Counting {
         !is_known
     }
 
-    /// Nothing is known of what was told.
+    /// Forgets what was announced.
     pub fn clear(&mut self) {
-        self.told.clear();
+        self.announced.clear();
         self.late.clear();
     }
 
-    /// Channels whose interval is over: they are told of now. `count` knows how many subscriptions each has.
+    /// Channels whose interval is over, to be announced now. `count` knows how many subscriptions each has.
     pub fn take_due(&mut self, now_ms: u64, count: impl Fn(&str) -> u64) -> Vec<String> {
         let due = self.late.extract_if(|_, due_ms| *due_ms <= now_ms);
         let due: Vec<String> = due.map(|(ring_name, _)| ring_name).collect();
@@ -63,14 +63,14 @@ impl Counting {
     }
 
     fn note(&mut self, ring_name: &str, count: u64, at_ms: u64) {
-        match (self.told.get_mut(ring_name), count) {
+        match (self.announced.get_mut(ring_name), count) {
             (_, 0) => {
-                self.told.remove(ring_name);
+                self.announced.remove(ring_name);
             }
-            (Some(told), _) => *told = Told { count, at_ms },
+            (Some(last), _) => *last = Announced { count, at_ms },
             (None, _) => {
-                let told = Told { count, at_ms };
-                self.told.insert(ring_name.to_owned(), told);
+                let announced = Announced { count, at_ms };
+                self.announced.insert(ring_name.to_owned(), announced);
             }
         }
     }
@@ -81,18 +81,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_are_told_of_at_once_and_once() {
+    fn few_are_announced_at_once_and_once() {
         let mut counting = Counting::default();
         assert!(!counting.change("a", 0, 0));
         for count in [1, 2, 1, 0] {
             assert!(counting.change("a", count, 0));
             assert!(!counting.change("a", count, 0));
         }
-        assert!(counting.told.is_empty());
+        assert!(counting.announced.is_empty());
     }
 
     #[test]
-    fn many_are_told_of_in_intervals() {
+    fn many_are_announced_in_intervals() {
         let mut counting = Counting::default();
         assert!(counting.change("a", FEW + 1, 10));
         assert!(!counting.change("a", FEW + 2, 20));
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(counting.take_due(10 + INTERVAL_MS, |_| FEW + 3), ["a"]);
         assert_eq!(counting.due_ms(), None);
         assert!(!counting.change("a", FEW + 4, 11 + INTERVAL_MS));
-        // It has become what was told.
+        // The count has returned to the one announced last.
         assert!(!counting.change("a", FEW + 3, 12 + INTERVAL_MS));
         assert_eq!(counting.due_ms(), None);
         assert!(!counting.change("a", FEW + 4, 13 + INTERVAL_MS));

@@ -36,7 +36,7 @@ const TEXT: &[u8] = b"text/plain; charset=utf-8";
 const UNREAD_MAX: usize = 1024;
 
 /// A request, copied out of the worker.
-struct Asked {
+struct OwnedRequest {
     handle: u64,
     method: String,
     target: String,
@@ -47,7 +47,7 @@ struct Asked {
     unix_s: u64,
 }
 
-impl Asked {
+impl OwnedRequest {
     fn as_request(&self) -> Request<'_> {
         let [origin, referer, last_event_id, if_none_match, content_type] =
             self.fields.each_ref().map(Option::as_deref);
@@ -113,7 +113,7 @@ impl Gateway<'_> {
                 .collect()
         };
         let one = |name: &[u8]| view.header(name, 0).and_then(text);
-        let asked = Asked {
+        let owned = OwnedRequest {
             handle: view.handle(),
             method: text(view.method()).unwrap_or_default(),
             authorization: all(b"authorization"),
@@ -129,16 +129,16 @@ impl Gateway<'_> {
             unix_s: self.worker.net.unix_s(),
             target,
         };
-        let request = asked.as_request();
+        let request = owned.as_request();
         let headers: Headers = request::headers(&settings.hub, &request)
             .into_iter()
             .map(|(name, value)| (name.into(), value.into()))
             .collect();
-        let handle = asked.handle;
+        let handle = owned.handle;
         match fermata_mercure::read(&settings.hub, &request) {
             Outcome::Subscribe(subscribe) => self.hold_subscriber(handle, subscribe, headers),
             Outcome::Publish(update) => self.take_update(handle, &update, headers),
-            Outcome::Subscriptions(filter) => self.list(&asked, &filter, headers),
+            Outcome::Subscriptions(filter) => self.list(&owned, &filter, headers),
             Outcome::Preflight => self.answer(handle, 204, None, &headers, b""),
             Outcome::Refused(status, text) => self.refuse_request(handle, status, text, headers),
             Outcome::Challenged(status, error, text) => {
@@ -222,14 +222,14 @@ impl Gateway<'_> {
             keep_alive_ms: settings.heartbeat_ms,
             ends_unix_ms: self.end_of(subscribe.expires_s, settings.stream_ms_max),
         };
-        let asked = subscribe.last_event_id.unwrap_or_default();
+        let last_event_id = subscribe.last_event_id.unwrap_or_default();
         headers.push((b"Cache-Control".into(), b"no-store".into()));
         headers.push((b"X-Accel-Buffering".into(), b"no".into()));
         let refused_headers = headers.clone();
         let outcome = self.worker.hold_view(handle, &hold, |past| {
             let answer = match (&place, past) {
                 (Place::Now, _) => return headers,
-                (_, ViewPast::Whole) => asked,
+                (_, ViewPast::Whole) => last_event_id,
                 _ => EARLIEST.to_owned(),
             };
             headers.push((settings.hub.answer_id_name().into(), answer.into()));
@@ -420,18 +420,18 @@ impl Gateway<'_> {
         }
     }
 
-    fn list(&mut self, asked: &Asked, filter: &Filter, mut headers: Headers) {
+    fn list(&mut self, request: &OwnedRequest, filter: &Filter, mut headers: Headers) {
         let Some(door) = &self.hub.mercure else {
             return;
         };
         let subscribers_max = door.settings.subscribers_max;
         let is_draft = door.settings.hub.draft.is_some();
         let last_id = door.listeners.borrow().newest_id();
-        let path = asked.target.split('?').next().unwrap_or_default();
+        let path = request.target.split('?').next().unwrap_or_default();
         let members = match self.worker.channels.members(CHANNEL, subscribers_max) {
             Ok(members) => members,
             Err(error) => {
-                self.refuse_request(asked.handle, 503, &error.to_string(), headers);
+                self.refuse_request(request.handle, 503, &error.to_string(), headers);
                 return;
             }
         };
@@ -446,7 +446,7 @@ impl Gateway<'_> {
             .collect();
         let Some(body) = subscription::answer(filter, path, &last_id, &subscribers, is_draft)
         else {
-            self.refuse_request(asked.handle, 404, "Not Found", headers);
+            self.refuse_request(request.handle, 404, "Not Found", headers);
             return;
         };
         // Ids of publishers may have characters that an entity tag must not.
@@ -466,10 +466,10 @@ impl Gateway<'_> {
         }
         if is_plain {
             let tag = format!("\"{last_id}\"");
-            let is_known = asked.as_request().if_none_match == Some(tag.as_str());
+            let is_known = request.as_request().if_none_match == Some(tag.as_str());
             headers.push((b"ETag".into(), tag.into()));
             if is_known {
-                self.answer(asked.handle, 304, None, &headers, b"");
+                self.answer(request.handle, 304, None, &headers, b"");
                 return;
             }
         }
@@ -477,7 +477,7 @@ impl Gateway<'_> {
             true => JSON,
             false => subscription::CONTENT_TYPE.as_bytes(),
         };
-        self.answer(asked.handle, 200, Some(kind), &headers, body.as_bytes());
+        self.answer(request.handle, 200, Some(kind), &headers, body.as_bytes());
     }
 
     fn refuse_request(&mut self, handle: u64, status: u16, text: &str, mut headers: Headers) {

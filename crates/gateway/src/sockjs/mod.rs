@@ -8,9 +8,9 @@
 //! Unix socket and the answer back, piece by piece (`passing`). A worker that ends takes its sessions along: clients see
 //! their response break off, or that their session is a new one, and connect again.
 
-mod asked;
 pub(crate) mod opening;
 mod passing;
 mod requests;
+mod session_path;
 mod sessions;
 pub(crate) mod state;

@@ -7,8 +7,8 @@ use fermata_engine::WireEvent;
 use fermata_proto::response_reader::{Event, RequestKind, ResponseReader};
 
 use crate::gateway::Gateway;
-use crate::sockjs::asked::{Asked, Transport};
 use crate::sockjs::requests::{HEADERS, Request};
+use crate::sockjs::session_path::{SessionPath, Transport};
 use crate::sockjs::state::{Answer, Passed, Use};
 
 /// Bytes read at once.
@@ -21,7 +21,12 @@ const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
 const PASSED_PER_SESSION: usize = 4;
 
 impl Gateway<'_> {
-    pub(super) fn pass_on(&mut self, path: &Path, asked: &Asked<'_>, request: &Request) {
+    pub(super) fn pass_on(
+        &mut self,
+        path: &Path,
+        session_path: &SessionPath<'_>,
+        request: &Request,
+    ) {
         let handle = request.handle;
         let Some(sockjs) = &mut self.hub.sockjs else {
             return;
@@ -54,7 +59,7 @@ impl Gateway<'_> {
                 wants_upgrade: false,
             }),
             can_read: false,
-            is_stream: asked.transport == Transport::Stream,
+            is_stream: session_path.transport == Transport::Stream,
             answer: Answer::Whole {
                 status: 0,
                 body: Vec::new(),

@@ -3,7 +3,7 @@
 use fermata_engine::{Event, Left, Wanted};
 
 use crate::gateway::Gateway;
-use crate::sockjs::asked::{Asked, REFUSED, Transport, read};
+use crate::sockjs::session_path::{REFUSED, SessionPath, Transport, read};
 use crate::sockjs::state::{HANDLER_WORKERS, Use};
 
 const PLAIN: &[u8] = b"text/plain; charset=UTF-8";
@@ -40,13 +40,13 @@ impl Gateway<'_> {
             return is_of_worker;
         };
         let handle = view.handle();
-        let asked = match (view.method(), found) {
+        let session_path = match (view.method(), found) {
             // Requests say that they are JSON, so a browser asks before it sends one to another origin.
             (b"OPTIONS", _) => {
                 self.answer_preflight(handle);
                 return true;
             }
-            (b"POST", Some(asked)) if self.hub.sockjs.is_some() => asked,
+            (b"POST", Some(session_path)) if self.hub.sockjs.is_some() => session_path,
             // pusher-js goes on with WebSockets after this; a `pusher:error` within SockJS would end those that are still
             // connecting.
             _ => {
@@ -61,17 +61,17 @@ impl Gateway<'_> {
             origin: view.header(b"origin", 0).and_then(owned),
             body: view.body().to_vec(),
         };
-        let (key, session) = (asked.key.to_owned(), asked.session.to_owned());
-        let asked = Asked {
+        let (key, session) = (session_path.key.to_owned(), session_path.session.to_owned());
+        let session_path = SessionPath {
             key: &key,
             session: &session,
-            transport: asked.transport,
+            transport: session_path.transport,
         };
         let sockjs = self.hub.sockjs.as_ref();
         let owner = sockjs.and_then(|it| it.owner_of(&session));
         match owner.filter(|_| !is_of_worker).map(ToOwned::to_owned) {
-            Some(path) => self.pass_on(&path, &asked, &request),
-            None => self.on_session_request(&asked, &request),
+            Some(path) => self.pass_on(&path, &session_path, &request),
+            None => self.on_session_request(&session_path, &request),
         }
         true
     }
@@ -176,10 +176,10 @@ impl Gateway<'_> {
     }
 
     /// How a session's client gets what is for it.
-    fn on_session_request(&mut self, asked: &Asked<'_>, request: &Request) {
-        match asked.transport {
-            Transport::Send => self.take_messages(asked, request),
-            Transport::Stream | Transport::Poll => self.receive(asked, request),
+    fn on_session_request(&mut self, session_path: &SessionPath<'_>, request: &Request) {
+        match session_path.transport {
+            Transport::Send => self.take_messages(session_path, request),
+            Transport::Stream | Transport::Poll => self.receive(session_path, request),
         }
     }
 }

@@ -10,8 +10,8 @@ use fermata_sockjs::queue::{Asker, Due, Piece, Queue};
 
 use crate::gateway::Gateway;
 use crate::sockets::protocol_in;
-use crate::sockjs::asked::{Asked, Transport, query};
 use crate::sockjs::requests::Request;
+use crate::sockjs::session_path::{SessionPath, Transport, query};
 use crate::sockjs::state::{Flow, HANDLER_SESSIONS, Session, Use};
 
 /// The largest frame of the hub: a list of members, or an event with what is around it.
@@ -38,15 +38,15 @@ const BEAT: &str = "h";
 
 impl Gateway<'_> {
     /// A request wants what there is for the client: one frame, or all from now on.
-    pub(super) fn receive(&mut self, asked: &Asked<'_>, request: &Request) {
+    pub(super) fn receive(&mut self, session_path: &SessionPath<'_>, request: &Request) {
         let handle = request.handle;
-        let known = self.known(asked);
+        let known = self.known(session_path);
         let is_new = known.is_none();
-        let Some(id) = known.or_else(|| self.open_session(asked, request)) else {
+        let Some(id) = known.or_else(|| self.open_session(session_path, request)) else {
             return self.refuse_sockjs(handle, 503, "Too many sessions.");
         };
         let now_ms = self.worker.net.now_ms();
-        match asked.transport {
+        match session_path.transport {
             Transport::Stream => self.receive_stream(id, handle, is_new, now_ms),
             _ if is_new => self.answer_frame(handle, OPEN),
             _ => self.receive_poll(id, handle, now_ms),
@@ -55,9 +55,9 @@ impl Gateway<'_> {
     }
 
     /// A request brings messages.
-    pub(super) fn take_messages(&mut self, asked: &Asked<'_>, request: &Request) {
+    pub(super) fn take_messages(&mut self, session_path: &SessionPath<'_>, request: &Request) {
         let handle = request.handle;
-        let Some(id) = self.known(asked) else {
+        let Some(id) = self.known(session_path) else {
             return self.refuse_sockjs(handle, 404, "Not Found");
         };
         let Some(messages) = messages(&request.body) else {
@@ -171,8 +171,8 @@ impl Gateway<'_> {
         sockjs.sessions.get_mut(&id).map(|it| &mut **it)
     }
 
-    fn known(&self, asked: &Asked<'_>) -> Option<u64> {
-        let name = (asked.key.to_owned(), asked.session.to_owned());
+    fn known(&self, session_path: &SessionPath<'_>) -> Option<u64> {
+        let name = (session_path.key.to_owned(), session_path.session.to_owned());
         self.hub.sockjs.as_ref()?.by_name.get(&name).copied()
     }
 
@@ -182,7 +182,7 @@ impl Gateway<'_> {
         }
     }
 
-    fn open_session(&mut self, asked: &Asked<'_>, request: &Request) -> Option<u64> {
+    fn open_session(&mut self, session_path: &SessionPath<'_>, request: &Request) -> Option<u64> {
         let now_ms = self.worker.net.now_ms();
         let sockjs = self.hub.sockjs.as_mut()?;
         if sockjs.sessions.len() >= sockjs.sessions_max {
@@ -208,7 +208,7 @@ impl Gateway<'_> {
             "GET /{id} HTTP/1.1\r\nHost: hub\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
         );
-        let name = (asked.key.to_owned(), asked.session.to_owned());
+        let name = (session_path.key.to_owned(), session_path.session.to_owned());
         let session = Session {
             name: name.clone(),
             protocol: protocol_in(query(&request.target)).map(str::to_owned),

@@ -16,7 +16,7 @@ pub(super) enum Transport {
 
 /// Which session a path names: `/app/KEY/SERVER/SESSION/TRANSPORT` behind any prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Asked<'a> {
+pub(super) struct SessionPath<'a> {
     /// The application's.
     pub key: &'a str,
     /// Its client's own name for it: `SERVER/SESSION`.
@@ -25,7 +25,7 @@ pub(super) struct Asked<'a> {
 }
 
 /// `Some(None)`: it is a path of SockJS that is not spoken.
-pub(super) fn read(target: &str) -> Option<Option<Asked<'_>>> {
+pub(super) fn read(target: &str) -> Option<Option<SessionPath<'_>>> {
     let path = target.split('?').next().unwrap_or_default();
     if path == INFO {
         return Some(None);
@@ -45,7 +45,7 @@ pub(super) fn read(target: &str) -> Option<Option<Asked<'_>>> {
     }
     // Both are behind one another in the path.
     let both = path.len() - name.len() - 1 - session.len() - 1 - server.len();
-    Some(Some(Asked {
+    Some(Some(SessionPath {
         key,
         session: &path[both..path.len() - name.len() - 1],
         transport,
@@ -63,8 +63,8 @@ mod tests {
 
     #[test]
     fn paths_are_those_of_pusher_js() {
-        let asked = |transport| {
-            Some(Some(Asked {
+        let session_path = |transport| {
+            Some(Some(SessionPath {
                 key: "key",
                 session: "12/a0b",
                 transport,
@@ -73,12 +73,12 @@ mod tests {
         for (target, expected) in [
             (
                 "/pusher/app/key/12/a0b/xhr_streaming?protocol=7",
-                asked(Transport::Stream),
+                session_path(Transport::Stream),
             ),
-            ("/app/key/12/a0b/xhr", asked(Transport::Poll)),
+            ("/app/key/12/a0b/xhr", session_path(Transport::Poll)),
             (
                 "/ws/app/key/12/a0b/xhr_send?t=1&n=2",
-                asked(Transport::Send),
+                session_path(Transport::Send),
             ),
             ("/pusher/info?t=1", Some(None)),
             ("/pusher/app/key/12/a0b/jsonp", None),
