@@ -9,7 +9,7 @@ use fermata_engine::{ARRIVING, Event, Left, Read, ReadError};
 
 use crate::HANDLERS;
 use crate::answer::{Engine, Step, answer, give, refuse};
-use crate::codec::{Event as Said, Request};
+use crate::codec::{Event as ResponseEvent, Request};
 use crate::request;
 use crate::site::{Place, Site};
 use crate::talk::{Answer, Body, Collected, PIECE_BYTES, Talk, begin, write_stored};
@@ -27,7 +27,7 @@ pub struct FastCgi {
     /// When something may be due; not later than that.
     due_ms: u64,
     buffer: Box<[u8]>,
-    events: Vec<Said>,
+    events: Vec<ResponseEvent>,
 }
 
 /// A site and what this worker has of it.
@@ -490,14 +490,14 @@ impl FastCgi {
             let outcome = talk.exchange.handle(&self.buffer[..read], &mut self.events);
             for event in self.events.drain(..) {
                 match event {
-                    Said::Head(head) => talk.head = Some(head),
-                    Said::Body(piece) => talk.pending.extend_from_slice(&piece),
-                    Said::Stderr(text) => {
+                    ResponseEvent::Head(head) => talk.head = Some(head),
+                    ResponseEvent::Body(piece) => talk.pending.extend_from_slice(&piece),
+                    ResponseEvent::Stderr(text) => {
                         let text = String::from_utf8_lossy(&text);
                         let line = format!("FastCGI: {}", text.trim_end().escape_debug());
                         worker.net.log_for_client(LogLevel::Warning, &line);
                     }
-                    Said::End { .. } => {}
+                    ResponseEvent::End { .. } => {}
                 }
             }
             if let Err(error) = outcome {
