@@ -85,7 +85,7 @@ pub fn negotiate<'a>(
         loop {
             // A list may have empty elements (RFC 9110, 5.6.1.2).
             if !rest.at_end_of_element() {
-                let offer = extension(&mut rest, Said::Offer)?;
+                let offer = extension(&mut rest, Direction::Offer)?;
                 agreed = agreed.or_else(|| offer?.accept(policy?));
             }
             if !rest.skip(b',') {
@@ -115,7 +115,7 @@ pub fn accepted<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Result<Option<Agre
         let mut rest = Scanner(line);
         loop {
             if !rest.at_end_of_element() {
-                let answer = extension(&mut rest, Said::Answer)?.ok_or(Malformed)?;
+                let answer = extension(&mut rest, Direction::Answer)?.ok_or(Malformed)?;
                 if agreed.replace(answer.agreed()).is_some() {
                     return Err(Malformed);
                 }
@@ -131,15 +131,15 @@ pub fn accepted<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Result<Option<Agre
     Ok(agreed)
 }
 
-/// Who has said it: a client may name its window without a size, a server's answer has one.
+/// A client may name its window without a size, a server's answer has one.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Said {
+enum Direction {
     Offer,
     Answer,
 }
 
 /// One extension with its parameters; `None` when it is another one, or cannot be agreed to.
-fn extension(rest: &mut Scanner<'_>, said: Said) -> Result<Option<Offer>, Malformed> {
+fn extension(rest: &mut Scanner<'_>, direction: Direction) -> Result<Option<Offer>, Malformed> {
     let mut offer = (rest.token()? == NAME).then(Offer::default);
     while rest.skip(b';') {
         let name = rest.token()?;
@@ -148,14 +148,14 @@ fn extension(rest: &mut Scanner<'_>, said: Said) -> Result<Option<Offer>, Malfor
         } else {
             None
         };
-        offer = offer.and_then(|offer| offer.with(name, value.as_deref(), said));
+        offer = offer.and_then(|offer| offer.with(name, value.as_deref(), direction));
     }
     Ok(offer)
 }
 
 impl Offer {
     /// Takes one more parameter. `None` when it is unknown, repeated or has no such value (RFC 7692, 7.1).
-    fn with(mut self, name: &[u8], value: Option<&[u8]>, said: Said) -> Option<Self> {
+    fn with(mut self, name: &[u8], value: Option<&[u8]>, direction: Direction) -> Option<Self> {
         let repeated = match (name, value) {
             (b"server_no_context_takeover", None) => {
                 std::mem::replace(&mut self.server_no_context_takeover, true)
@@ -170,7 +170,7 @@ impl Offer {
             (b"client_max_window_bits", value) => {
                 let bits = match value {
                     Some(value) => window_bits(value)?,
-                    None if said == Said::Offer => WINDOW_BITS_MAX,
+                    None if direction == Direction::Offer => WINDOW_BITS_MAX,
                     None => return None,
                 };
                 self.client_max_window_bits.replace(bits).is_some()
