@@ -45,8 +45,8 @@ mod reader;
 mod record;
 mod replay;
 mod ring;
+mod stream_counts;
 mod sync;
-mod tally;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -71,4 +71,4 @@ pub use reader::{Read, Reader};
 pub use record::{Kind, LogPlace, Message, Record, Seq, Subscriber};
 pub use replay::{Replay, ReplayRange};
 pub use ring::{HEAD_WORDS, OpenError, PublishError, Ring};
-pub use tally::Traffic;
+pub use stream_counts::Traffic;

@@ -14,7 +14,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use crate::hash::ChannelHasher;
 use crate::reader::{Read, Reader};
 use crate::record::{Kind, Record, Seq, Subscriber};
-use crate::tally::{Tally, Traffic};
+use crate::stream_counts::{StreamCounts, Traffic};
 use log::LogPool;
 use stream::Stream;
 
@@ -136,7 +136,7 @@ pub struct Local {
     /// Views of the record at hand, reused.
     views: Vec<u64>,
     /// News per stream, while somebody wants to know.
-    tally: Option<Tally>,
+    counts: Option<StreamCounts>,
 }
 
 impl Local {
@@ -160,7 +160,7 @@ impl Local {
             directs: Vec::new(),
             selected: None,
             views: Vec::new(),
-            tally: None,
+            counts: None,
         }
     }
 
@@ -575,16 +575,16 @@ impl Local {
 
     /// Counts news per channel from now on.
     pub fn begin_tally(&mut self) {
-        self.tally = Some(Tally::default());
+        self.counts = Some(StreamCounts::default());
     }
 
     /// Gives what has been counted since the last time: a channel, its subscribers, its records, and records times
     /// subscribers. Channels without news are left out.
     pub fn take_tally<'a>(&'a mut self, each: &mut dyn FnMut(&'a [u8], u64, u64, u64)) {
-        let Some(tally) = &mut self.tally else {
+        let Some(counts) = &mut self.counts else {
             return;
         };
-        for (id, records, deliveries) in tally.drain() {
+        for (id, records, deliveries) in counts.drain() {
             if let Some(stream) = self.streams.get(id as usize) {
                 each(
                     &stream.name,
@@ -598,7 +598,7 @@ impl Local {
 
     /// Counts no more: what a channel costs is then not known.
     pub fn end_tally(&mut self) {
-        self.tally = None;
+        self.counts = None;
     }
 
     /// Bytes that the logs hold, for tests of their bound.
@@ -678,8 +678,8 @@ impl Local {
         if added {
             let subscribers = stream.subscribers.len() as u64;
             self.traffic.deliveries += subscribers;
-            if let Some(tally) = &mut self.tally {
-                tally.add(id, subscribers);
+            if let Some(counts) = &mut self.counts {
+                counts.add(id, subscribers);
             }
             if !stream.dirty {
                 stream.dirty = true;
@@ -819,9 +819,9 @@ impl Local {
             self.by_hash.insert(hash, next);
         }
         self.streams[id as usize].clear();
-        if let Some(tally) = &mut self.tally {
+        if let Some(counts) = &mut self.counts {
             // Its number may soon be that of another channel.
-            tally.forget(id);
+            counts.forget(id);
         }
         self.streams_free.push(id);
     }

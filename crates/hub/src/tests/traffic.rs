@@ -17,7 +17,7 @@ impl Encode for Plain {
 }
 
 /// Channel, subscribers, records, records times subscribers.
-fn tally(local: &mut Local) -> Vec<(Vec<u8>, u64, u64, u64)> {
+fn new_traffic(local: &mut Local) -> Vec<(Vec<u8>, u64, u64, u64)> {
     let mut found = Vec::new();
     local.take_tally(&mut |channel, subscribers, records, deliveries| {
         found.push((channel.to_vec(), subscribers, records, deliveries));
@@ -58,8 +58,8 @@ fn traffic_lag_and_tally_tell_what_has_passed() {
     };
     assert_eq!(local.traffic(), traffic);
     let expected = vec![(b"a".to_vec(), 2, 2, 4), (b"b".to_vec(), 1, 1, 1)];
-    assert_eq!(tally(&mut local), expected);
-    assert_eq!(tally(&mut local), [], "each time what is new");
+    assert_eq!(new_traffic(&mut local), expected);
+    assert_eq!(new_traffic(&mut local), [], "each time what is new");
 
     assert_eq!(local.behind(one), (&b"a"[..], 10));
     assert_eq!(local.behind(other), (&b"a"[..], 15));
@@ -70,9 +70,9 @@ fn traffic_lag_and_tally_tell_what_has_passed() {
     while local.pump(&mut reader, &mut Plain, 100) {}
     local.unsubscribe(other);
     local.subscribe(3, SubId::NONE, b"d", 0);
-    assert_eq!(tally(&mut local), []);
+    assert_eq!(new_traffic(&mut local), []);
     local.end_tally();
     ring.publish(&who, &message(b"a", b"12345"), 0).unwrap();
     while local.pump(&mut reader, &mut Plain, 100) {}
-    assert_eq!(tally(&mut local), []);
+    assert_eq!(new_traffic(&mut local), []);
 }

@@ -13,9 +13,9 @@ pub struct Traffic {
 
 /// Records and deliveries per stream. Holds an entry per stream that has had news, so its owner drains it often.
 #[derive(Default)]
-pub(crate) struct Tally(HashMap<u32, (u64, u64)>);
+pub(crate) struct StreamCounts(HashMap<u32, (u64, u64)>);
 
-impl Tally {
+impl StreamCounts {
     pub(crate) fn add(&mut self, stream: u32, subscribers: u64) {
         let (records, deliveries) = self.0.entry(stream).or_default();
         *records += 1;
