@@ -5,9 +5,9 @@ pub(crate) mod routes;
 
 use std::path::PathBuf;
 
+use fermata_edge_pushpin::stats::channel_counts::ChannelCounts;
 use fermata_edge_pushpin::stats::clients::{Clients, Own};
 use fermata_edge_pushpin::stats::published::Published;
-use fermata_edge_pushpin::stats::tally::Tally;
 use fermata_grip::packet::Notation;
 
 use crate::client::journal::Journal;
@@ -44,7 +44,7 @@ pub(crate) enum Role {
 /// What the worker with the socket has.
 pub(crate) struct Speaker {
     pub(crate) feeders: Feeders,
-    pub(crate) tally: Tally,
+    pub(crate) channel_counts: ChannelCounts,
     pub(crate) from: Vec<u8>,
     pub(crate) notation: Notation,
     pub(crate) subscription_ttl_ms: u64,
@@ -80,7 +80,10 @@ impl Stats {
             _ => Role::Speaker(Box::new(Speaker {
                 feeders: Feeders::default(),
                 // Twice within its time, so that one packet may be lost.
-                tally: Tally::new(subscription_ttl_ms / 2, settings.subscription_linger_ms),
+                channel_counts: ChannelCounts::new(
+                    subscription_ttl_ms / 2,
+                    settings.subscription_linger_ms,
+                ),
                 from: format!("fermata-edge_{}", std::process::id()).into_bytes(),
                 notation: match settings.stats_format.as_str() {
                     "json" => Notation::Json,

@@ -102,7 +102,7 @@ impl Pushpin {
             return;
         }
         let mut news = Vec::new();
-        speaker.tally.forget(now_ms, wire, &mut news);
+        speaker.channel_counts.forget(now_ms, wire, &mut news);
         speaker.routes.forget(wire);
         worker.net.close_wire(wire);
         self.tell_news(publishing, worker, news);

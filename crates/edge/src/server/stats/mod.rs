@@ -7,11 +7,11 @@
 mod feed;
 
 use fermata_config::LogLevel;
+use fermata_edge_pushpin::stats::channel_counts::News;
 use fermata_edge_pushpin::stats::clients::Held;
 use fermata_edge_pushpin::stats::mode::Mode;
 use fermata_edge_pushpin::stats::note::Note;
 use fermata_edge_pushpin::stats::published::Published;
-use fermata_edge_pushpin::stats::tally::News;
 use fermata_engine::stats::{Counter, Figures};
 use fermata_grip::item::Item;
 use fermata_grip::stats::{Flow, Packet, Report, Traffic, Transport};
@@ -144,7 +144,7 @@ impl Edge {
         stats.clients.expire(now_ms, &mut notes);
         let mut tick_ms = TICK_MS;
         if let Role::Speaker(speaker) = &mut stats.role {
-            speaker.tally.expire(now_ms, &mut news);
+            speaker.channel_counts.expire(now_ms, &mut news);
             tick_ms = tick_ms.min(speaker.report_ms);
         }
         self.timers.at(now_ms + tick_ms, Timer::Stats);
@@ -338,7 +338,7 @@ impl Pushpin {
             return None;
         };
         let count = |is_for_it: bool, mode| match is_for_it {
-            true => speaker.tally.count(mode, &item.channel),
+            true => speaker.channel_counts.count(mode, &item.channel),
             false => 0,
         };
         let polls = count(item.http_response.is_some(), Mode::Response);
@@ -379,14 +379,14 @@ impl Pushpin {
             let Some(bytes) = bytes else {
                 continue;
             };
-            let count = speaker.tally.count(mode, &item.channel);
+            let count = speaker.channel_counts.count(mode, &item.channel);
             let blocks = match block_bytes {
                 0 => None,
                 block_bytes => Some(item.blocks(bytes, block_bytes)),
             };
             blocks_max = blocks_max.max(blocks.filter(|_| count > 0));
             speaker.published.add(mode, count, bytes, blocks);
-            for (name, count) in speaker.tally.by_route(mode, &item.channel) {
+            for (name, count) in speaker.channel_counts.by_route(mode, &item.channel) {
                 let Some(route) = speaker.routes.get(name) else {
                     continue;
                 };
@@ -461,7 +461,9 @@ impl Pushpin {
                 } => {
                     let mut news = Vec::new();
                     let (part, key) = ((teller, route), (mode, channel));
-                    speaker.tally.set(now_ms, part, key, count, &mut news);
+                    speaker
+                        .channel_counts
+                        .set(now_ms, part, key, count, &mut news);
                     self.tell_news(publishing, worker, news);
                 }
                 Note::Connections { route, count } => {

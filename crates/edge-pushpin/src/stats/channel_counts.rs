@@ -14,12 +14,12 @@ pub type Key = (Mode, Vec<u8>);
 /// Clients of one route in one worker.
 pub type Part = (u64, Vec<u8>);
 
-/// What is to be told of a channel.
+/// A report on a channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
     /// It has so many clients, none for a while yet where it lingers.
     There(Key, u64),
-    /// Nobody has it any more.
+    /// It has no clients left.
     Gone(Key),
 }
 
@@ -38,7 +38,7 @@ impl Entry {
 
 /// All channels with clients.
 #[derive(Debug)]
-pub struct Tally {
+pub struct ChannelCounts {
     channels: HashMap<Key, Entry>,
     due: BinaryHeap<Reverse<(u64, Key)>>,
     /// How often a channel is told of.
@@ -47,7 +47,7 @@ pub struct Tally {
     linger_ms: u64,
 }
 
-impl Tally {
+impl ChannelCounts {
     /// No channels yet; each is told of every `again_ms`, and stays for `linger_ms` after its last long poll.
     pub fn new(again_ms: u64, linger_ms: u64) -> Self {
         Self {
@@ -177,22 +177,22 @@ mod tests {
 
     #[test]
     fn a_channel_is_there_as_long_as_any_worker_has_clients() {
-        let (mut tally, mut news) = (Tally::new(30, 60), Vec::new());
-        tally.set(0, part(1), key(Mode::Stream), 2, &mut news);
-        tally.set(0, part(2), key(Mode::Stream), 3, &mut news);
+        let (mut counts, mut news) = (ChannelCounts::new(30, 60), Vec::new());
+        counts.set(0, part(1), key(Mode::Stream), 2, &mut news);
+        counts.set(0, part(2), key(Mode::Stream), 3, &mut news);
         assert_eq!(news, [News::There(key(Mode::Stream), 2)]);
-        assert_eq!(tally.count(Mode::Stream, b"c"), 5);
-        let by_route = tally.by_route(Mode::Stream, b"c");
+        assert_eq!(counts.count(Mode::Stream, b"c"), 5);
+        let by_route = counts.by_route(Mode::Stream, b"c");
         assert_eq!(by_route.iter().map(|it| it.1).sum::<u64>(), 5);
         news.clear();
-        tally.set(0, part(1), key(Mode::Stream), 0, &mut news);
-        tally.expire(29, &mut news);
+        counts.set(0, part(1), key(Mode::Stream), 0, &mut news);
+        counts.expire(29, &mut news);
         assert_eq!(news, []);
-        tally.expire(30, &mut news);
+        counts.expire(30, &mut news);
         assert_eq!(news, [News::There(key(Mode::Stream), 3)]);
         news.clear();
-        tally.forget(31, 2, &mut news);
-        tally.expire(1_000, &mut news);
+        counts.forget(31, 2, &mut news);
+        counts.expire(1_000, &mut news);
         assert_eq!(news, [News::Gone(key(Mode::Stream))]);
     }
 
@@ -200,32 +200,32 @@ mod tests {
     #[test]
     fn what_is_due_is_bounded_by_the_channels_that_there_are() {
         for mode in [Mode::Response, Mode::Stream] {
-            let (mut tally, mut news) = (Tally::new(60_000, 60_000), Vec::new());
+            let (mut counts, mut news) = (ChannelCounts::new(60_000, 60_000), Vec::new());
             for now_ms in 0..20_000 {
-                tally.set(now_ms, part(1), key(mode), 1, &mut news);
-                tally.set(now_ms, part(1), key(mode), 0, &mut news);
+                counts.set(now_ms, part(1), key(mode), 1, &mut news);
+                counts.set(now_ms, part(1), key(mode), 0, &mut news);
             }
-            assert!(tally.due.len() <= 2 * 1_024, "{}", tally.due.len());
-            tally.set(20_000, part(1), key(mode), 1, &mut news);
+            assert!(counts.due.len() <= 2 * 1_024, "{}", counts.due.len());
+            counts.set(20_000, part(1), key(mode), 1, &mut news);
             news.clear();
-            tally.expire(80_000, &mut news);
+            counts.expire(80_000, &mut news);
             assert_eq!(news, [News::There(key(mode), 1)]);
         }
     }
 
     #[test]
     fn long_polls_linger_between_two_requests() {
-        let (mut tally, mut news) = (Tally::new(1_000, 60), Vec::new());
-        tally.set(0, part(1), key(Mode::Response), 1, &mut news);
-        tally.set(1, part(1), key(Mode::Response), 0, &mut news);
-        tally.set(50, part(1), key(Mode::Response), 1, &mut news);
-        tally.expire(100, &mut news);
+        let (mut counts, mut news) = (ChannelCounts::new(1_000, 60), Vec::new());
+        counts.set(0, part(1), key(Mode::Response), 1, &mut news);
+        counts.set(1, part(1), key(Mode::Response), 0, &mut news);
+        counts.set(50, part(1), key(Mode::Response), 1, &mut news);
+        counts.expire(100, &mut news);
         assert_eq!(news, [News::There(key(Mode::Response), 1)]);
-        tally.set(200, part(1), key(Mode::Response), 0, &mut news);
-        tally.expire(259, &mut news);
+        counts.set(200, part(1), key(Mode::Response), 0, &mut news);
+        counts.expire(259, &mut news);
         assert_eq!(news.len(), 1);
-        tally.expire(260, &mut news);
+        counts.expire(260, &mut news);
         assert_eq!(news.last(), Some(&News::Gone(key(Mode::Response))));
-        assert!(tally.channels.is_empty());
+        assert!(counts.channels.is_empty());
     }
 }
