@@ -30,14 +30,14 @@ pub struct Follower {
 pub struct Archive(pub(crate) Ring);
 
 impl Archive {
-    /// Somebody who reads it, from the oldest event that is kept.
+    /// A reader, from the oldest event that is kept.
     pub fn follow(&self) -> Follower {
         Follower::new(&self.0)
     }
 }
 
-/// Somebody who is told that there is something to read.
-pub(crate) struct Told {
+/// A thread that is woken when there is something to read.
+pub(crate) struct FollowerThread {
     pub thread: Thread,
     pub figures: Box<dyn Fn() -> [u64; 3]>,
 }

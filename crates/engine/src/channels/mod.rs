@@ -37,7 +37,7 @@ use crate::net::slab::Key;
 use ahead::Ahead;
 use cluster::Outbox;
 use encode::Encoder;
-use follow::{Follower, Told};
+use follow::{Follower, FollowerThread};
 use gather::{Gather, RING_SHARE};
 use keep_alives::KeepAlives;
 
@@ -56,8 +56,8 @@ pub struct Channels {
     pub(crate) identity: u64,
     /// Wakers of all slots, by slot.
     pub(crate) wakers: Arc<Vec<Waker>>,
-    /// Who reads what is published.
-    pub(crate) followers: Vec<Told>,
+    /// Threads that read what is published.
+    pub(crate) followers: Vec<FollowerThread>,
     /// Held clients that have room for the next piece of what they missed.
     pub(crate) resuming: VecDeque<Key>,
     /// Those that have seen on another machine what has not come here yet.
@@ -139,7 +139,7 @@ impl Channels {
         timeout_ms.map_or(left_ms, |timeout_ms| timeout_ms.min(left_ms))
     }
 
-    /// Somebody who reads what is published, from the oldest event that is kept.
+    /// A reader of what is published, from the oldest event that is kept.
     pub fn follow(&self) -> Follower {
         Follower::new(&self.ring)
     }
@@ -147,7 +147,7 @@ impl Channels {
     /// Has a thread unparked whenever something was published. `figures` are how many events it has told, how many were
     /// refused, and how often some were lost.
     pub fn tell_follower(&mut self, thread: Thread, figures: Box<dyn Fn() -> [u64; 3]>) {
-        self.followers.push(Told { thread, figures });
+        self.followers.push(FollowerThread { thread, figures });
     }
 
     pub(crate) fn tell_followers(&self) {

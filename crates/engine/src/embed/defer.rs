@@ -17,7 +17,7 @@ use crate::embed::waiting::News;
 use crate::embed::waiting::Waiting;
 use crate::embed::watch::Watching;
 use crate::http::Http;
-use crate::http::asked::Asked;
+use crate::http::deferred::DeferredRequest;
 use crate::http::exchange::Exchange;
 use crate::http::exchange::{Held, Stage};
 use crate::http::files::ContentHeaders;
@@ -52,7 +52,7 @@ impl<D: Driver> Net<D> {
 impl Http {
     /// The handler of a request that has waited has come to its end, whatever it has answered.
     pub fn settle_request(&mut self, handle: u64) {
-        self.asked.take(handle);
+        self.deferred.take(handle);
     }
 }
 
@@ -137,7 +137,7 @@ impl<D: Driver> Worker<D> {
         let index = self.net.open_request(handle)?;
         if self.http.lent == handle && !self.http.passes_on {
             let view = self.http.request.view(&self.net.input.bytes);
-            let asked = Asked {
+            let request = DeferredRequest {
                 handle,
                 method: self.http.request.head.method,
                 headers: ContentHeaders::of(&view).into_owned(),
@@ -147,7 +147,7 @@ impl<D: Driver> Worker<D> {
                     .map(|(address, _)| address),
                 accept: view.header(b"accept", 0).map(Box::from),
             };
-            self.http.asked.remember(Box::new(asked));
+            self.http.deferred.remember(Box::new(request));
         }
         self.waiting.defer_at(&mut self.net, index);
         Ok(())

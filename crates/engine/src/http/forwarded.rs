@@ -327,7 +327,7 @@ impl Http {
         if self.lent == handle {
             return self.client_address(net).map(|(address, _)| address);
         }
-        match self.asked.get(handle) {
+        match self.deferred.get(handle) {
             Some(asked) => asked.client,
             None => net
                 .connections

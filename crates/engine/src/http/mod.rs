@@ -1,7 +1,7 @@
 //! Requests and their answers: routing, bodies, files, and what a request says of its client.
 
-pub(crate) mod asked;
 pub(crate) mod body;
+pub(crate) mod deferred;
 pub(crate) mod dispatch;
 pub(crate) mod exchange;
 pub mod files;
@@ -21,8 +21,8 @@ use fermata_proto::response::Repeated;
 use fermata_proto::{date, http1};
 
 use crate::admin::trace::Tracing;
-use asked::AskedRequests;
 use body::{Spools, Uploads};
+use deferred::DeferredRequests;
 use files::{Compressors, Roots};
 use request::Request;
 use respond::reason::Reason;
@@ -42,7 +42,7 @@ pub struct Http {
     /// What is remembered of requests in progress, when somebody wants it.
     pub(crate) trace: Tracing,
     /// What is remembered of requests whose handlers wait.
-    pub(crate) asked: AskedRequests,
+    pub(crate) deferred: DeferredRequests,
     /// Those that wait for being begun.
     pub(crate) starts: Starts,
     /// The header lines of the request before.
@@ -90,7 +90,7 @@ impl Http {
             },
             request: Request::new(),
             trace,
-            asked: AskedRequests::default(),
+            deferred: DeferredRequests::default(),
             starts: Starts::new(),
             repeats: http1::Repeats::default(),
             repeated: Repeated::default(),

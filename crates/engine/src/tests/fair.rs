@@ -48,11 +48,11 @@ fn others_pass(rig: &mut Rig, greedy: &FakePeer, mut on_turn: impl FnMut(&mut Ri
         moved_last = 0;
         for _ in 0..VISIT_TURNS {
             let unread = greedy.unread_bytes();
-            let (requests, told) = (rig.requests, rig.told.len());
+            let (requests, told) = (rig.requests, rig.calls.len());
             rig.turn();
             on_turn(rig);
             let moved = unread - greedy.unread_bytes() + greedy.read().len();
-            let events = rig.requests - requests + rig.told.len() - told;
+            let events = rig.requests - requests + rig.calls.len() - told;
             assert!(moved <= TURN_BYTES, "{moved} bytes in turn {turns}");
             assert!(events <= TURN_EVENTS, "{events} events in turn {turns}");
             moved_last += moved;

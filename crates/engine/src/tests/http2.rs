@@ -11,7 +11,7 @@ use fermata_proto::ws;
 use fermata_proto::ws::frame::{Opcode, Reserved};
 use proptest::prelude::*;
 
-use super::sockets::Told;
+use super::sockets::Call;
 use super::{FILE_BYTES, HUGE, Rig, cases, file_content, get, settings};
 use crate::admin::stats::Counter;
 use crate::net::READ_BYTES;
@@ -487,14 +487,14 @@ fn handshakes_wait_while_all_handlers_do() {
     // What comes behind the handshake is not lost.
     client.send(asked, &frame(Opcode::Text, b"early"), Rest::Open);
     client.run(&mut rig);
-    assert_eq!(rig.told, [], "no handler begins");
+    assert_eq!(rig.calls, [], "no handler begins");
     assert!(!client.answers.contains_key(&asked.number()));
     assert_eq!(client.answer(plain).status, 200, "it needs none");
     rig.worker.set_full(false);
     client.run(&mut rig);
     assert_eq!(client.answer(asked).status, 200);
     assert_eq!(client.answer(asked).body, told(Opcode::Text, b"early"));
-    let upgrades = rig.told.iter().filter(|it| **it == Told::Upgrade);
+    let upgrades = rig.calls.iter().filter(|it| **it == Call::Upgrade);
     assert_eq!(upgrades.count(), 1);
 
     rig.worker.set_full(true);
@@ -935,7 +935,7 @@ fn websockets_are_streams() {
     expected.extend_from_slice(&told(Opcode::Close, &code));
     assert!(client.answer(chat).body == expected && client.answer(chat).has_ended);
     assert!(rig.open.is_empty());
-    assert!(matches!(rig.told.last(), Some(Told::Close(_, 1000, _))));
+    assert!(matches!(rig.calls.last(), Some(Call::Close(_, 1000, _))));
     client.send(chat, b"", Rest::End);
     client.run(&mut rig);
     assert!(client.answer(chat).reset.is_none());
@@ -954,7 +954,7 @@ fn websockets_are_streams() {
                 .reset(chat, ErrorCode::CANCEL, &mut client.out);
         }
         client.run(&mut rig);
-        assert!(matches!(rig.told.last(), Some(Told::Close(_, 1006, _))));
+        assert!(matches!(rig.calls.last(), Some(Call::Close(_, 1006, _))));
         check_empty(&rig);
     }
 }

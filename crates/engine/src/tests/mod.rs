@@ -38,7 +38,7 @@ use fermata_io::sys::fake::{Fake, FakePeer};
 
 use proptest::prelude::ProptestConfig;
 
-use sockets::Told;
+use sockets::Call;
 
 use crate::http::router::Router;
 use crate::{Event, Hold, HoldError, Left, Logger, Message, Parts, Worker};
@@ -74,7 +74,7 @@ pub struct Rig {
     pub requests: usize,
     pub is_stopped: bool,
     /// What sockets have told their program.
-    pub told: Vec<Told>,
+    pub calls: Vec<Call>,
     /// Sockets that are open, in the order they were opened.
     pub open: Vec<u64>,
     /// Clients that have left while their handler waited.
@@ -125,7 +125,7 @@ impl Rig {
             late: VecDeque::new(),
             requests: 0,
             is_stopped: false,
-            told: Vec::new(),
+            calls: Vec::new(),
             open: Vec::new(),
             left: Vec::new(),
             arrived: Vec::new(),
@@ -157,11 +157,11 @@ impl Rig {
         while idle < enough && !self.is_stopped {
             let before = self.fake.calls().idle_waits;
             let requests = self.requests;
-            let told = self.told.len();
+            let told = self.calls.len();
             self.turn();
             let is_idle = self.fake.calls().idle_waits > before
                 && self.requests == requests
-                && self.told.len() == told
+                && self.calls.len() == told
                 && self.worker.net.events.is_empty()
                 && self.worker.net.dirty.is_empty()
                 && !self.worker.net.http2.is_dirty()

@@ -13,7 +13,7 @@ pub const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 
 /// One call of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum Call {
     Upgrade,
     Open(u64),
     Text(u64, String),
@@ -108,7 +108,7 @@ pub fn routes() -> Vec<(&'static str, Route)> {
 impl Rig {
     pub fn on_socket(&mut self, event: Event) {
         if event == Event::Upgrade {
-            self.told.push(Told::Upgrade);
+            self.calls.push(Call::Upgrade);
             self.on_upgrade();
             return;
         }
@@ -116,16 +116,16 @@ impl Rig {
         let (socket, code) = (found.socket, found.code);
         let text = String::from_utf8_lossy(found.payload).into_owned();
         let told = match event {
-            Event::Open => Told::Open(socket),
-            Event::Message if found.is_binary => Told::Binary(socket, found.payload.to_vec()),
+            Event::Open => Call::Open(socket),
+            Event::Message if found.is_binary => Call::Binary(socket, found.payload.to_vec()),
             Event::Message => {
                 std::str::from_utf8(found.payload).expect("text messages are UTF-8");
-                Told::Text(socket, text.clone())
+                Call::Text(socket, text.clone())
             }
-            Event::Close => Told::Close(socket, code, text.clone()),
+            Event::Close => Call::Close(socket, code, text.clone()),
             other => panic!("{other:?} is no event of a socket"),
         };
-        self.told.push(told);
+        self.calls.push(told);
         match event {
             Event::Open => self.open.push(socket),
             Event::Close => self.open.retain(|is| *is != socket),

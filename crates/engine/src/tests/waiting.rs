@@ -249,13 +249,13 @@ fn answer_to(request: &str, headers: &[(&[u8], &[u8])], body: &[u8]) -> super::c
     let handle = rig.late.pop_front().expect("it was handed out");
     // Another request uses the buffers that the first one lay in.
     let _other = rig.peer(&get("/hello"));
-    assert_eq!(rig.worker.http.asked.len(), 1);
+    assert_eq!(rig.worker.http.deferred.len(), 1);
     let headers = headers.iter().copied();
     rig.worker
         .respond(handle, 200, Some(b"text/plain"), headers, body)
         .expect("it is open");
     rig.worker.http.settle_request(handle);
-    assert_eq!(rig.worker.http.asked.len(), 0);
+    assert_eq!(rig.worker.http.deferred.len(), 0);
     rig.run();
     let is_head = request.starts_with("HEAD");
     answers(&peer.read(), &[is_head]).remove(0)
@@ -299,9 +299,9 @@ fn what_is_remembered_of_a_request_goes_with_its_handler() {
     let mut rig = Rig::new(9);
     let peer = rig.peer(&get("/late?waits"));
     let handle = rig.late.pop_front().expect("it was handed out");
-    assert_eq!(rig.worker.http.asked.len(), 1);
+    assert_eq!(rig.worker.http.deferred.len(), 1);
     peer.close();
     rig.run();
     rig.worker.http.settle_request(handle);
-    assert_eq!(rig.worker.http.asked.len(), 0);
+    assert_eq!(rig.worker.http.deferred.len(), 0);
 }

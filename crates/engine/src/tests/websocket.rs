@@ -4,7 +4,7 @@ use fermata_io::sys::fake::End;
 use fermata_proto::ws::frame::Opcode;
 use proptest::prelude::*;
 
-use super::sockets::{Client, Told, close, handshake, masked, text};
+use super::sockets::{Call, Client, close, handshake, masked, text};
 use super::*;
 use crate::admin::stats::Counter;
 use crate::log::Detail;
@@ -38,11 +38,11 @@ fn a_handshake_is_answered_and_messages_come_back() {
     assert_eq!(client.frames(), expected);
     let socket = rig.open[0];
     assert_eq!(
-        rig.told,
+        rig.calls,
         [
-            Told::Open(socket),
-            Told::Text(socket, "hello".into()),
-            Told::Binary(socket, vec![0, 255, 7]),
+            Call::Open(socket),
+            Call::Text(socket, "hello".into()),
+            Call::Binary(socket, vec![0, 255, 7]),
         ]
     );
 }
@@ -200,7 +200,7 @@ fn either_side_may_close() {
     client.peer.write(&text("too late"));
     rig.run();
     assert_eq!(client.closed(), (4001, String::new()));
-    assert_eq!(rig.told[1..], [Told::Close(socket, 4001, "done".into())]);
+    assert_eq!(rig.calls[1..], [Call::Close(socket, 4001, "done".into())]);
     client.peer.close();
     rig.run();
     assert_eq!(rig.worker.net.connections_len(), 0);
@@ -216,8 +216,8 @@ fn either_side_may_close() {
     client.peer.write(&close(4002, ""));
     rig.run();
     assert_eq!(
-        rig.told.last(),
-        Some(&Told::Close(socket, 4002, String::new()))
+        rig.calls.last(),
+        Some(&Call::Close(socket, 4002, String::new()))
     );
     assert_eq!(client.peer.end(), End::Finished);
     assert_eq!(rig.worker.net.connections_len(), 0);
@@ -236,9 +236,9 @@ fn an_end_without_a_close_frame_is_1006_and_told_once() {
         }
         rig.run();
         let closes = rig
-            .told
+            .calls
             .iter()
-            .filter(|told| matches!(told, Told::Close(is, 1006, _) if *is == socket));
+            .filter(|it| matches!(it, Call::Close(is, 1006, _) if *is == socket));
         assert_eq!(closes.count(), 1);
         assert_eq!(rig.worker.net.connections_len(), 0);
         assert!(rig.worker.socket_info(socket).is_none());
@@ -291,8 +291,8 @@ fn violations_are_closed_with_their_code() {
         assert_eq!(frames[1].0, Opcode::Close, "{frames:?}");
         assert_eq!(frames[1].1[..2], u16::to_be_bytes(code), "{frames:?}");
         assert_eq!(frames.len(), 2);
-        let told = rig.told.last().expect("a close");
-        assert!(matches!(told, Told::Close(is, with, _) if *is == socket && *with == code));
+        let told = rig.calls.last().expect("a close");
+        assert!(matches!(told, Call::Close(is, with, _) if *is == socket && *with == code));
         // It is not cut off before it could read the code, and has sent its own close frame already.
         let is_close = bytes[0] & 0xf == 8;
         let end = if is_close { End::Finished } else { End::Open };
@@ -500,7 +500,7 @@ fn without_callbacks_nothing_reaches_the_program() {
     client.peer.write(&masked(Opcode::Ping, true, b"x"));
     client.peer.write(&close(1000, ""));
     rig.run();
-    assert!(rig.told.is_empty());
+    assert!(rig.calls.is_empty());
     let frames = client.frames();
     assert_eq!(frames[0], (Opcode::Pong, b"x".to_vec()));
     assert_eq!(frames[1].0, Opcode::Close);
@@ -571,7 +571,7 @@ proptest! {
         rig.run();
         client.peer.close();
         rig.run();
-        let closes = rig.told.iter().filter(|told| matches!(told, Told::Close(is, ..) if *is == socket));
+        let closes = rig.calls.iter().filter(|it| matches!(it, Call::Close(is, ..) if *is == socket));
         prop_assert_eq!(closes.count(), 1);
         prop_assert_eq!(rig.worker.net.connections_len(), 0);
         prop_assert_eq!(rig.worker.net.addresses.len(), 0);

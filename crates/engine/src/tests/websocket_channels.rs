@@ -2,7 +2,7 @@
 
 use fermata_proto::ws::frame::Opcode;
 
-use super::sockets::{Told, close, masked, text};
+use super::sockets::{Call, close, masked, text};
 use super::*;
 use crate::channels::encode::ChannelEvent;
 use crate::channels::presence::MembersError;
@@ -357,7 +357,7 @@ fn a_client_that_never_reads_costs_its_bounds_and_harms_nobody() {
     let info = rig.worker.socket_info(rig.open[0]).expect("it is open");
     let bound = 4096 + rig.worker.settings().channel_log_bytes_max;
     assert!(info.queued_bytes <= bound, "{}", info.queued_bytes);
-    assert!(matches!(rig.told.last(), Some(Told::Text(..))));
+    assert!(matches!(rig.calls.last(), Some(Call::Text(..))));
 }
 
 #[test]

@@ -210,11 +210,11 @@ fn little_that_becomes_much_is_read_over_several_turns() {
     for text in &texts {
         party.send(text);
     }
-    let (mut told, mut most) = (rig.told.len(), 0);
-    while rig.told.len() < 1 + texts.len() {
+    let (mut told, mut most) = (rig.calls.len(), 0);
+    while rig.calls.len() < 1 + texts.len() {
         rig.turn();
-        most = most.max(rig.told.len() - told);
-        told = rig.told.len();
+        most = most.max(rig.calls.len() - told);
+        told = rig.calls.len();
     }
     assert!(most <= 2, "{most} messages in one turn");
     rig.run();

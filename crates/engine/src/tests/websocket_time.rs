@@ -3,7 +3,7 @@
 use fermata_io::sys::fake::End;
 use fermata_proto::ws::frame::Opcode;
 
-use super::sockets::{Told, close, handshake, masked, text};
+use super::sockets::{Call, close, handshake, masked, text};
 use super::*;
 
 #[test]
@@ -37,8 +37,8 @@ fn a_client_that_does_not_answer_is_cut_off() {
     rig.advance(12_500 + 200);
     assert_ne!(client.peer.end(), End::Open);
     assert_eq!(
-        rig.told.last(),
-        Some(&Told::Close(socket, 1006, String::new()))
+        rig.calls.last(),
+        Some(&Call::Close(socket, 1006, String::new()))
     );
     assert_eq!(rig.worker.net.connections_len(), 0);
 }
@@ -78,8 +78,8 @@ fn a_socket_without_messages_is_closed_where_the_route_says_so() {
     client.peer.write(&close(1001, ""));
     rig.run();
     assert_eq!(
-        rig.told.last(),
-        Some(&Told::Close(socket, 1001, String::new()))
+        rig.calls.last(),
+        Some(&Call::Close(socket, 1001, String::new()))
     );
 }
 
@@ -95,8 +95,8 @@ fn an_unanswered_close_frame_ends_with_its_time() {
     rig.advance(400);
     assert_eq!(rig.worker.net.connections_len(), 0);
     assert_eq!(
-        rig.told.last(),
-        Some(&Told::Close(socket, 1006, String::new()))
+        rig.calls.last(),
+        Some(&Call::Close(socket, 1006, String::new()))
     );
 }
 
@@ -165,17 +165,17 @@ fn a_drain_says_going_away_and_waits_for_answers() {
         rig.advance(11_000);
         assert!(rig.is_stopped);
         let closes: Vec<_> = rig
-            .told
+            .calls
             .iter()
-            .filter(|told| matches!(told, Told::Close(..)))
+            .filter(|it| matches!(it, Call::Close(..)))
             .cloned()
             .collect();
         if is_retired {
             assert!(closes.is_empty(), "nobody is there to be told");
         } else {
             let expected = [
-                Told::Close(sockets[0], 1001, String::new()),
-                Told::Close(sockets[1], 1006, String::new()),
+                Call::Close(sockets[0], 1001, String::new()),
+                Call::Close(sockets[1], 1006, String::new()),
             ];
             assert_eq!(closes, expected);
         }

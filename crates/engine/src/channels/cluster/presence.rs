@@ -120,18 +120,18 @@ struct Known {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Question {
     NotAsked,
-    Asked {
+    Sent {
         at_ms: u64,
     },
     /// The log has it; the last answer came at `quiet_ms`.
-    Heard {
+    Answered {
         at_ms: u64,
         quiet_ms: u64,
     },
 }
 
-/// What is to be told to clients of this machine.
-pub(super) struct Told {
+/// A join or leave to be delivered to clients of this machine.
+pub(super) struct LocalEvent {
     pub kind: Kind,
     pub data: Vec<u8>,
 }
@@ -223,8 +223,8 @@ impl Members {
             _ if self.state.is_presence_known() => u64::MAX,
             // It found no room in the outbox.
             Question::NotAsked => now_ms + 1,
-            Question::Asked { at_ms } => at_ms + ANSWERS_MS_MAX,
-            Question::Heard { at_ms, quiet_ms } => {
+            Question::Sent { at_ms } => at_ms + ANSWERS_MS_MAX,
+            Question::Answered { at_ms, quiet_ms } => {
                 (quiet_ms + ANSWERS_QUIET_MS).min(at_ms + ANSWERS_MS_MAX)
             }
         };
@@ -283,10 +283,10 @@ impl Members {
         }
         match self.question {
             Question::NotAsked => self.begin_question(now_ms),
-            Question::Asked { at_ms } if at_ms + ANSWERS_MS_MAX <= now_ms => {
+            Question::Sent { at_ms } if at_ms + ANSWERS_MS_MAX <= now_ms => {
                 self.question = Question::NotAsked;
             }
-            Question::Heard { at_ms, quiet_ms }
+            Question::Answered { at_ms, quiet_ms }
                 if quiet_ms + ANSWERS_QUIET_MS <= now_ms || at_ms + ANSWERS_MS_MAX <= now_ms =>
             {
                 self.state.set_presence_known();
@@ -297,7 +297,7 @@ impl Members {
 
     fn begin_question(&mut self, now_ms: u64) {
         if self.note(NO_CHANNEL, &[OP_ASK]) {
-            self.question = Question::Asked { at_ms: now_ms };
+            self.question = Question::Sent { at_ms: now_ms };
         }
     }
 
@@ -528,7 +528,7 @@ impl Members {
         channel: &[u8],
         data: &[u8],
         now_ms: u64,
-    ) -> Result<Option<Told>, String> {
+    ) -> Result<Option<LocalEvent>, String> {
         let Some(fact) = Fact::read(data) else {
             return Err("what it says of who is present cannot be read".to_owned());
         };
@@ -547,9 +547,9 @@ impl Members {
         }
         match fact.op {
             OP_ASK => {
-                if fact.node == self.node && matches!(self.question, Question::Asked { .. }) {
+                if fact.node == self.node && matches!(self.question, Question::Sent { .. }) {
                     let (at_ms, quiet_ms) = (now_ms, now_ms);
-                    self.question = Question::Heard { at_ms, quiet_ms };
+                    self.question = Question::Answered { at_ms, quiet_ms };
                 }
                 // A walk that has begun may have passed by what has changed since.
                 self.walks.retain(|walk| !matches!(walk, Walk::Answer(_)));
@@ -570,9 +570,9 @@ impl Members {
         channel: &[u8],
         fact: &Fact<'_>,
         now_ms: u64,
-    ) -> Result<Option<Told>, String> {
+    ) -> Result<Option<LocalEvent>, String> {
         check_member(Some(fact.user), Some(fact.info))?;
-        if let Question::Heard { quiet_ms, .. } = &mut self.question
+        if let Question::Answered { quiet_ms, .. } = &mut self.question
             && fact.op == OP_REPEAT
         {
             *quiet_ms = now_ms;
@@ -645,7 +645,7 @@ impl Members {
         } else {
             &known.info
         };
-        Ok(Some(Told {
+        Ok(Some(LocalEvent {
             kind,
             data: announcement(fact.user, Some(info)),
         }))

@@ -18,7 +18,7 @@ pub(crate) const VARY: (&[u8], &[u8]) = (b"Vary", b"Accept-Encoding");
 
 /// What an answer's own header lines say about sending it in another form.
 #[derive(Default)]
-struct Said<'h> {
+struct AnswerHeaders<'h> {
     validators: Validators<'h>,
     is_encoded: bool,
     /// `Cache-Control: no-transform`
@@ -26,9 +26,9 @@ struct Said<'h> {
     varies: bool,
 }
 
-impl<'h> Said<'h> {
-    fn of(headers: impl Iterator<Item = (&'h [u8], &'h [u8])>, now_s: u64) -> Said<'h> {
-        let mut said = Said::default();
+impl<'h> AnswerHeaders<'h> {
+    fn of(headers: impl Iterator<Item = (&'h [u8], &'h [u8])>, now_s: u64) -> AnswerHeaders<'h> {
+        let mut own = AnswerHeaders::default();
         for (name, value) in headers {
             let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
             let has = |word: &str| {
@@ -37,19 +37,19 @@ impl<'h> Said<'h> {
                     .any(|item| item.trim_ascii().eq_ignore_ascii_case(word.as_bytes()))
             };
             match name.len() {
-                4 if is("etag") => said.validators.etag = Some(value),
-                4 if is("vary") => said.varies |= has("accept-encoding") || has("*"),
+                4 if is("etag") => own.validators.etag = Some(value),
+                4 if is("vary") => own.varies |= has("accept-encoding") || has("*"),
                 13 if is("last-modified") => {
-                    said.validators.modified_s = date::parse(value, now_s);
+                    own.validators.modified_s = date::parse(value, now_s);
                 }
-                13 if is("cache-control") => said.is_final |= has("no-transform"),
+                13 if is("cache-control") => own.is_final |= has("no-transform"),
                 // Parts and their places count bytes.
-                13 if is("content-range") => said.is_final = true,
-                16 if is("content-encoding") => said.is_encoded = true,
+                13 if is("content-range") => own.is_final = true,
+                16 if is("content-encoding") => own.is_encoded = true,
                 _ => {}
             }
         }
-        said
+        own
     }
 
     /// The entity tag of the same content in other bytes; `None` where it is not one of bytes.
@@ -72,7 +72,7 @@ impl Http {
     ) {
         let index = ExchangeIndex::of_request(handle);
         let now_s = net.driver.unix_ms() / 1000;
-        let said = Said::of(headers.clone(), now_s);
+        let own = AnswerHeaders::of(headers.clone(), now_s);
         let lent;
         let mut kept = None;
         let (asked, method) = if self.lent == handle {
@@ -80,23 +80,23 @@ impl Http {
             (&lent, self.request.head.method)
         } else {
             // Of a request that is answered later than in its turn what was remembered.
-            kept = self.asked.take(handle);
+            kept = self.deferred.take(handle);
             let Some(kept) = &kept else {
                 self.answer(net, index, status, content_type, headers, body);
                 return;
             };
             (&kept.headers, kept.method)
         };
-        let has_validators = said
+        let has_validators = own
             .validators
             .etag
-            .or(said.validators.modified_s.map(|_| &b""[..]));
+            .or(own.validators.modified_s.map(|_| &b""[..]));
         if status == 200 && has_validators.is_some() && matches!(method, Method::Get | Method::Head)
         {
-            match asked.conditions().outcome(&said.validators, now_s) {
+            match asked.conditions().outcome(&own.validators, now_s) {
                 Outcome::Send => {}
                 Outcome::NotModified => {
-                    let varies = self.may_pack(net, &said, status, content_type, body.len());
+                    let varies = self.may_pack(net, &own, status, content_type, body.len());
                     let is_packed = varies && asked.codings().best(FASTEST).is_some();
                     // The tag of the copy that the client has: of these bytes only where it names that.
                     let has_exact = |tag: &[u8]| {
@@ -104,10 +104,10 @@ impl Http {
                         let mut named = named.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
                         named.any(|it| it == tag)
                     };
-                    let weak = said.weak_tag().filter(|_| is_packed);
+                    let weak = own.weak_tag().filter(|_| is_packed);
                     let weak = weak.filter(|weak| !has_exact(&weak[2..]));
                     let weak = weak.as_deref();
-                    let vary = (varies && !said.varies).then_some(VARY);
+                    let vary = (varies && !own.varies).then_some(VARY);
                     // What describes the content describes nothing here (RFC 9110, 15.4.5).
                     let kept = headers.filter(|(name, _)| {
                         !name
@@ -122,7 +122,7 @@ impl Http {
                 Outcome::Failed => {
                     // The error is written as the request accepts it.
                     if let Some(kept) = kept {
-                        self.asked.remember(kept);
+                        self.deferred.remember(kept);
                     }
                     self.answer_error(
                         net,
@@ -135,18 +135,18 @@ impl Http {
                 }
             }
         }
-        if !self.may_pack(net, &said, status, content_type, body.len()) {
+        if !self.may_pack(net, &own, status, content_type, body.len()) {
             self.answer(net, index, status, content_type, headers, body);
             return;
         }
-        let vary = (!said.varies).then_some(VARY);
+        let vary = (!own.varies).then_some(VARY);
         let coding = asked.codings().best(FASTEST);
         let mut packed = std::mem::take(&mut self.packed);
         packed.clear();
         match coding.filter(|&coding| self.compressors.compress(coding, body, &mut packed)) {
             Some(coding) => {
                 // The same content in other bytes: its tag is no longer one of bytes.
-                let weak = said.weak_tag();
+                let weak = own.weak_tag();
                 let weak = weak.as_deref();
                 let encoding = (&b"Content-Encoding"[..], coding.name().as_bytes());
                 let changed = headers.map(|line| with_tag(line, weak));
@@ -164,7 +164,7 @@ impl Http {
     fn may_pack<D: Driver>(
         &self,
         net: &Net<D>,
-        said: &Said<'_>,
+        own: &AnswerHeaders<'_>,
         status: u16,
         content_type: Option<&[u8]>,
         body_len: usize,
@@ -172,8 +172,8 @@ impl Http {
         let sizes = net.settings.compression_bytes_min..=net.settings.compression_bytes_max;
         self.compresses
             && sizes.contains(&body_len)
-            && !said.is_encoded
-            && !said.is_final
+            && !own.is_encoded
+            && !own.is_final
             && content_type.is_some_and(is_compressible)
             && !matches!(status, 204 | 205 | 206 | 304)
     }

@@ -24,7 +24,7 @@ impl Http {
         } else {
             // Of a request that is answered later than in its turn what was remembered.
             let handle = net.connections.exchange(index).map(|it| it.handle(index));
-            let asked = handle.and_then(|handle| self.asked.get(handle));
+            let asked = handle.and_then(|handle| self.deferred.get(handle));
             asked.and_then(|asked| asked.accept.as_deref())
         };
         let format = ErrorFormat::for_client(accept);

@@ -257,7 +257,7 @@ impl Http {
         let exchange = net.connections.exchange(index);
         let is_head = exchange.is_some_and(|it| it.is_head);
         let handle = exchange.map(|it| it.handle(index));
-        let is_get = match handle.and_then(|handle| self.asked.get(handle)) {
+        let is_get = match handle.and_then(|handle| self.deferred.get(handle)) {
             _ if is_lent => self.request.head.method == Method::Get,
             // Answered later than in its turn.
             Some(asked) => asked.method == Method::Get,
