@@ -45,19 +45,19 @@ impl FmGrip {
 /// The edges of a server, before it has workers.
 pub(crate) struct Front {
     edges: Edges,
-    told: Told,
+    progress: Progress,
 }
 
-/// What edges have been told of, for whichever process tells them: two words for each.
+/// How far each edge has been sent the events, shared by the processes that send them: two words per edge.
 #[derive(Clone, Copy)]
-struct Told {
+struct Progress {
     words: &'static [AtomicU64],
     from_unix_ms: u64,
     /// Pusher or Mercure are spoken here.
     has_doors: bool,
 }
 
-/// Words of an edge: the last place that it was told of, and how many have begun to tell it.
+/// Words per edge: the last place that it acknowledged, and how many processes have begun to send to it.
 const WORDS: usize = 2;
 
 /// A worker's side of it.
@@ -86,12 +86,12 @@ pub(crate) fn front(settings: &Settings, has_doors: bool) -> Result<Option<Front
             "no memory for it: {error}; the machine is out of memory or descriptors"
         ))
     })?;
-    let told = Told {
+    let progress = Progress {
         words: shared.words(),
         from_unix_ms: unix_ms().saturating_sub(AGAIN_MS),
         has_doors,
     };
-    Ok(Some(Front { edges, told }))
+    Ok(Some(Front { edges, progress }))
 }
 
 impl Front {
@@ -100,7 +100,7 @@ impl Front {
         self.edges.can_verify()
     }
 
-    /// Tells the edges what no worker has told them any more, when there is none left.
+    /// Sends the edges what no worker sent any more, once none is left.
     pub(crate) fn finish(
         self,
         settings: &Settings,
@@ -109,7 +109,7 @@ impl Front {
     ) {
         let timeout = FINISH.min(publish_timeout(settings));
         let until = Instant::now() + FINISH;
-        let begun = self.told.begin(self.edges, timeout, published, logger);
+        let begun = self.progress.begin(self.edges, timeout, published, logger);
         let couriers: Vec<Courier> = begun
             .into_iter()
             .filter_map(|courier| warn(courier, logger))
@@ -126,7 +126,7 @@ impl Front {
     }
 }
 
-impl Told {
+impl Progress {
     fn begin(
         self,
         edges: Edges,
@@ -150,7 +150,7 @@ impl Told {
 impl Grip {
     /// The first worker tells the edges what all of them publish.
     pub(crate) fn begin<D: Driver>(front: Front, worker: &mut Worker<D>) -> Box<Grip> {
-        let Front { edges, told } = front;
+        let Front { edges, progress } = front;
         let mut couriers = Vec::new();
         if worker.index() == 0 {
             let settings = worker.settings();
@@ -158,7 +158,7 @@ impl Grip {
             // The text was read before, when the server started.
             let again = settings.grip_url.as_deref().map(Edges::parse);
             let begun = match again {
-                Some(Ok(edges)) => told.begin(
+                Some(Ok(edges)) => progress.begin(
                     edges,
                     timeout,
                     &|| worker.channels.follow(),
@@ -220,27 +220,27 @@ fn log(logger: Logger) -> Log {
 /// What the ring has, as items.
 struct Records {
     follower: Follower,
-    told: &'static AtomicU64,
-    /// Whose turn it is to tell the edge: the one that has begun last.
+    acknowledged: &'static AtomicU64,
+    /// Number of the process that sends to the edge: the one that began last.
     turns: &'static AtomicU64,
     turn: u64,
     has_doors: bool,
 }
 
 impl Records {
-    /// Goes on where the one before it has come to. `words` are those of an edge.
-    fn begin(mut follower: Follower, words: &'static [AtomicU64], of: Told) -> Self {
-        let [told, turns] = words else {
+    /// Goes on where the process before stopped. `words` are those of an edge.
+    fn begin(mut follower: Follower, words: &'static [AtomicU64], of: Progress) -> Self {
+        let [acknowledged, turns] = words else {
             unreachable!("chunks of two");
         };
         let turn = turns.fetch_add(1, Ordering::AcqRel) + 1;
-        match told.load(Ordering::Acquire) {
+        match acknowledged.load(Ordering::Acquire) {
             0 => follower.begin_after(0, of.from_unix_ms),
             place => follower.begin_after(place, 0),
         }
         Self {
             follower,
-            told,
+            acknowledged,
             turns,
             turn,
             has_doors: of.has_doors,
@@ -277,8 +277,8 @@ impl Source for Records {
         })
     }
 
-    fn told(&mut self, place: u64) {
-        self.told.fetch_max(place, Ordering::AcqRel);
+    fn acknowledge(&mut self, place: u64) {
+        self.acknowledged.fetch_max(place, Ordering::AcqRel);
     }
 }
 

@@ -56,7 +56,7 @@ pub trait Source: Send + 'static {
     fn next(&mut self) -> Next;
 
     /// The edge has those up to this place, or will never take them.
-    fn told(&mut self, place: u64);
+    fn acknowledge(&mut self, place: u64);
 }
 
 /// What a courier has done so far.
@@ -324,7 +324,7 @@ impl<S: Source> Work<S> {
         let place = self.pending.remove(range);
         // One before it may still have to be told.
         if is_first {
-            self.source.told(place);
+            self.source.acknowledge(place);
         }
     }
 
@@ -395,7 +395,7 @@ mod tests {
             next.unwrap_or(Next::Nothing)
         }
 
-        fn told(&mut self, place: u64) {
+        fn acknowledge(&mut self, place: u64) {
             self.1.fetch_max(place, Ordering::Relaxed);
         }
     }
