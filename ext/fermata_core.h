@@ -423,6 +423,56 @@
 #define FM_CALL_SYNC_HELD 15
 
 /**
+ * A handler or another task has begun it.
+ */
+#define FM_TASK_ASYNC 0
+
+/**
+ * A run of `every()`.
+ */
+#define FM_TASK_EVERY 1
+
+/**
+ * A call of `defer()`.
+ */
+#define FM_TASK_DEFERRED 2
+
+/**
+ * It reads messages of other workers.
+ */
+#define FM_TASK_MESSAGES 3
+
+/**
+ * The job has given a result.
+ */
+#define FM_JOB_DONE 0
+
+/**
+ * The job has thrown.
+ */
+#define FM_JOB_FAILED 1
+
+/**
+ * Its process has died.
+ */
+#define FM_JOB_CRASHED 2
+
+/**
+ * It took too long.
+ */
+#define FM_JOB_TIMED_OUT 3
+
+/**
+ * Nobody waits for it any more.
+ */
+#define FM_JOB_CANCELLED 4
+
+/**
+ * It was not taken.
+ */
+#define FM_JOB_REJECTED 5
+
+/**
  * A publish is over when the log of the cluster has the message.
  */
 #define FM_ACK_CLUSTER 0
@@ -506,56 +556,6 @@
  * Messages, joins, leaves and gaps as JSON: channel, id, event and data.
  */
 #define FM_WS_FORMAT_JSON 1
-
-/**
- * A handler or another task has begun it.
- */
-#define FM_TASK_ASYNC 0
-
-/**
- * A run of `every()`.
- */
-#define FM_TASK_EVERY 1
-
-/**
- * A call of `defer()`.
- */
-#define FM_TASK_DEFERRED 2
-
-/**
- * It reads messages of other workers.
- */
-#define FM_TASK_MESSAGES 3
-
-/**
- * The job has given a result.
- */
-#define FM_JOB_DONE 0
-
-/**
- * The job has thrown.
- */
-#define FM_JOB_FAILED 1
-
-/**
- * Its process has died.
- */
-#define FM_JOB_CRASHED 2
-
-/**
- * It took too long.
- */
-#define FM_JOB_TIMED_OUT 3
-
-/**
- * Nobody waits for it any more.
- */
-#define FM_JOB_CANCELLED 4
-
-/**
- * It was not taken.
- */
-#define FM_JOB_REJECTED 5
 
 /**
  * The number of a body that is read while it arrives.
@@ -2165,6 +2165,31 @@ uint64_t fm_in_process_advance(struct FmWorker *worker,
 void fm_in_process_end(struct FmMemory *memory);
 
 /**
+ * A task of a kind (FM_TASK_*) has ended.
+ */
+void fm_count_task(struct FmWorker *worker, uint32_t kind, bool has_failed);
+
+/**
+ * So many runs of `every()` were left out.
+ */
+void fm_count_skipped(struct FmWorker *worker, uint64_t runs);
+
+/**
+ * So many handlers and tasks wait now, and so many tasks have not begun.
+ */
+void fm_worker_waiting(struct FmWorker *worker, uint32_t fibers, uint32_t tasks);
+
+/**
+ * So many calls of jobs have not ended.
+ */
+void fm_worker_jobs(struct FmWorker *worker, uint32_t pending);
+
+/**
+ * A call of a job has ended in one of the ways FM_JOB_*.
+ */
+void fm_count_job(struct FmWorker *worker, uint32_t end);
+
+/**
  * Publishes through the control socket `unix:/path` of a running server and waits for its answer.
  * FM_IO, FM_TIMEOUT, FM_MISUSE, FM_BACKPRESSURE.
  */
@@ -2636,31 +2661,6 @@ bool fm_socket_remote(struct FmWorker *worker,
                       uint64_t socket,
                       struct FmStr *address,
                       uint16_t *port);
-
-/**
- * A task of a kind (FM_TASK_*) has ended.
- */
-void fm_count_task(struct FmWorker *worker, uint32_t kind, bool has_failed);
-
-/**
- * So many runs of `every()` were left out.
- */
-void fm_count_skipped(struct FmWorker *worker, uint64_t runs);
-
-/**
- * So many handlers and tasks wait now, and so many tasks have not begun.
- */
-void fm_worker_waiting(struct FmWorker *worker, uint32_t fibers, uint32_t tasks);
-
-/**
- * So many calls of jobs have not ended.
- */
-void fm_worker_jobs(struct FmWorker *worker, uint32_t pending);
-
-/**
- * A call of a job has ended in one of the ways FM_JOB_*.
- */
-void fm_count_job(struct FmWorker *worker, uint32_t end);
 
 /**
  * The field at `index` of a form: name as sent, and value. False past the end.
