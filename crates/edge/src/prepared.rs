@@ -9,7 +9,7 @@ use fermata_grip::sig;
 use crate::error::StartError;
 use crate::publish::port::Port;
 use crate::publish::publishers::Publisher;
-use crate::pushpin::rendezvous::{Meeting, SocketFile};
+use crate::pushpin::rendezvous::{Rendezvous, SocketFile};
 use crate::pushpin::services::Addresses;
 use crate::routes::Routes;
 use crate::routes::figures::RouteFigures;
@@ -40,18 +40,18 @@ pub(crate) struct Prepared {
     /// Publishers to connect to.
     pub(crate) publishers: Vec<Publisher>,
     /// Where workers tell the one with the stats socket.
-    pub(crate) meeting: Option<Meeting>,
+    pub(crate) rendezvous: Option<Rendezvous>,
     pub services: Addresses,
     /// Where workers ask the one that has the services.
-    pub(crate) questions: Option<Meeting>,
+    pub(crate) questions: Option<Rendezvous>,
     /// Where workers hand each other requests of SockJS sessions, by their numbers.
-    pub(crate) workers: Vec<Meeting>,
+    pub(crate) workers: Vec<Rendezvous>,
 }
 
 impl Prepared {
     /// Where workers tell the one with the stats socket.
     pub fn stats_path(&self) -> Option<PathBuf> {
-        self.meeting.as_ref().map(|it| it.path.clone())
+        self.rendezvous.as_ref().map(|it| it.path.clone())
     }
 
     /// Where workers ask the one that has the services.

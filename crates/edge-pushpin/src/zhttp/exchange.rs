@@ -13,8 +13,8 @@ use super::packet::{Response, bytes, response};
 
 /// What the backend may send before it is given more credit, and the most of a body in the first packet.
 pub const WINDOW_BYTES: usize = 200_000;
-/// What a backend of a WebSocket has said and its client has not taken yet, in messages.
-const SAID_MAX: usize = 10_000;
+/// Most messages of a WebSocket's backend that its client has not taken.
+const EVENTS_MAX: usize = 10_000;
 /// A backend that goes on beyond what it was given credit for is told to stop when it has sent that much more.
 const BEYOND_BYTES_MAX: usize = WINDOW_BYTES;
 /// Bytes of a message in one packet, whatever the credit: packets are read whole.
@@ -50,7 +50,7 @@ pub enum Condition {
 /// What a session is opened with.
 #[derive(Debug)]
 pub struct Opening<'a> {
-    /// Who the backend answers.
+    /// The address that the backend replies to.
     pub from: &'a str,
     /// By what number.
     pub id: &'a str,
@@ -67,7 +67,7 @@ pub struct Opening<'a> {
 pub struct Exchange {
     from: String,
     id: String,
-    /// Who has taken the request; empty: nobody has said so.
+    /// The backend process that took the request; empty as long as none has replied.
     peer: Vec<u8>,
     out_sequence: i64,
     in_sequence: i64,
@@ -82,8 +82,8 @@ pub struct Exchange {
     has_sent_end: bool,
     /// Nothing more comes.
     is_over: bool,
-    /// What it has said and nobody has taken, each with its bytes of content.
-    said: VecDeque<(Event, usize)>,
+    /// Events that the client has not taken, each with its bytes of content.
+    events: VecDeque<(Event, usize)>,
     said_bytes: usize,
     /// A frame of which a part was sent.
     frame: Option<Frame>,
@@ -136,7 +136,7 @@ impl Exchange {
     ) -> Result<(), Condition> {
         let outcome = self.take(packet, sequence, now_ms);
         if outcome.is_err() {
-            self.said.clear();
+            self.events.clear();
         }
         outcome
     }
@@ -171,7 +171,7 @@ impl Exchange {
             _ => {}
         }
         let has_more = packet.get("more") == Some(&Value::Bool(true));
-        // Who answers with one packet need not number it.
+        // A reply of one packet need not be numbered.
         let is_alone = self.in_sequence == 0 && !has_more && !self.is_socket;
         if sequence.unwrap_or(if is_alone { 0 } else { -1 }) != self.in_sequence {
             return failed("a packet of the backend is missing, or comes out of order");
@@ -192,7 +192,7 @@ impl Exchange {
                     );
                 }
                 self.has_head = true;
-                self.said.push_back((Event::Head(head), 0));
+                self.events.push_back((Event::Head(head), 0));
                 if self.is_socket {
                     return Ok(());
                 }
@@ -212,13 +212,13 @@ impl Exchange {
         }
         self.window = self.window.saturating_sub(len);
         if self.is_socket {
-            if self.said.len() >= SAID_MAX {
+            if self.events.len() >= EVENTS_MAX {
                 // Empty messages and pings cost no credit.
                 return failed("the backend sends more than the client takes");
             }
             let mut frames = Vec::new();
             if self.written.write(kind, packet, &mut frames) {
-                self.said.push_back((Event::Frames(frames), len));
+                self.events.push_back((Event::Frames(frames), len));
             }
             self.peer_has_closed |= kind == b"close";
             self.is_over = self.has_closed && self.peer_has_closed;
@@ -229,17 +229,17 @@ impl Exchange {
             if len > 0 {
                 let body = bytes(packet, "body");
                 // Pieces wait as one: a list of single bytes would take many times what there is credit for.
-                match self.said.back_mut() {
+                match self.events.back_mut() {
                     Some((Event::Body(waiting), waiting_len)) => {
                         waiting.extend_from_slice(body);
                         *waiting_len += len;
                     }
-                    _ => self.said.push_back((Event::Body(body.to_vec()), len)),
+                    _ => self.events.push_back((Event::Body(body.to_vec()), len)),
                 }
             }
             if !has_more {
                 self.is_over = true;
-                self.said.push_back((Event::End, 0));
+                self.events.push_back((Event::End, 0));
             }
         }
         Ok(())
@@ -249,12 +249,12 @@ impl Exchange {
         let condition = bytes(packet, "condition");
         if condition == b"rejected" && self.is_socket && !self.has_head {
             let head = response(packet).map_err(Condition::Failed)?;
-            self.said.push_back((Event::Head(head), 0));
+            self.events.push_back((Event::Head(head), 0));
             let body = bytes(packet, "body").to_vec();
             let len = body.len();
             self.said_bytes += len;
-            self.said.push_back((Event::Body(body), len));
-            self.said.push_back((Event::End, 0));
+            self.events.push_back((Event::Body(body), len));
+            self.events.push_back((Event::End, 0));
             return Ok(());
         }
         let condition = match condition {
@@ -274,19 +274,19 @@ impl Exchange {
     }
 
     /// The next thing that the backend has said; with the head of a response everything that came with it.
-    pub fn next_said(&mut self) -> Vec<Event> {
-        let is_whole = matches!(self.said.front(), Some((Event::Head(_), _)))
-            && matches!(self.said.back(), Some((Event::End, _)));
+    pub fn next_events(&mut self) -> Vec<Event> {
+        let is_whole = matches!(self.events.front(), Some((Event::Head(_), _)))
+            && matches!(self.events.back(), Some((Event::End, _)));
         let count = match is_whole {
-            true => self.said.len(),
-            false => self.said.len().min(1),
+            true => self.events.len(),
+            false => self.events.len().min(1),
         };
-        let said = self.said.drain(..count);
-        let (said, bytes): (Vec<Event>, Vec<usize>) = said.unzip();
+        let events = self.events.drain(..count);
+        let (events, bytes): (Vec<Event>, Vec<usize>) = events.unzip();
         let bytes: usize = bytes.into_iter().sum();
         self.said_bytes -= bytes;
         self.consumed += bytes;
-        said
+        events
     }
 
     /// Whether a part of the request may be sent now.
@@ -407,7 +407,7 @@ impl Exchange {
         Some(packed(entries))
     }
 
-    /// Who has taken the request.
+    /// The backend process that took the request.
     pub fn peer(&self) -> &[u8] {
         &self.peer
     }
@@ -519,9 +519,9 @@ mod tests {
             let piece = said(number, [more.clone(), ("body", "x".into())]);
             assert_eq!(take(&mut exchange, piece, 1), Ok(()));
         }
-        assert!(exchange.said.len() <= 2, "{}", exchange.said.len());
-        assert!(matches!(exchange.next_said()[..], [Event::Head(_)]));
-        assert_eq!(exchange.next_said(), [Event::Body(vec![b'x'; 1_000])]);
+        assert!(exchange.events.len() <= 2, "{}", exchange.events.len());
+        assert!(matches!(exchange.next_events()[..], [Event::Head(_)]));
+        assert_eq!(exchange.next_events(), [Event::Body(vec![b'x'; 1_000])]);
         let credit = exchange.credit().map(|(_, bytes)| bytes);
         assert_eq!(credit, Some(1_000));
     }
@@ -533,8 +533,8 @@ mod tests {
         let first = said(0, [code.clone(), more.clone(), ("body", "abc".into())]);
         assert_eq!(take(&mut exchange, first, 1), Ok(()));
         assert!(exchange.credit().is_none());
-        assert!(matches!(exchange.next_said()[..], [Event::Head(_)]));
-        assert_eq!(exchange.next_said(), [Event::Body(b"abc".to_vec())]);
+        assert!(matches!(exchange.next_events()[..], [Event::Head(_)]));
+        assert_eq!(exchange.next_events(), [Event::Body(b"abc".to_vec())]);
         let (packet, bytes) = exchange.credit().expect("credit");
         assert_eq!(
             (read(&packet).get("credits"), bytes),
@@ -546,8 +546,8 @@ mod tests {
             take(&mut exchange, said(1, [("body", "d".into())]), 1),
             Ok(())
         );
-        assert_eq!(exchange.next_said(), [Event::Body(b"d".to_vec())]);
-        assert_eq!(exchange.next_said(), [Event::End]);
+        assert_eq!(exchange.next_events(), [Event::Body(b"d".to_vec())]);
+        assert_eq!(exchange.next_events(), [Event::End]);
         // It is over: nobody is told anything more.
         assert!(exchange.credit().is_none() && exchange.cancel().is_none());
     }
@@ -557,7 +557,7 @@ mod tests {
         let (mut exchange, _) = opened(Some(b""), false);
         let whole = map([("code", Value::Integer(200)), ("body", "x".into())]);
         assert_eq!(take(&mut exchange, whole, 1), Ok(()));
-        assert_eq!(exchange.next_said().len(), 3);
+        assert_eq!(exchange.next_events().len(), 3);
     }
 
     #[test]
@@ -577,7 +577,7 @@ mod tests {
             let (mut exchange, _) = opened(Some(b""), false);
             let outcome = take(&mut exchange, packet.clone(), 1);
             assert!(matches!(outcome, Err(Condition::Failed(_))), "{packet:?}");
-            assert_eq!(exchange.next_said(), []);
+            assert_eq!(exchange.next_events(), []);
         }
         for (condition, is_unserved) in [("remote-connection-failed", true), ("generic", false)] {
             let (mut exchange, _) = opened(Some(b""), false);
@@ -617,9 +617,9 @@ mod tests {
             [("type", "close".into()), ("code", Value::Integer(1_000))],
         );
         assert_eq!(take(&mut exchange, close, 1), Ok(()));
-        assert!(matches!(exchange.next_said()[..], [Event::Head(_)]));
+        assert!(matches!(exchange.next_events()[..], [Event::Head(_)]));
         assert_eq!(
-            exchange.next_said(),
+            exchange.next_events(),
             [Event::Frames(b"\x88\x02\x03\xe8".to_vec())]
         );
         assert!(exchange.cancel().is_some());
@@ -663,9 +663,9 @@ mod tests {
             ("body", "no".into()),
         ];
         assert_eq!(take(&mut exchange, said(0, refused), 1), Ok(()));
-        let said = exchange.next_said();
+        let events = exchange.next_events();
         assert!(
-            matches!(&said[..], [Event::Head(head), Event::Body(_), Event::End] if head.status == 403)
+            matches!(&events[..], [Event::Head(head), Event::Body(_), Event::End] if head.status == 403)
         );
     }
 }

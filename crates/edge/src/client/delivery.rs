@@ -19,11 +19,11 @@ pub(crate) fn read(data: &[u8]) -> Option<Item> {
     item::parse(&Value::from(json), Notation::Json, None).ok()
 }
 
-/// What one subscription makes of an item.
+/// How one subscription delivers an item.
 pub(crate) enum Delivery {
     Nothing,
-    /// Nothing, since the subscription is for other content, or a filter is there to keep the item back.
-    Elsewhere(Counter),
+    /// Nothing: a filter, or the kind of content that the subscription takes, excludes the item.
+    Filtered(Counter),
     Content(Vec<u8>),
     Act(StreamAction),
     /// The client misses an item before this one.
@@ -32,7 +32,7 @@ pub(crate) enum Delivery {
 }
 
 /// Why an item is not for this client, if it is not.
-pub(crate) fn kept_back(
+pub(crate) fn excluded_by(
     session: &Session,
     filters: &Filters,
     content_filters: &Option<Vec<Vec<u8>>>,

@@ -31,7 +31,7 @@ pub(crate) fn link_instruct(head: &Head, body: Option<&[u8]>) -> Result<Instruct
 pub(crate) struct Named {
     pub(crate) target: Vec<u8>,
     /// Host and whether TLS is spoken there, where that is not where the request went.
-    pub(crate) elsewhere: Option<(Vec<u8>, bool)>,
+    pub(crate) other_host: Option<(Vec<u8>, bool)>,
 }
 
 /// Resolves a URI reference against a request (RFC 3986, 5.2), as far as links need it.
@@ -44,7 +44,7 @@ pub(crate) fn resolve(request: &ClientRequest, uri: &[u8]) -> Option<Named> {
         uri => {
             return Some(Named {
                 target: merge(request, uri),
-                elsewhere: None,
+                other_host: None,
             });
         }
     };
@@ -63,7 +63,7 @@ pub(crate) fn resolve(request: &ClientRequest, uri: &[u8]) -> Option<Named> {
     let is_same = host.eq_ignore_ascii_case(&request.host) && is_tls == request.is_tls;
     Some(Named {
         target,
-        elsewhere: (!is_same).then(|| (host.to_vec(), is_tls)),
+        other_host: (!is_same).then(|| (host.to_vec(), is_tls)),
     })
 }
 
@@ -116,12 +116,12 @@ mod tests {
         ] {
             let expected = Named {
                 target: target.as_bytes().to_vec(),
-                elsewhere: None,
+                other_host: None,
             };
             assert_eq!(resolve(&request(), uri.as_bytes()), Some(expected), "{uri}");
         }
-        let elsewhere = resolve(&request(), b"https://other/x").expect("a link");
-        assert_eq!(elsewhere.elsewhere, Some((b"other".to_vec(), true)));
+        let named = resolve(&request(), b"https://other/x").expect("a link");
+        assert_eq!(named.other_host, Some((b"other".to_vec(), true)));
         assert_eq!(resolve(&request(), b"http:///x"), None);
         assert_eq!(resolve(&request(), b"http://a b/x"), None);
     }

@@ -77,7 +77,7 @@ impl Source {
     }
 }
 
-/// Whom a response is for.
+/// What a response is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// The client of this request.
@@ -86,10 +86,10 @@ pub(crate) enum Owner {
     Link(u64),
     /// A client's WebSocket.
     Socket(u64),
-    /// Nobody: the target of this route and place is checked.
+    /// A health check of the target of this route and place.
     Check(usize, usize),
-    /// Nobody: the origin of a client that has left is told so.
-    Nobody(u64),
+    /// A notice to the origin that this client has left.
+    GoneNotice(u64),
     /// An item that a filter asks a server about.
     Filter(u64),
 }
@@ -101,7 +101,7 @@ impl Owner {
             Owner::Client(handle)
             | Owner::Link(handle)
             | Owner::Socket(handle)
-            | Owner::Nobody(handle)
+            | Owner::GoneNotice(handle)
             | Owner::Filter(handle) => handle,
             // No connection has the highest index.
             Owner::Check(rule, target) => {

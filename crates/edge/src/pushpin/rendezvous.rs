@@ -1,6 +1,6 @@
 //! Unix sockets by which workers find each other.
 
-pub(crate) use fermata_engine::{Rendezvous as Meeting, SocketFile};
+pub(crate) use fermata_engine::{Rendezvous, SocketFile};
 
 use crate::error::StartError;
 use crate::settings::Settings;
@@ -10,8 +10,8 @@ pub(crate) fn bind(
     setting: &str,
     ending: &str,
     settings: &Settings,
-) -> Result<Meeting, StartError> {
+) -> Result<Rendezvous, StartError> {
     let name = |text: &String| Some(text.clone()).filter(|it| !it.is_empty());
-    let bound = Meeting::bind("edge", ending, name(&settings.user), name(&settings.group));
+    let bound = Rendezvous::bind("edge", ending, name(&settings.user), name(&settings.group));
     bound.map_err(|error| StartError::Setting(format!("{setting}: {error}")))
 }

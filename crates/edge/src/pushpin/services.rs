@@ -9,7 +9,7 @@ use fermata_grip::value::Value;
 
 use crate::error::StartError;
 use crate::publish::port::{Port, SESSIONS};
-use crate::pushpin::rendezvous::{self, Meeting};
+use crate::pushpin::rendezvous::{self, Rendezvous};
 use crate::routes::{Origin, Routes};
 use crate::settings::Settings;
 use crate::upstream::id::TalkId;
@@ -132,7 +132,7 @@ fn place(spec: &str, at: usize) -> String {
     }
 }
 
-/// What was asked, and who waits for it.
+/// A question and what waits for its answer.
 pub(crate) enum Question {
     /// Something about sessions.
     State(crate::pushpin::state::Question),
@@ -145,14 +145,14 @@ pub(crate) enum Question {
 /// Why there is no answer.
 pub(crate) struct Unanswered {
     pub reason: String,
-    /// Nobody can have heard the question.
+    /// No service can have received the question.
     pub is_unheard: bool,
 }
 
-pub(crate) struct Asked {
+pub(crate) struct PendingQuestion {
     pub(crate) what: Question,
     pub(crate) service: u16,
-    /// When it is late; while it waits for somebody to ask, when that takes too long.
+    /// When it times out: while no service is connected, and then while the answer is awaited.
     pub(crate) due_ms: u64,
     pub(crate) answer_due_ms: u64,
 }
@@ -161,9 +161,9 @@ pub(crate) struct Asked {
 pub(crate) struct Services {
     pub addresses: Addresses,
     pub(crate) line: line::Line,
-    /// Those that wait for somebody to ask, by service, the oldest first; no queue is empty.
+    /// Questions that wait for a connected service, by service, the oldest first; no queue is empty.
     pub(crate) outbox: BTreeMap<u16, VecDeque<line::Waiting>>,
-    pub(crate) asked: HashMap<u64, Asked>,
+    pub(crate) pending: HashMap<u64, PendingQuestion>,
     /// How many of them are requests.
     requests: usize,
     last: u64,
@@ -175,7 +175,7 @@ pub(crate) struct Services {
     seals: RandomState,
     /// The conversation of each session, by its number.
     pub sessions: HashMap<u64, TalkId>,
-    /// What backends have said of sessions, until whoever reads from them is done: answers may go the same way.
+    /// Packets of backends for sessions, kept until the present read is done: answers may take the same path.
     pub inbox: VecDeque<Value>,
     /// The wires to other workers, by their numbers, where this one has the ports.
     pub(crate) workers: HashMap<u16, u64>,
@@ -184,8 +184,8 @@ pub(crate) struct Services {
 
 impl Services {
     /// What worker number `worker` needs.
-    pub fn new(addresses: Addresses, worker: u16, meeting: Option<PathBuf>) -> Self {
-        let line = match (worker, meeting) {
+    pub fn new(addresses: Addresses, worker: u16, rendezvous: Option<PathBuf>) -> Self {
+        let line = match (worker, rendezvous) {
             (1.., Some(path)) => line::Line::through(path),
             _ => line::Line::default(),
         };
@@ -194,7 +194,7 @@ impl Services {
             addresses,
             line,
             outbox: BTreeMap::new(),
-            asked: HashMap::new(),
+            pending: HashMap::new(),
             requests: 0,
             last: 0,
             tag: format!("{:016x}", fermata_io::random::u64()),
@@ -212,29 +212,33 @@ impl Services {
     pub fn may_ask(&self, service: u16, what: &Question) -> bool {
         let count = match what {
             Question::Request(_) | Question::Session(_) => self.requests,
-            Question::State(_) => self.asked.len() - self.requests,
+            Question::State(_) => self.pending.len() - self.requests,
         };
         count < ASKED_MAX && !self.is_blocked(service)
     }
 
-    pub(crate) fn put(&mut self, asked: Asked, write: impl FnOnce(&str) -> Vec<u8>) -> u64 {
+    pub(crate) fn put(
+        &mut self,
+        question: PendingQuestion,
+        write: impl FnOnce(&str) -> Vec<u8>,
+    ) -> u64 {
         self.last += 1;
         let id = self.last;
         let waiting = line::Waiting {
             id,
-            due_ms: asked.due_ms,
-            parts: vec![Vec::new(), write(&self.text(&asked, id))],
+            due_ms: question.due_ms,
+            parts: vec![Vec::new(), write(&self.text(&question, id))],
         };
-        let queue = self.outbox.entry(asked.service).or_default();
+        let queue = self.outbox.entry(question.service).or_default();
         queue.push_back(waiting);
-        self.requests += usize::from(!matches!(asked.what, Question::State(_)));
-        self.asked.insert(id, asked);
+        self.requests += usize::from(!matches!(question.what, Question::State(_)));
+        self.pending.insert(id, question);
         id
     }
 
     /// A question's number as it is written. Those of sessions last longer than a process.
-    fn text(&self, asked: &Asked, id: u64) -> String {
-        match asked.what {
+    fn text(&self, question: &PendingQuestion, id: u64) -> String {
+        match question.what {
             Question::Session(_) => {
                 format!("{}-{id}-{:016x}", self.tag, self.seals.hash_one(id))
             }
@@ -251,7 +255,7 @@ impl Services {
         (u64::from_str_radix(seal, 16) == Ok(self.seals.hash_one(number))).then_some(number)
     }
 
-    /// Somebody has taken the request that opens a session.
+    /// A backend has taken the request that opens a session.
     pub fn settle_session(&mut self, number: u64) {
         self.take(number);
     }
@@ -262,31 +266,31 @@ impl Services {
         queue.is_some_and(|it| it.len() >= line::OUTBOX_MAX)
     }
 
-    /// Nobody waits for an answer any more.
+    /// The answer is no longer awaited.
     pub fn forget(&mut self, id: u64) {
         self.take(id);
     }
 
     /// Takes a question back, and whether it has never been asked.
     pub(crate) fn take(&mut self, id: u64) -> Option<(Question, bool)> {
-        let asked = self.asked.remove(&id)?;
-        if !matches!(asked.what, Question::State(_)) {
+        let question = self.pending.remove(&id)?;
+        if !matches!(question.what, Question::State(_)) {
             self.requests -= 1;
         }
         let mut is_unheard = false;
-        if let Some(queue) = self.outbox.get_mut(&asked.service) {
+        if let Some(queue) = self.outbox.get_mut(&question.service) {
             let at = queue.iter().position(|it| it.id == id);
             is_unheard = at.is_some_and(|at| queue.remove(at).is_some());
             if queue.is_empty() {
-                self.outbox.remove(&asked.service);
+                self.outbox.remove(&question.service);
             }
         }
-        Some((asked.what, is_unheard))
+        Some((question.what, is_unheard))
     }
 
     /// Whether a question has no answer yet.
     pub fn is_asked(&self, id: u64) -> bool {
-        self.asked.contains_key(&id)
+        self.pending.contains_key(&id)
     }
 
     pub(crate) fn is_waiting(&self, service: u16, id: u64) -> bool {
@@ -299,7 +303,7 @@ impl Services {
 pub(crate) fn bind(
     settings: &Settings,
     addresses: &Addresses,
-) -> Result<Option<Meeting>, StartError> {
+) -> Result<Option<Rendezvous>, StartError> {
     if addresses.is_empty() || settings.workers < 2 {
         return Ok(None);
     }
@@ -314,17 +318,17 @@ mod tests {
 
     fn ask(services: &mut Services, service: u16, what: Question) -> u64 {
         assert!(services.may_ask(service, &what));
-        let asked = Asked {
+        let question = PendingQuestion {
             what,
             service,
             due_ms: 1,
             answer_due_ms: 2,
         };
-        services.put(asked, |id| id.as_bytes().to_vec())
+        services.put(question, |id| id.as_bytes().to_vec())
     }
 
     fn told() -> Question {
-        Question::State(crate::pushpin::state::Question::Told("x"))
+        Question::State(crate::pushpin::state::Question::Notify("x"))
     }
 
     #[test]
@@ -348,7 +352,7 @@ mod tests {
         for id in ids {
             services.forget(id);
         }
-        assert_eq!((services.requests, services.asked.len()), (1, 2));
+        assert_eq!((services.requests, services.pending.len()), (1, 2));
         assert_eq!(services.outbox.len(), 2);
     }
 

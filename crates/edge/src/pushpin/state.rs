@@ -20,8 +20,8 @@ pub(crate) enum Question {
     Rules(u64, Source),
     /// What the session of a request has had.
     LastIds(u64, Source),
-    /// Nobody waits.
-    Told(&'static str),
+    /// A notification, which has no reply to wait for.
+    Notify(&'static str),
 }
 
 impl Question {
@@ -29,7 +29,7 @@ impl Question {
         match self {
             Self::Rules(..) => "session-detect-rules-get",
             Self::LastIds(..) => "session-get-last-ids",
-            Self::Told(method) => method,
+            Self::Notify(method) => method,
         }
     }
 
@@ -37,7 +37,7 @@ impl Question {
     pub fn handle(&self) -> Option<u64> {
         match self {
             Self::Rules(handle, _) | Self::LastIds(handle, _) => Some(*handle),
-            Self::Told(_) => None,
+            Self::Notify(_) => None,
         }
     }
 }

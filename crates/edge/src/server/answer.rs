@@ -15,33 +15,33 @@ use crate::client::source::Owner;
 use crate::routes::figures::Count;
 use crate::server::edge::Edge;
 use crate::upstream::reply::{FAILED, INSTRUCT_BYTES_MAX, Phase, borrowed, passed, read_instruct};
-use crate::upstream::response::{Head, Said};
+use crate::upstream::response::{Head, ResponsePart};
 use crate::upstream::talk::{Purpose, Step, Talk};
 
 const TOO_LARGE: &str = "Request too large to accept GRIP instruct.";
 
 impl Edge {
     /// Goes on with what the origin has said.
-    pub(super) fn take(&mut self, talk: &mut Talk, said: Vec<Said>) -> Step {
-        let has_trailers = |said: &Said| matches!(said, Said::Trailers(_));
-        let is_whole =
-            matches!(said.last(), Some(Said::End { .. })) && !said.iter().any(has_trailers);
-        for said in said {
-            let step = match said {
-                Said::Head(head) => self.on_head(talk, head, is_whole),
-                Said::Body(piece) if matches!(talk.phase, Phase::Socket { .. }) => {
+    pub(super) fn take(&mut self, talk: &mut Talk, parts: Vec<ResponsePart>) -> Step {
+        let has_trailers = |part: &ResponsePart| matches!(part, ResponsePart::Trailers(_));
+        let is_whole = matches!(parts.last(), Some(ResponsePart::End { .. }))
+            && !parts.iter().any(has_trailers);
+        for part in parts {
+            let step = match part {
+                ResponsePart::Head(head) => self.on_head(talk, head, is_whole),
+                ResponsePart::Body(piece) if matches!(talk.phase, Phase::Socket { .. }) => {
                     self.on_frames(talk, piece)
                 }
-                Said::Body(piece) => self.on_body(talk, piece),
-                Said::Trailers(trailers) => {
+                ResponsePart::Body(piece) => self.on_body(talk, piece),
+                ResponsePart::Trailers(trailers) => {
                     talk.trailers = trailers;
                     Step::Goes
                 }
-                Said::Upgraded(bytes) => self.on_frames(talk, bytes),
-                Said::End { .. } if matches!(talk.phase, Phase::Socket { .. }) => {
+                ResponsePart::Upgraded(bytes) => self.on_frames(talk, bytes),
+                ResponsePart::End { .. } if matches!(talk.phase, Phase::Socket { .. }) => {
                     self.on_frames_end(talk)
                 }
-                Said::End { is_reusable } => {
+                ResponsePart::End { is_reusable } => {
                     self.release_wire(talk, is_reusable);
                     self.on_end(talk)
                 }
@@ -137,7 +137,7 @@ impl Edge {
     fn on_body(&mut self, talk: &mut Talk, piece: Vec<u8>) -> Step {
         talk.noted.bytes += piece.len() as u64;
         match &mut talk.phase {
-            Phase::Asked | Phase::Socket { .. } => Step::Goes,
+            Phase::AwaitingHead | Phase::Socket { .. } => Step::Goes,
             Phase::Streaming { pending, .. } => {
                 if pending.is_empty() {
                     *pending = piece;
@@ -171,7 +171,7 @@ impl Edge {
         let handle = match talk.owner {
             Owner::Client(handle) => handle,
             Owner::Link(handle) => return self.begin_link_body(talk, handle),
-            Owner::Socket(_) | Owner::Nobody(_) | Owner::Filter(_) | Owner::Check(..) => {
+            Owner::Socket(_) | Owner::GoneNotice(_) | Owner::Filter(_) | Owner::Check(..) => {
                 return self.fail(talk, 502, "the response is too large");
             }
         };
@@ -179,7 +179,8 @@ impl Edge {
             let reason = format!("a script has no room for more than {SCRIPT_BYTES_MAX} bytes");
             return self.fail(talk, 502, &reason);
         }
-        let Phase::Whole { head, body } = std::mem::replace(&mut talk.phase, Phase::Asked) else {
+        let Phase::Whole { head, body } = std::mem::replace(&mut talk.phase, Phase::AwaitingHead)
+        else {
             return Step::Goes;
         };
         let mut head = head;
@@ -226,8 +227,8 @@ impl Edge {
     }
 
     fn on_end(&mut self, talk: &mut Talk) -> Step {
-        match std::mem::replace(&mut talk.phase, Phase::Asked) {
-            Phase::Asked | Phase::Socket { .. } => {
+        match std::mem::replace(&mut talk.phase, Phase::AwaitingHead) {
+            Phase::AwaitingHead | Phase::Socket { .. } => {
                 self.fail(talk, 502, "the origin has said nothing")
             }
             Phase::Whole { head, body } => {
@@ -274,7 +275,7 @@ impl Edge {
                 self.on_events(handle, &head, &body);
                 return;
             }
-            Owner::Nobody(_) => {
+            Owner::GoneNotice(_) => {
                 self.on_gone(&head, &body);
                 return;
             }
@@ -377,7 +378,7 @@ impl Edge {
             // Told before.
             Owner::Check(..) => {}
             Owner::Link(handle) => self.on_link_failed(handle, reason),
-            Owner::Nobody(_) => self.on_gone_unheard(reason),
+            Owner::GoneNotice(_) => self.on_gone_unheard(reason),
             Owner::Filter(number) => self.on_filter_failed(number, reason),
             Owner::Socket(handle) if talk.may_be_unheard() => {
                 self.on_events_failed(handle, reason);

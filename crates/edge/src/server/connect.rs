@@ -4,11 +4,11 @@ use crate::routes::{Origin, Target};
 use crate::server::edge::Edge;
 use crate::upstream::Failure;
 use crate::upstream::connections::WireUse;
+use crate::upstream::error::UpstreamError;
 use crate::upstream::parts::Upstream;
 use crate::upstream::place::own_name;
 use crate::upstream::resolve::Found;
 use crate::upstream::talk::{Talk, Wait};
-use crate::upstream::unopened::Unopened;
 
 impl Edge {
     /// Gives the conversation a connection to its target.
@@ -17,7 +17,7 @@ impl Edge {
         talk: &mut Talk,
         target: &Target,
         may_reuse: bool,
-    ) -> Result<(), Unopened> {
+    ) -> Result<(), UpstreamError> {
         if let Origin::ZhttpReq(spec) = &target.origin {
             return self.open_zhttp(talk, target, spec);
         }
@@ -91,7 +91,7 @@ impl Edge {
             }
             Origin::Test | Origin::Files(_) | Origin::Zhttp(_) | Origin::ZhttpReq(_) => {
                 let reason = format!("{} speaks no WebSocket", target.name);
-                return Err(Unopened::Request(502, reason));
+                return Err(UpstreamError::Request(502, reason));
             }
         };
         self.upstream.give(wire, talk);
@@ -112,20 +112,29 @@ impl Edge {
 
     /// Unix sockets may have room again.
     pub(super) fn on_room(&mut self) {
-        let paths: Vec<String> = self.upstream.connections.rooms.0.keys().cloned().collect();
+        let paths: Vec<String> = self
+            .upstream
+            .connections
+            .socket_queues
+            .0
+            .keys()
+            .cloned()
+            .collect();
         for path in paths {
-            while let Some(id) = self.upstream.connections.rooms.first(&path) {
+            while let Some(id) = self.upstream.connections.socket_queues.first(&path) {
                 let waits = |edge: &mut Self| {
                     let talk = edge.upstream.talks.get_mut(id);
                     talk.is_some_and(|talk| talk.waits_at(&path))
                 };
                 if waits(self) {
                     self.with_talk(id, |edge, talk| edge.open(talk, true));
-                    if waits(self) && self.upstream.connections.rooms.first(&path) == Some(id) {
+                    if waits(self)
+                        && self.upstream.connections.socket_queues.first(&path) == Some(id)
+                    {
                         break;
                     }
                 }
-                self.upstream.connections.rooms.leave(&path, id);
+                self.upstream.connections.socket_queues.leave(&path, id);
             }
         }
         self.upstream

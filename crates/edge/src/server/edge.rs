@@ -181,10 +181,10 @@ impl Edge {
             workers::unpack(&mut request);
         }
         if self.policy.accepts_forwarded_proto {
-            let said = request
+            let scheme = request
                 .header("x-forwarded-proto")
                 .or(request.header("x-forwarded-protocol"));
-            request.is_tls |= said.is_some_and(|it| matches!(it.trim_ascii(), b"https" | b"wss"));
+            request.is_tls |= scheme.is_some_and(|it| matches!(it.trim_ascii(), b"https" | b"wss"));
         }
         let Some(rule) = self.routing.find_rule(&self.policy, &request) else {
             self.log_unrouted(&Source {

@@ -15,11 +15,11 @@ use crate::client::source::Owner;
 use crate::routes::{Rule, Target, is_program};
 use crate::server::edge::Edge;
 use crate::server::policy::EdgePolicy;
+use crate::upstream::error::UpstreamError;
 use crate::upstream::folders::Filed;
 use crate::upstream::parts::Upstream;
 use crate::upstream::response::Head;
 use crate::upstream::talk::{Step, Talk};
-use crate::upstream::unopened::Unopened;
 
 /// Folders that are kept open; more are of routes that have changed very often.
 const FOLDERS_MAX: usize = 256;
@@ -35,11 +35,11 @@ impl Edge {
         rule: &Rule,
         target: &Target,
         folder: &str,
-    ) -> Result<Filed, Unopened> {
+    ) -> Result<Filed, UpstreamError> {
         let Owner::Client(handle) = talk.owner else {
             // Nobody else is sent here: see `choose`.
             let reason = format!("{folder}: files are for requests of clients");
-            return Err(Unopened::Own(reason));
+            return Err(UpstreamError::Local(reason));
         };
         let request = &talk.source.request;
         if !matches!(&request.method[..], b"GET" | b"HEAD") {
@@ -142,7 +142,7 @@ impl Upstream {
         worker: &mut Engine,
         folder: &str,
         target: &Target,
-    ) -> Result<Arc<Directory>, Unopened> {
+    ) -> Result<Arc<Directory>, UpstreamError> {
         let options = (target.index.clone(), target.cache_s);
         let known = self
             .folders
@@ -153,7 +153,7 @@ impl Upstream {
             return Ok(Arc::clone(directory));
         }
         if self.folders.0.len() >= FOLDERS_MAX {
-            return Err(Unopened::Own(format!(
+            return Err(UpstreamError::Local(format!(
                 "{folder}: {FOLDERS_MAX} other folders have been served since the start; start the edge anew"
             )));
         }
@@ -168,7 +168,7 @@ impl Upstream {
                     ..StaticOptions::default()
                 },
             )
-            .map_err(|error| Unopened::Target(format!("{folder}: {error}")))?;
+            .map_err(|error| UpstreamError::Target(format!("{folder}: {error}")))?;
         self.folders
             .0
             .push((folder.to_owned(), options, Arc::clone(&directory)));

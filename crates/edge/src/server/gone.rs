@@ -46,7 +46,7 @@ impl Edge {
         self.clients.gone_links.last += 1;
         self.clients.gone_links.telling += 1;
         let number = self.clients.gone_links.last << 32 | NOBODY;
-        self.ask(Owner::Nobody(number), source, Vec::new());
+        self.ask(Owner::GoneNotice(number), source, Vec::new());
     }
 
     /// The origin has answered.

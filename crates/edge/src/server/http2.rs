@@ -22,15 +22,15 @@ use crate::timers::Timers;
 use crate::upstream::Failure;
 use crate::upstream::codec::Codec;
 use crate::upstream::connections::WireUse;
+use crate::upstream::error::UpstreamError;
 use crate::upstream::forward::Forwarded;
 use crate::upstream::forward::HANDSHAKE_OWN;
-use crate::upstream::http2::{Looked, Lost, OnCarrier, SocketRoom, Told};
+use crate::upstream::http2::{OnCarrier, StreamInput, StreamLoss, TickOutcome, WebSocketSupport};
 use crate::upstream::parts::Upstream;
 use crate::upstream::place::Place;
 use crate::upstream::reply::Phase;
-use crate::upstream::response::Said;
+use crate::upstream::response::ResponsePart;
 use crate::upstream::talk::{Purpose, Step, Talk, Wait};
-use crate::upstream::unopened::Unopened;
 
 /// Piece of a body in a file that is read at once.
 const FILE_PIECE_BYTES: usize = 64 * 1024;
@@ -51,32 +51,32 @@ impl Edge {
         &mut self,
         talk: &mut Talk,
         target: &Target,
-    ) -> Result<bool, Unopened> {
+    ) -> Result<bool, UpstreamError> {
         let (place, now_ms) = (talk.place(), self.worker.net.now_ms());
         let room = match talk.purpose {
             Purpose::Upgrade(_) => self.upstream.carriers.room_for_socket(&place),
             _ => match self.upstream.carriers.with_room(&place) {
-                Some(wire) => SocketRoom::Ready(wire),
-                None => SocketRoom::Absent,
+                Some(wire) => WebSocketSupport::Ready(wire),
+                None => WebSocketSupport::Absent,
             },
         };
         match room {
-            SocketRoom::Ready(wire) => {
+            WebSocketSupport::Ready(wire) => {
                 self.enter_carrier(talk, target, wire)?;
                 // One that has come in while it waited to open its own does not open it any more.
                 self.upstream
                     .end_opening(&mut self.timers, &mut self.worker, talk);
                 return Ok(true);
             }
-            SocketRoom::Unknown => {
+            WebSocketSupport::Unknown => {
                 self.wait_for_carrier(talk, place, now_ms);
                 return Ok(true);
             }
-            SocketRoom::Never => {
+            WebSocketSupport::Never => {
                 talk.is_http1 = true;
                 return Ok(false);
             }
-            SocketRoom::Absent => {}
+            WebSocketSupport::Absent => {}
         }
         if self.upstream.carriers.is_http1(&place, now_ms) {
             return Ok(false);
@@ -107,9 +107,9 @@ impl Edge {
         &mut self,
         talk: &mut Talk,
         target: &Target,
-    ) -> Result<(), Unopened> {
+    ) -> Result<(), UpstreamError> {
         let Some(wire) = talk.wire.take() else {
-            return Err(Unopened::Target("the connection is gone".to_owned()));
+            return Err(UpstreamError::Target("the connection is gone".to_owned()));
         };
         let is_private = matches!(talk.owner, Owner::Check(..));
         let (place, now_ms) = (talk.place(), self.worker.net.now_ms());
@@ -141,7 +141,7 @@ impl Edge {
         talk: &mut Talk,
         target: &Target,
         wire: u64,
-    ) -> Result<(), Unopened> {
+    ) -> Result<(), UpstreamError> {
         let forwarded = self.forwarded(talk, target)?;
         let request = Rc::clone(&talk.source.request);
         talk.codec = Codec::Http2;
@@ -153,7 +153,7 @@ impl Edge {
             Body::None => {}
             Body::Memory(body) => talk.out.extend_from_slice(body),
             Body::File { path, .. } => {
-                let problem = |error| Unopened::Own(format!("{}: {error}", path.display()));
+                let problem = |error| UpstreamError::Local(format!("{}: {error}", path.display()));
                 talk.file = Some(File::open(path).map_err(problem)?);
             }
             Body::Arriving { first, .. } => {
@@ -163,7 +163,7 @@ impl Edge {
         }
         let now_ms = self.worker.net.now_ms();
         let Some((carrier, limits)) = self.upstream.carriers.get_mut(wire) else {
-            return Err(Unopened::Target("the connection is gone".to_owned()));
+            return Err(UpstreamError::Target("the connection is gone".to_owned()));
         };
         let is_socket = matches!(talk.purpose, Purpose::Upgrade(_));
         let opening = Opening {
@@ -187,7 +187,7 @@ impl Edge {
         let opened = carrier
             .machine
             .open(&opening, fields, has_ended, limits, &mut carrier.out);
-        let stream = opened.map_err(|error| Unopened::Target(error.to_string()))?;
+        let stream = opened.map_err(|error| UpstreamError::Target(error.to_string()))?;
         if carrier.talks.is_empty() {
             carrier.idle_until_ms = now_ms;
         }
@@ -327,16 +327,16 @@ impl Edge {
             let mut buffer = std::mem::take(&mut self.buffer);
             let received = self.worker.net.recv_wire(wire, &mut buffer);
             let now_ms = self.worker.net.now_ms();
-            let (told, outcome) = match received {
+            let (inputs, outcome) = match received {
                 Ok(Some(read @ 1..)) => self.upstream.carriers.read(wire, &buffer[..read], now_ms),
                 _ => (Vec::new(), Ok(())),
             };
             self.buffer = buffer;
             self.upstream
                 .watch_carriers(&mut self.timers, &mut self.worker);
-            for told in told {
-                self.with_talk(told.talk, |edge, talk| {
-                    edge.on_told_by_carrier(talk, wire, told)
+            for input in inputs {
+                self.with_talk(input.talk, |edge, talk| {
+                    edge.on_stream_input(talk, wire, input)
                 });
             }
             outcome?;
@@ -349,21 +349,21 @@ impl Edge {
         }
     }
 
-    fn on_told_by_carrier(&mut self, talk: &mut Talk, wire: u64, told: Told) -> Step {
+    fn on_stream_input(&mut self, talk: &mut Talk, wire: u64, input: StreamInput) -> Step {
         let Some(on) = &mut talk.http2 else {
             return Step::Goes;
         };
-        if on.wire != wire || on.stream != told.stream {
+        if on.wire != wire || on.stream != input.stream {
             return Step::Goes;
         }
-        if !told.said.is_empty() {
+        if !input.parts.is_empty() {
             talk.has_response = true;
             // A WebSocket that is being closed has its time, whatever the target goes on saying.
             if !matches!(talk.phase, Phase::Socket { .. }) {
                 talk.due_ms = self.worker.net.now_ms() + self.policy.limits.idle_ms;
             }
-            on.uncredited += told.said.iter().map(body_bytes).sum::<usize>();
-            if self.take(talk, told.said) == Step::Over {
+            on.uncredited += input.parts.iter().map(body_bytes).sum::<usize>();
+            if self.take(talk, input.parts) == Step::Over {
                 return Step::Over;
             }
         }
@@ -371,17 +371,17 @@ impl Edge {
             // The response is complete.
             return Step::Goes;
         }
-        match told.lost {
+        match input.lost {
             None => self.pump_carrier(talk, false),
-            Some(Lost::Reset(code)) => {
+            Some(StreamLoss::Reset(code)) => {
                 let reason = format!("the target has reset the stream with {code:?}");
                 self.retry(talk, Failure::Response, &reason)
             }
-            Some(Lost::Violation(violation)) => {
+            Some(StreamLoss::Violation(violation)) => {
                 self.retry(talk, Failure::Response, &violation.to_string())
             }
-            Some(lost @ (Lost::Refused | Lost::Left)) => {
-                if lost == Lost::Refused
+            Some(lost @ (StreamLoss::Refused | StreamLoss::Left)) => {
+                if lost == StreamLoss::Refused
                     && let Some((carrier, _)) = self.upstream.carriers.get_mut(wire)
                 {
                     carrier.streams_max = carrier.talks.len().saturating_sub(1).max(1);
@@ -462,12 +462,12 @@ impl Edge {
     pub(super) fn check_carriers(&mut self, now_ms: u64) {
         for (wire, looked) in self.upstream.carriers.tick(now_ms) {
             match looked {
-                Looked::Asked => {
+                TickOutcome::MustSend => {
                     self.upstream
                         .flush_carrier(&mut self.timers, &mut self.worker, wire)
                 }
-                Looked::Failed(reason) => self.lose_carrier(wire, &reason),
-                Looked::Unused => {
+                TickOutcome::Failed(reason) => self.lose_carrier(wire, &reason),
+                TickOutcome::Idle => {
                     self.upstream
                         .flush_carrier(&mut self.timers, &mut self.worker, wire);
                     self.upstream.close_carrier(&mut self.worker, wire);
@@ -563,7 +563,7 @@ impl Upstream {
             Phase::Socket {
                 is_paused: true, ..
             } => return,
-            Phase::Asked | Phase::Whole { .. } | Phase::Socket { .. } => 0,
+            Phase::AwaitingHead | Phase::Whole { .. } | Phase::Socket { .. } => 0,
         };
         if let Some(on) = &mut talk.http2
             && on.uncredited > waiting
@@ -615,10 +615,13 @@ impl Upstream {
     }
 }
 
-fn body_bytes(said: &Said) -> usize {
-    match said {
-        Said::Body(body) => body.len(),
-        Said::Head(_) | Said::Trailers(_) | Said::End { .. } | Said::Upgraded(_) => 0,
+fn body_bytes(part: &ResponsePart) -> usize {
+    match part {
+        ResponsePart::Body(body) => body.len(),
+        ResponsePart::Head(_)
+        | ResponsePart::Trailers(_)
+        | ResponsePart::End { .. }
+        | ResponsePart::Upgraded(_) => 0,
     }
 }
 

@@ -9,7 +9,7 @@ use fermata_grip::item;
 use fermata_grip::item::{Item, StreamAction};
 use fermata_grip::reliable::OnItem;
 
-use crate::client::delivery::{Delivery, WAITING_BYTES_MAX, kept_back, read};
+use crate::client::delivery::{Delivery, WAITING_BYTES_MAX, excluded_by, read};
 use crate::client::session::{Kind, Session};
 use crate::publish::parts::Publishing;
 use crate::server::edge::Edge;
@@ -131,7 +131,7 @@ impl Edge {
             // Its origin is about to be asked, and will know.
             return true;
         }
-        if let Some(counter) = kept_back(session, &filters, &format.content_filters, item) {
+        if let Some(counter) = excluded_by(session, &filters, &format.content_filters, item) {
             self.worker.net.count(counter, 1);
             return false;
         }
@@ -176,7 +176,7 @@ impl Edge {
     pub(super) fn give_stream(&mut self, handle: u64, delivery: Delivery) -> bool {
         match delivery {
             Delivery::Nothing => {}
-            Delivery::Elsewhere(counter) => self.worker.net.count(counter, 1),
+            Delivery::Filtered(counter) => self.worker.net.count(counter, 1),
             Delivery::Content(content) => {
                 // A client that has left takes nothing.
                 let unsent = self.worker.write_held(handle, &content).unwrap_or(0);
@@ -255,8 +255,8 @@ fn deliver(session: &mut Session, channel: &[u8], item: &Item) -> Delivery {
         return Delivery::Nothing;
     };
     let filters = subscription.filters.clone();
-    if let Some(counter) = kept_back(session, &filters, &format.content_filters, item) {
-        return Delivery::Elsewhere(counter);
+    if let Some(counter) = excluded_by(session, &filters, &format.content_filters, item) {
+        return Delivery::Filtered(counter);
     }
     match &format.action {
         StreamAction::Send(content) => match filters.content(session, content) {

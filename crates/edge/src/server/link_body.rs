@@ -27,7 +27,8 @@ const PAUSE_MS: u64 = 20;
 impl Edge {
     /// The answer of a next link has become larger than an instruction: it is passed on, unless it has to be read whole.
     pub(super) fn begin_link_body(&mut self, talk: &mut Talk, handle: u64) -> Step {
-        let Phase::Whole { head, body } = std::mem::replace(&mut talk.phase, Phase::Asked) else {
+        let Phase::Whole { head, body } = std::mem::replace(&mut talk.phase, Phase::AwaitingHead)
+        else {
             return Step::Goes;
         };
         if !(200..300).contains(&head.status) {
@@ -70,7 +71,7 @@ impl Edge {
         if !body.has_ended {
             return Step::Goes;
         }
-        if let Phase::Linked(body) = std::mem::replace(&mut talk.phase, Phase::Asked) {
+        if let Phase::Linked(body) = std::mem::replace(&mut talk.phase, Phase::AwaitingHead) {
             self.follow_link(talk, handle, *body.instruct);
             self.resume_filtering(handle);
         }

@@ -269,7 +269,7 @@ impl Routing {
             return None;
         }
         let home = source.home();
-        let is_home = match &place.elsewhere {
+        let is_home = match &place.other_host {
             None => !source.is_foreign(),
             Some((host, is_tls)) => {
                 host.eq_ignore_ascii_case(&home.request.host) && *is_tls == home.request.is_tls
@@ -296,10 +296,10 @@ impl Routing {
             is_tls: from.request.is_tls,
         };
         let (mut table, mut rule) = (Rc::clone(&from.table), from.rule);
-        if let Some((host, is_tls)) = place.elsewhere
+        if let Some((host, is_tls)) = place.other_host
             && !is_home
         {
-            table = self.table_elsewhere(&host, is_tls, home)?;
+            table = self.table_of_host(&host, is_tls, home)?;
             rule = 0;
             request.host = host;
             request.is_tls = is_tls;
@@ -317,7 +317,7 @@ impl Routing {
     }
 
     /// A route to another server, whose address must not be an internal one.
-    fn table_elsewhere(&mut self, host: &[u8], is_tls: bool, home: &Source) -> Option<Rc<Table>> {
+    fn table_of_host(&mut self, host: &[u8], is_tls: bool, home: &Source) -> Option<Rc<Table>> {
         let host = std::str::from_utf8(host).ok()?;
         let has_port = host.rfind(':').is_some_and(|at| !host[at..].contains(']'));
         let port = match (has_port, is_tls) {

@@ -18,14 +18,14 @@ use crate::server::http2::REFUSALS_MAX;
 use crate::timers::Timers;
 use crate::upstream::codec::Codec;
 use crate::upstream::connections::WireUse;
+use crate::upstream::error::UpstreamError;
 use crate::upstream::folders::Filed;
 use crate::upstream::id::TalkId;
 use crate::upstream::parts::Upstream;
 use crate::upstream::reply::Phase;
-use crate::upstream::response::{Said, of_fastcgi, of_http};
+use crate::upstream::response::{ResponsePart, of_fastcgi, of_http};
 use crate::upstream::talk::{Purpose, Step, Talk};
 use crate::upstream::test_origin;
-use crate::upstream::unopened::Unopened;
 use crate::upstream::{Failure, Sent, may_retry};
 
 impl Edge {
@@ -168,7 +168,7 @@ impl Edge {
                 return self.fail(talk, 502, "the route is gone");
             };
             let Some(target) = rule.targets.get(talk.source.target) else {
-                return self.fail_unopened(talk);
+                return self.fail_upstream(talk);
             };
             self.upstream.targets.enter(talk, self.worker.net.now_ms());
             talk.carry(target);
@@ -210,7 +210,7 @@ impl Edge {
             match opened {
                 Ok(()) => return self.pump(talk),
                 Err(failure) => {
-                    if let Unopened::Target(reason) = &failure {
+                    if let UpstreamError::Target(reason) = &failure {
                         self.upstream
                             .targets
                             .note_failed(&mut self.worker, talk, reason);
@@ -228,8 +228,11 @@ impl Edge {
     fn ask_test(&mut self, talk: &mut Talk, start: &str) -> Step {
         let (path, query) = test_origin::parts(&talk.source.request.target, start);
         let (head, body) = test_origin::answer(path, query);
-        let end = Said::End { is_reusable: false };
-        self.take(talk, vec![Said::Head(head), Said::Body(body), end])
+        let end = ResponsePart::End { is_reusable: false };
+        self.take(
+            talk,
+            vec![ResponsePart::Head(head), ResponsePart::Body(body), end],
+        )
     }
 
     /// Something has happened on a connection.
@@ -332,12 +335,12 @@ impl Edge {
         {
             return self.pass_at_once(talk, bytes);
         }
-        let mut said = Vec::new();
+        let mut parts = Vec::new();
         let outcome = match &mut talk.codec {
             Codec::Http(exchange) => {
                 let mut events = Vec::new();
                 let outcome = exchange.handle(bytes, &mut events);
-                said.extend(events.into_iter().filter_map(of_http));
+                parts.extend(events.into_iter().filter_map(of_http));
                 outcome.map_err(|error| error.to_string())
             }
             Codec::FastCgi(exchange) => {
@@ -349,14 +352,14 @@ impl Edge {
                         let line = format!("FastCGI: {}", text.trim_end().escape_debug());
                         self.worker.net.log_for_client(LogLevel::Warning, &line);
                     }
-                    said.extend(of_fastcgi(event));
+                    parts.extend(of_fastcgi(event));
                 }
                 outcome.map_err(|error| error.to_string())
             }
             // It has no connection of its own.
             Codec::Zhttp(_) | Codec::Http2 => Ok(()),
         };
-        if self.take(talk, said) == Step::Over {
+        if self.take(talk, parts) == Step::Over {
             return Step::Over;
         }
         match outcome {
@@ -386,8 +389,8 @@ impl Edge {
             }
             _ => Err(error.unwrap_or_default()),
         };
-        let said: Vec<Said> = events.into_iter().filter_map(of_http).collect();
-        if self.take(talk, said) == Step::Over {
+        let parts: Vec<ResponsePart> = events.into_iter().filter_map(of_http).collect();
+        if self.take(talk, parts) == Step::Over {
             return Step::Over;
         }
         match outcome {
@@ -454,7 +457,7 @@ impl Edge {
             };
             return self.fail(talk, status, reason);
         }
-        talk.failures.push(Unopened::Target(reason.to_owned()));
+        talk.failures.push(UpstreamError::Target(reason.to_owned()));
         if failure.is_unsent() && !has_more {
             self.upstream
                 .next_target(&mut self.timers, &mut self.worker, talk);

@@ -19,10 +19,10 @@ use crate::routes::figures::Count;
 use crate::routes::{Origin, Target};
 use crate::server::edge::Edge;
 use crate::upstream::codec::Codec;
+use crate::upstream::error::UpstreamError;
 use crate::upstream::forward::{Forwarded, Hop, trace_of};
 use crate::upstream::reply::Phase;
 use crate::upstream::talk::{Purpose, Step, Talk};
-use crate::upstream::unopened::Unopened;
 
 /// Piece of a body in a file that is read at once.
 const FILE_PIECE_BYTES: usize = 64 * 1024;
@@ -33,10 +33,10 @@ impl Edge {
         &mut self,
         talk: &Talk,
         target: &Target,
-    ) -> Result<Forwarded, Unopened> {
+    ) -> Result<Forwarded, UpstreamError> {
         let source = &talk.source;
         let Some(rule) = source.table.routes.rules().get(source.rule) else {
-            return Err(Unopened::Own("the route is gone".to_owned()));
+            return Err(UpstreamError::Local("the route is gone".to_owned()));
         };
         let signature = match source.is_foreign() {
             // It would be good at our own origins as well.
@@ -89,7 +89,7 @@ impl Edge {
         &mut self,
         talk: &mut Talk,
         target: &Target,
-    ) -> Result<(), Unopened> {
+    ) -> Result<(), UpstreamError> {
         let source = &talk.source;
         if let Purpose::Worker = talk.purpose {
             talk.codec = Codec::Http(ResponseReader::new(RequestKind::default()));
@@ -106,7 +106,7 @@ impl Edge {
             matches!(source.request.body, Body::Arriving { .. }).then(Arriving::default);
         talk.file = match &source.request.body {
             Body::File { path, .. } => {
-                let problem = |error| Unopened::Own(format!("{}: {error}", path.display()));
+                let problem = |error| UpstreamError::Local(format!("{}: {error}", path.display()));
                 Some(File::open(path).map_err(problem)?)
             }
             _ => None,
@@ -130,7 +130,7 @@ impl Edge {
             talk.codec = Codec::FastCgi(Box::default());
             forwarded
                 .write_fastcgi(&source.request, script, server, &mut talk.out)
-                .map_err(Unopened::from)
+                .map_err(UpstreamError::from)
         } else {
             let key = match &talk.purpose {
                 Purpose::Upgrade(key) => Some(key),

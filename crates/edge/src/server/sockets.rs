@@ -11,7 +11,7 @@ use fermata_grip::ws_control;
 use fermata_grip::ws_control::{Control, ControlError};
 
 use crate::client::clients::Clients;
-use crate::client::delivery::kept_back;
+use crate::client::delivery::excluded_by;
 use crate::client::session::{Kind, Session, Subscription};
 use crate::client::socket::{Socket, Via};
 use crate::client::source::Engine;
@@ -327,7 +327,7 @@ impl Edge {
         let Some(session) = self.clients.sessions.get(&handle) else {
             return;
         };
-        if let Some(counter) = kept_back(session, &filters, &format.content_filters, item) {
+        if let Some(counter) = excluded_by(session, &filters, &format.content_filters, item) {
             self.worker.net.count(counter, 1);
             return;
         }

@@ -108,7 +108,7 @@ pub fn run(settings: Settings, directory: &Path, open_post: OpenPost) -> Result<
         route_keys,
         zmq,
         publishers: publishers::read(&settings)?,
-        meeting: stats::bind(&settings)?,
+        rendezvous: stats::bind(&settings)?,
         questions: services::bind(&settings, &services)?,
         services,
         workers: sockjs::workers::bind(&settings)?,
@@ -147,8 +147,8 @@ pub fn run(settings: Settings, directory: &Path, open_post: OpenPost) -> Result<
                     .map_err(|error| StartError::Setting(format!("control: {error}")))?;
             }
             let place = usize::from(worker.index());
-            if let Some(meeting) = prepared.workers.get(place) {
-                meeting
+            if let Some(rendezvous) = prepared.workers.get(place) {
+                rendezvous
                     .listener
                     .try_clone()
                     .and_then(|listener| {
@@ -182,8 +182,8 @@ pub fn run(settings: Settings, directory: &Path, open_post: OpenPost) -> Result<
                             StartError::Setting(format!("{}: {error}", port.setting()))
                         })?;
                 }
-                if let Some(meeting) = &prepared.meeting {
-                    meeting
+                if let Some(rendezvous) = &prepared.rendezvous {
+                    rendezvous
                         .listener
                         .try_clone()
                         .and_then(|listener| edge.listen_to_workers(listener))
@@ -389,9 +389,9 @@ fn check_given(text: &str, routes: &Routes, problems: &[Problem]) -> Result<(), 
         let line = text.lines().nth(problem.line - 1).unwrap_or_default();
         format!("route {line:?}: {}; correct it", problem.cause)
     };
-    let said: Vec<String> = problems.iter().map(of_line).collect();
-    match (said.is_empty(), routes.rules().is_empty()) {
-        (false, _) => Err(StartError::Setting(said.join("\n"))),
+    let lines: Vec<String> = problems.iter().map(of_line).collect();
+    match (lines.is_empty(), routes.rules().is_empty()) {
+        (false, _) => Err(StartError::Setting(lines.join("\n"))),
         (true, true) => Err(StartError::Setting(
             "route: it is empty; give a condition and a target, such as '* 127.0.0.1:80'"
                 .to_owned(),

@@ -134,7 +134,8 @@ impl Edge {
         let Owner::Socket(handle) = talk.owner else {
             return Step::Over;
         };
-        let Phase::Socket { mut client, .. } = std::mem::replace(&mut talk.phase, Phase::Asked)
+        let Phase::Socket { mut client, .. } =
+            std::mem::replace(&mut talk.phase, Phase::AwaitingHead)
         else {
             return Step::Over;
         };

@@ -11,11 +11,11 @@ use crate::pushpin::zhttp::{headers, peer_address, read};
 use crate::routes::Target;
 use crate::server::edge::Edge;
 use crate::upstream::Failure;
+use crate::upstream::error::UpstreamError;
 use crate::upstream::forward::Forwarded;
 use crate::upstream::id::TalkId;
-use crate::upstream::response::Said;
+use crate::upstream::response::ResponsePart;
 use crate::upstream::talk::{Purpose, Step, Talk};
-use crate::upstream::unopened::Unopened;
 
 /// The largest body of a request; with its headers it has to fit into one message.
 const BODY_BYTES_MAX: u64 = 900_000;
@@ -27,10 +27,10 @@ impl Edge {
         talk: &mut Talk,
         target: &Target,
         spec: &str,
-    ) -> Result<(), Unopened> {
+    ) -> Result<(), UpstreamError> {
         if let Purpose::Upgrade(_) = talk.purpose {
             let reason = format!("zhttpreq/{spec} speaks no WebSocket; add over_http");
-            return Err(Unopened::Request(502, reason));
+            return Err(UpstreamError::Request(502, reason));
         }
         let forwarded = self.forwarded(talk, target)?;
         talk.wire = None;
@@ -51,22 +51,22 @@ impl Edge {
         talk: &mut Talk,
         spec: &str,
         forwarded: &Forwarded,
-    ) -> Result<(), Unopened> {
+    ) -> Result<(), UpstreamError> {
         let Some(service) = self.pushpin.services.addresses.find(spec, false) else {
-            return Err(Unopened::Target(format!(
+            return Err(UpstreamError::Target(format!(
                 "zhttpreq/{spec}: it was not among the routes when the edge started; start it anew"
             )));
         };
         let question = Question::Request(talk.id());
         if !self.pushpin.services.may_ask(service, &question) {
             // It would be answered before anybody waits.
-            return Err(Unopened::Own(format!(
+            return Err(UpstreamError::Local(format!(
                 "zhttpreq/{spec}: too many requests wait for answers"
             )));
         }
         let bytes = talk.source.request.body.bytes();
         if bytes > BODY_BYTES_MAX {
-            return Err(Unopened::Request(
+            return Err(UpstreamError::Request(
                 413,
                 format!("a body of {bytes} bytes is larger than {BODY_BYTES_MAX}"),
             ));
@@ -77,10 +77,10 @@ impl Edge {
             // Routes with such targets get bodies whole.
             Body::Arriving { .. } => {
                 let reason = format!("zhttpreq/{spec} takes no body that still comes");
-                return Err(Unopened::Request(502, reason));
+                return Err(UpstreamError::Request(502, reason));
             }
             Body::File { path, .. } => {
-                let problem = |error| Unopened::Own(format!("{}: {error}", path.display()));
+                let problem = |error| UpstreamError::Local(format!("{}: {error}", path.display()));
                 std::fs::read(path).map_err(problem)?
             }
         };
@@ -116,8 +116,11 @@ impl Edge {
     fn on_zhttp_reply(&mut self, talk: &mut Talk, reply: &Value) -> Step {
         match read(reply) {
             Ok((head, body)) => {
-                let end = Said::End { is_reusable: false };
-                self.take(talk, vec![Said::Head(head), Said::Body(body), end])
+                let end = ResponsePart::End { is_reusable: false };
+                self.take(
+                    talk,
+                    vec![ResponsePart::Head(head), ResponsePart::Body(body), end],
+                )
             }
             Err(reason) => self.fail(talk, 502, &reason),
         }

@@ -22,12 +22,12 @@ use crate::server::edge::Edge;
 use crate::timers::Timer;
 use crate::upstream::Failure;
 use crate::upstream::codec::Codec;
+use crate::upstream::error::UpstreamError;
 use crate::upstream::forward::{Forwarded, HANDSHAKE_OWN};
 use crate::upstream::id::TalkId;
 use crate::upstream::reply::Phase;
-use crate::upstream::response::{Head, Said};
+use crate::upstream::response::{Head, ResponsePart};
 use crate::upstream::talk::{Purpose, Step, StreamOf, Talk};
-use crate::upstream::unopened::Unopened;
 
 /// Piece of a body in a file that is read at once, and what is sent in a row before others get their turn.
 const FILE_PIECE_BYTES: usize = 64 * 1024;
@@ -46,15 +46,15 @@ impl Edge {
         talk: &mut Talk,
         target: &Target,
         spec: &str,
-    ) -> Result<(), Unopened> {
+    ) -> Result<(), UpstreamError> {
         let Some(service) = self.pushpin.services.addresses.find(spec, true) else {
-            return Err(Unopened::Target(format!(
+            return Err(UpstreamError::Target(format!(
                 "zhttp/{spec}: it was not among the routes when the edge started; start it anew"
             )));
         };
         let question = Question::Session(talk.id());
         if !self.pushpin.services.may_ask(service, &question) {
-            return Err(Unopened::Own(format!(
+            return Err(UpstreamError::Local(format!(
                 "zhttp/{spec}: too many requests wait for answers"
             )));
         }
@@ -87,7 +87,9 @@ impl Edge {
             packet
         });
         let Some(number) = number else {
-            return Err(Unopened::Own(format!("zhttp/{spec} cannot be asked")));
+            return Err(UpstreamError::Local(format!(
+                "zhttp/{spec} cannot be asked"
+            )));
         };
         talk.codec = Codec::Zhttp(Box::new(exchange));
         talk.question = Some(number);
@@ -189,8 +191,8 @@ impl Edge {
             let Codec::Zhttp(exchange) = &mut talk.codec else {
                 break;
             };
-            let said = exchange.next_said();
-            if said.is_empty() {
+            let events = exchange.next_events();
+            if events.is_empty() {
                 break;
             }
             talk.has_response = true;
@@ -198,8 +200,8 @@ impl Edge {
                 Purpose::Upgrade(key) => Some(*key),
                 _ => None,
             };
-            let said = said.into_iter().map(|it| said_of(it, key)).collect();
-            if self.take(talk, said) == Step::Over {
+            let parts = events.into_iter().map(|it| part_of(it, key)).collect();
+            if self.take(talk, parts) == Step::Over {
                 return Step::Over;
             }
         }
@@ -426,7 +428,7 @@ type Beginning = (Vec<(Vec<u8>, Value)>, Option<Vec<u8>>, bool);
 
 /// What a session begins with: its entries, the beginning of its body, and whether more follows. What follows waits in the
 /// conversation.
-fn begin(talk: &mut Talk, forwarded: &Forwarded) -> Result<Beginning, Unopened> {
+fn begin(talk: &mut Talk, forwarded: &Forwarded) -> Result<Beginning, UpstreamError> {
     let is_socket = matches!(talk.purpose, Purpose::Upgrade(_));
     let source = &talk.source;
     let scheme: &[u8] = match (is_socket, source.request.is_tls) {
@@ -464,7 +466,7 @@ fn begin(talk: &mut Talk, forwarded: &Forwarded) -> Result<Beginning, Unopened> 
             first.clone()
         }
         Body::File { path, .. } => {
-            let problem = |error| Unopened::Own(format!("{}: {error}", path.display()));
+            let problem = |error| UpstreamError::Local(format!("{}: {error}", path.display()));
             talk.file = Some(File::open(path).map_err(problem)?);
             Vec::new()
         }
@@ -478,7 +480,7 @@ fn begin(talk: &mut Talk, forwarded: &Forwarded) -> Result<Beginning, Unopened> 
     Ok((entries, Some(body), has_more))
 }
 
-fn said_of(event: Event, key: Option<[u8; fermata_proto::ws::accept::KEY_BYTES]>) -> Said {
+fn part_of(event: Event, key: Option<[u8; fermata_proto::ws::accept::KEY_BYTES]>) -> ResponsePart {
     match event {
         Event::Head(response) => {
             let mut head = Head::of_packet(response);
@@ -490,10 +492,10 @@ fn said_of(event: Event, key: Option<[u8; fermata_proto::ws::accept::KEY_BYTES]>
                 head.headers
                     .push((b"Sec-WebSocket-Accept".to_vec(), accept));
             }
-            Said::Head(head)
+            ResponsePart::Head(head)
         }
-        Event::Body(piece) => Said::Body(piece),
-        Event::Frames(frames) => Said::Upgraded(frames),
-        Event::End => Said::End { is_reusable: false },
+        Event::Body(piece) => ResponsePart::Body(piece),
+        Event::Frames(frames) => ResponsePart::Upgraded(frames),
+        Event::End => ResponsePart::End { is_reusable: false },
     }
 }

@@ -62,7 +62,7 @@ impl Targets {
         };
         watched.balancer.borrow_mut().begin(target);
         if let Some(&Some(seat)) = watched.seats.get(target) {
-            talk.target_asked = self.health.on_request(seat, now_ms, watched.passive);
+            talk.health_at_send = self.health.on_request(seat, now_ms, watched.passive);
         }
         talk.is_counted = true;
     }
@@ -75,7 +75,7 @@ impl Targets {
         let now_ms = worker.net.now_ms();
         let change = self
             .health
-            .on_failure(seat, talk.target_asked, now_ms, watched.passive);
+            .on_failure(seat, talk.health_at_send, now_ms, watched.passive);
         if change == Some(Change::Out) {
             let out_ms = watched.passive.out_ms;
             let line = format!(
@@ -92,7 +92,7 @@ impl Targets {
         let Some((_, seat)) = watched_seat(talk) else {
             return;
         };
-        if self.health.on_success(seat, talk.target_asked).is_some() {
+        if self.health.on_success(seat, talk.health_at_send).is_some() {
             let line = format!("{} is back", name_of(&talk.source));
             worker.net.log(LogLevel::Info, &line);
         }

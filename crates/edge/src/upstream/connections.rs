@@ -10,13 +10,13 @@ use crate::numbered::Numbered;
 use crate::routes::Target;
 use crate::timers::{Timer, Timers};
 use crate::upstream::authority::Authority;
+use crate::upstream::error::UpstreamError;
 use crate::upstream::id::TalkId;
 use crate::upstream::internal::is_internal;
 use crate::upstream::place::{Place, certified_name, own_name};
 use crate::upstream::resolve::{Found, Resolver};
-use crate::upstream::room::{Rooms, WAITING_MAX};
+use crate::upstream::socket_queues::{SocketQueues, WAITING_MAX};
 use crate::upstream::talk::Talk;
-use crate::upstream::unopened::Unopened;
 use crate::upstream::{Limits, Pool};
 
 /// How often idle connections are looked through.
@@ -46,7 +46,7 @@ pub(crate) struct Connections {
     /// Connections of [`WireUse::Names`].
     bells: usize,
     /// Who waits for room at Unix sockets.
-    pub rooms: Rooms,
+    pub socket_queues: SocketQueues,
     /// How origins are spoken to in TLS.
     pub authority: Authority,
 }
@@ -58,7 +58,7 @@ impl Connections {
             pool: Pool::new(Limits::default()),
             resolver: Resolver::default(),
             bells: 0,
-            rooms: Rooms::default(),
+            socket_queues: SocketQueues::default(),
             authority,
         }
     }
@@ -138,7 +138,7 @@ impl Connections {
         worker: &mut Engine,
         host: &str,
         port: u16,
-    ) -> Result<Found, Unopened> {
+    ) -> Result<Found, UpstreamError> {
         let found = self.resolver.find(host, port, worker.net.now_ms());
         if let Some(bell) = self.resolver.take_bell() {
             match bell
@@ -154,7 +154,7 @@ impl Connections {
                     self.resolver.return_bell(bell);
                     if let Ok(Found::Later) = found {
                         let reason = format!("{host} cannot be looked up: {error}");
-                        return Err(Unopened::Own(reason));
+                        return Err(UpstreamError::Local(reason));
                     }
                 }
             }
@@ -181,20 +181,20 @@ impl Connections {
         talk: &mut Talk,
         target: &Target,
         host: &str,
-    ) -> Result<u64, Unopened> {
+    ) -> Result<u64, UpstreamError> {
         let tls = match target.is_tls {
             true => {
                 let name = server_name(&talk.source, target, host)?;
                 let offers_http2 = talk.may_speak_http2(target);
                 let config = self.authority.config(target, offers_http2);
-                Some((name, config.map_err(Unopened::Target)?))
+                Some((name, config.map_err(UpstreamError::Target)?))
             }
             false => None,
         };
-        let mut failure = Unopened::Target(String::new());
+        let mut failure = UpstreamError::Target(String::new());
         while let Some(address) = talk.addresses.pop() {
             if !target.is_trusted && is_internal(address.ip()) {
-                failure = Unopened::Target("Origin host/IP blocked".to_owned());
+                failure = UpstreamError::Target("Origin host/IP blocked".to_owned());
                 continue;
             }
             let wire = match &tls {
@@ -207,10 +207,10 @@ impl Connections {
             };
             match wire {
                 Ok(wire) => return Ok(wire),
-                Err(error) => failure = Unopened::of_connect(&address.to_string(), &error),
+                Err(error) => failure = UpstreamError::of_connect(&address.to_string(), &error),
             }
         }
-        if let Unopened::Target(_) = failure {
+        if let UpstreamError::Target(_) = failure {
             self.resolver.failed(host);
         }
         Err(failure)
@@ -223,22 +223,22 @@ impl Connections {
         timers: &mut Timers,
         id: TalkId,
         path: &str,
-    ) -> Result<Option<u64>, Unopened> {
-        if self.rooms.may_try(path, id) {
+    ) -> Result<Option<u64>, UpstreamError> {
+        if self.socket_queues.may_try(path, id) {
             match worker.net.connect_unix(Path::new(path)) {
                 // Its program has enough to do for now.
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
                 connected => {
-                    self.rooms.leave(path, id);
+                    self.socket_queues.leave(path, id);
                     return connected
                         .map(Some)
-                        .map_err(|error| Unopened::of_connect(path, &error));
+                        .map_err(|error| UpstreamError::of_connect(path, &error));
                 }
             }
         }
-        if !self.rooms.wait(path, id) {
+        if !self.socket_queues.wait(path, id) {
             let reason = format!("{path}: it is full, and {WAITING_MAX} requests wait for room");
-            return Err(Unopened::Target(reason));
+            return Err(UpstreamError::Target(reason));
         }
         self.watch_rooms(worker, timers);
         Ok(None)
@@ -246,7 +246,7 @@ impl Connections {
 
     /// Unix sockets that are full are tried again soon.
     pub fn watch_rooms(&self, worker: &mut Engine, timers: &mut Timers) {
-        if !self.rooms.0.is_empty() {
+        if !self.socket_queues.0.is_empty() {
             timers.at(worker.net.now_ms() + ROOM_MS, Timer::Room);
         }
     }
@@ -257,7 +257,7 @@ fn server_name(
     source: &Source,
     target: &Target,
     host: &str,
-) -> Result<ServerName<'static>, Unopened> {
+) -> Result<ServerName<'static>, UpstreamError> {
     let name = match target.trust_connect_host {
         true => host.to_owned(),
         false => certified_name(source, target),
@@ -266,8 +266,8 @@ fn server_name(
         let reason = format!("the host cannot be checked: {error}");
         let is_ours = target.trust_connect_host || own_name(source, target).is_some();
         match is_ours {
-            true => Unopened::Target(reason),
-            false => Unopened::Request(502, reason),
+            true => UpstreamError::Target(reason),
+            false => UpstreamError::Request(502, reason),
         }
     })
 }

@@ -405,12 +405,12 @@ fn is_host(name: &str) -> bool {
 /// The host that the origin is asked for. There is always one: HTTP/1.1 without is refused, and some clients of HTTP/1.0 name
 /// none, so that what they ask is the target itself.
 fn host(request: &ClientRequest, hop: &Hop<'_>) -> Vec<u8> {
-    let said = hop.rule.headers.iter().rev();
-    let said = said
+    let of_rule = hop.rule.headers.iter().rev();
+    let of_rule = of_rule
         .filter(|(name, value)| is_host(name) && !value.is_empty())
         .map(|(_, value)| value)
         .next();
-    let of_route = hop.target.host.as_ref().or(said);
+    let of_route = hop.target.host.as_ref().or(of_rule);
     match of_route.or(hop.rule.as_host.as_ref()) {
         Some(host) => host.clone().into_bytes(),
         None if !request.host.is_empty() => request.host.clone(),

@@ -99,10 +99,10 @@ pub struct Seat {
     key: u64,
 }
 
-/// How a target fared when a request went to it. While it is out, only what was asked since decides: what was under way
-/// before says what is known.
+/// How a target fared when a request was sent to it. While it is out, only requests sent since then count: those under way
+/// before only confirm what is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct HealthAtSend {
     /// Until when it was out; 0: it was not.
     out_until_ms: u64,
 }
@@ -204,25 +204,25 @@ impl Health {
     }
 
     /// A request goes to the target. A trial is one: for the others the target is out again until that is over.
-    pub fn on_request(&self, seat: Seat, now_ms: u64, passive: Passive) -> Asked {
+    pub fn on_request(&self, seat: Seat, now_ms: u64, passive: Passive) -> HealthAtSend {
         if !self.is_its(seat) {
-            return Asked::default();
+            return HealthAtSend::default();
         }
         self.add(seat, REQUESTS);
         let until_ms = self.get(seat, OUT_UNTIL_MS);
         if until_ms != 0 && until_ms <= now_ms {
             self.swap(seat, OUT_UNTIL_MS, until_ms, now_ms + passive.out_ms);
         }
-        Asked {
+        HealthAtSend {
             out_until_ms: self.get(seat, OUT_UNTIL_MS),
         }
     }
 
     /// The target has answered.
-    pub fn on_success(&self, seat: Seat, asked: Asked) -> Option<Change> {
+    pub fn on_success(&self, seat: Seat, at_send: HealthAtSend) -> Option<Change> {
         let until_ms = self.get(seat, OUT_UNTIL_MS);
         // A trial may take longer than the target is out: there is another by then, and its word is as good.
-        let is_trial = asked.out_until_ms != 0 && self.is_its(seat);
+        let is_trial = at_send.out_until_ms != 0 && self.is_its(seat);
         if until_ms == 0 || !is_trial || !self.swap(seat, OUT_UNTIL_MS, until_ms, 0) {
             return None;
         }
@@ -234,7 +234,7 @@ impl Health {
     pub fn on_failure(
         &self,
         seat: Seat,
-        asked: Asked,
+        at_send: HealthAtSend,
         now_ms: u64,
         passive: Passive,
     ) -> Option<Change> {
@@ -248,7 +248,7 @@ impl Health {
         let until_ms = self.get(seat, OUT_UNTIL_MS);
         if until_ms != 0 {
             // A trial, or somebody who had nobody else: it stays out.
-            if asked.out_until_ms == until_ms {
+            if at_send.out_until_ms == until_ms {
                 self.swap(seat, OUT_UNTIL_MS, until_ms, now_ms + passive.out_ms);
             }
             return None;
@@ -403,7 +403,7 @@ mod tests {
         let seat = health.seat("a", 0).expect("a seat");
         assert_eq!(health.state(seat, 0), State::Up);
         // Too slowly.
-        let up = Asked::default();
+        let up = HealthAtSend::default();
         for now_ms in [0, 600, 1_200, 1_800] {
             let change = health.on_failure(seat, up, now_ms, PASSIVE);
             assert_eq!(change, None, "{now_ms}");
@@ -466,7 +466,10 @@ mod tests {
             ..PASSIVE
         };
         for _ in 0..100 {
-            assert_eq!(health.on_failure(seat, Asked::default(), 0, off), None);
+            assert_eq!(
+                health.on_failure(seat, HealthAtSend::default(), 0, off),
+                None
+            );
         }
         assert_eq!(health.state(seat, 0), State::Up);
     }
@@ -513,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_before_a_target_went_out_decides_nothing() {
+    fn requests_sent_before_a_target_went_out_decide_nothing() {
         let health = health(1);
         let seat = health.seat("a", 0).expect("a seat");
         let before = health.on_request(seat, 0, PASSIVE);
@@ -563,9 +566,9 @@ mod tests {
         let now_ms = KEPT_MS + 1;
         let new = health.seat("b", now_ms).expect("it is old");
         health.keep(old, 2 * now_ms);
-        let asked = health.on_request(old, now_ms, PASSIVE);
+        let at_send = health.on_request(old, now_ms, PASSIVE);
         for _ in 0..3 {
-            assert_eq!(health.on_failure(old, asked, now_ms, PASSIVE), None);
+            assert_eq!(health.on_failure(old, at_send, now_ms, PASSIVE), None);
         }
         assert_eq!(health.on_check(old, false, STREAKS, now_ms), None);
         assert_eq!(health.state(new, now_ms), State::Up);

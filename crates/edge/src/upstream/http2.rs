@@ -7,7 +7,7 @@ use fermata_proto::response::{reserved_name, valid_name, valid_value};
 
 use crate::upstream::id::TalkId;
 use crate::upstream::place::Place;
-use crate::upstream::response::{Head, Said, cleaned, length_of};
+use crate::upstream::response::{Head, ResponsePart, cleaned, length_of};
 
 /// What a target may send of one response before its client has taken it.
 const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
@@ -45,7 +45,7 @@ const PING_INTERVAL_MS_MAX: u64 = 600_000;
 /// Each answered PING makes the time until the next so many times as long.
 const PING_INTERVAL_GROWTH: u64 = 4;
 
-/// When a connection that says nothing is looked at.
+/// When a connection that says nothing is outcomes at.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PingTimes {
     /// Silence after which a PING is sent; 0: none is.
@@ -54,15 +54,15 @@ pub(crate) struct PingTimes {
     pub timeout_ms: u64,
 }
 
-/// What became of a connection that was looked at.
+/// What became of a connection that was outcomes at.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Looked {
+pub(crate) enum TickOutcome {
     /// It has frames to send.
-    Asked,
+    MustSend,
     /// It has failed.
     Failed(String),
-    /// Nobody has used it for long.
-    Unused,
+    /// It carried no request for too long.
+    Idle,
 }
 
 /// A connection that carries requests.
@@ -74,13 +74,13 @@ pub(crate) struct Carrier {
     pub sent: usize,
     /// The conversation of each stream.
     pub talks: HashMap<StreamId, TalkId>,
-    /// Nobody but who has opened it uses it: a check.
+    /// Only the health check that opened it uses it.
     pub is_private: bool,
     /// Requests ran out of time on it while it said nothing.
     pub is_stale: bool,
     /// It has carried a request before.
     pub has_served: bool,
-    /// The target's SETTINGS have come: until then nobody knows whether it takes WebSockets.
+    /// The target's SETTINGS have come: until then it is unknown whether it takes WebSockets.
     has_settings: bool,
     /// Requests that it takes at a time: the setting, or fewer once the target has refused one.
     pub streams_max: usize,
@@ -96,9 +96,9 @@ pub(crate) struct Carrier {
     pub idle_until_ms: u64,
 }
 
-/// What the connections to a place say to a WebSocket (RFC 8441).
+/// Whether a connection to a place can carry a WebSocket (RFC 8441).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SocketRoom {
+pub(crate) enum WebSocketSupport {
     /// This one takes it.
     Ready(u64),
     /// The target has not said whether it takes any.
@@ -121,20 +121,20 @@ pub(crate) struct OnCarrier {
     pub has_ended: bool,
 }
 
-/// What a target has said to one conversation.
-pub(crate) struct Told {
+/// What arrived on one stream, for its conversation.
+pub(crate) struct StreamInput {
     pub talk: TalkId,
     pub stream: StreamId,
-    pub said: Vec<Said>,
-    pub lost: Option<Lost>,
+    pub parts: Vec<ResponsePart>,
+    pub lost: Option<StreamLoss>,
 }
 
-/// Why nothing more comes of a stream.
+/// Why a stream has no more input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lost {
-    /// The target has not looked at the request and takes fewer at a time.
+pub(crate) enum StreamLoss {
+    /// The target has not outcomes at the request and takes fewer at a time.
     Refused,
-    /// The target has not looked at the request and goes away.
+    /// The target has not outcomes at the request and goes away.
     Left,
     /// The target has ended it with this code.
     Reset(ErrorCode),
@@ -256,19 +256,19 @@ impl Carriers {
     }
 
     /// The same for a WebSocket.
-    pub fn room_for_socket(&self, place: &Place) -> SocketRoom {
+    pub fn room_for_socket(&self, place: &Place) -> WebSocketSupport {
         let wires = self.by_place.get(place).map_or(&[][..], Vec::as_slice);
         let known = wires
             .iter()
             .filter_map(|wire| Some((*wire, self.by_wire.get(wire)?)));
-        let mut room = SocketRoom::Absent;
+        let mut room = WebSocketSupport::Absent;
         for (wire, carrier) in known.filter(|(_, carrier)| carrier.has_room()) {
             if !carrier.has_settings {
-                room = SocketRoom::Unknown;
+                room = WebSocketSupport::Unknown;
             } else if carrier.machine.peer_takes_connect_protocol() {
-                return SocketRoom::Ready(wire);
+                return WebSocketSupport::Ready(wire);
             } else {
-                return SocketRoom::Never;
+                return WebSocketSupport::Never;
             }
         }
         room
@@ -293,7 +293,7 @@ impl Carriers {
         }
     }
 
-    /// Whoever waits for this connection's SETTINGS need not any longer.
+    /// Conversations need not wait for this connection's SETTINGS any longer.
     pub fn settle(&mut self, place: Place) {
         self.settled.push(place);
     }
@@ -343,10 +343,10 @@ impl Carriers {
         wire: u64,
         bytes: &[u8],
         now_ms: u64,
-    ) -> (Vec<Told>, Result<(), String>) {
-        let mut told = Vec::new();
+    ) -> (Vec<StreamInput>, Result<(), String>) {
+        let mut inputs = Vec::new();
         let Some(carrier) = self.by_wire.get_mut(&wire) else {
-            return (told, Ok(()));
+            return (inputs, Ok(()));
         };
         carrier.heard_ms = now_ms;
         carrier.pinged_ms = None;
@@ -358,7 +358,7 @@ impl Carriers {
                 .handle(&bytes[at..], now_ms, &self.limits, message, out);
             let step = match step {
                 Ok(step) => step,
-                Err(violation) => return (told, Err(violation.to_string())),
+                Err(violation) => return (inputs, Err(violation.to_string())),
             };
             at += step.consumed;
             let Some(event) = step.event else {
@@ -370,36 +370,36 @@ impl Carriers {
             if event == Event::Settings && !std::mem::replace(&mut carrier.has_settings, true) {
                 self.settled.push(carrier.place.clone());
             }
-            note(event, &carrier.talks, message, &mut told);
+            note(event, &carrier.talks, message, &mut inputs);
         }
-        (told, Ok(()))
+        (inputs, Ok(()))
     }
 
     /// Connections that have failed, those that nobody has used for long, and those that were asked for a sign of life.
-    pub fn tick(&mut self, now_ms: u64) -> Vec<(u64, Looked)> {
-        let mut looked = Vec::new();
+    pub fn tick(&mut self, now_ms: u64) -> Vec<(u64, TickOutcome)> {
+        let mut outcomes = Vec::new();
         for (&wire, carrier) in &mut self.by_wire {
             if let Err(violation) = carrier.machine.tick(now_ms, &self.limits, &mut carrier.out) {
-                looked.push((wire, Looked::Failed(violation.to_string())));
+                outcomes.push((wire, TickOutcome::Failed(violation.to_string())));
             } else if carrier.talks.is_empty() && now_ms >= carrier.idle_since_ms + IDLE_MS {
                 carrier.machine.abort(ErrorCode::NO_ERROR, &mut carrier.out);
-                looked.push((wire, Looked::Unused));
+                outcomes.push((wire, TickOutcome::Idle));
             } else if let Some(outcome) = carrier.ping(now_ms, self.pings) {
-                looked.push((wire, outcome));
+                outcomes.push((wire, outcome));
             }
         }
-        looked
+        outcomes
     }
 }
 
 impl Carrier {
     /// Asks a target that has been silent for long whether it is there, and says when it is not.
-    fn ping(&mut self, now_ms: u64, times: PingTimes) -> Option<Looked> {
+    fn ping(&mut self, now_ms: u64, times: PingTimes) -> Option<TickOutcome> {
         if let Some(pinged_ms) = self.pinged_ms {
             let is_late = now_ms >= pinged_ms + times.timeout_ms;
             return is_late.then(|| {
                 let waited_ms = times.timeout_ms;
-                Looked::Failed(format!("no answer to a PING within {waited_ms} ms"))
+                TickOutcome::Failed(format!("no answer to a PING within {waited_ms} ms"))
             });
         }
         // Time without requests is not silence: the target has nothing to say then.
@@ -412,7 +412,7 @@ impl Carrier {
         self.pinged_ms = Some(now_ms);
         let longest_ms = PING_INTERVAL_MS_MAX.max(times.interval_ms);
         self.ping_interval_ms = (self.ping_interval_ms * PING_INTERVAL_GROWTH).min(longest_ms);
-        Some(Looked::Asked)
+        Some(TickOutcome::MustSend)
     }
 
     fn has_room(&self) -> bool {
@@ -434,14 +434,14 @@ impl Carrier {
     }
 }
 
-/// Adds what an event says to what its conversation is told.
+/// Adds an event to the input of its stream.
 fn note(
     event: Event<'_>,
     talks: &HashMap<StreamId, TalkId>,
     message: &Message,
-    told: &mut Vec<Told>,
+    inputs: &mut Vec<StreamInput>,
 ) {
-    let end = Said::End { is_reusable: true };
+    let end = ResponsePart::End { is_reusable: true };
     match event {
         Event::Response {
             stream,
@@ -458,9 +458,9 @@ fn note(
                 length: length_of(&headers),
                 headers: cleaned(headers),
             };
-            if let Some(told) = told_to(stream, talks, told) {
-                told.said.push(Said::Head(head));
-                told.said.extend(is_end.then_some(end));
+            if let Some(input) = input_of(stream, talks, inputs) {
+                input.parts.push(ResponsePart::Head(head));
+                input.parts.extend(is_end.then_some(end));
             }
         }
         Event::Data {
@@ -468,13 +468,13 @@ fn note(
             data,
             end: is_end,
         } => {
-            if let Some(told) = told_to(stream, talks, told) {
-                match told.said.last_mut() {
-                    Some(Said::Body(body)) => body.extend_from_slice(data),
+            if let Some(input) = input_of(stream, talks, inputs) {
+                match input.parts.last_mut() {
+                    Some(ResponsePart::Body(body)) => body.extend_from_slice(data),
                     _ if data.is_empty() => {}
-                    _ => told.said.push(Said::Body(data.to_vec())),
+                    _ => input.parts.push(ResponsePart::Body(data.to_vec())),
                 }
-                told.said.extend(is_end.then_some(end));
+                input.parts.extend(is_end.then_some(end));
             }
         }
         Event::Trailers { stream } => {
@@ -482,8 +482,8 @@ fn note(
             trailers.retain(|(name, value)| {
                 valid_name(name) && valid_value(value) && !reserved_name(name)
             });
-            if let Some(told) = told_to(stream, talks, told) {
-                told.said.extend([Said::Trailers(trailers), end]);
+            if let Some(input) = input_of(stream, talks, inputs) {
+                input.parts.extend([ResponsePart::Trailers(trailers), end]);
             }
         }
         Event::Reset {
@@ -491,18 +491,18 @@ fn note(
             code,
             origin,
         } => {
-            if let Some(told) = told_to(stream, talks, told) {
-                told.lost = Some(match origin {
-                    Origin::Here(violation) => Lost::Violation(violation),
-                    Origin::Peer if code == ErrorCode::REFUSED_STREAM => Lost::Refused,
-                    Origin::Peer => Lost::Reset(code),
+            if let Some(input) = input_of(stream, talks, inputs) {
+                input.lost = Some(match origin {
+                    Origin::Here(violation) => StreamLoss::Violation(violation),
+                    Origin::Peer if code == ErrorCode::REFUSED_STREAM => StreamLoss::Refused,
+                    Origin::Peer => StreamLoss::Reset(code),
                 });
             }
         }
         Event::GoAway { last, .. } => {
             for &stream in talks.keys().filter(|stream| stream.number() > last) {
-                if let Some(told) = told_to(stream, talks, told) {
-                    told.lost = Some(Lost::Left);
+                if let Some(input) = input_of(stream, talks, inputs) {
+                    input.lost = Some(StreamLoss::Left);
                 }
             }
         }
@@ -511,25 +511,25 @@ fn note(
     }
 }
 
-/// What the conversation of a stream is told. `None`: it has left.
-fn told_to<'a>(
+/// The input of a stream. `None`: its conversation has ended.
+fn input_of<'a>(
     stream: StreamId,
     talks: &HashMap<StreamId, TalkId>,
-    told: &'a mut Vec<Told>,
-) -> Option<&'a mut Told> {
-    let at = match told.iter().rposition(|it| it.stream == stream) {
+    inputs: &'a mut Vec<StreamInput>,
+) -> Option<&'a mut StreamInput> {
+    let at = match inputs.iter().rposition(|it| it.stream == stream) {
         Some(at) => at,
         None => {
-            told.push(Told {
+            inputs.push(StreamInput {
                 talk: *talks.get(&stream)?,
                 stream,
-                said: Vec::new(),
+                parts: Vec::new(),
                 lost: None,
             });
-            told.len() - 1
+            inputs.len() - 1
         }
     };
-    told.get_mut(at)
+    inputs.get_mut(at)
 }
 
 fn fields(message: &Message) -> Vec<(Vec<u8>, Vec<u8>)> {
@@ -549,8 +549,8 @@ mod tests {
         TalkId::of(number)
     }
 
-    fn told(event: Event<'_>, talks: &HashMap<StreamId, TalkId>, told: &mut Vec<Told>) {
-        note(event, talks, &Message::new(), told);
+    fn apply(event: Event<'_>, talks: &HashMap<StreamId, TalkId>, inputs: &mut Vec<StreamInput>) {
+        note(event, talks, &Message::new(), inputs);
     }
 
     /// Numbers of streams that a connection gives.
@@ -603,7 +603,7 @@ mod tests {
         };
         enter(&mut carriers, 5_000);
         assert_eq!(carriers.tick(5_999), []);
-        assert_eq!(carriers.tick(6_000), [(1, Looked::Asked)]);
+        assert_eq!(carriers.tick(6_000), [(1, TickOutcome::MustSend)]);
         let sent = carriers.by_wire[&1].out.clone();
         assert_eq!(sent, frame_of_server(6, 0, &PING));
         assert_eq!(carriers.tick(6_400), []);
@@ -611,16 +611,16 @@ mod tests {
         let pong = frame_of_server(6, 1, &PING);
         carriers.read(1, &pong, 6_450).1.expect("PING");
         assert_eq!(carriers.tick(10_449), []);
-        assert_eq!(carriers.tick(10_450), [(1, Looked::Asked)]);
+        assert_eq!(carriers.tick(10_450), [(1, TickOutcome::MustSend)]);
         carriers.read(1, &pong, 10_451).1.expect("PING");
         // Whatever else comes makes the time what it was.
         carriers
             .read(1, &frame_of_server(4, 0, b""), 11_000)
             .1
             .expect("SETTINGS");
-        assert_eq!(carriers.tick(12_000), [(1, Looked::Asked)]);
+        assert_eq!(carriers.tick(12_000), [(1, TickOutcome::MustSend)]);
         assert_eq!(carriers.tick(12_499), []);
-        let [(1, Looked::Failed(reason))] = &carriers.tick(12_500)[..] else {
+        let [(1, TickOutcome::Failed(reason))] = &carriers.tick(12_500)[..] else {
             panic!("it is not there");
         };
         assert_eq!(reason, "no answer to a PING within 500 ms");
@@ -636,7 +636,7 @@ mod tests {
         let carrier = carriers.by_wire.get_mut(&1).expect("there");
         for _ in 0..20 {
             let due_ms = carrier.heard_ms + carrier.ping_interval_ms;
-            assert_eq!(carrier.ping(due_ms, times), Some(Looked::Asked));
+            assert_eq!(carrier.ping(due_ms, times), Some(TickOutcome::MustSend));
             carrier.heard_ms = due_ms;
             carrier.pinged_ms = None;
         }
@@ -649,7 +649,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_at_once_is_told_at_once() {
+    fn what_arrives_together_is_passed_on_together() {
         let [one, other] = streams();
         let talks = HashMap::from([(one, id(7)), (other, id(8))]);
         let mut all = Vec::new();
@@ -659,25 +659,25 @@ mod tests {
             (one, b"b", false),
             (one, b"", true),
         ] {
-            told(Event::Data { stream, data, end }, &talks, &mut all);
+            apply(Event::Data { stream, data, end }, &talks, &mut all);
         }
         assert_eq!(
             all.iter().map(|it| it.talk).collect::<Vec<_>>(),
             [id(7), id(8)]
         );
-        let [Said::Body(body), Said::End { .. }] = &all[0].said[..] else {
-            panic!("one piece and its end: {:?}", all[0].said);
+        let [ResponsePart::Body(body), ResponsePart::End { .. }] = &all[0].parts[..] else {
+            panic!("one piece and its end: {:?}", all[0].parts);
         };
         assert_eq!(body, b"ab");
     }
 
     #[test]
-    fn what_was_not_looked_at_is_told_from_what_was() {
+    fn unprocessed_streams_differ_from_processed_ones() {
         let [one, other] = streams();
         let talks = HashMap::from([(one, id(7)), (other, id(8))]);
         let lost = |event| {
             let mut all = Vec::new();
-            told(event, &talks, &mut all);
+            apply(event, &talks, &mut all);
             let lost = all.iter().map(|it| (it.talk, it.lost));
             lost.collect::<Vec<_>>()
         };
@@ -685,7 +685,7 @@ mod tests {
         let last = one.number();
         assert_eq!(
             lost(Event::GoAway { last, code }),
-            [(id(8), Some(Lost::Left))]
+            [(id(8), Some(StreamLoss::Left))]
         );
         let reset = |code, origin| Event::Reset {
             stream: one,
@@ -695,11 +695,11 @@ mod tests {
         let refused = ErrorCode::REFUSED_STREAM;
         let failed = ErrorCode::INTERNAL_ERROR;
         for (event, expected) in [
-            (reset(refused, Origin::Peer), Lost::Refused),
-            (reset(failed, Origin::Peer), Lost::Reset(failed)),
+            (reset(refused, Origin::Peer), StreamLoss::Refused),
+            (reset(failed, Origin::Peer), StreamLoss::Reset(failed)),
             (
                 reset(refused, Origin::Here(Violation::ContentLength)),
-                Lost::Violation(Violation::ContentLength),
+                StreamLoss::Violation(Violation::ContentLength),
             ),
         ] {
             assert_eq!(lost(event), [(id(7), Some(expected))]);

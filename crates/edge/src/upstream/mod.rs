@@ -4,6 +4,7 @@ pub(crate) mod authority;
 pub(crate) mod choice;
 pub(crate) mod codec;
 pub(crate) mod connections;
+pub(crate) mod error;
 pub(crate) mod folders;
 pub(crate) mod forward;
 pub(crate) mod handshake;
@@ -16,14 +17,13 @@ pub(crate) mod place;
 pub(crate) mod reply;
 pub(crate) mod resolve;
 pub(crate) mod response;
-pub(crate) mod room;
 pub(crate) mod route_keys;
 pub(crate) mod signatures;
+pub(crate) mod socket_queues;
 pub(crate) mod talk;
 pub(crate) mod talks;
 pub(crate) mod targets;
 pub(crate) mod test_origin;
-pub(crate) mod unopened;
 
 mod balance;
 mod health;
@@ -31,7 +31,7 @@ mod pool;
 
 pub use balance::{Balancer, Candidate, HashBy, Policy};
 pub use health::{
-    Asked, Change, Figures, Health, MEMORY_WORDS, Passive, SEATS_MAX, Seat, State, Streaks,
+    Change, Figures, Health, HealthAtSend, MEMORY_WORDS, Passive, SEATS_MAX, Seat, State, Streaks,
 };
 pub use pool::{Failure, Limits, Pool, Sent, may_retry};
 

@@ -17,10 +17,10 @@ pub(crate) const STATUS_FINAL_MIN: u16 = 200;
 /// What a client is told when its origin is of no use.
 pub(crate) const FAILED: &str = "Error while proxying to origin.";
 
-/// How far a response is.
+/// How far a response has been read.
 pub(crate) enum Phase {
-    /// There is none yet.
-    Asked,
+    /// No head has arrived.
+    AwaitingHead,
     /// It is read whole: an instruction, or a response that came at once.
     Whole { head: Head, body: Vec<u8> },
     /// The connection has become a WebSocket.
@@ -47,7 +47,7 @@ impl Phase {
     /// Whether the origin is to be read on.
     pub fn wants_more(&self) -> bool {
         match self {
-            Phase::Asked | Phase::Whole { .. } => true,
+            Phase::AwaitingHead | Phase::Whole { .. } => true,
             Phase::Socket { is_paused, .. } => !is_paused,
             Phase::Linked(body) => body.wants_more(),
             Phase::Streaming {

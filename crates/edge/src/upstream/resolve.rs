@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fermata_io::thread;
 
-use crate::upstream::unopened::Unopened;
+use crate::upstream::error::UpstreamError;
 
 /// How long the addresses of a name are believed, and for how long they are better than waiting for new ones.
 const AGE_MS_MAX: u64 = 60_000;
@@ -110,7 +110,7 @@ impl Resolver {
     ///
     /// # Errors
     /// It has none; or too many names are being looked up.
-    pub fn find(&mut self, host: &str, port: u16, now_ms: u64) -> Result<Found, Unopened> {
+    pub fn find(&mut self, host: &str, port: u16, now_ms: u64) -> Result<Found, UpstreamError> {
         if let Ok(address) = host.parse::<IpAddr>() {
             return Ok(Found::Addresses(vec![SocketAddr::new(address, port)]));
         }
@@ -140,10 +140,10 @@ impl Resolver {
             }
             Some(known) if is_fresh => {
                 let reason = format!("{host} has no address: {}", known.problem);
-                Err(Unopened::Target(reason))
+                Err(UpstreamError::Target(reason))
             }
             // It is we who cannot look it up.
-            _ => asked.map(|()| Found::Later).map_err(Unopened::Own),
+            _ => asked.map(|()| Found::Later).map_err(UpstreamError::Local),
         }
     }
 
@@ -361,7 +361,9 @@ mod tests {
         assert_eq!(wait(&mut resolver, &mut bell, 10), ["gone"]);
         assert_eq!(
             resolver.find("gone", 80, 9 + RETRY_MS),
-            Err(Unopened::Target("gone has no address: gone".to_owned()))
+            Err(UpstreamError::Target(
+                "gone has no address: gone".to_owned()
+            ))
         );
         assert!(resolver.asked.is_empty());
         assert_eq!(resolver.find("gone", 80, 10 + RETRY_MS), Ok(Found::Later));
@@ -386,7 +388,7 @@ mod tests {
         }
         let found = Ok(Found::Addresses(vec![SocketAddr::new(address, 80)]));
         assert_eq!(resolver.find("a", 80, STALE_MS_MAX - 1), found);
-        let gone = Err(Unopened::Target("a has no address: gone".to_owned()));
+        let gone = Err(UpstreamError::Target("a has no address: gone".to_owned()));
         assert_eq!(resolver.find("a", 80, STALE_MS_MAX), gone);
     }
 
@@ -426,7 +428,7 @@ mod tests {
         }
         let problem = resolver.find("one more", 80, 0);
         assert!(
-            matches!(problem, Err(Unopened::Own(it)) if it.contains("256 other names")),
+            matches!(problem, Err(UpstreamError::Local(it)) if it.contains("256 other names")),
             "bounded"
         );
         assert_eq!(resolver.threads.map(|it| it.count), Some(THREADS_MAX));

@@ -32,7 +32,7 @@ impl Head {
 
 /// What an origin says.
 #[derive(Debug)]
-pub(crate) enum Said {
+pub(crate) enum ResponsePart {
     Head(Head),
     Body(Vec<u8>),
     /// What follows the body; its end comes next.
@@ -84,33 +84,33 @@ pub(crate) fn length_of(headers: &[(Vec<u8>, Vec<u8>)]) -> Option<u64> {
     fermata_proto::number::parse_decimal(first.trim_ascii())
 }
 
-pub(crate) fn of_http(event: Event) -> Option<Said> {
+pub(crate) fn of_http(event: Event) -> Option<ResponsePart> {
     match event {
         // An interim response is for this hop; what it says comes again.
         Event::Interim(_) => None,
-        Event::Upgraded(bytes) => Some(Said::Upgraded(bytes)),
-        Event::Head(head) => Some(Said::Head(Head {
+        Event::Upgraded(bytes) => Some(ResponsePart::Upgraded(bytes)),
+        Event::Head(head) => Some(ResponsePart::Head(Head {
             status: head.status,
             reason: head.reason,
             length: length_of(&head.headers),
             headers: cleaned(head.headers),
         })),
-        Event::Body(piece) => Some(Said::Body(piece)),
-        Event::End { is_reusable } => Some(Said::End { is_reusable }),
+        Event::Body(piece) => Some(ResponsePart::Body(piece)),
+        Event::End { is_reusable } => Some(ResponsePart::End { is_reusable }),
     }
 }
 
-pub(crate) fn of_fastcgi(event: fastcgi::Event) -> Option<Said> {
+pub(crate) fn of_fastcgi(event: fastcgi::Event) -> Option<ResponsePart> {
     match event {
         fastcgi::Event::Stderr(_) => None,
-        fastcgi::Event::Head(head) => Some(Said::Head(Head {
+        fastcgi::Event::Head(head) => Some(ResponsePart::Head(Head {
             status: head.status,
             reason: head.reason,
             // A program's length is a promise that nobody checks; the body ends with its record.
             length: None,
             headers: cleaned(head.headers),
         })),
-        fastcgi::Event::Body(piece) => Some(Said::Body(piece)),
-        fastcgi::Event::End { .. } => Some(Said::End { is_reusable: true }),
+        fastcgi::Event::Body(piece) => Some(ResponsePart::Body(piece)),
+        fastcgi::Event::End { .. } => Some(ResponsePart::End { is_reusable: true }),
     }
 }

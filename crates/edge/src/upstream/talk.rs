@@ -14,13 +14,13 @@ use crate::client::over_http::OverHttp;
 use crate::client::source::{Owner, Source};
 use crate::numbered::Numbered;
 use crate::routes::Target;
-use crate::upstream::Asked;
+use crate::upstream::HealthAtSend;
 use crate::upstream::codec::Codec;
+use crate::upstream::error::UpstreamError;
 use crate::upstream::http2::OnCarrier;
 use crate::upstream::id::TalkId;
 use crate::upstream::place::Place;
 use crate::upstream::reply::Phase;
-use crate::upstream::unopened::Unopened;
 
 /// What a conversation is for.
 pub(crate) enum Purpose {
@@ -69,8 +69,8 @@ pub(crate) struct Talk {
     pub targets: Vec<usize>,
     /// The target counts it among its requests.
     pub is_counted: bool,
-    /// How the target fared when it was asked.
-    pub target_asked: Asked,
+    /// How the target fared when the request was sent.
+    pub health_at_send: HealthAtSend,
     /// What there is no connection for yet.
     pub waits: Option<Wait>,
     /// What is left of a body that arrives still.
@@ -87,7 +87,7 @@ pub(crate) struct Talk {
     /// When all of it takes too long.
     pub(crate) deadline_ms: u64,
     /// Why targets have failed, for the log.
-    pub failures: Vec<Unopened>,
+    pub failures: Vec<UpstreamError>,
     /// Who waits for the same answer.
     pub shared: Shared,
     /// For its line in the log.
@@ -181,7 +181,7 @@ impl Talk {
             has_deferred: false,
             source,
             last_ids,
-            phase: Phase::Asked,
+            phase: Phase::AwaitingHead,
             wire: None,
             question: None,
             http2: None,
@@ -196,7 +196,7 @@ impl Talk {
             file: None,
             targets: Vec::new(),
             is_counted: false,
-            target_asked: Asked::default(),
+            health_at_send: HealthAtSend::default(),
             waits: None,
             arriving: None,
             addresses: Vec::new(),

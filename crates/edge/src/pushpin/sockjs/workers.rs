@@ -8,14 +8,14 @@ use fermata_io::Peer;
 
 use crate::client::request::{Body, ClientRequest};
 use crate::error::StartError;
-use crate::pushpin::rendezvous::{self, Meeting};
+use crate::pushpin::rendezvous::{self, Rendezvous};
 use crate::settings::Settings;
 
 /// Tells the owner who the client is, and whether it came by TLS; clients' own are left out.
 const CLIENT: &str = "Fermata-Client";
 
 /// Opens a socket for each worker, where there are several.
-pub(crate) fn bind(settings: &Settings) -> Result<Vec<Meeting>, StartError> {
+pub(crate) fn bind(settings: &Settings) -> Result<Vec<Rendezvous>, StartError> {
     let workers = settings.workers;
     if workers < 2 {
         return Ok(Vec::new());
@@ -72,9 +72,9 @@ pub(crate) fn pack(request: &ClientRequest, out: &mut Vec<u8>) {
 
 /// Gives a request that was handed on its client back.
 pub(crate) fn unpack(request: &mut ClientRequest) {
-    let said = request.header(&CLIENT.to_ascii_lowercase());
-    let said = String::from_utf8_lossy(said.unwrap_or_default()).into_owned();
-    let (scheme, peer) = said.split_once(' ').unwrap_or_default();
+    let header = request.header(&CLIENT.to_ascii_lowercase());
+    let header = String::from_utf8_lossy(header.unwrap_or_default()).into_owned();
+    let (scheme, peer) = header.split_once(' ').unwrap_or_default();
     request.is_tls = scheme == "https";
     if let Ok(address) = peer.parse::<SocketAddr>() {
         request.peer = match address.ip() {

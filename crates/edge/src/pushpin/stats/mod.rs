@@ -12,14 +12,14 @@ use fermata_grip::packet::Notation;
 
 use crate::client::journal::Journal;
 use crate::error::StartError;
-use crate::pushpin::rendezvous::{self, Meeting};
+use crate::pushpin::rendezvous::{self, Rendezvous};
 use crate::pushpin::stats::feed::{Feed, Feeders};
 use crate::pushpin::stats::routes::RouteReports;
 use crate::routes::figures::Counts;
 use crate::settings::Settings;
 
 /// Opens the socket on which workers tell the one with the stats socket, where several have something to tell.
-pub(crate) fn bind(settings: &Settings) -> Result<Option<Meeting>, StartError> {
+pub(crate) fn bind(settings: &Settings) -> Result<Option<Rendezvous>, StartError> {
     if !Stats::are_wanted(settings) || settings.workers < 2 {
         return Ok(None);
     }
@@ -69,13 +69,13 @@ impl Stats {
     }
 
     /// What worker number `worker` needs; `None`: nobody asks.
-    pub fn new(settings: &Settings, worker: u16, meeting: Option<PathBuf>) -> Option<Box<Self>> {
+    pub fn new(settings: &Settings, worker: u16, rendezvous: Option<PathBuf>) -> Option<Box<Self>> {
         if !Self::are_wanted(settings) {
             return None;
         }
         let connection_ttl_ms = settings.stats_connection_ttl_ms;
         let subscription_ttl_ms = settings.stats_subscription_ttl_ms;
-        let role = match (worker, meeting) {
+        let role = match (worker, rendezvous) {
             (1.., Some(path)) => Role::Teller(Box::new(Feed::new(path))),
             _ => Role::Speaker(Box::new(Speaker {
                 feeders: Feeders::default(),

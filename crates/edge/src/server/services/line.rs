@@ -134,8 +134,8 @@ impl Edge {
         wire: u64,
         parts: Vec<Vec<u8>>,
     ) -> Option<Vec<u8>> {
-        let [said, empty, payload] = <[Vec<u8>; 3]>::try_from(parts).ok()?;
-        let (worker, service, left_ms) = read_envelope(&said)?;
+        let [envelope, empty, payload] = <[Vec<u8>; 3]>::try_from(parts).ok()?;
+        let (worker, service, left_ms) = read_envelope(&envelope)?;
         self.pushpin.services.workers.insert(worker, wire);
         if !empty.is_empty() {
             let peer = empty;

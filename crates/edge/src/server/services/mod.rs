@@ -16,7 +16,7 @@ use fermata_grip::packet;
 use fermata_grip::value::Value;
 
 use crate::pushpin::parts::Pushpin;
-pub(crate) use crate::pushpin::services::{Asked, Question, Unanswered};
+pub(crate) use crate::pushpin::services::{PendingQuestion, Question, Unanswered};
 use crate::server::edge::Edge;
 use crate::timers::Timer;
 
@@ -40,13 +40,13 @@ impl Edge {
         }
         let now_ms = self.worker.net.now_ms();
         let due_ms = now_ms + room_ms.min(timeout_ms);
-        let asked = Asked {
+        let question = PendingQuestion {
             what,
             service,
             due_ms,
             answer_due_ms: now_ms + timeout_ms,
         };
-        let id = self.pushpin.services.put(asked, write);
+        let id = self.pushpin.services.put(question, write);
         self.timers.at(due_ms, Timer::Services);
         self.flush_services();
         Some(id)
@@ -55,20 +55,20 @@ impl Edge {
     /// Answers are late.
     pub(super) fn on_services_due(&mut self) {
         let now_ms = self.worker.net.now_ms();
-        let asked = self.pushpin.services.asked.iter();
-        let late: Vec<u64> = asked
-            .filter(|(_, asked)| asked.due_ms <= now_ms)
+        let pending = self.pushpin.services.pending.iter();
+        let late: Vec<u64> = pending
+            .filter(|(_, question)| question.due_ms <= now_ms)
             .map(|(&id, _)| id)
             .collect();
         for id in late {
-            let Some(asked) = self.pushpin.services.asked.get(&id) else {
+            let Some(question) = self.pushpin.services.pending.get(&id) else {
                 continue;
             };
-            let (service, answer_due_ms) = (asked.service, asked.answer_due_ms);
+            let (service, answer_due_ms) = (question.service, question.answer_due_ms);
             if answer_due_ms > now_ms && !self.pushpin.services.is_waiting(service, id) {
                 // It has been asked, and the rest of its time is for the answer.
-                if let Some(asked) = self.pushpin.services.asked.get_mut(&id) {
-                    asked.due_ms = answer_due_ms;
+                if let Some(question) = self.pushpin.services.pending.get_mut(&id) {
+                    question.due_ms = answer_due_ms;
                 }
                 continue;
             }
@@ -86,7 +86,7 @@ impl Edge {
         }
         // Those of other workers are given back to them.
         self.flush_services();
-        let asked = self.pushpin.services.asked.values().map(|it| it.due_ms);
+        let pending = self.pushpin.services.pending.values().map(|it| it.due_ms);
         let fronts = self
             .pushpin
             .services
@@ -94,16 +94,16 @@ impl Edge {
             .values()
             .filter_map(VecDeque::front);
         let relayed = fronts.filter(|it| it.id == 0).map(|it| it.due_ms);
-        if let Some(due_ms) = asked.chain(relayed).min() {
+        if let Some(due_ms) = pending.chain(relayed).min() {
             self.timers.at(due_ms, Timer::Services);
         }
     }
 
     /// What was asked by a worker that has ended is not answered. What waits for somebody to ask goes on waiting.
     pub(super) fn lose_questions(&mut self, reason: &str) {
-        let asked = self.pushpin.services.asked.iter();
-        let lost: Vec<u64> = asked
-            .filter(|(id, asked)| !self.pushpin.services.is_waiting(asked.service, **id))
+        let pending = self.pushpin.services.pending.iter();
+        let lost: Vec<u64> = pending
+            .filter(|(id, question)| !self.pushpin.services.is_waiting(question.service, **id))
             .map(|(&id, _)| id)
             .collect();
         for id in lost {
@@ -134,7 +134,7 @@ impl Edge {
                 let number = self.pushpin.services.session_number(id);
                 let is_refused = why_unheard(&reply).is_some();
                 if !is_refused
-                    || number.is_none_or(|it| !self.pushpin.services.asked.contains_key(&it))
+                    || number.is_none_or(|it| !self.pushpin.services.pending.contains_key(&it))
                 {
                     self.pushpin.services.inbox.push_back(reply);
                     return;
@@ -178,17 +178,17 @@ impl Edge {
 impl Pushpin {
     /// Whoever waits for an answer has left.
     pub(super) fn forget_questions(&mut self, handle: u64) {
-        if self.services.asked.is_empty() {
+        if self.services.pending.is_empty() {
             return;
         }
-        let is_its = |asked: &Asked| match &asked.what {
+        let is_its = |question: &PendingQuestion| match &question.what {
             Question::State(what) => what.handle() == Some(handle),
             // A conversation takes its own back.
             Question::Request(_) | Question::Session(_) => false,
         };
-        let asked = self.services.asked.iter();
-        let ids: Vec<u64> = asked
-            .filter(|(_, asked)| is_its(asked))
+        let pending = self.services.pending.iter();
+        let ids: Vec<u64> = pending
+            .filter(|(_, question)| is_its(question))
             .map(|(&id, _)| id)
             .collect();
         for id in ids {

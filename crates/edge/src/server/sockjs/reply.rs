@@ -89,18 +89,18 @@ impl Pushpin {
         clients: &mut Clients,
         worker: &mut Engine,
         asker: &Asker,
-        said: Head,
+        head: Head,
         body: &[u8],
     ) {
         self.sockjs.asking.remove(&asker.handle);
-        let mut said = said;
+        let mut head = head;
         for (name, value) in headers(asker.origin.as_deref(), PLAIN, NEVER) {
             let is_there = |(other, _): &(Vec<u8>, Vec<u8>)| other.eq_ignore_ascii_case(&name);
-            if !said.headers.iter().any(is_there) {
-                said.headers.push((name, value));
+            if !head.headers.iter().any(is_there) {
+                head.headers.push((name, value));
             }
         }
-        clients.respond(worker, asker.handle, &said, body);
+        clients.respond(worker, asker.handle, &head, body);
     }
 
     /// The page that clients of other hosts load in an iframe.

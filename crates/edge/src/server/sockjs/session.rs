@@ -17,7 +17,7 @@ use crate::timers::Timer;
 use crate::upstream::connections::WireUse;
 use crate::upstream::handshake::mask;
 use crate::upstream::parts::Upstream;
-use crate::upstream::response::{Said, of_http};
+use crate::upstream::response::{ResponsePart, of_http};
 
 /// The largest message of a backend, and the largest response in place of a WebSocket.
 const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -341,19 +341,21 @@ impl Edge {
                 let outcome = reader.handle(bytes, &mut events);
                 let mut rest = None;
                 let mut is_whole = outcome.is_err();
-                for said in events.into_iter().filter_map(of_http) {
-                    match said {
-                        Said::Head(head) if head.status == SWITCHED => rest = Some(Vec::new()),
-                        Said::Head(head) => *refusal = Some((head, Vec::new())),
-                        Said::Body(piece) => {
+                for part in events.into_iter().filter_map(of_http) {
+                    match part {
+                        ResponsePart::Head(head) if head.status == SWITCHED => {
+                            rest = Some(Vec::new())
+                        }
+                        ResponsePart::Head(head) => *refusal = Some((head, Vec::new())),
+                        ResponsePart::Body(piece) => {
                             if let Some((_, body)) = refusal {
                                 body.extend_from_slice(&piece);
                                 is_whole |= body.len() > REFUSAL_BYTES_MAX;
                             }
                         }
-                        Said::Trailers(_) => {}
-                        Said::Upgraded(bytes) => rest = Some(bytes),
-                        Said::End { .. } => is_whole = true,
+                        ResponsePart::Trailers(_) => {}
+                        ResponsePart::Upgraded(bytes) => rest = Some(bytes),
+                        ResponsePart::End { .. } => is_whole = true,
                     }
                 }
                 match (rest, is_whole) {

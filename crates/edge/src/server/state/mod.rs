@@ -57,7 +57,7 @@ impl Edge {
             let domain = source.request.host_name();
             let rules = rules.iter().map(|rule| rules::write(&domain, rule));
             let args = map([("rules", Value::List(rules.collect()))]);
-            self.ask_state(args, Question::Told("session-detect-rules-set"));
+            self.ask_state(args, Question::Notify("session-detect-rules-set"));
         }
         let Some(id) = &instruct.session_id else {
             return;
@@ -105,7 +105,7 @@ impl Edge {
             ("sid", bytes(id.as_str().as_bytes())),
             ("last-ids", ids(last_ids)),
         ]);
-        self.ask_state(args, Question::Told("session-create-or-update"));
+        self.ask_state(args, Question::Notify("session-create-or-update"));
     }
 
     /// A session has had an item.
@@ -174,7 +174,7 @@ impl Edge {
         }
         for sessions in messages(&updates) {
             let args = map([("sid-last-ids", Value::Map(sessions))]);
-            self.ask_state(args, Question::Told("session-update-many"));
+            self.ask_state(args, Question::Notify("session-update-many"));
         }
     }
 
@@ -224,7 +224,7 @@ impl Edge {
                 };
                 self.ask(Owner::Client(handle), source, last_ids);
             }
-            (Question::Told(_), Ok(_)) => {}
+            (Question::Notify(_), Ok(_)) => {}
             // A session of which nothing is known yet.
             (Question::LastIds(handle, source), Err(reason)) if reason == "item-not-found" => {
                 self.ask(Owner::Client(handle), source, Vec::new());

@@ -1,28 +1,28 @@
-//! Why a target is not asked, by whose fault.
+//! Why a request is not sent to a target, by whose fault.
 
 use std::io;
 
 use fermata_fastcgi::codec::VariablesError;
 use fermata_io::process::is_short_of_descriptors;
 
-/// Why a target is not asked.
+/// Why a request is not sent to a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Unopened {
-    /// It is of no use, which counts against it.
+pub(crate) enum UpstreamError {
+    /// The target cannot be used, which counts against its health.
     Target(String),
-    /// It has nothing for this request; what the client is told when the others have not either.
+    /// The target has nothing for this request; the status and reason for the client if no other target has either.
     Request(u16, String),
-    /// We cannot ask anybody now.
-    Own(String),
+    /// The edge cannot send it now: it lacks descriptors, memory, a file or a route.
+    Local(String),
 }
 
-impl Unopened {
+impl UpstreamError {
     /// For the log.
     pub fn reason(&self) -> &str {
         match self {
-            Unopened::Target(reason) | Unopened::Request(_, reason) | Unopened::Own(reason) => {
-                reason
-            }
+            UpstreamError::Target(reason)
+            | UpstreamError::Request(_, reason)
+            | UpstreamError::Local(reason) => reason,
         }
     }
 
@@ -30,20 +30,20 @@ impl Unopened {
     pub fn of_connect(place: &str, error: &io::Error) -> Self {
         let reason = format!("{place}: {error}");
         match is_short_of_descriptors(error) {
-            true => Unopened::Own(reason),
-            false => Unopened::Target(reason),
+            true => UpstreamError::Local(reason),
+            false => UpstreamError::Target(reason),
         }
     }
 }
 
-impl From<VariablesError> for Unopened {
+impl From<VariablesError> for UpstreamError {
     fn from(error: VariablesError) -> Self {
         let status = match error {
             VariablesError::Path => 400,
             VariablesError::Script => 404,
             VariablesError::Folder => 308,
         };
-        Unopened::Request(status, error.to_string())
+        UpstreamError::Request(status, error.to_string())
     }
 }
 
@@ -63,9 +63,13 @@ mod tests {
         let short = io::Error::from_raw_os_error(24);
         let reset = io::Error::from(io::ErrorKind::ConnectionReset);
         for (error, is_own) in [(short, true), (reset, false)] {
-            let unopened = Unopened::of_connect("a:1", &error);
-            assert_eq!(matches!(unopened, Unopened::Own(_)), is_own, "{unopened:?}");
-            assert!(unopened.reason().starts_with("a:1: "));
+            let error = UpstreamError::of_connect("a:1", &error);
+            assert_eq!(
+                matches!(error, UpstreamError::Local(_)),
+                is_own,
+                "{error:?}"
+            );
+            assert!(error.reason().starts_with("a:1: "));
         }
     }
 

@@ -11,9 +11,9 @@ pub(crate) const WAITING_MAX: usize = 4_096;
 
 /// Who waits, by the socket's path. Conversations that have ended meanwhile are passed over when it is their turn.
 #[derive(Debug, Default)]
-pub(crate) struct Rooms(pub(crate) HashMap<String, VecDeque<TalkId>>);
+pub(crate) struct SocketQueues(pub(crate) HashMap<String, VecDeque<TalkId>>);
 
-impl Rooms {
+impl SocketQueues {
     /// Whether a conversation may try: nobody waits, or it is the first.
     pub(crate) fn may_try(&self, path: &str, id: TalkId) -> bool {
         self.first(path).is_none_or(|first| first == id)
@@ -72,24 +72,24 @@ mod tests {
 
     #[test]
     fn the_first_that_came_is_the_first_that_tries() {
-        let mut rooms = Rooms::default();
-        assert!(rooms.may_try("a", id(1)) && rooms.wait("a", id(1)));
-        assert!(!rooms.may_try("a", id(2)) && rooms.wait("a", id(2)));
-        assert!(rooms.may_try("b", id(2)));
+        let mut queues = SocketQueues::default();
+        assert!(queues.may_try("a", id(1)) && queues.wait("a", id(1)));
+        assert!(!queues.may_try("a", id(2)) && queues.wait("a", id(2)));
+        assert!(queues.may_try("b", id(2)));
         // It was tried in vain.
-        assert!(rooms.may_try("a", id(1)) && rooms.wait("a", id(1)));
-        assert_eq!(rooms.first("a"), Some(id(1)));
-        rooms.leave("a", id(2));
-        rooms.leave("a", id(1));
-        assert!(rooms.may_try("a", id(2)) && !rooms.may_try("a", id(3)));
-        rooms.leave("a", id(2));
-        assert!(rooms.0.is_empty());
+        assert!(queues.may_try("a", id(1)) && queues.wait("a", id(1)));
+        assert_eq!(queues.first("a"), Some(id(1)));
+        queues.leave("a", id(2));
+        queues.leave("a", id(1));
+        assert!(queues.may_try("a", id(2)) && !queues.may_try("a", id(3)));
+        queues.leave("a", id(2));
+        assert!(queues.0.is_empty());
     }
 
     #[test]
     fn who_waits_is_bounded() {
-        let mut rooms = Rooms::default();
-        assert!((0..WAITING_MAX as u64).all(|it| rooms.wait("a", id(it))));
-        assert!(!rooms.wait("a", id(u64::MAX)) && rooms.wait("a", id(0)));
+        let mut queues = SocketQueues::default();
+        assert!((0..WAITING_MAX as u64).all(|it| queues.wait("a", id(it))));
+        assert!(!queues.wait("a", id(u64::MAX)) && queues.wait("a", id(0)));
     }
 }
