@@ -64,7 +64,7 @@ pub struct BodyPace {
     pub timeout_ms: u64,
     /// Bytes a second at which it may take longer; 0: it may not.
     pub rate_min: u64,
-    /// The setting of the time, for whoever is told that it is over.
+    /// The setting of the time, for the message that it is over.
     pub setting: &'static str,
 }
 
