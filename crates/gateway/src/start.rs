@@ -308,7 +308,7 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap_or_default()
 }
 
-/// Who an announcement of the engine's is about.
+/// The user that an announcement of the engine's is about.
 fn read_user(data: &[u8]) -> Option<(String, Value)> {
     let mut announcement: Value = serde_json::from_slice(data).ok()?;
     let info = announcement["info"].take();
