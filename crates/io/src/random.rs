@@ -1,4 +1,4 @@
-//! Randomness of the kernel, for epochs and hash keys.
+//! Randomness of the kernel, for epochs, hash keys and the masks of WebSocket frames.
 
 use rustix::rand::{GetRandomFlags, getrandom};
 
@@ -10,9 +10,16 @@ use rustix::rand::{GetRandomFlags, getrandom};
 #[must_use]
 pub fn u64() -> u64 {
     let mut bytes = [0_u8; 8];
+    fill(&mut bytes);
+    u64::from_ne_bytes(bytes)
+}
+
+/// At most 256 bytes, which the kernel gives whole.
+fn fill(bytes: &mut [u8]) {
+    debug_assert!(bytes.len() <= MASKS_BYTES);
     loop {
-        match getrandom(&mut bytes[..], GetRandomFlags::empty()) {
-            Ok(8) => return u64::from_ne_bytes(bytes),
+        match getrandom(&mut *bytes, GetRandomFlags::empty()) {
+            Ok(filled) if filled == bytes.len() => return,
             // Interrupted while the pool is being seeded at boot.
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(errno) => {
@@ -22,8 +29,59 @@ pub fn u64() -> u64 {
     }
 }
 
+/// Random bytes that are asked for at once: more could be interrupted.
+const MASKS_BYTES: usize = 256;
+
+/// Masks of a client's WebSocket frames (RFC 6455, 5.3), from one system call for 64 of them.
+///
+/// It is made empty, so that processes that are forked from its owner before the first mask do not have the same ones.
+#[derive(Debug)]
+pub struct Masks {
+    bytes: [u8; MASKS_BYTES],
+    used: usize,
+}
+
+impl Default for Masks {
+    fn default() -> Self {
+        Self {
+            bytes: [0; MASKS_BYTES],
+            used: MASKS_BYTES,
+        }
+    }
+}
+
+impl Masks {
+    /// The next one, which nobody can guess from those before.
+    ///
+    /// # Panics
+    /// As [`u64`].
+    #[expect(clippy::should_implement_trait, reason = "they do not end")]
+    pub fn next(&mut self) -> [u8; 4] {
+        if self.used == MASKS_BYTES {
+            fill(&mut self.bytes);
+            self.used = 0;
+        }
+        let mut mask = [0; 4];
+        mask.copy_from_slice(&self.bytes[self.used..self.used + 4]);
+        self.used += 4;
+        mask
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
+    use super::{MASKS_BYTES, Masks};
+
+    /// Of 32 bits, so that two in some hundred may be equal: many equal ones would be bytes given twice.
+    #[test]
+    fn no_mask_is_given_twice() {
+        let mut masks = Masks::default();
+        let given: HashSet<[u8; 4]> = (0..MASKS_BYTES).map(|_| masks.next()).collect();
+        assert!(given.len() > MASKS_BYTES - 4, "{}", given.len());
+    }
+
     #[test]
     fn two_numbers_differ() {
         assert_ne!(super::u64(), super::u64());

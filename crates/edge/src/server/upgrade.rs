@@ -12,7 +12,7 @@ use crate::client::source::{Owner, Source};
 use crate::routes::figures::Count;
 use crate::server::edge::Edge;
 use crate::timers::Timer;
-use crate::upstream::handshake::{mask, new_key};
+use crate::upstream::handshake::new_key;
 use crate::upstream::id::TalkId;
 use crate::upstream::reply::{Phase, borrowed};
 use crate::upstream::response::Head;
@@ -144,7 +144,7 @@ impl Edge {
         let mut step = Step::Goes;
         loop {
             let mut answers = Vec::new();
-            let outcome = client.handle(rest, mask(), &mut answers);
+            let outcome = client.handle(rest, self.upstream.masks.next(), &mut answers);
             let consumed = match outcome {
                 Ok((consumed, received)) => {
                     match received {
@@ -252,7 +252,7 @@ impl Edge {
             let mut frames = Vec::new();
             if let Phase::Socket { client, .. } = &mut talk.phase {
                 // After the origin's close nothing is sent any more.
-                let _ = client.send(kind, message, mask(), &mut frames);
+                let _ = client.send(kind, message, edge.upstream.masks.next(), &mut frames);
             }
             edge.send_to_origin(talk, handle, &frames)
         });
@@ -264,9 +264,10 @@ impl Edge {
             let mut frames = Vec::new();
             if let Phase::Socket { client, .. } = &mut talk.phase {
                 // After the origin's close nothing is sent any more.
+                let mask = edge.upstream.masks.next();
                 let _ = match is_ping {
-                    true => client.ping(payload, mask(), &mut frames),
-                    false => client.pong(payload, mask(), &mut frames),
+                    true => client.ping(payload, mask, &mut frames),
+                    false => client.pong(payload, mask, &mut frames),
                 };
             }
             edge.send_to_origin(talk, handle, &frames)
@@ -293,7 +294,7 @@ impl Edge {
                 && let Phase::Socket { client, .. } = &mut talk.phase
             {
                 let code = if code == 1005 { 1000 } else { code };
-                let _ = client.close(code, reason, mask(), &mut frames);
+                let _ = client.close(code, reason, edge.upstream.masks.next(), &mut frames);
             }
             talk.queue(&frames);
             if let Phase::Socket { is_paused, .. } = &mut talk.phase {

@@ -16,11 +16,6 @@ pub(crate) fn new_key() -> [u8; KEY_BYTES] {
     opening::key(nonce)
 }
 
-/// What a frame for an origin is masked with.
-pub(crate) fn mask() -> [u8; 4] {
-    (fermata_io::random::u64() as u32).to_le_bytes()
-}
-
 impl Talk {
     /// A handshake is carried as the target wants it: as one, or as a request. The next target may want it otherwise.
     pub(crate) fn carry(&mut self, target: &Target) {

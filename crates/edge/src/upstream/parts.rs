@@ -1,5 +1,7 @@
 //! What the edge keeps of its targets.
 
+use fermata_io::random::Masks;
+
 use super::authority::Authority;
 use super::connections::Connections;
 use super::folders::Folders;
@@ -21,6 +23,8 @@ pub(crate) struct Upstream {
     pub folders: Folders,
     pub sharing: Sharing,
     pub signatures: Signatures,
+    /// Of the frames for WebSockets of targets.
+    pub masks: Masks,
 }
 
 impl Upstream {
@@ -38,6 +42,7 @@ impl Upstream {
             folders: Folders::default(),
             sharing: Sharing::new(settings.share_all),
             signatures: Signatures::new(prepared),
+            masks: Masks::default(),
         }
     }
 }

@@ -15,7 +15,6 @@ use crate::pushpin::sockjs::session::{Name, Session, Stage, Step};
 use crate::server::edge::Edge;
 use crate::timers::Timer;
 use crate::upstream::connections::WireUse;
-use crate::upstream::handshake::mask;
 use crate::upstream::parts::Upstream;
 use crate::upstream::response::{ResponsePart, of_http};
 
@@ -186,7 +185,8 @@ impl Edge {
         };
         for message in messages {
             // After the backend's close nothing is sent any more; the next poll hears of it.
-            let _ = client.send(Kind::Text, message.as_bytes(), mask(), &mut session.out);
+            let mask = self.upstream.masks.next();
+            let _ = client.send(Kind::Text, message.as_bytes(), mask, &mut session.out);
         }
         session.sender = Some(asker);
         self.pump_session(id);
@@ -389,7 +389,7 @@ impl Edge {
         };
         let mut has_ended = false;
         while !rest.is_empty() && !has_ended {
-            let consumed = match client.handle(rest, mask(), &mut session.out) {
+            let consumed = match client.handle(rest, self.upstream.masks.next(), &mut session.out) {
                 Ok((consumed, received)) => {
                     match received {
                         Some(Received::Message(_, message)) => {
