@@ -17,7 +17,7 @@ use crate::client::source::Engine;
 use crate::client::source::{Owner, Source};
 use crate::server::edge::Edge;
 use crate::timers::Timer;
-use crate::upstream::codec::{write_end, write_piece};
+use crate::upstream::codec::{Codec, write_end, write_piece};
 use crate::upstream::talk::{Step, Talk};
 
 impl Edge {
@@ -95,7 +95,7 @@ impl Edge {
         };
         match Rc::get_mut(&mut source.request) {
             Some(request) => request.body = body,
-            // No other worker has it yet.
+            // Nobody else has it yet.
             None => return,
         }
         match sockjs {
@@ -136,7 +136,16 @@ impl Edge {
         talk.out.clear();
         talk.sent = 0;
         let has_length = talk.source.request.said_length().is_some();
-        write_piece(&talk.codec, has_length, piece, &mut talk.out);
+        let is_as_it_came = has_length && matches!(talk.codec, Codec::Http(_));
+        let sent = match talk.wire {
+            // An error is met again, and then handled, where the rest is sent.
+            Some(wire) if is_as_it_came && talk.is_connected && !piece.is_empty() => {
+                let sent = self.worker.net.send_wire(wire, piece);
+                sent.ok().flatten().unwrap_or_default()
+            }
+            _ => 0,
+        };
+        write_piece(&talk.codec, has_length, &piece[sent..], &mut talk.out);
         if read != Ok(Read::Piece) {
             arriving.has_ended = true;
             write_end(&talk.codec, has_length, &mut talk.out);

@@ -64,7 +64,7 @@ pub struct BodyPace {
     pub timeout_ms: u64,
     /// Bytes a second at which it may take longer; 0: it may not.
     pub rate_min: u64,
-    /// The setting of the time, for the message that it is over.
+    /// The setting of the time, for whoever is told that it is over.
     pub setting: &'static str,
 }
 
@@ -302,6 +302,15 @@ pub(crate) struct Uploads {
 }
 
 impl Uploads {
+    /// Forgets the last piece. Where it is the buffer it was received in, that one is received in again: it need not be
+    /// filled with zeros anew.
+    fn take_back_piece(&mut self) {
+        if self.piece.len() > self.raw.len() {
+            std::mem::swap(&mut self.piece, &mut self.raw);
+        }
+        self.piece.clear();
+    }
+
     /// A turn of the loop begins.
     pub fn begin_turn(&mut self) {
         self.turn += 1;

@@ -128,7 +128,7 @@ impl Http {
             net.stash();
         }
         let bytes_max = bytes_max.clamp(1, net.settings.body_piece_bytes_max);
-        self.uploads.piece.clear();
+        self.uploads.take_back_piece();
         net.begin_reading(handle)?;
         loop {
             let turn = self.uploads.turn;
@@ -141,9 +141,9 @@ impl Http {
                 return Ok(Read::Pending);
             }
             let raw = &mut self.uploads.raw;
-            raw.clear();
             if !connection.inbox.is_empty() {
                 let taken = connection.inbox.len().min(bytes_max);
+                raw.clear();
                 raw.extend_from_slice(&connection.inbox[..taken]);
                 connection.inbox.drain(..taken);
                 if let Some(stream) = connection.line.stream() {
@@ -160,6 +160,7 @@ impl Http {
                     set_drained(exchange, true);
                     return net.wait_for_body(handle);
                 }
+                raw.clear();
             } else if is_drained(exchange) {
                 return net.wait_for_body(handle);
             } else {
@@ -213,12 +214,17 @@ impl Http {
         let Stage::Handling(Some(partial)) = &mut exchange.stage else {
             return Err(ReadError::Gone);
         };
-        let (raw, piece) = (&self.uploads.raw, &mut self.uploads.piece);
+        let (raw, piece) = (&mut self.uploads.raw, &mut self.uploads.piece);
         let (consumed, is_done) = match &mut partial.rest {
             BodyRest::Length(missing) => {
                 let taken = (*missing).min(raw.len() as u64) as usize;
                 *missing -= taken as u64;
-                piece.extend_from_slice(&raw[..taken]);
+                if taken == raw.len() {
+                    // All of it is the body's: it need not be copied.
+                    std::mem::swap(raw, piece);
+                } else {
+                    piece.extend_from_slice(&raw[..taken]);
+                }
                 (taken, *missing == 0)
             }
             BodyRest::Stream { .. } if partial.received + raw.len() as u64 > partial.bytes_max => {
@@ -227,9 +233,9 @@ impl Http {
                 return Err(fail_in(exchange, ReadError::Refused(413, message)));
             }
             BodyRest::Stream { .. } => {
-                piece.extend_from_slice(raw);
+                std::mem::swap(raw, piece);
                 (
-                    raw.len(),
+                    piece.len(),
                     connection.has_ended && connection.inbox.is_empty(),
                 )
             }
