@@ -411,7 +411,7 @@ impl Edge {
             return Step::Goes;
         };
         talk.noted.bytes += piece.len() as u64;
-        match self.worker.net.write_stream(handle, piece) {
+        match self.worker.pass_stream(handle, piece) {
             Ok(taken) => {
                 pending.extend_from_slice(&piece[taken..]);
                 *wants = false;
@@ -443,7 +443,7 @@ impl Edge {
             return Step::Goes;
         };
         if !pending.is_empty() && *wants {
-            match self.worker.net.write_stream(handle, pending) {
+            match self.worker.pass_stream(handle, pending) {
                 Ok(taken) if taken == pending.len() => pending.clear(),
                 Ok(taken) => {
                     pending.drain(..taken);

@@ -175,6 +175,15 @@ impl<D: Driver> Worker<D> {
         self.http.drop_stream(&mut self.net, handle)
     }
 
+    /// As `Net::write_stream`, for a piece that is in a buffer of the embedder's: a large one is given to the kernel from
+    /// there, and only what that does not take is copied.
+    ///
+    /// # Errors
+    /// The client has left, or the piece is longer than what is left of the length that the stream was given.
+    pub fn pass_stream(&mut self, handle: u64, piece: &[u8]) -> Result<usize, StreamError> {
+        self.http.pass_stream(&mut self.net, handle, piece)
+    }
+
     /// The last piece was given.
     pub fn end_stream(&mut self, handle: u64) -> Result<(), StreamError> {
         self.http.end_stream(&mut self.net, handle)

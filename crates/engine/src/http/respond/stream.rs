@@ -8,6 +8,7 @@ use fermata_config::LogLevel;
 use fermata_io::Driver;
 use fermata_proto::response;
 
+use crate::admin::stats::Counter;
 use crate::embed::event::Event;
 use crate::http::Http;
 use crate::http::protocol::BodyLength;
@@ -16,11 +17,14 @@ use crate::http::respond::outgoing::{Outgoing, StreamBody};
 use crate::http::respond::streams::{StreamError, Wanted};
 use crate::log::Detail;
 use crate::net::Net;
-use crate::net::connection::Connection;
+use crate::net::connection::{Connection, Origin};
 use crate::net::index::ExchangeIndex;
 
 /// Most of a piece that is copied at once.
 const COPY_BYTES_MAX: usize = 256 * 1024;
+
+/// Least of a piece that is sent from where it is: a smaller one goes with what else its client gets in this turn.
+const DIRECT_BYTES_MIN: usize = 16 * 1024;
 
 /// Time that pieces may take in a row before input gets its turn. A piece that takes longer is not interrupted.
 const SLICE_MS: u64 = 10;
@@ -67,6 +71,52 @@ impl<D: Driver> Net<D> {
 }
 
 impl Http {
+    /// See `Worker::pass_stream`.
+    pub(crate) fn pass_stream<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        handle: u64,
+        piece: &[u8],
+    ) -> Result<usize, StreamError> {
+        let sent = self.send_from_where_it_is(net, handle, piece)?;
+        Ok(sent + net.write_stream(handle, &piece[sent..])?)
+    }
+
+    /// Gives the kernel a piece for a client that waits for nothing else.
+    fn send_from_where_it_is<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        handle: u64,
+        piece: &[u8],
+    ) -> Result<usize, StreamError> {
+        let index = net.open_stream(handle)?;
+        let Some((connection, exchange)) = net.connections.pair_mut(index) else {
+            return Err(Gone.into());
+        };
+        let Some(fd) = connection.line.socket() else {
+            return Ok(0);
+        };
+        let Some(Outgoing::Stream(stream)) = exchange.body.as_deref_mut() else {
+            return Err(Gone.into());
+        };
+        let Some(left) = &mut stream.left else {
+            return Ok(0);
+        };
+        if piece.len() < DIRECT_BYTES_MIN || connection.unsent() > 0 || connection.is_blocked {
+            return Ok(0);
+        }
+        check_length(*left, piece.len())?;
+        // An error is met again, and then handled, where the rest is sent.
+        let sent = net.driver.send_one(fd, piece).ok().flatten();
+        let sent = sent.unwrap_or_default();
+        *left -= sent as u64;
+        if connection.origin == Origin::Public {
+            net.counts.add(Counter::BytesSent, sent as u64);
+        }
+        self.trace.on_sent(index, sent);
+        Ok(sent)
+    }
+
     /// The stream of the last [`Event::Stream`] or [`Event::StreamEnd`], by the request it answers.
     pub fn stream(&self) -> u64 {
         self.streams.current
