@@ -195,7 +195,7 @@ static bool submit(question *it)
 	return can;
 }
 
-/* The lookup is no longer awaited. If it has not begun, it never does. */
+/* Nobody waits for it any more. What has not begun never does. */
 static ZEND_COLD void abandon(question *it)
 {
 	it->fiber = NULL;

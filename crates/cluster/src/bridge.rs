@@ -37,7 +37,7 @@ impl Bridge {
         Bridge { log }
     }
 
-    /// The bridge's credentials from the next connection on, for servers whose addresses have none.
+    /// Who the bridge is from the next connection on, to servers whose addresses do not say it.
     pub fn set_login(&mut self, login: Login) {
         match &mut self.log {
             Log::Nats(log) => log.set_login(login),

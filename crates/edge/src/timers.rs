@@ -89,7 +89,7 @@ impl Timers {
         self.tidy();
     }
 
-    /// It is no longer awaited.
+    /// Nobody waits for it any more.
     pub fn forget(&mut self, timer: Timer) {
         if self.armed.remove(&timer).is_some() {
             self.tidy();

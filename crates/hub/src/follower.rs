@@ -64,7 +64,7 @@ impl Follower {
 }
 
 impl Ring {
-    /// A reader of the ring.
+    /// Somebody who reads along.
     pub fn follow(&self) -> Follower {
         Follower {
             ring: self.twin(),

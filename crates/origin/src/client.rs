@@ -10,7 +10,7 @@ use crate::post::{PostError, Poster};
 /// Why something was not published.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PublishError {
-    /// No answer came in time, or none in HTTP.
+    /// Nobody has answered in time, or not in HTTP.
     #[error("{0}; is an edge or Pushpin listening there?")]
     Unreachable(String),
     /// Nothing was sent: what the port would want to see cannot be shown to it.

@@ -1,4 +1,4 @@
-//! Where an application gets its channels' events sent, and which.
+//! Whom an application has told of its channels, and of what.
 
 /// What a webhook is told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ impl Kind {
     }
 }
 
-/// Where an application gets its channels' events sent, and what bounds that.
+/// Whom an application has told of its channels, and what bounds that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Webhook {
     /// Where it is posted to. Who embeds this crate reads it.

@@ -19,9 +19,9 @@ const CHANNELS_MAX: usize = 1_000_000;
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Happening {
-    /// The channel has its first subscription.
+    /// Somebody is subscribed to the channel, after nobody was.
     Occupied(String),
-    /// The channel has lost its last subscription.
+    /// Nobody is.
     Vacated(String),
     /// A user is in a presence channel.
     MemberAdded(String, String),
@@ -119,9 +119,9 @@ pub struct Occupancy {
 #[derive(Debug, PartialEq, Eq)]
 enum Occupied {
     Now,
-    /// It may not have been sent, and the channel is known to be empty since this time.
+    /// It may not have been said, and nobody is known to be there since then.
     Doubtful(u64),
-    /// Without subscriptions since this time.
+    /// Nobody is there since then.
     EmptySince(u64),
 }
 
@@ -180,7 +180,7 @@ impl Occupancy {
             let Some((since_ms, channel)) = self.empty.pop_front() else {
                 break;
             };
-            // A client may have subscribed, and left again later.
+            // Somebody may have come, and left again later.
             let (empty, doubtful) = (Occupied::EmptySince(since_ms), Occupied::Doubtful(since_ms));
             let state = self.occupied.get(&channel);
             if state == Some(&empty) || state == Some(&doubtful) {

@@ -45,7 +45,7 @@ final class Broadcaster extends Base
      */
     public function broadcast(array $channels, $event, array $payload = []): void
     {
-        // Clients have no socket ids here.
+        // Nobody is told apart by sockets here.
         unset($payload['socket']);
         foreach ($this->formatChannels($channels) as $channel) {
             $this->publisher->publish($channel, $payload, $event);

@@ -58,7 +58,7 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// The program is to be reloaded.
+    /// Somebody wants the program to be read again.
     pub fn asked() -> Self {
         Self {
             is_asked: true,

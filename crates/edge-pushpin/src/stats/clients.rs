@@ -32,7 +32,7 @@ struct Known {
     subscriptions: Vec<(Mode, Rc<[u8]>)>,
 }
 
-/// A client that is held from now on.
+/// Who it is that is held from now on.
 #[derive(Clone, Copy, Debug)]
 pub struct Held<'a> {
     /// What its origin knows it by.

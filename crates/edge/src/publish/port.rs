@@ -11,11 +11,11 @@ pub(crate) enum Port {
     Sub,
     /// Commands.
     Rep,
-    /// Figures, for subscribers.
+    /// Figures, for whoever subscribes.
     Stats,
     /// Connections of the service with this number, or the one to the worker that has them.
     Service(u16),
-    /// Requests that open sessions of this service, for any backend.
+    /// What opens sessions of this service, for whoever takes it.
     Requests(u16),
     /// What belongs to sessions of this service, for those who have taken them.
     Sessions(u16),

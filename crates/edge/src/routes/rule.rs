@@ -1,5 +1,7 @@
 //! A condition and its properties.
 
+use std::borrow::Cow;
+
 use super::Cause;
 use super::care::Care;
 use super::lex::Section;
@@ -235,14 +237,14 @@ impl Rule {
     }
 
     /// The path that the backend sees; it begins with a slash whatever was cut off.
-    pub fn backend_path(&self, path: &[u8]) -> Vec<u8> {
+    pub fn backend_path<'a>(&self, path: &'a [u8]) -> Cow<'a, [u8]> {
         let rest = path.get(self.path_rem..).unwrap_or_default();
-        let mut path = self.replace_beg.clone().unwrap_or_default().into_bytes();
-        path.extend_from_slice(rest);
-        if path.first() != Some(&b'/') {
-            path.insert(0, b'/');
+        let start = self.replace_beg.as_deref().unwrap_or_default().as_bytes();
+        match start.first().or(rest.first()) {
+            Some(b'/') if start.is_empty() => Cow::Borrowed(rest),
+            Some(b'/') => [start, rest].concat().into(),
+            _ => [b"/", start, rest].concat().into(),
         }
-        path
     }
 
     /// What names it where it has no id.

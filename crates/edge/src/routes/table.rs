@@ -66,8 +66,13 @@ impl Routes {
     /// A host with rules of its own does not fall back to those of `*`. Among the rules that match, the first counts,
     /// unless a later one names a protocol that it does not, or has a longer path, or names TLS where it does not.
     pub fn find(&self, request: &Request<'_>) -> Option<&Rule> {
-        let host = request.host.to_ascii_lowercase();
-        let list = self.hosts.get(&host).unwrap_or(&self.any);
+        let list = match self.hosts.is_empty() {
+            true => &self.any,
+            false => {
+                let host = request.host.to_ascii_lowercase();
+                self.hosts.get(&host).unwrap_or(&self.any)
+            }
+        };
         let rules = list.iter().filter_map(|&at| self.rules.get(at));
         rules
             .filter(|rule| matches(rule, request))

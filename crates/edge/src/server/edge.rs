@@ -144,7 +144,7 @@ impl Edge {
         &self.routing.table
     }
 
-    /// The same for later requests.
+    /// The same for whoever asks later.
     pub(super) fn shown(&self) -> Rc<RefCell<Rc<Table>>> {
         Rc::clone(&self.routing.shown)
     }

@@ -23,8 +23,7 @@ use crate::upstream::Failure;
 use crate::upstream::codec::Codec;
 use crate::upstream::connections::WireUse;
 use crate::upstream::error::UpstreamError;
-use crate::upstream::forward::Forwarded;
-use crate::upstream::forward::HANDSHAKE_OWN;
+use crate::upstream::forward::{Forwarded, HANDSHAKE_OWN, Header};
 use crate::upstream::http2::{OnCarrier, StreamInput, StreamLoss, TickOutcome, WebSocketSupport};
 use crate::upstream::parts::Upstream;
 use crate::upstream::place::Place;
@@ -142,8 +141,8 @@ impl Edge {
         target: &Target,
         wire: u64,
     ) -> Result<(), UpstreamError> {
-        let forwarded = self.forwarded(talk, target)?;
         let request = Rc::clone(&talk.source.request);
+        let forwarded = self.forwarded(talk, &request, target)?;
         talk.codec = Codec::Http2;
         talk.out.clear();
         talk.sent = 0;
@@ -661,12 +660,12 @@ fn socket_fields(offers_grip: bool) -> OwnFields<'static> {
 }
 
 fn fields<'a>(
-    forwarded: &'a Forwarded,
+    forwarded: &'a Forwarded<'a>,
     is_socket: bool,
     own: OwnFields<'a>,
 ) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
     let headers = forwarded.headers.iter();
-    let passes = move |(name, _): &&(Vec<u8>, Vec<u8>)| {
+    let passes = move |(name, _): &&Header<'_>| {
         !is_socket || !HANDSHAKE_OWN.iter().any(|own| same(name, own))
     };
     let headers = headers

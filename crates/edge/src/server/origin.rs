@@ -148,7 +148,7 @@ impl Edge {
         }
     }
 
-    /// The client has left: the origin is no longer waited for.
+    /// Whoever asked has gone: the origin is not waited for.
     pub(super) fn abandon(&mut self, handle: u64) {
         if let Some(id) = self.upstream.talks.forget_handle(handle)
             && !self.upstream.hand_over(id)
@@ -335,15 +335,15 @@ impl Edge {
         {
             return self.pass_at_once(talk, bytes);
         }
-        let mut parts = Vec::new();
-        let outcome = match &mut talk.codec {
+        let (parts, outcome) = match &mut talk.codec {
             Codec::Http(exchange) => {
                 let mut events = Vec::new();
                 let outcome = exchange.handle(bytes, &mut events);
-                parts.extend(events.into_iter().filter_map(of_http));
-                outcome.map_err(|error| error.to_string())
+                let parts: Vec<ResponsePart> = events.into_iter().filter_map(of_http).collect();
+                (parts, outcome.map_err(|error| error.to_string()))
             }
             Codec::FastCgi(exchange) => {
+                let mut parts = Vec::new();
                 let mut events = Vec::new();
                 let outcome = exchange.handle(bytes, &mut events);
                 for event in events {
@@ -354,10 +354,10 @@ impl Edge {
                     }
                     parts.extend(of_fastcgi(event));
                 }
-                outcome.map_err(|error| error.to_string())
+                (parts, outcome.map_err(|error| error.to_string()))
             }
             // It has no connection of its own.
-            Codec::Zhttp(_) | Codec::Http2 => Ok(()),
+            Codec::Zhttp(_) | Codec::Http2 => (Vec::new(), Ok(())),
         };
         if self.take(talk, parts) == Step::Over {
             return Step::Over;
@@ -476,7 +476,7 @@ impl Edge {
         // A FastCGI program's process serves one connection: it would wait here for the next request of this worker while
         // others wait for a process.
         let is_fastcgi = matches!(talk.codec, Codec::FastCgi(_));
-        // No later request uses its table.
+        // Nobody asks by its table again.
         let is_single = matches!(talk.owner, Owner::Filter(_)) && talk.source.is_foreign();
         if is_fastcgi || is_single || !is_reusable || talk.has_hung_up || !talk.is_sent() {
             self.drop_wire(talk);

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::Read as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::rc::Rc;
 
 use fermata_config::LogLevel;
 use fermata_edge_pushpin::state::id::SessionId;
@@ -12,7 +13,7 @@ use fermata_proto::response_reader::{RequestKind, ResponseReader};
 use fermata_proto::traceparent::TraceParent;
 
 use crate::client::body::Arriving;
-use crate::client::request::Body;
+use crate::client::request::{Body, ClientRequest};
 use crate::client::source::Owner;
 use crate::pushpin::sockjs::workers;
 use crate::routes::figures::Count;
@@ -28,12 +29,13 @@ use crate::upstream::talk::{Purpose, Step, Talk};
 const FILE_PIECE_BYTES: usize = 64 * 1024;
 
 impl Edge {
-    /// What a target gets of a request, but for its framing.
-    pub(super) fn forwarded(
+    /// What a target gets of a conversation's request, but for its framing.
+    pub(super) fn forwarded<'a>(
         &mut self,
         talk: &Talk,
+        request: &'a ClientRequest,
         target: &Target,
-    ) -> Result<Forwarded, UpstreamError> {
+    ) -> Result<Forwarded<'a>, UpstreamError> {
         let source = &talk.source;
         let Some(rule) = source.table.routes.rules().get(source.rule) else {
             return Err(UpstreamError::Local("the route is gone".to_owned()));
@@ -61,8 +63,8 @@ impl Edge {
             traceparent: traceparent.as_deref(),
             last_ids: &talk.last_ids,
         };
-        let forwarded = Forwarded::new(&source.request, &hop);
-        let bytes = forwarded.words_bytes(&source.request.method);
+        let forwarded = Forwarded::new(request, &hop);
+        let bytes = forwarded.words_bytes(&request.method);
         self.route_figures
             .count_of_talk(&self.worker, talk, &[(Count::ServerHeadSent, bytes)]);
         Ok(forwarded)
@@ -98,7 +100,8 @@ impl Edge {
             workers::pack(&source.request, &mut talk.out);
             return Ok(());
         }
-        let forwarded = self.forwarded(talk, target)?;
+        let request = Rc::clone(&talk.source.request);
+        let forwarded = self.forwarded(talk, &request, target)?;
         let source = &talk.source;
         talk.out.clear();
         talk.sent = 0;

@@ -1,5 +1,7 @@
 //! Targets `zhttpreq/…`: backends that get requests as ZeroMQ messages (ZHTTP, rfc.zeromq.org 33), one reply for each.
 
+use std::rc::Rc;
+
 use fermata_grip::packet;
 use fermata_grip::packet::Notation;
 use fermata_grip::value::Value;
@@ -32,7 +34,8 @@ impl Edge {
             let reason = format!("zhttpreq/{spec} speaks no WebSocket; add over_http");
             return Err(UpstreamError::Request(502, reason));
         }
-        let forwarded = self.forwarded(talk, target)?;
+        let request = Rc::clone(&talk.source.request);
+        let forwarded = self.forwarded(talk, &request, target)?;
         talk.wire = None;
         talk.out.clear();
         talk.sent = 0;

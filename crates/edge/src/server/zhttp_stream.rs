@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io::Read as _;
+use std::rc::Rc;
 
 use fermata_config::LogLevel;
 use fermata_edge_pushpin::zhttp;
@@ -40,7 +41,7 @@ const PACKET_BYTES: usize = 1_024;
 const PAUSE_MS: u64 = 20;
 
 impl Edge {
-    /// Opens a session with the first backend of the target that takes it.
+    /// Opens a session with whoever takes it first at the target.
     pub(super) fn open_stream(
         &mut self,
         talk: &mut Talk,
@@ -58,7 +59,8 @@ impl Edge {
                 "zhttp/{spec}: too many requests wait for answers"
             )));
         }
-        let forwarded = self.forwarded(talk, target)?;
+        let request = Rc::clone(&talk.source.request);
+        let forwarded = self.forwarded(talk, &request, target)?;
         talk.wire = None;
         talk.waits = None;
         talk.has_response = false;

@@ -54,7 +54,7 @@ pub struct Candidate<'a> {
 /// What a worker remembers of the targets of one route.
 #[derive(Debug, Default)]
 pub struct Balancer {
-    /// Credits of the targets by their weights; the one with the most is next.
+    /// Whose turn it is: the one that has waited for most.
     credits: Vec<i64>,
     /// Requests under way; those of routes that were read before are counted with them.
     open: Vec<Rc<Cell<u32>>>,

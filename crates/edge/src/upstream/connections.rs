@@ -25,7 +25,7 @@ const POOL_MS: u64 = 5_000;
 /// How soon a Unix socket that was full is tried again.
 const ROOM_MS: u64 = 10;
 
-/// The owner of a connection.
+/// Whose a connection is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WireUse {
     Talk(TalkId),
@@ -45,7 +45,7 @@ pub(crate) struct Connections {
     resolver: Resolver,
     /// Connections of [`WireUse::Names`].
     bells: usize,
-    /// Conversations that wait for room at Unix sockets.
+    /// Who waits for room at Unix sockets.
     pub socket_queues: SocketQueues,
     /// How origins are spoken to in TLS.
     pub authority: Authority,
@@ -63,7 +63,7 @@ impl Connections {
         }
     }
 
-    /// The owner of a connection; `None`: it is none of these.
+    /// Whose a connection is; `None`: it is none of these.
     pub fn user(&self, wire: u64) -> Option<&WireUse> {
         self.uses.get(&wire)
     }
@@ -100,10 +100,12 @@ impl Connections {
     }
 
     /// A connection that waits for another request, and on which the origin has said nothing since: what it may have said,
-    /// or that it has closed, would be taken for the answer.
+    /// or that it has closed, would be taken for the answer. One that was read empty in this millisecond is not looked at
+    /// again: a busy target has no other ones.
     pub fn take_idle(&mut self, worker: &mut Engine, place: &Place) -> Option<u64> {
-        while let Some(wire) = self.pool.take(worker.net.now_ms(), place) {
-            if let Ok(None) = worker.net.recv_wire(wire, &mut [0]) {
+        let now_ms = worker.net.now_ms();
+        while let Some((since_ms, wire)) = self.pool.take(now_ms, place) {
+            if since_ms == now_ms || matches!(worker.net.recv_wire(wire, &mut [0]), Ok(None)) {
                 return Some(wire);
             }
             self.close(worker, wire);
@@ -150,7 +152,7 @@ impl Connections {
                     self.bells += 1;
                 }
                 Err(error) => {
-                    // Nothing would wake the loop for names: the next request tries again.
+                    // Nobody would be told of names: who asks next tries again.
                     self.resolver.return_bell(bell);
                     if let Ok(Found::Later) = found {
                         let reason = format!("{host} cannot be looked up: {error}");

@@ -1,5 +1,6 @@
 //! What an origin is sent: the client's request, without what belongs to one hop and with what the route adds.
 
+use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
 use fermata_fastcgi::codec as fastcgi;
@@ -11,12 +12,15 @@ use fermata_proto::chunk;
 use fermata_proto::response::{valid_name, valid_value};
 use fermata_proto::traceparent::TraceParent;
 
-use crate::client::request::{Body, ClientRequest, headers_bytes};
+use crate::client::request::{Body, ClientRequest};
 use crate::routes::{Origin, Rule, Target};
 use crate::settings::Settings;
 
 /// Marks a client's own header where a route asks for that; other edges know it.
 const ORIGINAL: &str = "eb9bf0f5-";
+
+/// Room for what a head has besides its words: the version, the framing of the body, and ends of lines.
+const FRAMING_BYTES: usize = 64;
 
 /// Headers that belong to one hop (RFC 9110, 7.6.1), and those whose meaning ends here: what the origin compresses
 /// could not be read here, and bodies are whole when they are forwarded.
@@ -204,12 +208,15 @@ pub(crate) struct Hop<'a> {
     pub last_ids: &'a [(Vec<u8>, Vec<u8>)],
 }
 
-/// A request as its origin gets it, but for its framing.
-pub(crate) struct Forwarded {
-    pub target: Vec<u8>,
-    pub host: Vec<u8>,
-    pub headers: Vec<(Vec<u8>, Vec<u8>)>,
+/// A request as its origin gets it, but for its framing. What is the client's own is not copied.
+pub(crate) struct Forwarded<'a> {
+    pub target: Cow<'a, [u8]>,
+    pub host: Cow<'a, [u8]>,
+    pub headers: Vec<Header<'a>>,
 }
+
+/// Name and value.
+pub(crate) type Header<'a> = (Cow<'a, [u8]>, Cow<'a, [u8]>);
 
 /// The trace that a client names; none where it is malformed, or where there are several.
 pub(crate) fn trace_of(request: &ClientRequest) -> Option<TraceParent<'_>> {
@@ -221,53 +228,54 @@ pub(crate) fn trace_of(request: &ClientRequest) -> Option<TraceParent<'_>> {
     }
 }
 
-impl Forwarded {
-    pub fn new(request: &ClientRequest, hop: &Hop<'_>) -> Self {
+impl<'a> Forwarded<'a> {
+    pub fn new(request: &'a ClientRequest, hop: &Hop<'_>) -> Self {
         let rule = hop.rule;
         let host = host(request, hop);
         let target = match request.target.first() {
             Some(b'/') if !hop.is_check => rule.backend_path(&request.target),
-            _ => request.target.clone(),
+            _ => Cow::Borrowed(&request.target[..]),
         };
-        let mut headers = Vec::with_capacity(request.headers.len() + 4);
+        let mut headers = Vec::<Header<'a>>::with_capacity(request.headers.len() + 4);
         let of_hop = named_in_connection(request);
         for (name, value) in &request.headers {
             if passes(name, hop) && !of_hop.iter().any(|it| it.eq_ignore_ascii_case(name)) {
-                headers.push((name.clone(), value.clone()));
+                headers.push((Cow::Borrowed(name), Cow::Borrowed(value)));
             }
         }
         if rule.orig_headers {
             originals(request, hop, &mut headers);
         }
-        let mut set = |name: &str, value: Vec<u8>| {
-            headers.retain(|(other, _)| !same(other, name.as_bytes()));
+        let mut set = |name: Cow<'a, [u8]>, value: Cow<'a, [u8]>| {
+            headers.retain(|(other, _)| !same(other, &name));
             if !value.is_empty() {
-                headers.push((name.as_bytes().to_vec(), value));
+                headers.push((name, value));
             }
         };
         forwarded(request, hop, &mut set);
         if !rule.no_grip && !hop.is_trusted {
             if let Some(signature) = hop.signature {
-                set("Grip-Sig", signature.as_bytes().to_vec());
+                set(literal("Grip-Sig"), signature.as_bytes().to_vec().into());
             }
-            set("Grip-Feature", FEATURES.as_bytes().to_vec());
+            set(literal("Grip-Feature"), literal(FEATURES));
         }
         for (name, value) in rule.headers.iter().filter(|(name, _)| !is_host(name)) {
-            set(name, value.clone().into_bytes());
+            let name = name.as_bytes().to_vec();
+            set(name.into(), value.as_bytes().to_vec().into());
         }
         if let Some(value) = hop.traceparent {
-            set("traceparent", value.as_bytes().to_vec());
+            set(literal("traceparent"), value.as_bytes().to_vec().into());
             if trace_of(request).is_none() {
                 // Of another trace than the one that begins here (W3C Trace Context, 3.3).
-                set("tracestate", Vec::new());
+                set(literal("tracestate"), literal(""));
             }
         }
         if let Some(id) = hop.session_id {
-            set("Grip-Session-Id", id.as_bytes().to_vec());
+            set(literal("Grip-Session-Id"), id.as_bytes().to_vec().into());
         }
         for (channel, id) in hop.last_ids {
             if let Some(value) = last::write(channel, id) {
-                headers.push((last::HEADER.as_bytes().to_vec(), value));
+                headers.push((literal(last::HEADER), value.into()));
             }
         }
         // Whatever has put it here: what cannot stand in a head would be read as another header, or as another request.
@@ -282,11 +290,19 @@ impl Forwarded {
     /// Bytes of the words of its head, with this method.
     pub fn words_bytes(&self, method: &[u8]) -> u64 {
         let host = "Host".len() + self.host.len();
-        (method.len() + self.target.len() + host) as u64 + headers_bytes(&self.headers)
+        let headers = self.headers.iter();
+        let headers: usize = headers.map(|(name, value)| name.len() + value.len()).sum();
+        (method.len() + self.target.len() + host + headers) as u64
     }
 
     /// Appends it as HTTP/1.1, with its body where that is in memory.
     pub fn write_http(&self, request: &ClientRequest, out: &mut Vec<u8>) {
+        let body_bytes = match &request.body {
+            Body::Memory(body) | Body::Arriving { first: body, .. } => body.len(),
+            Body::None | Body::File { .. } => 0,
+        };
+        let between = self.headers.len() * ": \r\n".len() + FRAMING_BYTES;
+        out.reserve(self.words_bytes(&request.method) as usize + between + body_bytes);
         out.extend_from_slice(&request.method);
         out.push(b' ');
         out.extend_from_slice(&self.target);
@@ -398,13 +414,17 @@ impl Forwarded {
     }
 }
 
+fn literal(text: &'static str) -> Cow<'static, [u8]> {
+    Cow::Borrowed(text.as_bytes())
+}
+
 fn is_host(name: &str) -> bool {
     name.eq_ignore_ascii_case("host")
 }
 
 /// The host that the origin is asked for. There is always one: HTTP/1.1 without is refused, and some clients of HTTP/1.0 name
 /// none, so that what they ask is the target itself.
-fn host(request: &ClientRequest, hop: &Hop<'_>) -> Vec<u8> {
+fn host<'a>(request: &'a ClientRequest, hop: &Hop<'_>) -> Cow<'a, [u8]> {
     let of_rule = hop.rule.headers.iter().rev();
     let of_rule = of_rule
         .filter(|(name, value)| is_host(name) && !value.is_empty())
@@ -412,14 +432,15 @@ fn host(request: &ClientRequest, hop: &Hop<'_>) -> Vec<u8> {
         .next();
     let of_route = hop.target.host.as_ref().or(of_rule);
     match of_route.or(hop.rule.as_host.as_ref()) {
-        Some(host) => host.clone().into_bytes(),
-        None if !request.host.is_empty() => request.host.clone(),
+        Some(host) => host.clone().into_bytes().into(),
+        None if !request.host.is_empty() => Cow::Borrowed(&request.host),
         None => match &hop.target.origin {
             Origin::Host { host, port } if host.contains(':') => format!("[{host}]:{port}"),
             Origin::Host { host, port } => format!("{host}:{port}"),
             _ => "localhost".to_owned(),
         }
-        .into_bytes(),
+        .into_bytes()
+        .into(),
     }
 }
 
@@ -481,7 +502,7 @@ fn is_told_by_proxies(name: &Folded) -> bool {
 }
 
 /// The client's own headers once more, marked; those that came marked stay so.
-fn originals(request: &ClientRequest, hop: &Hop<'_>, headers: &mut Vec<(Vec<u8>, Vec<u8>)>) {
+fn originals<'a>(request: &'a ClientRequest, hop: &Hop<'_>, headers: &mut Vec<Header<'a>>) {
     for (name, value) in &request.headers {
         let folded = Folded::new(name);
         let needs_mark = hop.rewriting.need_mark.iter().any(|it| same(it, name));
@@ -491,15 +512,19 @@ fn originals(request: &ClientRequest, hop: &Hop<'_>, headers: &mut Vec<(Vec<u8>,
             continue;
         }
         let marked = [ORIGINAL.as_bytes(), name].concat();
-        let is_there = |(other, _): &(Vec<u8>, Vec<u8>)| same(other, &marked);
+        let is_there = |(other, _): &Header<'_>| same(other, &marked);
         if !headers.iter().any(is_there) {
-            headers.push((marked, value.clone()));
+            headers.push((marked.into(), Cow::Borrowed(value)));
         }
     }
 }
 
 /// What tells an origin of the hop before.
-fn forwarded(request: &ClientRequest, hop: &Hop<'_>, set: &mut dyn FnMut(&str, Vec<u8>)) {
+fn forwarded<'a>(
+    request: &ClientRequest,
+    hop: &Hop<'_>,
+    set: &mut dyn FnMut(Cow<'a, [u8]>, Cow<'a, [u8]>),
+) {
     let rewriting = hop.rewriting;
     let rule = match hop.is_trusted {
         true => rewriting.forwarded_for_trusted,
@@ -513,17 +538,17 @@ fn forwarded(request: &ClientRequest, hop: &Hop<'_>, set: &mut dyn FnMut(&str, V
             .map(|(_, value)| &value[..])
             .collect();
         let list = rule.apply(&received, request.peer.ip());
-        set("X-Forwarded-For", list.unwrap_or_default());
+        set(literal("X-Forwarded-For"), list.unwrap_or_default().into());
     }
     if rewriting.sets_proto || rewriting.sets_protocol {
-        let scheme: &[u8] = match (request.is_tls, request.is_websocket()) {
-            (false, _) => b"",
-            (true, false) => b"https",
-            (true, true) => b"wss",
+        let scheme = match (request.is_tls, request.is_websocket()) {
+            (false, _) => "",
+            (true, false) => "https",
+            (true, true) => "wss",
         };
-        set("X-Forwarded-Proto", scheme.to_vec());
-        let protocol: &[u8] = if rewriting.sets_protocol { scheme } else { b"" };
-        set("X-Forwarded-Protocol", protocol.to_vec());
+        set(literal("X-Forwarded-Proto"), literal(scheme));
+        let protocol = if rewriting.sets_protocol { scheme } else { "" };
+        set(literal("X-Forwarded-Protocol"), literal(protocol));
     }
     if !rewriting.cdn_loop.is_empty() {
         let received = request.header("cdn-loop").unwrap_or_default();
@@ -532,7 +557,7 @@ fn forwarded(request: &ClientRequest, hop: &Hop<'_>, set: &mut dyn FnMut(&str, V
             list.extend_from_slice(b", ");
         }
         list.extend_from_slice(rewriting.cdn_loop.as_bytes());
-        set("CDN-Loop", list);
+        set(literal("CDN-Loop"), list.into());
     }
 }
 
@@ -575,9 +600,9 @@ mod tests {
             "X_Sec",
         ];
         let forwarded = Forwarded {
-            target: b"/".to_vec(),
-            host: b"h".to_vec(),
-            headers: names.map(|it| (it.into(), b"own".to_vec())).to_vec(),
+            target: literal("/"),
+            host: literal("h"),
+            headers: names.map(|it| (literal(it), literal("own"))).to_vec(),
         };
         let mut out = Vec::new();
         forwarded.write_upgrade(b"key", true, &mut out);

@@ -25,7 +25,7 @@ impl Default for Limits {
     }
 }
 
-/// Idle connections by target. `C` names one; the caller closes those returned as surplus or expired.
+/// Idle connections by target. `C` names one; whoever gets it back as surplus or expired closes it.
 #[derive(Debug)]
 pub struct Pool<T, C> {
     limits: Limits,
@@ -57,17 +57,18 @@ impl<T: Hash + Eq + Clone, C: PartialEq> Pool<T, C> {
         None
     }
 
-    /// Takes the connection that was used last: the others may expire, and its caches are warm.
-    pub fn take(&mut self, now_ms: u64, target: &T) -> Option<C> {
+    /// Takes the connection that was used last, with the time since when it waits: the others may expire, and its caches
+    /// are warm.
+    pub fn take(&mut self, now_ms: u64, target: &T) -> Option<(u64, C)> {
         let waiting = self.idle.get_mut(target)?;
         let &(since_ms, _) = waiting.back()?;
         if now_ms.saturating_sub(since_ms) >= self.limits.idle_ms {
             return None;
         }
-        let (_, connection) = waiting.pop_back()?;
+        let taken = waiting.pop_back()?;
         self.count -= 1;
         // The place stays until `expire`: this one comes back to it in a moment.
-        Some(connection)
+        Some(taken)
     }
 
     /// The backend has closed an idle connection, or sent something on it.

@@ -17,7 +17,7 @@ fn the_pool_gives_back_the_last_one_and_keeps_its_bounds() {
     assert_eq!((expired, pool.len()), (vec![1], 2));
     assert_eq!(
         (pool.take(149, &"a"), pool.take(149, &"a")),
-        (Some(2), None)
+        (Some((50, 2)), None)
     );
     assert_eq!(pool.take(150, &"b"), None);
     assert!(pool.remove(&"b", &4) && !pool.remove(&"b", &4) && pool.is_empty());

@@ -53,7 +53,7 @@ pub enum JobEnd {
     Crashed,
     /// It took too long.
     TimedOut,
-    /// It is no longer awaited.
+    /// Nobody waits for it any more.
     Cancelled,
     /// It was not taken.
     Rejected,

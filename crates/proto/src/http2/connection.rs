@@ -67,7 +67,7 @@ pub enum Event<'a> {
         stream: StreamId,
         /// The code on the wire.
         code: ErrorCode,
-        /// The side that ended it.
+        /// Who has ended it.
         origin: Origin,
     },
     /// The answer to [`Connection::ping`].
@@ -83,7 +83,7 @@ pub enum Event<'a> {
     },
 }
 
-/// The side that reset a stream.
+/// Who has reset a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The peer.

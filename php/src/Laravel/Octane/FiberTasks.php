@@ -25,7 +25,7 @@ final class FiberTasks implements DispatchesTasks
             try {
                 return $task();
             } catch (CancelledException $error) {
-                // It is no longer awaited.
+                // Nobody waits for it any more.
                 throw $error;
             } catch (\Throwable $error) {
                 report($error);

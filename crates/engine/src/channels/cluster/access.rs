@@ -46,7 +46,7 @@ impl Access {
         }
     }
 
-    /// The bridge's credentials for servers whose addresses have none.
+    /// Who the bridge is to servers whose addresses do not say it.
     ///
     /// # Errors
     /// A file cannot be used; the sentence names the setting.
@@ -81,7 +81,7 @@ impl Access {
         })
     }
 
-    /// Trusted authorities, and the certificate to show.
+    /// Whom to believe, and what to show.
     ///
     /// # Errors
     /// A file cannot be used; the sentence names the setting.
