@@ -463,7 +463,7 @@
 #define FM_JOB_TIMED_OUT 3
 
 /**
- * Nobody waits for it any more.
+ * It is no longer awaited.
  */
 #define FM_JOB_CANCELLED 4
 
@@ -844,7 +844,7 @@ typedef struct FmError {
  */
 typedef struct FmDetail {
   /**
-   * Whose route it is, as for `fm_note_handler`.
+   * The handler of the route, as for `fm_note_handler`.
    */
   uint32_t handler;
   /**
@@ -1541,7 +1541,7 @@ typedef struct FmWsJoin {
    */
   struct FmStr channel;
   /**
-   * Who the socket counts as; `ptr` NULL for nobody.
+   * The user that the socket counts as; `ptr` NULL for none.
    */
   struct FmStr user;
   /**
@@ -1679,7 +1679,7 @@ typedef struct FmHold {
    */
   size_t channels_len;
   /**
-   * Who the client counts as; `ptr` NULL for nobody.
+   * The user that the client counts as; `ptr` NULL for none.
    */
   struct FmStr user;
   /**
@@ -2019,7 +2019,7 @@ uint32_t fm_file_take(struct FmWorker *worker,
                       struct FmError *error);
 
 /**
- * Nobody waits for a job any more. It is finished all the same.
+ * Stops waiting for a job, which is finished all the same.
  */
 void fm_file_forget(struct FmWorker *worker, uint64_t id);
 
@@ -2270,7 +2270,7 @@ uint32_t fm_publish_end(struct FmWorker *worker,
                         struct FmError *error);
 
 /**
- * Nobody waits for a publish any more. The message is published all the same.
+ * Stops waiting for a publish. The message is published all the same.
  */
 void fm_publish_forget(struct FmWorker *worker, uint64_t record);
 
@@ -2877,7 +2877,7 @@ uint32_t fm_member_count(struct FmWorker *worker,
                          struct FmError *error);
 
 /**
- * Who is present in a channel, at most `count_max` users, the last to come first. The array stays
+ * Users present in a channel, at most `count_max` of them, the latest first. The array stays
  * valid until the next call of this function. FM_MISUSE, FM_BACKPRESSURE as `fm_member_count`.
  */
 uint32_t fm_members(struct FmWorker *worker,

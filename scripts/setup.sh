@@ -6,7 +6,7 @@
 # It looks for the programs themselves, not for packages, so a tool installed by other means counts,
 # and a machine that lacks nothing is done within a tenth of a second without touching apt.
 # On Debian and Ubuntu the missing packages are installed; elsewhere they are named.
-# Who is not root is asked for a password by sudo where there is a terminal; elsewhere nothing is installed, and the line to
+# Without root, sudo asks for a password where there is a terminal; elsewhere nothing is installed, and the line to
 # type is printed. --dry-run prints it in any case.
 set -euo pipefail
 

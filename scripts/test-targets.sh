@@ -109,7 +109,7 @@ else
             compile "$musl" fermata-ffi >"$work/log" 2>&1 || { tail -n 30 "$work/log"; return 1; }
             mapfile -t functions < <(grep -o '\bfm_[a-z0-9_]*(' ext/fermata_core.h | tr -d '(' | sort -u)
             for it in "${functions[@]}"; do flags+=("-Wl,-u,$it"); done
-            # Who throws: Alpine's PHP has it from libgcc, whose glibc form Debian has.
+            # The unwinder: Alpine's PHP has it from libgcc, whose glibc form Debian has.
             self=$(rustc --print sysroot)/lib/rustlib/$musl/lib/self-contained/libunwind.a
             musl-gcc -shared -fPIC -Wl,-z,defs "${flags[@]}" "$(built "$musl" libfermata_ffi.a)" "$self" -o "$work/core.so"
             printf '#include <stdio.h>\n#include "fermata_core.h"\n%s\n' \

@@ -327,7 +327,7 @@ ZEND_METHOD(Fermata_WebSocket_Frame, __construct)
 	ZEND_PARSE_PARAMETERS_NONE();
 }
 
-/* Who throws one by hand may leave the number out. */
+/* Code that throws one by hand may leave the number out. */
 ZEND_METHOD(Fermata_Exception_ProtocolException, closeCode)
 {
 	zval code_zval;

@@ -82,7 +82,7 @@ static void tell(const char *prefix, FmStr message, const FmDetail *detail)
 static void fail(FmStr message, const FmDetail *detail)
 {
 	if (fermata_run.fiber->future) {
-		/* Nobody is answered: whoever awaits the task is told by it. */
+		/* There is no request to answer: the awaiting code gets the exception. */
 		tell("task: ", message, detail);
 	} else if (fermata_run.socket) {
 		/* The client gets nothing but the code: the details are for the log. */
@@ -164,7 +164,7 @@ static bool has_left(const zend_object *exception)
 static bool fail_with_exit(const fermata_handler *handler)
 {
 	if (zend_is_graceful_exit(EG(exception)) && fermata_fibers_is_unwinding()) {
-		/* Nobody is left to be answered. */
+		/* The client has left: there is no answer to send. */
 		zend_clear_exception();
 		return true;
 	}

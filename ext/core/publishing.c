@@ -12,7 +12,7 @@ typedef struct publish_wait {
 	bool over;
 } publish_wait;
 
-/* Some events have been acknowledged or refused: whoever waits for them goes on. */
+/* Some events have been acknowledged or refused: their waiting fibers go on. */
 void fermata_publishes_woken(void)
 {
 	uint64_t user;
@@ -61,7 +61,7 @@ static uint32_t publish_waiting(fermata_publication *publication, FmId *id, FmEr
 	}
 	uint64_t due_ms = began_ms + fm_publish_wait_ms_max(fermata_run.worker);
 	for (;;) {
-		/* Nobody can take the event back: it is on its way to everybody. */
+		/* The event cannot be taken back: it is on its way to all servers. */
 		if (!one.over && fermata_wait_shielded(due_ms) == FERMATA_WAIT_FAILED) {
 			fm_publish_forget(fermata_run.worker, record);
 			return FM_GONE;

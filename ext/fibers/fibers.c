@@ -132,7 +132,7 @@ static void restore_last_error(fermata_fiber *fiber)
 	fiber->last_error = (fermata_last_error){0};
 }
 
-/* Whoever has waited and goes on is what the core counts the time for. */
+/* The core counts the time for the handler that goes on after its wait. */
 static void note_resumed(const fermata_fiber *to)
 {
 	const FmEvent *event = &to->request->event;
@@ -552,7 +552,7 @@ bool fermata_fibers_poll(void)
 	return UNEXPECTED(fermata_run.in_process) && step_in_process(self);
 }
 
-/* Whose waits end */
+/* Waits that end */
 
 typedef enum end_cause {
 	CAUSE_NONE,

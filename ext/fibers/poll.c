@@ -29,7 +29,7 @@ typedef struct fermata_poll {
 	zend_object std;
 } fermata_poll;
 
-/* Of the process. The handler writes, so that whoever waits wakes, and marks which signal it was. */
+/* Of the process. The handler writes, which wakes the wait, and marks which signal it was. */
 static struct {
 	int fd;
 	uint32_t fork;

@@ -37,7 +37,7 @@ typedef struct fermata_pool {
 	zend_object std;
 } fermata_pool;
 
-/* Who waits for a place. Lies on its C stack. */
+/* A fiber that waits for a place. Lies on its C stack. */
 typedef struct place {
 	fermata_waiter waiter; /* first: the list has these */
 	bool is_given;
@@ -234,7 +234,7 @@ static bool stop_abandoned(fermata_pool *pool, const member *by, bool is_new)
 
 static ZEND_NAMED_FUNCTION(stop_now);
 
-/* Nobody may come for a connection for long. */
+/* A connection may stay unused for long. */
 static ZEND_COLD void begin_stopping(fermata_pool *pool)
 {
 	static zend_internal_function function = {.type = ZEND_INTERNAL_FUNCTION, .handler = stop_now};
@@ -497,7 +497,7 @@ static void give_back(fermata_pool *pool, member *one, uint32_t ended)
 	zend_object *pending = EG(exception);
 	if (UNEXPECTED(pending)) {
 		if (!is_understood(pool, &one->connection)) {
-			/* Nobody knows in the middle of what. */
+			/* Its conversation may be half done. */
 			drop(pool, one, true);
 			return;
 		}

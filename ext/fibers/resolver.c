@@ -195,7 +195,7 @@ static bool submit(question *it)
 	return can;
 }
 
-/* Nobody waits for it any more. What has not begun never does. */
+/* The lookup is no longer awaited. If it has not begun, it never does. */
 static ZEND_COLD void abandon(question *it)
 {
 	it->fiber = NULL;

@@ -1,4 +1,4 @@
-/* Who waits for which descriptor. The core is asked once for each descriptor, for what any of its watchers wants; it tells
+/* Fibers that wait for descriptors. The core is asked once for each descriptor, for what any of its watchers wants; it tells
  * once, and is asked again while somebody is left. */
 #include "fibers/watch.h"
 #include <errno.h>

@@ -232,7 +232,7 @@ ZEND_METHOD(Fermata_File, keep)
 		RETURN_THROWS();
 	}
 	FmFileResult result;
-	/* Whoever is ended while it waits has kept it: the work goes on. */
+	/* A fiber that is ended while it waits has kept it: the work goes on. */
 	FmFileJob job = {.kind = FM_FILE_KEEP, .other = fermata_str(path)};
 	if (!fermata_file_run_on(file, &job, &result)) {
 		RETURN_THROWS();

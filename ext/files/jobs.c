@@ -41,7 +41,7 @@ static ZEND_COLD void fail(uint32_t code, const FmError *error, FmStr path)
 	throw_failure(ce, message, path);
 }
 
-/* Some jobs have ended: whoever waits for them goes on. */
+/* Some jobs have ended: their waiting fibers go on. */
 void fermata_files_woken(void)
 {
 	uint64_t user;

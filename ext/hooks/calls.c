@@ -303,7 +303,7 @@ static int hooked_usleep(useconds_t us)
 
 /* poll() and select() */
 
-/* Nobody waits any more: what is not there yet will not be read. */
+/* The wait is over: what has not arrived will not be read. */
 static int poll_cut(struct pollfd *fds, nfds_t len)
 {
 	int ready = poll(fds, len, 0);
@@ -315,7 +315,7 @@ static int poll_cut(struct pollfd *fds, nfds_t len)
 	return ready;
 }
 
-/* Somebody goes on asking although an exception is on its way: only the end of the connection ends that. */
+/* The library goes on although an exception is pending: only the end of the connection stops it. */
 static int poll_cut_curl(struct pollfd *fds, nfds_t len)
 {
 	if (len == 1 && fermata_run.fiber->is_cut_told) {
@@ -543,7 +543,7 @@ static int hooked_select(int numbers, fd_set *readable, fd_set *writable, fd_set
 	return ready;
 }
 
-/* Whoever waits for it is told. */
+/* The waiting fiber is told. */
 static int hooked_close(int fd)
 {
 	if (UNEXPECTED(fermata_spawn_closes(fd))) {

@@ -840,7 +840,7 @@ bool fermata_connection_answers(zend_object *object)
 
 static bool restore_sqlite(uintptr_t key)
 {
-	/* Somebody has used it beside the pool. */
+	/* It was used beside the pool. */
 	if (UNEXPECTED(fermata_guard_is_anothers(key))) {
 		return false;
 	}
@@ -858,7 +858,7 @@ static bool restore_other(uintptr_t key, const fermata_connection *connection)
 {
 	open_state *it = find(key);
 	if (UNEXPECTED(it && it->is_left)) {
-		/* Somebody has used it beside the pool: a task is at it. */
+		/* It was used beside the pool, and a task is at it. */
 		return false;
 	}
 	bool done = roll_back(connection);
@@ -877,7 +877,7 @@ bool fermata_connection_restore(zend_object *object)
 		uintptr_t key = fermata_guard_key(object);
 		open_state *it = find(key);
 		if (UNEXPECTED(it && it->is_left)) {
-			/* Somebody has used it beside the pool: a task is at it. */
+			/* It was used beside the pool, and a task is at it. */
 			return false;
 		}
 		uint32_t unseen = it ? 0 : flags_of_unseen(&connection);
@@ -896,7 +896,7 @@ bool fermata_connection_restore(zend_object *object)
 				((pdo_dbh_t *)connection.pdo)->in_txn = false;
 			}
 #endif
-			/* Whoever has kept it queues for nobody. */
+			/* Code that kept it does not queue. */
 			forget(it);
 			fermata_guard_release(key);
 			if (!done) {

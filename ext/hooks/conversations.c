@@ -238,7 +238,7 @@ static void describe_peer(int fd, char *text, size_t size)
 	snprintf(text, size, "descriptor %d", fd);
 }
 
-/* Whose wait it was, as "GET /path". */
+/* The handler whose wait it was, as "GET /path". */
 static void describe_handler(char *text, size_t size)
 {
 	const FmEvent *event = &fermata_run.request->event;

@@ -121,7 +121,7 @@ static const char *const opening[] = {"query", "exec", "prepare", "begin", "mult
 #define LINGERS 2 /* it has left, others queue, and the first of them has been woken */
 #define FLAGS (KEPT | LINGERS)
 
-/* Who waits for a connection. Lies on its C stack. */
+/* A fiber that waits for a connection. Lies on its C stack. */
 typedef struct turn {
 	fermata_waiter waiter; /* first: the list has these */
 	uintptr_t key;
@@ -171,7 +171,7 @@ ZEND_COLD void fermata_guard_refuse(const char *what)
 	}
 }
 
-/* Who has what */
+/* Owners */
 
 static fermata_fiber *fiber_of(const zval *held)
 {
@@ -330,7 +330,7 @@ static ZEND_COLD void throw_late(uintptr_t key)
 		(zend_ulong)fermata_fibers_shared_wait_ms(), place);
 }
 
-/* Whoever was woken for it does not want it any more. */
+/* The fiber that was woken for it does not want it any more. */
 static void pass_on(uintptr_t key)
 {
 	const zval *held = zend_hash_index_find(&guards.held, key);
@@ -1125,7 +1125,7 @@ bool fermata_hook_guards(void)
 		return false;
 	}
 	guards.is_on = true;
-	/* Whoever comes second waits by the same means as what is hooked. */
+	/* The second caller waits by the same means as what is hooked. */
 	fermata_hooks_init();
 	zend_hash_init(&guards.held, 0, NULL, NULL, true);
 	fermata_connections_init();

@@ -129,7 +129,7 @@ bool fermata_connection_answers(zend_object *object);
 bool fermata_connection_restore(zend_object *object);
 /* Whether the server may be working for it: nobody has taken its answer. */
 bool fermata_connection_is_busy(zend_object *object);
-/* Closes it, whoever has it. */
+/* Closes it, even if another fiber has it. */
 void fermata_connection_abandon(zend_object *object);
 /* Has the server end what it works on for another connection of it. `by` is this one's; `is_new`: it was opened after that. */
 void fermata_connection_stop(zend_object *object, const fermata_process *by, const fermata_process *which, bool is_new);

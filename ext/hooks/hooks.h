@@ -140,11 +140,11 @@ bool *fermata_owner_flipped(int fd);
 /* A wait of the fiber was ended: what it has used since then and whose protocol is not known is not for the next, whatever the
  * program makes of the exception. */
 void fermata_owners_cut_short(const fermata_fiber *fiber, uint64_t since);
-/* Who queues for it goes on, and is told that it is closed. */
+/* Fibers that queue for it go on, and find it closed. */
 void fermata_owner_closed(int fd);
 /* The same before it is closed, unless somebody is inside a call. False when nobody queues. */
 bool fermata_owner_end_queue(int fd);
-/* Whom a fiber in the queue waits for; NULL = nobody in particular. */
+/* The fiber that one in the queue waits for; NULL = no particular one. */
 const fermata_fiber *fermata_owner_waited_for(int fd, const fermata_fiber *by);
 void fermata_owners_free(void);
 /* After a fatal error those who wait do not come back. */
@@ -268,7 +268,7 @@ bool fermata_sqlite_roll_back(uintptr_t key, const fermata_fiber *fiber);
 bool fermata_sqlite_forbids_wait(const fermata_fiber *fiber);
 /* The fiber's handler or task has ended. */
 void fermata_sqlite_settle(fermata_fiber *fiber);
-/* Nobody else gets the rows that it has not read. */
+/* No other fiber gets the rows that it has not read. */
 void fermata_sqlite_drop_rows(const fermata_fiber *fiber);
 void fermata_sqlite_move_rows(const fermata_fiber *from, fermata_fiber *to);
 /* Ends a transaction that is open in an object of SQLite3, or in a pdo_dbh_t, and drops its temporary tables, whether or not

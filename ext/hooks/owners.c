@@ -1,6 +1,6 @@
-/* Who talks over a connection of the program's: a blocking stream or Socket with one peer, which handlers share.
+/* The owner of a connection of the program's: a blocking stream or Socket with one peer, which handlers share.
  *
- * Nobody but the library that has opened it knows where a conversation ends: a mail takes ten commands, a transaction of Redis
+ * Only the library that opened it knows where a conversation ends: a mail takes ten commands, a transaction of Redis
  * any number. So a connection is owned by the handler (or task) that has used it first, together with the tasks of that
  * handler, until it ends; others queue, for `shared_wait_timeout_ms` at most. Within one handler only calls exclude each other,
  * those of a kind, and a request is not sent while another task waits for a reply: one may read while another writes.
@@ -93,7 +93,7 @@ typedef struct ownership {
 	const fermata_fiber *writer;    /* has written last; compared and nothing else */
 } ownership;
 
-/* Who waits for one. Lies on its C stack. */
+/* A fiber that waits for one. Lies on its C stack. */
 typedef struct turn {
 	fermata_waiter waiter; /* first: the list has these */
 	int fd;

@@ -58,7 +58,7 @@ static void bury(fermata_watcher *watcher, short happened)
 	pefree(it, true);
 }
 
-/* Nobody asks for its status any more, but its entry in the kernel's table has to go. Takes `pidfd`. */
+/* Its status is no longer asked for, but its entry in the kernel's table has to go. Takes `pidfd`. */
 static ZEND_COLD void adopt(int pidfd)
 {
 	short why;

@@ -574,7 +574,7 @@ static int hooked_sleep(layer *self, int us)
 		return us;
 	}
 	if (!may_wait(it)) {
-		/* Who has the lock may be a fiber that cannot go on before we do: then the time is over sooner. */
+		/* The lock's owner may be a fiber that cannot go on before we do: then the time is over sooner. */
 		bool is_ours = is_ready && fermata.worker && fermata_hook_is_loop() && !fermata.forked && is_anybody_inside();
 		return is_ours ? us : sqlite.sleep(self, us);
 	}
@@ -980,7 +980,7 @@ static ZEND_COLD int end_write(statement *self, int (*by)(statement *it))
 		is_inside = enter(&call, db);
 	}
 	if (!is_asked) {
-		/* Whoever has a guard of it could come in while this one waits. */
+		/* Another owner of a guard could come in while this one waits. */
 		bool is_mine = is_inside && fermata_guard_holder((uintptr_t)db) == fermata_run.fiber;
 		if (is_inside) {
 			call.is_end = is_mine;

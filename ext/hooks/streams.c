@@ -104,7 +104,7 @@ typedef struct fermata_pin {
 	bool entered, is_owned; /* the call is to be left; it was entered */
 } fermata_pin;
 
-/* Who waits for a plain file that another fiber works on. Lies on its C stack. */
+/* A fiber that waits for a plain file that another works on. Lies on its C stack. */
 typedef struct turn {
 	fermata_waiter waiter; /* first: the list has these */
 	php_stream *stream;
@@ -453,7 +453,7 @@ static void put_buffer_back(const fermata_pin *it)
 	stream->writepos = it->write_at;
 }
 
-/* Who has queued to read finds another buffer than the one it was called for, which was freed when the other's was put back. */
+/* A fiber that queued to read finds another buffer than the one it was called for, which was freed when the other's was put back. */
 static ZEND_COLD void find_buffer(php_stream *stream, char **buf, size_t *count)
 {
 	if (stream->readbuflen - stream->writepos < stream->chunk_size) {
@@ -590,7 +590,7 @@ static int set_option_pinned(php_stream *stream, int option, int value, void *pa
 	if (option == PHP_STREAM_OPTION_MMAP_API && value == PHP_STREAM_MMAP_SUPPORTED && fermata_hook_file_may_wait()) {
 		return PHP_STREAM_OPTION_RETURN_ERR;
 	}
-	/* Who reads through a filter has a buffer of that size. */
+	/* A read through a filter has a buffer of that size. */
 	if (option == PHP_STREAM_OPTION_SET_CHUNK_SIZE && UNEXPECTED(is_pinned(stream)) && !is_ours(stream)) {
 		refuse();
 		return PHP_STREAM_OPTION_RETURN_ERR;

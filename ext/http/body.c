@@ -6,7 +6,7 @@
 #include "zend_exceptions.h"
 #include "zend_smart_str.h"
 
-/* Who waits for more of which request. NULL while nobody does. */
+/* Fibers that wait for more of a request's body. NULL while there is none. */
 static HashTable *readers;
 
 /* False after an exception. */

@@ -424,7 +424,7 @@ static void run(const fermata_handler *handler, const fermata_response *response
 		return;
 	}
 	fm_stream_watch(fermata_run.worker, request);
-	/* Whoever drops the response meanwhile must not take the callable with it. */
+	/* A response that is dropped meanwhile must not take the callable with it. */
 	ZVAL_COPY(&callable, &response->source->stream);
 	ZVAL_OBJ(&argument, &s->std);
 	ZVAL_UNDEF(&result);

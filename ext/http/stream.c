@@ -262,7 +262,7 @@ static void respond_with_pieces(const fermata_handler *handler, const fermata_re
 		keep_for_next(request);
 		return;
 	} else {
-		/* Nobody knows in the middle of what it is. */
+		/* Its state is unknown: it may be half written. */
 		fermata_run.fiber->has_failed = true;
 		if (code != FM_GONE) {
 			fermata_throw(code, &error);

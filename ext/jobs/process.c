@@ -262,7 +262,7 @@ static void send_all(int fd, const char *text, size_t len)
 			text += some;
 			len -= (size_t)some;
 		} else if (errno != EINTR) {
-			/* Nobody waits for it any more. */
+			/* It is no longer awaited. */
 			return;
 		}
 	}

@@ -1,7 +1,7 @@
 //! Workers that are killed while updates are published: who comes back with its last id misses nothing.
 
-use fermata_testkit::sse::Follower;
-use fermata_testkit::{Signal, send_signal, wait_until};
+use fermata_testkit::sse::{Follower, Stream};
+use fermata_testkit::{Directory, Signal, send_signal, wait_until};
 
 use crate::hub::{Hub, publisher, reader};
 
@@ -49,4 +49,42 @@ fn who_comes_back_misses_nothing() {
         followers.iter().any(|it| it.connects > 1),
         "somebody was cut off"
     );
+}
+
+#[test]
+fn a_hub_that_keeps_a_file_has_its_updates_after_it_was_killed() {
+    let folder = Directory::new();
+    let path = folder.join("history");
+    let config = folder.write("hub.toml", format!("history_path = '{}'", path.display()));
+    let config = config.display().to_string();
+    let start = || Hub::start_with("anonymous\nsubscriptions", &["--config", &config]);
+    let hub = start();
+    let subscriber = hub.subscribe(&["{+all}"], None);
+    let ids: Vec<String> = (0..4)
+        .map(|at| {
+            let (text, given) = (at.to_string(), format!("urn:given:{at}"));
+            let mut fields = vec![("topic", "a"), ("data", text.as_str())];
+            if at % 2 == 1 {
+                fields.push(("id", given.as_str()));
+            }
+            hub.publish(&fields)
+        })
+        .collect();
+    hub.kill();
+    drop(subscriber);
+    let hub = start();
+    let list = format!("Bearer {}", reader(&["*"]));
+    let path = "/.well-known/mercure/subscriptions";
+    wait_until("who subscribed is gone", || {
+        let mut connection = hub.connect();
+        let found = connection.request("GET", path, &[("Authorization", &list)], b"");
+        found.text().contains("\"subscriptions\":[]").then_some(())
+    });
+    for (at, id) in ids.iter().enumerate() {
+        let mut back = Stream::open(hub.connect(), &Hub::path(&["a"], None), Some(id));
+        assert_eq!(back.head().header("last-event-id"), Some(id.as_str()));
+        let events = back.next_events(3 - at);
+        let data: Vec<&str> = events.iter().map(|event| event.data.as_str()).collect();
+        assert_eq!(data, ["1", "2", "3"][at..]);
+    }
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use fermata_testkit::websocket::Item;
-use fermata_testkit::{Signal, deadline, send_signal, wait_until};
+use fermata_testkit::{Directory, Signal, deadline, send_signal, wait_until};
+use serde_json::json;
 
 use crate::hub::{Client, Hub, data_of};
 
@@ -154,4 +155,53 @@ fn take(payload: &[u8], members: &mut BTreeSet<String>) {
         }
         other => panic!("{other}"),
     }
+}
+
+#[test]
+fn a_hub_that_keeps_a_file_goes_on_where_it_was_killed() {
+    let folder = Directory::new();
+    let path = folder.join("history");
+    let lines = format!("history_path = '{}'", path.display());
+    let hub = Hub::configured(&lines);
+    let mut ann = hub.client();
+    ann.subscribe(&hub, "presence-a", Some("ann"));
+    for at in 0..4 {
+        hub.publish("presence-a", "item", &at.to_string());
+    }
+    hub.publish("cache-a", "item", "cached");
+    let first = ann.next();
+    assert_eq!(first["data"], "0");
+    hub.kill();
+    drop(ann);
+    let hub = Hub::configured(&lines);
+    wait_until("nobody is present any more", || {
+        users_of(&hub).is_empty().then_some(())
+    });
+    let (_, channels) = hub.ask("GET", "/apps/1/channels", &[], "");
+    assert_eq!(channels, json!({"channels": {}}));
+    let mut bob = hub.client();
+    let data = json!({"user_id": "bob"}).to_string();
+    let auth = fermata_pusher::auth::subscription(&hub.app, &bob.id, "presence-a", Some(&data));
+    bob.say(
+        "pusher:subscribe",
+        &json!({"channel": "presence-a", "auth": auth, "channel_data": data, "fermata:since": first["id"]}),
+    );
+    let mut seen = Vec::new();
+    while seen.len() < 4 {
+        let frame = bob.next();
+        match frame["event"].as_str() {
+            Some("item") => seen.push(frame["data"].clone()),
+            Some("pusher_internal:subscription_succeeded") => {
+                assert_eq!(data_of(&frame)["presence"]["ids"], json!(["bob"]));
+                hub.publish("presence-a", "item", "live");
+            }
+            // Who came and went since that event: Ann, and Bob himself.
+            Some("pusher_internal:member_added" | "pusher_internal:member_removed") => {}
+            other => panic!("{other:?}: {frame}"),
+        }
+    }
+    assert_eq!(seen, ["1", "2", "3", "live"]);
+    let mut cached = hub.client();
+    cached.subscribe(&hub, "cache-a", None);
+    assert_eq!(cached.next()["data"], "cached");
 }

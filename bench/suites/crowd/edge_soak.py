@@ -158,7 +158,7 @@ class Front(Server):
             connection.close()
         names = ("fermata_connections{", "fermata_edge_open{", "fermata_subscriptions{", "fermata_tls_connections{")
         found = (line.rsplit(" ", 1) for line in text.splitlines() if line.startswith(names))
-        # Whoever asks is one, and workers keep connections to each other for a while.
+        # The scrape itself is one, and workers keep connections to each other for a while.
         return {
             name: float(value) for name, value in found
             if float(value) and "control" not in name and "idle_connection" not in name
@@ -282,7 +282,7 @@ class EdgeSoak(Soak):
     def verdicts(self, quick: bool) -> list[Verdict]:
         loads, size = self.loads, self.size
         found = []
-        # Who is away without an id to come back by does not get what is published meanwhile.
+        # A client that is away and has no id to resume by misses what is published meanwhile.
         away = loads["sockets"] | {"incomplete_publishes": 0}
         for kind, load in (("streams", loads["streams"]), ("sockets", away)):
             wrong = faults(load)

@@ -37,7 +37,7 @@ pub fn harmless(text: &str) -> String {
 /// Writes to standard output.
 pub fn print(text: &str) -> Result<(), String> {
     match io::stdout().write_all(text.as_bytes()) {
-        // Whoever reads has seen enough, as `head` does.
+        // The reader of the pipe has closed it, as `head` does.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         outcome => outcome.map_err(|error| format!("standard output: {error}")),
     }

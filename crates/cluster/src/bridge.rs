@@ -37,7 +37,7 @@ impl Bridge {
         Bridge { log }
     }
 
-    /// Who the bridge is from the next connection on, to servers whose addresses do not say it.
+    /// The bridge's credentials from the next connection on, for servers whose addresses have none.
     pub fn set_login(&mut self, login: Login) {
         match &mut self.log {
             Log::Nats(log) => log.set_login(login),

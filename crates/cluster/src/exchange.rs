@@ -53,7 +53,7 @@ pub struct Options {
     pub past_max: u64,
 }
 
-/// Who the bridge is to servers whose addresses do not say it; an empty text is none. The settings that it comes from are named
+/// The bridge's credentials for servers whose addresses have none; an empty text is none. Their settings are named
 /// in what a bridge says when a server refuses it.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Login {
@@ -130,7 +130,7 @@ pub struct Outgoing<'a> {
     pub name: Option<&'a [u8]>,
     /// The event's data.
     pub data: &'a [u8],
-    /// Who does not get it; of [`Content::Direct`], who does.
+    /// The socket that is left out; of [`Content::Direct`], the one that gets it.
     pub except: Option<(u64, u64)>,
 }
 
@@ -156,7 +156,7 @@ pub struct Received {
     pub name: Option<Vec<u8>>,
     /// The event's data: any bytes, others publish to the log as well.
     pub data: Vec<u8>,
-    /// Who does not get it; of [`Content::Direct`], who does.
+    /// The socket that is left out; of [`Content::Direct`], the one that gets it.
     pub except: Option<(u64, u64)>,
     /// When the log has stored it.
     pub unix_ms: u64,
@@ -271,7 +271,7 @@ impl Content {
     }
 }
 
-/// Who does not get a record, as it was written with it.
+/// The socket that a record leaves out, as it was written with it.
 pub(crate) fn read_except(text: &[u8]) -> Option<(u64, u64)> {
     let text = std::str::from_utf8(text)
         .ok()

@@ -162,7 +162,7 @@ impl Server {
                 ),
             }
         } else if subject.starts_with("$JS.API.STREAM.CREATE.") {
-            // Whoever comes second finds it there.
+            // The second one finds it there.
             if !std::mem::replace(&mut self.exists, true) {
                 self.life += 1;
                 self.first = 1;

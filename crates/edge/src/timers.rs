@@ -89,7 +89,7 @@ impl Timers {
         self.tidy();
     }
 
-    /// Nobody waits for it any more.
+    /// It is no longer awaited.
     pub fn forget(&mut self, timer: Timer) {
         if self.armed.remove(&timer).is_some() {
             self.tidy();

@@ -111,7 +111,7 @@ impl<D: Driver> Worker<D> {
                 link.tell_retiring();
             }
             if !retired {
-                // Who has connected before the end was announced is still served. From here on nothing
+                // Clients that connected before the end was announced are still served. From here on nothing
                 // is accepted behind our back.
                 for listener in self.net.listeners.clone() {
                     let _ = self.net.driver.remove(listener);
@@ -195,7 +195,7 @@ impl<D: Driver> Worker<D> {
                     "The server is restarting this worker; try again.\n",
                 );
             }
-            // Nobody is left to make the rest of it.
+            // The program is gone that would make the rest of it.
             Stage::Handling(_) if is_retired && exchange.body.is_some() => {
                 self.http.cut_stream(&mut self.net, index.exchange())
             }
@@ -209,7 +209,7 @@ impl<D: Driver> Worker<D> {
         else {
             return false;
         };
-        // Whoever was closed a moment ago still gets its last answer.
+        // A connection that was closed a moment ago still gets its last answer.
         self.net.driver.flush();
         // What waits for neither a client nor the clock would wait for ever.
         if self.net.connections.is_empty()

@@ -32,7 +32,7 @@
 //! `master/exporter_process.rs`), a process that posts them to a collector and is there only when one is set.
 //! Handlers that hold the loop are noticed by the master from two words in shared memory, and their place is read out of
 //! the worker's memory (`master/blocking.rs`, `frames.rs`): no signal, no thread.
-//! Nobody waits for a log (`log.rs`, `io/log_file.rs`): a line that standard error does not take at once is left out and
+//! Logging never blocks (`log.rs`, `io/log_file.rs`): a line that standard error does not take at once is left out and
 //! counted.
 //! A worker that could run a handler is replaced at once when it ends or retires, one that could not after a pause that
 //! grows (`master/spawn.rs`); one that retires gives its idle connections to others or leaves them in its inbox for its

@@ -3,7 +3,7 @@
 //! Lines that peers can cause at will (refused requests, slow clients) go through `Log::write_limited`, so that
 //! an attack fills neither the disk nor the loop's time; what was left out is counted and said.
 //!
-//! Nobody waits for a log: a line that standard error does not take at once is left out and counted,
+//! Logging never blocks: a line that standard error does not take at once is left out and counted,
 //! and the first line it takes again says how many there were.
 
 use std::backtrace::{Backtrace, BacktraceStatus};

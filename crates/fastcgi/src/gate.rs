@@ -22,7 +22,7 @@ pub struct FastCgi {
     pools: Vec<Pool>,
     /// By the handle of the request.
     talks: HashMap<u64, Talk>,
-    /// Whose a connection is, by the handle of its request; 0 = nobody's, it is kept.
+    /// The owner of a connection, by the handle of its request; 0 = it is idle and kept.
     wires: HashMap<u64, u64>,
     /// When something may be due; not later than that.
     due_ms: u64,
@@ -90,7 +90,7 @@ impl FastCgi {
             }
             Event::Wire => {
                 self.on_wire(worker);
-                // Nobody else opens any.
+                // No other part opens connections.
                 return true;
             }
             Event::Wake => {

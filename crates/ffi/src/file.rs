@@ -276,7 +276,7 @@ pub extern "C" fn fm_file_take(
     })
 }
 
-/// Nobody waits for a job any more. It is finished all the same.
+/// Stops waiting for a job, which is finished all the same.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_file_forget(worker: Option<&mut FmWorker>, id: u64) {
     ask(worker, (), |worker| {

@@ -22,7 +22,7 @@ pub const FM_JOB_FAILED: u32 = 1;
 pub const FM_JOB_CRASHED: u32 = 2;
 /// It took too long.
 pub const FM_JOB_TIMED_OUT: u32 = 3;
-/// Nobody waits for it any more.
+/// It is no longer awaited.
 pub const FM_JOB_CANCELLED: u32 = 4;
 /// It was not taken.
 pub const FM_JOB_REJECTED: u32 = 5;

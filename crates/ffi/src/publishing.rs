@@ -168,7 +168,7 @@ pub extern "C" fn fm_publish_end(
     })
 }
 
-/// Nobody waits for a publish any more. The message is published all the same.
+/// Stops waiting for a publish. The message is published all the same.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_publish_forget(worker: Option<&mut FmWorker>, record: u64) {
     ask(worker, (), |worker| worker.worker.forget_publish(record))

@@ -101,7 +101,7 @@ impl FmWsRoute {
 pub struct FmWsJoin {
     /// The channel.
     pub channel: FmStr,
-    /// Who the socket counts as; `ptr` NULL for nobody.
+    /// The user that the socket counts as; `ptr` NULL for none.
     pub user: FmStr,
     /// JSON about the user; `ptr` NULL for none.
     pub info: FmStr,

@@ -139,7 +139,7 @@ impl FmWorker {
         self.hub.is_some() || self.fastcgi.is_some()
     }
 
-    /// Has the worker wake for whoever is due first.
+    /// Has the worker wake for the first that is due.
     fn plan_wake(&mut self) {
         let hub_ms = self.hub.as_mut().map(|hub| hub.due_ms(&mut self.worker));
         let fastcgi_ms = self.fastcgi.as_ref().map(|it| it.due_ms());
@@ -261,7 +261,7 @@ pub struct FmHold {
     pub channels: *const FmStr,
     /// Their number.
     pub channels_len: usize,
-    /// Who the client counts as; `ptr` NULL for nobody.
+    /// The user that the client counts as; `ptr` NULL for none.
     pub user: FmStr,
     /// JSON about the user; `ptr` NULL for none.
     pub info: FmStr,
@@ -488,7 +488,7 @@ pub extern "C" fn fm_early_hints(
 /// What is known of the code that a log line is about. Strings may be absent.
 #[repr(C)]
 pub struct FmDetail {
-    /// Whose route it is, as for `fm_note_handler`.
+    /// The handler of the route, as for `fm_note_handler`.
     pub handler: u32,
     /// The line in `file`.
     pub line: u32,
@@ -665,7 +665,7 @@ pub extern "C" fn fm_member_count(
     })
 }
 
-/// Who is present in a channel, at most `count_max` users, the last to come first. The array stays
+/// Users present in a channel, at most `count_max` of them, the latest first. The array stays
 /// valid until the next call of this function. FM_MISUSE, FM_BACKPRESSURE as `fm_member_count`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_members(

@@ -81,7 +81,9 @@ pub(crate) const MERCURE: [(&str, Meaning); 14] = [
     ("MERCURE_JWT_SECRET", Elsewhere),
     (
         "MERCURE_TRANSPORT_URL",
-        Noted("history_bytes_max bounds what is kept, in memory"),
+        Noted(
+            "history_bytes_max bounds what is kept, in memory; in the file history_path, where that is set, over a restart",
+        ),
     ),
     ("GLOBAL_OPTIONS", Noted(CADDYS)),
     ("CADDY_EXTRA_CONFIG", Noted(CADDYS)),

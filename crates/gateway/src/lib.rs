@@ -10,7 +10,7 @@
 //! [`Hub`] (`gateway.rs`) takes the events that are its own, beside a program (`beside.rs`) or alone. `sockets.rs` is what clients say, `questions.rs` what publishers ask over HTTP.
 //! An event is published to the ring under the channel's name with its application in front (`names.rs`), and one frame
 //! is made of it for all subscribers of a worker.
-//! Who is present in a channel is the engine's presence: users over tabs and workers, told once when the last one has gone,
+//! Presence in a channel is the engine's: users over tabs and workers, announced once when the last one has gone,
 //! also when their worker was killed.
 //! `sockjs/` serves clients of Pusher whose WebSockets do not get through.
 //! `mercure/` is the door for Mercure: all its updates are one channel of the ring, and which subscribers get which is

@@ -28,7 +28,7 @@ const KNOWN_MS: u64 = 1_500;
 /// Signs of life within a lease.
 pub(crate) const LOOKS_PER_LEASE: u64 = 3;
 
-/// Who says something, and at which place of what it says.
+/// A speaker, and the place in what it says.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub struct Speaks {
     /// The server.
@@ -310,7 +310,7 @@ impl Speaker {
         self.news.extend(news);
     }
 
-    /// Somebody wants to know everything.
+    /// A node asks for everything.
     pub fn ask(&mut self) {
         self.owes_whole = true;
     }

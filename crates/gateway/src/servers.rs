@@ -181,7 +181,7 @@ impl Gateway<'_> {
         let is_first = member.is_first;
         self.hub.webhooks.set_role(is_first);
         if is_first {
-            // Whoever was it before has told something else of some of them.
+            // The server that sent before announced something else for some of them.
             self.hub.counting.clear();
             self.hub.census.touch_channels();
         }

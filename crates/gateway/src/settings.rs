@@ -48,6 +48,12 @@ pub struct Settings {
     pub connections_max: u64,
     /// Bytes of memory for events that clients may resume from.
     pub history_bytes_max: u64,
+    /// A file that keeps events over a restart; without it they are in memory.
+    pub history_path: Option<String>,
+    /// Who runs the workers of a hub that root has started.
+    pub user: Option<String>,
+    /// And in which group; without it that of `user`.
+    pub group: Option<String>,
     /// `error`, `warning`, `info` or `debug`.
     pub log_level: String,
     /// The control socket for `fermata stats` and `fermata top`; empty: the engine's default.
@@ -94,6 +100,9 @@ impl Default for Settings {
             sockjs: SockJsSettings::default(),
             connections_max: 10_000,
             history_bytes_max: 16 * 1024 * 1024,
+            history_path: None,
+            user: None,
+            group: None,
             log_level: "info".to_owned(),
             control_socket: None,
         }
@@ -118,6 +127,9 @@ struct File {
     sockjs_linger_s: Option<u64>,
     connections_max: Option<u64>,
     history_bytes_max: Option<u64>,
+    history_path: Option<String>,
+    user: Option<String>,
+    group: Option<String>,
     log_level: Option<String>,
     control_socket: Option<String>,
     #[serde(default)]
@@ -207,8 +219,13 @@ impl Settings {
         take(&mut self.connections_max, file.connections_max);
         take(&mut self.history_bytes_max, file.history_bytes_max);
         take(&mut self.log_level, file.log_level);
-        if file.control_socket.is_some() {
-            self.control_socket = file.control_socket;
+        for (into, from) in [
+            (&mut self.history_path, file.history_path),
+            (&mut self.user, file.user),
+            (&mut self.group, file.group),
+            (&mut self.control_socket, file.control_socket),
+        ] {
+            *into = from.or(into.take());
         }
         for table in file.app {
             let app = table
@@ -601,6 +618,8 @@ mod tests {
             workers = 2
             connections_max = 50000
             path = "/ws"
+            history_path = "/var/lib/hub/history"
+            user = "www-data"
             [[app]]
             id = "1"
             key = "key"
@@ -617,6 +636,14 @@ mod tests {
             ("2", "/ws")
         );
         assert_eq!(settings.connections_max, 50_000);
+        assert_eq!(
+            settings.history_path.as_deref(),
+            Some("/var/lib/hub/history")
+        );
+        assert_eq!(
+            (settings.user.as_deref(), settings.group.as_deref()),
+            (Some("www-data"), None)
+        );
         assert_eq!(settings.apps[0].client_events, ClientEvents::Refused);
         assert_eq!(settings.event_data_bytes_max(), 50_000);
     }

@@ -118,7 +118,7 @@ impl Gateway<'_> {
                         .worker
                         .publish_except(ring.as_bytes(), message, socket)
                         .map(|_| ()),
-                    // Nobody waits for it: the event is lost when the log does not take it.
+                    // No acknowledgement is awaited: the event is lost when the log does not take it.
                     Some(_) => {
                         let how = (Ack::Local, 0, now_ms);
                         let begun =
@@ -256,7 +256,7 @@ impl Gateway<'_> {
             since: subscribe.since.as_ref().map(String::as_bytes),
             format: Format::Own,
         };
-        // Who is present is known when the client has joined; nobody else has to wait for that with what is said first.
+        // Members are known once the client has joined; channels without presence are confirmed at once.
         let is_presence = subscribe.member.is_some();
         if !is_presence {
             let text = frame::subscription_succeeded(&subscribe.channel, None);

@@ -189,6 +189,15 @@ fn configure(server: &mut Server, settings: &Settings) -> Result<(), StartError>
     if let Some(control) = &settings.control_socket {
         set("control", control)?;
     }
+    for (name, value) in [
+        ("history_path", &settings.history_path),
+        ("user", &settings.user),
+        ("group", &settings.group),
+    ] {
+        if let Some(value) = value {
+            set(name, value)?;
+        }
+    }
     let data_bytes = settings.event_data_bytes_max();
     let event_bytes = EVENT_BYTES_MIN.max(data_bytes + EVENT_BYTES_MORE);
     set("event_bytes_max", &event_bytes.to_string())?;
@@ -299,7 +308,7 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap_or_default()
 }
 
-/// Who an announcement of the engine's is about.
+/// The user that an announcement of the engine's is about.
 fn read_user(data: &[u8]) -> Option<(String, Value)> {
     let mut announcement: Value = serde_json::from_slice(data).ok()?;
     let info = announcement["info"].take();

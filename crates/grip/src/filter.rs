@@ -540,7 +540,7 @@ mod tests {
         );
         assert_eq!(run(0, "bob", None), Ok(ask(2, true, None)));
         assert!(run(0, "bob", Some("50%")).is_err());
-        // Whoever forgets to ask delivers nothing.
+        // A caller that forgets to ask delivers nothing.
         assert!(!filters.delivers(&client, &Meta::new()));
     }
 

@@ -64,7 +64,7 @@ impl Follower {
 }
 
 impl Ring {
-    /// Somebody who reads along.
+    /// A reader of the ring.
     pub fn follow(&self) -> Follower {
         Follower {
             ring: self.twin(),

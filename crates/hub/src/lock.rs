@@ -19,7 +19,7 @@ const YIELDS_MAX: u32 = 16;
 const SLEEPS_MAX: u32 = 2000;
 const SLEEP: Duration = Duration::from_micros(100);
 
-/// Who takes the lock: the identity of the calling process, and how to ask whether another one lives.
+/// The process that takes the lock: its identity, and how to ask whether another one lives.
 #[derive(Clone, Copy, Debug)]
 pub struct Owner {
     /// The caller's worker slot, or [`Owner::MASTER_SLOT`].

@@ -30,7 +30,7 @@ impl Ring {
     /// [`LockError`]; try again.
     pub fn begin_log(&mut self, who: &Owner, floor: LogPlace) -> Result<(), LockError> {
         let guard = self.lock(who, None)?;
-        // Whoever takes over from here on finds no log, and begins it anew.
+        // The process that takes over from here on finds no log, and begins it anew.
         self.words.store_release(LOG_EPOCH, 0);
         if self.newest() != 0 {
             self.append_gap(&guard, who)?;
@@ -56,7 +56,7 @@ impl Ring {
         match self.make_room(guard, who, draft.shape.total_words()) {
             Ok(()) => {}
             Err(PublishError::Lock(error)) => return Err(error),
-            // Who is that far behind loses what it has not read in any case.
+            // A reader that far behind loses what it has not read in any case.
             Err(_) => self.drop_all(),
         }
         self.append(guard, &draft, &gap, 0);

@@ -37,7 +37,7 @@ pub enum Past {
     Waiting,
 }
 
-/// Who knows what the log has.
+/// A source of what the log has.
 pub trait FromLog {
     /// Fills in the first record of any of these channels in the range, with its place.
     fn next(&mut self, channels: &[Box<[u8]>], range: &PastRange, record: &mut Record) -> Past;

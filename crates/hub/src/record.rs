@@ -220,7 +220,7 @@ impl Record {
         &self.bytes[start..start + self.data_len as usize]
     }
 
-    /// Who is left out of a message, or alone gets a direct one.
+    /// The socket that a message leaves out, or that alone gets a direct one.
     pub fn subscriber(&self) -> Option<Subscriber> {
         if !self.concerns_one {
             return None;

@@ -307,7 +307,7 @@ impl Ring {
             "worker slot out of range"
         );
         let guard = self.lock(who, None)?;
-        // Whoever had the slot before is gone, even if nobody said so.
+        // The process that had the slot before is gone, even if its end was not reported.
         self.retire(&guard, who.slot, unix_ms);
         let head = self.words.load(HEAD);
         self.words.store(self.layout.slot_cursor(who.slot), head);

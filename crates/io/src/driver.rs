@@ -39,7 +39,7 @@ pub struct Event {
     pub hangup: bool,
 }
 
-/// Who is at the other end of a connection.
+/// The peer of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Peer {
     /// A TCP peer over IPv4 with its port.
@@ -96,7 +96,7 @@ impl fmt::Display for Peer {
 pub struct Accepted {
     /// The connection: non-blocking, closed on `exec`.
     pub fd: Fd,
-    /// Who connected.
+    /// The peer.
     pub peer: Peer,
 }
 

@@ -1,4 +1,4 @@
-//! Appending lines to a log without ever waiting for whoever takes them.
+//! Appending lines to a log without ever waiting for its reader.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, Write};
@@ -255,7 +255,7 @@ mod tests {
         LogFile::open_as_root(&log).expect_err("a second name of another file");
         std::fs::remove_file(&log).expect("it is ours");
         LogFile::open_as_root(&log).expect("a file of its own");
-        // Nobody but root can make names in /dev, where links are usual.
+        // Only root can make names in /dev, where links are usual.
         LogFile::open_as_root(Path::new("/dev/full")).expect("Linux has it");
         std::fs::remove_dir_all(&folder).expect("it is ours");
     }

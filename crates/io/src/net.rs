@@ -163,7 +163,7 @@ pub fn bind_unix_with(
     // Before `listen`: until then nobody can connect, so the wider mode of `bind` is never usable.
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
     prepare(path).inspect_err(|_| {
-        // Nobody else knows of it.
+        // The descriptor is known here alone.
         let _ = std::fs::remove_file(path);
     })?;
     rustix::net::listen(&socket, backlog)?;

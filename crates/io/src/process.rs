@@ -247,7 +247,7 @@ pub fn give_way() {
 /// The number of the user who may do everything.
 pub const ROOT: u32 = 0;
 
-/// Whose rights this process has.
+/// The user whose rights this process has.
 #[must_use]
 pub fn user() -> u32 {
     rustix::process::geteuid().as_raw()

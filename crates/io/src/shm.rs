@@ -210,7 +210,7 @@ extern "C" fn on_loss(signal: i32, info: *mut libc::siginfo_t, _context: *mut li
     let start = WATCHED.load(Ordering::SeqCst);
     let is_ours = address >= start && address - start < WATCHED_BYTES.load(Ordering::SeqCst);
     if !is_ours {
-        // Somebody else's: the instruction is run again, and the signal then does what it does by default.
+        // Not ours: the instruction is run again, and the signal then does what it does by default.
         // SAFETY: restoring the default action is async-signal-safe.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
         return;

@@ -314,7 +314,7 @@ mod tests {
         let mut watch = Watch::new().expect("a set");
         let fd = ours.as_raw_fd();
         watch.arm(fd, Interest::READ).expect("armed");
-        // Somebody keeps the first file open, as a forked child does.
+        // The first file stays open elsewhere, as in a forked child.
         let kept = ours.try_clone().expect("a clone");
         let (second, mut peer) = UnixStream::pair().expect("a pair");
         rustix::io::dup3(

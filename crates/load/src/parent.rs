@@ -100,7 +100,7 @@ struct Child {
 /// How a run ended.
 pub(crate) struct Outcome {
     pub totals: Totals,
-    /// Somebody stopped it before its end.
+    /// It was stopped before its end.
     pub interrupted: bool,
     /// Processes that did not end well.
     pub broken: Vec<String>,

@@ -14,7 +14,7 @@ use rustls::{ClientConfig, ClientConnection};
 
 use crate::error::Error;
 
-/// Whom to trust.
+/// Trusted authorities.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "TLS")]
 pub(crate) struct TlsArguments {
@@ -80,7 +80,7 @@ impl Connector {
     pub fn connect(&self) -> Result<Tls, String> {
         let connection = ClientConnection::new(self.config.clone(), self.name.clone());
         let mut connection = connection.map_err(|error| error.to_string())?;
-        // Whoever writes waits for the socket, so there is no need for a second bound here.
+        // The writer waits for the socket, so there is no need for a second bound here.
         connection.set_buffer_limit(None);
         Ok(Tls {
             connection: Box::new(connection),

@@ -1,4 +1,4 @@
-//! Who gets which update.
+//! Which subscribers get an update.
 //!
 //! Subscribers with the same topics and the same rights get the same updates: they have one *view*, a number. For an update
 //! the views are looked up by its topics, and each distinct template of all subscribers is tried once per topic. So an

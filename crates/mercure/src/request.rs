@@ -122,7 +122,7 @@ pub enum Outcome {
     Subscribe(Subscribe),
     /// To publish.
     Publish(Update),
-    /// Who subscribes.
+    /// The subscriber.
     Subscriptions(Filter),
     /// Nothing that it may: a status and a sentence.
     Refused(u16, &'static str),

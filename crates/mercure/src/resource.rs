@@ -24,7 +24,7 @@ pub(crate) const DETAIL: &str = "https://mercure.rocks/authorization-detail";
 pub struct Draft {
     /// Its URL, which tokens are made for.
     pub resource: String,
-    /// Who makes them.
+    /// The issuer of its tokens.
     pub issuer: String,
     /// The same URL: what topics and patterns are relative to.
     pub base: Arc<Url>,

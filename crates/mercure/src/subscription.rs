@@ -136,7 +136,7 @@ impl Subscriber {
                     None
                 }
             };
-            // Who resumes behind the first would miss the others: the last one alone moves the position.
+            // A client that resumes behind the first would miss the others: the last one alone moves the position.
             let id = if place + 1 == wanted.len() { id } else { "" };
             write_event(id, kind, None, &document.to_string(), out);
         }

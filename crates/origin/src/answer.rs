@@ -8,7 +8,7 @@ pub struct Hold<'a> {
     pub channels: &'a [(&'a [u8], Option<&'a str>)],
     /// Milliseconds of silence before a comment; 0 = none.
     pub keep_alive_ms: u64,
-    /// Who the client is, for the filters of edges.
+    /// The client's user, for the filters of edges.
     pub user: Option<&'a [u8]>,
     /// Whether the edge asks again when something was missed, and after so many seconds of silence.
     pub link_timeout_s: Option<u64>,

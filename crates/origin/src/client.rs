@@ -10,7 +10,7 @@ use crate::post::{PostError, Poster};
 /// Why something was not published.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PublishError {
-    /// Nobody has answered in time, or not in HTTP.
+    /// No answer came in time, or none in HTTP.
     #[error("{0}; is an edge or Pushpin listening there?")]
     Unreachable(String),
     /// Nothing was sent: what the port would want to see cannot be shown to it.

@@ -155,7 +155,7 @@ impl Courier {
         };
         let thread = begin(Box::new(move || {
             let is_all_told = work.run();
-            // Nobody may be waiting for it.
+            // The receiver may have been dropped.
             let _ = end.send(is_all_told);
         }))
         .map_err(|error| format!("no thread can be had: {error}"))?;
@@ -166,7 +166,7 @@ impl Courier {
         })
     }
 
-    /// Whom to unpark when the source has something new.
+    /// The thread to unpark when the source has something new.
     pub fn thread(&self) -> Thread {
         self.thread.clone()
     }

@@ -20,7 +20,7 @@ const AUTHORITIES: [&str; 3] = [
 pub trait Stream: Read + Write + Send {}
 impl<T: Read + Write + Send> Stream for T {}
 
-/// Whom to trust and what to speak. It reads the environment, which nobody else may change meanwhile.
+/// Trusted authorities and protocols. It reads the environment, which no other thread may change meanwhile.
 pub fn configuration() -> Result<Arc<ClientConfig>, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)

@@ -28,7 +28,7 @@ pub enum Step {
     Complete(Source),
 }
 
-/// Whom the proxy speaks for.
+/// The client that the proxy speaks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The proxy itself, as when it checks the server's health, or it does not tell.

@@ -111,7 +111,7 @@ pub struct App {
     pub counts_subscriptions: bool,
     /// What stands in front of the names of its channels where others speak of them; `None`: nobody else does.
     pub shared_prefix: Option<String>,
-    /// Who is told of its channels.
+    /// The webhooks that get its channels' events.
     pub webhooks: Vec<Webhook>,
     /// The bounds.
     pub limits: Limits,

@@ -11,9 +11,9 @@ pub const USER_PREFIX: &str = "#server-to-user-";
 /// Who may subscribe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Whoever has the key.
+    /// Every client with the key.
     Public,
-    /// Whoever the application has signed for.
+    /// Clients that the application has signed for.
     Private,
     /// The same, and data is encrypted from end to end: the server only passes it on.
     Encrypted,

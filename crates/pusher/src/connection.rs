@@ -1,7 +1,7 @@
 //! One client's connection: its messages in, what is to be done out.
 //!
 //! The machine decides what the protocol and the application allow, and remembers what the connection is subscribed to.
-//! Who embeds it carries out what it says, and tells it when that has failed: [`Connection::forget`].
+//! The embedder carries out the actions it returns, and reports failures: [`Connection::forget`].
 
 use std::fmt::Display;
 
@@ -43,13 +43,13 @@ pub enum Outcome {
 pub struct Subscribe {
     /// The channel.
     pub channel: String,
-    /// Who is present by it.
+    /// The member that is present by it.
     pub member: Option<Member>,
     /// The id of the last event the client has had.
     pub since: Option<String>,
 }
 
-/// Somebody in a presence channel.
+/// A member of a presence channel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Member {
     /// Who.
@@ -91,7 +91,7 @@ pub struct SignedIn {
 #[derive(Debug)]
 struct Subscription {
     channel: Box<str>,
-    /// Who it is there, in a presence channel.
+    /// The member, in a presence channel.
     user_id: Option<Box<str>>,
 }
 

@@ -1,4 +1,4 @@
-//! Whom an application has told of its channels, and of what.
+//! Where an application gets its channels' events sent, and which.
 
 /// What a webhook is told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ impl Kind {
     }
 }
 
-/// Whom an application has told of its channels, and what bounds that.
+/// Where an application gets its channels' events sent, and what bounds that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Webhook {
     /// Where it is posted to. Who embeds this crate reads it.

@@ -19,9 +19,9 @@ const CHANNELS_MAX: usize = 1_000_000;
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Happening {
-    /// Somebody is subscribed to the channel, after nobody was.
+    /// The channel has its first subscription.
     Occupied(String),
-    /// Nobody is.
+    /// The channel has lost its last subscription.
     Vacated(String),
     /// A user is in a presence channel.
     MemberAdded(String, String),
@@ -119,9 +119,9 @@ pub struct Occupancy {
 #[derive(Debug, PartialEq, Eq)]
 enum Occupied {
     Now,
-    /// It may not have been said, and nobody is known to be there since then.
+    /// It may not have been sent, and the channel is known to be empty since this time.
     Doubtful(u64),
-    /// Nobody is there since then.
+    /// Without subscriptions since this time.
     EmptySince(u64),
 }
 
@@ -180,7 +180,7 @@ impl Occupancy {
             let Some((since_ms, channel)) = self.empty.pop_front() else {
                 break;
             };
-            // Somebody may have come, and left again later.
+            // A client may have subscribed, and left again later.
             let (empty, doubtful) = (Occupied::EmptySince(since_ms), Occupied::Doubtful(since_ms));
             let state = self.occupied.get(&channel);
             if state == Some(&empty) || state == Some(&doubtful) {

@@ -21,7 +21,7 @@ const SYSTEM_AUTHORITIES: [&str; 3] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// Whom to believe.
+/// Trusted authorities.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClientOptions {
     /// PEM file of authorities in place of the machine's own.

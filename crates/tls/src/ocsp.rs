@@ -1,6 +1,6 @@
 //! Answers of certificate authorities that a certificate is good (OCSP, RFC 6960), sent with it so that clients need not ask.
 //!
-//! Whoever renews the certificate renews the answer as well, by `openssl ocsp -respout` or a tool of the authority: a server
+//! The tool that renews the certificate renews the response as well, by `openssl ocsp -respout` or the authority's own: a server
 //! that asked by itself would need a way to the authority. Clients check its signature, so it is not checked here; but an
 //! answer that they would refuse (another certificate's, one that is too old) is worse than none, and is not sent.
 

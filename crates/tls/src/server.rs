@@ -32,7 +32,7 @@ pub struct Options {
     /// Certificate chains and their keys; the first serves clients that ask for no known name. A folder in the place of a file
     /// stands for all of its files `NAME.crt`, with their keys `NAME.key` in the folder of the keys.
     pub pairs: Vec<(PathBuf, PathBuf)>,
-    /// Who vouches for clients; `None`: they are not asked.
+    /// The authorities of client certificates; `None`: none is asked for.
     pub clients: Option<ClientAuthority>,
     /// Refuse TLS 1.2.
     pub is_tls13_only: bool,

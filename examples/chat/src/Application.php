@@ -400,7 +400,7 @@ final readonly class Application
             $request->header('sec-fetch-site'),
             $request->header('host'),
         );
-        // Who is not signed in has nothing to forge yet; who is must also hold the token the page was given.
+        // Without a session there is nothing to forge; with one, the request must also have the page's token.
         $session = $this->session($request);
         if ($session !== null && !$session->isCsrfToken($request->header('x-csrf-token'))) {
             throw new Problem(403, 'session_changed', 'This browser signed in again in another tab. Please reload this one.');

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Fermata\Grip;
 
-/** Somebody could not be reached, or has refused the item; the others have it. */
+/** An edge could not be reached, or has refused the item; the others have it. */
 final class PublishFailed extends \RuntimeException
 {
     /** @param array<string, string> $failures what went wrong, by address without its secrets */

@@ -45,7 +45,7 @@ final class Broadcaster extends Base
      */
     public function broadcast(array $channels, $event, array $payload = []): void
     {
-        // Nobody is told apart by sockets here.
+        // Clients have no socket ids here.
         unset($payload['socket']);
         foreach ($this->formatChannels($channels) as $channel) {
             $this->publisher->publish($channel, $payload, $event);

@@ -58,7 +58,7 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Somebody wants the program to be read again.
+    /// The program is to be reloaded.
     pub fn asked() -> Self {
         Self {
             is_asked: true,

@@ -284,7 +284,7 @@ fn listen(given: Option<&str>) -> Result<String, String> {
     }
 }
 
-/// Who PHP runs as; `None`: whoever has started this.
+/// The user that PHP runs as; `None`: the one that started this command.
 fn user(arguments: &Arguments) -> Result<Option<String>, String> {
     let is_root = process::user() == 0;
     match (&arguments.user, is_root) {

@@ -50,7 +50,7 @@ pub fn run() -> Result<(), String> {
             Err(_) => output.write_all(&line),
         };
         if written.and_then(|()| output.flush()).is_err() {
-            // Nobody looks any more; the server goes on without.
+            // The terminal is gone; the server goes on without it.
             return Ok(());
         }
     }

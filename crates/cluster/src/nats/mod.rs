@@ -265,7 +265,7 @@ impl Nats {
                         failure = Some(cause);
                         break;
                     }
-                    // Whoever is on the way could have put it there.
+                    // Anything between us and the server could have put it there.
                     if self.step() == Some(Step::Secure) && taken < input.len() {
                         failure = Some("there is something in the clear before TLS".to_owned());
                         break;

@@ -32,7 +32,7 @@ struct Known {
     subscriptions: Vec<(Mode, Rc<[u8]>)>,
 }
 
-/// Who it is that is held from now on.
+/// A client that is held from now on.
 #[derive(Clone, Copy, Debug)]
 pub struct Held<'a> {
     /// What its origin knows it by.

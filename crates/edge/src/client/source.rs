@@ -31,7 +31,7 @@ pub(crate) struct Table {
     /// Tells this reading from others, so that no connection is used for another target.
     pub generation: u32,
     pub routes: Routes,
-    /// Whose link has led to another server, of which this table was made: it is owed none of the client's secrets.
+    /// A link led to another server, for which this table was made: it gets none of the client's secrets.
     pub home: Option<Box<Source>>,
     /// What is known of targets, by route.
     pub watched: Vec<Option<Watched>>,

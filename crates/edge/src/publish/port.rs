@@ -11,11 +11,11 @@ pub(crate) enum Port {
     Sub,
     /// Commands.
     Rep,
-    /// Figures, for whoever subscribes.
+    /// Figures, for subscribers.
     Stats,
     /// Connections of the service with this number, or the one to the worker that has them.
     Service(u16),
-    /// What opens sessions of this service, for whoever takes it.
+    /// Requests that open sessions of this service, for any backend.
     Requests(u16),
     /// What belongs to sessions of this service, for those who have taken them.
     Sessions(u16),

@@ -29,7 +29,7 @@ impl Edge {
         }
         // A WebSocket has been told by now whether its target takes it there.
         let may_speak_http2 = talk.may_speak_http2(target);
-        // Who has waited goes on with the request as it is written, and with what is left of its time.
+        // A conversation that waited goes on with its request as written, and with the rest of its time.
         let waited = talk.waits.take();
         if matches!(waited, None | Some(Wait::Carrier(_))) {
             self.write_request(talk, target)?;

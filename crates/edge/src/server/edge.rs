@@ -144,7 +144,7 @@ impl Edge {
         &self.routing.table
     }
 
-    /// The same for whoever asks later.
+    /// The same for later requests.
     pub(super) fn shown(&self) -> Rc<RefCell<Rc<Table>>> {
         Rc::clone(&self.routing.shown)
     }

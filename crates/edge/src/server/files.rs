@@ -37,7 +37,7 @@ impl Edge {
         folder: &str,
     ) -> Result<Filed, UpstreamError> {
         let Owner::Client(handle) = talk.owner else {
-            // Nobody else is sent here: see `choose`.
+            // Only such requests come here: see `choose`.
             let reason = format!("{folder}: files are for requests of clients");
             return Err(UpstreamError::Local(reason));
         };

@@ -95,7 +95,7 @@ impl Edge {
             return;
         };
         if std::mem::replace(&mut queue.is_running, true) {
-            // An answer that came at once: whoever has asked goes on.
+            // An answer that came at once: its caller goes on.
             return;
         }
         while self.filter_first(handle) == Next::Goes {}

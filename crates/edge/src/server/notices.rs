@@ -1,4 +1,4 @@
-//! What happens to clients and channels, for whoever wants to tell others of it.
+//! Events of clients and channels, for the parts that report them.
 
 use fermata_edge_pushpin::stats::mode::Mode;
 

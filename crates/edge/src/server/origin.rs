@@ -148,7 +148,7 @@ impl Edge {
         }
     }
 
-    /// Whoever asked has gone: the origin is not waited for.
+    /// The client has left: the origin is no longer waited for.
     pub(super) fn abandon(&mut self, handle: u64) {
         if let Some(id) = self.upstream.talks.forget_handle(handle)
             && !self.upstream.hand_over(id)
@@ -476,7 +476,7 @@ impl Edge {
         // A FastCGI program's process serves one connection: it would wait here for the next request of this worker while
         // others wait for a process.
         let is_fastcgi = matches!(talk.codec, Codec::FastCgi(_));
-        // Nobody asks by its table again.
+        // No later request uses its table.
         let is_single = matches!(talk.owner, Owner::Filter(_)) && talk.source.is_foreign();
         if is_fastcgi || is_single || !is_reusable || talk.has_hung_up || !talk.is_sent() {
             self.drop_wire(talk);

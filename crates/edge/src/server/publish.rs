@@ -209,7 +209,7 @@ impl Edge {
         };
         let headers = answer.headers.iter();
         let headers = headers.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
-        // Who has left needs no answer.
+        // A client that has left needs no answer.
         let _ = self
             .worker
             .respond(handle, answer.status, None, headers, &answer.body);

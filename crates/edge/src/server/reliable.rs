@@ -1,4 +1,4 @@
-//! Who has missed something when it is held, and what everybody asks after a recovery.
+//! Clients that missed items when they were held, and what all clients ask for after a recovery.
 //!
 //! The last item of a channel is the newest of its records in the ring, which every worker can read; no table of ids has to be
 //! kept beside it. Where the ring has the items that a client misses, it gets them from there and its origin is not asked.

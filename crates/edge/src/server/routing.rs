@@ -11,7 +11,7 @@ use crate::routes::file::RoutesFile;
 pub(super) struct Routing {
     pub table: Rc<Table>,
     pub generation: u32,
-    /// The same table, for whoever asks later.
+    /// The same table, for later requests.
     pub shown: Rc<RefCell<Rc<Table>>>,
     pub routes_file: Option<RoutesFile>,
 }

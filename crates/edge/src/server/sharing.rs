@@ -1,6 +1,6 @@
 //! Equal requests that share one to their backend, where `share_all` says so.
 //!
-//! Who asks for what is being asked for already waits for that answer. Requests are equal that have the same route, method,
+//! A request that equals one in progress waits for its response. Requests are equal that have the same route, method,
 //! address and headers, also those by which users are told apart. What may be meant for one client alone, and what is too
 //! large to be kept, is not passed to others: they ask by themselves then.
 

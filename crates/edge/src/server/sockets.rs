@@ -437,7 +437,7 @@ impl Edge {
         }
     }
 
-    /// A ping or pong of the client. Whoever has no WebSocket to its origin is answered from here.
+    /// A ping or pong of the client. A client without a WebSocket to its origin is answered from here.
     pub(super) fn on_client_control(&mut self, is_ping: bool) {
         let event = self.worker.socket_event();
         let (handle, payload) = (event.socket, event.payload.to_vec());

@@ -382,7 +382,7 @@ fn read_routes(
     Ok((routes, file))
 }
 
-/// Routes of a file stand beside those that cannot be used, as Pushpin has it. Whoever gives one with the command itself
+/// Usable routes of a file are used although others are wrong, as in Pushpin. An operator who gives one on the command line
 /// means that one, and would have an edge without it.
 fn check_given(text: &str, routes: &Routes, problems: &[Problem]) -> Result<(), StartError> {
     let of_line = |problem: &Problem| {

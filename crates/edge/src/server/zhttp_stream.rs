@@ -41,7 +41,7 @@ const PACKET_BYTES: usize = 1_024;
 const PAUSE_MS: u64 = 20;
 
 impl Edge {
-    /// Opens a session with whoever takes it first at the target.
+    /// Opens a session with the first backend of the target that takes it.
     pub(super) fn open_stream(
         &mut self,
         talk: &mut Talk,

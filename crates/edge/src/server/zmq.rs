@@ -185,7 +185,7 @@ impl Edge {
                 [message] => self.on_response(message),
                 _ => self.drop_message(connection.port, "it has several parts"),
             },
-            // Nobody is asked to answer this way.
+            // This side sends no requests that would be answered here.
             (Port::Requests(_) | Port::Sessions(_), Event::Message(_)) => {}
             (Port::Questions, Event::Message(parts)) => {
                 if let Some(reply) = self.on_worker_question(wire, parts) {

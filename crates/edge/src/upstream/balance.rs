@@ -54,7 +54,7 @@ pub struct Candidate<'a> {
 /// What a worker remembers of the targets of one route.
 #[derive(Debug, Default)]
 pub struct Balancer {
-    /// Whose turn it is: the one that has waited for most.
+    /// Credits of the targets by their weights; the one with the most is next.
     credits: Vec<i64>,
     /// Requests under way; those of routes that were read before are counted with them.
     open: Vec<Rc<Cell<u32>>>,

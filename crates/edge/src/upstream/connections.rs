@@ -25,7 +25,7 @@ const POOL_MS: u64 = 5_000;
 /// How soon a Unix socket that was full is tried again.
 const ROOM_MS: u64 = 10;
 
-/// Whose a connection is.
+/// The owner of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WireUse {
     Talk(TalkId),
@@ -45,7 +45,7 @@ pub(crate) struct Connections {
     resolver: Resolver,
     /// Connections of [`WireUse::Names`].
     bells: usize,
-    /// Who waits for room at Unix sockets.
+    /// Conversations that wait for room at Unix sockets.
     pub socket_queues: SocketQueues,
     /// How origins are spoken to in TLS.
     pub authority: Authority,
@@ -63,7 +63,7 @@ impl Connections {
         }
     }
 
-    /// Whose a connection is; `None`: it is none of these.
+    /// The owner of a connection; `None`: it is none of these.
     pub fn user(&self, wire: u64) -> Option<&WireUse> {
         self.uses.get(&wire)
     }
@@ -152,7 +152,7 @@ impl Connections {
                     self.bells += 1;
                 }
                 Err(error) => {
-                    // Nobody would be told of names: who asks next tries again.
+                    // Nothing would wake the loop for names: the next request tries again.
                     self.resolver.return_bell(bell);
                     if let Ok(Found::Later) = found {
                         let reason = format!("{host} cannot be looked up: {error}");

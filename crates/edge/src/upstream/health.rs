@@ -2,7 +2,7 @@
 //!
 //! A target goes out in two ways. *Passively*, when as many requests as allowed have failed within a time: it is out for a
 //! while, then one request is a trial, and what becomes of that decides. *Actively*, when checks of their own say so, until
-//! as many in a row are good. Whoever asks sees both as one [`State`].
+//! as many in a row are good. Callers see both as one [`State`].
 //!
 //! A seat in the table belongs to a target by a number made of its name, so it outlives a reload of the routes and the
 //! worker that has written it. A seat that nobody has used for a while may be taken by another target; who still holds it
@@ -21,7 +21,7 @@ const WORDS: usize = 8;
 const KEPT_MS: u64 = 600_000;
 
 // The words of a seat.
-/// Whose it is; 0: nobody's.
+/// The target's key; 0: the entry is free.
 const KEY: usize = 0;
 /// When a worker has last said that it uses it, and a tag of whose it was then: between the two writes by which a seat is
 /// taken it is nobody else's.
@@ -35,7 +35,7 @@ const CHECKS: usize = 4;
 /// For figures.
 const REQUESTS: usize = 5;
 const FAILED: usize = 6;
-/// Until when the checks' word is believed: whoever makes them may be gone.
+/// Until when the checks' result is believed: the worker that makes them may be gone.
 const CHECKED_UNTIL_MS: usize = 7;
 
 /// The lower bits of `USED` are the tag.
@@ -528,7 +528,7 @@ mod tests {
         assert_eq!(health.on_failure(seat, before, 400, PASSIVE), None);
         assert_eq!(health.state(seat, 501), State::Out);
         assert_eq!(health.state(seat, 502), State::Trial);
-        // Who had nobody else is a trial, too, and the next does not make a slow one worthless.
+        // A request without another target is a trial, too, and the next does not make a slow one worthless.
         let since = health.on_request(seat, 501, PASSIVE);
         health.on_request(seat, 600, PASSIVE);
         assert_eq!(health.state(seat, 1_099), State::Out);

@@ -25,7 +25,7 @@ impl Default for Limits {
     }
 }
 
-/// Idle connections by target. `C` names one; whoever gets it back as surplus or expired closes it.
+/// Idle connections by target. `C` names one; the caller closes those returned as surplus or expired.
 #[derive(Debug)]
 pub struct Pool<T, C> {
     limits: Limits,

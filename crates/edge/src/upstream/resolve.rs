@@ -115,7 +115,7 @@ impl Resolver {
             return Ok(Found::Addresses(vec![SocketAddr::new(address, port)]));
         }
         if self.threads.as_ref().is_some_and(|it| it.heard.is_some()) {
-            // Nobody hears the bell.
+            // The loop does not watch for the wake-up yet.
             self.answers(now_ms);
         }
         let is_fresh = self.known.get(host).is_some_and(|known| {

@@ -9,7 +9,7 @@ use crate::upstream::talk::{Talk, Wait};
 /// Conversations that may wait for one socket.
 pub(crate) const WAITING_MAX: usize = 4_096;
 
-/// Who waits, by the socket's path. Conversations that have ended meanwhile are passed over when it is their turn.
+/// The queues by the sockets' paths. Conversations that ended meanwhile are skipped when it is their turn.
 #[derive(Debug, Default)]
 pub(crate) struct SocketQueues(pub(crate) HashMap<String, VecDeque<TalkId>>);
 

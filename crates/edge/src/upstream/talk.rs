@@ -88,7 +88,7 @@ pub(crate) struct Talk {
     pub(crate) deadline_ms: u64,
     /// Why targets have failed, for the log.
     pub failures: Vec<UpstreamError>,
-    /// Who waits for the same answer.
+    /// Clients that wait for the same response.
     pub shared: Shared,
     /// For its line in the log.
     pub noted: Noted,
@@ -131,7 +131,7 @@ pub(crate) struct Sharing {
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     pub key: Option<ShareKey>,
-    /// Who waits for the same answer.
+    /// Clients that wait for the same response.
     pub others: Vec<Sharer>,
 }
 

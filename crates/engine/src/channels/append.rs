@@ -122,7 +122,7 @@ impl Channels {
                 Retry::CatchUp => self.catch_up(to),
                 Retry::Sleep => {
                     self.wake_workers();
-                    // Whoever waits for a stalled worker is not stalled itself.
+                    // A worker that waits for a stalled one is not stalled itself.
                     to.net.handover.shared.beat(to.net.slot);
                     std::thread::sleep(BEHIND_WAIT);
                 }

@@ -99,7 +99,7 @@ pub(crate) struct Encoder {
     pub stream: Option<Encoding>,
     /// What an embedder's sockets are sent of a record.
     pub message: Option<WriteMessage>,
-    /// Who gets what of the channel that has views.
+    /// Which client gets which part of the channel that has views.
     pub select: Option<Box<dyn Select>>,
     /// Channel and item of records that are not sent, for the embedder to act on.
     pub told: Vec<(Vec<u8>, Rc<[u8]>)>,

@@ -40,7 +40,7 @@ pub struct Hold<'a> {
     pub format: StreamFormat,
     /// The channels, in any order.
     pub channels: &'a [&'a [u8]],
-    /// Who the client counts as in the presence of all channels.
+    /// The user that the client counts as in the presence of all channels.
     pub user: Option<&'a [u8]>,
     /// What is told about the user: a JSON value.
     pub info: Option<&'a [u8]>,
@@ -305,7 +305,7 @@ impl Channels {
             }
             to.http.trace.on_sent(index, sent);
         }
-        // Whose sending has failed is closed below, and has no chain any more.
+        // A client whose send failed is closed below, and has no chain any more.
         let is_counted = matches!(sent, Ok(Some(_))) && to.http.trace.is_recorded(index);
         let ahead = is_counted.then(|| self.local.frames_ahead(chain));
         match sent {

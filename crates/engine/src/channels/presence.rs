@@ -1,4 +1,4 @@
-//! Who is present in channels: users with their connections over all workers, kept in the ring's memory.
+//! Presence in channels: users with their connections over all workers, kept in the ring's memory.
 
 use std::net::IpAddr;
 
@@ -96,7 +96,7 @@ impl Channels {
         Ok(self.members_table()?.member_count(&owner, channel)?)
     }
 
-    /// Who is present in a channel, at most `count_max` of them, the last to come first.
+    /// Users present in a channel, at most `count_max` of them, the latest first.
     pub fn members(
         &mut self,
         channel: &[u8],

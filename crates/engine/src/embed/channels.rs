@@ -125,7 +125,7 @@ impl<D: Driver> Worker<D> {
         channels.end_publish(&mut to, record, began_ms)
     }
 
-    /// Nobody waits for a record any more. It is published all the same.
+    /// Stops waiting for a record, which is published all the same.
     pub fn forget_publish(&mut self, record: u64) {
         self.channels.forget_publish(&mut self.http, record)
     }

@@ -105,7 +105,7 @@ impl Waiting {
         self.told_body
     }
 
-    /// Who has left, of the last `Event::Gone`.
+    /// The client that has left, of the last `Event::Gone`.
     pub fn left(&self) -> Left {
         self.told_left
     }
@@ -131,7 +131,7 @@ impl Waiting {
 impl<D: Driver> Worker<D> {
     /// The handler of a request waits. Its client is watched from now on.
     ///
-    /// Whoever defers a request owns its end: the connection stays until it is answered, held, upgraded or dropped
+    /// The caller owns the end of a deferred request: the connection stays until it is answered, held, upgraded or dropped
     /// ([`Worker::drop_request`]), also when its client has left meanwhile ([`Event::Gone`]).
     pub fn defer(&mut self, handle: u64) -> Result<(), Gone> {
         let index = self.net.open_request(handle)?;
@@ -298,7 +298,7 @@ impl Waiting {
             }
             return;
         }
-        // Whoever waits for the body finds its end by itself.
+        // A handler that waits for the body finds its end by itself.
         if exchange.is_read_from() {
             return;
         }

@@ -106,7 +106,7 @@ impl FileJobs {
         self.files.as_mut()?.take(id)
     }
 
-    /// Nobody waits for a job any more; it is finished all the same.
+    /// Stops waiting for a job, which is finished all the same.
     pub fn forget_file_job(&mut self, id: u64) {
         if let Some(files) = &mut self.files {
             files.forget(id);

@@ -53,7 +53,7 @@ pub enum JobEnd {
     Crashed,
     /// It took too long.
     TimedOut,
-    /// Nobody waits for it any more.
+    /// It is no longer awaited.
     Cancelled,
     /// It was not taken.
     Rejected,

@@ -7,7 +7,7 @@ use fermata_config::{Access, Listen, Scheme, Transport};
 
 use crate::net::listeners::bind_unix;
 
-/// Nobody but the user of the workers may connect.
+/// Only the user of the workers may connect.
 const FILE_MODE: u32 = 0o600;
 
 /// Where a worker is found by the others. To be made before they are forked: its clients wait while a worker is replaced.

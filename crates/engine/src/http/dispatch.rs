@@ -1,4 +1,4 @@
-//! Who answers a request: its route, a file, the server itself, or the program for what has no route.
+//! What answers a request: its route, a file, the server itself, or the program for requests without a route.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::net::connection::Origin;
 use crate::net::index::ExchangeIndex;
 use crate::net::running::Running;
 
-/// Who answers a request.
+/// What answers a request.
 pub(crate) enum Answerer {
     /// The program.
     Program,

@@ -45,7 +45,7 @@ impl Master {
         }
     }
 
-    /// Nobody publishes any more. What it has not sent nobody was told to be published.
+    /// No worker publishes any more. What it has not sent was never reported as published.
     pub(super) fn end_bridge(&mut self) {
         if self.bridge.pid != 0 {
             let _ = process::kill(self.bridge.pid, SIGKILL);

@@ -52,7 +52,7 @@ pub enum StartError {
         /// What the kernel said.
         source: std::io::Error,
     },
-    /// Whose rights workers are to have.
+    /// The user whose rights workers are to have.
     #[error("{setting}: {cause}")]
     Account {
         /// `user` or `group`.

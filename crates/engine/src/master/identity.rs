@@ -1,4 +1,4 @@
-//! Whose rights workers have: those of another user when the server was started as root.
+//! The rights of workers: those of another user when the server was started as root.
 //!
 //! The master stays root. It runs no handler and reads nothing that clients have sent; as root it can read keys that
 //! were renewed, make log files anew, and look into and end its workers.

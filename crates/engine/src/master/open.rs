@@ -57,7 +57,7 @@ impl Master {
             })?;
         }
         let io = |what| move |source| StartError::Io { what, source };
-        // Whoever sees the server listen may stop it, and it ends in order: what comes before there are handlers waits for
+        // Once the server listens it may be stopped, and it ends in order: a signal that comes before there are handlers waits for
         // them. When the start fails it is as if nothing had been.
         let aside = PutAside::signals();
         let (listeners, addresses) = listeners::bind(&settings, workers)?;

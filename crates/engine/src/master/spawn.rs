@@ -116,7 +116,7 @@ impl Master {
         // The terminal sends SIGINT and SIGHUP to the whole group: the master decides what happens.
         let signals = signal::Pipe::install(&[SIGTERM]).map_err(io("signal handlers"))?;
         // And sendfile() to a client that has left raises SIGPIPE, whatever PHP has set up.
-        // Who reopens logs may tell the whole group, too.
+        // The signal that reopens logs may be sent to the whole group, too.
         for signal in [SIGINT, SIGHUP, SIGPIPE, SIGUSR1] {
             signal::ignore(signal).map_err(io("signal handlers"))?;
         }

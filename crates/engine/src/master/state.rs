@@ -134,7 +134,7 @@ pub(crate) struct Master {
     pub(super) is_to_restart: bool,
     /// When the last signal to stop came.
     pub(super) stop_signal_ms: u64,
-    /// Whose rights workers get; `None` = those of the master.
+    /// The rights that workers get; `None` = those of the master.
     pub(super) identity: Option<Identity>,
     pub(super) looker: Looker,
     pub(super) manager: Manager,

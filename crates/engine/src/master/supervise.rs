@@ -122,7 +122,7 @@ impl Master {
     fn on_signal(&mut self, signal: i32) {
         match signal {
             SIGCHLD if process::pid() == INIT_PID => {
-                // Whoever is left behind in the container becomes our child, and a zombie until we look.
+                // An orphan in the container becomes our child, and a zombie until we wait for it.
                 while let Some((pid, exit)) = process::reap() {
                     self.on_exit(pid, exit);
                     self.on_companion_exit(pid, exit);

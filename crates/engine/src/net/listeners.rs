@@ -141,7 +141,7 @@ fn share(listen: &Listen, socket: &OwnedFd, seats: &mut [Vec<OwnedFd>]) -> Resul
     Ok(())
 }
 
-/// Whom a socket is for: a user and a group.
+/// The owner of a socket: a user and a group.
 type Owners = (Option<u32>, Option<u32>);
 
 fn owners(access: &Access) -> Result<Owners, String> {

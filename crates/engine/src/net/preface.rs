@@ -123,7 +123,7 @@ impl<D: Driver> Net<D> {
 }
 
 impl<D: Driver> Net<D> {
-    /// A new connection of a proxy. Nobody else may say who somebody is.
+    /// A new connection of a proxy. Only a trusted proxy may name a client.
     pub(crate) fn open_prefaced(&mut self, fd: Fd, peer: Peer) {
         if !self.settings.trusted_proxies.contains(peer.ip()) {
             self.counts.add(Counter::RefusedProxy, 1);

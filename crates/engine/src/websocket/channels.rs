@@ -42,7 +42,7 @@ pub enum Format {
 pub struct Join<'a> {
     /// The channel.
     pub channel: &'a [u8],
-    /// Who the socket counts as in the channel's presence.
+    /// The user that the socket counts as in the channel's presence.
     pub user: Option<&'a [u8]>,
     /// What is told about the user: a JSON value.
     pub info: Option<&'a [u8]>,
@@ -336,7 +336,7 @@ impl Channels {
         }
     }
 
-    /// Whom a record leaves out: a socket of this worker that is there, or nobody.
+    /// The socket of this worker that a record leaves out, if it is still there.
     pub(crate) fn excepted<D: Driver>(&self, net: &Net<D>, socket: u64) -> Option<Subscriber> {
         let (_, exchange) = net.connections.get(Key::from_u64(socket))?;
         exchange.socket()?;

@@ -261,7 +261,7 @@ impl Sockets {
             return;
         };
         let payload = socket.busy().closing.fail(violation);
-        // Who sees our end before it has answered may never read the code: relays take the end of one
+        // A peer that sees our end before it has answered may never read the code: relays take the end of one
         // side for that of both, and a client then reports 1006.
         let rest = match net.input.current {
             Some(current) if current.index == index.connection() => {

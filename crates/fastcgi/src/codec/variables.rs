@@ -18,7 +18,7 @@ pub struct HttpRequest<'a> {
     pub headers: &'a [(&'a [u8], &'a [u8])],
     /// Bytes of the body, if it has one.
     pub content_bytes: Option<u64>,
-    /// Who asks.
+    /// The client.
     pub client: SocketAddr,
     /// Where it was asked.
     pub server: SocketAddr,

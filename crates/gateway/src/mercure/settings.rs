@@ -51,7 +51,7 @@ pub struct MercureSettings {
     pub version: Option<String>,
     /// The hub's own URL, for version 1.0.
     pub resource_identifier: Option<String>,
-    /// Who makes its tokens.
+    /// The issuer of its tokens.
     pub issuer: Option<String>,
     /// The Pusher application whose channels and these topics hear of each other.
     pub pusher_app: Option<String>,

@@ -27,7 +27,7 @@ pub const TOKEN_BYTES_MAX: usize = 8_192;
 /// What a token says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claims {
-    /// Who made it.
+    /// The issuer.
     pub issuer: Option<String>,
     /// The second from which on it is no longer good.
     pub expires_s: Option<u64>,

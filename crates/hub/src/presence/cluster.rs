@@ -118,7 +118,7 @@ impl Ring {
         let keys = table.keys(&self.hasher, channel, user);
         let mut found = table.find(&keys, channel, user);
         if let Some(entry) = found.filter(|&entry| table.state(entry) != PRESENT) {
-            // Whoever took its last connection was killed before it was removed.
+            // The process that took its last connection was killed before removing it.
             self.change(|| table.remove(entry));
             found = None;
         }

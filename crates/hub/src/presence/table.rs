@@ -387,7 +387,7 @@ impl Table {
     }
 
     /// Makes everything empty that is derived from the entries: all but how many there are, which only `HIGH` tells.
-    /// Without it whoever goes on after a death in a rebuild would find no entry.
+    /// Without it a process that goes on after a death in a rebuild would find no entry.
     fn reset_derived(&self) {
         let high = self.layout.header + HIGH;
         for at in (self.layout.header..self.layout.entries).filter(|&at| at != high) {

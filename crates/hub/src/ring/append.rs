@@ -132,7 +132,7 @@ impl Ring {
             lengths,
             draft.hash,
         ];
-        // Whoever sees one of the words below also sees the tail that made room for them.
+        // A reader that sees one of the words below also sees the tail that made room for them.
         fence(Ordering::Release);
         let mut sum = Sum::default();
         for (offset, value) in header.into_iter().enumerate() {

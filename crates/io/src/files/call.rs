@@ -472,7 +472,7 @@ mod tests {
         let pipe = std::ffi::CString::new(path("pipe").as_os_str().as_bytes()).expect("a path");
         // SAFETY: the path ends with a NUL.
         assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o600) }, 0);
-        // Nobody reads it: opening would wait for ever.
+        // The FIFO has no reader: opening it would wait for ever.
         let pipe = run(&mut files, open("pipe", libc::O_CREAT | libc::O_WRONLY));
         assert_eq!(number(pipe), Err(libc::ENXIO));
         let rename = |from, to| Call::Rename {

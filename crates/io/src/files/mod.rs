@@ -50,7 +50,7 @@ use pool::{Ended, Pool};
 use ring::Ring;
 use turns::Turns;
 
-/// Who does what cannot be done in the loop.
+/// What does the work that cannot be done in the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
     /// io_uring where it is allowed, else threads.
@@ -208,7 +208,7 @@ impl Files {
     /// Does a job before it returns, when its turn has come. What has to end first is waited for.
     pub fn run(&mut self, job: Job) -> Outcome {
         while self.is_full_for(&job).is_some() && self.wait() {}
-        // Nobody is told of it: it is taken before anybody asks.
+        // The end of this job is not reported: it is taken right here.
         const NOBODY: u64 = u64::MAX;
         match self.start(job, NOBODY) {
             Ok(Started::Over(outcome)) => outcome,
@@ -279,7 +279,7 @@ impl Files {
         Some(outcome)
     }
 
-    /// Nobody waits for this job any more. It is finished all the same.
+    /// Stops waiting for this job, which is finished all the same.
     pub fn forget(&mut self, id: u64) {
         if let Some(job) = self.jobs.get_mut(&id) {
             job.user = 0;
@@ -308,7 +308,7 @@ impl Files {
         match (&mut self.ring, &self.pool) {
             (Some(ring), _) if has_ring_work => ring.wait(),
             (_, Some(pool)) => pool.wait(),
-            // Whoever works has given an operation to one of them.
+            // A job in progress has given an operation to one of them.
             _ => return false,
         }
         self.reap();
@@ -401,7 +401,7 @@ impl Files {
                 let answer = op.run();
                 let now = Instant::now();
                 if patience::is_slow(now - began) {
-                    // Somebody else may have had the processor meanwhile, which is not the disk's fault.
+                    // Another process may have had the processor meanwhile, which is not the disk's fault.
                     let since = patience::sleeps();
                     if since != sleeps {
                         self.patience.lose(now - began, now);
@@ -466,7 +466,7 @@ impl Files {
         self.begin_waiting();
     }
 
-    /// A job has ended: whoever waits for its keys is next.
+    /// A job has ended: the one that waits for its keys is next.
     fn release(&mut self, job: &Job) {
         self.working -= 1;
         if job.is_counted {

@@ -361,7 +361,7 @@ fn writes_to_one_file_keep_their_order_and_are_finished() {
             }
             expected.push_str(&line);
         }
-        // Nobody waits for half of them; all are done.
+        // Half of them are not awaited; all are done.
         for id in pending.into_iter().step_by(2) {
             files.forget(id);
         }
@@ -455,7 +455,7 @@ fn writes_of_more_bytes_than_may_wait_are_refused_unless_alone() {
         ));
     }
     assert!(matches!(files.start(job("d", "x"), 1), Err(Full::Bytes)));
-    // Who blocks waits for room.
+    // A caller that blocks waits for room.
     assert_eq!(text(files.run(job("e", &large))), "100");
     assert_eq!(folder.names(), ["a", "b", "c", "e"]);
     assert_eq!(files.waiting_bytes, 0);
@@ -546,7 +546,7 @@ fn a_temporary_file_goes_with_its_handle_or_is_kept() {
         assert_eq!(text(run(&mut files, nowhere)), "NotFound", "{way}");
         assert_eq!(folder.names(), ["kept", "late"], "{way}");
 
-        // Whoever asked for these has left, before or after they were there.
+        // The caller of these has left, before or after they were done.
         for forgets_first in [true, false] {
             if let Started::Pending(id) = files.start(make(), 1).expect("room") {
                 if forgets_first {

@@ -74,7 +74,7 @@ fn empty(top: &OwnedFd) -> Result<bool> {
                 name,
                 folder,
             }),
-            // Somebody else removes it as well.
+            // Another process removes it as well.
             Err(Errno::NOENT) => {}
             Err(errno) => return Err(errno),
         }

@@ -1,4 +1,4 @@
-//! Whose turn it is: jobs that change the same thing are worked on one after the other, in the order they came in.
+//! Turns: jobs that change the same thing are worked on one after the other, in the order they came in.
 //!
 //! A job lines up for all its keys at once, so no two can wait for each other.
 
@@ -73,7 +73,7 @@ mod tests {
         turns.join(3, std::slice::from_ref(&b));
         assert!(turns.has_all(1, std::slice::from_ref(&a)));
         assert!(!turns.has_all(2, &[a.clone(), b.clone()]));
-        // Nobody has worked on `b` yet, but one that came before wants it.
+        // No job has worked on `b` yet, but an earlier one wants it.
         assert!(!turns.has_all(3, std::slice::from_ref(&b)));
         assert_eq!(turns.leave(&a), Some(2));
         assert!(turns.has_all(2, &[a.clone(), b.clone()]));

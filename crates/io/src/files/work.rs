@@ -121,7 +121,7 @@ pub fn write_file(
             _ => BLOCK_BYTES,
         };
         let count = match write(&ops, &file, &data, 0, block).await {
-            // A part of it would be in the way of whoever tries again.
+            // A part of it would be in the way of the next try.
             Err(Failure::System { errno, .. }) if mode == WriteMode::New => {
                 abandon(&ops, &path).await;
                 return Err(errno.into());
@@ -489,7 +489,7 @@ async fn open_beside(
 
 async fn replace(ops: &Ops, path: &Path, data: &Data, permissions: u32, syncs: bool) -> Outcome {
     let (target, replaced) = target_of(ops, path).await?;
-    // Who may not read what is there must not be able to open what takes its place, not for a moment.
+    // A process that may not read the present file must not be able to open its replacement, not for a moment.
     let permissions = replaced
         .as_ref()
         .map_or(permissions, |it| it.mode & MODE_PRIVATE);

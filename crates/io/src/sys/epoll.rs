@@ -105,7 +105,7 @@ impl Driver for Epoll {
     }
 
     fn wait(&mut self, events: &mut Vec<Event>, timeout_ms: Option<u64>) -> io::Result<()> {
-        // Whoever shares our core gets a chance to ask for more before we sleep.
+        // A process that shares our core gets a chance to send more before we sleep.
         if timeout_ms != Some(0) && self.has_worked {
             self.courtesy
                 .run(clock::monotonic_ms, rustix::thread::sched_yield);

@@ -36,7 +36,7 @@ pub(super) fn accept(listener: Fd) -> io::Result<Option<Accepted>> {
     }
 }
 
-/// Who is at the other end. `NotConnected` when it has broken the connection already.
+/// The peer's address. `NotConnected` when it has closed the connection already.
 pub(super) fn peer_of(fd: Fd) -> io::Result<Peer> {
     Ok(peer(rustix::net::getpeername(borrow(fd))?))
 }

@@ -23,7 +23,7 @@ impl Progress {
     pub fn show(&mut self, totals: &Totals, point: &Point, phase: &str) {
         let line = line(totals, point, phase);
         let mut out = std::io::stderr().lock();
-        // Nobody may be reading, which is no reason to stop.
+        // The output may have no reader, which is no reason to stop.
         let _ = if self.is_terminal {
             write!(out, "{REFRESH}{line}").and_then(|()| out.flush())
         } else {

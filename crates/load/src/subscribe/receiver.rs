@@ -193,7 +193,7 @@ impl Receiver {
             if let Some(next_ms) = self.wheel.next_due_ms() {
                 timeout_ms = timeout_ms.min(next_ms.saturating_sub(self.epoll.now_ms()));
             }
-            // Nobody waits for the sockets meanwhile, so whatever comes wakes nobody.
+            // No thread waits for the sockets meanwhile, so input wakes none.
             if is_coalescing {
                 std::thread::sleep(self.plan.coalesce);
                 timeout_ms = 0;

@@ -134,7 +134,7 @@ impl Fields {
 
     fn content_length(&mut self, value: &[u8]) -> Result<(), Refusal> {
         if self.content_length.is_some() {
-            // Equal ones could be joined, but whoever sends them is more likely attacking than clumsy.
+            // Equal ones could be joined, but a client that sends them is more likely an attacker than clumsy.
             return Err(Refusal::ContentLengthRepeated);
         }
         self.content_length = Some(parse_decimal(value).ok_or(Refusal::ContentLengthInvalid)?);

@@ -67,7 +67,7 @@ pub enum Event<'a> {
         stream: StreamId,
         /// The code on the wire.
         code: ErrorCode,
-        /// Who has ended it.
+        /// The side that ended it.
         origin: Origin,
     },
     /// The answer to [`Connection::ping`].
@@ -83,7 +83,7 @@ pub enum Event<'a> {
     },
 }
 
-/// Who has reset a stream.
+/// The side that reset a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The peer.

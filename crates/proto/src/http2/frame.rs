@@ -161,7 +161,7 @@ pub fn write_ping(out: &mut Vec<u8>, flags: u8, payload: [u8; 8]) {
     write(out, Kind::Ping, flags, 0, &payload);
 }
 
-/// Appends GOAWAY with `debug` for whoever looks for the cause.
+/// Appends GOAWAY with `debug`, which helps to find the cause.
 pub fn write_go_away(out: &mut Vec<u8>, last: u32, code: ErrorCode, debug: &[u8]) {
     let header = Header {
         len: 8 + debug.len() as u32,

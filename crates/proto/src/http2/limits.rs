@@ -4,7 +4,7 @@ use super::flood::{Flood, Rate};
 
 /// What a peer may do, and what this side tells it. The same for all calls of one [`super::Connection`].
 ///
-/// Each is a setting of whoever embeds the state machine; the defaults are those of a server on the open Internet.
+/// Each is set by the embedder of the state machine; the defaults are those of a server on the open Internet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Streams at a time: SETTINGS_MAX_CONCURRENT_STREAMS. A stream counts until [`super::Connection::release`]. For those that

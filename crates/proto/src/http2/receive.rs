@@ -456,7 +456,7 @@ impl Connection {
             self.drain_now(c.out);
             return Ok(None);
         }
-        // Nobody has to have asked for it.
+        // A PONG need not answer a PING of ours, so it counts toward the same bound.
         self.count(Flood::Pings, c.now_ms, c.limits)?;
         Ok(Some(Event::Pong(payload)))
     }

@@ -93,7 +93,7 @@ impl Context {
         };
         Self {
             sent: Window::new(sent.0, if sent.1 { 0 } else { SENT_BYTES_MAX }),
-            // Who agrees to 8 bits and uses zlib compresses with 9; see its deflateInit2.
+            // An implementation that agrees to 8 bits and uses zlib compresses with 9; see its deflateInit2.
             received: Window::new(
                 received.0.max(WINDOW_BITS_MIN),
                 if received.1 { 0 } else { usize::MAX },

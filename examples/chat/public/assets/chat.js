@@ -208,7 +208,7 @@ class Room {
     }
   }
 
-  /** Nobody looks at this tab any more. */
+  /** This tab is hidden. */
   #leave() {
     this.#marked.clear();
     this.#timeline.removeDividers();
@@ -255,7 +255,7 @@ class Room {
     const unseen = history.filter(({ id, from }) => id > seenId && from.id !== this.#self.id);
     for (const message of unseen) {
       const conversation = conversationOf(message, this.#self);
-      // Who is new here has not missed what was said to everyone.
+      // Messages to everyone from before a newcomer joined are not unread.
       if ((seenId > 0 || conversation !== ROOM) && !this.#marked.has(conversation)) {
         this.#marked.add(conversation);
         this.#timeline.addDivider("While you were away", message.id, conversation);

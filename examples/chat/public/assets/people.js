@@ -76,7 +76,7 @@ export class People extends EventTarget {
     this.#drawSoon();
   }
 
-  /** Somebody who wrote or was written to: worth offering as a recipient. */
+  /** A user who wrote or was written to: worth offering as a recipient. */
   meet(person) {
     if (person !== null && person.id !== this.#self.id && !this.#known.has(person.id)) {
       this.#known.set(person.id, person);

@@ -19,7 +19,7 @@ const FOLD_LINES = 14;
 const AT_END_PX = 48;
 /** Scrolling goes on for a while after the wheel or the finger has stopped. */
 const TOUCH_MS = 1_000;
-/** Who comes, or goes, so soon after another shares a line with them. */
+/** Joins, or leaves, within this time share a line. */
 const PRESENCE_WITHIN_MS = 60_000;
 const PRESENCE_NAMES_MAX = 3;
 
@@ -348,7 +348,7 @@ function messageNode(message, self) {
   return node;
 }
 
-/** Who else reads this: said in words, not by colour alone. */
+/** The audience, in words as well as by colour. */
 function audience(message, self) {
   if (message.to === null) {
     return [element("span", { className: "visually-hidden", text: " to everyone" })];

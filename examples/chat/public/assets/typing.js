@@ -5,7 +5,7 @@ import { byId, nameNode } from "./dom.js";
 
 /** The server takes no more from one person. */
 const TELL_EVERY_MS = 3_000;
-/** Somebody who goes on typing is heard of again sooner. */
+/** A user who goes on typing is announced again sooner. */
 const SHOWN_MS = 5_000;
 const NAMES_MAX = 3;
 
@@ -22,7 +22,7 @@ export class Typing {
     if (to !== this.#told || now - this.#toldMs > TELL_EVERY_MS) {
       this.#told = to;
       this.#toldMs = now;
-      // Nobody misses it much.
+      // A lost notice does no harm.
       api.post("/typing", { to }).catch(() => {});
     }
   }

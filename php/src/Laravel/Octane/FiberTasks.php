@@ -25,7 +25,7 @@ final class FiberTasks implements DispatchesTasks
             try {
                 return $task();
             } catch (CancelledException $error) {
-                // Nobody waits for it any more.
+                // It is no longer awaited.
                 throw $error;
             } catch (\Throwable $error) {
                 report($error);

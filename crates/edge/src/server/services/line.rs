@@ -27,7 +27,7 @@ impl Edge {
         let now_ms = self.worker.net.now_ms();
         for (service, mut queue) in std::mem::take(&mut self.pushpin.services.outbox) {
             while let Some(waiting) = queue.front() {
-                // Who waits for one of this worker's is told by the timer.
+                // The timer ends the wait for one of this worker's.
                 let is_late = waiting.id == 0 && waiting.due_ms <= now_ms;
                 if !is_late && !self.send_question(service, waiting, now_ms) {
                     // Those behind it go the same way.
@@ -64,7 +64,7 @@ impl Edge {
             .any(|wire| self.publishing.send_parts(&mut self.worker, wire, &parts))
     }
 
-    /// Whom to ask: the connections of the service, another one first each time, or the worker that has them.
+    /// Where to send: the connections of the service, another one first each time, or the worker that has them.
     fn service_wires(&mut self, service: u16) -> Vec<u64> {
         let now_ms = self.worker.net.now_ms();
         let port = match self.pushpin.services.addresses.is_stream(service) {
@@ -236,7 +236,7 @@ impl Edge {
 }
 
 impl Publishing {
-    /// Nobody has taken another worker's question in time.
+    /// No service took another worker's question in time.
     fn return_question(&mut self, worker: &mut Engine, waiting: &Waiting) {
         if let [wire, _, payload] = &waiting.parts[..]
             && let Some(wire) = wire.first_chunk::<8>()

@@ -176,7 +176,7 @@ impl Edge {
 }
 
 impl Pushpin {
-    /// Whoever waits for an answer has left.
+    /// The client that waits for an answer has left.
     pub(super) fn forget_questions(&mut self, handle: u64) {
         if self.services.pending.is_empty() {
             return;

@@ -2,7 +2,7 @@
 //!
 //! The worker that publishes has the socket. Each worker keeps a list of the clients it holds (only where the socket is
 //! asked for: otherwise clients cost nothing here); what changes goes to that worker, over a Unix socket of its own.
-//! Nobody waits for a subscriber: what one does not take is left out, counted and logged.
+//! Publishing never waits for a subscriber: what one does not take is left out, counted and logged.
 
 mod feed;
 

@@ -174,7 +174,7 @@ impl Reporter {
         }
     }
 
-    /// Somebody has asked for lists: all workers make them for a while.
+    /// Lists were requested: all workers make them for a while.
     pub(crate) fn watch(&mut self, now_ms: u64, wakers: &[Waker]) {
         if self.shared.watch_until(now_ms, now_ms + WATCH_MS) {
             for waker in wakers {

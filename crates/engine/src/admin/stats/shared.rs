@@ -65,7 +65,7 @@ const SINCE_UNIX_MS: usize = 2;
 const BEAT: usize = 3;
 /// Number of the handler that runs plus one; 0 = none since the turn began.
 const HANDLER: usize = 4;
-/// Connections that have proved to stay. Written by whoever hands one over, too.
+/// Connections that have proved to stay. The worker that hands one over writes it, too.
 const SETTLED: usize = 5;
 /// Whether connections may be handed to the worker: 1 or 0.
 const TAKES: usize = 6;
@@ -254,7 +254,7 @@ impl Shared {
         self.add(slot_at(slot) + BEAT, 1);
     }
 
-    /// How often the worker's loop has gone round. For whoever looks again later.
+    /// Turns of the worker's loop, to compare with later.
     pub(crate) fn beats(&self, slot: u16) -> u64 {
         self.load(slot_at(slot) + BEAT)
     }

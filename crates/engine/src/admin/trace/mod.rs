@@ -321,7 +321,7 @@ impl Tracing {
         entry.is_some_and(|entry| entry.span.is_some())
     }
 
-    /// Who asks, for the request's span.
+    /// The client, for the request's span.
     pub fn on_client(&mut self, index: ExchangeIndex, client: &Client) {
         if let Some(span) = self.span(index) {
             span.tell_client(client);

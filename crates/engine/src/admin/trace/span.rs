@@ -341,7 +341,7 @@ impl Span {
         ids
     }
 
-    /// Who asks, as far as that is known.
+    /// Adds the client, as far as it is known.
     pub fn tell_client(&mut self, client: &Client) {
         let attributes = &mut self.attributes;
         let scheme: &[u8] = if client.is_secure { b"https" } else { b"http" };

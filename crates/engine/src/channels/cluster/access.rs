@@ -46,7 +46,7 @@ impl Access {
         }
     }
 
-    /// Who the bridge is to servers whose addresses do not say it.
+    /// The bridge's credentials for servers whose addresses have none.
     ///
     /// # Errors
     /// A file cannot be used; the sentence names the setting.
@@ -81,7 +81,7 @@ impl Access {
         })
     }
 
-    /// Whom to believe, and what to show.
+    /// Trusted authorities, and the certificate to show.
     ///
     /// # Errors
     /// A file cannot be used; the sentence names the setting.

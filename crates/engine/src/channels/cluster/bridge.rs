@@ -78,7 +78,7 @@ pub(crate) struct Process {
     /// Until when the handshake of TLS must be complete, while there is one.
     handshake_until_ms: Option<u64>,
     logger: Log,
-    /// Who waits for what became of a record.
+    /// Publishers that wait for the outcome of a record.
     publishers: HashMap<u64, u16>,
     record: Record,
     event_ms_max: u64,
@@ -600,12 +600,12 @@ impl Process {
     fn begin(&mut self, place: Place) -> std::io::Result<()> {
         // A server that begins misses nothing.
         self.figures.gaps += u64::from(self.ring.log_reached().is_some());
-        // In this order: whoever goes on after a death in between does both.
+        // In this order: a bridge that goes on after a death in between does both.
         self.try_again(|process| process.members.begin())?;
         self.leave_out(place)
     }
 
-    /// What stands up to a place is not to be had for clients of this machine. Who is present is not concerned.
+    /// Messages up to a place cannot be had for clients of this machine. Presence is not concerned.
     fn leave_out(&mut self, place: Place) -> std::io::Result<()> {
         let place = log_place(place);
         self.try_again(|process| process.ring.begin_log(&process.owner, place))?;

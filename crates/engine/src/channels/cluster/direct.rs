@@ -57,7 +57,7 @@ impl Channels {
         outbox.is_some_and(|outbox| !is_of(subscriber.worker, outbox.node))
     }
 
-    /// Puts a message for a socket of another machine on its way. Nobody waits until the log has it.
+    /// Queues a message for a socket of another machine. No acknowledgement of the log is awaited.
     ///
     /// # Errors
     /// The log is not there, or the outbox has no room.

@@ -139,7 +139,7 @@ pub(super) struct State {
 pub(crate) struct Cluster {
     pub(super) servers: Vec<Address>,
     pub(super) ring: Ring,
-    /// Who is present in the whole cluster, with a slot for each server; no records.
+    /// Presence of the whole cluster, with a slot for each server; no records.
     pub(super) members: Ring,
     pub(super) state: State,
     pub(super) pages: Pages,
@@ -254,7 +254,7 @@ impl Outbox {
         &mut self.past
     }
 
-    /// Who is present in the whole cluster.
+    /// Presence of the whole cluster.
     pub fn members(&mut self) -> &mut Ring {
         &mut self.members
     }
@@ -547,13 +547,13 @@ fn answer_words(queue: &[AtomicU64], number: u64) -> &[AtomicU64] {
 #[derive(Default)]
 pub(crate) struct Pending {
     records: HashMap<u64, Waiting>,
-    /// Those that were answered and have not been told of; some may have been taken or forgotten meanwhile. Who waits for one
+    /// Answered requests that were not reported yet; some may have been taken or forgotten meanwhile. The owner of one
     /// is read from its record alone: what a publisher gave may be an address, and means nothing once that has gone on.
     over: VecDeque<u64>,
 }
 
 struct Waiting {
-    /// Who waits for it; 0 = a publisher that looks by itself.
+    /// The request that waits for it; 0 = a publisher that polls.
     user: u64,
     answer: Option<Answer>,
 }
@@ -589,7 +589,7 @@ impl Pending {
         !self.over.is_empty()
     }
 
-    /// Who waits for the next that has an answer, of those with [`OWN_USER`] or of the others.
+    /// The owner of the next one that has an answer, of those with [`OWN_USER`] or of the others.
     pub fn next_over(&mut self, is_own: bool) -> Option<u64> {
         let mut at = 0;
         while let Some(outbox) = self.over.get(at) {
@@ -614,7 +614,7 @@ impl Pending {
         Some(answer)
     }
 
-    /// Nobody waits for it any more.
+    /// It is no longer awaited.
     pub fn forget(&mut self, outbox: u64) {
         self.records.remove(&outbox);
     }

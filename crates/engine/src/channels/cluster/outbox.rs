@@ -391,7 +391,7 @@ impl Channels {
         if ring.lag_bytes(u32::from(to.net.slot)) > ring.bytes() / UNREAD_PART {
             self.catch_up(to);
         }
-        // Whoever waits for the log is not stalled itself.
+        // A worker that waits for the log is not stalled itself.
         to.net.handover.shared.beat(to.net.slot);
         std::thread::sleep(LOOK);
     }
@@ -412,7 +412,7 @@ impl Channels {
             .outbox
             .as_ref()
             .is_some_and(|outbox| outbox.pending.is_full());
-        // Who waits for nothing leaves its event in the outbox, as long as that has room.
+        // A publisher that does not wait leaves its event in the outbox, as long as that has room.
         if ack == Ack::Cluster && !channels.may_publish(began_ms, now_ms)? {
             return Ok(Publishing::Later);
         }

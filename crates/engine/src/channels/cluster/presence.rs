@@ -1,4 +1,4 @@
-//! Who is present in the whole cluster, as the bridge keeps it: a table in shared memory with a slot for each server, changed in
+//! Presence of the whole cluster, as the bridge keeps it: a table in shared memory with a slot for each server, changed in
 //! the order of the log, so that all servers tell of the same joins and leaves at the same places.
 //!
 //! Workers count their clients in the table of this machine, as ever, and leave a *note* in the outbox when a user's count has
@@ -138,7 +138,7 @@ pub(super) struct LocalEvent {
 
 /// See the module.
 pub(super) struct Members {
-    /// Who is present in the cluster, and on this machine.
+    /// Presence of the cluster, and of this machine.
     table: Ring,
     local: Ring,
     outbox: Ring,
@@ -604,7 +604,7 @@ impl Members {
                 _ => Decision::Nothing,
             }
         });
-        // Whoever goes on after a death between these steps tells the same.
+        // A bridge that goes on after a death between these steps announces the same.
         self.state.decide(place, decision);
         if let Some(slot) = slot {
             let presence = Presence {

@@ -356,7 +356,7 @@ impl Http {
         content_type: &[u8],
         lines: &[Line<'_>],
     ) {
-        // Nobody can have put it into the file on purpose.
+        // Random, so that a file cannot be made to contain it.
         let boundary = format!(
             "{:016x}{:016x}",
             fermata_io::random::u64(),

@@ -32,7 +32,7 @@ pub(crate) struct Part {
 pub(crate) struct StreamBody {
     /// The request it answers.
     pub handle: u64,
-    /// Who has answered it.
+    /// What answered it.
     pub handler: u32,
     /// What is left of the length that its head has promised; `None` = none was.
     pub left: Option<u64>,

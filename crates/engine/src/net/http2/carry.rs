@@ -207,7 +207,7 @@ impl<D: Driver> Net<D> {
                 let Some(carrier) = self.http2.carriers.at_mut(place.0) else {
                     return;
                 };
-                // Whoever sends from here on lists it again.
+                // The next send from here on lists it again.
                 carrier.is_dirty = false;
                 if carrier.out.is_empty() {
                     let spare = std::mem::take(&mut carrier.out);

@@ -250,7 +250,7 @@ impl Http {
             }
             // Its handshake is not answered yet.
             Stage::Handling(None) if exchange.has_handshake => {}
-            // Nobody wants it any more.
+            // It is no longer wanted.
             Stage::Head | Stage::Handling(None) | Stage::Held(_) | Stage::Http2(_) => {
                 net.drop_input(index);
             }

@@ -124,7 +124,7 @@ impl Stream {
 
     pub(super) fn write(&mut self, bytes: &[u8]) {
         if self.closed {
-            // Nobody is there: the peer learns it by a reset.
+            // The end is closed: the peer learns it by a reset.
             self.reset = true;
         } else if !self.reset {
             self.inbound.extend(bytes);

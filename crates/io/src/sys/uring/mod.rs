@@ -360,7 +360,7 @@ impl Driver for Uring {
         if sleep != Sleep::Never {
             self.submit_sends();
             if self.has_worked && !self.has_news() {
-                // As in `Epoll::wait`: whoever shares our core may ask for more before we sleep.
+                // As in `Epoll::wait`: a process that shares our core may send more before we sleep.
                 self.courtesy
                     .run(clock::monotonic_ms, rustix::thread::sched_yield);
             }

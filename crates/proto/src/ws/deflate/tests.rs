@@ -79,7 +79,7 @@ fn what_zlib_has_compressed() {
     let small = [first, "4a1c05a380060000", first].map(hex);
     let said = vec![ada.clone(), vec![b'a'; 600], ada];
     assert_eq!(read_all((9, true), &small), Ok(said.clone()));
-    // Who agrees to 8 bits compresses with 9.
+    // An implementation that agrees to 8 bits compresses with 9.
     assert_eq!(read_all((8, true), &small), Ok(said));
 }
 
