@@ -59,7 +59,7 @@ enum Op {
     Publish {
         channel: usize,
         data: Vec<u8>,
-        /// Who does not get it; an owner that does not exist stands for nobody.
+        /// The owner that does not get it; one that does not exist stands for none.
         except: usize,
     },
     Pump {

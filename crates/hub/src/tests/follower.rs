@@ -1,4 +1,4 @@
-//! Somebody who reads along.
+//! A reader of the ring.
 
 use super::*;
 use crate::Previous;

@@ -401,7 +401,7 @@ fn a_table_that_machines_share_has_counts_that_are_set() {
     }
     users.sort();
     assert_eq!(users, [b"bob".to_vec(), b"carol".to_vec()]);
-    // Who is in has room, however many may be.
+    // A present user has room, however many may be present.
     let room =
         |ring: &mut Ring, channel: &[u8], user: &[u8]| ring.check_room(&who, (channel, user));
     assert_eq!(room(&mut ring, b"room", b"dan"), Ok(()));

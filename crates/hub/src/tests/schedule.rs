@@ -80,13 +80,13 @@ impl Schedule {
         })))
     }
 
-    /// Runs a process to its end. A mortal one may die at any store of `crash::run`.
-    pub(super) fn act(&self, me: usize, is_mortal: bool, body: impl FnOnce()) {
+    /// Runs a process to its end. One that may crash can do so at any store of `crash::run`.
+    pub(super) fn act(&self, me: usize, may_crash: bool, body: impl FnOnce()) {
         self.state().threads[me] = Some(thread::current());
         self.wait_for_baton(me);
         let schedule = self.clone();
         crash::set_hook(Some(Box::new(move |point| {
-            schedule.step(me, is_mortal, point)
+            schedule.step(me, may_crash, point)
         })));
         let outcome = catch_unwind(AssertUnwindSafe(|| crash::run(u64::MAX, body)));
         crash::set_hook(None);
@@ -98,7 +98,7 @@ impl Schedule {
                 .or_else(|| cause.downcast_ref::<&str>().map(|text| (*text).to_owned()))
                 .unwrap_or_else(|| "a panic without words".to_owned());
             state.failure.get_or_insert(cause);
-            // Nobody may be left waiting for what will not come.
+            // No process may wait for what will not come.
             state.cut_at = 0;
         }
         state.actors[me] = Actor::Done;
@@ -156,7 +156,7 @@ impl Schedule {
     }
 
     /// `true` = die here.
-    fn step(&self, me: usize, is_mortal: bool, point: Point) -> bool {
+    fn step(&self, me: usize, may_crash: bool, point: Point) -> bool {
         let mut state = self.state();
         state.steps += 1;
         if state.steps > STEPS_MAX && !state.is_cut() {
@@ -166,7 +166,7 @@ impl Schedule {
         if state.is_cut() {
             return true;
         }
-        if is_mortal && point == Point::Store && state.deaths_left > 0 {
+        if may_crash && point == Point::Store && state.deaths_left > 0 {
             let death = state.death;
             if state.dice.roll(death) == 0 {
                 state.deaths_left -= 1;

@@ -389,7 +389,7 @@ fn check_reads(log: &Log, is_cut: bool) -> BTreeMap<Seq, Content> {
     for life in &log.lives {
         let read: Vec<Seq> = life.read.iter().map(|(seq, _)| *seq).collect();
         let up_to = match read.last() {
-            // Who lives has read everything.
+            // Each process that lives has read everything.
             _ if life.is_living && !is_cut => newest.max(life.start),
             Some(&last) => last,
             None => continue,

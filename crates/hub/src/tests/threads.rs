@@ -33,13 +33,13 @@ fn check(record: &Record) -> (u64, u64) {
     (publisher, number)
 }
 
-/// Publishes until done, waiting for slow readers, and dying now and then when `mortal`.
+/// Publishes until done, waiting for slow readers, and dying now and then when `may_crash`.
 fn publish_all(
     words: &'static [AtomicU64],
     config: &Config,
     publisher: u64,
     count: u64,
-    mortal: bool,
+    may_crash: bool,
 ) {
     let mut pid = 1 + publisher as u32;
     let mut ring = attach(words, config);
@@ -50,7 +50,7 @@ fn publish_all(
             pid,
             alive: listed_alive,
         };
-        let step = if mortal && number % 7 == 3 {
+        let step = if may_crash && number % 7 == 3 {
             number % 41
         } else {
             u64::MAX
@@ -112,7 +112,7 @@ fn nobody_sees_a_torn_lost_or_doubled_record() {
             .into_iter()
             .map(|reader| scope.spawn(|| read(reader)))
             .collect();
-        // Nobody waits for this one, so it is overrun again and again: what it does get must be whole all the same.
+        // Publishers do not wait for this reader, so it is overrun again and again: what it does get must be whole all the same.
         scope.spawn(|| {
             let who = Owner {
                 slot: 2,

@@ -65,7 +65,7 @@ fn views_get_what_is_selected_for_them() {
     assert_eq!(got(&local, silent), b"");
     assert_eq!(got(&local, plain), [1, 1, 2, 7, 9, 2]);
     assert_eq!(got(&local, other), [1, 2]);
-    // Nobody left: the record is read, and nothing is kept of it.
+    // No subscriber is left: the record is read, and nothing is kept of it.
     for chain in [first, second, silent, plain, other] {
         local.unsubscribe(chain);
     }

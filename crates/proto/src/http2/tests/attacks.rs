@@ -9,7 +9,7 @@ fn flood(
     allowed: u32,
     per_second: u32,
     mut prepare: impl FnMut(&mut End),
-    mut attack: impl FnMut(&mut End) -> Result<Vec<Told>, Violation>,
+    mut attack: impl FnMut(&mut End) -> Result<Vec<Received>, Violation>,
 ) {
     let mut end = End::server(Limits::default());
     prepare(&mut end);
@@ -49,9 +49,9 @@ fn resets_do_not_make_room_for_handlers() {
         let stream = i * 2 + 1;
         let told = end.request(stream, true, &[]).expect("goes on");
         if i < 125 {
-            assert_eq!(told, [Told::Request(stream, true)]);
+            assert_eq!(told, [Received::Request(stream, true)]);
         } else {
-            assert_eq!(told, [Told::Refused(stream, Refusal::StreamsTooMany)]);
+            assert_eq!(told, [Received::Refused(stream, Refusal::StreamsTooMany)]);
             assert_eq!(end.sent(), [reset(stream, ErrorCode::REFUSED_STREAM)]);
         }
         end.frame(Kind::RstStream, 0, stream, &8u32.to_be_bytes())
@@ -125,12 +125,12 @@ fn streams_before_the_limit_was_seen_are_no_flood() {
         if acknowledges {
             frame::write(&mut bytes, Kind::Settings, flag::ACK, 0, &[]);
         }
-        assert_eq!(end.feed(&bytes), Ok(vec![Told::Settings]));
+        assert_eq!(end.feed(&bytes), Ok(vec![Received::Settings]));
         end.open(1, true);
         end.open(3, true);
         end
     };
-    let refused = |stream| Ok(vec![Told::Refused(stream, Refusal::StreamsTooMany)]);
+    let refused = |stream| Ok(vec![Received::Refused(stream, Refusal::StreamsTooMany)]);
     let flood = || Err(Violation::Flood(Flood::ResetsCaused));
 
     let mut end = begin(false);
@@ -173,7 +173,7 @@ fn streams_that_were_reset_have_room_beside_the_limit_until_their_handlers_have_
     for stream in (1..17).step_by(2) {
         end.open(stream, false);
     }
-    let refused = |stream| Ok(vec![Told::Refused(stream, Refusal::StreamsTooMany)]);
+    let refused = |stream| Ok(vec![Received::Refused(stream, Refusal::StreamsTooMany)]);
     assert_eq!(end.request(17, true, &[]), refused(17));
     reset(&mut end, 1);
     reset(&mut end, 3);
@@ -231,12 +231,12 @@ fn interim_responses_without_end() {
     end.sent();
     for _ in 0..16 {
         let told = end.head(stream, false, &[(":status", "103")]);
-        assert_eq!(told, Ok(vec![Told::Response(stream, 103, false)]));
+        assert_eq!(told, Ok(vec![Received::Response(stream, 103, false)]));
     }
     let calm = ErrorCode::ENHANCE_YOUR_CALM;
     let told = end.head(stream, false, &[(":status", "103")]);
     assert!(
-        matches!(&told, Ok(told) if matches!(told[..], [Told::Reset(1, code, Origin::Here(_))] if code == calm)),
+        matches!(&told, Ok(told) if matches!(told[..], [Received::Reset(1, code, Origin::Here(_))] if code == calm)),
         "{told:?}"
     );
     assert_eq!(end.sent(), [reset(stream, calm)]);
@@ -255,12 +255,12 @@ fn bodies_of_streams_before_the_limit_was_seen_are_no_flood() {
     let mut end = End::new(connection, limits.clone(), out);
     let mut bytes = PREFACE.to_vec();
     frame::write(&mut bytes, Kind::Settings, 0, 0, &[]);
-    assert_eq!(end.feed(&bytes), Ok(vec![Told::Settings]));
+    assert_eq!(end.feed(&bytes), Ok(vec![Received::Settings]));
     end.open(1, false);
     end.open(3, false);
     for stream in (5..205).step_by(2) {
         let told = end.request(stream, false, &[]);
-        let refused = Told::Refused(stream, Refusal::StreamsTooMany);
+        let refused = Received::Refused(stream, Refusal::StreamsTooMany);
         assert_eq!(told, Ok(vec![refused]));
     }
     // It may know the limit before it knows that they are refused.
@@ -449,7 +449,7 @@ fn hpack_bomb() {
     let flags = flag::END_HEADERS | flag::END_STREAM;
     assert_eq!(
         end.frame(Kind::Headers, flags, 1, &block),
-        Ok(vec![Told::Request(1, true)])
+        Ok(vec![Received::Request(1, true)])
     );
     end.release(StreamId(1));
     let mut bomb = vec![0x82, 0x87, 0x84, 0x01, 1, b'a'];
@@ -458,7 +458,7 @@ fn hpack_bomb() {
         let told = end.frame(Kind::Headers, flags, id * 2 + 1, &bomb);
         assert_eq!(
             told,
-            Ok(vec![Told::Refused(id * 2 + 1, Refusal::HeadTooLarge)])
+            Ok(vec![Received::Refused(id * 2 + 1, Refusal::HeadTooLarge)])
         );
     }
     assert!(
@@ -476,10 +476,13 @@ fn cookie_bomb() {
     block.extend([0xbe; 200]);
     let flags = flag::END_HEADERS | flag::END_STREAM;
     let told = end.frame(Kind::Headers, flags, 1, &block);
-    assert_eq!(told, Ok(vec![Told::Refused(1, Refusal::HeadersTooMany)]));
+    assert_eq!(
+        told,
+        Ok(vec![Received::Refused(1, Refusal::HeadersTooMany)])
+    );
     block.truncate(9 + 120);
     let told = end.frame(Kind::Headers, flags, 3, &block);
-    assert_eq!(told, Ok(vec![Told::Request(3, true)]));
+    assert_eq!(told, Ok(vec![Received::Request(3, true)]));
 }
 
 /// SETTINGS that move every window, as often as the rate lets them: no more work than streams.

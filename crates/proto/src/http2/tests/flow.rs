@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn settings_window(end: &mut End, window: u32) -> Result<Vec<Told>, Violation> {
+fn settings_window(end: &mut End, window: u32) -> Result<Vec<Received>, Violation> {
     let mut payload = vec![0, 4];
     payload.extend_from_slice(&window.to_be_bytes());
     let told = end.frame(Kind::Settings, 0, 0, &payload);
@@ -141,7 +141,7 @@ fn consumed_bytes_open_windows_by_the_half() {
         1,
         &[&[9][..], &[b'x'; 90], &[0; 9]].concat(),
     );
-    assert_eq!(told, Ok(vec![Told::Data(1, vec![b'x'; 90], false)]));
+    assert_eq!(told, Ok(vec![Received::Data(1, vec![b'x'; 90], false)]));
     end.connection
         .consumed(stream, 39, &end.limits, &mut end.out);
     assert!(end.sent().is_empty());
@@ -154,7 +154,7 @@ fn consumed_bytes_open_windows_by_the_half() {
     let code = ErrorCode::FLOW_CONTROL_ERROR;
     assert_eq!(
         told,
-        Ok(vec![Told::Reset(1, code, Origin::Here(violation))])
+        Ok(vec![Received::Reset(1, code, Origin::Here(violation))])
     );
     // More is not taken back than was given.
     end.connection
@@ -218,7 +218,7 @@ fn windows_before_the_acknowledgement() {
     let stream = end.open(1, false);
     assert!(matches!(
         end.frame(Kind::Data, 0, 1, &[0; 1000]).expect("goes on")[..],
-        [Told::Data(..)]
+        [Received::Data(..)]
     ));
     end.frame(Kind::Settings, 1, 0, &[]).expect("goes on");
     end.sent();
@@ -227,11 +227,11 @@ fn windows_before_the_acknowledgement() {
     assert_eq!(end.sent(), [window_update(1, 1000)]);
     assert!(matches!(
         end.frame(Kind::Data, 0, 1, &[0; 10]).expect("goes on")[..],
-        [Told::Data(..)]
+        [Received::Data(..)]
     ));
     assert!(matches!(
         end.frame(Kind::Data, 0, 1, &[0; 1]).expect("goes on")[..],
-        [Told::Reset(..)]
+        [Received::Reset(..)]
     ));
 }
 

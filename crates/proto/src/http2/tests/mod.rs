@@ -16,7 +16,7 @@ use crate::Refusal;
 
 /// An event without its bytes lent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Told {
+enum Received {
     Request(u32, bool),
     Response(u32, u16, bool),
     Data(u32, Vec<u8>, bool),
@@ -71,7 +71,7 @@ impl End {
         let mut bytes = PREFACE.to_vec();
         frame::write(&mut bytes, Kind::Settings, 0, 0, &[]);
         frame::write(&mut bytes, Kind::Settings, flag::ACK, 0, &[]);
-        assert_eq!(end.feed(&bytes), Ok(vec![Told::Settings]));
+        assert_eq!(end.feed(&bytes), Ok(vec![Received::Settings]));
         end.sent();
         end
     }
@@ -85,7 +85,7 @@ impl End {
         let mut bytes = Vec::new();
         frame::write(&mut bytes, Kind::Settings, 0, 0, &[]);
         frame::write(&mut bytes, Kind::Settings, flag::ACK, 0, &[]);
-        assert_eq!(end.feed(&bytes), Ok(vec![Told::Settings]));
+        assert_eq!(end.feed(&bytes), Ok(vec![Received::Settings]));
         end.sent();
         end
     }
@@ -100,7 +100,7 @@ impl End {
         }
     }
 
-    fn feed(&mut self, bytes: &[u8]) -> Result<Vec<Told>, Violation> {
+    fn feed(&mut self, bytes: &[u8]) -> Result<Vec<Received>, Violation> {
         let mut told = Vec::new();
         let mut at = 0;
         while at < bytes.len() {
@@ -124,7 +124,7 @@ impl End {
         flags: u8,
         stream: u32,
         payload: &[u8],
-    ) -> Result<Vec<Told>, Violation> {
+    ) -> Result<Vec<Received>, Violation> {
         let mut bytes = Vec::new();
         frame::write(&mut bytes, kind, flags, stream, payload);
         self.feed(&bytes)
@@ -136,7 +136,7 @@ impl End {
         stream: u32,
         end: bool,
         fields: &[(&str, &str)],
-    ) -> Result<Vec<Told>, Violation> {
+    ) -> Result<Vec<Received>, Violation> {
         let mut all = USUAL.to_vec();
         all.extend_from_slice(fields);
         self.head(stream, end, &all)
@@ -147,7 +147,7 @@ impl End {
         stream: u32,
         end: bool,
         fields: &[(&str, &str)],
-    ) -> Result<Vec<Told>, Violation> {
+    ) -> Result<Vec<Received>, Violation> {
         let flags = flag::END_HEADERS | if end { flag::END_STREAM } else { 0 };
         self.frame(Kind::Headers, flags, stream, &block(fields))
     }
@@ -156,7 +156,7 @@ impl End {
     fn open(&mut self, stream: u32, end: bool) -> StreamId {
         assert_eq!(
             self.request(stream, end, &[]),
-            Ok(vec![Told::Request(stream, end)])
+            Ok(vec![Received::Request(stream, end)])
         );
         StreamId(stream)
     }
@@ -203,21 +203,21 @@ impl End {
     }
 }
 
-fn owned(event: Event<'_>, message: &Message) -> Told {
+fn owned(event: Event<'_>, message: &Message) -> Received {
     match event {
-        Event::Request { stream, end } => Told::Request(stream.0, end),
-        Event::Response { stream, end } => Told::Response(stream.0, message.status, end),
-        Event::Data { stream, data, end } => Told::Data(stream.0, data.to_vec(), end),
-        Event::Trailers { stream } => Told::Trailers(stream.0),
-        Event::Refused { stream, refusal } => Told::Refused(stream.0, refusal),
+        Event::Request { stream, end } => Received::Request(stream.0, end),
+        Event::Response { stream, end } => Received::Response(stream.0, message.status, end),
+        Event::Data { stream, data, end } => Received::Data(stream.0, data.to_vec(), end),
+        Event::Trailers { stream } => Received::Trailers(stream.0),
+        Event::Refused { stream, refusal } => Received::Refused(stream.0, refusal),
         Event::Reset {
             stream,
             code,
             origin,
-        } => Told::Reset(stream.0, code, origin),
-        Event::Pong(payload) => Told::Pong(payload),
-        Event::Settings => Told::Settings,
-        Event::GoAway { last, code } => Told::GoAway(last, code),
+        } => Received::Reset(stream.0, code, origin),
+        Event::Pong(payload) => Received::Pong(payload),
+        Event::Settings => Received::Settings,
+        Event::GoAway { last, code } => Received::GoAway(last, code),
     }
 }
 

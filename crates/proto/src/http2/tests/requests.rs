@@ -6,8 +6,8 @@ use crate::http1::{Body, Method};
 fn refusal(fields: &[(&str, &str)]) -> Option<Refusal> {
     let mut end = End::server(Limits::default());
     match &end.head(1, true, fields).expect("the connection goes on")[..] {
-        [Told::Request(1, true)] => None,
-        [Told::Refused(1, refusal)] => {
+        [Received::Request(1, true)] => None,
+        [Received::Refused(1, refusal)] => {
             // An answer, and the end of the stream.
             let sent = end.sent();
             let head = &sent[0];
@@ -166,7 +166,7 @@ fn statuses_of_refusals() {
             frame::write(&mut bytes, Kind::Continuation, flag::END_HEADERS, 1, rest);
             assert!(matches!(
                 end.feed(&bytes).expect("goes on")[..],
-                [Told::Refused(1, _)]
+                [Received::Refused(1, _)]
             ));
             let sent = end.sent();
             assert_eq!(sent[0].payload, status);
@@ -197,7 +197,7 @@ fn a_head_as_over_http1() {
             ("cookie", "e"),
         ],
     );
-    assert_eq!(told, Ok(vec![Told::Request(1, false)]));
+    assert_eq!(told, Ok(vec![Received::Request(1, false)]));
     let message = &end.message;
     let (head, text) = (&message.head, &message.text);
     assert_eq!(
@@ -221,7 +221,7 @@ fn a_head_as_over_http1() {
         false,
         &[USUAL[0], USUAL[1], (":path", "/a/b?c?d"), USUAL[3]],
     );
-    assert_eq!(told, Ok(vec![Told::Request(3, false)]));
+    assert_eq!(told, Ok(vec![Received::Request(3, false)]));
     let (head, text) = (&end.message.head, &end.message.text);
     assert_eq!(head.path.of(text), b"/a/b");
     assert_eq!(head.query.expect("a query").of(text), b"c?d");
@@ -247,7 +247,7 @@ fn extended_connect() {
     ];
     assert_eq!(
         end.head(1, false, &fields),
-        Ok(vec![Told::Request(1, false)])
+        Ok(vec![Received::Request(1, false)])
     );
     let (message, text) = (&end.message, &end.message.text);
     assert_eq!(message.protocol.expect("a protocol").of(text), b"websocket");
@@ -267,16 +267,16 @@ fn extended_connect() {
             USUAL[3],
         ],
     );
-    assert_eq!(told, Ok(vec![Told::Refused(3, Refusal::PseudoHeader)]));
+    assert_eq!(told, Ok(vec![Received::Refused(3, Refusal::PseudoHeader)]));
     let told = end.head(5, true, &fields[..2]);
     assert_eq!(
         told,
-        Ok(vec![Told::Refused(5, Refusal::PseudoHeaderMissing)])
+        Ok(vec![Received::Refused(5, Refusal::PseudoHeaderMissing)])
     );
     let told = end.head(7, true, &[("x", "y")]);
     assert_eq!(
         told,
-        Ok(vec![Told::Refused(7, Refusal::PseudoHeaderMissing)])
+        Ok(vec![Received::Refused(7, Refusal::PseudoHeaderMissing)])
     );
 }
 
@@ -298,7 +298,7 @@ fn content_length_against_data() {
             told.extend(end.head(1, true, &[("a", "b")]).expect("goes on"));
         }
         match told.last() {
-            Some(Told::Reset(1, code, Origin::Here(violation))) => {
+            Some(Received::Reset(1, code, Origin::Here(violation))) => {
                 assert_eq!(*code, ErrorCode::PROTOCOL_ERROR);
                 assert_eq!(end.sent(), [reset(1, *code)]);
                 Some(*violation)
@@ -326,7 +326,7 @@ fn trailers() {
     end.open(1, false);
     assert_eq!(
         end.head(1, true, &[("x-sum", "1")]),
-        Ok(vec![Told::Trailers(1)])
+        Ok(vec![Received::Trailers(1)])
     );
     assert_eq!(end.message.header(b"x-sum", 0), Some(&b"1"[..]));
     for (stream, is_end, fields, violation) in [
@@ -337,21 +337,21 @@ fn trailers() {
     ] {
         end.open(stream, false);
         let code = ErrorCode::PROTOCOL_ERROR;
-        let expected = Told::Reset(stream, code, Origin::Here(violation));
+        let expected = Received::Reset(stream, code, Origin::Here(violation));
         assert_eq!(end.head(stream, is_end, fields), Ok(vec![expected]));
     }
     // They count with the head they belong to.
     let many: Vec<(&str, &str)> = (0..100).map(|_| ("a", "b")).collect();
     assert_eq!(
         end.request(11, false, &many),
-        Ok(vec![Told::Request(11, false)])
+        Ok(vec![Received::Request(11, false)])
     );
     assert_eq!(end.message.head.headers.len(), 101);
     let told = end.head(11, true, &many[..25]).expect("goes on");
     let origin = Origin::Here(Violation::TrailersTooLarge);
     assert_eq!(
         told,
-        [Told::Reset(11, ErrorCode::ENHANCE_YOUR_CALM, origin)]
+        [Received::Reset(11, ErrorCode::ENHANCE_YOUR_CALM, origin)]
     );
 }
 
@@ -467,15 +467,15 @@ fn responses() {
         b"\x00\x00\x0e\x01\x05\x00\x00\x00\x01\x82\x87\x84\x01\x09a.example"
     );
     let told = end.head(stream, false, &[(":status", "103"), ("link", "x")]);
-    assert_eq!(told, Ok(vec![Told::Response(1, 103, false)]));
+    assert_eq!(told, Ok(vec![Received::Response(1, 103, false)]));
     let told = end.head(
         stream,
         false,
         &[(":status", "200"), ("content-length", "2")],
     );
-    assert_eq!(told, Ok(vec![Told::Response(1, 200, false)]));
+    assert_eq!(told, Ok(vec![Received::Response(1, 200, false)]));
     let told = end.frame(Kind::Data, 1, stream, b"hi");
-    assert_eq!(told, Ok(vec![Told::Data(1, b"hi".to_vec(), true)]));
+    assert_eq!(told, Ok(vec![Received::Data(1, b"hi".to_vec(), true)]));
     end.release(StreamId(stream));
 
     // The length of what is not sent says nothing.
@@ -488,7 +488,7 @@ fn responses() {
         );
         assert!(matches!(
             told.expect("goes on")[..],
-            [Told::Response(_, _, true)]
+            [Received::Response(_, _, true)]
         ));
         end.release(StreamId(stream));
     }
@@ -506,7 +506,7 @@ fn responses() {
         let stream = open(&mut end, b"GET");
         let told = end.head(stream, true, fields).expect("goes on");
         assert!(
-            matches!(told[..], [Told::Reset(_, _, Origin::Here(found))] if found == violation),
+            matches!(told[..], [Received::Reset(_, _, Origin::Here(found))] if found == violation),
             "{fields:?}: {told:?}"
         );
         end.release(StreamId(stream));
@@ -516,7 +516,7 @@ fn responses() {
     let told = end.frame(Kind::Data, 0, stream, b"x").expect("goes on");
     assert!(matches!(
         told[..],
-        [Told::Reset(_, _, Origin::Here(Violation::MessageOrder))]
+        [Received::Reset(_, _, Origin::Here(Violation::MessageOrder))]
     ));
     // No promises, and no streams of the server's.
     assert_eq!(end.head(2, true, &[]), Err(Violation::StreamNumber));

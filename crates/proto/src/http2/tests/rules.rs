@@ -9,7 +9,7 @@ fn after(
     flags: u8,
     stream: u32,
     payload: &[u8],
-) -> (Result<Vec<Told>, Violation>, Vec<Sent>) {
+) -> (Result<Vec<Received>, Violation>, Vec<Sent>) {
     let mut end = End::server(Limits::default());
     end.open(1, true);
     end.open(3, false);
@@ -20,7 +20,7 @@ fn after(
     let told = end.frame(Kind::RstStream, 0, 7, &8u32.to_be_bytes());
     assert_eq!(
         told,
-        Ok(vec![Told::Reset(7, ErrorCode::CANCEL, Origin::Peer)])
+        Ok(vec![Received::Reset(7, ErrorCode::CANCEL, Origin::Peer)])
     );
     end.release(over);
     let over = end.open(9, false);
@@ -161,7 +161,7 @@ fn stream_errors() {
         let code = violation.code();
         assert_eq!(
             result,
-            Ok(vec![Told::Reset(stream, code, Origin::Here(violation))])
+            Ok(vec![Received::Reset(stream, code, Origin::Here(violation))])
         );
         assert_eq!(sent, [reset(stream, code)]);
     }
@@ -230,7 +230,7 @@ fn header_blocks_are_not_interrupted() {
         .expect("goes on");
     end.frame(Kind::Continuation, 0, 1, &[]).expect("goes on");
     let told = end.frame(Kind::Continuation, 4, 1, &block[5..]);
-    assert_eq!(told, Ok(vec![Told::Request(1, true)]));
+    assert_eq!(told, Ok(vec![Received::Request(1, true)]));
     assert!(end.connection.is_between_frames());
 }
 
@@ -249,7 +249,7 @@ fn the_beginning() {
     assert_eq!(with(b"\0\0\x08\x06\0\0\0\0\0"), Err(Violation::Preface));
     assert_eq!(with(b"\0\0\0\x04\x01\0\0\0\0"), Err(Violation::Preface));
     assert_eq!(with(b"\0\0\0\xfa\0\0\0\0\0"), Err(Violation::Preface));
-    assert_eq!(with(b"\0\0\0\x04\0\0\0\0\0"), Ok(vec![Told::Settings]));
+    assert_eq!(with(b"\0\0\0\x04\0\0\0\0\0"), Ok(vec![Received::Settings]));
 }
 
 #[test]
@@ -267,7 +267,7 @@ fn pings() {
     assert_eq!(end.out, b"\0\0\x08\x06\0\0\0\0\0whowhere");
     assert_eq!(
         end.frame(Kind::Ping, 1, 0, b"whowhere"),
-        Ok(vec![Told::Pong(*b"whowhere")])
+        Ok(vec![Received::Pong(*b"whowhere")])
     );
 }
 

@@ -75,7 +75,7 @@ fn a_client_is_told() {
     let told = end.frame(Kind::GoAway, 0, 0, b"\0\0\0\0\0\0\0\x0bdebug");
     assert_eq!(
         told,
-        Ok(vec![Told::GoAway(0, ErrorCode::ENHANCE_YOUR_CALM)])
+        Ok(vec![Received::GoAway(0, ErrorCode::ENHANCE_YOUR_CALM)])
     );
     let none = std::iter::empty();
     let opened = end
