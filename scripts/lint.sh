@@ -25,6 +25,9 @@ python3 scripts/modules.py
 step "dependencies"
 python3 scripts/dependencies.py
 
+step "words"
+python3 scripts/words.py
+
 step "C warnings"
 # PHP's own headers are not ours to mend, so they count as system headers.
 read -ra includes < <("$php_config" --includes | sed 's/-I/-isystem /g')

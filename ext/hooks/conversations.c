@@ -1,7 +1,7 @@
 /* Sockets over which the program talks to a server: requests go out, replies come back in the same order.
  *
- * A wait that is ended (the client has left, timeout(), a cancelled task) leaves a reply on its way that nobody reads. Whoever
- * uses the connection next would take it for its own: the data of another user. So such a socket is shut down, and what comes
+ * A wait that is ended (the client has left, timeout(), a cancelled task) leaves a reply on its way that nobody reads. The next
+ * user of the connection would take it for its own: the data of another user. So such a socket is shut down, and what comes
  * next on it fails. It concerns
  *
  *   a socket in which the wait was ended: reading, writing, connecting, select();

@@ -1119,7 +1119,7 @@ static ZEND_COLD void log_readers(const database *db)
 	}
 }
 
-/* A statement that could not have a lock stays where it is, with the locks that it has. Nobody continues it: extensions keep it
+/* A statement that could not have a lock stays where it is, with the locks that it has. Nothing continues it: extensions keep it
  * until it is executed again or freed, and PDO what its query() has made until the next query. One that has failed altogether
  * takes no values before it is reset, and PDO does that only where a row or an end has come before. */
 static ZEND_COLD void end_failed(statement *self)

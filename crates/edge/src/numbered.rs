@@ -1,6 +1,6 @@
 //! Tables by numbers that the edge or its engine has given out: wires, requests, conversations.
 //!
-//! Nobody else chooses these numbers, so what they are hashed with need not withstand anybody; a request looks a dozen of
+//! This process chooses these numbers, so their hash need not withstand an attacker; a request looks a dozen of
 //! them up, and the hash of the standard library would be a tenth of its cost. Names of others stay with that one.
 
 use std::collections::HashMap;

@@ -44,7 +44,7 @@ pub(crate) struct Session {
     pub connection: Connection,
 }
 
-/// What the hub remembers in one worker. Whoever owns that pulls its events and lets the hub have them first.
+/// What the hub remembers in one worker. The owner of the worker pulls its events and offers them to the hub first.
 pub struct Hub {
     pub(crate) settings: Rc<Settings>,
     /// By the handle of their sockets.

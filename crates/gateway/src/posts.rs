@@ -22,7 +22,7 @@ pub(crate) struct Publication {
 
 /// What is answered in the end.
 pub(crate) enum Reply {
-    /// Nobody waits for it.
+    /// Its end is not awaited.
     Nothing,
     /// Events of an application's backend.
     Events {

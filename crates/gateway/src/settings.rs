@@ -50,7 +50,7 @@ pub struct Settings {
     pub history_bytes_max: u64,
     /// A file that keeps events over a restart; without it they are in memory.
     pub history_path: Option<String>,
-    /// Who runs the workers of a hub that root has started.
+    /// The user of the workers of a hub that root has started.
     pub user: Option<String>,
     /// And in which group; without it that of `user`.
     pub group: Option<String>,

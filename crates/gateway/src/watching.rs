@@ -2,11 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-/// Who watches whom, by the names that users are counted by.
+/// Watchers and watched users, by the names that users are counted by.
 #[derive(Debug, Default)]
 pub(crate) struct Watching {
     watched: HashMap<String, Watched>,
-    /// Whom each socket watches.
+    /// The users that each socket watches.
     lists: HashMap<u64, Vec<String>>,
 }
 

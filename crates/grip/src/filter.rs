@@ -163,7 +163,7 @@ pub enum Run {
 pub struct Filters(Box<[Filter]>);
 
 impl Filters {
-    /// The first of these names that no filter has. Whoever is asked for one must refuse: what it was to keep back or to
+    /// The first of these names that no filter has. A caller that needs one must refuse: what it was to keep back or to
     /// change would be delivered as it is.
     pub fn unknown<'a>(names: impl IntoIterator<Item = &'a [u8]>) -> Option<&'a [u8]> {
         names

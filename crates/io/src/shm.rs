@@ -57,7 +57,7 @@ impl Shared {
         self.words
     }
 
-    /// Has every word be zero, and gives the memory back to the machine until it is written again. Nobody may be using
+    /// Has every word be zero, and gives the memory back to the machine until it is written again. No thread may be using
     /// what was in it.
     ///
     /// # Errors
@@ -220,7 +220,7 @@ extern "C" fn on_loss(signal: i32, info: *mut libc::siginfo_t, _context: *mut li
         events: libc::POLLOUT,
         revents: 0,
     };
-    // SAFETY: both calls are async-signal-safe; the text was leaked in `tell_loss`, so it is there for ever. Nobody waits for
+    // SAFETY: both calls are async-signal-safe; the text was leaked in `tell_loss`, so it is there for ever. No thread waits for
     // a log, also not here.
     unsafe {
         if libc::poll(&raw mut standard_error, 1, 0) == 1 {

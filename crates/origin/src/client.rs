@@ -35,7 +35,7 @@ impl PublishError {
     }
 
     /// Whether the items may be to blame although it does not say so: a filter in between forbids one, or something fails
-    /// over it. Who is overloaded says that it is about all of them.
+    /// over it. A server that is overloaded fails all of them.
     pub fn is_doubtful(&self) -> bool {
         matches!(self, Self::Refused { status, .. } if !self.is_final() && !matches!(status, 408 | 429 | 503))
     }

@@ -48,7 +48,7 @@ impl Kind {
 /// Where an application gets its channels' events sent, and what bounds that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Webhook {
-    /// Where it is posted to. Who embeds this crate reads it.
+    /// Where it is posted to. The embedder reads it.
     pub url: String,
     /// What it is told of.
     pub kinds: Vec<Kind>,

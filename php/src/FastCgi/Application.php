@@ -143,7 +143,7 @@ final class Application
     private function ask($stream, array $variables, $body): Response
     {
         stream_set_timeout($stream, (int) $this->timeout, (int) (fmod($this->timeout, 1) * 1_000_000));
-        // Pieces of any size are to be read as they come, while others are written. Whoever ends the wait closes the stream.
+        // Pieces of any size are to be read as they come, while others are written. The code that ends the wait closes the stream.
         stream_set_chunk_size($stream, self::PIECE_BYTES);
         Runtime::keepOnCancel($stream);
         self::write($stream, Internal\Exchange::begin($variables) . ($body === null ? Internal\Exchange::stdin('') : ''));

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::client::source::Source;
 
-/// Whom to tell of which client.
+/// Clients whose origin is to be told when they leave.
 #[derive(Default)]
 pub(crate) struct GoneLinks {
     pub(crate) links: HashMap<u64, Box<(Source, Vec<u8>)>>,

@@ -23,7 +23,7 @@ pub(crate) fn headers(forwarded: &Forwarded, without: &[&[u8]]) -> Value {
     Value::List([host].into_iter().chain(kept).map(pair).collect())
 }
 
-/// Who has asked.
+/// The sender of a request.
 pub(crate) fn peer_address(source: &Source) -> Option<(Vec<u8>, Value)> {
     let peer = source.request.peer.ip()?;
     let address = Value::Bytes(peer.to_string().into_bytes());

@@ -40,7 +40,7 @@ const REMOVED: [&str; 12] = [
     "proxy",
 ];
 
-/// Headers by which a proxy tells of the client and of what it has asked for, besides `X-Forwarded-*`. Anybody can write them.
+/// Headers by which a proxy tells of the client and of what it has asked for, besides `X-Forwarded-*`. Any client can write them.
 const TOLD_BY_PROXIES: [&str; 9] = [
     "forwarded",
     "x-real-ip",

@@ -48,7 +48,7 @@ pub(crate) fn own_name<'a>(source: &'a Source, target: &'a Target) -> Option<&'a
     target.host.as_deref().or_else(of_rule)
 }
 
-/// Whom a target's certificate has to be for: the host that the target sees.
+/// The name that a target's certificate has to be for: the host that the target sees.
 pub(crate) fn certified_name(source: &Source, target: &Target) -> String {
     let name = match own_name(source, target) {
         Some(host) => without_port(host).to_owned(),

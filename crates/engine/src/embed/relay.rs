@@ -2,7 +2,7 @@
 //!
 //! The engine's own holds know events; here a record's data means what the embedder says. Streams without wishes of
 //! their own share one encoded log per channel ([`Encoding`]), exactly as event streams do, and the embedder is not
-//! asked per client. Whoever needs more (filters, reliable delivery, long polls, WebSockets) takes *items*: the records
+//! asked per client. A client that needs more (filters, reliable delivery, long polls, WebSockets) takes *items*: the records
 //! as they were published, handed out by [`Event::Items`](crate::Event::Items) one client at a time.
 //!
 //! What is special about such a client is in its exchange (`Held::Own`).

@@ -133,7 +133,7 @@ impl Http {
         let params = &mut request.params;
         match self.router.find(method_name, path, slashes, params) {
             Found::WebSocket(number) => Outcome::WebSocket(number),
-            // A success would look like a WebSocket. Who passes requests on takes it as a handshake itself.
+            // A success would look like a WebSocket. An embedder that passes requests on takes the handshake itself.
             _ if request.is_connect => Outcome::NotFound,
             Found::Handler(handler) => match params.is_empty() || is_text(path) {
                 true => Outcome::Handler(handler),

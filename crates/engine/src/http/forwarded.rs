@@ -1,6 +1,6 @@
-//! Who a client is and what it asked for, as trusted proxies say: `Forwarded` (RFC 7239) or `X-Forwarded-*`.
+//! A client's address and request as trusted proxies say: `Forwarded` (RFC 7239) or `X-Forwarded-*`.
 //!
-//! Anybody can send these headers, so they count only as far as they were written by proxies of `trusted_proxies`: the
+//! Any client can send these headers, so they count only as far as they were written by proxies of `trusted_proxies`: the
 //! list of addresses is read from its end, and the first that is no trusted proxy is the client. What comes before it
 //! the client may have made up. What is malformed ends the reading; what was read until then counts.
 //!

@@ -110,7 +110,7 @@ impl<D: Driver> Net<D> {
         true
     }
 
-    /// Closes a connection without its header. Who does not speak the protocol is told nothing in another one.
+    /// Closes a connection without its header. A peer that does not speak the protocol gets no answer in another one.
     pub(crate) fn refuse_preface(&mut self, http: &mut Http, index: ConnectionIndex, cause: &str) {
         let Some(connection) = self.connections.at(index) else {
             return;

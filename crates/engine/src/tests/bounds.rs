@@ -320,7 +320,7 @@ fn uploads_write_a_bounded_part_of_each_turn_and_let_others_pass() {
         assert_eq!(answers(&client.read(), &[])[0].status, 200);
     }
 
-    // Whoever asks for something small does not wait for the uploads before it.
+    // A small request does not wait for the uploads before it.
     let _uploads: Vec<_> = (0..UPLOADS)
         .map(|_| {
             let peer = rig.connect();

@@ -144,7 +144,7 @@ fn the_client_is_asked_to_go_on_when_the_handler_reads() {
     answer(&mut rig, handle);
     assert_eq!(statuses(&peer), [done()]);
 
-    // Who is answered without being asked need not send it.
+    // A client that is answered before it was told to continue need not send the body.
     let (peer, handle) = begun(&mut rig, &head);
     answer(&mut rig, handle);
     assert_eq!(statuses(&peer), [done()]);

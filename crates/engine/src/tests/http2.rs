@@ -368,7 +368,7 @@ fn bodies_over_a_limit_are_refused_and_the_connection_stays() {
     rig.advance(31_000);
     client.run(&mut rig);
     assert_eq!(client.answer(slow).status, 408);
-    // Who still sends is let finish for a while, and not told of a reset.
+    // A client that still sends may finish for a while, without a reset.
     let (finishes, goes_on) = (client.open("POST", "/echo", false), slow);
     client.send(finishes, &[0; 1100], Rest::Open);
     client.run(&mut rig);
@@ -1133,7 +1133,7 @@ fn who_breaks_the_protocol_is_told_and_closed() {
     assert_eq!(rig.worker.net.connections.len(), 0);
     assert_eq!(rig.left.len(), 1);
 
-    // Who acknowledges no SETTINGS is let go.
+    // A client that acknowledges no SETTINGS is disconnected.
     let silent = rig.connect();
     silent.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0");
     rig.run();

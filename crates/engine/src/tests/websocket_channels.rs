@@ -322,7 +322,7 @@ fn a_message_by_id_finds_its_socket_in_any_worker() {
         let error = worker.send_to(id.as_bytes(), false, data).expect_err(word);
         assert!(error.to_string().contains(word), "{error}");
     }
-    // Who has left is not missed, and its place in the worker is not its successor's.
+    // A socket that left causes no error, and its successor does not take its place in the worker.
     client.peer.close();
     settle(&mut rigs);
     let mut next = rigs[0].socket("/ws");
@@ -483,7 +483,7 @@ fn an_embedder_writes_messages_of_its_own() {
             .expect("there is room");
     }
     settle(&mut rigs);
-    // Nobody is told that they have come themselves.
+    // A member is not told of its own join.
     let joined = r#"join {"user":"bob","info":null}"#;
     assert_eq!(clients[0].texts(), ["gap room", joined, "all ", "but-bob "]);
     assert_eq!(clients[1].texts(), ["gap room", "all "]);

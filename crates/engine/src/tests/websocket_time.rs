@@ -16,7 +16,7 @@ fn a_silent_client_is_asked_and_one_that_answers_stays() {
         client.peer.write(&masked(Opcode::Pong, true, b""));
         rig.run();
     }
-    // Who speaks within half of the time is not asked.
+    // A client that sent something within half of the time gets no ping.
     for _ in 0..5 {
         rig.advance(12_400);
         client.peer.write(&text("x"));

@@ -2,7 +2,7 @@
 //!
 //! All updates are in one channel, so they have one order and one position to resume from. Subscribers are held by the
 //! engine; which update is for whom is told to it by `listeners.rs`, once per worker and group of subscribers with the same
-//! topics and rights. Who subscribes is the presence of that channel, so subscriptions of a killed worker end as well.
+//! topics and rights. Subscriptions are the presence of that channel, so those of a killed worker end as well.
 
 pub(crate) mod door;
 mod listeners;

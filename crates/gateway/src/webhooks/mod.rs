@@ -4,7 +4,7 @@
 //! webhook alone. A thread and not the worker's loop: a post every 50 ms needs no event loop, and blocking calls with a
 //! deadline also look names up.
 //!
-//! A thread has two sources. Who comes and goes in presence channels and what clients send is on the ring, and it reads that
+//! A thread has two sources. Joins and leaves of presence channels and what clients send are on the ring, and it reads that
 //! by itself. Counts of subscriptions and misses of caches come from the worker by an [`Inbox`].
 //!
 //! What a backend has been told is kept outside of the process, in memory that the workers share: how far the ring is told,

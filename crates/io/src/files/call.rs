@@ -46,8 +46,8 @@ pub enum Call {
         /// How many bytes.
         len: u64,
     },
-    /// As `Load`, of a descriptor that must not have a copy: closing one would let go the POSIX locks of its file. Whoever
-    /// asks keeps it open until the job is over; of one that it has forgotten, another file may be read.
+    /// As `Load`, of a descriptor that must not have a copy: closing one would let go the POSIX locks of its file. The caller
+    /// keeps it open until the job is over; of one that it has forgotten, another file may be read.
     LoadHeld {
         /// What.
         fd: RawFd,

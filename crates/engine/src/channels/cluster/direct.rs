@@ -76,8 +76,8 @@ impl Channels {
         self.put_message(MARK_DIRECT, &direct.written(), subscriber)
     }
 
-    /// Puts a message for the workers of all other machines on its way; `false`: there is no cluster. Nobody waits until the
-    /// log has it.
+    /// Puts a message for the workers of all other machines on its way; `false`: there is no cluster. The
+    /// acknowledgement of the log is not awaited.
     ///
     /// # Errors
     /// It is too large, the log is not there, or the outbox has no room.
