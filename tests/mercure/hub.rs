@@ -85,6 +85,25 @@ impl Hub {
         }
     }
 
+    /// Starts one that is set by the table `[mercure]` of a file alone.
+    pub fn configured(table: &str) -> Hub {
+        let directory = Directory::new();
+        let config = directory.write("hub.toml", format!("[mercure]\n{table}"));
+        let process = Listening::start(|port| {
+            Command::new(command_path())
+                .args(["hub", "--workers", WORKERS, "--config"])
+                .arg(&config)
+                .args(["--listen", &format!("127.0.0.1:{port}")])
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+        });
+        Hub {
+            process,
+            _directory: directory,
+        }
+    }
+
     pub fn address(&self) -> SocketAddr {
         self.process.address()
     }

@@ -1,7 +1,7 @@
 //! Tokens that are not good, and what good ones allow.
 
 use fermata_testkit::sse::{Item, Stream, StreamEnd};
-use fermata_testkit::wait_until;
+use fermata_testkit::{Directory, wait_until, workspace_root};
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::json;
 
@@ -88,6 +88,47 @@ fn tokens_are_for_their_topics() {
     ];
     let forged = hub.connect().request("POST", PATH, &headers, b"topic=a");
     assert_eq!(forged.status(), 401);
+}
+
+#[test]
+fn keys_are_public_ones_and_sets() {
+    let keys = workspace_root().join("crates/mercure/src/token");
+    let read = |name: &str| std::fs::read_to_string(keys.join(name)).expect("a key of the tests");
+    let folder = Directory::new();
+    // SECRET in base 64 for URLs.
+    let secret = "IUNoYW5nZVRoaXNNZXJjdXJlSHViSldUU2VjcmV0S2V5IQ";
+    let set = json!({"keys": [{"kty": "oct", "k": secret, "alg": "HS256", "kid": "one"}]});
+    let set = folder.write("set.json", set.to_string());
+    let hub = Hub::configured(&format!(
+        "publisher_key = \"\"\"\n{}\"\"\"\npublisher_algorithm = \"ES256\"\nsubscriber_jwks_file = '{}'\n",
+        read("ec.pub.pem"),
+        set.display(),
+    ));
+    let private = EncodingKey::from_ec_pem(read("ec.pem").as_bytes()).expect("a key");
+    let grants = json!({"mercure": {"publish": ["*"]}});
+    let token = encode(&Header::new(Algorithm::ES256), &grants, &private).expect("a token");
+    let with_kid = |kid: &str| {
+        let mut header = Header::new(Algorithm::HS256);
+        header.kid = Some(kid.to_owned());
+        let claims = json!({"mercure": {"subscribe": ["*"]}});
+        encode(
+            &header,
+            &claims,
+            &EncodingKey::from_secret(SECRET.as_bytes()),
+        )
+        .expect("a token")
+    };
+    let mut stream = hub.subscribe(&["a"], Some(&with_kid("one")));
+    let fields = [("topic", "a"), ("data", "secret"), ("private", "on")];
+    assert_eq!(hub.try_publish(&token, &fields).status(), 200);
+    assert_eq!(stream.next_event().data, "secret");
+    // Of nobody else: another key of the set's, and the public key taken for a secret.
+    let other = Hub::path(&["a"], Some(&with_kid("two")));
+    assert_eq!(hub.connect().get(&other).status(), 401);
+    let key = EncodingKey::from_secret(read("ec.pub.pem").as_bytes());
+    let confused = encode(&Header::new(Algorithm::HS256), &grants, &key).expect("a token");
+    assert_eq!(hub.try_publish(&confused, &fields).status(), 401);
+    assert_eq!(hub.try_publish(&publisher(&["*"]), &fields).status(), 401);
 }
 
 #[test]

@@ -124,6 +124,8 @@ fn no_other_algorithm_and_no_other_key() {
 fn pairs_of_keys() {
     let rsa = EncodingKey::from_rsa_pem(include_bytes!("rsa.pem")).expect("a key");
     let curve = EncodingKey::from_ec_pem(include_bytes!("ec.pem")).expect("a key");
+    let large = EncodingKey::from_ec_pem(include_bytes!("ec384.pem")).expect("a key");
+    let edwards = EncodingKey::from_ed_pem(include_bytes!("ed.pem")).expect("a key");
     for (public, name, algorithm, private) in [
         (include_str!("rsa.pub.pem"), "RS256", Algorithm::RS256, &rsa),
         (include_str!("rsa.pub.pem"), "RS512", Algorithm::RS512, &rsa),
@@ -133,6 +135,18 @@ fn pairs_of_keys() {
             "ES256",
             Algorithm::ES256,
             &curve,
+        ),
+        (
+            include_str!("ec384.pub.pem"),
+            "ES384",
+            Algorithm::ES384,
+            &large,
+        ),
+        (
+            include_str!("ed.pub.pem"),
+            "EdDSA",
+            Algorithm::EdDSA,
+            &edwards,
         ),
     ] {
         let verifier = Verifier::new(public, name).expect("a key");

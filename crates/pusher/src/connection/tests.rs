@@ -234,6 +234,60 @@ fn malformed_messages_are_said_to_be_so() {
 }
 
 #[test]
+fn what_a_connection_may_is_bounded() {
+    let (mut app, mut connection) = (app(), Connection::new());
+    app.limits.channels_per_connection_max = 2;
+    app.limits.user_id_bytes_max = 3;
+    app.limits.user_info_bytes_max = 10;
+    app.limits.watchlist_users_max = 1;
+    app.limits.event_name_chars_max = 8;
+    app.limits.event_data_bytes_max = 4;
+    for data in [
+        r#"{"user_id":"four"}"#,
+        r#"{"user_id":"1","user_info":{"a":"12345"}}"#,
+    ] {
+        let outcome = subscribe(&mut connection, &app, "presence-a", Some(data));
+        assert_eq!(error_code(&outcome), Some(4009), "{data}");
+    }
+    let long = format!("c{}", "x".repeat(200));
+    let outcome = subscribe(&mut connection, &app, &long, None);
+    assert_eq!(error_code(&outcome), Some(4009));
+    for (user, is_taken) in [
+        (r#"{"id":"four"}"#, false),
+        (r#"{"id":"1","watchlist":["2","3"]}"#, false),
+        (r#"{"id":"1","watchlist":["four"]}"#, false),
+        (r#"{"id":"1","watchlist":["2"]}"#, true),
+    ] {
+        let data = json!({"auth": auth::user(&app, ID, user), "user_data": user});
+        let outcome = say(&mut connection, &app, "pusher:signin", data);
+        assert_eq!(
+            matches!(outcome, Outcome::SignedIn(_)),
+            is_taken,
+            "{user}: {outcome:?}"
+        );
+        let is_closed = matches!(outcome, Outcome::Close(Code::Unauthorized, _));
+        assert_ne!(is_taken, is_closed);
+    }
+    for channel in ["private-a", "b"] {
+        let outcome = subscribe(&mut connection, &app, channel, None);
+        assert!(matches!(outcome, Outcome::Subscribe(_)), "{outcome:?}");
+    }
+    let outcome = subscribe(&mut connection, &app, "c", None);
+    assert_eq!(error_code(&outcome), Some(4004));
+    for (event, data, is_taken) in [
+        ("client-a", "1234", true),
+        ("client-ab", "1", false),
+        ("client-a", "12345", false),
+    ] {
+        let text = json!({"event": event, "channel": "private-a", "data": data}).to_string();
+        let outcome = connection.on_message(&app, ID, text.as_bytes(), 0);
+        let is_published = matches!(outcome, Outcome::Publish(_));
+        assert_eq!(is_published, is_taken, "{event} {data}: {outcome:?}");
+        assert!(is_taken || error_code(&outcome) == Some(4301));
+    }
+}
+
+#[test]
 fn the_handshake_names_protocol_7() {
     let mut app = app();
     let code = |app: &App, protocol, origin| {
