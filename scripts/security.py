@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that the tests which SECURITY.md names are there.
+"""Checks that the tests which SECURITY.md and docs/pusher-and-mercure.md name are there.
 
 A test is named as `file::function`, as `file.phpt` of ext/tests, or by its file alone. Folders and `make` targets have to
 exist, too.
@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENT = ROOT / "SECURITY.md"
+DOCUMENTS = [ROOT / "SECURITY.md", ROOT / "docs/pusher-and-mercure.md"]
 
 
 def find(name: str, row: str) -> Path | None:
@@ -21,23 +21,23 @@ def find(name: str, row: str) -> Path | None:
     return next((path for folder in folders if (path := folder / name).exists()), None)
 
 
-def problems() -> list[str]:
+def problems(document: Path) -> list[str]:
     targets = set(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     found = []
-    for number, row in enumerate(DOCUMENT.read_text().splitlines(), 1):
+    for number, row in enumerate(document.read_text().splitlines(), 1):
         for target in re.findall(r"`make ([\w-]+)[^`]*`", row):
             if target not in targets:
-                found.append(f"{DOCUMENT.name}:{number}: there is no `make {target}`")
-        for name, function in re.findall(r"`([\w./-]+\.(?:rs|phpt|php|sh|py)|(?:tests|crates|ext|fuzz)/[\w/-]*)(?:::(\w+))?`", row):
+                found.append(f"{document.name}:{number}: there is no `make {target}`")
+        for name, function in re.findall(r"`([\w./-]+\.(?:rs|phpt|php|sh|py|js)|(?:tests|crates|ext|fuzz)/[\w/-]*)(?:::(\w+))?`", row):
             path = find(name, row)
             if path is None:
-                found.append(f"{DOCUMENT.name}:{number}: there is no {name}")
+                found.append(f"{document.name}:{number}: there is no {name}")
             elif function and not re.search(rf"\b(?:fn|function) {function}\(", path.read_text()):
-                found.append(f"{DOCUMENT.name}:{number}: {name} has no test {function}")
+                found.append(f"{document.name}:{number}: {name} has no test {function}")
     return found
 
 
 if __name__ == "__main__":
-    all_problems = problems()
+    all_problems = [one for document in DOCUMENTS for one in problems(document)]
     print("\n".join(all_problems), end="\n" if all_problems else "")
     sys.exit(bool(all_problems))

@@ -10,6 +10,7 @@ over_each_log!(
     backends_are_told_once_however_many_servers_there_are,
     clients_of_all_servers_get_the_same,
     members_and_counts_are_those_of_all_servers,
+    who_joins_a_server_that_knows_no_members_yet_is_to_come_back,
     without_the_log_publishing_fails_and_clients_stay,
 );
 
@@ -17,7 +18,8 @@ over_each_log!(
 const LEASE_MS: &str = "4000";
 const WAIT_MS: &str = "3000";
 
-fn start_with(log: &LogServer, arguments: &[&str]) -> Hub {
+/// One that may not have found the log yet.
+fn start_at_once(log: &LogServer, arguments: &[&str]) -> Hub {
     let url = log.url();
     let environment = [
         ("FERMATA_CLUSTER", url.as_str()),
@@ -26,7 +28,11 @@ fn start_with(log: &LogServer, arguments: &[&str]) -> Hub {
         ("FERMATA_CLUSTER_LEASE_MS", LEASE_MS),
         ("FERMATA_PUBLISH_WAIT_MS_MAX", WAIT_MS),
     ];
-    let hub = Hub::start_with(arguments, &environment);
+    Hub::start_with(arguments, &environment)
+}
+
+fn start_with(log: &LogServer, arguments: &[&str]) -> Hub {
+    let hub = start_at_once(log, arguments);
     wait_until("the log is there", || {
         (try_publish(&hub, "ready", "x").0 == 200).then_some(())
     });
@@ -197,6 +203,28 @@ fn members_and_counts_are_those_of_all_servers(log: LogServer) {
     assert!(data.as_str().is_some_and(|it| it.contains("bob")), "{data}");
     hubs[0].publish("presence-room", "item", "end");
     assert_eq!(next(&mut ann), item("end"));
+}
+
+fn who_joins_a_server_that_knows_no_members_yet_is_to_come_back(mut log: LogServer) {
+    log.kill();
+    let hub = start_at_once(&log, &[]);
+    let mut early = hub.client();
+    // Who needs no members does not wait.
+    early.subscribe(&hub, "news", None);
+    early.ask_to_subscribe(&hub, "presence-room", Some("ann"));
+    let frame = early.next();
+    assert_eq!(
+        (&frame["event"], &frame["data"]["code"]),
+        (&json!("pusher:error"), &json!(4100))
+    );
+    early.socket.expect_close(4100);
+    log.restart();
+    wait_until("members are known", || {
+        let mut client = hub.client();
+        client.ask_to_subscribe(&hub, "presence-room", Some("ann"));
+        let frame = client.next();
+        (frame["event"] == "pusher_internal:subscription_succeeded").then_some(())
+    });
 }
 
 fn without_the_log_publishing_fails_and_clients_stay(mut log: LogServer) {
