@@ -139,7 +139,7 @@ impl Builder {
                 self.port = Some(parse_port(&value).map_err(|cause| SettingError::Invalid {
                     place: format!("environment variable {PORT_VARIABLE}"),
                     value: quoted(&value),
-                    cause,
+                    cause: cause.into(),
                     fix: "a number from 0 to 65535".to_owned(),
                 })?);
                 continue;

@@ -3,6 +3,7 @@
 use crate::builder::Source;
 use crate::table::{Setting, Settings, table};
 use crate::value::Kind;
+use crate::value_error::ValueError;
 
 /// Longest part of a refused value that an error repeats.
 const SHOWN_CHARS_MAX: usize = 80;
@@ -26,7 +27,7 @@ pub enum SettingError {
         /// The value, quoted and shortened.
         value: String,
         /// What is wrong with it.
-        cause: String,
+        cause: ValueError,
         /// What would be accepted.
         fix: String,
     },
@@ -45,7 +46,12 @@ pub enum SettingError {
 }
 
 impl SettingError {
-    pub(crate) fn invalid(setting: &Setting, source: Source, value: &str, cause: String) -> Self {
+    pub(crate) fn invalid(
+        setting: &Setting,
+        source: Source,
+        value: &str,
+        cause: ValueError,
+    ) -> Self {
         Self::Invalid {
             place: place(setting, source),
             value: match setting.kind {
@@ -81,7 +87,7 @@ fn place(setting: &Setting, source: Source) -> String {
 
 /// Why a text is no value of the setting `name`, for a program that has a setting of its own in its place. `None`: it is one, or
 /// there is no such setting.
-pub fn problem(name: &str, value: &str) -> Option<String> {
+pub fn problem(name: &str, value: &str) -> Option<ValueError> {
     let setting = table().iter().find(|setting| setting.name == name)?;
     Settings::default().assign(setting, value).err()
 }

@@ -28,6 +28,7 @@ pub mod reference;
 mod secrets;
 mod table;
 mod value;
+mod value_error;
 
 pub use builder::{Builder, Source, check_option};
 pub use error::{SettingError, check_addresses, problem};
@@ -38,3 +39,4 @@ pub use proxy_headers::{ProxyHeader, ProxyHeaders};
 pub use secrets::mask_secrets;
 pub use table::{Setting, Settings, WORKERS_MAX, effective, table};
 pub use value::{Kind, LogFormat, LogLevel, billionths};
+pub use value_error::{AddressError, NetworkError, ProxyHeadersError, ValueError};

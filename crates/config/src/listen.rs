@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::value_error::AddressError;
+
 /// Longest path of a Unix socket: `sun_path` has 108 bytes with the final NUL (unix(7)).
 const SOCKET_PATH_BYTES_MAX: usize = 107;
 
@@ -61,21 +63,17 @@ pub struct Access {
 
 impl Access {
     /// Reads `mode=660&user=NAME&group=NAME`, or some of it.
-    fn parse(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, AddressError> {
         let mut access = Self::default();
         for part in text.split('&').filter(|_| !text.is_empty()) {
             match part.split_once('=') {
                 Some(("mode", mode)) => match u32::from_str_radix(mode, 8) {
                     Ok(mode @ 0..=0o777) => access.mode = Some(mode),
-                    _ => return Err(format!("with mode {mode:?}; give an octal one such as 660")),
+                    _ => return Err(AddressError::Mode(mode.to_owned())),
                 },
                 Some(("user", name)) if !name.is_empty() => access.user = Some(name.to_owned()),
                 Some(("group", name)) if !name.is_empty() => access.group = Some(name.to_owned()),
-                _ => {
-                    return Err(format!(
-                        "with {part:?} behind the path; mode=660, user=NAME and group=NAME may stand there, and a path with a question mark ends with one"
-                    ));
-                }
+                _ => return Err(AddressError::Access(part.to_owned())),
             }
         }
         Ok(access)
@@ -86,21 +84,24 @@ impl Listen {
     /// Reads one or more addresses with commas between them.
     ///
     /// # Errors
-    /// The cause, as a clause after "it is …".
-    pub(crate) fn parse_list(text: &str) -> Result<Vec<Self>, String> {
+    /// The cause; its text is a clause after "it is …".
+    pub(crate) fn parse_list(text: &str) -> Result<Vec<Self>, AddressError> {
         let all = text
             .split(',')
             .map(|part| Self::parse(part.trim()))
             .collect::<Result<Vec<_>, _>>()?;
         if all.len() > LISTENERS_MAX {
-            return Err(format!("{} addresses, over {LISTENERS_MAX}", all.len()));
+            return Err(AddressError::TooMany {
+                count: all.len(),
+                count_max: LISTENERS_MAX,
+            });
         }
         for (at, listen) in all.iter().enumerate() {
             let is_same = |other: &&Self| (&other.host, other.port) == (&listen.host, listen.port);
             if (listen.port != 0 || listen.transport != Transport::Tcp)
                 && all[..at].iter().any(|other| is_same(&other))
             {
-                return Err(format!("twice {listen}"));
+                return Err(AddressError::Twice(listen.to_string()));
             }
         }
         Ok(all)
@@ -109,8 +110,8 @@ impl Listen {
     /// Reads `http://HOST:PORT` and nothing else.
     ///
     /// # Errors
-    /// The cause, as a clause after "it is …".
-    pub(crate) fn parse_plain(text: &str) -> Result<Self, String> {
+    /// The cause; its text is a clause after "it is …".
+    pub(crate) fn parse_plain(text: &str) -> Result<Self, AddressError> {
         match Self::parse(text)? {
             listen
                 if listen.scheme == Scheme::Http
@@ -119,7 +120,7 @@ impl Listen {
             {
                 Ok(listen)
             }
-            _ => Err("not an http:// address, the only kind that is served here".to_owned()),
+            _ => Err(AddressError::NotHttp),
         }
     }
 
@@ -128,16 +129,16 @@ impl Listen {
     /// `/` is ignored. `?proxy_protocol=on` may stand behind each of them.
     ///
     /// # Errors
-    /// The cause, as a clause after "it is …".
-    pub fn parse(text: &str) -> Result<Self, String> {
+    /// The cause; its text is a clause after "it is …".
+    pub fn parse(text: &str) -> Result<Self, AddressError> {
         if text.is_empty() {
-            return Err("empty".to_owned());
+            return Err(AddressError::Empty);
         }
         for mark in ["?", "&"] {
             if let Some(rest) = text.strip_suffix(&format!("{mark}{PREFACE}")) {
                 let listen = Self::parse(rest)?;
                 if listen.has_preface {
-                    return Err(format!("an address with {PREFACE} twice"));
+                    return Err(AddressError::PrefaceTwice(PREFACE));
                 }
                 return Ok(Self {
                     has_preface: true,
@@ -183,40 +184,42 @@ impl Listen {
         } else if let Some(authority) = text.strip_prefix("https://") {
             (Scheme::Https, authority)
         } else {
-            return Err(
-                "not an address: it must start with http://, https://, unix: or systemd".to_owned(),
-            );
+            return Err(AddressError::Form(
+                "it must start with http://, https://, unix: or systemd",
+            ));
         };
         let authority = authority.strip_suffix('/').unwrap_or(authority);
         if authority.contains(['/', '?', '#', '@']) {
-            return Err("not an address: only a host and a port may follow ://".to_owned());
+            return Err(AddressError::Form("only a host and a port may follow ://"));
         }
         let (host, port) = match authority.strip_prefix('[') {
             Some(rest) => {
                 let Some((host, port)) = rest.split_once(']') else {
-                    return Err("not an address: the bracket is not closed".to_owned());
+                    return Err(AddressError::Form("the bracket is not closed"));
                 };
                 if host.parse::<std::net::Ipv6Addr>().is_err() {
-                    return Err("not an address: only IPv6 stands in brackets".to_owned());
+                    return Err(AddressError::Form("only IPv6 stands in brackets"));
                 }
                 (host, port.strip_prefix(':'))
             }
             None => match authority.rsplit_once(':') {
                 Some((host, _)) if host.contains(':') => {
-                    return Err("not an address: write IPv6 in brackets, [::1]".to_owned());
+                    return Err(AddressError::Form("write IPv6 in brackets, [::1]"));
                 }
                 Some((host, port)) => (host, Some(port)),
                 None => (authority, None),
             },
         };
         if host.is_empty() {
-            return Err("without a host; 0.0.0.0 means every IPv4 address".to_owned());
+            return Err(AddressError::NoHost);
         }
         if !host.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err("not an address: the host has a blank or a byte beyond ASCII".to_owned());
+            return Err(AddressError::Form(
+                "the host has a blank or a byte beyond ASCII",
+            ));
         }
         let Some(port) = port else {
-            return Err("without a port".to_owned());
+            return Err(AddressError::NoPort);
         };
         Ok(Self {
             scheme,
@@ -264,30 +267,30 @@ impl fmt::Display for Scheme {
 }
 
 /// Reads a TCP port; the error is the cause, as a clause after "it is …".
-pub(crate) fn parse_port(text: &str) -> Result<u16, String> {
+pub(crate) fn parse_port(text: &str) -> Result<u16, AddressError> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     match text.parse::<u16>() {
         Ok(port) if digits => Ok(port),
-        _ => Err("not a port from 0 to 65535".to_owned()),
+        _ => Err(AddressError::Port),
     }
 }
 
 /// Checks `unix:/path`; the error is the cause, as a clause after "it is …".
-pub(crate) fn parse_control(text: &str) -> Result<(), String> {
+pub(crate) fn parse_control(text: &str) -> Result<(), AddressError> {
     let Some(path) = text.strip_prefix("unix:") else {
-        return Err("not a control address: it must start with unix:".to_owned());
+        return Err(AddressError::NotUnix);
     };
     if path.is_empty() {
-        return Err("without a path".to_owned());
+        return Err(AddressError::NoPath);
     }
     if path.contains('\0') {
-        return Err("not a path: it contains a NUL byte".to_owned());
+        return Err(AddressError::NulInPath);
     }
     if path.len() > SOCKET_PATH_BYTES_MAX {
-        return Err(format!(
-            "{} bytes of path, over {SOCKET_PATH_BYTES_MAX}",
-            path.len()
-        ));
+        return Err(AddressError::PathTooLong {
+            bytes: path.len(),
+            bytes_max: SOCKET_PATH_BYTES_MAX,
+        });
     }
     Ok(())
 }

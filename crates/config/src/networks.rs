@@ -3,6 +3,8 @@
 use std::net::IpAddr;
 use std::str::FromStr as _;
 
+use crate::value_error::NetworkError;
+
 /// A list of networks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Networks {
@@ -18,14 +20,14 @@ struct Range {
 
 impl Networks {
     /// Reads `127.0.0.1, 10.0.0.0/8, fd00::/8, unix`; the error is the cause, as a clause after "it is …".
-    pub(crate) fn parse(text: &str) -> Result<Networks, String> {
+    pub(crate) fn parse(text: &str) -> Result<Networks, NetworkError> {
         let mut networks = Networks::default();
         if text.trim().is_empty() {
             return Ok(networks);
         }
         for part in text.split(',').map(str::trim) {
             if part.is_empty() {
-                return Err("a list with an empty place".to_owned());
+                return Err(NetworkError::EmptyPlace);
             }
             if part == "unix" {
                 networks.has_unix = true;
@@ -66,13 +68,12 @@ impl Networks {
 }
 
 impl Range {
-    fn parse(text: &str) -> Result<Range, String> {
+    fn parse(text: &str) -> Result<Range, NetworkError> {
         let (address, prefix) = match text.split_once('/') {
             Some((address, prefix)) => (address, Some(prefix)),
             None => (text, None),
         };
-        let first = IpAddr::from_str(address)
-            .map_err(|_| format!("not a list of networks: {text:?} is none"))?;
+        let first = IpAddr::from_str(address).map_err(|_| NetworkError::Form(text.to_owned()))?;
         let bits_max = if first.is_ipv4() { 32 } else { 128 };
         let prefix_bits = match prefix {
             None => bits_max,
@@ -82,14 +83,13 @@ impl Range {
                 .filter(|bits| {
                     *bits <= bits_max && prefix.bytes().all(|byte| byte.is_ascii_digit())
                 })
-                .ok_or_else(|| {
-                    format!("not a list of networks: {text:?} has no prefix from 0 to {bits_max}")
+                .ok_or_else(|| NetworkError::Prefix {
+                    text: text.to_owned(),
+                    bits_max,
                 })?,
         };
         if bits(first) & !mask(prefix_bits, bits_max) != 0 {
-            return Err(format!(
-                "not a list of networks: {text:?} has bits behind its prefix"
-            ));
+            return Err(NetworkError::HostBits(text.to_owned()));
         }
         Ok(Range { first, prefix_bits })
     }

@@ -1,5 +1,7 @@
 //! The headers by which proxies tell who a client is.
 
+use crate::value_error::ProxyHeadersError;
+
 /// A header that a proxy may write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProxyHeader {
@@ -35,15 +37,15 @@ pub struct ProxyHeaders {
 
 impl ProxyHeaders {
     /// Reads `x-forwarded-for, x-forwarded-proto`; the error is the cause, as a clause after "it is …".
-    pub(crate) fn parse(text: &str) -> Result<ProxyHeaders, String> {
+    pub(crate) fn parse(text: &str) -> Result<ProxyHeaders, ProxyHeadersError> {
         let mut written = Vec::new();
         for part in text.split(',').map(str::trim) {
             let header = ProxyHeader::ALL
                 .into_iter()
                 .find(|header| part.eq_ignore_ascii_case(header.name()))
-                .ok_or_else(|| format!("a list of headers with {part:?}"))?;
+                .ok_or_else(|| ProxyHeadersError::Unknown(part.to_owned()))?;
             if written.contains(&header) {
-                return Err(format!("a list with {part} twice"));
+                return Err(ProxyHeadersError::Twice(part.to_owned()));
             }
             written.push(header);
         }

@@ -7,6 +7,7 @@ use crate::listen::{Access, Listen, Scheme, Transport};
 use crate::networks::Networks;
 use crate::proxy_headers::ProxyHeaders;
 use crate::value::{Kind, LogFormat, LogLevel, Value};
+use crate::value_error::ValueError;
 
 /// Most worker processes: the shared-memory ring keeps one bit per worker in a 64-bit word.
 pub const WORKERS_MAX: u16 = 64;
@@ -120,7 +121,7 @@ macro_rules! settings {
             }
 
             /// Reads, checks and stores a value; the error is the cause, after "it is …".
-            pub(crate) fn assign(&mut self, setting: &Setting, text: &str) -> Result<(), String> {
+            pub(crate) fn assign(&mut self, setting: &Setting, text: &str) -> Result<(), ValueError> {
                 match setting.name {
                     $(stringify!($name) => self.$name = Value::read(text, &$kind)?,)+
                     _ => {}

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use crate::listen::{Listen, parse_control};
 use crate::networks::Networks;
 use crate::proxy_headers::ProxyHeaders;
+use crate::value_error::ValueError;
 
 /// Longest [`Kind::Label`].
 const LABEL_BYTES_MAX: usize = 64;
@@ -215,7 +216,7 @@ impl Kind {
     }
 
     /// Reads a number of this kind; the error is the cause, as a clause after "it is …".
-    fn number(&self, text: &str) -> Result<u64, String> {
+    fn number(&self, text: &str) -> Result<u64, ValueError> {
         let (digits, unit, min, max) = match self {
             Self::Count { min, max, .. } | Self::Milliseconds { min, max } => (text, 1, min, max),
             Self::Bytes { min, max } => {
@@ -239,17 +240,17 @@ impl Kind {
             | Self::Secret
             | Self::Ratio
             | Self::Choice(_) => {
-                return Err("not a number".to_owned());
+                return Err(ValueError::Form("a number"));
             }
         };
         if digits.is_empty() {
-            return Err("empty".to_owned());
+            return Err(ValueError::Empty);
         }
         if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(match self {
-                _ if digits.starts_with('-') => "negative".to_owned(),
-                Self::Bytes { .. } => "not a size".to_owned(),
-                _ => "not a whole number".to_owned(),
+                _ if digits.starts_with('-') => ValueError::Negative,
+                Self::Bytes { .. } => ValueError::Form("a size"),
+                _ => ValueError::Form("a whole number"),
             });
         }
         // More digits than a u64 has can only be too large, never wrong in another way.
@@ -258,17 +259,17 @@ impl Kind {
             .ok()
             .and_then(|count| count.checked_mul(unit));
         match number {
-            Some(number) if number < *min => Err("too small".to_owned()),
+            Some(number) if number < *min => Err(ValueError::TooSmall),
             Some(number) if number <= *max => Ok(number),
-            Some(_) | None => Err("too large".to_owned()),
+            Some(_) | None => Err(ValueError::TooLarge),
         }
     }
 
-    fn word(&self, text: &str) -> Result<String, String> {
+    fn word(&self, text: &str) -> Result<String, ValueError> {
         match self {
             Self::Choice(words) if words.contains(&text) => Ok(text.to_owned()),
-            _ if text.is_empty() => Err("empty".to_owned()),
-            _ => Err("not known".to_owned()),
+            _ if text.is_empty() => Err(ValueError::Empty),
+            _ => Err(ValueError::Unknown),
         }
     }
 }
@@ -293,9 +294,9 @@ pub fn billionths(text: &str) -> Option<u64> {
 }
 
 /// Checks `name=value,name=value`, as OpenTelemetry has it in environment variables.
-fn check_pairs(text: &str) -> Result<(), String> {
+fn check_pairs(text: &str) -> Result<(), ValueError> {
     if text.len() > PAIRS_BYTES_MAX {
-        return Err(format!("longer than {PAIRS_BYTES_MAX} bytes"));
+        return Err(ValueError::TooLong(PAIRS_BYTES_MAX));
     }
     // Some become headers: no byte may end one, percent-encoded or not.
     let is_control = |code: &str| match u8::from_str_radix(code, 16) {
@@ -304,13 +305,13 @@ fn check_pairs(text: &str) -> Result<(), String> {
     };
     let mut codes = text.split('%').skip(1).filter_map(|rest| rest.get(..2));
     if !text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) || codes.any(is_control) {
-        return Err("not all printable ASCII".to_owned());
+        return Err(ValueError::Form("all printable ASCII"));
     }
     let parts = text.split(',').map(str::trim).filter(|it| !it.is_empty());
     for part in parts {
         let name = part.split_once('=').map(|(name, _)| name.trim());
         if name.is_none_or(|name| name.is_empty() || name.contains([' ', ':', '"'])) {
-            return Err("not a list of name=value".to_owned());
+            return Err(ValueError::Form("a list of name=value"));
         }
     }
     Ok(())
@@ -342,7 +343,7 @@ pub(crate) fn bytes_text(bytes: u64) -> String {
 /// A field type of [`Settings`](crate::Settings): from text and back.
 pub(crate) trait Value: Sized {
     /// Reads and checks; the error is the cause, as a clause after "it is …".
-    fn read(text: &str, kind: &Kind) -> Result<Self, String>;
+    fn read(text: &str, kind: &Kind) -> Result<Self, ValueError>;
     /// Writes text that `read` accepts and that gives the same value.
     fn text(&self) -> String;
 }
@@ -350,8 +351,8 @@ pub(crate) trait Value: Sized {
 macro_rules! number_value {
     ($($type:ty),+) => {$(
         impl Value for $type {
-            fn read(text: &str, kind: &Kind) -> Result<Self, String> {
-                Self::try_from(kind.number(text)?).map_err(|_| "too large".to_owned())
+            fn read(text: &str, kind: &Kind) -> Result<Self, ValueError> {
+                Self::try_from(kind.number(text)?).map_err(|_| ValueError::TooLarge)
             }
             fn text(&self) -> String {
                 self.to_string()
@@ -363,24 +364,24 @@ macro_rules! number_value {
 number_value!(u16, u64, usize);
 
 impl Value for String {
-    fn read(text: &str, kind: &Kind) -> Result<Self, String> {
+    fn read(text: &str, kind: &Kind) -> Result<Self, ValueError> {
         match kind {
-            Kind::Addresses => Listen::parse_list(text).map(|_| text.to_owned()),
+            Kind::Addresses => Ok(Listen::parse_list(text).map(|_| text.to_owned())?),
             Kind::Label => {
                 let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
                 match (1..=LABEL_BYTES_MAX).contains(&text.len()) && text.bytes().all(is_plain) {
                     true => Ok(text.to_owned()),
-                    false => Err("not such a name".to_owned()),
+                    false => Err(ValueError::Form("such a name")),
                 }
             }
             Kind::Text => match text.len() <= TEXT_BYTES_MAX && !text.chars().any(char::is_control)
             {
                 true => Ok(text.to_owned()),
-                false => Err("too long, or not one line".to_owned()),
+                false => Err(ValueError::Line),
             },
             Kind::Ratio => match billionths(text) {
                 Some(_) => Ok(text.to_owned()),
-                None => Err("not a number from 0 to 1".to_owned()),
+                None => Err(ValueError::Form("a number from 0 to 1")),
             },
             _ => kind.word(text),
         }
@@ -391,32 +392,32 @@ impl Value for String {
 }
 
 impl Value for Option<String> {
-    fn read(text: &str, kind: &Kind) -> Result<Self, String> {
+    fn read(text: &str, kind: &Kind) -> Result<Self, ValueError> {
         match kind {
             _ if text.is_empty() => Ok(None),
-            Kind::Control => parse_control(text).map(|()| Some(text.to_owned())),
-            Kind::Address => Listen::parse_plain(text).map(|_| Some(text.to_owned())),
+            Kind::Control => Ok(parse_control(text).map(|()| Some(text.to_owned()))?),
+            Kind::Address => Ok(Listen::parse_plain(text).map(|_| Some(text.to_owned()))?),
             Kind::Account => match text.contains([':', ' ', '\t', '\n', '\0']) {
                 false => Ok(Some(text.to_owned())),
-                true => Err("not a name".to_owned()),
+                true => Err(ValueError::Form("a name")),
             },
             // The engine reads them as a whole.
             Kind::LogServers => {
                 let mut schemes = ["nats://", "tls://", "redis://", "rediss://"].into_iter();
                 match schemes.any(|scheme| text.starts_with(scheme)) {
                     true => Ok(Some(text.to_owned())),
-                    false => Err("not a list of nats:// or redis:// addresses".to_owned()),
+                    false => Err(ValueError::Form("a list of nats:// or redis:// addresses")),
                 }
             }
             Kind::Secret => {
                 match text.len() <= PAIRS_BYTES_MAX && !text.chars().any(char::is_control) {
                     true => Ok(Some(text.to_owned())),
-                    false => Err("too long, or not one line".to_owned()),
+                    false => Err(ValueError::Line),
                 }
             }
             Kind::Url => match text.starts_with("http://") || text.starts_with("https://") {
                 true => Ok(Some(text.to_owned())),
-                false => Err("not a URL of HTTP".to_owned()),
+                false => Err(ValueError::Form("a URL of HTTP")),
             },
             Kind::Pairs => check_pairs(text).map(|()| Some(text.to_owned())),
             Kind::Edges => {
@@ -424,7 +425,7 @@ impl Value for Option<String> {
                     |part: &str| part.starts_with("http://") || part.starts_with("https://");
                 match text.split_whitespace().all(is_url) {
                     true => Ok(Some(text.to_owned())),
-                    false => Err("not a list of http:// or https:// URLs".to_owned()),
+                    false => Err(ValueError::Form("a list of http:// or https:// URLs")),
                 }
             }
             _ => kind.word(text).map(Some),
@@ -436,9 +437,9 @@ impl Value for Option<String> {
 }
 
 impl Value for Option<PathBuf> {
-    fn read(text: &str, _kind: &Kind) -> Result<Self, String> {
+    fn read(text: &str, _kind: &Kind) -> Result<Self, ValueError> {
         if text.contains('\0') {
-            return Err("not a path: it contains a NUL byte".to_owned());
+            return Err(ValueError::NulInPath);
         }
         Ok((!text.is_empty()).then(|| PathBuf::from(text)))
     }
@@ -451,16 +452,16 @@ impl Value for Option<PathBuf> {
 
 /// The price of a list that can be written into an environment variable: no path has a comma.
 impl Value for Vec<PathBuf> {
-    fn read(text: &str, _kind: &Kind) -> Result<Self, String> {
+    fn read(text: &str, _kind: &Kind) -> Result<Self, ValueError> {
         if text.contains('\0') {
-            return Err("not a path: it contains a NUL byte".to_owned());
+            return Err(ValueError::NulInPath);
         }
         if text.is_empty() {
             return Ok(Vec::new());
         }
         let parts = text.split(',').map(str::trim);
         if parts.clone().any(str::is_empty) {
-            return Err("a list with an empty path".to_owned());
+            return Err(ValueError::EmptyPath);
         }
         Ok(parts.map(PathBuf::from).collect())
     }
@@ -471,8 +472,8 @@ impl Value for Vec<PathBuf> {
 }
 
 impl Value for Networks {
-    fn read(text: &str, _kind: &Kind) -> Result<Self, String> {
-        Networks::parse(text)
+    fn read(text: &str, _kind: &Kind) -> Result<Self, ValueError> {
+        Ok(Networks::parse(text)?)
     }
     fn text(&self) -> String {
         Networks::text(self)
@@ -480,8 +481,8 @@ impl Value for Networks {
 }
 
 impl Value for ProxyHeaders {
-    fn read(text: &str, _kind: &Kind) -> Result<Self, String> {
-        ProxyHeaders::parse(text)
+    fn read(text: &str, _kind: &Kind) -> Result<Self, ValueError> {
+        Ok(ProxyHeaders::parse(text)?)
     }
     fn text(&self) -> String {
         ProxyHeaders::text(self)
@@ -513,10 +514,10 @@ pub enum LogLevel {
 macro_rules! word_value {
     ($type:ident { $($variant:ident = $word:literal),+ }) => {
         impl Value for $type {
-            fn read(text: &str, kind: &Kind) -> Result<Self, String> {
+            fn read(text: &str, kind: &Kind) -> Result<Self, ValueError> {
                 match kind.word(text)?.as_str() {
                     $($word => Ok(Self::$variant),)+
-                    _ => Err("not known".to_owned()),
+                    _ => Err(ValueError::Unknown),
                 }
             }
             fn text(&self) -> String {
@@ -607,7 +608,8 @@ mod tests {
             ("99999999999999999999", count, "too large"),
             ("99999999999999999g", SIZE, "too large"),
         ] {
-            assert_eq!(u64::read(text, &kind), Err(cause.to_owned()), "{text:?}");
+            let refused = u64::read(text, &kind).map_err(|error| error.to_string());
+            assert_eq!(refused, Err(cause.to_owned()), "{text:?}");
         }
     }
 
@@ -618,6 +620,6 @@ mod tests {
             max: 100_000,
             unit: "things",
         };
-        assert_eq!(u16::read("70000", &kind), Err("too large".to_owned()));
+        assert_eq!(u16::read("70000", &kind), Err(ValueError::TooLarge));
     }
 }

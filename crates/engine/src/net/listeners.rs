@@ -192,7 +192,7 @@ pub(crate) fn bind_metrics(
         address: text.clone(),
         cause,
     };
-    let listen = Listen::parse(text).map_err(failed)?;
+    let listen = Listen::parse(text).map_err(|error| failed(error.to_string()))?;
     let address = resolve(&listen).map_err(failed)?;
     let bound = net::bind_tcp(address, BACKLOG, false);
     bound.map(Some).map_err(|error| failed(explain(&error)))
