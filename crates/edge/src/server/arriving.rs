@@ -95,7 +95,7 @@ impl Edge {
         };
         match Rc::get_mut(&mut source.request) {
             Some(request) => request.body = body,
-            // Nobody else has it yet.
+            // No other worker has it yet.
             None => return,
         }
         match sockjs {

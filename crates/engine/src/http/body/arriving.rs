@@ -108,7 +108,7 @@ impl Http {
         plan.is_early = rule.is_early;
         match form {
             None => {}
-            // Whoever reads it while it arrives takes it apart as well.
+            // A handler that reads it while it arrives parses it as well.
             Some(_) if plan.is_early => {}
             Some(Ok(boundary)) => {
                 plan.boundary = Some(boundary);
