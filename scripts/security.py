@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+TEST = re.compile(r"`([\w./-]+\.(?:rs|phpt|php|sh|py|js)|(?:tests|crates|ext|fuzz)/[\w/-]*)(?:::(\w+))?`")
 DOCUMENTS = [ROOT / "SECURITY.md", ROOT / "docs/pusher-and-mercure.md"]
 
 
@@ -28,7 +29,7 @@ def problems(document: Path) -> list[str]:
         for target in re.findall(r"`make ([\w-]+)[^`]*`", row):
             if target not in targets:
                 found.append(f"{document.name}:{number}: there is no `make {target}`")
-        for name, function in re.findall(r"`([\w./-]+\.(?:rs|phpt|php|sh|py|js)|(?:tests|crates|ext|fuzz)/[\w/-]*)(?:::(\w+))?`", row):
+        for name, function in TEST.findall(row):
             path = find(name, row)
             if path is None:
                 found.append(f"{document.name}:{number}: there is no {name}")
