@@ -7,7 +7,7 @@ use std::time::Duration;
 use fermata_testkit::{Directory, wait_until};
 use fermata_tests::fixture;
 
-use crate::support::{Load, load};
+use crate::support::{Load, load, load_as_given};
 
 #[test]
 fn progress_summary_and_plot() {
@@ -29,6 +29,21 @@ fn progress_summary_and_plot() {
     assert!(result.json["series"].as_array().map_or(0, Vec::len) >= 3);
     let quiet = load(&["http", &url, "-n", "10", "--quiet"]);
     assert_eq!(quiet.stderr, "");
+}
+
+#[test]
+fn json_without_a_file_is_all_of_standard_output() {
+    let server = fixture("http").start();
+    let url = format!("http://{}/", server.address());
+    for json in [&["--json"][..], &["--json", "-"], &["--json=-"]] {
+        let result = load_as_given(&[&["http", &url, "-n", "10", "--quiet"], json].concat());
+        assert_eq!(result.code, Some(0), "{}", result.all());
+        let printed: serde_json::Value = serde_json::from_str(&result.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", result.all()));
+        assert_eq!(printed["counters"]["responses"], 10, "{printed}");
+        assert_eq!(printed["passed"], true, "{printed}");
+    }
+    assert!(!std::path::Path::new("-").exists());
 }
 
 #[test]

@@ -36,11 +36,17 @@ impl Load {
     /// Starts a run with these arguments and a short interval.
     pub fn start(arguments: &[&str]) -> Load {
         let directory = Directory::new();
+        let path = directory.join("result.json").display().to_string();
+        Self::start_as_given(
+            directory,
+            &[arguments, &["--interval", "50ms", "--json", &path]].concat(),
+        )
+    }
+
+    fn start_as_given(directory: Directory, arguments: &[&str]) -> Load {
         let child = Command::new(binary())
             .arg("load")
             .args(arguments)
-            .args(["--interval", "50ms", "--json"])
-            .arg(directory.join("result.json"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -129,4 +135,10 @@ impl Result {
 #[track_caller]
 pub fn load(arguments: &[&str]) -> Result {
     Load::start(arguments).end()
+}
+
+/// The same with exactly these arguments, so without a JSON file.
+#[track_caller]
+pub fn load_as_given(arguments: &[&str]) -> Result {
+    Load::start_as_given(Directory::new(), arguments).end()
 }

@@ -83,20 +83,25 @@ pub fn run(arguments: &Arguments) -> Result<bool, Error> {
         }
     };
     // A file that cannot be written is said before the run, not after it.
-    for path in [&common.json, &common.svg].into_iter().flatten() {
+    let is_printed = |path: &&Path| *path == Path::new(options::STANDARD_OUTPUT);
+    let json_file = common.json.as_deref().filter(|path| !is_printed(path));
+    for path in [json_file, common.svg.as_deref()].into_iter().flatten() {
         write(path, "")?;
     }
     let mut outputs = Outputs::new(common, labels.scenario)?;
     let interval_us = clock::micros(common.interval);
     let outcome = parent::run(jobs, course, &mut outputs, interval_us)?;
     outputs.end();
-    println!("{}", summary::text(&outcome, &labels).trim());
-    if let Some(path) = &common.json {
+    let result = common.json.as_ref().map(|_| {
         let options = std::env::args().skip(1).collect::<Vec<_>>();
-        let result = summary::json(&outcome, &labels, options.into());
-        let mut text = format!("{result:#}");
-        text.push('\n');
-        write(path, &text)?;
+        format!("{:#}\n", summary::json(&outcome, &labels, options.into()))
+    });
+    match (&result, json_file) {
+        (Some(result), None) => print!("{result}"),
+        _ => println!("{}", summary::text(&outcome, &labels).trim()),
+    }
+    if let (Some(result), Some(path)) = (&result, json_file) {
+        write(path, result)?;
     }
     if let Some(path) = &common.svg {
         write(path, &output::plot::svg(&outcome.totals.series, &labels))?;

@@ -12,6 +12,9 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
+/// What stands for standard output in place of a file.
+pub(crate) const STANDARD_OUTPUT: &str = "-";
+
 /// The longest body of a request that is given on the command line or in a file.
 const BODY_BYTES_MAX: u64 = 64 << 20;
 
@@ -53,8 +56,15 @@ pub(crate) enum WsScenario {
 /// What every scenario knows.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Common {
-    /// Write the result as JSON to this file
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    /// Write the result as JSON to this file; without one, or with `-`, to standard output in place of
+    /// the summary
+    #[arg(
+        long,
+        value_name = "FILE",
+        num_args = 0..=1,
+        default_missing_value = STANDARD_OUTPUT,
+        help_heading = "Output"
+    )]
     pub json: Option<PathBuf>,
 
     /// Draw connections, rates and latency over time into this file
