@@ -147,6 +147,7 @@ pub use embed::waiting::Waiting;
 pub use embed::wires::WireEvent;
 pub use fermata_config::{check_option, mask_secrets};
 pub use fermata_io::probe::features;
+pub use fermata_proto::response::reserved_name;
 pub use http::Http;
 pub use http::body::{
     ARRIVING, BodyLimits, BodyPace, Read, ReadError, Temporary, Unchosen, Upload, UploadedFile,

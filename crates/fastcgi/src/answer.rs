@@ -1,7 +1,7 @@
 //! What clients get: the answer as it comes, or why there is none.
 
 use fermata_config::LogLevel;
-use fermata_engine::{ResponseHead, StreamError, Worker};
+use fermata_engine::{ResponseHead, StreamError, Worker, reserved_name};
 use fermata_io::Kernel;
 use fermata_tls::Tls;
 
@@ -14,17 +14,6 @@ pub(crate) type Engine = Worker<Tls<Kernel>>;
 const DRAINED_BYTES_MAX: usize = 256 * 1024;
 
 const TEXT: &[u8] = b"text/plain; charset=utf-8";
-
-/// Headers of an answer that are for one hop, or that the engine writes itself.
-const OF_HOP: [&[u8]; 7] = [
-    b"connection",
-    b"content-length",
-    b"keep-alive",
-    b"proxy-connection",
-    b"trailer",
-    b"transfer-encoding",
-    b"upgrade",
-];
 
 /// How far a request is.
 pub(crate) enum Step {
@@ -105,7 +94,7 @@ fn begin_answer(
         .headers
         .iter()
         .map(|(name, value)| (&name[..], &value[..]))
-        .filter(|(name, _)| !OF_HOP.iter().any(|it| is(name, it)))
+        .filter(|(name, _)| !reserved_name(name))
         .collect();
     let passed = ResponseHead {
         status: head.status,
