@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use fermata_testkit::sse::Stream;
 use fermata_testkit::websocket::Socket;
-use fermata_testkit::{Builder, Server, install, wait_until};
+use fermata_testkit::{Builder, Connection, Server, Signal, install, wait_until};
 use fermata_tests::{fixture, json};
 
 /// More than fits in the buffers between a script and a client that does not read.
@@ -43,6 +43,14 @@ const SCRIPTS: &[(&str, &str)] = &[
     (
         "sleep.php",
         "touch($_GET['at'] ?? '/dev/null'); usleep((int) $_GET['ms'] * 1000); echo getmypid();",
+    ),
+    (
+        "until.php",
+        "touch($_GET['at']); while (!file_exists($_GET['until'])) { usleep(5_000); clearstatcache(); } echo 'late';",
+    ),
+    (
+        "hops.php",
+        "header('TE: trailers'); header('Keep-Alive: timeout=5'); header('Trailer: X-A'); header('X-End: yes'); echo 'hops';",
     ),
     (
         "endless.php",
@@ -208,6 +216,11 @@ fn answers_are_passed_on_as_the_script_gives_them() {
     connection.send("HEAD /large.php HTTP/1.1\r\nHost: a\r\n\r\n");
     let head = connection.try_read_response(true).expect("a head");
     assert_eq!((head.status(), head.body.len()), (200, 0));
+    let hops = connection.get("/hops.php");
+    assert_eq!((hops.text(), hops.header("x-end")), ("hops", Some("yes")));
+    for name in ["te", "keep-alive", "trailer"] {
+        assert_eq!(hops.header(name), None, "{name}");
+    }
     assert_eq!(connection.get("/errors.php").text(), "done");
     server.log().wait_for(0, "FastCGI: PHP message: logged");
 }
@@ -548,4 +561,33 @@ fn a_client_that_leaves_the_queue_leaves_its_place() {
         });
     }
     assert_eq!(first.read_response().status(), 200);
+}
+
+#[test]
+fn a_server_that_stops_waits_for_what_php_fpm_has_begun() {
+    let Some((_fpm, mut server)) = both(2) else {
+        return;
+    };
+    let at = server.directory().join("at");
+    let until = server.directory().join("until");
+    let (running, go) = (at.display().to_string(), until.display().to_string());
+    let mut silent = server.connect();
+    silent.send(format!(
+        "GET /until.php?at={running}&until={go} HTTP/1.1\r\nHost: a\r\n\r\n"
+    ));
+    let mut begun = server.connect();
+    begun.send(format!(
+        "GET /stream.php?until={go} HTTP/1.1\r\nHost: a\r\n\r\n"
+    ));
+    wait_until("the script runs", || at.exists().then_some(()));
+    assert_eq!(begun.peek_status(), 200);
+    server.signal(Signal::Terminate);
+    let address = server.address();
+    wait_until("the server takes no more clients", || {
+        Connection::try_open(address).is_err().then_some(())
+    });
+    std::fs::write(&until, "").expect("it is writable");
+    assert_eq!(begun.read_response().text(), "onetwo");
+    assert_eq!(silent.read_response().text(), "late");
+    assert!(server.wait_exit().success());
 }
