@@ -2,6 +2,7 @@
 
 mod chaos;
 mod direct;
+mod failover;
 mod faults;
 mod node;
 mod order;

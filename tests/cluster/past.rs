@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fermata_testkit::sse::Stream;
-use fermata_testkit::{LogServer, Server, Signal, over_each_log, send_signal};
+use fermata_testkit::{LogServer, Server, Signal, over_each_log, send_signal, wait_until};
 use fermata_tests::publish;
 
 use crate::node::{bridge_pid, node, wait_ready};
@@ -13,6 +13,7 @@ over_each_log!(
     a_server_that_came_later_gives_what_was_before_it,
     a_slow_client_is_given_everything_though_its_server_forgets_it,
     a_bridge_that_is_killed_leaves_requests_to_the_next_one,
+    an_id_of_an_earlier_epoch_is_one_gap_on_every_server,
 );
 
 const EVENTS: usize = 300;
@@ -103,4 +104,47 @@ fn a_bridge_that_is_killed_leaves_requests_to_the_next_one(log: LogServer) {
     stream.expect_silence(Duration::from_millis(200));
     assert!(send_signal(bridge, Signal::Kill));
     expect_numbers(&mut stream, 0, EVENTS);
+}
+
+/// A log that was made anew has other events at the places that ids from before name.
+fn an_id_of_an_earlier_epoch_is_one_gap_on_every_server(mut log: LogServer) {
+    let before = node(&log).start();
+    wait_ready(&before, 200);
+    let ids: Vec<String> = (0..10)
+        .map(|number| publish(&before, "news", &number.to_string()))
+        .collect();
+    log.restart_empty();
+    wait_until("the log has a new epoch", || {
+        let response = before.connect().post("/publish/news", "first");
+        let (epoch, _) = ids[0].split_once('-').expect("an epoch and a number");
+        (response.status() == 200 && !response.text().starts_with(epoch)).then_some(())
+    });
+    // One that was there, and one that knows nothing of what was before.
+    let after = node(&log).start();
+    for server in [&before, &after] {
+        wait_ready(server, 200);
+    }
+    for round in 0..2 {
+        // Places that the log has again, and one that it has not yet.
+        for id in [&ids[0], &ids[1], &ids[9]] {
+            for server in [&before, &after] {
+                let mut stream = Stream::open(server.connect(), "/events", Some(id));
+                let gap = stream.next_event();
+                assert_eq!(gap.name, "gap", "round {round}, since {id}");
+                let end = format!("round {round} behind {id}");
+                let last = publish(&after, "news", &end);
+                let mut event = stream.next_event();
+                while event.data != end {
+                    assert_eq!(event.name, "message", "round {round}, since {id}");
+                    event = stream.next_event();
+                }
+                assert_eq!(event.id.as_ref(), Some(&last));
+                // It is a client as any other from there on.
+                let mut stream = Stream::open(before.connect(), "/events", Some(&last));
+                let next = publish(&after, "news", "next");
+                assert_eq!(stream.next_event().id, Some(next));
+            }
+        }
+        publish_numbers(&after, 0);
+    }
 }

@@ -1,5 +1,5 @@
-//! Stands between a server and its log, and lets their connection fail as networks do: cut off, or open with nothing coming
-//! through (half-open: neither side is told that the other one is gone).
+//! Stands between a server and its log, or between servers of the log, and lets their connection fail as networks do: cut off,
+//! or open with nothing coming through (half-open: neither side is told that the other one is gone).
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -51,6 +51,15 @@ pub struct Relay {
 impl Relay {
     /// One through which everything comes.
     pub fn start(log: &LogServer) -> Relay {
+        let scheme = match log {
+            LogServer::Nats(_) => "nats",
+            LogServer::Redis(_) => "redis",
+        };
+        Relay::to(scheme, log.port())
+    }
+
+    /// The same before any port of 127.0.0.1; nobody needs to listen there yet.
+    pub fn to(scheme: &'static str, port: u16) -> Relay {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let address = listener.local_addr().expect("it is bound");
         let shared = Arc::new(Shared {
@@ -61,15 +70,12 @@ impl Relay {
             changed: Condvar::new(),
         });
         let acceptor = {
-            let (shared, port) = (shared.clone(), log.port());
+            let shared = shared.clone();
             thread::spawn(move || accept(&listener, port, &shared))
         };
         Relay {
             address,
-            scheme: match log {
-                LogServer::Nats(_) => "nats",
-                LogServer::Redis(_) => "redis",
-            },
+            scheme,
             shared,
             acceptor: Some(acceptor),
         }
@@ -78,6 +84,11 @@ impl Relay {
     /// This server finds its log behind the relay.
     pub fn before(&self, server: Builder) -> Builder {
         server.setting("cluster", format!("{}://{}", self.scheme, self.address))
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// Drops connections, and refuses new ones.

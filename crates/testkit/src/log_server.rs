@@ -53,6 +53,14 @@ impl LogServer {
         }
     }
 
+    /// What it had is gone.
+    pub fn restart_empty(&mut self) {
+        match self {
+            LogServer::Nats(it) => it.restart_empty(),
+            LogServer::Redis(it) => it.restart_empty(),
+        }
+    }
+
     /// It answers nobody until [`LogServer::resume`], and its connections stay.
     pub fn pause(&self) {
         match self {

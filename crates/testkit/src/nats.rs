@@ -56,6 +56,13 @@ impl Nats {
         });
     }
 
+    /// What it had is gone.
+    pub fn restart_empty(&mut self) {
+        self.kill();
+        self.directory = Directory::new();
+        self.restart();
+    }
+
     /// Whether it listens: false when it has ended instead, since the port is not free.
     fn begin(&mut self) -> bool {
         let name = format!("test {} {}", std::process::id(), self.port);

@@ -56,6 +56,13 @@ impl Redis {
         });
     }
 
+    /// What it had is gone.
+    pub fn restart_empty(&mut self) {
+        self.kill();
+        self.directory = Directory::new();
+        self.restart();
+    }
+
     /// It answers nobody until [`Redis::resume`], and its connections stay.
     pub fn pause(&self) {
         self.signal(Signal::Stop);
@@ -124,13 +131,17 @@ pub struct Sentinel {
 impl Sentinel {
     /// Starts one that knows the replicas of `main`.
     pub fn watch(main: &Redis) -> Sentinel {
+        Sentinel::watch_at(main.port())
+    }
+
+    /// The same for a main server that it finds at this port of 127.0.0.1, as its replicas do.
+    pub fn watch_at(main: u16) -> Sentinel {
         let (port, directory) = (free_port(), Directory::new());
         directory.write(
             "sentinel.conf",
             format!(
-                "port {port}\nbind 127.0.0.1\nsentinel monitor main 127.0.0.1 {} 1\n\
-                 sentinel down-after-milliseconds main 1000\nsentinel failover-timeout main 5000\n",
-                main.port()
+                "port {port}\nbind 127.0.0.1\nsentinel monitor main 127.0.0.1 {main} 1\n\
+                 sentinel down-after-milliseconds main 1000\nsentinel failover-timeout main 5000\n"
             ),
         );
         let child = Command::new("redis-server")

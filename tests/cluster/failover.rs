@@ -1,0 +1,95 @@
+//! The log is a Redis with a replica, and Sentinel promotes it: what the replica had not got is lost, and everybody is told once.
+
+use fermata_testkit::sse::Stream;
+use fermata_testkit::{Redis, Sentinel, Server, wait_until};
+use fermata_tests::{fixture, json, publish};
+
+use crate::node::{PATIENT_MS, cluster_figure, wait_ready};
+use crate::relay::Relay;
+
+/// A server of a log that is at one of these.
+fn node(log: &[&Redis]) -> Server {
+    let servers: Vec<String> = log
+        .iter()
+        .map(|it| format!("127.0.0.1:{}", it.port()))
+        .collect();
+    fixture("hub")
+        .setting("cluster", format!("redis://{}", servers.join(",")))
+        .setting("cluster_prefix", "test")
+        .setting("metrics_listen", "http://127.0.0.1:0")
+        .setting("publish_wait_ms_max", PATIENT_MS)
+        .start()
+}
+
+/// Waits until the replica has as many events as its main server.
+fn wait_replicated(main: &Redis, replica: &Redis) {
+    wait_until("the replica has what the main server has", || {
+        let [first, second] = [main, replica].map(|it| it.ask("XLEN {test}:log"));
+        (first.starts_with(':') && first == second).then_some(())
+    });
+}
+
+/// The main server goes on alone and takes events that nobody will have; who has seen them is told once.
+#[test]
+fn what_is_lost_by_a_promotion_is_one_gap_on_every_server() {
+    let (Some(mut main), Some(replica)) = (Redis::start(), Redis::start()) else {
+        return;
+    };
+    // The replica and the Sentinel see it through the same network, which is cut; its servers do not.
+    let relay = Relay::to("redis", main.port());
+    replica.ask(&format!("REPLICAOF 127.0.0.1 {}", relay.address().port()));
+    let sentinel = Sentinel::watch_at(relay.address().port());
+    let nodes = [node(&[&main, &replica]), node(&[&main, &replica])];
+    for node in &nodes {
+        wait_ready(node, 200);
+    }
+    let mut streams = nodes
+        .each_ref()
+        .map(|node| Stream::open(node.connect(), "/events", None));
+    let kept = publish(&nodes[0], "news", "kept");
+    wait_replicated(&main, &replica);
+    relay.cut();
+    let lost: Vec<String> = (0..10)
+        .map(|number| publish(&nodes[number % 2], "news", &format!("lost {number}")))
+        .collect();
+    wait_until("the replica is promoted", || {
+        (sentinel.main_port() == Some(replica.port())).then_some(())
+    });
+    for stream in &mut streams {
+        let events = stream.next_events(11);
+        assert_eq!(events[10].id.as_ref(), lost.last());
+    }
+    main.kill();
+    publish(&nodes[1], "news", "after");
+    for stream in &mut streams {
+        assert_eq!(stream.next_event().name, "gap");
+        // What the log still has may be given again behind it, under the ids of the new epoch.
+        let mut event = stream.next_event();
+        while event.data == "kept" {
+            event = stream.next_event();
+        }
+        assert_eq!((&event.name[..], &event.data[..]), ("message", "after"));
+    }
+    for node in &nodes {
+        wait_ready(node, 200);
+        assert_eq!(cluster_figure(node, "gaps_total"), 1);
+        // Also who comes back later, with an event that is lost or with one from before: one gap, and what is there since.
+        for id in [&kept, &lost[0], &lost[9]] {
+            let mut stream = Stream::open(node.connect(), "/events", Some(id));
+            assert_eq!(stream.next_event().name, "gap", "since {id}");
+            publish(node, "news", "later");
+            let mut event = stream.next_event();
+            while event.data != "later" {
+                assert_eq!(event.name, "message", "since {id}");
+                event = stream.next_event();
+            }
+        }
+    }
+    // One server may be behind the other for a moment.
+    wait_until("both have the same history", || {
+        let histories = nodes
+            .each_ref()
+            .map(|node| json(&node.connect().get("/history/news")));
+        (histories[0] == histories[1]).then_some(())
+    });
+}
