@@ -215,6 +215,7 @@ void fermata_jobs_init(void);
 void fermata_jobs_release(fermata_jobs *jobs);
 void fermata_jobs_gc(fermata_jobs *jobs, zend_get_gc_buffer *buffer);
 bool fermata_jobs_open(const fermata_server *server, FmServer *core);
+bool fermata_jobs_open_in_process(const fermata_server *server);
 void fermata_jobs_in_worker(const fermata_server *server);
 void fermata_jobs_supervise(const fermata_server *server, FmCompanion *companion);
 void fermata_jobs_end(const fermata_server *server, int32_t supervisor);
@@ -223,7 +224,7 @@ void fermata_jobs_end(const fermata_server *server, int32_t supervisor);
 void fermata_poll_init(void);
 
 /* jobs/peers.c */
-bool fermata_peers_open(const fermata_server *server, FmServer *core);
+bool fermata_peers_open(const fermata_server *server, uint32_t len);
 void fermata_peers_close(void);
 void fermata_peers_start(const fermata_server *server, uint32_t worker_index);
 void fermata_peers_stop(void);

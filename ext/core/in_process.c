@@ -153,6 +153,13 @@ static void begin(fermata_engine *engine, FmWorker *worker, double wait)
 		fermata_hook_session_locks();
 	}
 	fermata_every_start(server->every, 0);
+	fermata_peers_start(server, 0);
+}
+
+/* What is there before a server's workers begin; it has one. False after an exception. */
+static bool open_parts(const fermata_server *server)
+{
+	return fermata_jobs_open_in_process(server) && fermata_peers_open(server, 1);
 }
 
 ZEND_METHOD(Fermata_Testing_Engine, __construct)
@@ -187,6 +194,12 @@ ZEND_METHOD(Fermata_Testing_Engine, __construct)
 		RETURN_THROWS();
 	}
 	engine->log = log;
+	if (!open_parts(FERMATA_FROM(fermata_server, object))) {
+		fm_worker_free(worker);
+		fm_in_process_end(engine->memory);
+		engine->memory = NULL;
+		RETURN_THROWS();
+	}
 	ZVAL_OBJ_COPY(&engine->server, object);
 	engine->forks = fermata.forks;
 	current = engine;
@@ -202,6 +215,8 @@ static void end_worker(fermata_engine *engine)
 	fm_worker_free(fermata_run.worker);
 	fermata_fibers_end();
 	fermata_every_stop(FERMATA_FROM(fermata_server, Z_OBJ(engine->server))->every);
+	fermata_peers_stop();
+	fermata_peers_close();
 	fermata_changes_keep(fermata_run.fiber);
 	fermata_changes_end();
 	fermata_runner_release();

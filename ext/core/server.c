@@ -447,7 +447,7 @@ ZEND_METHOD(Fermata_Server, run)
 	server->core = NULL;
 	tell_frames(core);
 	tell_program(core);
-	if (!fermata_jobs_open(server, core) || !fermata_peers_open(server, core)) {
+	if (!fermata_jobs_open(server, core) || !fermata_peers_open(server, fm_server_workers(core))) {
 		fm_server_free(core);
 		fermata_jobs_end(server, 0);
 		RETURN_THROWS();

@@ -96,6 +96,22 @@ void fermata_jobs_release(fermata_jobs *jobs)
 
 /* Beginning and end, in the master */
 
+/* False after a MisuseError. */
+static bool begin(fermata_jobs *jobs)
+{
+	if (!jobs->len) {
+		fermata_misuse("jobs() was called and no job was added; call add() before run()");
+		return false;
+	}
+	return jobs->started = true;
+}
+
+/* The server of a test: see run_here(). False after an exception. */
+bool fermata_jobs_open_in_process(const fermata_server *server)
+{
+	return !server->jobs || begin(server->jobs);
+}
+
 /* Before the server binds anything. False after an exception. */
 bool fermata_jobs_open(const fermata_server *server, FmServer *core)
 {
@@ -104,11 +120,9 @@ bool fermata_jobs_open(const fermata_server *server, FmServer *core)
 	if (!jobs) {
 		return true;
 	}
-	if (!jobs->len) {
-		fermata_misuse("jobs() was called and no job was added; call add() before run()");
+	if (!begin(jobs)) {
 		return false;
 	}
-	jobs->started = true;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, queue) == 0) {
 		jobs->give = queue[0];
 		jobs->take = queue[1];
@@ -377,6 +391,36 @@ static void run(job_call *call, int other, uint32_t job, FmStr arguments, zval *
 	zend_string_release(text);
 }
 
+/* In the process of a test there is no other one: what a job is given and what it gives back pass through their serialised
+ * form all the same, so that a test sees what a process would get. */
+static void run_here(job_call *call, uint32_t job, FmStr arguments, zval *return_value)
+{
+	smart_str text = {0};
+	fermata_job_status status = fermata_job_call(call->jobs, job, arguments, &text);
+	if (UNEXPECTED(fermata_fibers_is_unwinding())) {
+		/* The test ends while the job waits. */
+		zend_throw_graceful_exit();
+	} else {
+		take_reply(call, (fermata_job_reply){.status = status, .bytes = (uint32_t)ZSTR_LEN(text.s)}, text.s, return_value);
+	}
+	smart_str_free(&text);
+}
+
+/* Between processes, over a pair of sockets of the call's own. */
+static void run_elsewhere(job_call *call, uint32_t job, FmStr arguments, zval *return_value)
+{
+	int pair[2];
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
+		call->end = FM_JOB_REJECTED;
+		zend_throw_exception_ex(fermata_ce_backpressure, 0, "job %s cannot be given to a process: %s", ZSTR_VAL(call->name), strerror(errno));
+		return;
+	}
+	call->fd = pair[0];
+	run(call, pair[1], job, arguments, return_value);
+	/* A process that has not begun with it sees by this that nobody waits. */
+	close(pair[0]);
+}
+
 /* Methods */
 
 ZEND_METHOD(Fermata_Jobs, __construct)
@@ -490,22 +534,14 @@ ZEND_METHOD(Fermata_Jobs, run)
 		fermata_misuse("the arguments of job %s take %zu bytes; messageBytes of jobs() is %u", ZSTR_VAL(name), ZSTR_LEN(text.s), jobs->bytes_max);
 		done = false;
 	}
-	int pair[2];
-	if (done && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
-		fm_count_job(fermata_run.worker, FM_JOB_REJECTED);
-		zend_throw_exception_ex(fermata_ce_backpressure, 0, "job %s cannot be given to a process: %s", ZSTR_VAL(name), strerror(errno));
-		done = false;
-	}
 	if (done) {
-		job_call call = {.jobs = jobs, .name = name, .fd = pair[0], .end = FM_JOB_CANCELLED,
+		job_call call = {.jobs = jobs, .name = name, .fd = -1, .end = FM_JOB_CANCELLED,
 			.due_ms = fm_worker_now_ms(fermata_run.worker) + jobs->timeout_ms + 1,
 			.due_ns = fermata_now_ns() + jobs->timeout_ms * NS_PER_MS};
 		fm_worker_jobs(fermata_run.worker, ++jobs->pending);
-		run(&call, pair[1], (uint32_t)Z_LVAL_P(job), fermata_str(text.s), return_value);
+		(fermata_run.in_process ? run_here : run_elsewhere)(&call, (uint32_t)Z_LVAL_P(job), fermata_str(text.s), return_value);
 		fm_worker_jobs(fermata_run.worker, --jobs->pending);
 		fm_count_job(fermata_run.worker, call.end);
-		/* A process that has not begun with it sees by this that nobody waits. */
-		close(pair[0]);
 	}
 	smart_str_free(&text);
 }

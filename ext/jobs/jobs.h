@@ -9,6 +9,7 @@
 #define FERMATA_JOBS_H
 
 #include "fibers/fibers.h"
+#include "zend_smart_str.h"
 
 struct fermata_jobs {
 	uint32_t processes, queue_max;
@@ -50,5 +51,6 @@ uint64_t fermata_now_ns(void);
 /* process.c */
 bool fermata_job_supervise(fermata_jobs *jobs, FmCompanion *companion);
 void fermata_job_work(const fermata_server *server, fermata_jobs *jobs);
+fermata_job_status fermata_job_call(const fermata_jobs *jobs, uint32_t job, FmStr given, smart_str *text);
 
 #endif

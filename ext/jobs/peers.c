@@ -47,13 +47,12 @@ static void close_all(void)
 	peers.len = 0;
 }
 
-/* In the master, before it forks. False after an exception. */
-bool fermata_peers_open(const fermata_server *server, FmServer *core)
+/* In the master, before it forks, for so many workers. False after an exception. */
+bool fermata_peers_open(const fermata_server *server, uint32_t len)
 {
 	if (Z_ISUNDEF(server->on_message.closure)) {
 		return true;
 	}
-	uint32_t len = fm_server_workers(core);
 	peers.pairs = safe_pemalloc(len, sizeof(peers.pairs[0]), 0, true);
 	for (peers.len = 0; peers.len < len; peers.len++) {
 		if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, peers.pairs[peers.len]) != 0) {

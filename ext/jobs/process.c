@@ -317,7 +317,7 @@ static void take_exception(smart_str *text)
 }
 
 /* Calls the job; the text is what the reply holds. */
-static fermata_job_status call(const fermata_jobs *jobs, uint32_t job, FmStr given, smart_str *text)
+fermata_job_status fermata_job_call(const fermata_jobs *jobs, uint32_t job, FmStr given, smart_str *text)
 {
 	zval arguments, result;
 	ZVAL_UNDEF(&result);
@@ -373,7 +373,7 @@ static void run(const fermata_jobs *jobs, const fermata_job_head *head, int fd)
 	smart_str text = {0};
 	volatile fermata_job_status status = FERMATA_JOB_DIED;
 	zend_try {
-		status = call(jobs, head->job, (FmStr){given, head->bytes}, &text);
+		status = fermata_job_call(jobs, head->job, (FmStr){given, head->bytes}, &text);
 		reply(fd, status, fermata_str(text.s));
 		smart_str_free(&text);
 		if (fermata_run.fiber->changes) {

@@ -18,8 +18,9 @@ use Fermata\{Channel, Event, Server};
  *     });
  *     assert($app->get('/')->body === 'Hello');
  *
- * There is one at a time in a process; stop() makes room for the next. Jobs and messages between workers need processes of
- * their own: see TestServer.
+ * There is one at a time in a process; stop() makes room for the next. It is the only worker, number 0: messages to it and to
+ * all come to Server::onMessage(). Jobs run in the process of the test; one that is to crash, exit or take too long needs a
+ * process of its own: see TestServer.
  */
 final class TestApplication
 {

@@ -4,8 +4,8 @@ declare(strict_types=1);
 
 namespace Fermata\Tests\Testing;
 
-use Fermata\{Channel, Event, EventSink, Hold, Request, Response, Server, WebSocket};
-use Fermata\Exception\{MisuseError, TimeoutException};
+use Fermata\{Channel, Event, EventSink, Hold, Request, Response, Server, WebSocket, Worker};
+use Fermata\Exception\{BackpressureException, JobFailedException, MisuseError, TimeoutException};
 use Fermata\Testing\{Answer, Refused, StartsServers, TestApplication};
 use Fermata\WebSocket\{Codec, Opcode, Upgrade};
 use PHPUnit\Framework\{AssertionFailedError, TestCase};
@@ -330,6 +330,84 @@ final class TestApplicationTest extends TestCase
         $app->stop();
         self::assertSame(['of' => 'the test'], $_GET);
         $_GET = [];
+    }
+
+    public function testMessagesComeToTheOneWorker(): void
+    {
+        $seen = new \ArrayObject();
+        $app = $this->testApplication(static function (Server $server) use ($seen): void {
+            $server->onMessage(static function (mixed $message, int $from) use ($seen): void {
+                if ($message === 'fail') {
+                    throw new \DomainException('a message that fails');
+                }
+                delay(1);
+                $seen[] = [$message, $from];
+            });
+            $server->post('/send', static function (Request $request): Response {
+                Worker::send(Worker::index(), $request->json());
+                Worker::broadcast('all others');
+                Worker::broadcast('all', self: true);
+                return Response::noContent();
+            });
+            $server->post('/fail', static function (): Response {
+                Worker::send(0, 'fail');
+                Worker::send(1, 'nobody');
+                return Response::noContent();
+            });
+        });
+        self::assertSame(204, $app->post('/send', json: ['a' => 1])->status);
+        self::assertSame([], $seen->getArrayCopy(), 'the clock stands still');
+        $app->advance(3);
+        self::assertSame([[['a' => 1], 0], ['all', 0]], $seen->getArrayCopy());
+        self::assertSame(500, $app->post('/fail')->status);
+        self::assertStringContainsString('there is no worker 1', (string) $app->takeException()?->getMessage());
+        self::assertStringContainsString('a message that fails', $app->log());
+    }
+
+    public function testJobsRunInTheProcessOfTheTest(): void
+    {
+        $double = new \ArrayObject();
+        $app = $this->testApplication(static function (Server $server) use ($double): void {
+            $jobs = $server->jobs(queue: 2, messageBytes: 1000);
+            $jobs->add('join', static function (\ArrayObject $given, string $with) use ($double): \ArrayObject {
+                $double[] = $with;
+                $given[] = $with;
+                return $given;
+            });
+            $jobs->add('fail', static fn() => throw new \DomainException('of the job'));
+            $jobs->add('large', static fn(): string => str_repeat('x', 2000));
+            $jobs->add('slow', static function (): string {
+                delay(5);
+                return 'slow';
+            });
+            $server->get('/join', static function () use ($jobs): Response {
+                $given = new \ArrayObject(['a']);
+                $joined = $jobs->run('join', $given, with: 'b');
+                return Response::json([$given->getArrayCopy(), $joined->getArrayCopy()]);
+            });
+            $server->get('/run/{name}', static fn(Request $request): Response => Response::json($jobs->run((string) $request->route('name'))));
+        });
+        self::assertSame([['a'], ['a', 'b']], $app->get('/join')->json(), 'a job has a copy of what it is given');
+        self::assertSame(['b'], $double->getArrayCopy(), 'it uses the objects of the test');
+        foreach (['fail' => 'of the job', 'large' => 'messageBytes of jobs() is 1000'] as $name => $message) {
+            self::assertSame(500, $app->get("/run/$name")->status);
+            $exception = $app->takeException();
+            self::assertInstanceOf(JobFailedException::class, $exception);
+            self::assertStringContainsString($message, $exception->getMessage());
+        }
+        self::assertSame(500, $app->get('/run/none')->status);
+        self::assertInstanceOf(MisuseError::class, $app->takeException());
+        $slow = $app->send('GET', '/run/slow');
+        $second = $app->send('GET', '/run/slow');
+        self::assertSame(500, $app->get('/run/fail')->status);
+        self::assertInstanceOf(BackpressureException::class, $app->takeException(), 'two have not ended');
+        $app->advance(6);
+        self::assertSame('slow', $slow->answer()->json());
+        self::assertSame('slow', $second->answer()->json());
+        $left = $app->send('GET', '/run/slow');
+        $app->stop();
+        $left->close();
+        self::assertStringNotContainsString('exit() called', $app->log());
     }
 
     public function testOneAtATimeAndMany(): void
