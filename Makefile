@@ -170,8 +170,15 @@ generate: ## Rewrite the generated files: C header, arginfo, reference of settin
 test-rust: ## Unit and property tests of the crates
 	$(CARGO_TEST) --workspace --exclude fermata-tests
 
+# Black-box tests that wait nearly all of their time, for clients, logs and backends: twice as many at once as there are cores.
+WAITING := cluster command edge mercure pusher trust
+COMPUTING := $(filter-out $(WAITING) fermata-tests,$(shell sed -n 's/^name = "\(.*\)"/\1/p' tests/Cargo.toml))
+
 test-server: all ## Black-box tests over real sockets
-	$(CARGO_TEST) -p fermata-tests
+	status=0; \
+	RUST_TEST_THREADS=$$((2 * $$(nproc))) $(CARGO_TEST) -p fermata-tests $(WAITING:%=--test %) || status=$$?; \
+	$(CARGO_TEST) -p fermata-tests --lib $(COMPUTING:%=--test %) || status=$$?; \
+	exit $$status
 
 test-io: all ## The black-box tests that touch sockets over io_uring, which are run over epoll otherwise
 	FERMATA_IO=io_uring FERMATA_TEST_DEADLINE_S=60 $(CARGO_TEST) -p fermata-tests --test http1 --test sse --test hub --test websocket --test tls --test workers -- --skip a_hundred_clients_share_eight_workers
