@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use fermata_config::{Access, Listen, Scheme, Transport};
 
+use crate::net::listen_error::ListenError;
 use crate::net::listeners::bind_unix;
 
 /// Only the user of the workers may connect.
@@ -38,6 +39,14 @@ impl SocketFile {
     }
 }
 
+/// The socket could not be made.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot make {} for the workers: {source}; set TMPDIR to a folder that can be written", path.display())]
+pub struct RendezvousError {
+    path: PathBuf,
+    source: ListenError,
+}
+
 impl Rendezvous {
     /// Makes one. `program` and `ending` are parts of the file's name; `user` and `group` are those of the workers, where
     /// they are not the master's.
@@ -49,7 +58,7 @@ impl Rendezvous {
         ending: &str,
         user: Option<String>,
         group: Option<String>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, RendezvousError> {
         let owner = std::process::id();
         let random = fermata_io::random::u64();
         let name = format!("fermata-{program}-{owner}-{random:x}.{ending}");
@@ -73,10 +82,7 @@ impl Rendezvous {
                 listener,
                 _file: SocketFile::new(path),
             }),
-            Err(error) => Err(format!(
-                "cannot make {} for the workers: {error}; set TMPDIR to a folder that can be written",
-                path.display()
-            )),
+            Err(source) => Err(RendezvousError { path, source }),
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::admin::otlp::OtlpError;
 use crate::admin::trace::SinkError;
 use crate::channels::cluster::ClusterError;
 use crate::channels::memory::HubError;
+use crate::net::listen_error::ListenError;
 use crate::net::tls::TlsError;
 
 /// Why a server did not start. Each sentence names the setting, the cause and the fix.
@@ -34,7 +35,7 @@ pub enum StartError {
         /// What was asked for.
         address: String,
         /// What went wrong and what helps.
-        cause: String,
+        cause: ListenError,
     },
     /// A listener.
     #[error("listen: cannot listen on {address}: {cause}")]
@@ -42,7 +43,7 @@ pub enum StartError {
         /// What was asked for.
         address: String,
         /// What went wrong and what helps.
-        cause: String,
+        cause: ListenError,
     },
     /// The control socket.
     #[error("control: cannot listen on unix:{}: {source}; is another server using it, and may this user write there?", path.display())]

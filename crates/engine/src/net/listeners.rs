@@ -8,6 +8,7 @@ use fermata_config::{Access, LISTENERS_MAX, Listen, Scheme, Settings, Transport}
 use fermata_io::{net, systemd, users};
 
 use crate::master::error::StartError;
+use crate::net::listen_error::ListenError;
 
 /// Connections that may wait for `accept`; the kernel lowers it to `net.core.somaxconn`.
 pub(crate) const BACKLOG: i32 = 4096;
@@ -34,9 +35,7 @@ pub(crate) fn bind(
     for listen in settings.listen_addresses() {
         let (scheme, has_preface) = (listen.scheme, listen.has_preface);
         if has_preface && settings.trusted_proxies.is_empty() {
-            let cause = "its connections begin with what proxies say of clients, and trusted_proxies names no proxy; \
-                name those that connect to it";
-            return Err(failed(&listen, cause.to_owned()));
+            return Err(failed(&listen, ListenError::NoProxy));
         }
         match listen.transport {
             Transport::Tcp => {
@@ -69,16 +68,14 @@ pub(crate) fn bind(
                     Some(sockets) => sockets,
                     None => {
                         let taken = systemd::take_sockets();
-                        let taken = taken.map_err(|error| failed(&listen, error.to_string()))?;
+                        let taken = taken.map_err(|error| failed(&listen, error.into()))?;
                         passed.insert(taken)
                     }
                 };
                 let is_meant = |name: &str| listen.host.is_empty() || listen.host == name;
                 let meant: Vec<_> = sockets.extract_if(.., |(name, _)| is_meant(name)).collect();
                 if meant.is_empty() {
-                    let cause = "systemd has passed no such socket; start the .socket unit that belongs \
-                        to this service, and name it by FileDescriptorName=";
-                    return Err(failed(&listen, cause.to_owned()));
+                    return Err(failed(&listen, ListenError::NotPassed));
                 }
                 for (passed_name, socket) in meant {
                     share(&listen, &socket, &mut seats)?;
@@ -115,17 +112,20 @@ pub(crate) fn bind(
 ///
 /// # Errors
 /// Why it cannot be done, and what helps.
-pub fn bind_unix(listen: &Listen, mode: u32) -> Result<OwnedFd, String> {
+pub fn bind_unix(listen: &Listen, mode: u32) -> Result<OwnedFd, ListenError> {
     let owners = owners(&listen.access)?;
     let mode = listen.access.mode.unwrap_or(mode);
-    let mut refused = None;
+    let mut is_refused = false;
     let socket = net::bind_unix_with(Path::new(&listen.host), BACKLOG, mode, |path| {
-        give(path, owners).inspect_err(|error| refused = Some(explain_owner(error)))
+        give(path, owners).inspect_err(|_| is_refused = true)
     });
-    socket.map_err(|error| refused.take().unwrap_or_else(|| explain_unix(&error)))
+    socket.map_err(|error| match is_refused {
+        true => ListenError::Owner(error),
+        false => ListenError::of_unix(error),
+    })
 }
 
-fn failed(listen: &Listen, cause: String) -> StartError {
+fn failed(listen: &Listen, cause: ListenError) -> StartError {
     StartError::Listen {
         address: listen.to_string(),
         cause,
@@ -136,7 +136,7 @@ fn failed(listen: &Listen, cause: String) -> StartError {
 fn share(listen: &Listen, socket: &OwnedFd, seats: &mut [Vec<OwnedFd>]) -> Result<(), StartError> {
     for listeners in seats {
         let copy = socket.try_clone();
-        listeners.push(copy.map_err(|error| failed(listen, error.to_string()))?);
+        listeners.push(copy.map_err(|error| failed(listen, error.into()))?);
     }
     Ok(())
 }
@@ -144,10 +144,12 @@ fn share(listen: &Listen, socket: &OwnedFd, seats: &mut [Vec<OwnedFd>]) -> Resul
 /// The owner of a socket: a user and a group.
 type Owners = (Option<u32>, Option<u32>);
 
-fn owners(access: &Access) -> Result<Owners, String> {
+fn owners(access: &Access) -> Result<Owners, ListenError> {
     let number = |name: &Option<String>, file| match name {
         None => Ok(None),
-        Some(name) => users::number(name, Path::new(file)).map(Some),
+        Some(name) => users::number(name, Path::new(file))
+            .map(Some)
+            .map_err(ListenError::Account),
     };
     let user = number(&access.user, users::USERS)?;
     let group = number(&access.group, users::GROUPS)?;
@@ -162,25 +164,6 @@ fn give(path: &Path, (user, group): Owners) -> std::io::Result<()> {
     std::os::unix::fs::lchown(path, user, group)
 }
 
-fn explain_owner(error: &std::io::Error) -> String {
-    format!(
-        "the socket cannot be given to another user or group: {error}; start as root, or leave user and group out"
-    )
-}
-
-fn explain_unix(error: &std::io::Error) -> String {
-    match error.kind() {
-        std::io::ErrorKind::AddrInUse => "a server listens there, or the path is another kind of \
-            file; stop that, or choose another path"
-            .to_owned(),
-        std::io::ErrorKind::NotFound => "the folder does not exist; make it first".to_owned(),
-        std::io::ErrorKind::PermissionDenied => {
-            "this user may not write into the folder".to_owned()
-        }
-        _ => error.to_string(),
-    }
-}
-
 /// The one listener at `metrics_listen`, if there is one.
 pub(crate) fn bind_metrics(
     settings: &Settings,
@@ -188,24 +171,22 @@ pub(crate) fn bind_metrics(
     let Some(text) = &settings.metrics_listen else {
         return Ok(None);
     };
-    let failed = |cause: String| StartError::Metrics {
+    let failed = |cause: ListenError| StartError::Metrics {
         address: text.clone(),
         cause,
     };
-    let listen = Listen::parse(text).map_err(|error| failed(error.to_string()))?;
+    let listen = Listen::parse(text).map_err(|error| failed(error.into()))?;
     let address = resolve(&listen).map_err(failed)?;
     let bound = net::bind_tcp(address, BACKLOG, false);
-    bound.map(Some).map_err(|error| failed(explain(&error)))
+    bound
+        .map(Some)
+        .map_err(|error| failed(ListenError::of_tcp(error)))
 }
 
 /// One listener per seat, all on the same port.
 fn bind_one(listen: &Listen, seats: &mut [Vec<OwnedFd>]) -> Result<SocketAddr, StartError> {
-    let failed = |cause: String| StartError::Listen {
-        address: listen.to_string(),
-        cause,
-    };
-    let mut address = resolve(listen).map_err(failed)?;
-    let explain = |error: std::io::Error| failed(explain(&error));
+    let mut address = resolve(listen).map_err(|cause| failed(listen, cause))?;
+    let explain = |error| failed(listen, ListenError::of_tcp(error));
     // With SO_REUSEPORT a second server of the same user would share the port in silence.
     net::check_tcp_free(address).map_err(explain)?;
     for listeners in seats {
@@ -216,27 +197,12 @@ fn bind_one(listen: &Listen, seats: &mut [Vec<OwnedFd>]) -> Result<SocketAddr, S
     Ok(address)
 }
 
-fn resolve(listen: &Listen) -> Result<SocketAddr, String> {
+fn resolve(listen: &Listen) -> Result<SocketAddr, ListenError> {
     (listen.host.as_str(), listen.port)
         .to_socket_addrs()
-        .map_err(|error| format!("the host cannot be resolved: {error}"))?
+        .map_err(ListenError::Resolve)?
         .next()
-        .ok_or_else(|| "the host has no address".to_owned())
-}
-
-fn explain(error: &std::io::Error) -> String {
-    match error.kind() {
-        std::io::ErrorKind::AddrInUse => "the port is in use by another process; stop that, \
-            or choose another port by `listen:` or the environment variable PORT"
-            .to_owned(),
-        std::io::ErrorKind::PermissionDenied => {
-            "ports below 1024 need a privilege; choose a higher one".to_owned()
-        }
-        std::io::ErrorKind::AddrNotAvailable => {
-            "this machine has no such address; 127.0.0.1 and 0.0.0.0 always exist".to_owned()
-        }
-        _ => error.to_string(),
-    }
+        .ok_or(ListenError::NoAddress)
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ pub(crate) mod http2;
 pub(crate) mod index;
 pub(crate) mod input;
 pub(crate) mod line;
+pub(crate) mod listen_error;
 pub(crate) mod listeners;
 pub(crate) mod output;
 pub(crate) mod preface;

@@ -53,7 +53,8 @@ impl Prepared {
             workers => (0..workers)
                 .map(|worker| {
                     let (user, group) = (found.user.clone(), found.group.clone());
-                    Rendezvous::bind("hub", &worker.to_string(), user, group).map_err(failed)
+                    Rendezvous::bind("hub", &worker.to_string(), user, group)
+                        .map_err(|it| shown(&it))
                 })
                 .collect::<Result<Vec<_>, _>>()?,
         };
