@@ -5,7 +5,8 @@
 //!
 //! That channel may drop messages, so a bridge that has heard nothing reads all the same every two seconds ([`PING_MS`]). A
 //! fail-over may lose what was acknowledged: the epoch changes as soon as a bridge connects that has read more than the log has,
-//! or another message at its place. A bridge that stays connected looks for the same with each read.
+//! or another message at its place, or had more acknowledged than it has read. A bridge that stays connected looks for the same
+//! with each read.
 //!
 //! A server may refuse to write and answer reads all the same: its memory is full, it cannot save, too few replicas. Therefore
 //! the log counts as there when it has taken something, at first an append of no records. After a refusal the connection stays
@@ -39,8 +40,8 @@ const SENT_SECONDS: &[u8] = b"600";
 /// Arguments per appended record.
 const RECORD_ARGUMENTS: usize = 5;
 
-/// Says where the log stands, and gives it an epoch when it has none, or has lost what a node has read. Keys: meta, log.
-/// Arguments: an epoch that nobody has, the node's epoch, its place, when the message there was stored.
+/// Says where the log stands, and gives it an epoch when it has none, or has lost what a node knows that it had. Keys: meta, log.
+/// Arguments: an epoch that nobody has, the node's epoch, the last place that it knows of, when the message there was stored.
 const OPEN: &[u8] = br"
 local epoch = redis.call('HGET', KEYS[1], 'epoch')
 local last = redis.call('HGET', KEYS[1], 'last') or '0'
@@ -74,7 +75,8 @@ return {epoch, last, oldest and string.match(oldest[1], '^%d+') or '0', lost}
 /// Appends records, each once; none to see whether it would. Keys: meta, log, sent. Arguments: epoch, most events of the log,
 /// channel for news, rank of the newest record to forget, seconds to remember the others, the record that the log must have
 /// because it was sent just before (none of it when that one was refused); per record its
-/// number, channel, '+' and its name or '-' or '=' and what it is instead of an event, data, who does not get it.
+/// number, channel, '+' and its name or '-' or '=' and what it is instead of an event, data, who does not get it. Gives when they
+/// were stored, empty where the last one was there before, and their places.
 const APPEND: &[u8] = br"
 if redis.call('HGET', KEYS[1], 'epoch') ~= ARGV[1] then
   return redis.error_reply('EPOCH the log was made anew')
@@ -85,13 +87,15 @@ end
 if #ARGV == 6 then redis.call('HINCRBY', KEYS[1], 'last', 0) end
 local time = redis.call('TIME')
 local ms = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
-local places, seq = {}, nil
+local places, seq, stored = {}, nil, ''
 for i = 7, #ARGV, 5 do
   local number = ARGV[i]
   local known = redis.call('ZRANGEBYSCORE', KEYS[3], number, number)[1]
   if known then
     places[#places + 1] = string.match(known, '%d+$')
+    stored = ''
   else
+    stored = ms
     seq = string.format('%.0f', redis.call('HINCRBY', KEYS[1], 'last', 1))
     local add = {'XADD', KEYS[2], 'MAXLEN', '~', ARGV[2], seq .. '-0', 't', ms, 'c', ARGV[i + 1], 'd', ARGV[i + 3]}
     if string.sub(ARGV[i + 2], 1, 1) == '+' then
@@ -113,7 +117,7 @@ end
 redis.call('ZREMRANGEBYRANK', KEYS[3], 0, ARGV[4])
 redis.call('EXPIRE', KEYS[3], ARGV[5])
 if seq then redis.call('PUBLISH', ARGV[3], seq) end
-return places
+return {stored, places}
 ";
 
 /// Reads what follows a place. Keys: meta, log. Arguments: epoch, first place, most events, most bytes, the place before, when
@@ -207,6 +211,8 @@ pub(crate) struct Redis {
     link: Link,
     reached: Option<Place>,
     reached_ms: Option<u64>,
+    /// The last place that the log has acknowledged, and when it stored the record, where it has said so.
+    acknowledged: Option<(Place, Vec<u8>)>,
     epoch: u64,
     /// Connections so far: no two make the same epoch.
     connections: u64,
@@ -280,6 +286,7 @@ impl Redis {
             link: Link::new(now_ms),
             reached,
             reached_ms,
+            acknowledged: None,
             epoch: 0,
             connections: 0,
             last: 0,
@@ -643,11 +650,11 @@ impl Redis {
     fn open(&mut self) {
         let candidate = epoch_of(&format!("{} {}", self.options.inbox, self.connections));
         let candidate = candidate.to_string();
-        let (epoch, seq) = match self.reached {
+        let (place, stored) = self.newest_known();
+        let (epoch, seq) = match place {
             Some(place) => (place.epoch.to_string(), place.seq.to_string()),
             None => (String::new(), "0".to_owned()),
         };
-        let stored = self.stored();
         let command: [&[u8]; 9] = [
             b"EVALSHA",
             &self.scripts[SCRIPT_OPEN],
@@ -657,10 +664,23 @@ impl Redis {
             candidate.as_bytes(),
             epoch.as_bytes(),
             seq.as_bytes(),
-            stored.as_bytes(),
+            &stored,
         ];
         resp::command(&mut self.output, &command);
         self.pending.push_back((Pending::Open, self.now_ms));
+    }
+
+    /// The last place that the log is known to have had, and when it stored what is there. What it has acknowledged may not have
+    /// been read before it was lost.
+    fn newest_known(&self) -> (Option<Place>, Vec<u8>) {
+        match (&self.acknowledged, self.reached) {
+            (Some((place, stored)), reached)
+                if reached.is_none_or(|it| it.epoch == place.epoch && it.seq < place.seq) =>
+            {
+                (Some(*place), stored.clone())
+            }
+            (_, reached) => (reached, self.stored().into_bytes()),
+        }
     }
 
     /// When the log has stored what was read last, as scripts have it.
@@ -738,7 +758,10 @@ impl Redis {
     }
 
     fn on_appended(&mut self, records: &[u64], value: &Value<'_>) -> Option<()> {
-        let places = value.as_array()?;
+        let [stored, places] = value.as_array()? else {
+            return None;
+        };
+        let (stored, places) = (stored.as_text()?, places.as_array()?);
         if places.len() != records.len() {
             return None;
         }
@@ -748,9 +771,21 @@ impl Redis {
                 seq: seq.as_number()?,
             };
             self.last = self.last.max(place.seq);
+            let is_newest =
+                |it: &(Place, Vec<u8>)| it.0.epoch != place.epoch || it.0.seq < place.seq;
+            if self.acknowledged.as_ref().is_none_or(is_newest) {
+                self.acknowledged = Some((place, Vec::new()));
+            }
             self.events.push_back(Event::Accepted { outbox, place });
             self.flight.settle(outbox);
             self.refusals = 0;
+        }
+        // Of a record that the log had before it is not known when.
+        let last = places.last().and_then(Value::as_number);
+        if let Some((place, when)) = &mut self.acknowledged
+            && Some(place.seq) == last
+        {
+            *when = stored.to_vec();
         }
         self.write = Write::Taken;
         self.link.handle_success();

@@ -180,7 +180,7 @@ impl Log for Redis {
                         continue;
                     }
                     let records = arguments[12..].chunks_exact(5);
-                    out += &format!("*{}\r\n", records.len());
+                    out += &format!("*2\r\n+1\r\n*{}\r\n", records.len());
                     for record in records {
                         let number = std::str::from_utf8(&record[0]).unwrap().parse().unwrap();
                         let at = self.sent.iter().position(|it| *it == number);

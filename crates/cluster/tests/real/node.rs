@@ -68,7 +68,8 @@ impl Node {
         self.outbox.push(data.to_owned());
     }
 
-    fn turn(&mut self) {
+    /// Sends and reads once what can be.
+    pub fn turn(&mut self) {
         let now_ms = self.began.elapsed().as_millis() as u64;
         if self.bridge.due_ms() <= now_ms {
             self.bridge.handle_time(now_ms);

@@ -131,6 +131,55 @@ fn after_a_fail_over_that_loses_events_all_nodes_have_a_gap_and_one_order() {
     }
 }
 
+/// The replica takes over and has less than was acknowledged, which nobody has read yet.
+#[test]
+fn a_fail_over_that_loses_what_nobody_has_read_is_a_gap() {
+    for others in [0, 3] {
+        let (Some(mut main), Some(replica)) = (Redis::start(), Redis::start()) else {
+            return;
+        };
+        replica.ask(&format!("REPLICAOF 127.0.0.1 {}", main.port()));
+        let both = format!("{},{}", url(&main), url(&replica));
+        let mut a = Node::new("a", &both);
+        for number in 0..10 {
+            a.publish(&number.to_string());
+        }
+        run("all are told", &mut [&mut a], |nodes| {
+            nodes[0].told.len() == 10
+        });
+        wait_until("the replica has them", || {
+            let text = replica.ask("XLEN {test}:log");
+            text.starts_with(":10\r").then_some(())
+        });
+        replica.ask("REPLICAOF 127.0.0.1 1");
+        a.publish("lost");
+        wait_until("it is acknowledged", || {
+            a.turn();
+            a.accepted.contains_key(&11).then_some(())
+        });
+        main.kill();
+        replica.ask("REPLICAOF NO ONE");
+        // Others' events may have come to its place before the node looks.
+        let mut b = Node::new("b", &url(&replica));
+        for number in 0..others {
+            b.publish(&format!("other {number}"));
+        }
+        run("the others are told", &mut [&mut b], |nodes| {
+            nodes[0].accepted.len() == others
+        });
+        let (gaps, epoch) = (a.gaps.len(), a.accepted[&11].epoch);
+        a.publish("after");
+        run("the next one is told", &mut [&mut a, &mut b], |nodes| {
+            nodes
+                .iter()
+                .all(|node| node.told.last().is_some_and(|it| it.1 == "after"))
+        });
+        assert_eq!(a.gaps.len(), gaps + 1, "{others} others: {:?}", a.gaps);
+        assert_ne!(a.told.last().map(|it| it.0.epoch), Some(epoch));
+        assert_eq!(a.told.last(), b.told.last());
+    }
+}
+
 /// A server that is made a replica keeps its connections, and gets another's data.
 #[test]
 fn a_server_that_becomes_a_replica_of_one_with_less_is_a_gap() {
