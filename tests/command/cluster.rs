@@ -1,7 +1,7 @@
 //! `fermata cluster up`: servers that share a log, killed and started by what is typed.
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -181,6 +181,28 @@ fn a_log_that_is_not_installed_is_named() {
         .env("PATH", folder.path()));
     assert!(!is_done);
     assert!(said.contains("redis-server is not installed"), "{said}");
+}
+
+/// What else has the port would be taken for the log.
+#[test]
+fn a_port_that_is_taken_or_named_twice_is_told() {
+    let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let port = taken.local_addr().expect("it is bound").port().to_string();
+    for (arguments, expected) in [
+        (
+            ["--log-port", &port],
+            format!("--log-port {port}: Address already in use"),
+        ),
+        (
+            ["--ports", "8080,8081,8080"],
+            "--ports names 8080 twice".to_owned(),
+        ),
+    ] {
+        let mut command = fermata(&["cluster", "up"]);
+        let (is_done, _, said) = run(command.args(arguments).arg(fixture_path("hub")));
+        assert!(!is_done);
+        assert!(said.contains(&expected), "{said}");
+    }
 }
 
 /// Where PHP is, for a command that finds nothing by its name.

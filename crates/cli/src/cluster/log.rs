@@ -1,6 +1,7 @@
 //! The log that `fermata cluster up` starts.
 
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, File};
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
@@ -14,6 +15,9 @@ use crate::child::{self, Child, Signals};
 
 /// How long servers and their log may take to end until they are killed.
 pub const END_MAX: Duration = Duration::from_secs(10);
+
+/// Most that is shown of the last line of a log that has ended.
+const LINE_BYTES_MAX: u64 = 512;
 
 /// What keeps the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -70,9 +74,20 @@ impl Log {
                     "neither nats-server nor redis-server is installed; install one, or name a log that runs by --cluster",
                 )?,
         };
+        let port = match port {
+            Some(port) => {
+                TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(|error| {
+                    format!(
+                        "--log-port {port}: {error}; name a port that is free, or the log that runs there by --cluster"
+                    )
+                })?;
+                port
+            }
+            None => free_port()?,
+        };
         let mut log = Self {
             kind,
-            port: port.map_or_else(free_port, Ok)?,
+            port,
             folder: Folder::new()?,
             child: None,
         };
@@ -105,11 +120,11 @@ impl Log {
             ]),
         };
         command.arg(&self.folder.0);
+        // Made anew each time, so that it has what this process says alone.
+        let output = File::create(self.output_path()).and_then(|it| Ok((it.try_clone()?, it)));
+        let (stdout, stderr) = output.map_err(|error| format!("the output of the log: {error}"))?;
         let mut bound = child::bound(&command)?;
-        bound
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
+        bound.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
         let child = Child::start(&mut bound);
         self.child = Some(child.map_err(|error| format!("{}: {error}", self.kind.program()))?);
         Ok(())
@@ -127,6 +142,23 @@ impl Log {
         if let Some(child) = &self.child {
             child.signal(SIGKILL);
         }
+    }
+
+    fn output_path(&self) -> PathBuf {
+        self.folder.0.join("output.txt")
+    }
+
+    /// The last line that it has written, in at most [`LINE_BYTES_MAX`] bytes.
+    pub fn last_line(&self) -> Option<String> {
+        let mut file = File::open(self.output_path()).ok()?;
+        let length = file.metadata().ok()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(LINE_BYTES_MAX)))
+            .ok()?;
+        let mut tail = Vec::new();
+        file.take(LINE_BYTES_MAX).read_to_end(&mut tail).ok()?;
+        let text = String::from_utf8_lossy(&tail);
+        let line = text.lines().rev().find(|line| !line.trim().is_empty())?;
+        Some(line.trim().escape_debug().to_string())
     }
 
     /// How it has ended, once.

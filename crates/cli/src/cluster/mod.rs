@@ -10,7 +10,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fermata_io::process::{self, Pid};
+use fermata_io::process::{self, Exit, Pid};
 use fermata_io::signal::{SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM};
 
 use crate::child::{self, Child, Signals};
@@ -104,6 +104,14 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
     crate::serve::check(&php)?;
     if !up.program.is_file() {
         return Err(format!("{}: no such file", up.program.display()));
+    }
+    if let Some(port) = (1..up.ports.len()).find_map(|at| {
+        let port = up.ports[at];
+        up.ports[..at].contains(&port).then_some(port)
+    }) {
+        return Err(format!(
+            "--ports names {port} twice; each server has its own"
+        ));
     }
     // Made before the first thread, so that all of them leave these signals to this one.
     let signals = Signals::install(&[SIGINT, SIGTERM, SIGQUIT, SIGHUP])?;
@@ -258,8 +266,16 @@ impl Cluster<'_> {
             let number = at + 1;
             eprintln!("server {number} has ended ({exit}); start {number} brings it back");
         }
-        if let Some(exit) = self.log.as_mut().and_then(Log::ended) {
-            eprintln!("the log has ended ({exit}); start log brings it back");
+        if let Some(log) = &mut self.log
+            && let Some(exit) = log.ended()
+        {
+            // One that was killed has said nothing of it.
+            let line = match exit {
+                Exit::Code(_) => log.last_line(),
+                Exit::Signal(_) => None,
+            };
+            let said = line.map_or_else(String::new, |line| format!(": {line}"));
+            eprintln!("the log has ended ({exit}){said}; start log brings it back");
         }
     }
 
