@@ -409,7 +409,7 @@ const SAID_TO_OTHERS: &[(&str, &str, &str)] = &[
         "the edge says prometheus",
     ),
     (
-        "engine/net/listeners.rs",
+        "engine/net/listen_error.rs",
         "trusted_proxies",
         "the edge knows no such addresses",
     ),
