@@ -75,8 +75,8 @@ return {epoch, last, oldest and string.match(oldest[1], '^%d+') or '0', lost}
 /// Appends records, each once; none to see whether it would. Keys: meta, log, sent. Arguments: epoch, most events of the log,
 /// channel for news, rank of the newest record to forget, seconds to remember the others, the record that the log must have
 /// because it was sent just before (none of it when that one was refused); per record its
-/// number, channel, '+' and its name or '-' or '=' and what it is instead of an event, data, who does not get it. Gives when they
-/// were stored, empty where the last one was there before, and their places.
+/// number, channel, '+' and its name or '-' or '=' and what it is instead of an event, data, who does not get it. Gives when the
+/// last one was stored, empty where it was there before (so were all the others then), and their places.
 const APPEND: &[u8] = br"
 if redis.call('HGET', KEYS[1], 'epoch') ~= ARGV[1] then
   return redis.error_reply('EPOCH the log was made anew')
@@ -87,15 +87,13 @@ end
 if #ARGV == 6 then redis.call('HINCRBY', KEYS[1], 'last', 0) end
 local time = redis.call('TIME')
 local ms = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
-local places, seq, stored = {}, nil, ''
+local places, seq = {}, nil
 for i = 7, #ARGV, 5 do
   local number = ARGV[i]
   local known = redis.call('ZRANGEBYSCORE', KEYS[3], number, number)[1]
   if known then
     places[#places + 1] = string.match(known, '%d+$')
-    stored = ''
   else
-    stored = ms
     seq = string.format('%.0f', redis.call('HINCRBY', KEYS[1], 'last', 1))
     local add = {'XADD', KEYS[2], 'MAXLEN', '~', ARGV[2], seq .. '-0', 't', ms, 'c', ARGV[i + 1], 'd', ARGV[i + 3]}
     if string.sub(ARGV[i + 2], 1, 1) == '+' then
@@ -117,7 +115,7 @@ end
 redis.call('ZREMRANGEBYRANK', KEYS[3], 0, ARGV[4])
 redis.call('EXPIRE', KEYS[3], ARGV[5])
 if seq then redis.call('PUBLISH', ARGV[3], seq) end
-return {stored, places}
+return {seq and ms or '', places}
 ";
 
 /// Reads what follows a place. Keys: meta, log. Arguments: epoch, first place, most events, most bytes, the place before, when
@@ -212,7 +210,7 @@ pub(crate) struct Redis {
     reached: Option<Place>,
     reached_ms: Option<u64>,
     /// The last place that the log has acknowledged, and when it stored the record, where it has said so.
-    acknowledged: Option<(Place, Vec<u8>)>,
+    acknowledged: Option<(Place, Option<u64>)>,
     epoch: u64,
     /// Connections so far: no two make the same epoch.
     connections: u64,
@@ -555,7 +553,7 @@ impl Redis {
     fn read(&mut self) {
         let Some(reached) = self.reached else { return };
         let (epoch, from) = (self.epoch.to_string(), (reached.seq + 1).to_string());
-        let (before, stored) = (reached.seq.to_string(), self.stored());
+        let (before, stored) = (reached.seq.to_string(), stored(self.reached_ms));
         let command: [&[u8]; 11] = [
             b"EVALSHA",
             &self.scripts[SCRIPT_READ],
@@ -650,7 +648,8 @@ impl Redis {
     fn open(&mut self) {
         let candidate = epoch_of(&format!("{} {}", self.options.inbox, self.connections));
         let candidate = candidate.to_string();
-        let (place, stored) = self.newest_known();
+        let (place, stored_ms) = self.newest_known();
+        let stored = stored(stored_ms);
         let (epoch, seq) = match place {
             Some(place) => (place.epoch.to_string(), place.seq.to_string()),
             None => (String::new(), "0".to_owned()),
@@ -664,7 +663,7 @@ impl Redis {
             candidate.as_bytes(),
             epoch.as_bytes(),
             seq.as_bytes(),
-            &stored,
+            stored.as_bytes(),
         ];
         resp::command(&mut self.output, &command);
         self.pending.push_back((Pending::Open, self.now_ms));
@@ -672,20 +671,15 @@ impl Redis {
 
     /// The last place that the log is known to have had, and when it stored what is there. What it has acknowledged may not have
     /// been read before it was lost.
-    fn newest_known(&self) -> (Option<Place>, Vec<u8>) {
-        match (&self.acknowledged, self.reached) {
-            (Some((place, stored)), reached)
-                if reached.is_none_or(|it| it.epoch == place.epoch && it.seq < place.seq) =>
-            {
-                (Some(*place), stored.clone())
-            }
-            (_, reached) => (reached, self.stored().into_bytes()),
+    fn newest_known(&self) -> (Option<Place>, Option<u64>) {
+        let is_newer = |place: Place| {
+            self.reached
+                .is_none_or(|it| it.epoch == place.epoch && it.seq < place.seq)
+        };
+        match self.acknowledged {
+            Some((place, stored_ms)) if is_newer(place) => (Some(place), stored_ms),
+            _ => (self.reached, self.reached_ms),
         }
-    }
-
-    /// When the log has stored what was read last, as scripts have it.
-    fn stored(&self) -> String {
-        self.reached_ms.map_or(String::new(), |ms| ms.to_string())
     }
 
     fn on_open(&mut self, value: &Value<'_>) -> Option<()> {
@@ -761,7 +755,7 @@ impl Redis {
         let [stored, places] = value.as_array()? else {
             return None;
         };
-        let (stored, places) = (stored.as_text()?, places.as_array()?);
+        let (stored_ms, places) = (stored.as_number(), places.as_array()?);
         if places.len() != records.len() {
             return None;
         }
@@ -771,21 +765,11 @@ impl Redis {
                 seq: seq.as_number()?,
             };
             self.last = self.last.max(place.seq);
-            let is_newest =
-                |it: &(Place, Vec<u8>)| it.0.epoch != place.epoch || it.0.seq < place.seq;
-            if self.acknowledged.as_ref().is_none_or(is_newest) {
-                self.acknowledged = Some((place, Vec::new()));
-            }
+            // Acknowledged in the order of the outbox, which is that of the log: the last one stays.
+            self.acknowledged = Some((place, stored_ms));
             self.events.push_back(Event::Accepted { outbox, place });
             self.flight.settle(outbox);
             self.refusals = 0;
-        }
-        // Of a record that the log had before it is not known when.
-        let last = places.last().and_then(Value::as_number);
-        if let Some((place, when)) = &mut self.acknowledged
-            && Some(place.seq) == last
-        {
-            *when = stored.to_vec();
         }
         self.write = Write::Taken;
         self.link.handle_success();
@@ -1058,6 +1042,11 @@ fn words_of_refusal(text: &str) -> Option<&str> {
 }
 
 /// What an error means, in which a command may be that has the password.
+/// When the log has stored a record, as scripts have it.
+fn stored(ms: Option<u64>) -> String {
+    ms.map_or(String::new(), |ms| ms.to_string())
+}
+
 fn refusal(pending: &Pending, text: &str) -> String {
     if let Some(words) = words_of_refusal(text) {
         return format!("the server refuses to write: {words}");

@@ -85,6 +85,29 @@ fn a_replica_is_passed_over() {
     assert!(main.ask("XLEN {test}:log").starts_with(":1"));
 }
 
+/// Publishes ten events by the first node, until all nodes are told of them and the replica has them.
+fn publish_ten(nodes: &mut [&mut Node], replica: &Redis) {
+    for number in 0..10 {
+        nodes[0].publish(&number.to_string());
+    }
+    run("all are told", nodes, |nodes| {
+        nodes.iter().all(|node| node.told.len() == 10)
+    });
+    wait_until("the replica has them", || {
+        let text = replica.ask("XLEN {test}:log");
+        text.starts_with(":10\r").then_some(())
+    });
+}
+
+/// Runs until the event "after" is the last that each node was told of.
+fn run_until_after(nodes: &mut [&mut Node]) {
+    run("the next one is told", nodes, |nodes| {
+        nodes
+            .iter()
+            .all(|node| node.told.last().is_some_and(|it| it.1 == "after"))
+    });
+}
+
 /// The replica takes over and has less than was acknowledged.
 #[test]
 fn after_a_fail_over_that_loses_events_all_nodes_have_a_gap_and_one_order() {
@@ -94,17 +117,7 @@ fn after_a_fail_over_that_loses_events_all_nodes_have_a_gap_and_one_order() {
     replica.ask(&format!("REPLICAOF 127.0.0.1 {}", main.port()));
     let both = format!("{},{}", url(&main), url(&replica));
     let (mut a, mut b) = (Node::new("a", &both), Node::new("b", &both));
-    for number in 0..10 {
-        a.publish(&number.to_string());
-    }
-    let all = &mut [&mut a, &mut b];
-    run("all are told", all, |nodes| {
-        nodes.iter().all(|node| node.told.len() == 10)
-    });
-    wait_until("the replica has them", || {
-        let text = replica.ask("XLEN {test}:log");
-        text.starts_with(":10\r").then_some(())
-    });
+    publish_ten(&mut [&mut a, &mut b], &replica);
     // From here on the replica is told nothing.
     replica.ask("REPLICAOF 127.0.0.1 1");
     a.publish("lost");
@@ -115,12 +128,7 @@ fn after_a_fail_over_that_loses_events_all_nodes_have_a_gap_and_one_order() {
     main.kill();
     replica.ask("REPLICAOF NO ONE");
     b.publish("after");
-    let all = &mut [&mut a, &mut b];
-    run("the next one is told", all, |nodes| {
-        nodes
-            .iter()
-            .all(|node| node.told.last().is_some_and(|it| it.1 == "after"))
-    });
+    run_until_after(&mut [&mut a, &mut b]);
     let (before, after) = (a.told[10].0, a.told.last().map(|it| it.0));
     assert_ne!(after.map(|it| it.epoch), Some(before.epoch));
     assert_eq!(a.told.last(), b.told.last());
@@ -141,16 +149,7 @@ fn a_fail_over_that_loses_what_nobody_has_read_is_a_gap() {
         replica.ask(&format!("REPLICAOF 127.0.0.1 {}", main.port()));
         let both = format!("{},{}", url(&main), url(&replica));
         let mut a = Node::new("a", &both);
-        for number in 0..10 {
-            a.publish(&number.to_string());
-        }
-        run("all are told", &mut [&mut a], |nodes| {
-            nodes[0].told.len() == 10
-        });
-        wait_until("the replica has them", || {
-            let text = replica.ask("XLEN {test}:log");
-            text.starts_with(":10\r").then_some(())
-        });
+        publish_ten(&mut [&mut a], &replica);
         replica.ask("REPLICAOF 127.0.0.1 1");
         a.publish("lost");
         wait_until("it is acknowledged", || {
@@ -169,11 +168,7 @@ fn a_fail_over_that_loses_what_nobody_has_read_is_a_gap() {
         });
         let (gaps, epoch) = (a.gaps.len(), a.accepted[&11].epoch);
         a.publish("after");
-        run("the next one is told", &mut [&mut a, &mut b], |nodes| {
-            nodes
-                .iter()
-                .all(|node| node.told.last().is_some_and(|it| it.1 == "after"))
-        });
+        run_until_after(&mut [&mut a, &mut b]);
         assert_eq!(a.gaps.len(), gaps + 1, "{others} others: {:?}", a.gaps);
         assert_ne!(a.told.last().map(|it| it.0.epoch), Some(epoch));
         assert_eq!(a.told.last(), b.told.last());
@@ -188,16 +183,7 @@ fn a_server_that_becomes_a_replica_of_one_with_less_is_a_gap() {
     };
     other.ask(&format!("REPLICAOF 127.0.0.1 {}", main.port()));
     let mut a = Node::new("a", &format!("{},{}", url(&main), url(&other)));
-    for number in 0..10 {
-        a.publish(&number.to_string());
-    }
-    run("all are told", &mut [&mut a], |nodes| {
-        nodes[0].told.len() == 10
-    });
-    wait_until("the replica has them", || {
-        let text = other.ask("XLEN {test}:log");
-        text.starts_with(":10\r").then_some(())
-    });
+    publish_ten(&mut [&mut a], &other);
     other.ask("REPLICAOF NO ONE");
     a.publish("lost");
     let mut b = Node::new("b", &url(&other));
