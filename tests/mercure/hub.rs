@@ -62,41 +62,43 @@ impl Hub {
 
     /// The same with these variables besides.
     pub fn start_as(directives: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Hub {
-        let directory = Directory::new();
-        let process = Listening::start(|port| {
+        Hub::run(Directory::new(), |directory, command, port| {
             // One that has ended may have left a socket.
             let control = directory.join(&format!("control-{port}"));
-            Command::new(command_path())
-                .args(["hub", "--workers", WORKERS, "--control"])
+            command
+                .arg("--control")
                 .arg(format!("unix:{}", control.display()))
                 .args(arguments)
                 .env("MERCURE_PUBLISHER_JWT_KEY", SECRET)
                 .env("MERCURE_SUBSCRIBER_JWT_KEY", SECRET)
                 .env("MERCURE_EXTRA_DIRECTIVES", directives)
                 .envs(variables.iter().copied())
-                .env("SERVER_NAME", format!("http://localhost:{port}"))
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-        });
-        Hub {
-            process,
-            _directory: directory,
-        }
+                .env("SERVER_NAME", format!("http://localhost:{port}"));
+        })
     }
 
     /// Starts one that is set by the table `[mercure]` of a file alone.
     pub fn configured(table: &str) -> Hub {
         let directory = Directory::new();
         let config = directory.write("hub.toml", format!("[mercure]\n{table}"));
-        let process = Listening::start(|port| {
-            Command::new(command_path())
-                .args(["hub", "--workers", WORKERS, "--config"])
+        Hub::run(directory, |_, command, port| {
+            command
+                .arg("--config")
                 .arg(&config)
-                .args(["--listen", &format!("127.0.0.1:{port}")])
+                .args(["--listen", &format!("127.0.0.1:{port}")]);
+        })
+    }
+
+    /// Starts one that `set` gives its own arguments and variables for a port.
+    fn run(directory: Directory, set: impl Fn(&Directory, &mut Command, u16)) -> Hub {
+        let process = Listening::start(|port| {
+            let mut command = Command::new(command_path());
+            command
+                .args(["hub", "--workers", WORKERS])
                 .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
+                .stderr(Stdio::null());
+            set(&directory, &mut command, port);
+            command.spawn()
         });
         Hub {
             process,

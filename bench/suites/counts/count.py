@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from bench.lib import process
@@ -273,34 +274,22 @@ def static_at_fixed_depth(peer: Peer, case: Case) -> Iterator[Peer]:
 @contextmanager
 def _backend() -> Iterator[None]:
     """A server that answers every request on its kept connections with the same bytes; peers find it as `$backend`."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        threading.Thread(target=_accept, args=(listener,), daemon=True).start()
-        os.environ[BACKEND] = f"127.0.0.1:{listener.getsockname()[1]:05d}"
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Answer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        os.environ[BACKEND] = f"127.0.0.1:{server.server_port:05d}"
         try:
             yield
         finally:
             del os.environ[BACKEND]
+            server.shutdown()
 
 
-def _accept(listener: socket.socket) -> None:
-    while True:
-        try:
-            connection, _ = listener.accept()
-        except OSError:  # closed
-            return
-        threading.Thread(target=_answer, args=(connection,), daemon=True).start()
+class _Answer(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
 
-
-def _answer(connection: socket.socket) -> None:
-    """Requests without a body, one after the other."""
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    with connection:
-        got = b""
-        while part := connection.recv(65536):
-            got += part
-            while b"\r\n\r\n" in got:
-                got = got.partition(b"\r\n\r\n")[2]
-                connection.sendall(BACKEND_ANSWER)
+    def do_GET(self) -> None:
+        self.wfile.write(BACKEND_ANSWER)
 
 
 def _send(running: Running, case: Case, requests: int) -> None:

@@ -3,6 +3,7 @@
 
 mod log;
 
+use std::collections::HashSet;
 use std::io::{BufRead, BufReader, PipeReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -105,10 +106,8 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
     if !up.program.is_file() {
         return Err(format!("{}: no such file", up.program.display()));
     }
-    if let Some(port) = (1..up.ports.len()).find_map(|at| {
-        let port = up.ports[at];
-        up.ports[..at].contains(&port).then_some(port)
-    }) {
+    let mut seen = HashSet::new();
+    if let Some(port) = up.ports.iter().find(|port| !seen.insert(**port)) {
         return Err(format!(
             "--ports names {port} twice; each server has its own"
         ));

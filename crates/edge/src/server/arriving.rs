@@ -104,7 +104,8 @@ impl Edge {
         }
     }
 
-    /// Reads on in the body of a conversation's client, to be sent. False: there is nothing to send now.
+    /// Reads on in the body of a conversation's client: what its connection takes is sent from where it was received, the rest
+    /// is to be sent. False: there is nothing to send now.
     pub(super) fn read_on(&mut self, talk: &mut Talk, turn_bytes: &mut usize) -> bool {
         let Owner::Client(handle) = talk.owner else {
             return false;
@@ -139,7 +140,7 @@ impl Edge {
         let is_as_it_came = has_length && matches!(talk.codec, Codec::Http(_));
         let sent = match talk.wire {
             // An error is met again, and then handled, where the rest is sent.
-            Some(wire) if is_as_it_came && talk.is_connected && !piece.is_empty() => {
+            Some(wire) if is_as_it_came && !piece.is_empty() => {
                 let sent = self.worker.net.send_wire(wire, piece);
                 sent.ok().flatten().unwrap_or_default()
             }
