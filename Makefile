@@ -9,6 +9,8 @@ export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin:/usr/local/go/bin:
 export FERMATA_EXTENSION := $(CURDIR)/build/fermata.so
 
 CARGO_TEST := cargo test --locked --quiet --no-fail-fast
+# The same for tests that wait for other programs, beside other suites.
+BLACK_BOX_TEST := scripts/black-box.sh $(CARGO_TEST)
 
 .DEFAULT_GOAL := all
 .PHONY: all site chat chat-https crowd test release lint bench bench-chat bench-json bench-files bench-fibers bench-floor bench-restart bench-counts bench-edge bench-held bench-http2 bench-million bench-million-edge bench-proxy bench-websocket chaos soak soak-edge soak-isolation soak-leaving soak-trust soak-trust-valgrind attack clean help setup generate test-rust test-phpt test-docs \
@@ -176,12 +178,12 @@ COMPUTING := $(filter-out $(WAITING) fermata-tests,$(shell sed -n 's/^name = "\(
 
 test-server: all ## Black-box tests over real sockets
 	status=0; \
-	RUST_TEST_THREADS=$$((2 * $$(nproc))) $(CARGO_TEST) -p fermata-tests $(WAITING:%=--test %) || status=$$?; \
-	$(CARGO_TEST) -p fermata-tests --lib $(COMPUTING:%=--test %) || status=$$?; \
+	RUST_TEST_THREADS=$$((2 * $$(nproc))) $(BLACK_BOX_TEST) -p fermata-tests $(WAITING:%=--test %) || status=$$?; \
+	$(BLACK_BOX_TEST) -p fermata-tests --lib $(COMPUTING:%=--test %) || status=$$?; \
 	exit $$status
 
 test-io: all ## The black-box tests that touch sockets over io_uring, which are run over epoll otherwise
-	FERMATA_IO=io_uring FERMATA_TEST_DEADLINE_S=60 $(CARGO_TEST) -p fermata-tests --test http1 --test sse --test hub --test websocket --test tls --test workers -- --skip a_hundred_clients_share_eight_workers
+	FERMATA_IO=io_uring FERMATA_TEST_DEADLINE_S=60 $(BLACK_BOX_TEST) -p fermata-tests --test http1 --test sse --test hub --test websocket --test tls --test workers -- --skip a_hundred_clients_share_eight_workers
 
 test-loom: ## The ring's atomics in every order the memory model allows
 	CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/loom RUSTFLAGS='--cfg loom' CARGO_PROFILE_RELEASE_LTO=off \
@@ -219,6 +221,7 @@ test-docker: ## Build packaging/docker/Dockerfile on stand-ins for its images, a
 	scripts/test-docker.sh
 
 test-scripts: all ## Tests of the scripts that set a machine up, and that run PHP's own tests
+	scripts/test-black-box.sh
 	scripts/test-setup.sh
 	scripts/test-php-phpt.sh
 

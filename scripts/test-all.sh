@@ -11,7 +11,9 @@ cd "$(dirname "$0")/.." || exit
 suites=(scripts generated rust loom phpt php84 zts versions systemd release targets monitoring revolt server io chat php editor frameworks requests docs browser bench)
 passed=0
 failed=()
+flaky=()
 times=()
+output=${BUILD:-build}/test-suite.log
 begin=$(date +%s)
 log=${BUILD:-build}/test-leak.log
 nice -n 10 make --no-print-directory test-leak >"$log" 2>&1 &
@@ -20,7 +22,7 @@ trap 'kill "$leak" 2>/dev/null' EXIT
 for suite in "${suites[@]}"; do
     printf '\n== %s (make test-%s)\n' "$suite" "$suite"
     SECONDS=0
-    if make --no-print-directory "test-$suite"; then
+    if make --no-print-directory "test-$suite" 2>&1 | tee "$output"; then
         passed=$((passed + 1))
         verdict=passed
     else
@@ -30,6 +32,7 @@ for suite in "${suites[@]}"; do
     took=$SECONDS
     times+=("$(printf '%6d s  %s %s' "$took" "$suite" "$verdict")")
     printf -- '-- %s %s in %d s\n' "$suite" "$verdict" "$took"
+    mapfile -O "${#flaky[@]}" -t flaky < <(sed -n 's/^FLAKY: //p' "$output")
 done
 printf '\n== leak (make test-leak)\n'
 SECONDS=0
@@ -52,6 +55,7 @@ times+=("$(printf '%6d s  leak %s, after the others' "$SECONDS" "$verdict")")
 printf '\n== what each suite took\n'
 printf '%s\n' "${times[@]}"
 printf '%6d s  in all\n' "$(($(date +%s) - begin))"
+[ ${#flaky[@]} -eq 0 ] || printf 'flaky, failed beside other suites and passed alone: %s\n' "${flaky[@]}"
 [ ${#failed[@]} -eq 0 ] || echo "failed suites: ${failed[*]}"
 printf 'suites: %d passed, %d failed\n' "$passed" "${#failed[@]}"
 [ ${#failed[@]} -eq 0 ]
