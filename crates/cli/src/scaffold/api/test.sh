@@ -5,7 +5,7 @@ server=${1:-http://127.0.0.1:8080}
 expect() { # what is expected, then the arguments of curl
     expected=$1
     shift
-    got=$(curl -s -o /dev/null -w '%{http_code}' "$@")
+    got=$(curl -sS -o /dev/null -w '%{http_code}' "$@") || { echo "nothing answers; start it with: fermata serve server.php" >&2; exit 1; }
     [ "$got" = "$expected" ] || { echo "$*: $got instead of $expected" >&2; exit 1; }
 }
 expect 200 "$server/"

@@ -11,9 +11,16 @@ $server = new Server(listen: 'http://127.0.0.1:8080');
 $server->get('/', fn () => Response::file(__DIR__ . '/public/index.html'));
 
 // The handler ends here; the core holds the client and replays what it missed when it comes back.
-$server->get('/rooms/{room}/events', fn (string $room, Request $request) => Hold::sse("room.$room")
-    ->as($request->query('name', 'somebody'))
-    ->since($request->lastEventId()));
+$server->get('/rooms/{room}/events', function (string $room, Request $request): Hold {
+    $hold = Hold::sse("room.$room")->as($request->query('name', 'somebody'));
+    if ($request->lastEventId() !== null) {
+        return $hold->since($request->lastEventId());
+    }
+    // Who is new gets the last messages, without who came and went, and from there on nothing is left out.
+    $events = Channel::get("room.$room")->history(count: 50);
+    $messages = array_filter($events, fn (Event $event) => $event->name === null);
+    return $hold->with(...$messages)->since(end($messages)->id ?? null);
+});
 
 $server->post('/rooms/{room}/messages', function (string $room, Request $request): Response {
     $message = $request->json();
