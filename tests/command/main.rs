@@ -6,6 +6,7 @@ mod folder;
 
 use std::io::Read;
 use std::net::{Ipv4Addr, TcpStream};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
@@ -48,9 +49,15 @@ struct Served {
 
 impl Served {
     fn start(program: &Path) -> Self {
+        Self::start_with(program, &[])
+    }
+
+    /// With further variables of the environment.
+    fn start_with(program: &Path, variables: &[(&str, &Path)]) -> Self {
         let port = free_port();
         let listen = format!("http://127.0.0.1:{port}");
         let child = fermata(&["serve", "--listen", &listen, "--workers", "2"])
+            .envs(variables.iter().copied())
             .arg(program)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -167,6 +174,60 @@ fn serve_becomes_the_server() {
     let status = server.child.wait().expect("it is our child");
     assert!(status.success(), "{status}");
     assert!(!is_open(server.port));
+}
+
+/// What the server that listens at this socket says of itself.
+fn pid_of_server(socket: &Path) -> Option<u64> {
+    let control = format!("unix:{}", socket.display());
+    let (is_done, json, _) = run(&mut fermata(&["stats", "--json", "--control", &control]));
+    is_done.then(|| {
+        let figures: Value = serde_json::from_str(&json).expect("it prints JSON");
+        figures["pid"].as_u64().expect("a pid")
+    })
+}
+
+#[test]
+fn serve_gives_a_server_a_control_socket_of_its_own() {
+    let (_directory, folder) = made("api");
+    let program = folder.join("server.php");
+    let runtime = Directory::new();
+    let sockets = runtime.join("fermata");
+    let variables = [("XDG_RUNTIME_DIR", runtime.path())];
+    let count = || std::fs::read_dir(&sockets).expect("it is there").count();
+
+    let mut killed = Served::start_with(&program, &variables);
+    let pid = killed.child.id();
+    let socket = sockets.join(format!("{pid}.control"));
+    assert_eq!(pid_of_server(&socket), Some(u64::from(pid)));
+    let mode = std::fs::metadata(&sockets).expect("it is there").mode();
+    assert_eq!(mode & 0o777, 0o700);
+    killed.child.kill().expect("it is our child");
+    killed.child.wait().expect("it is our child");
+    // Its process id may be another's from here on.
+    std::mem::forget(killed);
+    assert_eq!(count(), 1, "it could not remove it");
+
+    // The next one removes it, and its own when it ends.
+    let mut server = Served::start_with(&program, &variables);
+    assert_eq!(count(), 1);
+    assert!(!socket.exists());
+    send_signal(server.child.id(), Signal::Terminate);
+    server.child.wait().expect("it is our child");
+    assert_eq!(count(), 0);
+
+    // What is named is taken, and a folder to which others may write is not.
+    let named = runtime.join("named.sock");
+    let control = format!("unix:{}", named.display());
+    let server = Served::start_with(
+        &program,
+        &[variables[0], ("FERMATA_CONTROL", Path::new(&control))],
+    );
+    assert_eq!(pid_of_server(&named), Some(u64::from(server.child.id())));
+    assert_eq!(count(), 0);
+    let open = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(&sockets, open).expect("it is ours");
+    let _server = Served::start_with(&program, &variables);
+    assert_eq!(count(), 0);
 }
 
 /// On a terminal, which `script` plays, every request has a line, and the process that shows them ends with the server.

@@ -15,6 +15,7 @@ echo "\nfermata:", json_encode([
     'extension_dir' => (string) ini_get('extension_dir'),
     'ini_file' => php_ini_loaded_file() ?: null,
     'memory_limit' => (string) ini_get('memory_limit'),
+    'control' => get_cfg_var('fermata.control') ?: null,
     'fermata' => phpversion('fermata') ?: null,
     'has_opcache' => $status,
     'has_jit' => $status && ini_get('opcache.jit') !== false && in_array(php_uname('m'), ['x86_64', 'aarch64', 'arm64'], true),
@@ -53,6 +54,8 @@ pub struct Facts {
     pub extension_dir: String,
     pub ini_file: Option<String>,
     pub memory_limit: String,
+    /// The setting `control` of its ini files, also where those do not load the extension.
+    pub control: Option<String>,
     /// The version of Fermata that PHP loads by itself.
     pub fermata: Option<String>,
     pub has_opcache: bool,

@@ -1,5 +1,6 @@
 //! `fermata serve`: a server's program, or the folder of an application, run as it should be run.
 
+mod control;
 mod denied;
 mod folder;
 mod fpm;
@@ -23,7 +24,7 @@ pub const LINES_COMMAND: &str = "serve-lines";
 /// Run a server: `php` with the extension, OPcache and its JIT; or, of a folder, an application under PHP-FPM.
 ///
 /// On a terminal every request has a line. A program's process becomes PHP, so signals, exit code and pid are the
-/// server's. A folder is served by the edge, in front of PHP-FPM, which is started as well: files are sent, programs are
+/// server's. It has a control socket for `fermata top` and `fermata stats`, also where none is set. A folder is served by the edge, in front of PHP-FPM, which is started as well: files are sent, programs are
 /// run, and index.php answers everything else. Ctrl+C stops both.
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -75,6 +76,14 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
     let php = arguments.php.find()?;
     check(&php)?;
     let mut command = php.command(!arguments.no_jit);
+    // An option, because a program's own `control` wins over it, as it does not over the environment.
+    if !control::is_chosen(&php)
+        && !arguments.dry_run
+        && let Some(socket) = control::own()
+    {
+        let setting = format!("fermata.control=unix:{}", socket.display());
+        command.arg("-d").arg(setting);
+    }
     command.arg(program).args(&arguments.arguments);
     check_options(arguments.listen.as_deref(), arguments.workers)?;
     if let Some(listen) = &arguments.listen {

@@ -1,0 +1,66 @@
+//! The control socket of a server that names none, so that `fermata top` finds it.
+
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use crate::php::Php;
+
+/// Behind the process id in a socket's name; what `fermata top` looks for is in the folder's.
+const SUFFIX: &str = ".control";
+
+/// Sockets of servers that were killed are looked for among so many.
+const LOOKS_MAX: usize = 1_000;
+
+/// The mode of the folder: its owner's alone.
+const MODE: u32 = 0o700;
+
+/// Longest path that a Unix socket can have, without its NUL.
+const PATH_BYTES_MAX: usize = 107;
+
+/// Whether the environment or an ini file says where the socket is, or that there is none.
+pub fn is_chosen(php: &Php) -> bool {
+    std::env::var_os("FERMATA_CONTROL").is_some() || php.facts.control.is_some()
+}
+
+/// Where this process, which becomes the server, has its socket. `None`: there is no folder for it, and the server does without.
+pub fn own() -> Option<PathBuf> {
+    let folder = folder()?;
+    remove_stale(&folder);
+    let path = folder.join(format!("{}{SUFFIX}", std::process::id()));
+    (path.as_os_str().len() <= PATH_BYTES_MAX).then_some(path)
+}
+
+/// A folder that nobody else can write to or put in its place.
+fn folder() -> Option<PathBuf> {
+    let user = fs::metadata("/proc/self").ok()?.uid();
+    let path = match std::env::var_os("XDG_RUNTIME_DIR") {
+        Some(place) if Path::new(&place).is_absolute() => Path::new(&place).join("fermata"),
+        _ if user == 0 => PathBuf::from("/run/fermata"),
+        _ => std::env::temp_dir().join(format!("fermata-{user}")),
+    };
+    // One that is there may be somebody else's, who waits for this in /tmp; a link is not followed.
+    let _ = DirBuilder::new().mode(MODE).create(&path);
+    let found = fs::symlink_metadata(&path).ok()?;
+    let is_own = found.is_dir() && found.uid() == user && found.mode() & 0o022 == 0;
+    is_own.then_some(path)
+}
+
+/// Removes the sockets of servers that could not do so themselves.
+fn remove_stale(folder: &Path) {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return;
+    };
+    for entry in entries.flatten().take(LOOKS_MAX) {
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|name| name.strip_suffix(SUFFIX));
+        let has_ended = pid
+            .and_then(|pid| pid.parse::<u32>().ok())
+            .is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists());
+        // A server that has replaced the one of that name may listen there.
+        if has_ended && UnixStream::connect(entry.path()).is_err() {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
