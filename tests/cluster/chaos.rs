@@ -15,12 +15,11 @@ use std::time::{Duration, Instant};
 
 use fermata_testkit::sse::{Event, Item, Stream};
 use fermata_testkit::{
-    Connection, LogServer, Random, Server, Signal, deadline, over_each_log, send_signal,
+    Connection, LogServer, Random, Relay, Server, Signal, deadline, over_each_log, send_signal,
 };
 use serde_json::json;
 
 use crate::node::{bridge_pid, node, wait_ready};
-use crate::relay::Relay;
 
 over_each_log!(each_event_is_read_once_whatever_is_killed);
 

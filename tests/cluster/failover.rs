@@ -1,11 +1,10 @@
 //! The log is a Redis with a replica, and Sentinel promotes it: what the replica had not got is lost, and everybody is told once.
 
 use fermata_testkit::sse::Stream;
-use fermata_testkit::{Redis, Sentinel, Server, wait_until};
+use fermata_testkit::{Redis, Relay, Sentinel, Server, wait_until};
 use fermata_tests::{fixture, json, publish};
 
 use crate::node::{PATIENT_MS, cluster_figure, wait_ready};
-use crate::relay::Relay;
 
 /// A server of a log that is at one of these.
 fn node(log: &[&Redis]) -> Server {

@@ -11,6 +11,5 @@ mod past;
 mod presence;
 mod publishing;
 mod refused;
-mod relay;
 mod secure;
 mod traces;

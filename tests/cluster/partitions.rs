@@ -4,12 +4,11 @@ use std::thread;
 use std::time::Duration;
 
 use fermata_testkit::sse::Stream;
-use fermata_testkit::{LogServer, Server, over_each_log, wait_until};
+use fermata_testkit::{LogServer, Relay, Server, over_each_log, wait_until};
 use fermata_tests::{json, publish};
 
 use crate::node::{cluster_figure, node, wait_ready};
 use crate::presence::{join, members, next, start_as, told, wait_members};
-use crate::relay::Relay;
 
 over_each_log!(
     a_server_that_was_cut_off_has_what_others_published,

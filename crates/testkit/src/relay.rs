@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use fermata_testkit::{Builder, LogServer};
+use crate::{Builder, LogServer};
 
 /// Most connections at a time; more are closed at once.
 const CONNECTIONS_MAX: usize = 32;
