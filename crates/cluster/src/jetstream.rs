@@ -86,7 +86,28 @@ pub(crate) struct StreamAnswer {
     config: serde_json::Value,
     #[serde(default)]
     pub state: StreamState,
+    #[serde(default)]
+    cluster: Copies,
 }
+
+/// Where else the stream is, as its leader says.
+#[derive(Debug, Default, Deserialize)]
+struct Copies {
+    #[serde(default)]
+    replicas: Option<Vec<Replica>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Replica {
+    /// How long the leader has not heard of it, in nanoseconds.
+    #[serde(default)]
+    active: u64,
+    #[serde(default)]
+    offline: bool,
+}
+
+/// A copy that the leader of its stream has not heard of for so long does not count. Copies answer once a second.
+const REPLICA_SILENCE_NS_MAX: u64 = 3_000_000_000;
 
 /// Stands in the stream's description before the number of its epochs.
 const EPOCH_MARK: &str = "fermata epoch ";
@@ -111,6 +132,24 @@ impl StreamAnswer {
             .as_object_mut()?
             .insert("description".to_owned(), description.into());
         Some(config.to_string().into_bytes())
+    }
+
+    /// Whether several servers have the stream and elect a leader.
+    pub fn is_replicated(&self) -> bool {
+        !self.replicas().is_empty()
+    }
+
+    /// Whether the leader hears of most of the servers that have the stream. One that is cut off takes itself for the leader for
+    /// ten seconds more, and does not know what is stored meanwhile.
+    pub fn has_majority(&self) -> bool {
+        let replicas = self.replicas();
+        let is_there = |it: &&Replica| !it.offline && it.active <= REPLICA_SILENCE_NS_MAX;
+        let there = 1 + replicas.iter().filter(is_there).count();
+        there * 2 > replicas.len() + 1
+    }
+
+    fn replicas(&self) -> &[Replica] {
+        self.cluster.replicas.as_deref().unwrap_or_default()
     }
 
     fn generation(&self) -> u64 {

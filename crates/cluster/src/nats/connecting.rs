@@ -103,6 +103,13 @@ impl Nats {
         self.ask(&api("STREAM.INFO", &self.stream), "s", b"");
     }
 
+    /// Asks where the log ends by a message without content: a leader that has just been elected may describe the log before it
+    /// has everything, and acknowledges nothing until then.
+    pub(super) fn ask_for_end(&mut self) {
+        let reply = format!("{}.r.e.{}", self.options.inbox, self.question);
+        self.probe(&reply);
+    }
+
     pub(super) fn ask(&mut self, subject: &str, what: &str, body: &[u8]) {
         let reply = format!("{}.r.{what}.{}", self.options.inbox, self.question);
         wire::publish(

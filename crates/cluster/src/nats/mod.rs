@@ -18,14 +18,26 @@ use crate::exchange::{
     UNSENT_BYTES_MAX, answer_due_ms, retry_ms,
 };
 use crate::flight::Flight;
+use crate::jetstream::api;
 use crate::link::ReportedCauses;
 use crate::past::Collector;
 use crate::wire::{self, Message, Operation};
 
 /// The log's own sign of life on a consumer, and how long there may be none: a consumer ends with its stream or server, while
 /// the connection lives.
-const HEARTBEAT_NS: u64 = 2_000_000_000;
-const CONSUMER_SILENCE_MS_MAX: u64 = 7_000;
+const HEARTBEAT_NS: u64 = 1_000_000_000;
+const CONSUMER_SILENCE_MS_MAX: u64 = 4_000;
+/// How often the leader of a stream on several servers is asked whether it leads most of them, and how long it may not: the
+/// consumer lives on any one of them, and does not know.
+const LEADER_LOOK_MS: u64 = 1_000;
+const LEADER_SILENCE_MS_MAX: u64 = 3_000;
+/// How long a record may be on its way before no more are sent after it. What is sent to a leader that has gone is lost, and the
+/// next one would take what comes later first; its election takes three seconds at least.
+const ORDER_MS_MAX: u64 = 2_000;
+/// How long a server is waited for that has not said what the log is, when there are others.
+const OTHERS_MS: u64 = 3_000;
+/// How long a log of several servers that seems to have lost its end may refuse to be asked for it, before it counts as lost.
+const LOSS_DOUBT_MS_MAX: u64 = 30_000;
 /// NATS forgets a question that comes while nobody leads, which is some seconds long after a server has gone: it is asked again
 /// so often. A consumer that was asked for in vain is left and another one made, which is not to happen on a slow connection.
 const ASK_AGAIN_MS: u64 = 500;
@@ -68,6 +80,8 @@ enum Step {
     Stream,
     NewStream,
     NewEpoch,
+    /// Whether the log has lost its end, or its leader does not know it yet.
+    End,
     Consumer,
     /// Whether the log that the consumer reads is the one that was described before.
     SameStream,
@@ -137,6 +151,17 @@ pub(crate) struct Nats {
     is_checking: bool,
     /// It was another one: what was read up to there is not what the log has now.
     has_lost: bool,
+    /// The log ends before what was read, as far as it says, since this time.
+    doubted_ms: Option<u64>,
+    /// What it says is so.
+    is_end_sure: bool,
+    /// Several servers have the log.
+    is_replicated: bool,
+    /// When its leader was last asked whether it leads most of them, and when it last did.
+    looked_ms: u64,
+    leader_heard_ms: u64,
+    /// Messages may be missing at the log's end.
+    may_have_holes: bool,
     /// The log's end when the connection began: what is before it is the past.
     past_until: u64,
     /// The log itself has said that nothing is left to give: its newest messages may have been deleted.
@@ -151,6 +176,10 @@ pub(crate) struct Nats {
     /// Which consumer is listened to; what an older one still sends is ignored.
     consumer: u64,
     consumer_seq: u64,
+    /// From where it was asked for messages.
+    consumer_from: u64,
+    /// Records are not acknowledged: none are sent after them.
+    is_unanswered: bool,
     /// Lasts over connections.
     write: Write,
     /// Refusals since a record was taken.
@@ -196,6 +225,12 @@ impl Nats {
             early: None,
             is_checking: false,
             has_lost: false,
+            doubted_ms: None,
+            is_end_sure: false,
+            is_replicated: false,
+            looked_ms: now_ms,
+            leader_heard_ms: now_ms,
+            may_have_holes: true,
             past_until: 0,
             is_drained: false,
             is_ready: false,
@@ -205,6 +240,8 @@ impl Nats {
             question: 0,
             consumer: 0,
             consumer_seq: 0,
+            consumer_from: 0,
+            is_unanswered: false,
             write: Write::Taken,
             refusals: 0,
             probes: 0,
@@ -326,6 +363,16 @@ impl Nats {
             self.ask_again(now_ms);
         } else if now_ms >= self.consumer_due_ms() {
             self.fail("the consumer is silent", now_ms);
+        } else if now_ms >= self.leader_due_ms() {
+            self.fail("no leader of the log has most of its servers", now_ms);
+        } else if now_ms >= self.look_due_ms() {
+            self.looked_ms = now_ms;
+            self.ask(&api("STREAM.INFO", &self.stream), "l", b"");
+        } else if now_ms >= self.order_due_ms() {
+            self.is_unanswered = true;
+            self.is_ready = false;
+            let server = &self.options.servers[self.server];
+            self.tell_away(format!("{server}: the log does not acknowledge records"));
         } else if now_ms >= self.record_due_ms() {
             // It may answer everything else.
             self.write = Write::Refused { retry_ms: now_ms };
@@ -359,6 +406,9 @@ impl Nats {
                     .min(self.step_due_ms())
                     .min(self.ask_again_ms())
                     .min(self.consumer_due_ms())
+                    .min(self.leader_due_ms())
+                    .min(self.look_due_ms())
+                    .min(self.order_due_ms())
                     .min(self.record_due_ms())
                     .min(next_write)
                     .min(self.past_due_ms())
@@ -371,6 +421,7 @@ impl Nats {
     pub fn can_send(&self) -> bool {
         self.is_live()
             && self.write == Write::Taken
+            && !self.is_unanswered
             && self.flight.len() < IN_FLIGHT_MAX
             && self.output.len() < UNSENT_BYTES_MAX
     }
@@ -404,14 +455,43 @@ impl Nats {
         }
     }
 
-    /// When the log must have said what it was asked for.
-    fn step_due_ms(&self) -> u64 {
-        match self.link {
-            Link::Up { step, since_ms, .. } if step != Step::Live => {
-                answer_due_ms(since_ms, ANSWER_MS_MAX, self.arrived_ms)
+    /// When the log's leader must have had most of its servers.
+    fn leader_due_ms(&self) -> u64 {
+        match self.is_live() && self.is_replicated {
+            true => answer_due_ms(self.leader_heard_ms, LEADER_SILENCE_MS_MAX, self.arrived_ms),
+            false => u64::MAX,
+        }
+    }
+
+    /// When it is asked.
+    fn look_due_ms(&self) -> u64 {
+        match self.is_live() && self.is_replicated {
+            true => self.looked_ms + LEADER_LOOK_MS,
+            false => u64::MAX,
+        }
+    }
+
+    /// When nothing more is sent before what was sent is acknowledged.
+    fn order_due_ms(&self) -> u64 {
+        match self.flight.oldest_sent_ms() {
+            Some(sent_ms) if self.is_live() && !self.is_unanswered => {
+                answer_due_ms(sent_ms, ORDER_MS_MAX, self.arrived_ms)
             }
             _ => u64::MAX,
         }
+    }
+
+    /// When the log must have said what it was asked for.
+    fn step_due_ms(&self) -> u64 {
+        let Link::Up { step, since_ms, .. } = self.link else {
+            return u64::MAX;
+        };
+        let silence_ms = match step {
+            Step::Live => return u64::MAX,
+            Step::Info | Step::Stream if self.options.servers.len() > 1 => OTHERS_MS,
+            _ => ANSWER_MS_MAX,
+        };
+        answer_due_ms(since_ms, silence_ms, self.arrived_ms)
     }
 
     /// When a question counts as forgotten: one that may be asked twice.
@@ -420,7 +500,7 @@ impl Nats {
             return u64::MAX;
         };
         let silence_ms = match step {
-            Step::Stream | Step::SameStream => ASK_AGAIN_MS,
+            Step::Stream | Step::SameStream | Step::End => ASK_AGAIN_MS,
             Step::Consumer => ASK_AGAIN_FOR_CONSUMER_MS,
             _ => return u64::MAX,
         };
@@ -436,7 +516,10 @@ impl Nats {
         if let Link::Up { asked_ms, .. } = &mut self.link {
             *asked_ms = now_ms;
         }
-        self.ask_for_stream();
+        match self.step() {
+            Some(Step::End) => self.ask_for_end(),
+            _ => self.ask_for_stream(),
+        }
     }
 
     /// When the log must have said what became of a record, or whether it takes any.
@@ -523,6 +606,14 @@ impl Nats {
                 true => self.on_consumer(message, now_ms),
                 false => Ok(()),
             },
+            Some(own) if own.starts_with(b"r.e.") => match self.answers(&own[4..]) {
+                true => self.on_end(message, now_ms),
+                false => Ok(()),
+            },
+            Some(own) if own.starts_with(b"r.l.") => match self.answers(&own[4..]) {
+                true => self.on_leader(message, now_ms),
+                false => Ok(()),
+            },
             Some(own) if own.starts_with(b"r.h.") => self.on_past(&own[4..], message, now_ms),
             Some(b"r.w") => self.on_asked_to_write(message, now_ms),
             Some(own) if own.starts_with(b"r.p.") => {
@@ -565,9 +656,13 @@ impl Nats {
         let server = &self.options.servers[self.server];
         let text = format!("{server}: {cause}");
         self.server = (self.server + 1) % self.options.servers.len();
-        let retry_ms = now_ms + retry_ms(self.failures);
+        // Each server has its try before any is waited for longer.
+        let rounds = self.failures / self.options.servers.len() as u32;
+        let retry_ms = now_ms + retry_ms(rounds);
         self.failures = self.failures.saturating_add(1);
         self.link = Link::Down { retry_ms };
+        self.is_end_sure = false;
+        self.is_unanswered = false;
         if let Write::Probing { .. } = self.write {
             self.write = Write::Refused { retry_ms };
         }

@@ -29,7 +29,7 @@ impl Nats {
             }
             // It speaks without having been stalled when it has nothing to give.
             Some(_) if stalled.is_none() => {
-                self.is_drained = true;
+                self.is_drained |= self.may_have_holes;
                 self.note_ready();
             }
             _ => {}
@@ -53,7 +53,11 @@ impl Nats {
             return Err("the log has sent messages that did not arrive".to_owned());
         }
         self.consumer_seq = delivery.consumer_seq;
-        self.is_drained |= delivery.pending == 0;
+        self.is_drained |= delivery.pending == 0 && self.may_have_holes;
+        // Its server lags behind, and has begun with what comes next there.
+        if self.is_replicated && delivery.stream_seq < self.consumer_from {
+            return Ok(());
+        }
         if std::mem::take(&mut self.is_checking) && delivery.stream_seq == reached.seq {
             if self.reached_ms != Some(delivery.unix_ms()) {
                 self.has_lost = true;

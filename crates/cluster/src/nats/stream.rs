@@ -1,9 +1,16 @@
 //! The stream and the consumer that reads it: found or made, and whether they are those of before.
 
-use super::{CONSUMER_SID, DUPLICATES_NS, Early, HEARTBEAT_NS, Nats, Step, Write, no_responders};
+use super::writing::Published;
+use super::{
+    CONSUMER_SID, DUPLICATES_NS, Early, HEARTBEAT_NS, LOSS_DOUBT_MS_MAX, Nats, Step, Write,
+    no_responders,
+};
 use crate::exchange::{Event, Place};
 use crate::jetstream::{ConsumerAnswer, NewStream, StreamAnswer, api, ordered_consumer};
 use crate::wire::{self, Message};
+
+/// Said of a leader that is cut off and does not know it yet.
+const NO_MAJORITY: &str = "the leader of the log does not reach most of its servers";
 
 impl Nats {
     pub(super) fn on_stream(&mut self, message: Message<'_>, now_ms: u64) -> Result<(), String> {
@@ -30,7 +37,13 @@ impl Nats {
                 return Err(format!("stream {}: {}", self.stream, error.description));
             }
             (None, Some(Step::SameStream)) => return self.go_live(&answer, now_ms),
-            (None, Some(Step::Stream | Step::NewStream | Step::NewEpoch)) => {}
+            (None, Some(Step::NewStream)) => {
+                // Another node may have made it at the same time, and each is told of its own.
+                self.go_to(Step::Stream, now_ms);
+                self.ask_for_stream();
+                return Ok(());
+            }
+            (None, Some(Step::Stream | Step::NewEpoch)) => {}
             (None, _) => return Ok(()),
         }
         if answer.created.is_empty() {
@@ -39,11 +52,23 @@ impl Nats {
                 self.stream
             ));
         }
+        if !answer.has_majority() {
+            return Err(NO_MAJORITY.to_owned());
+        }
         self.epoch = answer.epoch();
+        self.is_replicated = answer.is_replicated();
         let (first, last) = (answer.state.first_seq.max(1), answer.state.last_seq);
         let lost = self
             .reached
             .filter(|place| place.epoch == self.epoch && (place.seq > last || self.has_lost));
+        if lost.is_none() {
+            self.doubted_ms = None;
+        } else if self.is_replicated && !self.is_end_sure && !self.has_lost {
+            self.doubted_ms.get_or_insert(now_ms);
+            self.go_to(Step::End, now_ms);
+            self.ask_for_end();
+            return Ok(());
+        }
         if let Some(place) = lost
             && !self.is_epoch_fixed
             && self.step() != Some(Step::NewEpoch)
@@ -60,11 +85,19 @@ impl Nats {
             self.ask(&api("STREAM.UPDATE", &self.stream), "s", &config);
             return Ok(());
         }
+        self.early = Some(Early {
+            reached: self.reached,
+            reached_ms: self.reached_ms,
+            events: Vec::new(),
+            stalled: None,
+        });
         let mut from = self.begin_at(first, last);
         self.has_lost = false;
         // What was lost may have been replaced by as many others meanwhile.
         self.is_checking = self.reached_ms.is_some() && from > first;
         from -= u64::from(self.is_checking);
+        self.consumer_from = from;
+        self.may_have_holes = !self.is_replicated || answer.state.num_deleted > 0;
         self.past_until = last;
         self.is_drained = false;
         self.consumer += 1;
@@ -73,12 +106,6 @@ impl Nats {
         // By its own name: nats-server 2.9 sees no interest in a consumer's subject by a wildcard.
         let subscribe = format!("SUB {deliver_to} {}\r\n", self.consumer_sid());
         self.output.extend_from_slice(subscribe.as_bytes());
-        self.early = Some(Early {
-            reached: self.reached,
-            reached_ms: self.reached_ms,
-            events: Vec::new(),
-            stalled: None,
-        });
         let body = ordered_consumer(&self.stream, &deliver_to, from, HEARTBEAT_NS);
         self.go_to(Step::Consumer, now_ms);
         self.ask(&api("CONSUMER.CREATE", &self.stream), "k", &body);
@@ -109,7 +136,7 @@ impl Nats {
             None => last.saturating_sub(self.options.past_max).max(oldest),
             Some(place) if place.epoch != epoch => {
                 let notice = "the log was made anew or has lost messages: clients are told that messages may be missing";
-                self.events.push_back(Event::Notice(notice.to_owned()));
+                self.give(Event::Notice(notice.to_owned()));
                 last.saturating_sub(self.options.past_max).max(oldest)
             }
             Some(place) if place.seq > last || self.has_lost => {
@@ -118,7 +145,7 @@ impl Nats {
                      epoch: connected clients are told that messages may be missing; clients that are away may not be",
                     place.seq
                 );
-                self.events.push_back(Event::Notice(notice));
+                self.give(Event::Notice(notice));
                 last.min(place.seq)
             }
             Some(place) if place.seq < oldest => {
@@ -127,7 +154,7 @@ impl Nats {
                      missing",
                     oldest - place.seq
                 );
-                self.events.push_back(Event::Notice(notice));
+                self.give(Event::Notice(notice));
                 oldest
             }
             Some(place) => return place.seq + 1,
@@ -168,8 +195,9 @@ impl Nats {
             return Ok(());
         }
         // Messages may have come before this answer; those that it has given since are not among the pending ones.
-        self.is_drained |=
-            answer.num_pending == Some(0) && answer.delivered.consumer_seq <= self.consumer_seq;
+        self.is_drained |= self.may_have_holes
+            && answer.num_pending == Some(0)
+            && answer.delivered.consumer_seq <= self.consumer_seq;
         self.go_to(Step::SameStream, now_ms);
         self.ask_for_stream();
         Ok(())
@@ -187,10 +215,53 @@ impl Nats {
         }
         self.go_to(Step::Live, now_ms);
         self.consumer_heard_ms = now_ms;
+        (self.looked_ms, self.leader_heard_ms) = (now_ms, now_ms);
+        self.is_end_sure = false;
+        self.note_expired(answer);
         match self.write {
             Write::Taken => self.failures = 0,
             _ => self.ask_to_write(now_ms),
         }
+        self.note_ready();
+        Ok(())
+    }
+
+    /// What the log does not have any more is not waited for.
+    fn note_expired(&mut self, answer: &StreamAnswer) {
+        self.is_drained |= answer.state.first_seq > self.past_until;
+    }
+
+    /// Where the log ends: what its leader has acknowledged is behind everything that it had.
+    pub(super) fn on_end(&mut self, message: Message<'_>, now_ms: u64) -> Result<(), String> {
+        let is_tired = self
+            .doubted_ms
+            .is_some_and(|since_ms| now_ms.saturating_sub(since_ms) >= LOSS_DOUBT_MS_MAX);
+        match self.read_answer(&message, now_ms)? {
+            Published::Stored(seq) => {
+                self.probes += 1;
+                self.is_end_sure = self.reached.is_some_and(|place| seq <= place.seq);
+            }
+            Published::Later(_) | Published::Never(_) if is_tired => self.is_end_sure = true,
+            // It is asked again.
+            Published::Later(_) | Published::Never(_) => return Ok(()),
+        }
+        self.go_to(Step::Stream, now_ms);
+        self.ask_for_stream();
+        Ok(())
+    }
+
+    /// The leader of a log on several servers.
+    pub(super) fn on_leader(&mut self, message: Message<'_>, now_ms: u64) -> Result<(), String> {
+        // While nobody leads there is no answer, or one that is none.
+        let answer: Option<StreamAnswer> = serde_json::from_slice(message.payload).ok();
+        let Some(answer) = answer.filter(|it| it.error.is_none() && it.has_majority()) else {
+            return Ok(());
+        };
+        if answer.epoch() != self.epoch {
+            return Err("the stream was changed".to_owned());
+        }
+        self.leader_heard_ms = now_ms;
+        self.note_expired(&answer);
         self.note_ready();
         Ok(())
     }
@@ -200,7 +271,7 @@ impl Nats {
         let is_past_given = self
             .reached
             .is_some_and(|place| place.seq >= self.past_until);
-        let is_there = self.is_live() && self.write == Write::Taken;
+        let is_there = self.is_live() && self.write == Write::Taken && !self.is_unanswered;
         if is_there && (is_past_given || self.is_drained) && !self.is_ready {
             self.is_ready = true;
             self.reported.clear();

@@ -1,7 +1,8 @@
 //! What the log says of messages that it was given.
 
 use super::{
-    HEADER_CONTENT, HEADER_EXCEPT, HEADER_ID, HEADER_NAME, Nats, PROBE, Write, no_responders,
+    HEADER_CONTENT, HEADER_EXCEPT, HEADER_ID, HEADER_NAME, Nats, ORDER_MS_MAX, PROBE, Write,
+    no_responders,
 };
 use crate::exchange::{Event, Outgoing, Place, Rejected, retry_ms};
 use crate::jetstream::PublishAnswer;
@@ -80,10 +81,19 @@ impl Nats {
                 self.flight.settle(outbox);
             }
         }
+        let awaited_ms = self.flight.oldest_sent_ms();
+        if self.is_unanswered && awaited_ms.is_none_or(|it| now_ms < it + ORDER_MS_MAX) {
+            self.is_unanswered = false;
+            self.note_ready();
+        }
         Ok(())
     }
 
-    fn read_answer(&mut self, message: &Message<'_>, now_ms: u64) -> Result<Published, String> {
+    pub(super) fn read_answer(
+        &mut self,
+        message: &Message<'_>,
+        now_ms: u64,
+    ) -> Result<Published, String> {
         if let Err(cause) = no_responders(message) {
             // They may answer everything else.
             self.write = Write::Refused { retry_ms: now_ms };
@@ -102,8 +112,13 @@ impl Nats {
     /// Asks the log to take a message that is none.
     pub(super) fn ask_to_write(&mut self, now_ms: u64) {
         self.write = Write::Probing { sent_ms: now_ms };
-        let subject = format!("{}.-", self.options.prefix);
         let reply = format!("{}.r.w", self.options.inbox);
+        self.probe(&reply);
+    }
+
+    /// Sends a message without content.
+    pub(super) fn probe(&mut self, reply: &str) {
+        let subject = format!("{}.-", self.options.prefix);
         // The same until it is taken, so that it is there once.
         let id = format!("{}-w{}", self.options.inbox, self.probes);
         wire::publish(
@@ -145,6 +160,7 @@ impl Nats {
         let retry_ms = now_ms + retry_ms(self.refusals);
         self.write = Write::Refused { retry_ms };
         self.refusals = self.refusals.saturating_add(1);
+        self.is_unanswered = false;
         self.is_ready = false;
         let server = &self.options.servers[self.server];
         let cause = format!("{server}: the log does not take messages: {words}");
@@ -165,7 +181,7 @@ impl Nats {
 }
 
 /// What the log says of a message.
-enum Published {
+pub(super) enum Published {
     Stored(u64),
     /// It does not take it now, and why.
     Later(String),

@@ -4,5 +4,6 @@
 
 mod each;
 mod nats;
+mod nats_cluster;
 mod node;
 mod redis;

@@ -15,7 +15,7 @@ fn url(nats: &Nats) -> String {
 }
 
 /// Asks JetStream for something over a connection of its own.
-fn ask(port: u16, subject: &str, body: &str) -> String {
+pub fn ask(port: u16, subject: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream
         .set_read_timeout(Some(Duration::from_secs(60)))

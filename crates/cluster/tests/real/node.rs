@@ -35,6 +35,15 @@ impl Node {
 
     /// One that has read everything up to `reached`.
     pub fn behind(name: &str, log: &str, reached: Option<Place>) -> Node {
+        Node::with(name, log, reached, 1)
+    }
+
+    /// One whose log is made on three servers.
+    pub fn on_three(name: &str, log: &str) -> Node {
+        Node::with(name, log, None, 3)
+    }
+
+    fn with(name: &str, log: &str, reached: Option<Place>, replicas: u16) -> Node {
         let options = Options {
             servers: Address::list(log).unwrap(),
             prefix: "test".to_owned(),
@@ -42,7 +51,7 @@ impl Node {
             outbox: name.to_owned(),
             age_ms_max: 600_000,
             bytes_max: 64 << 20,
-            replicas: 1,
+            replicas,
             events_max: 100_000,
             past_max: 10_000,
         };

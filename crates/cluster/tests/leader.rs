@@ -1,0 +1,252 @@
+//! A stream of NATS that several servers have: what a leader says that has just been elected, or that is one no more.
+
+#![allow(clippy::unwrap_used)]
+
+use fermata_cluster::{Address, Bridge, Content, Event, Options, Outgoing, Place};
+
+const INFO: &str = "INFO {\"headers\":true,\"jetstream\":true,\"max_payload\":4096}\r\n";
+/// How long the leader of a healthy stream has not heard of its copies, in nanoseconds.
+const HEALTHY: [u64; 2] = [30_000_000, 900_000_000];
+
+/// A bridge that is spoken to word by word.
+struct Talk {
+    bridge: Bridge,
+    now_ms: u64,
+    sent: String,
+    events: Vec<Event>,
+}
+
+impl Talk {
+    fn new(reached: Option<Place>) -> Talk {
+        let options = Options {
+            servers: Address::list("nats://a,nats://b").unwrap(),
+            prefix: "app".to_owned(),
+            inbox: "_INBOX.a".to_owned(),
+            outbox: "n".to_owned(),
+            age_ms_max: 600_000,
+            bytes_max: 1 << 20,
+            replicas: 3,
+            events_max: 1_000,
+            past_max: 1_000,
+        };
+        let mut talk = Talk {
+            bridge: Bridge::new(options, reached, None, 0),
+            now_ms: 0,
+            sent: String::new(),
+            events: Vec::new(),
+        };
+        talk.pass(0);
+        talk.connect();
+        talk
+    }
+
+    fn connect(&mut self) {
+        self.bridge.handle_connected(self.now_ms);
+        self.hear(INFO);
+    }
+
+    fn pass(&mut self, ms: u64) {
+        let end = self.now_ms + ms;
+        loop {
+            self.now_ms = end.min(self.bridge.due_ms().max(self.now_ms));
+            if self.bridge.due_ms() > end {
+                break;
+            }
+            self.bridge.handle_time(self.now_ms);
+            self.take();
+        }
+        self.now_ms = end;
+    }
+
+    fn hear(&mut self, text: &str) {
+        self.bridge.handle_input(text.as_bytes(), self.now_ms);
+        self.take();
+    }
+
+    fn take(&mut self) {
+        while let Some(event) = self.bridge.poll_event() {
+            self.events.push(event);
+        }
+        let sent = std::mem::take(self.bridge.transmit());
+        self.sent += &String::from_utf8(sent).unwrap();
+    }
+
+    /// Where the answer goes to the last request with these words, which was not asked for before.
+    fn asked(&mut self, words: &str) -> Option<String> {
+        let (_, rest) = self.sent.rsplit_once(words)?;
+        let reply = rest.split(' ').nth(1).unwrap().to_owned();
+        self.sent.clear();
+        Some(reply)
+    }
+
+    fn answer(&mut self, to: &str, text: &str) {
+        self.hear(&format!("MSG {to} 1 {}\r\n{text}\r\n", text.len()));
+    }
+
+    /// Answers the question about the stream.
+    fn describe(&mut self, last: u64, active: [u64; 2]) {
+        let to = self.asked("STREAM.INFO.").expect("it asks for the stream");
+        let [first, second] = active;
+        let text = format!(
+            "{{\"created\":\"x\",\"config\":{{}},\"state\":{{\"first_seq\":1,\"last_seq\":{last}}},\
+             \"cluster\":{{\"leader\":\"l\",\"replicas\":[{{\"active\":{first}}},{{\"active\":{second}}}]}}}}"
+        );
+        self.answer(&to, &text);
+    }
+
+    /// Everything until the log is live.
+    fn begin(&mut self, last: u64) {
+        self.describe(last, HEALTHY);
+        self.make_consumer();
+        self.describe(last, HEALTHY);
+    }
+
+    fn make_consumer(&mut self) {
+        let to = self.asked("CONSUMER.CREATE.").expect("it makes a consumer");
+        self.answer(&to, "{\"num_pending\":0}");
+    }
+
+    /// Of a record or of a message without content.
+    fn acknowledge(&mut self, seq: u64) {
+        let to = self.asked("HPUB app.").expect("it publishes");
+        self.answer(&to, &format!("{{\"seq\":{seq}}}"));
+    }
+
+    fn send(&mut self, outbox: u64) {
+        let record = Outgoing {
+            outbox,
+            content: Content::Event,
+            channel: b"c",
+            name: None,
+            data: b"x",
+            except: None,
+        };
+        self.bridge.send(&record, self.now_ms);
+        self.take();
+    }
+
+    fn has(&self, is_it: impl Fn(&Event) -> bool) -> bool {
+        self.events.iter().any(is_it)
+    }
+
+    fn is_away(&self) -> bool {
+        let told = self.events.iter().rev();
+        let mut told = told.filter(|it| matches!(it, Event::Ready | Event::Away(_)));
+        !matches!(told.next(), Some(Event::Ready))
+    }
+}
+
+/// What `begin` makes known: which log it is.
+fn place(seq: u64) -> Place {
+    let mut talk = Talk::new(None);
+    talk.begin(seq);
+    let begin = talk.events.iter().find_map(|it| match it {
+        Event::Begin(place) => Some(*place),
+        _ => None,
+    });
+    Place {
+        seq,
+        ..begin.unwrap()
+    }
+}
+
+/// It was taken for a loss: all clients were told of a gap.
+#[test]
+fn a_leader_that_does_not_know_the_end_yet_is_asked_for_it() {
+    let mut talk = Talk::new(Some(place(70)));
+    talk.describe(60, HEALTHY);
+    assert!(!talk.sent.contains("STREAM.UPDATE"));
+    // NATS forgets what comes while nobody leads.
+    let asked = |talk: &mut Talk| talk.asked("HPUB app.-").expect("it asks for the end");
+    asked(&mut talk);
+    talk.pass(600);
+    let to = asked(&mut talk);
+    let refused = "{\"error\":{\"code\":503,\"description\":\"no quorum\"}}";
+    talk.answer(&to, refused);
+    talk.pass(600);
+    talk.acknowledge(71);
+    talk.begin(71);
+    assert!(!talk.has(|it| matches!(it, Event::Begin(_) | Event::Notice(_))));
+    assert!(!talk.sent.contains("STREAM.UPDATE"));
+}
+
+#[test]
+fn an_end_that_is_lost_is_a_gap_when_the_leader_has_said_so() {
+    let mut talk = Talk::new(Some(place(70)));
+    talk.describe(60, HEALTHY);
+    talk.acknowledge(61);
+    talk.describe(61, HEALTHY);
+    assert!(talk.asked("STREAM.UPDATE.").is_some());
+    assert!(talk.has(|it| matches!(it, Event::Notice(_))));
+}
+
+/// A stream that is full and refuses messages cannot say.
+#[test]
+fn an_end_that_is_not_told_for_long_is_lost() {
+    let mut talk = Talk::new(Some(place(70)));
+    let refused = "{\"error\":{\"code\":503,\"description\":\"maximum messages exceeded\"}}";
+    while !talk.sent.contains("STREAM.UPDATE.") {
+        assert!(talk.now_ms < 60_000, "it is never decided");
+        if talk.sent.contains("STREAM.INFO.") {
+            talk.describe(60, HEALTHY);
+        } else if let Some(to) = talk.asked("HPUB app.-") {
+            talk.answer(&to, refused);
+        }
+        let connects = talk.events.len();
+        talk.pass(100);
+        if talk.events[connects..]
+            .iter()
+            .any(|it| matches!(it, Event::Connect(_)))
+        {
+            talk.connect();
+        }
+    }
+    assert!(talk.now_ms >= 30_000, "after {} ms", talk.now_ms);
+}
+
+#[test]
+fn a_leader_without_most_of_its_servers_is_left() {
+    let cut_off = [8_000_000_000, 9_000_000_000];
+    let mut talk = Talk::new(None);
+    talk.describe(60, cut_off);
+    assert!(talk.has(|it| matches!(it, Event::Disconnect)));
+    // One copy of three may be away.
+    let mut talk = Talk::new(None);
+    talk.describe(60, [30_000_000, 9_000_000_000]);
+    talk.make_consumer();
+    talk.describe(60, HEALTHY);
+    assert!(talk.has(|it| matches!(it, Event::Begin(_))));
+    // It loses them while it is read from: the consumer lives on.
+    let beat = "NATS/1.0 100 Idle Heartbeat\r\n\r\n";
+    let beat = format!("HMSG _INBOX.a.c1 11 {0} {0}\r\n{beat}\r\n", beat.len());
+    for second in 0..10 {
+        talk.pass(1_000);
+        if talk.has(|it| matches!(it, Event::Disconnect)) {
+            assert!((6..=8).contains(&second), "in second {second}");
+            return;
+        }
+        talk.hear(&beat);
+        talk.hear("PONG\r\n");
+        talk.describe(60, if second < 5 { HEALTHY } else { cut_off });
+    }
+    panic!("it counts as ready");
+}
+
+/// Records that were sent to a leader that has gone are lost, and the next one took those that were sent later before them.
+#[test]
+fn nothing_is_sent_after_what_is_not_acknowledged() {
+    let mut talk = Talk::new(Some(place(60)));
+    talk.begin(60);
+    assert!(!talk.is_away());
+    talk.send(1);
+    talk.pass(1_100);
+    talk.describe(60, HEALTHY);
+    talk.pass(800);
+    assert!(talk.bridge.can_send());
+    talk.pass(200);
+    assert!(talk.is_away() && !talk.bridge.can_send());
+    // The log was slow.
+    let to = "_INBOX.a.r.p.1";
+    talk.answer(to, "{\"seq\":61}");
+    assert!(!talk.is_away() && talk.bridge.can_send());
+}
