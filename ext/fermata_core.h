@@ -665,9 +665,9 @@
 #define FM_EVENT_BODY 12
 
 /**
- * A worker of another server of the cluster has sent `body` by `fm_worker_tell_servers`. Only `kind` and `body` are set.
+ * A worker of another server of the cluster has sent `body` by `fm_worker_send_to_servers`. Only `kind` and `body` are set.
  */
-#define FM_EVENT_TOLD 13
+#define FM_EVENT_PEER_MESSAGE 13
 
 /**
  * A slow client is told by a `gap` event what it has missed.
@@ -2220,12 +2220,12 @@ void fm_publish_for(struct FmWorker *worker,
                     uint64_t request);
 
 /**
- * Sends a message to the workers of all other servers of the cluster, which have it as FM_EVENT_TOLD; nothing happens without a
+ * Sends a message to the workers of all other servers of the cluster, which have it as FM_EVENT_PEER_MESSAGE; nothing happens without a
  * cluster. When it returns FM_OK the message is on its way. FM_MISUSE (too large), FM_BACKPRESSURE (the log is not there).
  */
-uint32_t fm_worker_tell_servers(struct FmWorker *worker,
-                                struct FmStr data,
-                                struct FmError *error);
+uint32_t fm_worker_send_to_servers(struct FmWorker *worker,
+                                   struct FmStr data,
+                                   struct FmError *error);
 
 /**
  * Whether a publish takes longer than a moment, so that a handler should wait for it: `fm_publish_begin`.

@@ -228,7 +228,7 @@ bool fermata_peers_open(const fermata_server *server, uint32_t len);
 void fermata_peers_close(void);
 void fermata_peers_start(const fermata_server *server, uint32_t worker_index);
 void fermata_peers_stop(void);
-void fermata_peers_told(FmStr text);
+void fermata_peers_on_message(FmStr text);
 
 /* http/routes.c */
 void fermata_routes_init(void);

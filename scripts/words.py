@@ -5,8 +5,8 @@ It knows two habits, which are easy to find and easy to mend; a review finds the
 
 * A comment that begins with `Whoever`, `Nobody`, `Somebody`, `Whom` or `Who has …` has no subject. Name it: the client,
   the worker, the fiber, the process. `Who may …` is a noun and may stay.
-* A type that is called `Told`, `Said`, `Asked`, `Heard` or `Looked` tells what was done and not what the value is. Name
-  the value: a pending request, the parts of a response.
+* A type or a variant that is called `Told`, `Said`, `Asked`, `Heard` or `Looked` tells what was done and not what the
+  value is. Name the value: a pending request, the parts of a response.
 """
 
 import re
@@ -21,7 +21,7 @@ GENERATED = {"ext/fermata_core.h"}
 COMMENT = re.compile(r"^\s*(?://[/!]?|/\*\*?|\*|#|\"\"\")\s*(?P<text>\S.*)$")
 # The beginning of a comment or of a sentence in it; in the middle of a sentence the words are good English.
 HEADLESS = re.compile(r"(?:^|[a-z`][.:;] )(?:Whoever|Whom|Nobody|Somebody|Anybody|Who (?!may\b)\w+)\b")
-NAMES = re.compile(r"\b(?:struct|enum|type|trait|as) (?P<name>Told|Said|Asked|Heard|Looked)\b")
+NAMES = re.compile(r"(?:\b(?:struct|enum|type|trait|as) |^\s+|::)(?P<name>Told|Said|Asked|Heard|Looked)\b")
 
 
 def findings(path, lines):

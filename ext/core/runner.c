@@ -322,7 +322,7 @@ void fermata_dispatch(const FmEvent *event)
 		case FM_EVENT_WAKE: fermata_fibers_woken(); break;
 		case FM_EVENT_READY: fermata_watch_ready(event); break;
 		case FM_EVENT_BODY: fermata_body_arrived(event); break;
-		case FM_EVENT_TOLD: fermata_peers_told(event->body); break;
+		case FM_EVENT_PEER_MESSAGE: fermata_peers_on_message(event->body); break;
 		case FM_EVENT_STREAM:
 			if (!fermata_events_taken(event)) {
 				fermata_stream_pull(event);

@@ -251,7 +251,7 @@ ZEND_METHOD(Fermata_Worker, broadcast)
 		}
 		FmError error;
 		error.len = 0;
-		uint32_t code = fm_worker_tell_servers(fermata_run.worker, fermata_str(text.s), &error);
+		uint32_t code = fm_worker_send_to_servers(fermata_run.worker, fermata_str(text.s), &error);
 		if (full != peers.len) {
 			throw_full(full);
 		} else if (UNEXPECTED(code != FM_OK)) {
@@ -262,7 +262,7 @@ ZEND_METHOD(Fermata_Worker, broadcast)
 }
 
 /* A worker of another server has sent it to all: it queues with those of this server's. */
-void fermata_peers_told(FmStr text)
+void fermata_peers_on_message(FmStr text)
 {
 	if (!peers.len || text.len > MESSAGE_BYTES_MAX) {
 		/* This program has no handler for messages, or it comes from something else than Worker::broadcast(). */

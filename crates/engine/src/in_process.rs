@@ -70,7 +70,7 @@ pub(crate) fn open(
         metrics: None,
         access_log: None,
         spans: None,
-        looker: None,
+        sampler: None,
     };
     let driver = Tls::new(kernel, Default::default());
     let worker = Worker::new(driver, parts).map_err(io("the event loop"))?;

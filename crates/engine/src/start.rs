@@ -75,7 +75,7 @@ pub struct Parts {
     /// Where spans go that have ended.
     pub(crate) spans: Option<otlp::Outbox>,
     /// Wakes the master to look at handlers; `None` = nobody wants to.
-    pub looker: Option<Waker>,
+    pub sampler: Option<Waker>,
 }
 
 impl<D: Driver> Worker<D> {
@@ -139,7 +139,7 @@ impl<D: Driver> Worker<D> {
             waiting: Waiting::new(),
             file_jobs: FileJobs::default(),
             flushed_unix_ms: unix_ms,
-            blocking: Blocking::new(settings.blocking_call_ms, parts.looker, stats, slot),
+            blocking: Blocking::new(settings.blocking_call_ms, parts.sampler, stats, slot),
             reporter: Reporter::new(stats, slot, &settings),
         };
         worker.http.set_date(unix_ms / 1000);

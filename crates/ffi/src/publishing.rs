@@ -61,16 +61,16 @@ pub extern "C" fn fm_publish_for(worker: Option<&mut FmWorker>, request: u64) {
     ask(worker, (), |worker| worker.worker.publish_for(request));
 }
 
-/// Sends a message to the workers of all other servers of the cluster, which have it as FM_EVENT_TOLD; nothing happens without a
+/// Sends a message to the workers of all other servers of the cluster, which have it as FM_EVENT_PEER_MESSAGE; nothing happens without a
 /// cluster. When it returns FM_OK the message is on its way. FM_MISUSE (too large), FM_BACKPRESSURE (the log is not there).
 #[unsafe(no_mangle)]
-pub extern "C" fn fm_worker_tell_servers(
+pub extern "C" fn fm_worker_send_to_servers(
     worker: Option<&mut FmWorker>,
     data: FmStr,
     error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
     guard(worker, error, |worker| {
-        let told = worker.worker.channels.tell_servers(data.bytes());
+        let told = worker.worker.channels.send_to_servers(data.bytes());
         told.map(|_| ()).map_err(failure)
     })
 }

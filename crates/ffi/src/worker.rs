@@ -54,8 +54,8 @@ pub const FM_EVENT_READY: u32 = 11;
 /// More of the body of `request` can be read by `fm_body_read`, or the rest of it cannot be had. Only `kind` and
 /// `request` are set.
 pub const FM_EVENT_BODY: u32 = 12;
-/// A worker of another server of the cluster has sent `body` by `fm_worker_tell_servers`. Only `kind` and `body` are set.
-pub const FM_EVENT_TOLD: u32 = 13;
+/// A worker of another server of the cluster has sent `body` by `fm_worker_send_to_servers`. Only `kind` and `body` are set.
+pub const FM_EVENT_PEER_MESSAGE: u32 = 13;
 
 /// A slow client is told by a `gap` event what it has missed.
 pub const FM_SLOW_GAP: u32 = 0;
@@ -365,7 +365,7 @@ impl FmWorker {
             Event::Wake => FM_EVENT_WAKE,
             // Wires are FastCgi's, and nobody here takes items.
             Event::Wire | Event::Items | Event::Ping | Event::Pong => FM_EVENT_WAKE,
-            Event::Told => FM_EVENT_TOLD,
+            Event::PeerMessage => FM_EVENT_PEER_MESSAGE,
             Event::Stream => FM_EVENT_STREAM,
             Event::StreamEnd => FM_EVENT_STREAM_END,
             Event::Ready => FM_EVENT_READY,
@@ -428,9 +428,9 @@ impl FmWorker {
             Event::Stop | Event::Wake | Event::Wire | Event::Items | Event::Ping | Event::Pong => {
                 event.kind = kind;
             }
-            Event::Told => {
+            Event::PeerMessage => {
                 event.kind = kind;
-                event.body = FmStr::lend(worker.worker.waiting.told());
+                event.body = FmStr::lend(worker.worker.waiting.peer_message());
             }
             Event::Stream | Event::StreamEnd => {
                 event.kind = kind;

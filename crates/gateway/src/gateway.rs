@@ -130,7 +130,7 @@ impl Hub {
             Event::Upgrade => worker.request().handler() == HANDLER_SOCKETS,
             Event::Message | Event::Close => worker.socket_event().handler == HANDLER_SOCKETS,
             // Those of a program's are not JSON.
-            Event::Told => worker.waiting.told().first() == Some(&b'{'),
+            Event::PeerMessage => worker.waiting.peer_message().first() == Some(&b'{'),
             Event::Wake => {
                 let now_ms = worker.net.now_ms();
                 self.with(worker).go_on_publishing();
@@ -161,7 +161,7 @@ impl Hub {
             Event::Upgrade => gateway.on_handshake(),
             Event::Message => gateway.on_message(),
             Event::Close => gateway.on_close(),
-            Event::Told => gateway.on_told(),
+            Event::PeerMessage => gateway.on_peer_message(),
             _ => {}
         }
         true
@@ -228,7 +228,7 @@ impl Gateway<'_> {
         let Ok(data) = serde_json::to_vec(notice) else {
             return false;
         };
-        match self.worker.tell_workers(&data) {
+        match self.worker.send_to_workers(&data) {
             Ok(_) => true,
             Err(error) => {
                 let line = format!("other workers could not be told: {error}");
@@ -238,8 +238,8 @@ impl Gateway<'_> {
         }
     }
 
-    fn on_told(&mut self) {
-        match serde_json::from_slice(self.worker.waiting.told()) {
+    fn on_peer_message(&mut self) {
+        match serde_json::from_slice(self.worker.waiting.peer_message()) {
             Ok(Notice::Terminate { app, user }) => self.terminate(&app, &user),
             Ok(Notice::CacheMiss { app, channel }) => {
                 if let Some(at) = self.position(&app)

@@ -18,7 +18,7 @@ impl Gateway<'_> {
         let Ok(data) = serde_json::to_vec(notice) else {
             return false;
         };
-        match self.worker.channels.tell_servers(&data) {
+        match self.worker.channels.send_to_servers(&data) {
             Ok(_) => true,
             Err(error) => {
                 let line = format!("the other servers could not be told: {error}");

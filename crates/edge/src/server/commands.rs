@@ -42,7 +42,7 @@ impl Edge {
         }
         self.publishing.commands.last += 1;
         let number = self.publishing.commands.last;
-        let missing = match self.worker.tell_workers(&query.notice(number)) {
+        let missing = match self.worker.send_to_workers(&query.notice(number)) {
             Ok(missing) => missing,
             Err(failure) => {
                 let line = format!("zmq_rep: {} fails: {failure}", query.method());
@@ -69,7 +69,7 @@ impl Edge {
     }
 
     /// Another worker has told something. False: it was about something else.
-    pub(super) fn on_told_of_command(&mut self, notice: &[u8]) -> bool {
+    pub(super) fn on_command_message(&mut self, notice: &[u8]) -> bool {
         if let Some(asked) = read(ASKED, notice) {
             let number = asked.get("number").and_then(Value::bytes);
             if let (Some(number), Some(query)) = (number, Query::read(&asked)) {
@@ -79,7 +79,7 @@ impl Edge {
                     ("ids", list(&found)),
                 ]);
                 // The worker that asks knows that there may be no answer.
-                let _ = self.worker.tell_workers(&written(ANSWERED, &answer));
+                let _ = self.worker.send_to_workers(&written(ANSWERED, &answer));
             }
             return true;
         }

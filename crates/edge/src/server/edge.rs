@@ -109,7 +109,7 @@ impl Edge {
                     // Its close follows.
                     Left::Socket(_) => {}
                 },
-                Event::Told => self.on_told(),
+                Event::PeerMessage => self.on_peer_message(),
                 Event::Wake => self.on_timers(),
                 Event::Message => self.on_client_message(),
                 Event::Ping => self.on_client_control(true),

@@ -110,12 +110,12 @@ impl Edge {
     }
 
     /// Another worker has told something.
-    pub(super) fn on_told(&mut self) {
-        let notice = self.worker.waiting.told().to_vec();
+    pub(super) fn on_peer_message(&mut self) {
+        let notice = self.worker.waiting.peer_message().to_vec();
         if notice == RECOVER {
             self.recover_clients();
         } else {
-            self.on_told_of_command(&notice);
+            self.on_command_message(&notice);
         }
     }
 
@@ -123,7 +123,7 @@ impl Edge {
     pub(super) fn recover(&mut self) -> Result<(), PublishFailure> {
         self.publishing.sequence.recover();
         self.recover_clients();
-        self.worker.tell_workers(RECOVER).map(|_| ())
+        self.worker.send_to_workers(RECOVER).map(|_| ())
     }
 
     /// Appends what is ready, until the ring has no room. One that no ring would take is left out and told of.

@@ -16,25 +16,25 @@ pub(crate) struct Blocking {
     /// From when on a handler is too long; `u64::MAX` = never.
     limit_ms: u64,
     /// Wakes the master to look at handlers.
-    looker: Option<Waker>,
+    sampler: Option<Waker>,
 }
 
-/// A handler that was too long.
-pub(crate) struct TooLong {
+/// A handler that has held the loop for too long.
+pub(crate) struct BlockingCall {
     since_unix_ms: u64,
     took_ms: u64,
 }
 
 impl Blocking {
     /// Handlers are too long from `limit_ms` on; 0 = never.
-    pub fn new(limit_ms: u64, looker: Option<Waker>, shared: Shared, slot: u16) -> Blocking {
+    pub fn new(limit_ms: u64, sampler: Option<Waker>, shared: Shared, slot: u16) -> Blocking {
         Blocking {
             shared,
             slot,
             polled_unix_ms: 0,
             handler_unix_ms: 0,
             limit_ms: if limit_ms == 0 { u64::MAX } else { limit_ms },
-            looker,
+            sampler,
         }
     }
 
@@ -44,20 +44,20 @@ impl Blocking {
         self.handler_unix_ms = self.polled_unix_ms;
         self.shared
             .begin_handler(self.slot, handler, self.polled_unix_ms);
-        if let Some(looker) = &self.looker
-            && !self.shared.is_looked_after()
+        if let Some(sampler) = &self.sampler
+            && !self.shared.is_sampled()
         {
-            self.shared.set_looked_after(true);
-            looker.wake();
+            self.shared.set_sampled(true);
+            sampler.wake();
         }
     }
 
     /// The program has come back, at `unix_ms`.
     #[inline]
-    pub fn end(&mut self, unix_ms: u64) -> Option<TooLong> {
+    pub fn end(&mut self, unix_ms: u64) -> Option<BlockingCall> {
         let since_unix_ms = std::mem::take(&mut self.handler_unix_ms);
         let took_ms = unix_ms.saturating_sub(since_unix_ms);
-        (took_ms >= self.limit_ms && since_unix_ms != 0).then_some(TooLong {
+        (took_ms >= self.limit_ms && since_unix_ms != 0).then_some(BlockingCall {
             since_unix_ms,
             took_ms,
         })
@@ -65,19 +65,19 @@ impl Blocking {
 
     /// What the log says of such a handler.
     #[cold]
-    pub fn describe(&self, too_long: &TooLong, router: &Router) -> String {
+    pub fn describe(&self, call: &BlockingCall, router: &Router) -> String {
         let handler = self.shared.handler(self.slot);
         let what = handler.map_or_else(
             || "the handler of an unknown route".to_owned(),
             |handler| router.what_runs(handler),
         );
-        let place = self.shared.place(self.slot, too_long.since_unix_ms);
+        let place = self.shared.place(self.slot, call.since_unix_ms);
         let place = place.map_or_else(String::new, |place| format!("; it was in {place}"));
         format!(
             "{what} held the loop for {} ms (blocking_call_ms {}){place}. All other \
              clients of this worker waited: let Runtime::hook() make it wait in a fiber where it can, or \
              give the work to another process",
-            too_long.took_ms, self.limit_ms,
+            call.took_ms, self.limit_ms,
         )
     }
 }
@@ -93,8 +93,8 @@ mod tests {
         blocking.begin(7);
         assert!(blocking.end(1_099).is_none());
         blocking.begin(7);
-        let too_long = blocking.end(1_100).expect("it has reached the limit");
-        let told = blocking.describe(&too_long, &Router::new());
+        let call = blocking.end(1_100).expect("it has reached the limit");
+        let told = blocking.describe(&call, &Router::new());
         assert!(told.contains("held the loop for 100 ms"), "{told}");
         assert!(blocking.end(9_000).is_none(), "none runs");
         blocking.limit_ms = u64::MAX;

@@ -130,8 +130,8 @@ impl Channels {
         }
     }
 
-    /// See `Worker::tell_workers`.
-    pub(crate) fn tell_workers<D: Driver>(
+    /// See `Worker::send_to_workers`.
+    pub(crate) fn send_to_workers<D: Driver>(
         &mut self,
         to: &mut Clients<'_, D>,
         data: &[u8],

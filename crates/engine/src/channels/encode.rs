@@ -102,7 +102,7 @@ pub(crate) struct Encoder {
     /// Which client gets which part of the channel that has views.
     pub select: Option<Box<dyn Select>>,
     /// Channel and item of records that are not sent, for the embedder to act on.
-    pub told: Vec<(Vec<u8>, Rc<[u8]>)>,
+    pub unsent: Vec<(Vec<u8>, Rc<[u8]>)>,
 }
 
 /// A format of frames that are compressed without reference to others.
@@ -123,7 +123,7 @@ impl Encoder {
             stream: None,
             message: None,
             select: None,
-            told: Vec::new(),
+            unsent: Vec::new(),
         }
     }
 
@@ -266,7 +266,8 @@ impl Encoder {
         if !is_content {
             let mut item = Vec::new();
             write_item(record.channel(), record.data(), &mut item);
-            self.told.push((record.channel().to_vec(), Rc::from(item)));
+            self.unsent
+                .push((record.channel().to_vec(), Rc::from(item)));
         }
         PayloadSpan {
             start: payload.start - start,

@@ -99,8 +99,8 @@ impl Channels {
     fn pump<D: Driver>(&mut self, to: &mut Clients<'_, D>) {
         self.local
             .pump(&mut self.reader, &mut self.encoder, PUMP_SLICE);
-        if !self.encoder.told.is_empty() {
-            self.tell_streams(to);
+        if !self.encoder.unsent.is_empty() {
+            self.queue_stream_items(to);
         }
         self.deliver_directs(to);
         if !self.ahead.is_empty() {

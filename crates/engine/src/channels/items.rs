@@ -11,7 +11,7 @@ use crate::channels::clients::Clients;
 use crate::channels::encode::{FORMAT_ITEMS, FORMAT_STREAM};
 use crate::embed::event::Left;
 use crate::embed::relayed::{Items, Relayed};
-use crate::embed::waiting::{News, Waiting};
+use crate::embed::waiting::{WaitEvent, Waiting};
 use crate::http::exchange::Stage;
 use crate::net::Net;
 use crate::net::index::ExchangeIndex;
@@ -52,23 +52,23 @@ impl Channels {
             let left = self.local.frames_ahead(chain);
             to.http.trace.on_events(index, ahead.saturating_sub(left));
         }
-        to.waiting.notice_items(to.net, index, gap, frames);
+        to.waiting.queue_items(to.net, index, gap, frames);
         if self.local.pending(chain) {
             to.net.mark_dirty(index.connection());
         }
     }
 
     /// Tells the embedder of items that streams are not simply sent, for each stream, behind what was sent before.
-    pub(crate) fn tell_streams<D: Driver>(&mut self, to: &mut Clients<'_, D>) {
+    pub(crate) fn queue_stream_items<D: Driver>(&mut self, to: &mut Clients<'_, D>) {
         let mut owners = Vec::new();
-        for (channel, frames) in std::mem::take(&mut self.encoder.told) {
+        for (channel, frames) in std::mem::take(&mut self.encoder.unsent) {
             owners.clear();
             self.local.owners(&channel, FORMAT_STREAM, &mut owners);
             for index in owners.drain(..).map(ExchangeIndex) {
                 self.send_held(to, index);
                 self.after_output(to);
                 to.waiting
-                    .notice_items(to.net, index, false, Rc::clone(&frames));
+                    .queue_items(to.net, index, false, Rc::clone(&frames));
             }
         }
     }
@@ -110,7 +110,7 @@ impl Channels {
 }
 
 impl Waiting {
-    fn notice_items<D: Driver>(
+    fn queue_items<D: Driver>(
         &mut self,
         net: &Net<D>,
         index: ExchangeIndex,
@@ -129,7 +129,7 @@ impl Waiting {
             Stage::Held(_) => Left::Held(handle),
             _ => Left::Request(handle),
         };
-        self.news.push_back(News::Items(Items {
+        self.events.push_back(WaitEvent::Items(Items {
             client,
             gap,
             frames,

@@ -26,9 +26,9 @@ impl<D: Driver> Net<D> {
 }
 
 impl Waiting {
-    /// What another worker has told, of the last `Event::Told`.
-    pub fn told(&self) -> &[u8] {
-        &self.told
+    /// What another worker has sent, of the last `Event::PeerMessage`.
+    pub fn peer_message(&self) -> &[u8] {
+        &self.peer_message
     }
 }
 
@@ -157,13 +157,14 @@ impl<D: Driver> Worker<D> {
         self.channels.history_read(channel, count_max, unix_ms)
     }
 
-    /// Tells all other workers something: each has it as [`Event::Told`](crate::Event::Told). Returns how many they are.
+    /// Sends a message to all other workers: each has it as [`Event::PeerMessage`](crate::Event::PeerMessage). Returns how many
+    /// they are.
     ///
     /// # Errors
-    /// The ring has no room; those before may have been told.
-    pub fn tell_workers(&mut self, data: &[u8]) -> Result<usize, PublishFailure> {
+    /// The ring has no room; those before may have it.
+    pub fn send_to_workers(&mut self, data: &[u8]) -> Result<usize, PublishFailure> {
         let (channels, mut to) = self.clients();
-        channels.tell_workers(&mut to, data)
+        channels.send_to_workers(&mut to, data)
     }
 
     /// Keeps something for the worker that comes after this one.

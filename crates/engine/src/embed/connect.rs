@@ -10,7 +10,7 @@ use std::sync::Arc;
 use fermata_io::{Driver, Event as IoEvent, Fd, Peer, net};
 use fermata_tls::{ServerName, Tls};
 
-use crate::embed::waiting::News;
+use crate::embed::waiting::WaitEvent;
 use crate::embed::waiting::Waiting;
 use crate::embed::wires::{Kind, Wire, WireEvent};
 use crate::http::Http;
@@ -178,7 +178,7 @@ impl<D: Driver> Net<D> {
             writable: event.writable,
             hangup: event.hangup,
         };
-        waiting.news.push_back(News::Wire(event));
+        waiting.events.push_back(WaitEvent::Wire(event));
     }
 
     /// Looks again at listeners whose connections could not be taken: they are edge triggered, and say nothing of those

@@ -13,7 +13,7 @@ use fermata_io::{Driver, Fd};
 
 use crate::admin::stats::Counter;
 use crate::embed::event::{Event, Left};
-use crate::embed::waiting::News;
+use crate::embed::waiting::WaitEvent;
 use crate::embed::waiting::Waiting;
 use crate::embed::watch::Watching;
 use crate::http::Http;
@@ -64,35 +64,35 @@ impl Waiting {
     }
 
     fn note(&mut self, left: Left) {
-        self.news.push_back(News::Left(left));
+        self.events.push_back(WaitEvent::Left(left));
     }
 
     /// The next client that has left, descriptor or wire that is ready, items, or the time to wake the program.
     pub(crate) fn next_wait_event(&mut self) -> Option<Event> {
-        if let Some(news) = self.news.pop_front() {
-            return Some(match news {
-                News::Left(left) => {
-                    self.told_left = left;
+        if let Some(event) = self.events.pop_front() {
+            return Some(match event {
+                WaitEvent::Left(left) => {
+                    self.last_left = left;
                     Event::Gone
                 }
-                News::Ready(ready) => {
-                    self.told_ready = ready;
+                WaitEvent::Ready(ready) => {
+                    self.last_ready = ready;
                     Event::Ready
                 }
-                News::Wire(event) => {
+                WaitEvent::Wire(event) => {
                     self.wire = event;
                     Event::Wire
                 }
-                News::Items(items) => {
+                WaitEvent::Items(items) => {
                     self.items = items;
                     Event::Items
                 }
-                News::Told(data) => {
-                    self.told = data;
-                    Event::Told
+                WaitEvent::PeerMessage(data) => {
+                    self.peer_message = data;
+                    Event::PeerMessage
                 }
-                News::Body(handle) => {
-                    self.told_body = handle;
+                WaitEvent::Body(handle) => {
+                    self.last_body = handle;
                     Event::Body
                 }
             });
@@ -102,17 +102,17 @@ impl Waiting {
 
     /// The request whose handler may read on, of the last `Event::Body`.
     pub fn body_arrived(&self) -> u64 {
-        self.told_body
+        self.last_body
     }
 
     /// The client that has left, of the last `Event::Gone`.
     pub fn left(&self) -> Left {
-        self.told_left
+        self.last_left
     }
 
     /// Which descriptor is ready, of the last `Event::Ready`.
     pub fn ready(&self) -> Ready {
-        self.told_ready
+        self.last_ready
     }
 
     /// Asks for one `Event::Wake` at `due_ms` of `Net::now_ms`; 0 = after the next turn,
@@ -236,9 +236,9 @@ impl<D: Driver> Worker<D> {
     /// The program has come back, at `unix_ms`.
     #[inline]
     pub(crate) fn note_return(&mut self, unix_ms: u64) {
-        if let Some(too_long) = self.blocking.end(unix_ms) {
+        if let Some(call) = self.blocking.end(unix_ms) {
             self.net.counts.add(Counter::BlockingCallbacks, 1);
-            let message = self.blocking.describe(&too_long, &self.http.router);
+            let message = self.blocking.describe(&call, &self.http.router);
             self.net.log_for_client(LogLevel::Warning, &message);
         }
     }
@@ -349,7 +349,7 @@ impl Waiting {
             return;
         };
         let (result, ready) = watching.collect();
-        self.news.extend(ready.map(News::Ready));
+        self.events.extend(ready.map(WaitEvent::Ready));
         if let Err(error) = result {
             let message = format!("asking for descriptors that are ready failed: {error}");
             net.log_for_client(LogLevel::Error, &message);

@@ -30,8 +30,8 @@ pub enum Event {
     Wire,
     /// `Waiting::items` has what was published to a client of the embedder's.
     Items,
-    /// `Waiting::told` is what another worker has told all of them.
-    Told,
+    /// `Waiting::peer_message` is what another worker, of this server or of another of the cluster, has sent to all of them.
+    PeerMessage,
     /// `Http::stream` wants its next piece: `write_stream`, `end_stream` or `fail_stream`.
     Stream,
     /// `Http::stream` has ended before its end: its client has left.

@@ -1,4 +1,4 @@
-//! What handlers that wait have still to be told, and what is remembered for them.
+//! Events for handlers that wait, and what is remembered for them.
 
 use std::collections::VecDeque;
 
@@ -10,14 +10,14 @@ use crate::embed::watch::Watching;
 use crate::embed::wires::WireEvent;
 use crate::net::index::ConnectionIndex;
 
-/// What a handler that waits has to be told.
+/// What `next_wait_event` hands out.
 #[derive(Clone, Debug)]
-pub(crate) enum News {
+pub(crate) enum WaitEvent {
     Left(Left),
     Ready(Ready),
     Wire(WireEvent),
     Items(Items),
-    Told(Box<[u8]>),
+    PeerMessage(Box<[u8]>),
     /// More of this request's body has arrived, or will not.
     Body(u64),
 }
@@ -38,18 +38,18 @@ pub struct Waiting {
     pub(crate) is_busy: bool,
     /// No new request or message can be handled.
     pub(crate) is_full: bool,
-    /// What has not been told. A client that has left is listed once, a descriptor once for each time
+    /// What was not handed out yet. A client that has left is listed once, a descriptor once for each time
     /// that it was asked for.
-    pub(crate) news: VecDeque<News>,
-    /// The last that were told of.
-    pub(crate) told_left: Left,
-    pub(crate) told_ready: Ready,
-    pub(crate) told_body: u64,
+    pub(crate) events: VecDeque<WaitEvent>,
+    /// The last that were handed out.
+    pub(crate) last_left: Left,
+    pub(crate) last_ready: Ready,
+    pub(crate) last_body: u64,
     /// The descriptors of the program that it waits for; `None` until it does.
     pub(crate) watching: Option<Box<Watching>>,
     pub(crate) wire: WireEvent,
     pub(crate) items: Items,
-    pub(crate) told: Box<[u8]>,
+    pub(crate) peer_message: Box<[u8]>,
     /// Connections with something to read, held back while `is_full`.
     pub(crate) held_back: Vec<ConnectionIndex>,
 }
@@ -64,17 +64,17 @@ impl Waiting {
             has_reload: false,
             is_busy: false,
             is_full: false,
-            news: VecDeque::new(),
-            told_left: Left::Request(0),
-            told_ready: Ready {
+            events: VecDeque::new(),
+            last_left: Left::Request(0),
+            last_ready: Ready {
                 fd: -1,
                 what: Interest::NONE,
             },
-            told_body: 0,
+            last_body: 0,
             watching: None,
             wire: WireEvent::default(),
             items: Items::default(),
-            told: Box::default(),
+            peer_message: Box::default(),
             held_back: Vec::new(),
         }
     }
@@ -98,6 +98,6 @@ impl Waiting {
     /// Whether the program has begun something that can still come to its end.
     pub(crate) fn can_finish(&self) -> bool {
         let watched = self.watching.as_ref().map_or(0, |it| it.armed());
-        self.is_busy && (self.wake_ms != u64::MAX || watched > 0 || !self.news.is_empty())
+        self.is_busy && (self.wake_ms != u64::MAX || watched > 0 || !self.events.is_empty())
     }
 }

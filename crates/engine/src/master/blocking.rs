@@ -1,4 +1,4 @@
-//! Handlers that hold their worker's loop: the master looks where they are, the worker tells it.
+//! Handlers that hold their worker's loop: the master samples where they are, the worker logs it.
 //!
 //! Workers note which handler runs and since when: two stores in shared memory. The master looks at
 //! these notes four times per `blocking_call_ms` while handlers run at all, and asks the memory of a
@@ -12,33 +12,33 @@ use fermata_io::wake::Waker;
 
 use super::frames::Frames;
 
-/// When and how handlers are looked at.
-pub(super) struct Looker {
-    /// Rung by a worker that runs a handler while nobody looks.
+/// When and how the stacks of handlers are sampled.
+pub(super) struct StackSampler {
+    /// Rung by a worker that runs a handler while nothing is sampled.
     pub waker: Waker,
     /// How frames are laid out, if the embedder has told.
     pub frames: Option<Frames>,
-    /// When the next look is due; `u64::MAX` = nobody looks.
+    /// When the next sample is due; `u64::MAX` = none is taken.
     pub due_ms: u64,
-    pub quiet_looks: u8,
+    pub idle_samples: u8,
 }
 
-/// What was last seen of one worker.
+/// The handler that one worker was last seen in.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct HandlerSample {
     /// When the handler that ran began.
     pub since_unix_ms: Option<u64>,
     /// How often its place was read.
     pub reads: u8,
 }
 
-impl Looker {
-    pub(super) fn new(frames: Option<Frames>) -> std::io::Result<Looker> {
-        Ok(Looker {
+impl StackSampler {
+    pub(super) fn new(frames: Option<Frames>) -> std::io::Result<StackSampler> {
+        Ok(StackSampler {
             waker: Waker::new()?,
             frames,
             due_ms: u64::MAX,
-            quiet_looks: 0,
+            idle_samples: 0,
         })
     }
 }

@@ -6,7 +6,7 @@
 use fermata_config::LogLevel;
 use fermata_io::clock;
 
-use super::kept::Kept;
+use super::restarted_process::RestartedProcess;
 use crate::admin::stats;
 use crate::log::Logger;
 
@@ -45,16 +45,16 @@ impl Companion {
 }
 
 /// The companion as the master sees it.
-pub(super) struct Beside {
+pub(super) struct CompanionProcess {
     /// The name its log lines have; `None` = the embedder wants none.
     pub name: Option<String>,
-    pub kept: Kept,
+    pub process: RestartedProcess,
 }
 
-impl Beside {
-    pub fn new(name: Option<String>) -> Beside {
-        Beside {
-            kept: Kept::new(name.is_some()),
+impl CompanionProcess {
+    pub fn new(name: Option<String>) -> CompanionProcess {
+        CompanionProcess {
+            process: RestartedProcess::new(name.is_some()),
             name,
         }
     }

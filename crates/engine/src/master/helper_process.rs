@@ -5,12 +5,12 @@ use fermata_io::process::{self, Exit, Fork, Pid};
 use fermata_io::signal::{self, SIGCHLD, SIGPIPE};
 use fermata_io::{Driver, clock};
 
-use super::kept::{Helper, Kept};
+use super::restarted_process::{Helper, RestartedProcess};
 use super::state::{Master, SIGNALS};
 use crate::log::Logger;
 
 impl Master {
-    pub(super) fn kept(&mut self, helper: Helper) -> &mut Kept {
+    pub(super) fn helper(&mut self, helper: Helper) -> &mut RestartedProcess {
         match helper {
             Helper::Bridge => &mut self.bridge,
             Helper::Exporter => &mut self.exporter,
@@ -20,7 +20,7 @@ impl Master {
     /// Forks those that are due. While the server stops as well: workers that drain go on publishing and recording.
     pub(super) fn start_helpers(&mut self, now_ms: u64) {
         for helper in Helper::ALL {
-            if self.kept(helper).due_ms <= now_ms {
+            if self.helper(helper).due_ms <= now_ms {
                 self.start_helper(helper, now_ms);
             }
         }
@@ -41,18 +41,18 @@ impl Master {
                 process::exit_now(code);
             }
             Ok(Fork::Parent(pid)) => {
-                self.kept(helper).begin(pid, now_ms);
+                self.helper(helper).begin(pid, now_ms);
                 let message = format!("{} started pid={pid}", helper.titles().0);
                 self.log(LogLevel::Info, &message);
             }
             Err(error) => {
                 let longest_ms = self.settings.restart_delay_ms_max;
-                let kept = self.kept(helper);
-                kept.delay(now_ms, longest_ms);
+                let process = self.helper(helper);
+                process.delay(now_ms, longest_ms);
                 let message = format!(
                     "{} cannot be started: fork: {error}; tried again in {} ms",
                     helper.titles().1,
-                    kept.delay_ms
+                    process.delay_ms
                 );
                 self.log(LogLevel::Error, &message);
             }
@@ -86,7 +86,7 @@ impl Master {
     /// A child of this process has ended: starts it anew if it was one of them.
     pub(super) fn on_helper_exit(&mut self, pid: Pid, exit: Exit) {
         for helper in Helper::ALL {
-            if self.kept(helper).pid != pid {
+            if self.helper(helper).pid != pid {
                 continue;
             }
             if matches!(helper, Helper::Bridge) {
@@ -94,13 +94,13 @@ impl Master {
             }
             let now_ms = self.driver.refresh_now();
             let longest_ms = self.settings.restart_delay_ms_max;
-            let kept = self.kept(helper);
-            kept.end(now_ms, longest_ms);
+            let process = self.helper(helper);
+            process.end(now_ms, longest_ms);
             let message = format!(
                 "{} has ended pid={pid} ({exit}): {}; it is started anew in {} ms",
                 helper.titles().1,
                 helper.loss(),
-                kept.delay_ms
+                process.delay_ms
             );
             self.log(LogLevel::Error, &message);
         }

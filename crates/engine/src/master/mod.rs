@@ -4,10 +4,10 @@
 //! replacement. It serves nothing itself and runs no PHP after the fork.
 
 mod banner;
-mod beside;
 mod blocking;
 mod bridge_process;
 mod companion;
+mod companion_process;
 mod descriptors;
 pub(crate) mod error;
 mod exporter_process;
@@ -15,11 +15,11 @@ mod frames;
 mod helper_process;
 mod identity;
 mod inherit;
-mod kept;
 pub(crate) mod link;
 mod manager;
 mod open;
 mod reload;
+mod restarted_process;
 mod spawn;
 mod stall;
 mod state;

@@ -11,13 +11,13 @@ use fermata_io::thread::PutAside;
 use fermata_io::wake::Waker;
 use fermata_io::{Driver, net, process, random};
 
-use super::blocking::Looker;
-use super::companion::Beside;
+use super::blocking::StackSampler;
+use super::companion::CompanionProcess;
 use super::error::StartError;
 use super::identity::{self, Identity};
-use super::kept::Kept;
 use super::manager::Manager;
-use super::state::{Master, Program, SIGNALS, Seat, TERMINAL, TOKEN_LOOKER, TOKEN_SIGNALS};
+use super::restarted_process::RestartedProcess;
+use super::state::{Master, Program, SIGNALS, Seat, TERMINAL, TOKEN_SAMPLER, TOKEN_SIGNALS};
 use super::{control_path, descriptors, workers_of};
 use crate::admin::otlp::Otlp;
 use crate::admin::trace::Sink;
@@ -124,9 +124,9 @@ impl Master {
         if let Some(why) = &why {
             logger.write(LogLevel::Warning, driver.unix_ms(), why);
         }
-        let looker = Looker::new(program.frames).map_err(io("eventfd"))?;
+        let sampler = StackSampler::new(program.frames).map_err(io("eventfd"))?;
         driver
-            .add_wake(looker.waker.fd(), TOKEN_LOOKER)
+            .add_wake(sampler.waker.fd(), TOKEN_SAMPLER)
             .map_err(io("epoll"))?;
         let manager = Manager::new(driver.now_ms());
         let seats = listeners
@@ -166,9 +166,9 @@ impl Master {
             inboxes: Arc::new(inboxes),
             wakers: Arc::new(wakers),
             ring: Some(ring),
-            bridge: Kept::new(cluster.is_some()),
+            bridge: RestartedProcess::new(cluster.is_some()),
             cluster,
-            exporter: Kept::new(otlp.is_some()),
+            exporter: RestartedProcess::new(otlp.is_some()),
             otlp,
             stats,
             signals,
@@ -179,9 +179,9 @@ impl Master {
             is_to_restart: false,
             stop_signal_ms: 0,
             identity,
-            looker,
+            sampler,
             manager,
-            beside: Beside::new(program.companion),
+            companion: CompanionProcess::new(program.companion),
             program: program.name,
             program_notes: program.notes,
             warnings,

@@ -11,11 +11,11 @@ use fermata_io::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGUSR
 use fermata_io::{Driver, Fd, Kernel};
 use fermata_tls::Tls;
 
-use super::blocking::Seen;
+use super::blocking::HandlerSample;
 use super::error::StartError;
-use super::kept::{RESTART_DELAY_MS, STABLE_MS};
 use super::link::Link;
-use super::stall::Pulse;
+use super::restarted_process::{RESTART_DELAY_MS, STABLE_MS};
+use super::stall::Heartbeat;
 use super::state::{Child, Master};
 use super::workers_of;
 use crate::channels::cluster::Cluster;
@@ -96,8 +96,8 @@ impl Master {
                     is_replaced,
                     certificates_number: self.certificates_number,
                     is_drained: false,
-                    pulse: Pulse::new(started_ms),
-                    seen: Seen::default(),
+                    heartbeat: Heartbeat::new(started_ms),
+                    sample: HandlerSample::default(),
                 });
                 Ok(None)
             }
@@ -179,9 +179,9 @@ impl Master {
             metrics: self.metrics.take().map(|(fd, _)| fd.into_raw_fd()),
             access_log: self.open_access_log(),
             spans: self.otlp.take().map(|otlp| otlp.into_outbox(self.stats)),
-            looker: match self.settings.blocking_call_ms {
+            sampler: match self.settings.blocking_call_ms {
                 0 => None,
-                _ => Some(self.looker.waker.share().map_err(io("eventfd"))?),
+                _ => Some(self.sampler.waker.share().map_err(io("eventfd"))?),
             },
         };
         // Everything that takes root's rights is open.

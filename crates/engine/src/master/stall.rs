@@ -4,19 +4,19 @@
 //! system call, its clients hang and its place in the ring stops publishers. From outside all of it looks
 //! the same: woken, it does not beat. An idle worker costs one wake-up per `stall_timeout_ms / 4`.
 
-/// What the master has heard of a worker.
-pub(super) struct Pulse {
+/// The last beat that the master has seen of a worker.
+pub(super) struct Heartbeat {
     /// Its count when it was last looked at.
     pub beats: u64,
     /// Since when the count may be the same.
     pub since_ms: u64,
 }
 
-impl Pulse {
+impl Heartbeat {
     /// Of a worker that has just been forked.
-    pub(super) fn new(now_ms: u64) -> Pulse {
+    pub(super) fn new(now_ms: u64) -> Heartbeat {
         let (beats, since_ms) = (0, now_ms);
-        Pulse { beats, since_ms }
+        Heartbeat { beats, since_ms }
     }
 }
 

@@ -15,13 +15,13 @@ use fermata_io::wake::Waker;
 use fermata_io::{Backend, Driver, signal};
 use fermata_tls::PairNames;
 
-use super::blocking::{Looker, Seen};
-use super::companion::Beside;
+use super::blocking::{HandlerSample, StackSampler};
+use super::companion::CompanionProcess;
 use super::frames::Frames;
 use super::identity::Identity;
-use super::kept::Kept;
 use super::manager::Manager;
-use super::stall::Pulse;
+use super::restarted_process::RestartedProcess;
+use super::stall::Heartbeat;
 use crate::admin::otlp::{OpenPost, Otlp};
 use crate::admin::stats;
 use crate::channels::cluster::Cluster;
@@ -37,7 +37,7 @@ pub(super) const SIGNALS: [i32; 6] = [SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2,
 
 pub(super) const TOKEN_SIGNALS: u64 = 0;
 /// No pid.
-pub(super) const TOKEN_LOOKER: u64 = u64::MAX;
+pub(super) const TOKEN_SAMPLER: u64 = u64::MAX;
 
 /// The terminal of whatever process opens it; there is none for a daemon.
 pub(super) const TERMINAL: &str = "/dev/tty";
@@ -77,8 +77,8 @@ pub(super) struct Child {
     pub certificates_number: u64,
     /// It was told to drain for new ones.
     pub is_drained: bool,
-    pub pulse: Pulse,
-    pub seen: Seen,
+    pub heartbeat: Heartbeat,
+    pub sample: HandlerSample,
 }
 
 /// The place of a worker: its listeners, and when to fill the place again.
@@ -117,11 +117,11 @@ pub(crate) struct Master {
     /// What workers publish goes to a log that other machines share.
     pub(super) cluster: Option<Cluster>,
     /// The process that talks to the log.
-    pub(super) bridge: Kept,
+    pub(super) bridge: RestartedProcess,
     /// What workers record goes to a collector of spans.
     pub(super) otlp: Option<Otlp>,
     /// The process that sends it there.
-    pub(super) exporter: Kept,
+    pub(super) exporter: RestartedProcess,
     pub(super) stats: stats::Shared,
     pub(super) signals: signal::Pipe,
     pub(super) driver: Epoll,
@@ -136,9 +136,9 @@ pub(crate) struct Master {
     pub(super) stop_signal_ms: u64,
     /// The rights that workers get; `None` = those of the master.
     pub(super) identity: Option<Identity>,
-    pub(super) looker: Looker,
+    pub(super) sampler: StackSampler,
     pub(super) manager: Manager,
-    pub(super) beside: Beside,
+    pub(super) companion: CompanionProcess,
     pub(super) spools: Spools,
     /// What runs the handlers, for the banner.
     pub(super) program: Option<String>,

@@ -13,7 +13,7 @@ use fermata_tls::Tls;
 use super::companion::Companion;
 use super::error::StartError;
 use super::link::{EXIT_RETIRED, NOTE_RETIRING, ORDER_DRAIN};
-use super::state::{Master, SIGNALS, TERMINAL, TOKEN_LOOKER, TOKEN_SIGNALS};
+use super::state::{Master, SIGNALS, TERMINAL, TOKEN_SAMPLER, TOKEN_SIGNALS};
 use crate::channels::follow::Archive;
 use crate::channels::memory;
 use crate::log::Logger;
@@ -92,7 +92,7 @@ impl Master {
             self.manager.alive(now_ms);
             self.logger.tell_dropped(self.driver.unix_ms());
             self.check_workers(now_ms);
-            self.look_at_handlers(now_ms);
+            self.sample_handlers(now_ms);
             if let Some(tls) = &self.tls {
                 tls.forget();
             }
@@ -109,7 +109,7 @@ impl Master {
             for event in &events {
                 match event.token {
                     TOKEN_SIGNALS => {}
-                    TOKEN_LOOKER => self.begin_looking(),
+                    TOKEN_SAMPLER => self.start_sampling(),
                     token => self.on_note(token),
                 }
             }
@@ -141,8 +141,8 @@ impl Master {
                         self.on_exit(pid, exit);
                     }
                 }
-                if let Some(exit) = process::reap_pid(self.beside.kept.pid) {
-                    self.on_companion_exit(self.beside.kept.pid, exit);
+                if let Some(exit) = process::reap_pid(self.companion.process.pid) {
+                    self.on_companion_exit(self.companion.process.pid, exit);
                 }
                 for pid in [self.bridge.pid, self.exporter.pid] {
                     if let Some(exit) = process::reap_pid(pid) {
@@ -312,14 +312,15 @@ impl Master {
 
     fn next_due_ms(&self) -> Option<u64> {
         let restarts = self.seats.iter().filter_map(|seat| seat.due_ms);
-        let check = (self.check_due_ms != u64::MAX).then_some(self.check_due_ms);
-        let look = (self.looker.due_ms != u64::MAX).then_some(self.looker.due_ms);
-        let alive = (self.manager.due_ms != u64::MAX).then_some(self.manager.due_ms);
-        let beside = (self.beside.kept.due_ms != u64::MAX).then_some(self.beside.kept.due_ms);
-        let own = check.into_iter().chain(look).chain(alive).chain(beside);
-        let bridge = (self.bridge.due_ms != u64::MAX).then_some(self.bridge.due_ms);
-        let exporter = (self.exporter.due_ms != u64::MAX).then_some(self.exporter.due_ms);
-        let own = own.chain(bridge).chain(exporter);
+        let own = [
+            self.check_due_ms,
+            self.sampler.due_ms,
+            self.manager.due_ms,
+            self.companion.process.due_ms,
+            self.bridge.due_ms,
+            self.exporter.due_ms,
+        ];
+        let own = own.into_iter().filter(|due_ms| *due_ms != u64::MAX);
         let others = self.stopping_until_ms.into_iter().chain(own);
         restarts.chain(others).min()
     }
@@ -342,7 +343,7 @@ impl Master {
         }
         Started::Ended {
             exit_code: 0,
-            companion_pid: self.beside.kept.pid,
+            companion_pid: self.companion.process.pid,
             is_to_restart: self.is_to_restart,
             published,
             logger: self.logger.clone(),

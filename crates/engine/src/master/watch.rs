@@ -4,19 +4,19 @@ use fermata_config::LogLevel;
 use fermata_io::signal::SIGKILL;
 use fermata_io::{Driver, process};
 
-use super::blocking::Seen;
-use super::stall::{Pulse, doing};
+use super::blocking::HandlerSample;
+use super::stall::{Heartbeat, doing};
 use super::state::Master;
 
 /// Looks per `blocking_call_ms`.
-const LOOKS: u64 = 4;
+const SAMPLES_PER_LIMIT: u64 = 4;
 
 /// Bounds of the time between two looks.
-const LOOK_MS_MIN: u64 = 5;
-const LOOK_MS_MAX: u64 = 1_000;
+const SAMPLE_MS_MIN: u64 = 5;
+const SAMPLE_MS_MAX: u64 = 1_000;
 
 /// Looks without a handler before the master says that it looks no more.
-const QUIET_LOOKS: u8 = 2;
+const IDLE_SAMPLES: u8 = 2;
 
 /// Checks per `stall_timeout_ms`: a stall is noticed at most a quarter later than that.
 const CHECKS: u64 = 4;
@@ -47,20 +47,20 @@ impl Master {
             } else {
                 0
             };
-            if beats != child.pulse.beats || was_absent {
-                child.pulse = Pulse {
+            if beats != child.heartbeat.beats || was_absent {
+                child.heartbeat = Heartbeat {
                     beats,
                     since_ms: now_ms,
                 };
-            } else if now_ms - child.pulse.since_ms >= timeout_ms {
+            } else if now_ms - child.heartbeat.since_ms >= timeout_ms {
                 stalled.push((
                     child.pid,
                     child.index,
                     child.slot,
-                    now_ms - child.pulse.since_ms,
+                    now_ms - child.heartbeat.since_ms,
                 ));
                 // It is dead soon; if not, the next one comes as late as this one.
-                child.pulse.since_ms = now_ms;
+                child.heartbeat.since_ms = now_ms;
             }
             if let Some(waker) = self.wakers.get(usize::from(child.slot)) {
                 waker.wake();
@@ -71,7 +71,7 @@ impl Master {
                 || "outside of handlers".to_owned(),
                 |handler| format!("in {}", self.router.what_runs(handler)),
             );
-            let frames = self.looker.frames.as_ref();
+            let frames = self.sampler.frames.as_ref();
             let line = frames.and_then(|frames| frames.place(pid).ok());
             let line = line.map_or_else(String::new, |line| format!(", in {line}"));
             let message = format!(
@@ -87,43 +87,43 @@ impl Master {
     }
 
     /// A worker runs a handler after a pause.
-    pub(super) fn begin_looking(&mut self) {
-        self.looker.waker.drain();
-        self.looker.quiet_looks = 0;
-        if self.looker.due_ms == u64::MAX {
-            self.looker.due_ms = self.driver.now_ms() + self.look_ms();
+    pub(super) fn start_sampling(&mut self) {
+        self.sampler.waker.drain();
+        self.sampler.idle_samples = 0;
+        if self.sampler.due_ms == u64::MAX {
+            self.sampler.due_ms = self.driver.now_ms() + self.sample_interval_ms();
         }
     }
 
-    fn look_ms(&self) -> u64 {
-        (self.settings.blocking_call_ms / LOOKS).clamp(LOOK_MS_MIN, LOOK_MS_MAX)
+    fn sample_interval_ms(&self) -> u64 {
+        (self.settings.blocking_call_ms / SAMPLES_PER_LIMIT).clamp(SAMPLE_MS_MIN, SAMPLE_MS_MAX)
     }
 
     /// Looks where handlers are that have been running for long.
-    pub(super) fn look_at_handlers(&mut self, now_ms: u64) {
-        if now_ms < self.looker.due_ms {
+    pub(super) fn sample_handlers(&mut self, now_ms: u64) {
+        if now_ms < self.sampler.due_ms {
             return;
         }
-        self.looker.due_ms = now_ms + self.look_ms();
+        self.sampler.due_ms = now_ms + self.sample_interval_ms();
         let unix_ms = self.driver.unix_ms();
         let mut is_quiet = true;
         for child in &mut self.children {
             let since_unix_ms = self.stats.handler_since_unix_ms(child.slot);
-            let is_news = child.seen.since_unix_ms != since_unix_ms;
-            if is_news {
+            let is_another = child.sample.since_unix_ms != since_unix_ms;
+            if is_another {
                 let reads = 0;
-                child.seen = Seen {
+                child.sample = HandlerSample {
                     since_unix_ms,
                     reads,
                 };
             }
             let Some(since_unix_ms) = since_unix_ms else {
-                is_quiet &= !is_news;
+                is_quiet &= !is_another;
                 continue;
             };
             is_quiet = false;
             // Once before it is too long, or one that ends just then would not be seen; once more after.
-            let asked_ms = match child.seen.reads {
+            let asked_ms = match child.sample.reads {
                 0 => self.settings.blocking_call_ms / 2,
                 1 => self.settings.blocking_call_ms,
                 _ => continue,
@@ -131,8 +131,8 @@ impl Master {
             if unix_ms.saturating_sub(since_unix_ms) < asked_ms {
                 continue;
             }
-            child.seen.reads += 1;
-            let place = match &self.looker.frames {
+            child.sample.reads += 1;
+            let place = match &self.sampler.frames {
                 None => continue,
                 Some(frames) => frames.place(child.pid),
             };
@@ -148,17 +148,17 @@ impl Master {
     /// A handler may begin while we say that we look no more, and its worker may have seen that we
     /// still do: so there is one look more after we have said it.
     fn rest_or_go_on(&mut self, is_quiet: bool) {
-        let looker = &mut self.looker;
+        let sampler = &mut self.sampler;
         if !is_quiet {
-            looker.quiet_looks = 0;
-            self.stats.set_looked_after(true);
+            sampler.idle_samples = 0;
+            self.stats.set_sampled(true);
             return;
         }
-        looker.quiet_looks += 1;
-        if looker.quiet_looks == QUIET_LOOKS {
-            self.stats.set_looked_after(false);
-        } else if looker.quiet_looks > QUIET_LOOKS {
-            looker.due_ms = u64::MAX;
+        sampler.idle_samples += 1;
+        if sampler.idle_samples == IDLE_SAMPLES {
+            self.stats.set_sampled(false);
+        } else if sampler.idle_samples > IDLE_SAMPLES {
+            sampler.due_ms = u64::MAX;
         }
     }
 }

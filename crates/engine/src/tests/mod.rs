@@ -349,7 +349,7 @@ fn parts(settings: Settings, slot: u16, listeners: Vec<Fd>, ring: Ring) -> Parts
         tls: None,
         metrics: None,
         access_log: None,
-        looker: None,
+        sampler: None,
     }
 }
 

@@ -17,7 +17,7 @@ use crate::channels::presence::Presence;
 use crate::channels::private_channel;
 use crate::channels::publish::{PublishFailure, check_channel};
 use crate::channels::{hold::HoldError, presence::check_member};
-use crate::embed::waiting::News;
+use crate::embed::waiting::WaitEvent;
 use crate::net::Net;
 use crate::net::index::ExchangeIndex;
 use crate::net::slab::Key;
@@ -303,7 +303,9 @@ impl Channels {
     pub(crate) fn deliver_directs<D: Driver>(&mut self, to: &mut Clients<'_, D>) {
         for direct in self.local.take_directs() {
             if direct.key == Subscriber::WORKER.key {
-                to.waiting.news.push_back(News::Told(direct.data));
+                to.waiting
+                    .events
+                    .push_back(WaitEvent::PeerMessage(direct.data));
                 continue;
             }
             // A socket that has left, or takes less than it is sent: as its route's policy says.

@@ -286,7 +286,7 @@ impl<D: Driver> Worker<D> {
             || !self.net.dirty.is_empty()
             || self.net.http2.is_dirty()
             || !self.channels.resuming.is_empty()
-            || !self.waiting.news.is_empty()
+            || !self.waiting.events.is_empty()
             || self.http.streams.is_busy()
             || (!self.http.starts.is_empty() && !self.waiting.is_full());
         self.waiting.is_unfinished = is_busy;

@@ -336,11 +336,11 @@ impl Shared {
 
     /// Whether the master looks at handlers now and then.
     #[inline]
-    pub(crate) fn is_looked_after(&self) -> bool {
+    pub(crate) fn is_sampled(&self) -> bool {
         self.load(IS_LOOKED_AFTER) == 1
     }
 
-    pub(crate) fn set_looked_after(&self, is: bool) {
+    pub(crate) fn set_sampled(&self, is: bool) {
         self.store(IS_LOOKED_AFTER, u64::from(is));
     }
 

@@ -76,12 +76,12 @@ impl Channels {
         self.put_message(MARK_DIRECT, &direct.written(), subscriber)
     }
 
-    /// Puts a message for the workers of all other machines on its way; `false`: there is no cluster. The
+    /// Sends a message to the workers of all other machines; `false`: there is no cluster. The
     /// acknowledgement of the log is not awaited.
     ///
     /// # Errors
     /// It is too large, the log is not there, or the outbox has no room.
-    pub fn tell_servers(&mut self, data: &[u8]) -> Result<bool, PublishFailure> {
+    pub fn send_to_servers(&mut self, data: &[u8]) -> Result<bool, PublishFailure> {
         if self.outbox.is_none() {
             return Ok(false);
         }

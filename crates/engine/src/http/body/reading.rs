@@ -4,7 +4,7 @@ use fermata_io::Driver;
 
 use super::early::{ARRIVING, Early, Read, ReadError};
 use super::{BodyError, BodyRest, Partial, Plan, Sink, Temporary};
-use crate::embed::waiting::News;
+use crate::embed::waiting::WaitEvent;
 use crate::embed::waiting::Waiting;
 use crate::http::Http;
 use crate::http::exchange::{Exchange, Stage};
@@ -294,7 +294,7 @@ impl Waiting {
         };
         early.is_drained = false;
         if std::mem::take(&mut early.awaits_turn) || net.end_waiting(index) {
-            self.news.push_back(News::Body(handle));
+            self.events.push_back(WaitEvent::Body(handle));
         }
     }
 
@@ -309,7 +309,8 @@ impl Waiting {
         if let Some((_, early)) = exchange.early()
             && early.is_waited_for()
         {
-            self.news.push_back(News::Body(exchange.handle(index)));
+            self.events
+                .push_back(WaitEvent::Body(exchange.handle(index)));
         }
     }
 
@@ -323,7 +324,7 @@ impl Waiting {
         if let Some(exchange) = net.connections.exchange_mut(index) {
             fail_in(exchange, too_late());
             let handle = exchange.handle(index);
-            self.news.push_back(News::Body(handle));
+            self.events.push_back(WaitEvent::Body(handle));
         }
     }
 }

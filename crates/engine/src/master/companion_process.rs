@@ -13,10 +13,10 @@ impl Master {
     ///
     /// It is started anew while the server stops as well: handlers that the workers still wait for may need it.
     pub(super) fn start_companion(&mut self, now_ms: u64) -> Option<Companion> {
-        if now_ms < self.beside.kept.due_ms {
+        if now_ms < self.companion.process.due_ms {
             return None;
         }
-        let name = self.beside.name.as_deref()?;
+        let name = self.companion.name.as_deref()?;
         let logger = self.logger.named(name);
         match process::fork() {
             Ok(Fork::Child) => {
@@ -38,15 +38,15 @@ impl Master {
                 })
             }
             Ok(Fork::Parent(pid)) => {
-                self.beside.kept.begin(pid, now_ms);
+                self.companion.process.begin(pid, now_ms);
                 None
             }
             Err(error) => {
                 let longest_ms = self.settings.restart_delay_ms_max;
-                self.beside.kept.delay(now_ms, longest_ms);
+                self.companion.process.delay(now_ms, longest_ms);
                 let message = format!(
                     "the process that supervises jobs cannot be started: fork: {error}; tried again in {} ms",
-                    self.beside.kept.delay_ms
+                    self.companion.process.delay_ms
                 );
                 self.log(LogLevel::Error, &message);
                 None
@@ -56,17 +56,17 @@ impl Master {
 
     /// A child of this process has ended: starts the companion anew if it was that.
     pub(super) fn on_companion_exit(&mut self, pid: i32, exit: Exit) {
-        if pid != self.beside.kept.pid {
+        if pid != self.companion.process.pid {
             return;
         }
         let now_ms = self.driver.refresh_now();
         self.stats.companion_ended();
         let longest_ms = self.settings.restart_delay_ms_max;
-        self.beside.kept.end(now_ms, longest_ms);
+        self.companion.process.end(now_ms, longest_ms);
         let message = format!(
             "the process that supervises jobs has ended pid={pid} ({exit}), and with it the jobs that ran; it is started \
              anew in {} ms",
-            self.beside.kept.delay_ms
+            self.companion.process.delay_ms
         );
         self.log(LogLevel::Error, &message);
     }

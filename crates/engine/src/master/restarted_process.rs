@@ -1,4 +1,4 @@
-//! A process that the master keeps beside the workers, such as the bridge to the log of a cluster: when it runs, and when it is
+//! A process that the master starts beside the workers and starts anew when it ends, such as the bridge to the log of a cluster: when it runs, and when it is
 //! started.
 
 use fermata_io::process::Pid;
@@ -18,7 +18,7 @@ pub(super) enum Helper {
     Exporter,
 }
 
-pub(super) struct Kept {
+pub(super) struct RestartedProcess {
     /// 0 = it does not run.
     pub pid: Pid,
     pub started_ms: u64,
@@ -55,9 +55,9 @@ impl Helper {
     }
 }
 
-impl Kept {
-    pub fn new(is_wanted: bool) -> Kept {
-        Kept {
+impl RestartedProcess {
+    pub fn new(is_wanted: bool) -> RestartedProcess {
+        RestartedProcess {
             pid: 0,
             started_ms: 0,
             due_ms: if is_wanted { 0 } else { u64::MAX },
