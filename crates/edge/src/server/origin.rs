@@ -238,7 +238,16 @@ impl Edge {
     /// Something has happened on a connection.
     pub(super) fn on_wire(&mut self, event: WireEvent) {
         match self.upstream.connections.user(event.wire) {
-            Some(&WireUse::Talk(id)) => self.with_talk(id, |edge, talk| edge.on_talk(talk, event)),
+            Some(&WireUse::Talk(id)) => {
+                self.with_talk(id, |edge, talk| edge.on_talk(talk, event));
+                // A target of HTTP/2 may speak first. That was reported to the conversation, and is not reported again.
+                if let Some(WireUse::Carrier) = self.upstream.connections.user(event.wire) {
+                    self.on_carrier(WireEvent {
+                        readable: true,
+                        ..event
+                    });
+                }
+            }
             Some(WireUse::Carrier) => self.on_carrier(event),
             Some(WireUse::Names) => self.on_names(event.wire),
             // An idle connection has nothing to say but its end. That it can be written to is no news.
