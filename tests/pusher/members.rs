@@ -102,3 +102,79 @@ fn a_user_is_added_once_and_removed_once() {
         assert_eq!(told.last(), Some(&false), "{user}: {told:?}");
     }
 }
+
+#[test]
+fn who_comes_back_to_a_presence_channel_is_not_told_of_itself() {
+    let hub = Hub::start_with(&[], &[("FERMATA_LEAVE_DELAY_MS", "100")]);
+    let mut observer = hub.client();
+    observer.subscribe(&hub, CHANNEL, Some("observer"));
+    let mut ann = hub.client();
+    ann.subscribe(&hub, CHANNEL, Some("ann"));
+    hub.publish(CHANNEL, "item", "seen");
+    let seen = ann.next();
+    assert_eq!(seen["data"], "seen");
+    let was = ann.id.clone();
+    // To others: an event of its own, and one that its backend publishes to all but it.
+    ann.say_on("client-own", CHANNEL, &json!("own"));
+    let body = json!({"name": "item", "channel": CHANNEL, "data": "to others", "socket_id": was})
+        .to_string();
+    assert_eq!(hub.ask("POST", "/apps/1/events", &[], &body).0, 200);
+    let next = |client: &mut Client| client.next()["event"].clone();
+    assert_eq!(next(&mut observer), "pusher_internal:member_added");
+    assert_eq!(next(&mut observer), "item");
+    // Of two ways to the ring either may be the quicker one.
+    let mut events = [next(&mut observer), next(&mut observer)];
+    events.sort_by_key(Value::to_string);
+    assert_eq!(events, [json!("client-own"), json!("item")]);
+    drop(ann);
+    assert_eq!(next(&mut observer), "pusher_internal:member_removed");
+    let mut bob = hub.client();
+    bob.subscribe(&hub, CHANNEL, Some("bob"));
+    assert_eq!(next(&mut observer), "pusher_internal:member_added");
+    hub.publish(CHANNEL, "item", "missed");
+    assert_eq!(next(&mut observer), "item");
+    for is_same_device in [true, false] {
+        let mut ann = hub.client();
+        let data = json!({"user_id": "ann"}).to_string();
+        let auth = fermata_pusher::auth::subscription(&hub.app, &ann.id, CHANNEL, Some(&data));
+        let mut subscribe = json!({"channel": CHANNEL, "auth": auth, "channel_data": data,
+            "fermata:since": seen["id"]});
+        if is_same_device {
+            subscribe["fermata:socket_id"] = json!(was);
+        }
+        ann.say("pusher:subscribe", &subscribe);
+        let mut got = Vec::new();
+        while got.last() != Some(&json!("live")) {
+            let frame = ann.next();
+            if frame["event"] == "pusher_internal:subscription_succeeded" {
+                let mut ids = data_of(&frame)["presence"]["ids"].clone();
+                let ids = ids.as_array_mut().expect("a list");
+                ids.sort_by_key(Value::to_string);
+                assert_eq!(*ids, ["ann", "bob", "observer"]);
+                hub.publish(CHANNEL, "item", "live");
+                continue;
+            }
+            let is_message = ["item", "client-own"]
+                .iter()
+                .any(|it| frame["event"] == *it);
+            assert!(is_message, "{frame}");
+            got.push(frame["data"].clone());
+        }
+        if is_same_device {
+            assert_eq!(got, ["missed", "live"]);
+        } else {
+            got[..2].sort_by_key(Value::to_string);
+            assert_eq!(got, ["own", "to others", "missed", "live"]);
+        }
+    }
+    let mut client = hub.client();
+    client.say(
+        "pusher:subscribe",
+        &json!({"channel": "news", "fermata:socket_id": "x"}),
+    );
+    let frame = client.next();
+    assert!(
+        frame["data"].to_string().contains("fermata:socket_id"),
+        "{frame}"
+    );
+}

@@ -297,6 +297,7 @@ pub extern "C" fn fm_ws_join(
             info: join.info.option(),
             announces: join.announce,
             since: join.since.option(),
+            formerly: None,
             format: match join.format {
                 FM_WS_FORMAT_JSON => Format::Json,
                 _ => Format::Data,

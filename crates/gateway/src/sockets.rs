@@ -231,6 +231,7 @@ impl Gateway<'_> {
             app.limits.presence_members_max,
         );
         let info = subscribe.member.as_ref().map(|it| it.user_info.to_string());
+        let formerly = subscribe.formerly.map(to_engine);
         if subscribe.member.is_some() && !self.worker.channels.is_presence_known() {
             // It has just begun; clients try again, here or elsewhere.
             let text =
@@ -254,6 +255,7 @@ impl Gateway<'_> {
             info: info.as_ref().map(String::as_bytes),
             announces: true,
             since: subscribe.since.as_ref().map(String::as_bytes),
+            formerly: formerly.as_ref().map(String::as_bytes),
             format: Format::Own,
         };
         // Members are known once the client has joined; channels without presence are confirmed at once.

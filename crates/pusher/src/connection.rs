@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::channel::{Access, ChannelName, USER_PREFIX};
 use crate::frame::{self, Code, RingName};
+use crate::socket_id::{SocketId, is_socket_id};
 use crate::webhook::Kind;
 use crate::{App, ClientEvents, auth};
 
@@ -47,6 +48,8 @@ pub struct Subscribe {
     pub member: Option<Member>,
     /// The id of the last event the client has had.
     pub since: Option<String>,
+    /// The connection on which it has had it: what that one was not to get, this one does not get either.
+    pub formerly: Option<SocketId>,
 }
 
 /// A member of a presence channel.
@@ -134,6 +137,8 @@ struct SubscribeData {
     channel_data: Option<String>,
     #[serde(rename = "fermata:since")]
     since: Option<String>,
+    #[serde(rename = "fermata:socket_id")]
+    formerly: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -252,6 +257,12 @@ impl Connection {
                 "pusher:subscribe: its data is no object with a channel",
             );
         };
+        if !data.formerly.as_deref().is_none_or(is_socket_id) {
+            return refuse(
+                Code::Malformed,
+                "pusher:subscribe: fermata:socket_id is no id of a connection",
+            );
+        }
         let name = data.channel.unwrap_or_default();
         let channel = match ChannelName::new(&name) {
             Ok(channel) => channel,
@@ -302,6 +313,8 @@ impl Connection {
             channel: name,
             member,
             since: data.since,
+            // One of another server's is in no record here.
+            formerly: data.formerly.as_deref().and_then(SocketId::parse),
         })
     }
 

@@ -175,6 +175,7 @@ impl Rig {
             info: None,
             announces: true,
             since: None,
+            formerly: None,
             format: Format::Data,
         };
         let outcome = match command {

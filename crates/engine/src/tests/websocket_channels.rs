@@ -462,6 +462,7 @@ fn an_embedder_writes_messages_of_its_own() {
             info: None,
             announces: true,
             since: Some(b"of another server"),
+            formerly: None,
             format: Format::Own,
         };
         rig.worker.join_channel(socket, &join).expect("it joins");

@@ -25,6 +25,7 @@ fn join(rig: &mut Rig, channel: &str, since: &str, format: Format) {
         info: None,
         announces: true,
         since: Some(since.as_bytes()),
+        formerly: None,
         format,
     };
     rig.worker.join_channel(socket, &join).expect("it is open");

@@ -8,6 +8,7 @@ use fermata_io::Driver;
 use fermata_proto::ws::utf8;
 
 use super::SendError;
+use super::missing::{LeftOut, Missing};
 use super::output::{Open, open_socket};
 use crate::admin::stats::Counter;
 use crate::channels::Channels;
@@ -33,7 +34,8 @@ pub enum Format {
     Data,
     /// Messages, joins, leaves and gaps as JSON: `channel`, `id`, `event` and `data`.
     Json,
-    /// What the embedder makes of them: [`Channels::write_messages`]. A socket is not told that its own user has joined.
+    /// What the embedder makes of them: [`Channels::write_messages`]. A socket is not told that its own user has joined, nor who
+    /// came and went before: the embedder tells it who is there.
     Own,
 }
 
@@ -50,6 +52,8 @@ pub struct Join<'a> {
     pub announces: bool,
     /// The last event the client has seen: what came after it is sent first.
     pub since: Option<&'a [u8]>,
+    /// The id of the socket on which the client has seen it: what was published to all but that one is left out.
+    pub formerly: Option<&'a [u8]>,
     /// How events are sent.
     pub format: Format,
 }
@@ -157,8 +161,21 @@ impl Channels {
         let is_behind = self.reader.read_up_to() < newest;
         let is_unknown = matches!(missed, Some(None));
         if let Some(Some(backlog)) = missed {
+            let formerly = join.formerly.and_then(parse_id);
+            let missing = Missing {
+                channel: join.channel.into(),
+                backlog,
+                format,
+                left_out: LeftOut {
+                    formerly: formerly.map(|(_, subscriber)| subscriber),
+                    members_known_up_to: match join.format {
+                        Format::Own => newest,
+                        Format::Data | Format::Json => 0,
+                    },
+                },
+            };
             to.sockets
-                .begin_resume(to.net, self, key.exchange(), join.channel, backlog, format);
+                .begin_resume(to.net, self, key.exchange(), missing);
         } else {
             let mut opening = std::mem::take(&mut to.net.scratch);
             opening.clear();
@@ -176,15 +193,14 @@ impl Channels {
             to.sockets.append_frames(to.net, key.exchange(), &opening);
             to.net.scratch = opening;
             if is_behind {
-                let backlog = Backlog::new(&[join.channel], newest);
-                to.sockets.begin_resume(
-                    to.net,
-                    self,
-                    key.exchange(),
-                    join.channel,
-                    backlog,
+                let missing = Missing {
+                    channel: join.channel.into(),
+                    backlog: Backlog::new(&[join.channel], newest),
                     format,
-                );
+                    left_out: LeftOut::default(),
+                };
+                to.sockets
+                    .begin_resume(to.net, self, key.exchange(), missing);
             } else {
                 self.go_live_socket(to.net, key.exchange(), join.channel, format);
             }

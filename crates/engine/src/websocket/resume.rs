@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 
 use fermata_config::LogLevel;
-use fermata_hub::{Backlog, Encode, ID_BYTES_MAX, Missed};
+use fermata_hub::{Encode, ID_BYTES_MAX, Missed};
 use fermata_io::Driver;
 use fermata_proto::ws::close::CloseCode;
 
@@ -47,9 +47,7 @@ impl Sockets {
         net: &mut Net<D>,
         channels: &mut Channels,
         index: ExchangeIndex,
-        channel: &[u8],
-        backlog: Backlog,
-        format: u8,
+        missing: Missing,
     ) {
         let Some((connection, exchange)) = net.connections.pair_mut(index) else {
             return;
@@ -64,11 +62,7 @@ impl Sockets {
                 is_queued: false,
             })
         });
-        resume.waiting.push_back(Missing {
-            channel: channel.into(),
-            backlog,
-            format,
-        });
+        resume.waiting.push_back(missing);
         // Mostly the first piece is all, and the client is live at once.
         if has_room && resume.waiting.len() == 1 {
             self.append_missed(net, channels, index);
@@ -102,16 +96,16 @@ impl Sockets {
         let is_json = channels.encoder.is_json(missing.format);
         let (mut records, mut gaps, mut plain_bytes) = (0, 0, 0);
         let Missing {
-            backlog,
             channel,
+            backlog,
             format,
+            left_out,
         } = &mut missing;
         channels.next_missed(backlog, unix_ms, &mut |encoder, missed| {
             match missed {
                 Missed::Record(record) => {
                     plain_bytes += record.data().len();
-                    // What it has published itself since it joined is left out, as in live ones.
-                    if own.is_none() || record.subscriber() != own {
+                    if !left_out.has(record, own) {
                         records += 1;
                         encoder.encode(*format, record, &mut piece);
                     }
@@ -140,7 +134,9 @@ impl Sockets {
             Counter::GapsExpired
         };
         net.counts.add(counter, gaps);
-        let is_live = missing.backlog.is_at(up_to);
+        // Joins and leaves that are left out must not come to it as live ones.
+        let is_past_members = up_to >= missing.left_out.members_known_up_to;
+        let is_live = missing.backlog.is_at(up_to) && is_past_members;
         if is_live && is_json {
             let mut id = [0; ID_BYTES_MAX];
             let id = channels.ring.id_text(up_to, &mut id);
