@@ -27,6 +27,25 @@ fn the_port_variable_is_respected() {
 }
 
 #[test]
+fn a_variable_that_nobody_reads_is_told_and_one_that_is_almost_a_setting_refused() {
+    let server = fixture("hub")
+        .env("FERMATA_MAX_BODY_BYTES", "secret")
+        .env("FERMATA_EDGE_LISTEN", "127.0.0.1:1")
+        .env("FERMATA_PORT_80_TCP_ADDR", "10.0.0.1")
+        .env("FERMATA_TEST_SEED", "1")
+        .start();
+    assert_eq!(server.connect().get("/pid").status(), 200);
+    let log = server.log();
+    log.wait_for(0, "did you mean FERMATA_BODY_BYTES_MAX?");
+    log.wait_for(0, "FERMATA_EDGE_LISTEN changes nothing here");
+    for none in ["secret", "FERMATA_PORT_80", "FERMATA_TEST_SEED"] {
+        assert!(!log.text().contains(none), "{none}");
+    }
+    let refused = fixture("hub").env("FERMATA_WORKRES", "1").start_refused();
+    refused.log.wait_for(0, "did you mean FERMATA_WORKERS?");
+}
+
+#[test]
 fn a_port_in_use_is_a_clear_error() {
     let other = TcpListener::bind(("127.0.0.1", 0)).expect("loopback has free ports");
     let port = other.local_addr().expect("it is bound").port();

@@ -107,8 +107,7 @@ pub fn run(arguments: &Arguments) -> Result<i32, String> {
         read_toml(&mut settings, &path.display().to_string(), &read(path)?)
             .map_err(|error| error.to_string())?;
     }
-    let variables = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let variables = fermata_engine::environment().map_err(|error| error.to_string())?;
     settings
         .set_environment(variables)
         .map_err(|error| error.to_string())?;

@@ -63,8 +63,7 @@ fn read(arguments: &Arguments) -> Result<Settings, String> {
             .read_toml(&name, &text)
             .map_err(|error| error.to_string())?;
     }
-    let variables = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let variables = fermata_engine::environment().map_err(|error| error.to_string())?;
     settings
         .read_environment(variables)
         .map_err(|error| error.to_string())?;

@@ -21,7 +21,7 @@ mod top;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use fermata_engine::mask_secrets;
+use fermata_engine::{mask_secrets, unknown_variables};
 
 /// What a run whose verification failed ends with.
 const EXIT_FAILED: u8 = 1;
@@ -67,7 +67,16 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let (command, outcome) = match Arguments::parse().command {
+    let parsed = Arguments::parse().command;
+    // Servers tell it in their log. Another command says nothing where it succeeds, unless a variable may have led it astray.
+    let asks_server = matches!(
+        parsed,
+        Command::Publish(_) | Command::Stats(_) | Command::Top(_)
+    );
+    if asks_server {
+        tell_unknown_variables();
+    }
+    let (command, outcome) = match parsed {
         Command::Child(arguments) => (child::CHILD_COMMAND, child::run(&arguments).map(|()| true)),
         Command::Cluster(arguments) => ("cluster", cluster::run(&arguments).map(|()| true)),
         Command::Completions(arguments) => (
@@ -105,8 +114,22 @@ fn main() -> ExitCode {
         Ok(false) => ExitCode::from(EXIT_FAILED),
         Err(error) => {
             eprintln!("fermata {command}: {}", mask_secrets(&error));
+            if !asks_server {
+                tell_unknown_variables();
+            }
             ExitCode::from(EXIT_MISUSED)
         }
+    }
+}
+
+/// Says which environment variables look like settings and are none.
+fn tell_unknown_variables() {
+    // One that is not UTF-8 is refused by whoever reads it.
+    let variables = fermata_engine::environment().unwrap_or_default();
+    let variables = variables.iter();
+    let variables = variables.map(|(name, value)| (name.as_str(), value.as_str()));
+    for sentence in unknown_variables(variables) {
+        eprintln!("fermata: {sentence}");
     }
 }
 

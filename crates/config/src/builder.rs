@@ -5,9 +5,7 @@ use crate::listen::{Listen, Transport, parse_port};
 use crate::nearest::nearest;
 use crate::otel::{self, Otel};
 use crate::table::{Settings, find, table};
-
-/// What every setting's environment variable starts with.
-pub(crate) const ENVIRONMENT_PREFIX: &str = "FERMATA_";
+use crate::variables::{ENVIRONMENT_PREFIX, Strangers, is_listed, is_ours, is_service_variable};
 
 /// The variable by which platforms tell a program its port.
 const PORT_VARIABLE: &str = "PORT";
@@ -18,8 +16,8 @@ const GRIP_VARIABLE: &str = "GRIP_URL";
 /// What addresses in it begin with that are not for a server: ZeroMQ sockets, and the control sockets of servers.
 const OTHER_PUBLISHERS: [&str; 3] = ["tcp:", "ipc:", "unix:"];
 
-/// A mistyped environment variable is refused when this close to a setting's name. Others that
-/// start with the prefix belong to somebody else (tests, deployment scripts) and are left alone.
+/// A mistyped environment variable is refused when this close to a setting's name. Of others that start with the prefix and
+/// belong to nobody the log tells: they may be of a deployment's scripts.
 const TYPO_DISTANCE_MAX: usize = 2;
 
 /// A ring that holds fewer of the largest events than this would make every publish wait for the
@@ -76,6 +74,8 @@ pub struct Builder {
     port: Option<u16>,
     /// What is probably not meant.
     warnings: Vec<String>,
+    /// Whether this program has the edge's settings, too.
+    reads_edge: bool,
 }
 
 impl Default for Builder {
@@ -92,7 +92,13 @@ impl Builder {
             sources: vec![Source::Default; table().len()],
             port: None,
             warnings: Vec::new(),
+            reads_edge: false,
         }
+    }
+
+    /// The program reads the variables that begin with [`crate::EDGE_PREFIX`] itself.
+    pub fn leave_edge(&mut self) {
+        self.reads_edge = true;
     }
 
     /// Gives a setting a value, unless it already has one from a source with precedence.
@@ -127,13 +133,14 @@ impl Builder {
     ///
     /// # Errors
     /// As [`Builder::set`]. An unknown `FERMATA_…` variable is an error only when it looks like a
-    /// mistyped setting.
+    /// mistyped setting, and otherwise a warning.
     pub fn environment(
         &mut self,
         variables: impl IntoIterator<Item = (String, String)>,
     ) -> Result<(), SettingError> {
         let mut grip = None;
         let mut otel = Otel::default();
+        let mut strangers = Strangers::default();
         for (variable, value) in variables {
             if variable == PORT_VARIABLE {
                 self.port = Some(parse_port(&value).map_err(|cause| SettingError::Invalid {
@@ -152,15 +159,25 @@ impl Builder {
                 otel.insert(variable, value);
                 continue;
             }
-            let Some(name) = variable.strip_prefix(ENVIRONMENT_PREFIX) else {
+            if !is_ours(&variable) {
                 continue;
-            };
+            }
+            let name = variable.strip_prefix(ENVIRONMENT_PREFIX).unwrap_or("");
             let name = name.to_ascii_lowercase();
-            let known = find(&name).is_some();
-            if known || nearest_setting(&name).is_some_and(|(_, far)| far <= TYPO_DISTANCE_MAX) {
+            let is_typo = || {
+                !is_listed(&variable)
+                    && !is_service_variable(&variable, &value)
+                    && nearest_setting(&name).is_some_and(|(_, far)| far <= TYPO_DISTANCE_MAX)
+            };
+            if find(&name).is_some() || is_typo() {
                 self.set(&name, &value, Source::Environment)?;
+            } else {
+                strangers.take(&variable, &value, self.reads_edge);
             }
         }
+        let names = table().iter().map(|setting| setting.environment_name());
+        let names: Vec<String> = names.collect();
+        self.warnings.extend(strangers.sentences(&names));
         // These are everybody's, so whatever is meant for this server alone comes before them.
         self.set_otel(&otel);
         match grip {
@@ -588,9 +605,48 @@ mod tests {
         let pairs = [
             ("FERMATA_EXTENSION", "x"),
             ("FERMATA_ROOT", "/"),
+            ("FERMATA_PORT", "tcp://10.0.0.1:80"),
+            ("FERMATA_TEST_SEED", "7"),
             ("HOME", "/root"),
         ];
         assert!(environment(&pairs).is_ok());
+        let mut builder = Builder::new();
+        let variables = |pairs: &[(&str, &str)]| {
+            let owned = pairs.iter();
+            let owned = owned.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            owned.collect::<Vec<_>>()
+        };
+        builder.environment(variables(&pairs)).expect("valid");
+        assert_eq!(builder.take_warnings(), [""; 0]);
+        let edges = [("FERMATA_EDGE_LISTEN", ":1"), ("FERMATA_EDGE_CONTROL", "")];
+        builder.environment(variables(&edges)).expect("valid");
+        let warnings = builder.take_warnings();
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        let words = [
+            "FERMATA_EDGE_LISTEN",
+            "FERMATA_EDGE_CONTROL",
+            "fermata edge",
+        ];
+        assert!(
+            words.iter().all(|it| warnings[0].contains(it)),
+            "{warnings:?}"
+        );
+        builder.leave_edge();
+        builder.environment(variables(&edges)).expect("valid");
+        assert_eq!(builder.take_warnings(), [""; 0]);
+    }
+
+    #[test]
+    fn a_variable_that_is_nobodys_is_told() {
+        let mut builder = Builder::new();
+        let stranger = ("FERMATA_BODY_MAX_BYTES".to_owned(), "1m".to_owned());
+        builder.environment([stranger]).expect("a warning alone");
+        let warnings = builder.take_warnings();
+        assert_eq!(warnings.len(), 1);
+        assert!(
+            warnings[0].contains("FERMATA_BODY_MAX_BYTES"),
+            "{warnings:?}"
+        );
     }
 
     #[test]

@@ -67,6 +67,8 @@ Sizes are bytes; the suffixes `k`, `m` and `g` multiply by 1024, 1024² and 1024
 Durations are milliseconds.
 
 A value that is out of range stops the server at start, with a sentence that names the setting and the range.
+So does a name that is almost one of a setting.
+Of other environment variables that begin with `FERMATA_` and that nothing reads the log says so; what Kubernetes tells of services is none of them.
 
 `php --ri fermata` prints the values in force.
 

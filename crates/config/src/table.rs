@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use crate::builder::ENVIRONMENT_PREFIX;
 use crate::listen::{Access, Listen, Scheme, Transport};
 use crate::networks::Networks;
 use crate::proxy_headers::ProxyHeaders;
 use crate::value::{Kind, LogFormat, LogLevel, Value};
 use crate::value_error::ValueError;
+use crate::variables::ENVIRONMENT_PREFIX;
 
 /// Most worker processes: the shared-memory ring keeps one bit per worker in a 64-bit word.
 pub const WORKERS_MAX: u16 = 64;

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use fermata_config::{Builder, SettingError, Settings, Source};
+use fermata_config::{Builder, SettingError, Settings, Source, environment};
 use fermata_io::Kernel;
 use fermata_tls::{PairNames, Tls};
 
@@ -141,13 +141,18 @@ impl Server {
         self.program.warnings.push(message.to_owned());
     }
 
+    /// Tells that the program reads environment variables that begin with `FERMATA_EDGE_` itself.
+    pub fn leave_edge_variables(&mut self) {
+        self.builder.leave_edge();
+    }
+
     /// The settings that `start` would use.
     ///
     /// # Errors
     /// As `start`.
     pub fn settings(&self) -> Result<Settings, SettingError> {
         let mut builder = self.builder.clone();
-        builder.environment(environment())?;
+        builder.environment(environment()?)?;
         builder.build()
     }
 
@@ -188,7 +193,7 @@ impl Server {
         mut self,
         log: File,
     ) -> Result<(Worker<Tls<Kernel>>, Memory), StartError> {
-        self.builder.environment(environment())?;
+        self.builder.environment(environment()?)?;
         let settings = self.builder.build()?;
         in_process::open(settings, self.router, self.websockets, log)
     }
@@ -198,17 +203,11 @@ impl Server {
     /// Returns once in every worker and companion, and once in the calling process after all workers have ended.
     /// Must be called before the process starts a thread.
     pub fn start(mut self) -> Result<Started, StartError> {
-        self.builder.environment(environment())?;
+        self.builder.environment(environment()?)?;
         self.program.warnings.extend(self.builder.take_warnings());
         let settings = self.builder.build()?;
         Master::open(settings, self.router, self.websockets, self.program)?.supervise()
     }
-}
-
-/// A variable that is not UTF-8 cannot be one of ours.
-fn environment() -> impl Iterator<Item = (String, String)> {
-    std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
 
 impl Default for Server {

@@ -5,6 +5,8 @@
 
 use std::collections::HashMap;
 
+use fermata_config::nearest;
+
 use crate::written::SettingsError;
 
 /// What becomes of a variable.
@@ -23,6 +25,9 @@ pub(crate) enum Meaning {
 use Meaning::{Elsewhere, Noted, Refused, Taken};
 
 const BY_APPLICATION: &str = "limits of an application are settings of its [[app]]";
+/// Of more variables that nobody knows nothing is said.
+const UNKNOWN_MAX: usize = 8;
+
 const CADDYS: &str = "it is Caddy's, which this is not";
 
 /// Those of Reverb's `config/reverb.php`.
@@ -113,6 +118,37 @@ pub(crate) fn look(
         }
     }
     Ok(())
+}
+
+/// Says which variables begin as those of a server do, and are none of it: mistyped ones change nothing.
+pub(crate) fn look_for_unknown(
+    prefix: &str,
+    variables: &[(&str, Meaning)],
+    known: &HashMap<String, String>,
+    notes: &mut Vec<String>,
+) {
+    // Directives may name variables of the user's own.
+    let directives = known.get("MERCURE_EXTRA_DIRECTIVES");
+    let is_known = |name: &str| {
+        variables.iter().any(|(it, _)| *it == name)
+            || directives.is_some_and(|it| it.contains(name))
+    };
+    let mut unknown: Vec<&String> = known
+        .keys()
+        .filter(|name| name.starts_with(prefix) && !is_known(name))
+        .collect();
+    unknown.sort_unstable();
+    for name in unknown.into_iter().take(UNKNOWN_MAX) {
+        let meant = nearest(name, variables.iter().map(|(name, _)| *name));
+        let text = match meant.filter(|(_, changes)| changes * 3 <= name.len() - prefix.len() + 3) {
+            Some((meant, _)) => format!("did you mean {meant}?"),
+            None => "it is not known here".to_owned(),
+        };
+        notes.push(format!(
+            "{} changes nothing here: {text}",
+            name.escape_debug()
+        ));
+    }
 }
 
 /// As Laravel's `env()` reads what is true or false.
@@ -223,6 +259,28 @@ mod tests {
             for (name, _) in variables {
                 assert!(page.contains(&format!("`{name}`")), "{name}");
             }
+        }
+    }
+
+    #[test]
+    fn mistyped_variables_are_told_with_what_was_meant() {
+        let notes = |name| read(&[(name, "1")]).expect("settings").notes;
+        for (name, meant) in [
+            (
+                "REVERB_APP_MAX_CONNECTION",
+                "did you mean REVERB_APP_MAX_CONNECTIONS?",
+            ),
+            (
+                "MERCURE_PUBLISHER_JWT_ALGO",
+                "did you mean MERCURE_PUBLISHER_JWT_ALG?",
+            ),
+            ("MERCURE_DEMO", "it is not known here"),
+        ] {
+            let notes = notes(name);
+            assert!(
+                notes.len() == 1 && notes[0].contains(name) && notes[0].ends_with(meant),
+                "{notes:?}"
+            );
         }
     }
 

@@ -248,15 +248,19 @@ impl Settings {
     /// The variable and what is wrong with it.
     pub fn read_environment(
         &mut self,
-        variables: impl Iterator<Item = (String, String)>,
+        variables: impl IntoIterator<Item = (String, String)>,
     ) -> Result<(), SettingsError> {
-        let known: HashMap<String, String> =
-            variables.filter(|(_, value)| !value.is_empty()).collect();
+        let known: HashMap<String, String> = variables
+            .into_iter()
+            .filter(|(_, value)| !value.is_empty())
+            .collect();
         let is_reverb = ["REVERB_APP_ID", "REVERB_APP_KEY", "REVERB_APP_SECRET"]
             .iter()
             .any(|name| known.contains_key(*name));
         if is_reverb {
-            environment::look(&environment::REVERB, &known, &mut self.notes)?;
+            let variables = &environment::REVERB;
+            environment::look(variables, &known, &mut self.notes)?;
+            environment::look_for_unknown("REVERB_", variables, &known, &mut self.notes);
         }
         self.read_mercure_environment(&known)?;
         let get = |name: &str| known.get(name).map(String::as_str);
@@ -322,7 +326,9 @@ impl Settings {
         if !is_set && self.mercure.is_none() {
             return Ok(());
         }
-        environment::look(&environment::MERCURE, known, &mut self.notes)?;
+        let variables = &environment::MERCURE;
+        environment::look(variables, known, &mut self.notes)?;
+        environment::look_for_unknown("MERCURE_", variables, known, &mut self.notes);
         let mercure = self.mercure.get_or_insert_default();
         mercure.read_environment(known, &mut self.notes)?;
         mercure.choose_version()?;

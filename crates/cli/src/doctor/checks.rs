@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use fermata_engine::unknown_variables;
 use rustix::process::{Resource, getrlimit};
 
 use super::{Check, Verdict};
@@ -53,7 +54,27 @@ pub fn all(php: &php::Arguments, listen: &str, clients: u64) -> Vec<Check> {
     checks.extend(certificate());
     checks.extend(history());
     checks.push(clock());
+    checks.push(environment());
     checks
+}
+
+/// Variables that begin as settings do.
+fn environment() -> Check {
+    let variables = match fermata_engine::environment() {
+        Ok(variables) => variables,
+        Err(error) => return bad("environment", error.to_string(), ""),
+    };
+    let variables = variables.iter();
+    let variables = variables.map(|(name, value)| (name.as_str(), value.as_str()));
+    let sentences = unknown_variables(variables);
+    match sentences.is_empty() {
+        true => good("environment", "each variable FERMATA_… is a setting"),
+        false => warning(
+            "environment",
+            "variables FERMATA_… that are no settings",
+            sentences.join("\n"),
+        ),
+    }
 }
 
 fn good(name: &'static str, found: impl Into<String>) -> Check {

@@ -48,6 +48,7 @@ const STORED_BYTES_MAX: u64 = 1 << 30;
 pub fn run(settings: Settings, directory: &Path, open_post: OpenPost) -> Result<i32, StartError> {
     fermata_io::descriptors::leave_none();
     let mut server = Server::new();
+    server.leave_edge_variables();
     server.set_post(open_post);
     configure(&mut server, &settings, directory)?;
     let (routes, routes_file) = read_routes(&mut server, &settings, directory)?;

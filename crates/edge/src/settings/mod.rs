@@ -9,14 +9,11 @@ mod reference;
 mod table;
 mod toml;
 
-use fermata_config::nearest;
+use fermata_config::{EDGE_PREFIX, is_service_variable, nearest};
 
 pub use pushpin::{Notice, read_pushpin};
 pub use table::{Kind, Setting, Settings, table};
 pub use toml::read_toml;
-
-/// What environment variables begin with.
-const ENVIRONMENT_PREFIX: &str = "FERMATA_EDGE_";
 
 /// Why a value is not taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -93,10 +90,13 @@ impl Settings {
         variables: impl IntoIterator<Item = (String, String)>,
     ) -> Result<(), SettingError> {
         for (variable, value) in variables {
-            let Some(name) = variable.strip_prefix(ENVIRONMENT_PREFIX) else {
+            let Some(name) = variable.strip_prefix(EDGE_PREFIX) else {
                 continue;
             };
             let name = name.to_ascii_lowercase();
+            if find(&name).is_none() && is_service_variable(&variable, &value) {
+                continue;
+            }
             let values = find(&name).map_or_else(Vec::new, |setting| setting.kind.split(&value));
             self.set(&variable, &name, &values)?;
         }
