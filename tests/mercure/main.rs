@@ -4,6 +4,7 @@ mod clients;
 mod doors;
 mod draft;
 mod hub;
+mod keys;
 mod killed;
 mod malformed;
 mod nodes;

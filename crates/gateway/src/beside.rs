@@ -77,6 +77,9 @@ impl Doors {
         if let Some(mercure) = &mut self.settings.mercure {
             // The server's bound is that of updates, too.
             mercure.update_bytes_max = found.event_bytes_max.saturating_sub(EVENT_BYTES_MORE);
+            for line in mercure.fetch_keys()? {
+                server.warn(&line);
+            }
         }
         // Larger ones would come as files, and are looked at as a whole.
         let body_bytes = body_bytes_max(&self.settings).min(found.body_memory_bytes_max);

@@ -72,11 +72,13 @@ pub(crate) const REVERB: [(&str, Meaning); 24] = [
 ];
 
 /// Those of the Mercure hub's Caddyfile and documentation, and of `symfony/mercure`.
-pub(crate) const MERCURE: [(&str, Meaning); 14] = [
+pub(crate) const MERCURE: [(&str, Meaning); 16] = [
     ("MERCURE_PUBLISHER_JWT_KEY", Taken),
     ("MERCURE_PUBLISHER_JWT_ALG", Taken),
     ("MERCURE_SUBSCRIBER_JWT_KEY", Taken),
     ("MERCURE_SUBSCRIBER_JWT_ALG", Taken),
+    ("MERCURE_PUBLISHER_JWKS_URL", Taken),
+    ("MERCURE_SUBSCRIBER_JWKS_URL", Taken),
     ("MERCURE_EXTRA_DIRECTIVES", Taken),
     ("MERCURE_PROTOCOL_VERSION", Taken),
     ("SERVER_NAME", Taken),
@@ -172,7 +174,7 @@ mod tests {
     ];
 
     /// Each other variable that is taken, with a value that differs from what is there without it.
-    const VALUES: [(&str, &str); 13] = [
+    const VALUES: [(&str, &str); 15] = [
         ("REVERB_APP_PING_INTERVAL", "7"),
         ("REVERB_APP_ACTIVITY_TIMEOUT", "8"),
         ("REVERB_APP_MAX_MESSAGE_SIZE", "20001"),
@@ -183,6 +185,8 @@ mod tests {
         ("REVERB_SERVER_PATH", "/ws"),
         ("MERCURE_PUBLISHER_JWT_ALG", "HS384"),
         ("MERCURE_SUBSCRIBER_JWT_ALG", "HS512"),
+        ("MERCURE_PUBLISHER_JWKS_URL", "https://a.example/keys"),
+        ("MERCURE_SUBSCRIBER_JWKS_URL", "https://a.example/keys"),
         ("MERCURE_EXTRA_DIRECTIVES", "anonymous"),
         ("MERCURE_PROTOCOL_VERSION", "0.x"),
         ("SERVER_NAME", ":3001"),
@@ -289,9 +293,7 @@ mod tests {
         let variables = [("GLOBAL_OPTIONS", "debug"), ("REVERB_SCALING_ENABLED", "1")];
         let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let mut settings = Settings::default();
-        settings
-            .read_environment(variables.into_iter())
-            .expect("settings");
+        settings.read_environment(variables).expect("settings");
         assert_eq!(settings.notes, [""; 0]);
     }
 

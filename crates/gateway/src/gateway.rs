@@ -134,6 +134,7 @@ impl Hub {
             Event::Wake => {
                 let now_ms = worker.net.now_ms();
                 self.with(worker).go_on_publishing();
+                self.with(worker).go_on_with_keys();
                 if self.tell_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
                     self.with(worker).tell_counts();
                 }
@@ -167,10 +168,11 @@ impl Hub {
         true
     }
 
-    /// Whether the client who has left has published something, and its request is dropped.
+    /// Whether the client who has left has published something or waits for keys, and its request is dropped.
     fn forgets(&mut self, worker: &mut Worker<Tls<Kernel>>) -> bool {
         let left = worker.waiting.left();
-        self.with(worker).forget_publisher(left)
+        let mut gateway = self.with(worker);
+        gateway.forget_publisher(left) || gateway.forget_kept(left)
     }
 
     /// When it wants to have an `Event::Wake`; `u64::MAX` for not at all. To be asked before each event.
@@ -179,7 +181,9 @@ impl Hub {
         let sockjs_ms = self.sockjs.as_ref().map_or(u64::MAX, SockJs::due_ms);
         let posts_ms = self.posts.due_ms().unwrap_or(u64::MAX);
         let tell_ms = self.tell_at_ms.unwrap_or(u64::MAX);
-        tell_ms.min(sockjs_ms).min(posts_ms)
+        let now_ms = worker.net.now_ms();
+        let keys_ms = { self.mercure.as_ref() }.map_or(u64::MAX, |it| it.due_ms(now_ms));
+        tell_ms.min(sockjs_ms).min(posts_ms).min(keys_ms)
     }
 
     /// Whether Mercure is spoken.

@@ -320,9 +320,14 @@ impl Settings {
         &mut self,
         known: &HashMap<String, String>,
     ) -> Result<(), SettingsError> {
-        let is_set = ["MERCURE_PUBLISHER_JWT_KEY", "MERCURE_SUBSCRIBER_JWT_KEY"]
-            .iter()
-            .any(|name| known.contains_key(*name));
+        let is_set = [
+            "MERCURE_PUBLISHER_JWT_KEY",
+            "MERCURE_SUBSCRIBER_JWT_KEY",
+            "MERCURE_PUBLISHER_JWKS_URL",
+            "MERCURE_SUBSCRIBER_JWKS_URL",
+        ]
+        .iter()
+        .any(|name| known.contains_key(*name));
         if !is_set && self.mercure.is_none() {
             return Ok(());
         }
@@ -795,9 +800,7 @@ mod tests {
         ];
         let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let mut settings = Settings::default();
-        settings
-            .read_environment(variables.into_iter())
-            .expect("settings");
+        settings.read_environment(variables).expect("settings");
         settings.check().expect("settings");
         assert_eq!(settings.listen, ["0.0.0.0:3000", "127.0.0.1:80"]);
         assert_eq!(listen_of("localhost"), None);

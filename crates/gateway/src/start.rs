@@ -59,13 +59,18 @@ impl From<SettingsError> for StartError {
 ///
 /// # Errors
 /// It does not start; the sentence says why and what helps.
-pub fn run(settings: Settings) -> Result<i32, StartError> {
+pub fn run(mut settings: Settings) -> Result<i32, StartError> {
     settings.check()?;
     let prepared = Prepared::new(&settings.apps)
         .map_err(|error| StartError::Setting(format!("webhook: {error}")))?;
     fermata_io::descriptors::leave_none();
     let mut server = Server::new();
     configure(&mut server, &settings)?;
+    if let Some(mercure) = &mut settings.mercure {
+        for line in mercure.fetch_keys()? {
+            server.warn(&line);
+        }
+    }
     server.set_post(open_post);
     server.allow_cluster();
     server.fallback(HANDLER_REQUESTS, true);

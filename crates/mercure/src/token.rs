@@ -3,8 +3,10 @@
 //! Keys and their algorithms come from the settings. What a token says about its algorithm must agree and decides nothing.
 
 use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 
-use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, JwkSet};
+use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation};
 use serde_json::Value;
 
@@ -25,10 +27,12 @@ const SELECTORS_MAX: usize = 1024;
 /// Where claims are; the second name is for issuers that only take names that are URLs.
 const CLAIMS: [&str; 2] = ["mercure", "https://mercure.rocks/"];
 
-/// What checks tokens of publishers or subscribers.
+/// What checks tokens of publishers or subscribers. Clones have the same keys, also when those are replaced.
 #[derive(Clone)]
 pub struct Verifier {
-    keys: Vec<Key>,
+    keys: Arc<RwLock<Arc<[Key]>>>,
+    /// A token was signed by a key that is none of these.
+    has_missed: Arc<AtomicBool>,
 }
 
 #[derive(Clone)]
@@ -112,45 +116,61 @@ impl Verifier {
         };
         let key = key.map_err(|_| KeyError::Pem(algorithm.to_owned()))?;
         let algorithms = vec![name];
-        Ok(Verifier {
-            keys: vec![Key {
-                id: None,
-                algorithms,
-                key,
-            }],
-        })
+        Ok(Verifier::of(vec![Key {
+            id: None,
+            algorithms,
+            key,
+        }]))
     }
 
-    /// A set of keys: RFC 7517.
+    fn of(keys: Vec<Key>) -> Verifier {
+        Verifier {
+            keys: Arc::new(RwLock::new(keys.into())),
+            has_missed: Arc::default(),
+        }
+    }
+
+    /// One that has no keys yet, and believes no token.
+    pub fn empty() -> Verifier {
+        Verifier::of(Vec::new())
+    }
+
+    /// Has the keys of `other` from here on, and not its own.
+    pub fn replace(&self, other: &Verifier) {
+        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = other.keys();
+    }
+
+    /// Whether a token since the last call was signed by a key that it does not have, as far as the token says.
+    pub fn take_missed(&self) -> bool {
+        self.has_missed.swap(false, Ordering::Relaxed)
+    }
+
+    fn keys(&self) -> Arc<[Key]> {
+        Arc::clone(&self.keys.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A set of keys: RFC 7517. Keys that sign nothing, or in a way that is not known here, are passed over, as section 5 says.
     ///
     /// # Errors
-    /// Why it cannot be used.
+    /// Why none of it can be used.
     pub fn from_jwks(text: &str) -> Result<Verifier, KeyError> {
         let wrong = |error: String| KeyError::Jwks(error);
-        let set: JwkSet = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        let set: Set = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
         if set.keys.is_empty() || set.keys.len() > KEYS_MAX {
             return Err(wrong(format!("it has to have 1 to {KEYS_MAX} keys")));
         }
         let mut keys = Vec::new();
-        for jwk in &set.keys {
-            let key = DecodingKey::from_jwk(jwk).map_err(|error| wrong(error.to_string()))?;
-            let named = jwk.common.key_algorithm;
-            let algorithms = match named {
-                Some(named) => {
-                    let name = named.to_string();
-                    let known = Algorithm::from_str(&name);
-                    vec![known.map_err(|_| wrong(format!("{name} signs nothing")))?]
-                }
-                None => algorithms_of(&jwk.algorithm),
-            };
-            let id = jwk.common.key_id.clone();
-            keys.push(Key {
-                id,
-                algorithms,
-                key,
-            });
+        let mut first = None;
+        for jwk in set.keys {
+            match Key::from_jwk(jwk) {
+                Ok(key) => keys.push(key),
+                Err(error) => first = first.or(Some(error)),
+            }
         }
-        Ok(Verifier { keys })
+        match first {
+            Some(error) if keys.is_empty() => Err(wrong(error)),
+            _ => Ok(Verifier::of(keys)),
+        }
     }
 
     /// Checks a token.
@@ -197,8 +217,13 @@ impl Verifier {
             };
             is_named && key.algorithms.contains(&header.alg)
         };
+        let keys = self.keys();
+        let is_missed = |failure| match &header.kid {
+            Some(wanted) => !keys.iter().any(|key| key.id.as_ref() == Some(wanted)),
+            None => failure == TokenError::Signature,
+        };
         let mut failure = TokenError::Key;
-        for key in self.keys.iter().filter(fits) {
+        for key in keys.iter().filter(fits) {
             let mut validation = Validation::new(header.alg);
             // Times are checked below, by the clock that is given.
             validation.validate_exp = false;
@@ -216,14 +241,46 @@ impl Verifier {
                 }
             }
         }
+        if is_missed(failure) {
+            self.has_missed.store(true, Ordering::Relaxed);
+        }
         Err(failure)
+    }
+}
+
+/// A set of keys, each as it is written: one that cannot be read spoils none of the others.
+#[derive(serde::Deserialize)]
+struct Set {
+    keys: Vec<Value>,
+}
+
+impl Key {
+    fn from_jwk(jwk: Value) -> Result<Key, String> {
+        let jwk: Jwk = serde_json::from_value(jwk).map_err(|error| error.to_string())?;
+        if jwk.common.public_key_use == Some(PublicKeyUse::Encryption) {
+            return Err("its keys are for encryption".to_owned());
+        }
+        let key = DecodingKey::from_jwk(&jwk).map_err(|error| error.to_string())?;
+        let algorithms = match jwk.common.key_algorithm {
+            Some(named) => {
+                let name = named.to_string();
+                let known = Algorithm::from_str(&name);
+                vec![known.map_err(|_| format!("{name} signs nothing"))?]
+            }
+            None => algorithms_of(&jwk.algorithm),
+        };
+        Ok(Key {
+            id: jwk.common.key_id,
+            algorithms,
+            key,
+        })
     }
 }
 
 impl std::fmt::Debug for Verifier {
     /// Without the keys: they would end in a log.
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "Verifier({} keys)", self.keys.len())
+        write!(formatter, "Verifier({} keys)", self.keys().len())
     }
 }
 

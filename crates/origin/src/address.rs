@@ -105,7 +105,8 @@ impl Url {
         }
     }
 
-    fn is_loopback(&self) -> bool {
+    /// Whether nobody is between this machine and it.
+    pub fn is_loopback(&self) -> bool {
         if self.socket.is_some() {
             return true;
         }

@@ -24,4 +24,4 @@ pub use address::{Address, Transport};
 pub use client::{Client, PublishError};
 pub use courier::{Courier, Figures, Item, Next, Source};
 pub use edges::Edges;
-pub use post::{PostError, Poster};
+pub use post::{ANSWER_BYTES_MAX, PostError, Poster};

@@ -15,7 +15,7 @@ use crate::address::Url;
 use crate::tls::{self, Stream};
 
 /// The longest answer that is read.
-const ANSWER_BYTES_MAX: usize = 64 * 1024;
+pub const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// The longest part of an answer that is shown.
 const SHOWN_CHARS_MAX: usize = 500;
 
@@ -87,6 +87,11 @@ impl Answer {
         self.body
     }
 
+    /// Whether it was longer than what is read of it.
+    pub fn is_cut(&self) -> bool {
+        self.body.len() > ANSWER_BYTES_MAX
+    }
+
     /// The beginning of what it says, for a log.
     pub fn text(&self) -> String {
         let text = String::from_utf8_lossy(&self.body);
@@ -148,15 +153,32 @@ impl Poster {
         headers: &[(&str, &str)],
         body: &[u8],
     ) -> Result<Answer, PostError> {
-        let until = Instant::now() + self.timeout;
         let request = self.request(content_type, headers, body);
+        self.ask(&request)
+    }
+
+    /// Gets what is there, as one of these media types.
+    ///
+    /// # Errors
+    /// See [`PostError`].
+    pub fn get(&mut self, accept: &str) -> Result<Answer, PostError> {
+        let request = format!(
+            "GET {} HTTP/1.1\r\nHost: {}\r\nAccept: {accept}\r\n\r\n",
+            self.url.path,
+            self.url.host_header()
+        );
+        self.ask(request.as_bytes())
+    }
+
+    fn ask(&mut self, request: &[u8]) -> Result<Answer, PostError> {
+        let until = Instant::now() + self.timeout;
         if let Some(mut kept) = self.kept.take()
-            && let Ok(Some(answer)) = kept.exchange(&request, until)
+            && let Ok(Some(answer)) = kept.exchange(request, until)
         {
             return Ok(self.finish(kept, answer));
         }
         let mut connection = self.connect(until).map_err(PostError::Connecting)?;
-        match connection.exchange(&request, until) {
+        match connection.exchange(request, until) {
             Ok(Some(answer)) => Ok(self.finish(connection, answer)),
             Ok(None) => Err(PostError::Exchanging("the answer is not HTTP".to_owned())),
             Err(error) => Err(PostError::Exchanging(error.to_string())),

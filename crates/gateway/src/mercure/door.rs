@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use super::keys::Keys;
 use super::listeners::Listeners;
 use super::settings::MercureSettings;
 use super::shared::Shared;
@@ -13,9 +14,16 @@ pub(crate) struct Door {
     pub(super) listeners: Rc<RefCell<Listeners>>,
     /// The channels that share their events with topics.
     pub(super) shared: Option<Shared>,
+    /// The keys that are fetched, if some are.
+    pub(super) keys: Option<Keys>,
 }
 
 impl Door {
+    /// When requests that wait for keys are to be looked at.
+    pub fn due_ms(&self, now_ms: u64) -> u64 {
+        self.keys.as_ref().map_or(u64::MAX, |it| it.due_ms(now_ms))
+    }
+
     /// What an update without an id of its publisher's is called that has this one of the engine's.
     pub fn id_of(&self, id: &str) -> String {
         self.settings.hub.id_of(id)

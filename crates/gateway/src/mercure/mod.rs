@@ -5,16 +5,19 @@
 //! topics and rights. Subscriptions are the presence of that channel, so those of a killed worker end as well.
 
 pub(crate) mod door;
+mod keys;
 mod listeners;
+mod owned;
 pub mod settings;
 mod shared;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::time::Duration;
 
-use fermata_engine::{HoldError, Message, PublishFailure, Since, ViewHold, ViewPast};
-use fermata_mercure::request::{self, Outcome, Request, Subscribe};
+use fermata_engine::{HoldError, Left, Message, PublishFailure, Since, ViewHold, ViewPast};
+use fermata_mercure::request::{self, Outcome, Subscribe};
 use fermata_mercure::resource::{EVENT, METADATA_PATH};
 use fermata_mercure::subscription::{self, Filter, Info, Subscriber};
 use fermata_mercure::update::{EARLIEST, Update};
@@ -23,7 +26,9 @@ use crate::gateway::Gateway;
 use crate::names::UPDATES;
 use crate::posts::{Headers, Publication, Reply};
 use door::Door;
+use keys::Keys;
 use listeners::{Listeners, Listening};
+use owned::OwnedRequest;
 use shared::Shared;
 
 /// The channel of all updates.
@@ -34,38 +39,6 @@ const TEXT: &[u8] = b"text/plain; charset=utf-8";
 
 /// Updates looked at for an id that this worker has not read yet.
 const UNREAD_MAX: usize = 1024;
-
-/// A request, copied out of the worker.
-struct OwnedRequest {
-    handle: u64,
-    method: String,
-    target: String,
-    authorization: Vec<String>,
-    cookies: Vec<String>,
-    fields: [Option<String>; 5],
-    body: Vec<u8>,
-    unix_s: u64,
-}
-
-impl OwnedRequest {
-    fn as_request(&self) -> Request<'_> {
-        let [origin, referer, last_event_id, if_none_match, content_type] =
-            self.fields.each_ref().map(Option::as_deref);
-        Request {
-            method: &self.method,
-            target: &self.target,
-            authorization: self.authorization.iter().map(String::as_str).collect(),
-            cookies: self.cookies.iter().map(String::as_str).collect(),
-            origin,
-            referer,
-            last_event_id,
-            if_none_match,
-            content_type,
-            body: &self.body,
-            unix_s: self.unix_s,
-        }
-    }
-}
 
 impl Gateway<'_> {
     /// Opens the door, before the first client comes.
@@ -81,7 +54,24 @@ impl Gateway<'_> {
         let listeners = Rc::new(RefCell::new(listeners));
         let select = Box::new(Listening(Rc::clone(&listeners)));
         self.worker.channels.select_from(CHANNEL, select);
+        let sources: Vec<_> = settings.key_sources.iter().flatten().cloned().collect();
+        let keys = match sources.is_empty() {
+            true => None,
+            false => {
+                let refresh = Duration::from_secs(settings.jwks_refresh_s);
+                let logger = self.worker.net.logger();
+                match Keys::begin(&sources, refresh, &logger) {
+                    Ok(keys) => Some(keys),
+                    Err(error) => {
+                        let line = format!("the keys of Mercure are not fetched again: {error}");
+                        self.worker.net.log(fermata_config::LogLevel::Error, &line);
+                        None
+                    }
+                }
+            }
+        };
         self.hub.mercure = Some(Door {
+            keys,
             shared: Shared::of(&settings, &self.hub.settings.apps),
             settings: Rc::new(settings),
             listeners,
@@ -129,13 +119,54 @@ impl Gateway<'_> {
             unix_s: self.worker.net.unix_s(),
             target,
         };
+        self.serve_mercure(owned, true)
+    }
+
+    /// Serves requests that have waited for keys.
+    pub(crate) fn go_on_with_keys(&mut self) {
+        let now_ms = self.worker.net.now_ms();
+        let keys = self.hub.mercure.as_mut().and_then(|it| it.keys.as_mut());
+        for request in keys.map_or_else(Vec::new, |it| it.take_ready(now_ms)) {
+            self.serve_mercure(request, false);
+        }
+    }
+
+    /// Whether the client who has left has waited for keys, and its request is dropped.
+    pub(crate) fn forget_kept(&mut self, left: Left) -> bool {
+        let Left::Request(handle) = left else {
+            return false;
+        };
+        let keys = self.hub.mercure.as_mut().and_then(|it| it.keys.as_mut());
+        let is_forgotten = keys.is_some_and(|it| it.forget(handle));
+        if is_forgotten {
+            self.worker.drop_request(handle);
+        }
+        is_forgotten
+    }
+
+    /// Answers a request, or has it wait for keys if it may. False: it is not Mercure's.
+    fn serve_mercure(&mut self, owned: OwnedRequest, may_wait: bool) -> bool {
+        let now_ms = self.worker.net.now_ms();
+        let Some(door) = &mut self.hub.mercure else {
+            return false;
+        };
+        let settings = Rc::clone(&door.settings);
         let request = owned.as_request();
         let headers: Headers = request::headers(&settings.hub, &request)
             .into_iter()
             .map(|(name, value)| (name.into(), value.into()))
             .collect();
         let handle = owned.handle;
-        match fermata_mercure::read(&settings.hub, &request) {
+        let outcome = fermata_mercure::read(&settings.hub, &request);
+        if may_wait
+            && let Some(keys) = &mut door.keys
+            && keys.are_coming(now_ms)
+            && self.worker.defer(handle).is_ok()
+        {
+            keys.keep(owned, now_ms);
+            return true;
+        }
+        match outcome {
             Outcome::Subscribe(subscribe) => self.hold_subscriber(handle, subscribe, headers),
             Outcome::Publish(update) => self.take_update(handle, &update, headers),
             Outcome::Subscriptions(filter) => self.list(&owned, &filter, headers),

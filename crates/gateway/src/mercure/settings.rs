@@ -8,7 +8,15 @@ use fermata_mercure::resource::{self, Draft};
 use fermata_mercure::token::Verifier;
 use serde::Deserialize;
 
+use super::keys::KeySource;
 use crate::written::{OneOrMany, SettingsError};
+
+/// Whose tokens keys are for.
+const PUBLISHER: usize = 0;
+const SUBSCRIBER: usize = 1;
+
+/// How often keys may be fetched again: a week is longer than any issuer keeps a key that it does not sign with any more.
+const REFRESH_S: std::ops::RangeInclusive<u64> = 1..=7 * 24 * 3600;
 
 /// The cookie of clients of version 0.x.
 const COOKIE: &str = "mercureAuthorization";
@@ -35,6 +43,10 @@ const IDLE: [&str; 13] = [
 pub struct MercureSettings {
     /// What the protocol knows.
     pub hub: Hub,
+    /// Where the keys of publishers are and those of subscribers, when they are fetched.
+    pub(crate) key_sources: [Option<KeySource>; 2],
+    /// After so many seconds they are fetched again.
+    pub jwks_refresh_s: u64,
     /// Silence after which a comment is sent; 0 = never.
     pub heartbeat_ms: u64,
     /// After so long a subscriber's response ends, and it comes back; 0 = never.
@@ -66,6 +78,8 @@ impl Default for MercureSettings {
                 cookie: COOKIE.to_owned(),
                 ..Hub::default()
             },
+            key_sources: [None, None],
+            jwks_refresh_s: 3600,
             heartbeat_ms: 40_000,
             stream_ms_max: 0,
             tells_position: true,
@@ -88,9 +102,12 @@ pub(crate) struct Table {
     publisher_key: Option<String>,
     publisher_algorithm: Option<String>,
     publisher_jwks_file: Option<String>,
+    publisher_jwks_url: Option<String>,
     subscriber_key: Option<String>,
     subscriber_algorithm: Option<String>,
     subscriber_jwks_file: Option<String>,
+    subscriber_jwks_url: Option<String>,
+    jwks_refresh_s: Option<u64>,
     anonymous: Option<bool>,
     subscriptions: Option<bool>,
     cookie_name: Option<String>,
@@ -111,19 +128,36 @@ pub(crate) struct Table {
 
 impl Table {
     pub(crate) fn apply(self, settings: &mut MercureSettings) -> Result<(), SettingsError> {
+        for (role, name, key, file, url) in [
+            (
+                PUBLISHER,
+                "mercure.publisher",
+                (self.publisher_key, self.publisher_algorithm),
+                self.publisher_jwks_file,
+                self.publisher_jwks_url,
+            ),
+            (
+                SUBSCRIBER,
+                "mercure.subscriber",
+                (self.subscriber_key, self.subscriber_algorithm),
+                self.subscriber_jwks_file,
+                self.subscriber_jwks_url,
+            ),
+        ] {
+            let is_given = [key.0.is_some(), file.is_some(), url.is_some()];
+            if is_given.iter().filter(|it| **it).count() > 1 {
+                return Err(SettingsError::new(format!(
+                    "{name}: give a key, a file of keys or the URL of one, not two of them"
+                )));
+            }
+            if let Some(url) = url {
+                settings.fetch_from(role, &format!("{name}_jwks_url"), &url)?;
+            } else if let Some(verifier) = verifier(name, key, file)? {
+                settings.believe(role, verifier);
+            }
+        }
+        take(&mut settings.jwks_refresh_s, self.jwks_refresh_s);
         let hub = &mut settings.hub;
-        let publisher = verifier(
-            "mercure.publisher",
-            (self.publisher_key, self.publisher_algorithm),
-            self.publisher_jwks_file,
-        )?;
-        let subscriber = verifier(
-            "mercure.subscriber",
-            (self.subscriber_key, self.subscriber_algorithm),
-            self.subscriber_jwks_file,
-        )?;
-        hub.publisher = publisher.or(hub.publisher.take());
-        hub.subscriber = subscriber.or(hub.subscriber.take());
         take(&mut hub.is_anonymous, self.anonymous);
         take(&mut hub.has_subscriptions, self.subscriptions);
         take(&mut hub.cookie, self.cookie_name);
@@ -159,14 +193,18 @@ impl MercureSettings {
         notes: &mut Vec<String>,
     ) -> Result<(), SettingsError> {
         let get = |name: &str| known.get(name).cloned();
-        for (role, place) in [
-            ("PUBLISHER", &mut self.hub.publisher),
-            ("SUBSCRIBER", &mut self.hub.subscriber),
-        ] {
-            let name = format!("MERCURE_{role}_JWT");
+        for (role, text) in [(PUBLISHER, "PUBLISHER"), (SUBSCRIBER, "SUBSCRIBER")] {
+            let url_name = format!("MERCURE_{text}_JWKS_URL");
+            let name = format!("MERCURE_{text}_JWT");
             let key = get(&format!("{name}_KEY"));
-            let found = verifier(&name, (key, get(&format!("{name}_ALG"))), None)?;
-            *place = found.or(place.take());
+            // As in the Mercure hub, whose configuration has the other one always.
+            if let Some(url) = get(&url_name) {
+                self.fetch_from(role, &url_name, &url)?;
+            } else if let Some(verifier) =
+                verifier(&name, (key, get(&format!("{name}_ALG"))), None)?
+            {
+                self.believe(role, verifier);
+            }
         }
         self.version = get("MERCURE_PROTOCOL_VERSION").or(self.version.take());
         let directives = get("MERCURE_EXTRA_DIRECTIVES").unwrap_or_default();
@@ -228,17 +266,18 @@ impl MercureSettings {
             "issuer" => self.issuer = first,
             "heartbeat" => self.heartbeat_ms = of_time()?,
             "write_timeout" => self.stream_ms_max = of_time()?,
-            "publisher_jwt" => {
-                hub.publisher = verifier(name, (first, values.get(1).cloned()), None)?
-            }
-            "subscriber_jwt" => {
-                hub.subscriber = verifier(name, (first, values.get(1).cloned()), None)?;
+            "publisher_jwt" | "subscriber_jwt" => {
+                let role = role_of(name);
+                match verifier(name, (first, values.get(1).cloned()), None)? {
+                    Some(verifier) => self.believe(role, verifier),
+                    None => return Err(wrong(format!("{name}: give a key and its algorithm"))),
+                }
             }
             "publisher_jwks_url" | "subscriber_jwks_url" => {
-                return Err(wrong(format!(
-                    "{name}: keys are not fetched; save the set and name it by {} in [mercure] of --config",
-                    name.replace("url", "file")
-                )));
+                let Some(url) = first else {
+                    return Err(wrong(format!("{name}: give the URL of a JWKS")));
+                };
+                self.fetch_from(role_of(name), name, &url)?;
             }
             _ if IDLE.contains(&name) => {
                 notes.push(format!(
@@ -253,6 +292,39 @@ impl MercureSettings {
             }
         }
         Ok(())
+    }
+
+    fn place_of(&mut self, role: usize) -> &mut Option<Verifier> {
+        match role {
+            PUBLISHER => &mut self.hub.publisher,
+            _ => &mut self.hub.subscriber,
+        }
+    }
+
+    /// Tokens of a role are checked by this.
+    fn believe(&mut self, role: usize, verifier: Verifier) {
+        *self.place_of(role) = Some(verifier);
+        self.key_sources[role] = None;
+    }
+
+    /// Tokens of a role are checked by keys that are fetched.
+    fn fetch_from(&mut self, role: usize, name: &str, url: &str) -> Result<(), SettingsError> {
+        let source = KeySource::new(name, url)?;
+        self.believe(role, source.verifier());
+        self.key_sources[role] = Some(source);
+        Ok(())
+    }
+
+    /// Fetches the keys that are fetched at all, before there are workers. What the log has to say.
+    ///
+    /// # Errors
+    /// The certificates that the system trusts cannot be read.
+    pub(crate) fn fetch_keys(&mut self) -> Result<Vec<String>, SettingsError> {
+        let mut said = Vec::new();
+        for source in self.key_sources.iter_mut().flatten() {
+            said.extend(source.fetch_first()?);
+        }
+        Ok(said)
     }
 
     /// Takes the version of the protocol, when all that belongs to it was given.
@@ -300,6 +372,14 @@ impl MercureSettings {
                     .to_owned(),
             ));
         }
+        if !REFRESH_S.contains(&self.jwks_refresh_s) {
+            return Err(SettingsError::new(format!(
+                "mercure.jwks_refresh_s is {}: give {} to {}",
+                self.jwks_refresh_s,
+                REFRESH_S.start(),
+                REFRESH_S.end()
+            )));
+        }
         if self.hub.publisher.is_none() && !has_program {
             return Err(SettingsError::new(
                 "Mercure: nobody could publish: set MERCURE_PUBLISHER_JWT_KEY, or publisher_key in [mercure]".to_owned(),
@@ -316,6 +396,14 @@ impl MercureSettings {
     }
 }
 
+/// Whose tokens a directive is about.
+fn role_of(directive: &str) -> usize {
+    match directive.starts_with("publisher") {
+        true => PUBLISHER,
+        false => SUBSCRIBER,
+    }
+}
+
 /// What checks tokens, of a key or a file with a set of them.
 fn verifier(
     name: &str,
@@ -324,8 +412,8 @@ fn verifier(
 ) -> Result<Option<Verifier>, SettingsError> {
     let wrong = |text: String| SettingsError::new(format!("{name}: {text}"));
     match (key, jwks_file) {
-        (Some(_), Some(_)) => Err(wrong("give a key or a file of keys, not both".to_owned())),
-        (Some(key), None) => {
+        // Two of them are refused before.
+        (Some(key), _) => {
             let algorithm = algorithm.unwrap_or_else(|| "HS256".to_owned());
             let verifier = Verifier::new(&key, &algorithm);
             verifier.map(Some).map_err(|error| wrong(error.to_string()))
@@ -458,9 +546,11 @@ mod tests {
             ("MERCURE_EXTRA_DIRECTIVES", "heartbeat soon", "soon"),
             (
                 "MERCURE_EXTRA_DIRECTIVES",
-                "publisher_jwks_url https://x",
-                "publisher_jwks_file",
+                "publisher_jwks_url ftp://x",
+                "publisher_jwks_url",
             ),
+            ("MERCURE_EXTRA_DIRECTIVES", "subscriber_jwks_url", "URL"),
+            ("MERCURE_SUBSCRIBER_JWKS_URL", "x", "https://"),
             ("MERCURE_PUBLISHER_JWT_ALG", "RS256", "RS256"),
         ] {
             let error = of(&[("MERCURE_PUBLISHER_JWT_KEY", "a"), (name, value)]).expect_err(value);
@@ -469,6 +559,39 @@ mod tests {
         let (settings, _) = of(&[("MERCURE_PUBLISHER_JWT_KEY", "a")]).expect("settings");
         assert!(settings.check(false).is_err());
         assert!(of(&[]).expect("settings").0.check(false).is_err());
+    }
+
+    #[test]
+    fn the_last_said_of_keys_counts() {
+        let sources = |variables: &[(&str, &str)]| {
+            let (settings, _) = of(variables).expect("settings");
+            settings.key_sources.map(|it| it.is_some())
+        };
+        let key = ("MERCURE_PUBLISHER_JWT_KEY", "a");
+        assert_eq!(sources(&[key]), [false, false]);
+        let url = ("MERCURE_PUBLISHER_JWKS_URL", "https://a.example/keys");
+        assert_eq!(sources(&[key, url]), [true, false]);
+        let directive = "subscriber_jwks_url https://a.example/keys\npublisher_jwt b HS256";
+        let directive = ("MERCURE_EXTRA_DIRECTIVES", directive);
+        assert_eq!(sources(&[key, url, directive]), [false, true]);
+        let table = |text: &str| {
+            let table: Table = toml::from_str(text).expect("a table");
+            let mut settings = MercureSettings::default();
+            table.apply(&mut settings).map(|()| settings)
+        };
+        let url = "publisher_jwks_url = 'https://a.example/keys?secret'";
+        let shown = format!("{:?}", table(url).expect("settings"));
+        assert!(shown.contains("a.example") && !shown.contains("secret"));
+        for other in ["publisher_key = 'a'", "publisher_jwks_file = '/x'"] {
+            let error = table(&format!("{url}\n{other}")).expect_err("two of them");
+            assert!(error.to_string().contains("mercure.publisher"), "{error}");
+        }
+        for refresh_s in [0, 604_801] {
+            let text = format!("{url}\nanonymous = true\njwks_refresh_s = {refresh_s}");
+            let error = table(&text).and_then(|it| it.check(false));
+            let error = error.expect_err("out of range").to_string();
+            assert!(error.contains("jwks_refresh_s"), "{error}");
+        }
     }
 
     #[test]

@@ -189,9 +189,50 @@ fn sets_of_keys() {
     );
     assert_eq!(verify(Some("1"), Algorithm::HS384), Err(TokenError::Key));
     assert_eq!(verify(Some("3"), Algorithm::HS256), Err(TokenError::Key));
+    // What is for others is passed over.
+    let mixed = json!({"keys": [
+        {"kty": "new", "kid": "4"},
+        {"kty": "oct", "k": secret, "use": "enc", "kid": "5"},
+        {"kty": "RSA", "n": "AQAB", "e": "AQAB", "alg": "RSA-OAEP", "kid": "6"},
+        {"kty": "oct", "k": secret, "kid": "7"},
+    ]});
+    let mixed = Verifier::from_jwks(&mixed.to_string()).expect("one can be used");
+    assert_eq!(format!("{mixed:?}"), "Verifier(1 keys)");
+    let seventh = token(Some("7"), Algorithm::HS256);
+    assert!(mixed.verify(&seventh, NOW_S).is_ok());
     for wrong in ["", "{}", "{\"keys\":[]}", "{\"keys\":[{\"kty\":\"x\"}]}"] {
         assert!(Verifier::from_jwks(wrong).is_err(), "{wrong}");
     }
+}
+
+#[test]
+fn keys_are_replaced_for_all_clones_and_unknown_ones_are_noted() {
+    let set = |kid: &str| {
+        let set = json!({"keys": [{"kty": "oct", "k": url_base64(SECRET), "kid": kid}]});
+        Verifier::from_jwks(&set.to_string()).expect("a set")
+    };
+    let verifier = Verifier::empty();
+    let twin = verifier.clone();
+    let key = EncodingKey::from_secret(SECRET.as_bytes());
+    let token = |kid: Option<&str>, key: &EncodingKey| {
+        let mut header = Header::new(Algorithm::HS256);
+        header.kid = kid.map(str::to_owned);
+        encode(&header, &grants(), key).expect("a token")
+    };
+    let one = token(Some("1"), &key);
+    assert_eq!(twin.verify(&one, NOW_S), Err(TokenError::Key));
+    assert!(verifier.take_missed() && !twin.take_missed());
+    verifier.replace(&set("1"));
+    assert!(twin.verify(&one, NOW_S).is_ok() && !verifier.take_missed());
+    verifier.replace(&set("2"));
+    assert!(twin.verify(&one, NOW_S).is_err() && verifier.take_missed());
+    // A key that is there has not signed it, so there is nothing to look for.
+    let other = EncodingKey::from_secret(b"another");
+    let forged = twin.verify(&token(Some("2"), &other), NOW_S);
+    assert_eq!(forged, Err(TokenError::Signature));
+    assert!(!verifier.take_missed());
+    assert!(twin.verify(&token(None, &other), NOW_S).is_err() && verifier.take_missed());
+    assert!(twin.verify("x", NOW_S).is_err() && !verifier.take_missed());
 }
 
 proptest! {
