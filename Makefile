@@ -192,9 +192,9 @@ test-io: all ## The black-box tests that touch sockets over io_uring, which are 
 	RUST_TEST_THREADS=$$((2 * $$(nproc))) $(BLACK_BOX_TEST) -p fermata-tests --test edge -- $(EDGE_CONNECTIONS:%=%::) --skip a_flood_of_publishers_loses_nothing || status=$$?; \
 	exit $$status
 
-test-loom: ## The ring's atomics in every order the memory model allows
+test-loom: ## The atomics of the ring and of tables in every order the memory model allows
 	CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/loom RUSTFLAGS='--cfg loom' CARGO_PROFILE_RELEASE_LTO=off \
-		cargo test --locked --quiet --release -p fermata-hub --test loom
+		cargo test --locked --quiet --release -p fermata-hub -p fermata-table --test loom
 
 test-phpt: all ## Tests of the extension, one behaviour per file
 	scripts/phpt.sh

@@ -52,6 +52,7 @@ zend_class_entry *fermata_ce_bad_request, *fermata_ce_connection_closed, *fermat
 zend_class_entry *fermata_ce_cancelled, *fermata_ce_client_gone, *fermata_ce_queue_closed;
 zend_class_entry *fermata_ce_future, *fermata_ce_cancellation, *fermata_ce_mutex, *fermata_ce_semaphore, *fermata_ce_queue, *fermata_ce_pool;
 zend_class_entry *fermata_ce_hook;
+zend_class_entry *fermata_ce_table, *fermata_ce_table_column, *fermata_ce_table_type;
 zend_class_entry *fermata_ce_pusher, *fermata_ce_webhook, *fermata_ce_webhook_event, *fermata_ce_mercure, *fermata_ce_mercure_algorithm;
 zend_class_entry *fermata_ce_jobs, *fermata_ce_job_failed, *fermata_ce_job_crashed, *fermata_ce_worker, *fermata_ce_poll, *fermata_ce_engine;
 zend_class_entry *fermata_ce_client, *fermata_ce_frame, *fermata_ce_opcode, *fermata_ce_close_code;
@@ -106,6 +107,10 @@ static void register_waiting_classes(void)
 	fermata_ce_mutex = register_class_Fermata_Sync_Mutex();
 	fermata_ce_pool = register_class_Fermata_Pool();
 	fermata_pool_init();
+	fermata_ce_table = register_class_Fermata_Table(zend_ce_countable, zend_ce_aggregate);
+	fermata_ce_table_type = register_class_Fermata_Table_Type();
+	fermata_ce_table_column = register_class_Fermata_Table_Column();
+	fermata_table_init();
 	fermata_ce_semaphore = register_class_Fermata_Sync_Semaphore();
 	fermata_sync_init();
 	fermata_ce_queue = register_class_Fermata_Sync_Queue(zend_ce_countable, zend_ce_aggregate);

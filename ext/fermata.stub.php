@@ -1883,6 +1883,97 @@ namespace Fermata {
     }
 
     /**
+     * Rows that all workers and jobs of a server share, in memory: counters, who is signed in, what was computed.
+     *
+     * A table is made in the program, before run(), and used in handlers, tasks and jobs, without waiting. It has a fixed number
+     * of rows of fixed columns, found by a key. Each call sees and changes a whole row: a worker that is killed in the middle of
+     * it has changed nothing. Rows are gone when the server ends.
+     *
+     * foreach gives copies of the rows by key. One that stays where it is comes once; one that is deleted and set again
+     * meanwhile may come twice or not at all.
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final class Table implements \Countable, \IteratorAggregate
+    {
+        /** Rows that it has room for. */
+        public readonly int $rows;
+
+        /** @var list<Table\Column> */
+        public readonly array $columns;
+
+        /** Bytes that a key may have. */
+        public readonly int $keyBytes;
+
+        /** Memory that it takes when all rows are used. */
+        public readonly int $bytes;
+
+        /**
+         * @param int $rows 1 to 16,777,216
+         * @param array $columns Table\Column objects with different names, at least one
+         * @param int $keyBytes 1 to 1024
+         * @throws Exception\MisuseError when a value is out of its range, and in a running server
+         * @throws Exception\ConfigurationException when there is no such memory
+         */
+        public function __construct(int $rows, array $columns, int $keyBytes = 64) {}
+
+        /**
+         * Changes the columns that are named of a row, or adds it; columns of a new row that are not named are zero or empty.
+         *
+         * @param array $row array<string, int|float|string> values by the names of their columns
+         * @throws Exception\BackpressureException when the table has all of its rows, or another process keeps it locked
+         * @throws Exception\MisuseError when the key is too long, and for an unknown column or a value that does not fit
+         */
+        public function set(string $key, array $row): void {}
+
+        /**
+         * A copy of a row; null when there is none.
+         *
+         * @return array<string, int|float|string>|null
+         * @throws Exception\MisuseError when the key is too long
+         */
+        public function get(string $key): ?array {}
+
+        /**
+         * One column of a row; null when there is no such row.
+         *
+         * @throws Exception\MisuseError when the key is too long, or for an unknown column
+         */
+        public function value(string $key, string $column): int|float|string|null {}
+
+        /** @throws Exception\MisuseError when the key is too long */
+        public function exists(string $key): bool {}
+
+        /**
+         * Adds to a number, from zero when there is no such row, and returns the sum: no other process comes between.
+         *
+         * @throws Exception\BackpressureException as set()
+         * @throws Exception\MisuseError as set(), for a column of strings, and when the sum is more than an int can be
+         */
+        public function increment(string $key, string $column, int|float $by = 1): int|float {}
+
+        /** As increment(), with the opposite of `$by`. */
+        public function decrement(string $key, string $column, int|float $by = 1): int|float {}
+
+        /**
+         * False when there is no such row.
+         *
+         * @throws Exception\BackpressureException when another process keeps the table locked
+         */
+        public function delete(string $key): bool {}
+
+        /** Deletes the rows that are there, one after the other; those that are added meanwhile may stay. */
+        public function clear(): void {}
+
+        /** Rows that are there. */
+        public function count(): int {}
+
+        /** What foreach uses. */
+        public function getIterator(): \Iterator {}
+    }
+
+    /**
      * Connections to a database or another server that the handlers and tasks of a worker borrow, at most so many.
      *
      * @strict-properties
@@ -2313,6 +2404,46 @@ namespace Fermata\Sync {
 
         /** What foreach uses. */
         public function getIterator(): \Iterator {}
+    }
+}
+
+namespace Fermata\Table {
+    /** What a column holds. */
+    enum Type: string
+    {
+        /** 64 bits with a sign. */
+        case Int = 'int';
+        case Float = 'float';
+
+        /** Any bytes, at most as many as the column says. */
+        case String = 'string';
+    }
+
+    /**
+     * A column of a Table.
+     *
+     * @strict-properties
+     * @not-serializable
+     */
+    final readonly class Column
+    {
+        public readonly string $name;
+        public readonly Type $type;
+
+        /** Bytes that a string may have; 8 for numbers. */
+        public readonly int $bytes;
+
+        private function __construct() {}
+
+        public static function int(string $name): Column {}
+
+        public static function float(string $name): Column {}
+
+        /**
+         * @param int $bytes 1 to 67,108,864, for all columns of a row
+         * @throws \Fermata\Exception\MisuseError
+         */
+        public static function string(string $name, int $bytes): Column {}
     }
 }
 
@@ -2918,7 +3049,7 @@ namespace Fermata\Exception {
     final class ConfigurationException extends \RuntimeException implements FermataException {}
 
     /** A queue is full: the ring of events of what a worker has not read, or a WebSocket of what its client has
-     * not, or the tasks that have not begun; try again.
+     * not, or the tasks that have not begun; or a table has all of its rows; try again.
      */
     final class BackpressureException extends \RuntimeException implements FermataException {}
 

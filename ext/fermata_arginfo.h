@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: c83b6ef69501b3cac5e2fdfe34cf23f607b0f65f */
+ * Stub hash: 76b0bb11e4168aefe6322db4f57967cbb566ac88 */
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_Fermata_delay, 0, 1, IS_VOID, 0)
 	ZEND_ARG_TYPE_INFO(0, seconds, IS_DOUBLE, 0)
@@ -736,6 +736,47 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Runtime_keepOnCanc
 	ZEND_ARG_TYPE_INFO(0, connection, IS_MIXED, 0)
 ZEND_END_ARG_INFO()
 
+ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Table___construct, 0, 0, 2)
+	ZEND_ARG_TYPE_INFO(0, rows, IS_LONG, 0)
+	ZEND_ARG_TYPE_INFO(0, columns, IS_ARRAY, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, keyBytes, IS_LONG, 0, "64")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Table_set, 0, 2, IS_VOID, 0)
+	ZEND_ARG_TYPE_INFO(0, key, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO(0, row, IS_ARRAY, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Table_get, 0, 1, IS_ARRAY, 1)
+	ZEND_ARG_TYPE_INFO(0, key, IS_STRING, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_MASK_EX(arginfo_class_Fermata_Table_value, 0, 2, MAY_BE_LONG|MAY_BE_DOUBLE|MAY_BE_STRING|MAY_BE_NULL)
+	ZEND_ARG_TYPE_INFO(0, key, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO(0, column, IS_STRING, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Table_exists, 0, 1, _IS_BOOL, 0)
+	ZEND_ARG_TYPE_INFO(0, key, IS_STRING, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_MASK_EX(arginfo_class_Fermata_Table_increment, 0, 2, MAY_BE_LONG|MAY_BE_DOUBLE)
+	ZEND_ARG_TYPE_INFO(0, key, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO(0, column, IS_STRING, 0)
+	ZEND_ARG_TYPE_MASK(0, by, MAY_BE_LONG|MAY_BE_DOUBLE, "1")
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_Table_decrement arginfo_class_Fermata_Table_increment
+
+#define arginfo_class_Fermata_Table_delete arginfo_class_Fermata_Table_exists
+
+#define arginfo_class_Fermata_Table_clear arginfo_class_Fermata_Server_run
+
+#define arginfo_class_Fermata_Table_count arginfo_class_Fermata_Worker_index
+
+ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Table_getIterator, 0, 0, Iterator, 0)
+ZEND_END_ARG_INFO()
+
 ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Pool___construct, 0, 0, 2)
 	ZEND_ARG_OBJ_INFO(0, connect, Closure, 0)
 	ZEND_ARG_TYPE_INFO(0, size, IS_LONG, 0)
@@ -937,7 +978,19 @@ ZEND_END_ARG_INFO()
 
 #define arginfo_class_Fermata_Sync_Queue_count arginfo_class_Fermata_Worker_index
 
-ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Sync_Queue_getIterator, 0, 0, Iterator, 0)
+#define arginfo_class_Fermata_Sync_Queue_getIterator arginfo_class_Fermata_Table_getIterator
+
+#define arginfo_class_Fermata_Table_Column___construct arginfo_class_Fermata_Jobs___construct
+
+ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Table_Column_int, 0, 1, Fermata\\Table\\Column, 0)
+	ZEND_ARG_TYPE_INFO(0, name, IS_STRING, 0)
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_Table_Column_float arginfo_class_Fermata_Table_Column_int
+
+ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Table_Column_string, 0, 2, Fermata\\Table\\Column, 0)
+	ZEND_ARG_TYPE_INFO(0, name, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO(0, bytes, IS_LONG, 0)
 ZEND_END_ARG_INFO()
 
 #define arginfo_class_Fermata_WebSocket_Upgrade___construct arginfo_class_Fermata_Jobs___construct
@@ -1292,6 +1345,17 @@ ZEND_METHOD(Fermata_Runtime, hook);
 ZEND_METHOD(Fermata_Runtime, hooks);
 ZEND_METHOD(Fermata_Runtime, isToRestart);
 ZEND_METHOD(Fermata_Runtime, keepOnCancel);
+ZEND_METHOD(Fermata_Table, __construct);
+ZEND_METHOD(Fermata_Table, set);
+ZEND_METHOD(Fermata_Table, get);
+ZEND_METHOD(Fermata_Table, value);
+ZEND_METHOD(Fermata_Table, exists);
+ZEND_METHOD(Fermata_Table, increment);
+ZEND_METHOD(Fermata_Table, decrement);
+ZEND_METHOD(Fermata_Table, delete);
+ZEND_METHOD(Fermata_Table, clear);
+ZEND_METHOD(Fermata_Table, count);
+ZEND_METHOD(Fermata_Table, getIterator);
 ZEND_METHOD(Fermata_Pool, __construct);
 ZEND_METHOD(Fermata_Pool, use);
 ZEND_METHOD(Fermata_Pool, close);
@@ -1355,6 +1419,10 @@ ZEND_METHOD(Fermata_Sync_Queue, close);
 ZEND_METHOD(Fermata_Sync_Queue, isClosed);
 ZEND_METHOD(Fermata_Sync_Queue, count);
 ZEND_METHOD(Fermata_Sync_Queue, getIterator);
+ZEND_METHOD(Fermata_Table_Column, __construct);
+ZEND_METHOD(Fermata_Table_Column, int);
+ZEND_METHOD(Fermata_Table_Column, float);
+ZEND_METHOD(Fermata_Table_Column, string);
 ZEND_METHOD(Fermata_WebSocket_Upgrade, __construct);
 ZEND_METHOD(Fermata_WebSocket_Upgrade, request);
 ZEND_METHOD(Fermata_WebSocket_Upgrade, protocols);
@@ -1773,6 +1841,22 @@ static const zend_function_entry class_Fermata_Runtime_methods[] = {
 };
 
 
+static const zend_function_entry class_Fermata_Table_methods[] = {
+	ZEND_ME(Fermata_Table, __construct, arginfo_class_Fermata_Table___construct, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Table, set, arginfo_class_Fermata_Table_set, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Table, get, arginfo_class_Fermata_Table_get, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Table, value, arginfo_class_Fermata_Table_value, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Table, exists, arginfo_class_Fermata_Table_exists, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Table, increment, arginfo_class_Fermata_Table_increment, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Table, decrement, arginfo_class_Fermata_Table_decrement, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Table, delete, arginfo_class_Fermata_Table_delete, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Table, clear, arginfo_class_Fermata_Table_clear, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Table, count, arginfo_class_Fermata_Table_count, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Table, getIterator, arginfo_class_Fermata_Table_getIterator, ZEND_ACC_PUBLIC)
+	ZEND_FE_END
+};
+
+
 static const zend_function_entry class_Fermata_Pool_methods[] = {
 	ZEND_ME(Fermata_Pool, __construct, arginfo_class_Fermata_Pool___construct, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Pool, use, arginfo_class_Fermata_Pool_use, ZEND_ACC_PUBLIC)
@@ -1887,6 +1971,20 @@ static const zend_function_entry class_Fermata_Sync_Queue_methods[] = {
 	ZEND_ME(Fermata_Sync_Queue, isClosed, arginfo_class_Fermata_Sync_Queue_isClosed, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Sync_Queue, count, arginfo_class_Fermata_Sync_Queue_count, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Sync_Queue, getIterator, arginfo_class_Fermata_Sync_Queue_getIterator, ZEND_ACC_PUBLIC)
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Table_Type_methods[] = {
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Table_Column_methods[] = {
+	ZEND_ME(Fermata_Table_Column, __construct, arginfo_class_Fermata_Table_Column___construct, ZEND_ACC_PRIVATE)
+	ZEND_ME(Fermata_Table_Column, int, arginfo_class_Fermata_Table_Column_int, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_ME(Fermata_Table_Column, float, arginfo_class_Fermata_Table_Column_float, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_ME(Fermata_Table_Column, string, arginfo_class_Fermata_Table_Column_string, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
 	ZEND_FE_END
 };
 
@@ -2913,6 +3011,42 @@ static zend_class_entry *register_class_Fermata_Runtime(void)
 	return class_entry;
 }
 
+static zend_class_entry *register_class_Fermata_Table(zend_class_entry *class_entry_Countable, zend_class_entry *class_entry_IteratorAggregate)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata", "Table", class_Fermata_Table_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
+	zend_class_implements(class_entry, 2, class_entry_Countable, class_entry_IteratorAggregate);
+
+	zval property_rows_default_value;
+	ZVAL_UNDEF(&property_rows_default_value);
+	zend_string *property_rows_name = zend_string_init("rows", sizeof("rows") - 1, 1);
+	zend_declare_typed_property(class_entry, property_rows_name, &property_rows_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG));
+	zend_string_release(property_rows_name);
+
+	zval property_columns_default_value;
+	ZVAL_UNDEF(&property_columns_default_value);
+	zend_string *property_columns_name = zend_string_init("columns", sizeof("columns") - 1, 1);
+	zend_declare_typed_property(class_entry, property_columns_name, &property_columns_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_ARRAY));
+	zend_string_release(property_columns_name);
+
+	zval property_keyBytes_default_value;
+	ZVAL_UNDEF(&property_keyBytes_default_value);
+	zend_string *property_keyBytes_name = zend_string_init("keyBytes", sizeof("keyBytes") - 1, 1);
+	zend_declare_typed_property(class_entry, property_keyBytes_name, &property_keyBytes_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG));
+	zend_string_release(property_keyBytes_name);
+
+	zval property_bytes_default_value;
+	ZVAL_UNDEF(&property_bytes_default_value);
+	zend_string *property_bytes_name = zend_string_init("bytes", sizeof("bytes") - 1, 1);
+	zend_declare_typed_property(class_entry, property_bytes_name, &property_bytes_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG));
+	zend_string_release(property_bytes_name);
+
+	return class_entry;
+}
+
 static zend_class_entry *register_class_Fermata_Pool(void)
 {
 	zend_class_entry ce, *class_entry;
@@ -3145,6 +3279,58 @@ static zend_class_entry *register_class_Fermata_Sync_Queue(zend_class_entry *cla
 	class_entry = zend_register_internal_class_ex(&ce, NULL);
 	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
 	zend_class_implements(class_entry, 2, class_entry_Countable, class_entry_IteratorAggregate);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Table_Type(void)
+{
+	zend_class_entry *class_entry = zend_register_internal_enum("Fermata\\Table\\Type", IS_STRING, class_Fermata_Table_Type_methods);
+
+	zval enum_case_Int_value;
+	zend_string *enum_case_Int_value_str = zend_string_init("int", strlen("int"), 1);
+	ZVAL_STR(&enum_case_Int_value, enum_case_Int_value_str);
+	zend_enum_add_case_cstr(class_entry, "Int", &enum_case_Int_value);
+
+	zval enum_case_Float_value;
+	zend_string *enum_case_Float_value_str = zend_string_init("float", strlen("float"), 1);
+	ZVAL_STR(&enum_case_Float_value, enum_case_Float_value_str);
+	zend_enum_add_case_cstr(class_entry, "Float", &enum_case_Float_value);
+
+	zval enum_case_String_value;
+	zend_string *enum_case_String_value_str = zend_string_init("string", strlen("string"), 1);
+	ZVAL_STR(&enum_case_String_value, enum_case_String_value_str);
+	zend_enum_add_case_cstr(class_entry, "String", &enum_case_String_value);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Table_Column(void)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata\\Table", "Column", class_Fermata_Table_Column_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE|ZEND_ACC_READONLY_CLASS;
+
+	zval property_name_default_value;
+	ZVAL_UNDEF(&property_name_default_value);
+	zend_string *property_name_name = zend_string_init("name", sizeof("name") - 1, 1);
+	zend_declare_typed_property(class_entry, property_name_name, &property_name_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_STRING));
+	zend_string_release(property_name_name);
+
+	zend_string *property_type_class_Fermata_Table_Type = zend_string_init("Fermata\\Table\\Type", sizeof("Fermata\\Table\\Type")-1, 1);
+	zval property_type_default_value;
+	ZVAL_UNDEF(&property_type_default_value);
+	zend_string *property_type_name = zend_string_init("type", sizeof("type") - 1, 1);
+	zend_declare_typed_property(class_entry, property_type_name, &property_type_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_CLASS(property_type_class_Fermata_Table_Type, 0, 0));
+	zend_string_release(property_type_name);
+
+	zval property_bytes_default_value;
+	ZVAL_UNDEF(&property_bytes_default_value);
+	zend_string *property_bytes_name = zend_string_init("bytes", sizeof("bytes") - 1, 1);
+	zend_declare_typed_property(class_entry, property_bytes_name, &property_bytes_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_LONG));
+	zend_string_release(property_bytes_name);
 
 	return class_entry;
 }

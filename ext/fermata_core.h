@@ -558,6 +558,21 @@
 #define FM_WS_FORMAT_JSON 1
 
 /**
+ * A column of numbers: `number` of FmValue.
+ */
+#define FM_COLUMN_INT 0
+
+/**
+ * A column of numbers: `real` of FmValue.
+ */
+#define FM_COLUMN_FLOAT 1
+
+/**
+ * A column of strings: `text` of FmValue.
+ */
+#define FM_COLUMN_STRING 2
+
+/**
  * The number of a body that is read while it arrives.
  */
 #define FM_UPLOAD_ARRIVING 4294967295
@@ -753,6 +768,11 @@ typedef struct FmOpenFile FmOpenFile;
  * A server that does not run yet.
  */
 typedef struct FmServer FmServer;
+
+/**
+ * A table, as this process sees it; forked processes have one of their own.
+ */
+typedef struct FmTable FmTable;
 
 /**
  * One worker process.
@@ -1579,6 +1599,28 @@ typedef struct FmWsInfo {
    */
   struct FmStr protocol;
 } FmWsInfo;
+
+/**
+ * What is in a column: one of the three, by the column's type.
+ */
+typedef struct FmValue {
+  /**
+   * One of FM_COLUMN_*.
+   */
+  uint32_t kind;
+  /**
+   * Of FM_COLUMN_INT.
+   */
+  int64_t number;
+  /**
+   * Of FM_COLUMN_FLOAT.
+   */
+  double real;
+  /**
+   * Of FM_COLUMN_STRING.
+   */
+  struct FmStr text;
+} FmValue;
 
 /**
  * A file that came with a form.
@@ -2661,6 +2703,120 @@ bool fm_socket_remote(struct FmWorker *worker,
                       uint64_t socket,
                       struct FmStr *address,
                       uint16_t *port);
+
+/**
+ * A table without columns, which is not made yet; NULL only after a panic.
+ */
+struct FmTable *fm_table_new(void);
+
+/**
+ * Adds a column of a type (FM_COLUMN_*); `bytes_max` is what a string may have.
+ */
+void fm_table_column(struct FmTable *table, uint32_t column, uint32_t bytes_max);
+
+/**
+ * Makes the table, in memory that is shared with processes which are forked from here on, and tells how much that is at
+ * most. FM_MISUSE, FM_CONFIGURATION (there is no such memory).
+ */
+uint32_t fm_table_make(struct FmTable *table,
+                       uint32_t rows,
+                       uint32_t key_bytes_max,
+                       uint64_t *bytes,
+                       struct FmError *error);
+
+/**
+ * To be called in a process that was forked, before anything else is done with the table there.
+ */
+void fm_table_forked(struct FmTable *table);
+
+/**
+ * Begins a change, of which `fm_table_put` gives the columns and `fm_table_set` the row.
+ */
+void fm_table_begin(struct FmTable *table);
+
+/**
+ * What a column is to be. FM_MISUSE: it takes another type, or is too short.
+ */
+uint32_t fm_table_put(struct FmTable *table,
+                      uint32_t column,
+                      const struct FmValue *value,
+                      struct FmError *error);
+
+/**
+ * Changes a row, or adds it. FM_MISUSE (the key), FM_BACKPRESSURE: the table is full, or its lock taken.
+ */
+uint32_t fm_table_set(struct FmTable *table,
+                      struct FmStr key,
+                      struct FmError *error);
+
+/**
+ * Adds to a column, and adds a row when there is none. FM_MISUSE: key, type, a sum that is too large; FM_BACKPRESSURE as
+ * `fm_table_set`.
+ */
+uint32_t fm_table_add(struct FmTable *table,
+                      struct FmStr key,
+                      uint32_t column,
+                      const struct FmValue *by,
+                      struct FmValue *sum,
+                      struct FmError *error);
+
+/**
+ * Deletes a row, and tells whether there was one. FM_MISUSE (the key), FM_BACKPRESSURE.
+ */
+uint32_t fm_table_delete(struct FmTable *table,
+                         struct FmStr key,
+                         bool *was_there,
+                         struct FmError *error);
+
+/**
+ * Deletes the rows that are there. FM_BACKPRESSURE.
+ */
+uint32_t fm_table_clear(struct FmTable *table, struct FmError *error);
+
+/**
+ * Copies a row for `fm_table_value`, and tells whether there is one. FM_MISUSE (the key), FM_BACKPRESSURE.
+ */
+uint32_t fm_table_get(struct FmTable *table,
+                      struct FmStr key,
+                      bool *is_there,
+                      struct FmError *error);
+
+/**
+ * Whether there is a row. FM_MISUSE (the key), FM_BACKPRESSURE.
+ */
+uint32_t fm_table_contains(struct FmTable *table,
+                           struct FmStr key,
+                           bool *is_there,
+                           struct FmError *error);
+
+/**
+ * Copies the row behind `place`, at first 0, for `fm_table_key` and `fm_table_value`, and moves `place` behind it. `is_there`
+ * is false at the end. FM_BACKPRESSURE.
+ */
+uint32_t fm_table_next(struct FmTable *table,
+                       uint32_t *place,
+                       bool *is_there,
+                       struct FmError *error);
+
+/**
+ * The key of the row that `fm_table_next` has copied. Valid until another function is called with the table.
+ */
+struct FmStr fm_table_key(const struct FmTable *table);
+
+/**
+ * A column of the row that was copied. False when there is no such column. Valid as `fm_table_key`.
+ */
+bool fm_table_value(const struct FmTable *table, uint32_t column, struct FmValue *value);
+
+/**
+ * How many rows there are.
+ */
+uint32_t fm_table_len(const struct FmTable *table);
+
+/**
+ * Frees this process's own; others keep theirs.
+ */
+void fm_table_free(struct FmTable *table);
 
 /**
  * The field at `index` of a form: name as sent, and value. False past the end.

@@ -39,6 +39,7 @@ extern zend_class_entry *fermata_ce_bad_request, *fermata_ce_connection_closed, 
 extern zend_class_entry *fermata_ce_cancelled, *fermata_ce_client_gone, *fermata_ce_queue_closed;
 extern zend_class_entry *fermata_ce_future, *fermata_ce_cancellation, *fermata_ce_mutex, *fermata_ce_semaphore, *fermata_ce_queue, *fermata_ce_pool;
 extern zend_class_entry *fermata_ce_hook;
+extern zend_class_entry *fermata_ce_table, *fermata_ce_table_column, *fermata_ce_table_type;
 extern zend_class_entry *fermata_ce_jobs, *fermata_ce_job_failed, *fermata_ce_job_crashed, *fermata_ce_worker, *fermata_ce_poll, *fermata_ce_engine;
 extern zend_class_entry *fermata_ce_pusher, *fermata_ce_webhook, *fermata_ce_webhook_event, *fermata_ce_mercure, *fermata_ce_mercure_algorithm;
 extern zend_class_entry *fermata_ce_client, *fermata_ce_frame, *fermata_ce_opcode, *fermata_ce_close_code;
@@ -458,6 +459,9 @@ bool fermata_publish(fermata_publication *publication, FmId *id);
 void fermata_fill_standard_streams(void);
 /* In a worker or process of jobs: has PHP close its streams of these descriptors, as STDOUT, without them, for the same reason. */
 void fermata_keep_standard_streams(void);
+
+/* core/table.c */
+void fermata_table_init(void);
 
 /* core/publisher.c */
 void fermata_publisher_init(void);

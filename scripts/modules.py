@@ -28,6 +28,7 @@ ALLOWED = {
     "testkit": set(),
     "pusher": set(),
     "sockjs": set(),
+    "table": set(),
     "cluster": set(),
     "mercure": set(),
     "tls": {"io"},
@@ -38,7 +39,7 @@ ALLOWED = {
     "fastcgi": {"config", "engine", "io", "tls"},
     "edge": {"config", "edge-pushpin", "engine", "fastcgi", "grip", "io", "proto", "sockjs", "tls"},
     "gateway": {"config", "engine", "io", "mercure", "origin", "proto", "pusher", "sockjs", "tls"},
-    "ffi": {"config", "engine", "fastcgi", "gateway", "grip", "io", "origin", "proto", "pusher", "tls"},
+    "ffi": {"config", "engine", "fastcgi", "gateway", "grip", "io", "origin", "proto", "pusher", "table", "tls"},
     "cli": {"edge", "engine", "gateway", "grip", "io", "load", "origin", "tls"},
 }
 

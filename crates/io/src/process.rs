@@ -98,6 +98,49 @@ pub fn is_alive(pid: Pid) -> bool {
     }
 }
 
+/// A word that names this process and no other one, also when all processes of today have ended: its id, and when it began. An
+/// id alone comes back.
+#[must_use]
+pub fn identity() -> u64 {
+    let pid = pid();
+    let began = stat_of(pid).map_or(0, |stat| stat.began);
+    u64::from(began) << 32 | u64::from(pid.unsigned_abs())
+}
+
+/// Whether the process that [`identity`] has named can still run. Never false of one that can.
+#[must_use]
+pub fn is_running(identity: u64) -> bool {
+    let (pid, began) = (identity as u32 as Pid, (identity >> 32) as u32);
+    match stat_of(pid) {
+        // Without /proc it has no beginning, and another process may be taken for it.
+        Some(stat) => !stat.is_zombie && (stat.began == began || began == 0),
+        None => is_alive(pid),
+    }
+}
+
+/// What /proc tells of a process.
+struct Stat {
+    /// It has ended, and its parent has not asked how.
+    is_zombie: bool,
+    /// Ticks after the machine's start, modulo 2^32.
+    began: u32,
+}
+
+fn stat_of(pid: Pid) -> Option<Stat> {
+    let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    // The name of the program is in brackets, and may have any bytes in it.
+    let end = text.iter().rposition(|&byte| byte == b')')?;
+    let fields = std::str::from_utf8(text.get(end + 1..)?).ok()?;
+    let mut fields = fields.split_ascii_whitespace();
+    let is_zombie = matches!(fields.next()?, "Z" | "X" | "x");
+    // proc(5): the state is field 3, the start field 22.
+    let began: u64 = fields.nth(18)?.parse().ok()?;
+    Some(Stat {
+        is_zombie,
+        began: began as u32,
+    })
+}
+
 /// This process's id.
 #[must_use]
 pub fn pid() -> Pid {

@@ -6,17 +6,18 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::ops::Deref;
 use std::os::fd::{AsFd, IntoRawFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use rustix::fs::{
     FallocateFlags, FlockOperation, MemfdFlags, fallocate, flock, ftruncate, memfd_create,
 };
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
 /// Permissions of a new file: the owner alone, as it holds messages.
 const FILE_MODE: u32 = 0o600;
@@ -80,6 +81,57 @@ impl Shared {
     #[must_use]
     pub fn existed(&self) -> bool {
         self.existed
+    }
+}
+
+/// Memory shared with the processes that are forked from here on, for as long as its owner lives in each of them.
+#[derive(Debug)]
+pub struct Region {
+    start: NonNull<AtomicU64>,
+    words: usize,
+}
+
+// SAFETY: what it owns is atomics, which any thread may use; they stay where they are until it is dropped.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// Words that are zero, and take memory once they are written.
+    ///
+    /// # Errors
+    /// `InvalidInput` for zero or impossibly many words, `OutOfMemory`.
+    pub fn new(words: usize) -> io::Result<Self> {
+        let bytes = bytes_of(words)?;
+        // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
+        let start = unsafe {
+            mmap_anonymous(
+                ptr::null_mut(),
+                bytes as usize,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED,
+            )?
+        };
+        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { start, words })
+    }
+}
+
+impl Deref for Region {
+    type Target = [AtomicU64];
+
+    fn deref(&self) -> &[AtomicU64] {
+        // SAFETY: page aligned, `words` long and mapped for as long as `self`. Any bit pattern is a valid `AtomicU64`, and
+        // other processes, like this one, write it through atomics only.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.words) }
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: the whole of a mapping of ours, of which nobody has a reference any more.
+        let unmapped = unsafe { munmap(self.start.as_ptr().cast(), size_of_val(&**self)) };
+        debug_assert!(unmapped.is_ok());
     }
 }
 

@@ -1,0 +1,334 @@
+//! Tables that all processes of a server share.
+
+use std::mem::MaybeUninit;
+
+use fermata_io::process;
+use fermata_io::shm::Region;
+use fermata_table::{Change, Column, Kind, Process, Schema, Table, TableError, Value};
+
+use crate::abi::{
+    FM_BACKPRESSURE, FM_CONFIGURATION, FM_INTERNAL, FM_MISUSE, Failure, FmError, FmStr, NOTHING,
+    ask, guard, put,
+};
+
+/// A column of numbers: `number` of FmValue.
+pub const FM_COLUMN_INT: u32 = 0;
+/// A column of numbers: `real` of FmValue.
+pub const FM_COLUMN_FLOAT: u32 = 1;
+/// A column of strings: `text` of FmValue.
+pub const FM_COLUMN_STRING: u32 = 2;
+
+/// A table, as this process sees it; forked processes have one of their own.
+pub struct FmTable {
+    columns: Vec<Column>,
+    made: Option<Made>,
+}
+
+struct Made {
+    table: Table<Region>,
+    change: Change,
+}
+
+/// What is in a column: one of the three, by the column's type.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct FmValue {
+    /// One of FM_COLUMN_*.
+    pub kind: u32,
+    /// Of FM_COLUMN_INT.
+    pub number: i64,
+    /// Of FM_COLUMN_FLOAT.
+    pub real: f64,
+    /// Of FM_COLUMN_STRING.
+    pub text: FmStr,
+}
+
+impl FmValue {
+    fn new(value: Value) -> FmValue {
+        let mut new = FmValue {
+            kind: FM_COLUMN_INT,
+            number: 0,
+            real: 0.0,
+            text: FmStr::ABSENT,
+        };
+        match value {
+            Value::Int(number) => new.number = number,
+            Value::Float(real) => (new.kind, new.real) = (FM_COLUMN_FLOAT, real),
+            Value::String(text) => (new.kind, new.text) = (FM_COLUMN_STRING, FmStr::lend(text)),
+        }
+        new
+    }
+
+    fn value(&self) -> Value<'_> {
+        match kind(self.kind) {
+            Kind::Int => Value::Int(self.number),
+            Kind::Float => Value::Float(self.real),
+            Kind::String => Value::String(self.text.bytes()),
+        }
+    }
+}
+
+impl FmTable {
+    fn made(&mut self) -> Result<&mut Made, Failure> {
+        let cause = || (FM_MISUSE, "the table is not made yet".to_owned());
+        self.made.as_mut().ok_or_else(cause)
+    }
+}
+
+fn kind(number: u32) -> Kind {
+    match number {
+        FM_COLUMN_FLOAT => Kind::Float,
+        FM_COLUMN_STRING => Kind::String,
+        _ => Kind::Int,
+    }
+}
+
+fn this_process() -> Process {
+    Process {
+        identity: process::identity(),
+        is_running: process::is_running,
+    }
+}
+
+fn failure(error: TableError) -> Failure {
+    let code = match error {
+        TableError::Full { .. } | TableError::Locked { .. } => FM_BACKPRESSURE,
+        TableError::Corrupt => FM_INTERNAL,
+        _ => FM_MISUSE,
+    };
+    (code, error.to_string())
+}
+
+/// A table without columns, which is not made yet; NULL only after a panic.
+#[unsafe(no_mangle)]
+pub extern "C" fn fm_table_new() -> Option<Box<FmTable>> {
+    ask(NOTHING, None, |()| {
+        Some(Box::new(FmTable {
+            columns: Vec::new(),
+            made: None,
+        }))
+    })
+}
+
+/// Adds a column of a type (FM_COLUMN_*); `bytes_max` is what a string may have.
+#[unsafe(no_mangle)]
+pub extern "C" fn fm_table_column(table: Option<&mut FmTable>, column: u32, bytes_max: u32) {
+    ask(table, (), |table| {
+        table.columns.push(Column {
+            kind: kind(column),
+            bytes_max,
+        });
+    })
+}
+
+/// Makes the table, in memory that is shared with processes which are forked from here on, and tells how much that is at
+/// most. FM_MISUSE, FM_CONFIGURATION (there is no such memory).
+#[unsafe(no_mangle)]
+pub extern "C" fn fm_table_make(
+    table: Option<&mut FmTable>,
+    rows: u32,
+    key_bytes_max: u32,
+    bytes: Option<&mut MaybeUninit<u64>>,
+    error: Option<&mut MaybeUninit<FmError>>,
+) -> u32 {
+    guard(table, error, |table| {
+        let schema = Schema::new(rows, key_bytes_max, &table.columns)
+            .map_err(|cause| (FM_MISUSE, cause.to_string()))?;
+        let words = Table::<Region>::words(&schema);
+        let needed = words as u64 * 8;
+        let memory = Region::new(words).map_err(|cause| {
+            let cause = format!(
+                "there are no {needed} bytes for a table of {rows} rows ({cause}); declare fewer, or shorter strings"
+            );
+            (FM_CONFIGURATION, cause)
+        })?;
+        let change = Change::new(&schema);
+        let new = Table::new(memory, schema, this_process());
+        table.made = Some(Made { table: new, change });
+        put(bytes, needed);
+        Ok(())
+    })
+}
+
+/// To be called in a process that was forked, before anything else is done with the table there.
+#[unsafe(no_mangle)]
+pub extern "C" fn fm_table_forked(table: Option<&mut FmTable>) {
+    ask(table, (), |table| {
+        if let Ok(made) = table.made() {
+            made.table.set_process(this_process());
+        }
+    })
+}
+
+/// Begins a change, of which `fm_table_put` gives the columns and `fm_table_set` the row.
+#[unsafe(no_mangle)]
+pub extern "C" fn fm_table_begin(table: Option<&mut FmTable>) {
+    ask(table, (), |table| {
+        if let Ok(made) = table.made() {
+            made.change.clear();
+        }
+    })
+}
+
+/// What a column is to be. FM_MISUSE: it takes another type, or is too short.
+#[unsafe(no_mangle)]
+pub extern "C" fn fm_table_put(
+    table: Option<&mut FmTable>,
+    column: u32,
+    value: Option<&FmValue>,
+    error: Option<&mut MaybeUninit<FmError>>,
+) -> u32 {
+    guard(table.zip(value), error, |(table, value)| {
+        let change = &mut table.made()?.change;
+        change.put(column as usize, value.value()).map_err(failure)
+    })
+}
+
+/// Changes a row, or adds it. FM_MISUSE (the key), FM_BACKPRESSURE: the table is full, or its lock taken.
+#[unsafe(no_mangle)]
+pub extern "C" fn fm_table_set(
+    table: Option<&mut FmTable>,
+    key: FmStr,
+    error: Option<&mut MaybeUninit<FmError>>,
+) -> u32 {
+    guard(table, error, |table| {
+        let Made { table, change } = table.made()?;
+        table.set(key.bytes(), change).map_err(failure)
+    })
+}
+
+/// Adds to a column, and adds a row when there is none. FM_MISUSE: key, type, a sum that is too large; FM_BACKPRESSURE as
+/// `fm_table_set`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fm_table_add(
+    table: Option<&mut FmTable>,
+    key: FmStr,
+    column: u32,
+    by: Option<&FmValue>,
+    sum: Option<&mut MaybeUninit<FmValue>>,
+    error: Option<&mut MaybeUninit<FmError>>,
+) -> u32 {
+    guard(table.zip(by), error, |(table, by)| {
+        let table = &mut table.made()?.table;
+        let new = table
+            .add(key.bytes(), column as usize, by.value())
+            .map_err(failure)?;
+        put(sum, FmValue::new(new));
+        Ok(())
+    })
+}
+
+/// Deletes a row, and tells whether there was one. FM_MISUSE (the key), FM_BACKPRESSURE.
+#[unsafe(no_mangle)]
+pub extern "C" fn fm_table_delete(
+    table: Option<&mut FmTable>,
+    key: FmStr,
+    was_there: Option<&mut MaybeUninit<bool>>,
+    error: Option<&mut MaybeUninit<FmError>>,
+) -> u32 {
+    guard(table, error, |table| {
+        let table = &mut table.made()?.table;
+        put(was_there, table.delete(key.bytes()).map_err(failure)?);
+        Ok(())
+    })
+}
+
+/// Deletes the rows that are there. FM_BACKPRESSURE.
+#[unsafe(no_mangle)]
+pub extern "C" fn fm_table_clear(
+    table: Option<&mut FmTable>,
+    error: Option<&mut MaybeUninit<FmError>>,
+) -> u32 {
+    guard(table, error, |table| {
+        table.made()?.table.clear().map_err(failure)
+    })
+}
+
+/// Copies a row for `fm_table_value`, and tells whether there is one. FM_MISUSE (the key), FM_BACKPRESSURE.
+#[unsafe(no_mangle)]
+pub extern "C" fn fm_table_get(
+    table: Option<&mut FmTable>,
+    key: FmStr,
+    is_there: Option<&mut MaybeUninit<bool>>,
+    error: Option<&mut MaybeUninit<FmError>>,
+) -> u32 {
+    guard(table, error, |table| {
+        let row = table.made()?.table.get(key.bytes()).map_err(failure)?;
+        put(is_there, row.is_some());
+        Ok(())
+    })
+}
+
+/// Whether there is a row. FM_MISUSE (the key), FM_BACKPRESSURE.
+#[unsafe(no_mangle)]
+pub extern "C" fn fm_table_contains(
+    table: Option<&mut FmTable>,
+    key: FmStr,
+    is_there: Option<&mut MaybeUninit<bool>>,
+    error: Option<&mut MaybeUninit<FmError>>,
+) -> u32 {
+    guard(table, error, |table| {
+        let table = &table.made()?.table;
+        put(is_there, table.contains(key.bytes()).map_err(failure)?);
+        Ok(())
+    })
+}
+
+/// Copies the row behind `place`, at first 0, for `fm_table_key` and `fm_table_value`, and moves `place` behind it. `is_there`
+/// is false at the end. FM_BACKPRESSURE.
+#[unsafe(no_mangle)]
+pub extern "C" fn fm_table_next(
+    table: Option<&mut FmTable>,
+    place: Option<&mut u32>,
+    is_there: Option<&mut MaybeUninit<bool>>,
+    error: Option<&mut MaybeUninit<FmError>>,
+) -> u32 {
+    guard(table.zip(place), error, |(table, place)| {
+        let next = table.made()?.table.next(*place).map_err(failure)?;
+        put(is_there, next.is_some());
+        *place = next.unwrap_or(*place);
+        Ok(())
+    })
+}
+
+/// The key of the row that `fm_table_next` has copied. Valid until another function is called with the table.
+#[unsafe(no_mangle)]
+pub extern "C" fn fm_table_key(table: Option<&FmTable>) -> FmStr {
+    ask(table, FmStr::ABSENT, |table| {
+        let key = table.made.as_ref().map(|made| made.table.key());
+        FmStr::lend_option(key)
+    })
+}
+
+/// A column of the row that was copied. False when there is no such column. Valid as `fm_table_key`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fm_table_value(
+    table: Option<&FmTable>,
+    column: u32,
+    value: Option<&mut MaybeUninit<FmValue>>,
+) -> bool {
+    ask(table.zip(value), false, |(table, place)| {
+        let made = table.made.as_ref();
+        let value = made.and_then(|made| made.table.row().value(column as usize));
+        if let Some(value) = value {
+            place.write(FmValue::new(value));
+        }
+        value.is_some()
+    })
+}
+
+/// How many rows there are.
+#[unsafe(no_mangle)]
+pub extern "C" fn fm_table_len(table: Option<&FmTable>) -> u32 {
+    ask(table, 0, |table| {
+        table.made.as_ref().map_or(0, |made| made.table.len())
+    })
+}
+
+/// Frees this process's own; others keep theirs.
+#[unsafe(no_mangle)]
+pub extern "C" fn fm_table_free(table: Option<Box<FmTable>>) {
+    ask(table, (), |table| {
+        drop(table);
+    })
+}
