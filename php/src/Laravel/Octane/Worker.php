@@ -12,7 +12,7 @@ use Illuminate\Foundation\Application;
 use Illuminate\Http\Response as LaravelResponse;
 use Laravel\Octane\Contracts\DispatchesTasks;
 use Laravel\Octane\Events\{RequestReceived, RequestTerminated};
-use Laravel\Octane\{ApplicationFactory, RequestContext, Worker as OctaneWorker};
+use Laravel\Octane\{RequestContext, Worker as OctaneWorker};
 
 /**
  * Handles requests by Octane's own worker, with the listeners, services and limits that config/octane.php names.
@@ -36,7 +36,7 @@ final class Worker
     {
         $_SERVER['LARAVEL_OCTANE'] ??= $_ENV['LARAVEL_OCTANE'] ??= '1';
         $this->client = new Client();
-        $this->worker = new OctaneWorker(new ApplicationFactory($basePath), $this->client);
+        $this->worker = new OctaneWorker(new Factory($basePath), $this->client);
         $this->worker->boot();
         // After Octane's own listeners: what those leave to the next request.
         $this->application()->make('events')->listen(RequestReceived::class, function (RequestReceived $event): void {

@@ -7,7 +7,7 @@ namespace Fermata\Tests\Frameworks\Laravel;
 /** Octane's tasks in processes of their own. */
 final class OctaneTasksTest extends OctaneTest
 {
-    protected const ENVIRONMENT = ['TEST_TASK_WORKERS' => '3'];
+    protected const ENVIRONMENT = ['TEST_TASK_WORKERS' => '3', 'FERMATA_WORKERS' => '2'];
 
     protected function assertRunsIn(int $worker, string $process): void
     {
@@ -19,5 +19,14 @@ final class OctaneTasksTest extends OctaneTest
         for ($deadline = microtime(true) + 60; self::$server->get('/ticks')->body === '' && microtime(true) < $deadline; usleep(50_000)) {
         }
         self::assertStringStartsWith('.', self::$server->get('/ticks')->body);
+    }
+
+    public function testAnIntervalIsMadeAnew(): void
+    {
+        $seen = [];
+        for ($deadline = microtime(true) + 60; \count($seen) < 2 && microtime(true) < $deadline; usleep(50_000)) {
+            $seen[self::$server->get('/cache/interval')->json()[0]] = true;
+        }
+        self::assertCount(2, $seen);
     }
 }

@@ -9,7 +9,7 @@ namespace Fermata\Tests\Frameworks\Laravel;
  */
 class OctaneTest extends ServerTest
 {
-    protected const ENVIRONMENT = ['TEST_TASK_WORKERS' => '0'];
+    protected const ENVIRONMENT = ['TEST_TASK_WORKERS' => '0', 'FERMATA_WORKERS' => '2'];
 
     public static function setUpBeforeClass(): void
     {
@@ -66,5 +66,50 @@ class OctaneTest extends ServerTest
         for ($deadline = microtime(true) + 60; @file_get_contents($file) !== 'done' && microtime(true) < $deadline; usleep(10_000)) {
         }
         self::assertSame('done', file_get_contents($file));
+    }
+
+    public function testATableIsThatOfSwoole(): void
+    {
+        $row = ['name' => 'Ada', 'votes' => 10, 'score' => 0.5];
+        self::assertEquals([
+            true, true, true, [10, 0.5], ['uuid' => $row], [$row, 'Ada', false, false, true, false], 1, true, false, 0, 3,
+        ], self::$server->get('/table')->json());
+        self::assertSame('Value [much too long for it...] is too large for [name] column.', self::$server->get('/table/too-long')->body);
+        self::assertSame("there is no table unknown; config/octane.php declares it under 'tables'", self::$server->get('/table/unknown')->body);
+    }
+
+    public function testTasksCountInOneTable(): void
+    {
+        $before = self::$server->get('/table/tasks')->json()[0];
+        self::assertSame([$before + 3], self::$server->get('/table/tasks')->json());
+    }
+
+    public function testTheCacheIsOneForAllWorkers(): void
+    {
+        self::$server->get('/cache/put?key=shared&value=there');
+        $workers = [];
+        for ($deadline = microtime(true) + 60; \count($workers) < 2 && microtime(true) < $deadline;) {
+            [$value, $worker] = self::$server->get('/cache/get?key=shared')->json();
+            self::assertSame(['value' => 'there'], $value);
+            $workers[$worker] = true;
+        }
+        self::assertCount(2, $workers);
+        self::$server->get('/cache/put?key=short&value=there&seconds=1');
+        sleep(2);
+        self::assertNull(self::$server->get('/cache/get?key=short')->json()[0]);
+    }
+
+    public function testTheCacheDoesWhatStoresDo(): void
+    {
+        self::assertSame([
+            [1, 5, 4], ['made', 'made'], [true, ['a' => 1, 'b' => 2, 'none' => null]], true, 'gone', true, null,
+        ], self::$server->get('/cache/all')->json());
+    }
+
+    public function testAFullCacheForgetsWhatHasExpired(): void
+    {
+        [$kept, $message] = self::$server->get('/cache/full')->json();
+        self::assertSame(6, $kept);
+        self::assertStringStartsWith('the table has all of its 8 rows', $message);
     }
 }

@@ -106,6 +106,7 @@ final class RouteProvider extends ServiceProvider
         View::share('shared', 'by all');
         DB::connection()->getPdo();
         if (class_exists(Octane::class) && (getenv('TEST_TASK_WORKERS') ?: '0') !== '0') {
+            Cache::store('octane')->interval('made', static fn(): string => bin2hex(random_bytes(4)), seconds: 1);
             Octane::tick('test', static fn() => file_put_contents(getenv('TEST_FOLDER') . '/ticks', '.', FILE_APPEND));
         }
         Route::middleware('web')->group(static function (): void {
@@ -215,6 +216,70 @@ final class RouteProvider extends ServiceProvider
                 return $file;
             });
             Route::get('/ticks', static fn(): string => (string) @file_get_contents(getenv('TEST_FOLDER') . '/ticks'));
+            Route::get('/table', static function (): array {
+                $table = Octane::table('example');
+                $set = $table->set('uuid', ['name' => 'Ada', 'votes' => '7', 'unknown' => true]);
+                $changed = $table->set('uuid', ['score' => 1]);
+                $sums = [$table->incr('uuid', 'votes', 3), $table->decr('uuid', 'score', 0.5)];
+                $rows = [];
+                foreach ($table as $key => $row) {
+                    $rows[$key] = $row;
+                }
+                $found = [$table->get('uuid'), $table->get('uuid', 'name'), $table->get('none'), $table->get('none', 'name'), $table->exist('uuid'), $table->exists('none')];
+                return [$table instanceof \Swoole\Table, $set, $changed, $sums, $rows, $found, count($table), $table->del('uuid'), $table->delete('uuid'), count($table), $table->getSize()];
+            });
+            Route::get('/table/too-long', static function (): string {
+                try {
+                    Octane::table('example')->set('uuid', ['name' => 'much too long for it']);
+                } catch (\Laravel\Octane\Exceptions\ValueTooLargeForColumnException $error) {
+                    return $error->getMessage();
+                }
+            });
+            Route::get('/table/unknown', static function (): string {
+                try {
+                    Octane::table('unknown');
+                } catch (\Exception $error) {
+                    return $error->getMessage();
+                }
+            });
+            Route::get('/table/tasks', static function (): array {
+                $tasks = array_fill(0, 3, static fn() => Octane::table('example')->incr('counted', 'votes'));
+                Octane::concurrently($tasks, 30000);
+                return [Octane::table('example')->get('counted', 'votes')];
+            });
+            Route::get('/cache/put', static function (Request $request): array {
+                $cache = Cache::store('octane');
+                return [$cache->put($request->query('key'), ['value' => $request->query('value')], (int) $request->query('seconds', '60')), getmypid()];
+            });
+            Route::get('/cache/get', static fn(Request $request): array => [Cache::store('octane')->get($request->query('key')), getmypid()]);
+            Route::get('/cache/all', static function (): array {
+                $cache = Cache::store('octane');
+                $cache->flush();
+                $counted = [$cache->increment('count'), $cache->increment('count', 4), $cache->decrement('count')];
+                $remembered = [$cache->remember('once', 60, static fn() => 'made'), $cache->remember('once', 60, static fn() => 'made again')];
+                $many = [$cache->putMany(['a' => 1, 'b' => 2], 60), $cache->many(['a', 'b', 'none'])];
+                return [$counted, $remembered, $many, $cache->forget('a'), $cache->get('a', 'gone'), $cache->flush(), $cache->get('b')];
+            });
+            Route::get('/cache/full', static function (): array {
+                $cache = Cache::store('octane');
+                $cache->flush();
+                for ($i = 0; $i < 6; $i++) {
+                    $cache->put("old $i", $i, 1);
+                }
+                sleep(2);
+                for ($i = 0; $i < 6; $i++) {
+                    $cache->put("new $i", $i, 60);
+                }
+                $kept = array_filter($cache->many(array_map(static fn(int $i): string => "new $i", range(0, 5))), static fn($value): bool => $value !== null);
+                try {
+                    for ($i = 0; $i < 6; $i++) {
+                        $cache->put("more $i", $i, 60);
+                    }
+                } catch (\Fermata\Exception\BackpressureException $error) {
+                    return [count($kept), $error->getMessage(), $cache->flush()];
+                }
+            });
+            Route::get('/cache/interval', static fn(): array => [Cache::store('octane')->get('made')]);
             Route::get('/throw', static fn() => throw new \RuntimeException('a detail'));
             Route::get('/file', static fn() => response()->file(getenv('TEST_FOLDER') . '/large.bin'));
             Route::get('/download', static fn() => response()->streamDownload(static function (): void { echo str_repeat('d', 100_000); }, 'd.txt'));
