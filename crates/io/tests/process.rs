@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use fermata_io::process::{self, Exit, Fork, Pid};
-use fermata_io::shm::Shared;
+use fermata_io::shm::{Region, Shared};
 use fermata_io::signal::{self, Pipe};
 use fermata_io::sys::epoll::Epoll;
 use fermata_io::wake::Waker;
@@ -15,7 +15,7 @@ use fermata_io::{Backend, Driver, Event, Kernel};
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn main() {
-    let tests: [(&str, fn()); 9] = [
+    let tests: [(&str, fn()); 10] = [
         ("exits_are_reported_once", exits_are_reported_once),
         (
             "signals_that_kill_are_reported",
@@ -31,6 +31,10 @@ fn main() {
         (
             "memory_and_wakers_cross_a_fork",
             memory_and_wakers_cross_a_fork,
+        ),
+        (
+            "a_region_is_that_of_children_and_goes_with_its_owners",
+            a_region_is_that_of_children_and_goes_with_its_owners,
         ),
         (
             "the_lock_lives_as_long_as_a_child",
@@ -188,6 +192,29 @@ fn memory_and_wakers_cross_a_fork() {
     assert_eq!(events.len(), 1);
     assert_eq!(shared.words()[3].load(Ordering::Acquire), 99);
     assert_eq!(soon(|| process::reap_pid(pid)), Exit::Code(0));
+}
+
+fn a_region_is_that_of_children_and_goes_with_its_owners() {
+    assert_eq!(
+        Region::new(0).expect_err("no words").kind(),
+        ErrorKind::InvalidInput
+    );
+    assert!(Region::new(usize::MAX / 16).is_err(), "no machine has it");
+    let mapped = || {
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("its mappings");
+        maps.lines().filter(|line| line.contains("rw-s")).count()
+    };
+    let before = mapped();
+    let region = Region::new(1000).expect("memory");
+    assert_eq!((region.len(), mapped()), (1000, before + 1));
+    let child = start(|| {
+        region[999].store(7, Ordering::SeqCst);
+        0
+    });
+    assert_eq!(soon(process::reap), (child, Exit::Code(0)));
+    assert_eq!(region[999].load(Ordering::SeqCst), 7);
+    drop(region);
+    assert_eq!(mapped(), before);
 }
 
 fn the_lock_lives_as_long_as_a_child() {

@@ -13,8 +13,9 @@
 //! Price: twice the memory, of which untouched pages cost nothing.
 //!
 //! **Locks that name their owner.** A row has one for changes of what it holds, the table one for its chains. A process
-//! that finds the owner dead takes the lock over. A row needs no repair then; the table's list of free slots is made anew from the chains,
-//! which every single store leaves whole. Price: a look at each slot, after a death in the middle of an insertion or deletion.
+//! that finds the owner dead takes the lock over. A row needs no repair then; the table's list of free slots is made anew
+//! from the chains, which every single store leaves whole. Price: a look at each slot, after a death in the middle of an
+//! insertion or deletion.
 
 #![forbid(unsafe_code)]
 
