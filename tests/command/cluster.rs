@@ -1,7 +1,10 @@
 //! `fermata cluster up`: servers that share a log, killed and started by what is typed.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -169,6 +172,53 @@ fn servers_share_channels_in_redis() {
     if fermata_testkit::Redis::is_there() {
         servers_share_channels_though_some_of_it_is_killed("redis");
     }
+}
+
+/// Its output went to a file without a bound.
+#[test]
+fn what_a_log_writes_and_writes_is_kept_nowhere() {
+    let folder = Directory::new();
+    let log = folder.path().join("redis-server");
+    // Longer than a file may be that this test finds, and the last of it is shown.
+    let script = "#!/bin/sh\n[ \"$1\" = --version ] && exit\nyes | head -c 20000000\nsleep 1\necho no room left\nexit 3\n";
+    fs::write(&log, script).expect("the folder is writable");
+    fs::set_permissions(&log, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut child = fermata(&["cluster", "up", "--log", "redis"])
+        .args(["--ports", &free_port().to_string()])
+        .arg(fixture_path("hub"))
+        .env("TMPDIR", folder.path())
+        .env("PATH", format!("{}:{path}", folder.path().display()))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("make has built it");
+    let said = BufReader::new(child.stderr.take().expect("it is piped"));
+    let line = said
+        .lines()
+        .map_while(Result::ok)
+        .find(|line| line.contains("the log has ended"));
+    assert_eq!(
+        line.as_deref(),
+        Some("the log has ended (exit code 3): no room left; start log brings it back")
+    );
+    let found = files_below(folder.path());
+    assert!(found.iter().all(|it| it.1 < 1 << 20), "{found:?}");
+    assert!(send_signal(child.id(), Signal::Interrupt));
+    child.wait().expect("it is our child");
+}
+
+/// With their lengths.
+fn files_below(folder: &Path) -> Vec<(PathBuf, u64)> {
+    let entries = fs::read_dir(folder).expect("it is there").flatten();
+    entries
+        .flat_map(|entry| match entry.metadata() {
+            Ok(metadata) if metadata.is_dir() => files_below(&entry.path()),
+            Ok(metadata) => vec![(entry.path(), metadata.len())],
+            Err(_) => Vec::new(),
+        })
+        .collect()
 }
 
 #[test]

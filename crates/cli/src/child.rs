@@ -1,8 +1,9 @@
 //! Processes that end with the one that has started them, and are seen to end.
 
 use std::ffi::OsString;
+use std::io::PipeReader;
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use fermata_io::process::{self, Exit, Pid};
@@ -60,6 +61,22 @@ pub fn bound(command: &Command) -> Result<Command, String> {
         };
     }
     Ok(bound)
+}
+
+/// Starts a program that ends with this one, and whose output is read.
+///
+/// # Errors
+/// One sentence for the user.
+pub fn start_piped(command: &Command) -> Result<(PipeReader, Child), String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", command.get_program().display());
+    let (reader, writer) = std::io::pipe().map_err(failed)?;
+    let mut bound = bound(command)?;
+    bound
+        .stdin(Stdio::null())
+        .stdout(writer.try_clone().map_err(failed)?)
+        .stderr(writer);
+    let child = Child::start(&mut bound).map_err(failed)?;
+    Ok((reader, child))
 }
 
 /// A process that was started, until it has ended; one that is dropped is killed, with its group.

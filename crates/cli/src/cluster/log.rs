@@ -1,12 +1,14 @@
 //! The log that `fermata cluster up` starts.
 
-use std::fs::{DirBuilder, File};
-use std::io::{Read as _, Seek as _, SeekFrom};
+use std::fs::DirBuilder;
+use std::io::{PipeReader, Read as _};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use fermata_io::process::{self, Exit};
 use fermata_io::signal::{SIGKILL, SIGTERM};
@@ -17,7 +19,11 @@ use crate::child::{self, Child, Signals};
 pub const END_MAX: Duration = Duration::from_secs(10);
 
 /// Most that is shown of the last line of a log that has ended.
-const LINE_BYTES_MAX: u64 = 512;
+const LINE_BYTES_MAX: usize = 512;
+/// How long the rest of it is waited for: what the log has started may outlive it.
+const REST_MAX: Duration = Duration::from_millis(500);
+/// Between two looks whether it is there.
+const REST_LOOK: Duration = Duration::from_millis(5);
 
 /// What keeps the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -54,6 +60,44 @@ pub struct Log {
     port: u16,
     folder: Folder,
     child: Option<Child>,
+    output: Option<Output>,
+}
+
+/// What a process writes: all of it is read, and no more is kept than is shown.
+struct Output {
+    tail: Arc<Mutex<Vec<u8>>>,
+    reader: JoinHandle<()>,
+}
+
+impl Output {
+    fn read(mut pipe: PipeReader) -> Self {
+        let tail = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&tail);
+        let reader = thread::spawn(move || {
+            let mut piece = vec![0; 16 << 10];
+            while let Ok(len) = pipe.read(&mut piece)
+                && len > 0
+            {
+                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                kept.extend_from_slice(&piece[..len]);
+                let surplus = kept.len().saturating_sub(LINE_BYTES_MAX);
+                kept.drain(..surplus);
+            }
+        });
+        Self { tail, reader }
+    }
+
+    /// The last line of a process that has ended.
+    fn last_line(&self) -> Option<String> {
+        let end = Instant::now() + REST_MAX;
+        while !self.reader.is_finished() && Instant::now() < end {
+            thread::sleep(REST_LOOK);
+        }
+        let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = String::from_utf8_lossy(&tail);
+        let line = text.lines().rev().find(|line| !line.trim().is_empty())?;
+        Some(line.trim().escape_debug().to_string())
+    }
 }
 
 impl Log {
@@ -90,6 +134,7 @@ impl Log {
             port,
             folder: Folder::new()?,
             child: None,
+            output: None,
         };
         log.begin()?;
         Ok(log)
@@ -120,13 +165,10 @@ impl Log {
             ]),
         };
         command.arg(&self.folder.0);
-        // Made anew each time, so that it has what this process says alone.
-        let output = File::create(self.output_path()).and_then(|it| Ok((it.try_clone()?, it)));
-        let (stdout, stderr) = output.map_err(|error| format!("the output of the log: {error}"))?;
-        let mut bound = child::bound(&command)?;
-        bound.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
-        let child = Child::start(&mut bound);
-        self.child = Some(child.map_err(|error| format!("{}: {error}", self.kind.program()))?);
+        let (pipe, child) = child::start_piped(&command)?;
+        // Anew each time, so that it has what this process says alone.
+        self.output = Some(Output::read(pipe));
+        self.child = Some(child);
         Ok(())
     }
 
@@ -144,21 +186,9 @@ impl Log {
         }
     }
 
-    fn output_path(&self) -> PathBuf {
-        self.folder.0.join("output.txt")
-    }
-
     /// The last line that it has written, in at most [`LINE_BYTES_MAX`] bytes.
     pub fn last_line(&self) -> Option<String> {
-        let mut file = File::open(self.output_path()).ok()?;
-        let length = file.metadata().ok()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(LINE_BYTES_MAX)))
-            .ok()?;
-        let mut tail = Vec::new();
-        file.take(LINE_BYTES_MAX).read_to_end(&mut tail).ok()?;
-        let text = String::from_utf8_lossy(&tail);
-        let line = text.lines().rev().find(|line| !line.trim().is_empty())?;
-        Some(line.trim().escape_debug().to_string())
+        self.output.as_ref()?.last_line()
     }
 
     /// How it has ended, once.

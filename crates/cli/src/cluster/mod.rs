@@ -4,9 +4,8 @@
 mod log;
 
 use std::collections::HashSet;
-use std::io::{BufRead, BufReader, PipeReader};
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -231,7 +230,7 @@ impl Cluster<'_> {
         if std::env::var_os("FERMATA_CLUSTER_BYTES_MAX").is_none() {
             command.env("FERMATA_CLUSTER_BYTES_MAX", LOG_BYTES_MAX);
         }
-        let (reader, child) = start_piped(&command)?;
+        let (reader, child) = child::start_piped(&command)?;
         let sender = self.sender.clone();
         thread::spawn(move || {
             for line in BufReader::new(reader).lines().map_while(Result::ok) {
@@ -314,19 +313,6 @@ impl Cluster<'_> {
 
 fn is_end(signal: i32) -> bool {
     matches!(signal, SIGINT | SIGTERM | SIGQUIT | SIGHUP)
-}
-
-/// Starts a program that ends with this one, and whose output is read.
-fn start_piped(command: &Command) -> Result<(PipeReader, Child), String> {
-    let failed = |error: std::io::Error| format!("{}: {error}", command.get_program().display());
-    let (reader, writer) = std::io::pipe().map_err(failed)?;
-    let mut bound = child::bound(command)?;
-    bound
-        .stdin(Stdio::null())
-        .stdout(writer.try_clone().map_err(failed)?)
-        .stderr(writer);
-    let child = Child::start(&mut bound).map_err(failed)?;
-    Ok((reader, child))
 }
 
 /// Reads what is typed until the end of the input, after which only signals are obeyed.
