@@ -4,19 +4,22 @@ use std::time::Duration;
 
 use fermata_testkit::sse::Stream;
 use fermata_testkit::{LogServer, Server, Signal, over_each_log, send_signal, wait_until};
-use fermata_tests::publish;
+use fermata_tests::{json, publish};
 
 use crate::node::{bridge_pid, node, wait_ready};
 
 over_each_log!(
     what_a_server_has_no_more_comes_from_the_log,
     a_server_that_came_later_gives_what_was_before_it,
+    a_server_that_came_later_has_the_same_history,
     a_slow_client_is_given_everything_though_its_server_forgets_it,
     a_bridge_that_is_killed_leaves_requests_to_the_next_one,
     an_id_of_an_earlier_epoch_is_one_gap_on_every_server,
 );
 
 const EVENTS: usize = 300;
+/// More than a server began with whatever its ring holds.
+const MANY: usize = 12_800;
 /// So that the ring of a server holds a tenth of them.
 const PADDING: usize = 3_000;
 
@@ -78,6 +81,26 @@ fn a_server_that_came_later_gives_what_was_before_it(log: LogServer) {
     expect_numbers(&mut stream, 0, EVENTS);
     publish_numbers(&first, EVENTS);
     expect_numbers(&mut stream, EVENTS, 2 * EVENTS);
+}
+
+/// It had the last 10,000 events of the log, however much room there was.
+fn a_server_that_came_later_has_the_same_history(log: LogServer) {
+    let first = node(&log).setting("history_count_max", MANY).start();
+    wait_ready(&first, 200);
+    publish(&first, "old", "before");
+    let target = format!("/publish-many/news?count={MANY}&tasks=64");
+    assert_eq!(first.connect().post(&target, "").status(), 200);
+    let late = node(&log).setting("history_count_max", MANY).start();
+    wait_ready(&late, 200);
+    for channel in ["old", "news"] {
+        let [known, told] = [&first, &late].map(|server| {
+            let response = server.connect().get(&format!("/history/{channel}"));
+            json(&response)
+        });
+        let len = known.as_array().map(Vec::len);
+        assert_eq!(len, Some(if channel == "old" { 1 } else { MANY }));
+        assert!(told == known, "of {channel}");
+    }
 }
 
 fn a_slow_client_is_given_everything_though_its_server_forgets_it(log: LogServer) {

@@ -35,8 +35,11 @@ use super::presence::{Members, Note};
 use crate::channels::publish::{self, check_channel, check_message};
 use crate::log::{Log, Logger};
 
-/// Most messages of the log's past that a new machine begins with.
-const PAST_MESSAGES_MAX: u64 = 10_000;
+/// What a small event takes in the ring. A new machine begins with as many messages of the log's past as its ring may hold, so
+/// that it has what others have, within these bounds; a million takes some seconds.
+const SMALL_EVENT_BYTES: u64 = 128;
+const PAST_MESSAGES_MIN: u64 = 10_000;
+const PAST_MESSAGES_MAX: u64 = 1_000_000;
 /// How long a server is given to take a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(2_000);
 /// How long a server is given for the handshake of TLS: less than the log is waited for, which could not say what is missing.
@@ -124,7 +127,8 @@ impl Process {
             bytes_max: settings.cluster_bytes_max,
             replicas: settings.cluster_replicas,
             events_max: settings.cluster_events_max,
-            past_max: PAST_MESSAGES_MAX,
+            past_max: (settings.history_bytes_max as u64 / SMALL_EVENT_BYTES)
+                .clamp(PAST_MESSAGES_MIN, PAST_MESSAGES_MAX),
         };
         cluster.pages.answer_again();
         let reached = ring.log_reached().map(|place| Place {
