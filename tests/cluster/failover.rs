@@ -1,7 +1,8 @@
-//! The log is a Redis with a replica, and Sentinel promotes it: what the replica had not got is lost, and everybody is told once.
+//! The log goes over to another server. Redis with a replica, which Sentinel promotes: what the replica had not got is lost, and
+//! everybody is told once. Three servers of NATS: nothing is lost, and nobody is told anything.
 
 use fermata_testkit::sse::Stream;
-use fermata_testkit::{Redis, Relay, Sentinel, Server, wait_until};
+use fermata_testkit::{NatsCluster, Redis, Relay, Sentinel, Server, wait_until};
 use fermata_tests::{fixture, json, publish};
 
 use crate::node::{PATIENT_MS, cluster_figure, wait_ready};
@@ -91,4 +92,51 @@ fn what_is_lost_by_a_promotion_is_one_gap_on_every_server() {
             .map(|node| json(&node.connect().get("/history/news")));
         (histories[0] == histories[1]).then_some(())
     });
+}
+
+/// The one that leads the stream is killed, or cut off from the other two without knowing it.
+#[test]
+fn another_leader_of_nats_costs_a_wait_and_no_gap() {
+    for fail in [NatsCluster::kill, |nats: &mut NatsCluster, at| {
+        nats.isolate(at)
+    }] {
+        let Some(mut nats) = NatsCluster::start() else {
+            return;
+        };
+        let nodes = [0, 1, 2].map(|at| {
+            fixture("hub")
+                .setting("cluster", nats.url(at))
+                .setting("cluster_replicas", 3)
+                .setting("cluster_bytes_max", "16m")
+                .setting("metrics_listen", "http://127.0.0.1:0")
+                .setting("publish_wait_ms_max", PATIENT_MS)
+                .start()
+        });
+        for node in &nodes {
+            wait_ready(node, 200);
+        }
+        let mut streams = nodes
+            .each_ref()
+            .map(|node| Stream::open(node.connect(), "/events", None));
+        let mut ids: Vec<String> = (0..9)
+            .map(|at| publish(&nodes[at % 3], "news", &at.to_string()))
+            .collect();
+        let leader = nats.leader("FERMATA_fermata");
+        fail(&mut nats, leader);
+        // Publishers wait until another one leads.
+        ids.extend((9..18).map(|at| publish(&nodes[at % 3], "news", &at.to_string())));
+        for node in &nodes {
+            wait_ready(node, 200);
+        }
+        nats.heal();
+        nats.restart(leader);
+        ids.extend((18..27).map(|at| publish(&nodes[at % 3], "news", &at.to_string())));
+        for (stream, node) in streams.iter_mut().zip(&nodes) {
+            for (at, id) in ids.iter().enumerate() {
+                let event = stream.next_event();
+                assert_eq!((event.data, event.id.as_ref()), (at.to_string(), Some(id)));
+            }
+            assert_eq!(cluster_figure(node, "gaps_total"), 0);
+        }
+    }
 }

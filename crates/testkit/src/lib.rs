@@ -46,7 +46,7 @@ pub use listening::Listening;
 pub use log::{Line, Log};
 pub use log_server::LogServer;
 pub use mutation::run_mutations;
-pub use nats::Nats;
+pub use nats::{Nats, ask_nats};
 pub use nats_cluster::NatsCluster;
 pub use php::{Php, ScriptOutput, command_path, extension_path, workspace_root};
 pub use ports::free_port;

@@ -1,6 +1,6 @@
 //! A real nats-server with JetStream: the log that servers share.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -110,6 +110,26 @@ impl Drop for Nats {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Asks a server of NATS for something over a connection of its own: what it answers.
+///
+/// # Panics
+/// Panics when it does not.
+pub fn ask_nats(port: u16, subject: &str, body: &str) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+    let text = format!(
+        "CONNECT {{\"verbose\":false}}\r\nSUB answer 1\r\nPUB {subject} answer {}\r\n{body}\r\n",
+        body.len()
+    );
+    stream
+        .set_read_timeout(Some(Duration::from_secs(60)))
+        .and_then(|()| stream.write_all(text.as_bytes()))
+        .expect("a connection");
+    let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
+    let is_begun = lines.by_ref().any(|line| line.starts_with("MSG answer"));
+    let answer = lines.next().filter(|_| is_begun);
+    answer.unwrap_or_else(|| panic!("no answer about {subject}"))
 }
 
 /// Whether a NATS server of this name listens at the port: what it says first has its name.

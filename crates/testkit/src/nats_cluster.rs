@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::{Directory, Nats, Relay, Signal, free_port, send_signal, wait_until};
+use crate::{Directory, Nats, Relay, Signal, ask_nats, free_port, send_signal, wait_until};
 
 /// How many they are: the fewest of which one may fail.
 const SERVERS: usize = 3;
@@ -72,9 +72,17 @@ impl NatsCluster {
         self.servers[at].port
     }
 
-    /// What a server calls itself.
-    pub fn name(at: usize) -> String {
-        format!("n{at}")
+    /// Which server leads a stream.
+    ///
+    /// # Panics
+    /// Panics when there is no such stream.
+    pub fn leader(&self, stream: &str) -> usize {
+        let subject = format!("$JS.API.STREAM.INFO.{stream}");
+        wait_until("a server leads the stream", || {
+            let answer = ask_nats(self.servers[0].port, &subject, "");
+            assert!(!answer.contains("\"code\":404"), "{answer}");
+            (0..SERVERS).find(|at| answer.contains(&format!("\"leader\":\"{}\"", name_of(*at))))
+        })
     }
 
     /// A server neither reaches the others nor is reached by them; clients reach it. Connections stay open, as where packets are
@@ -130,7 +138,7 @@ impl NatsCluster {
     }
 
     fn begin(&mut self, at: usize) {
-        let name = NatsCluster::name(at);
+        let name = name_of(at);
         let routes: Vec<String> = (self.routes.iter())
             .filter(|(from, _, _)| *from == at)
             .map(|(_, _, relay)| format!("\"nats-route://{}\"", relay.address()))
@@ -173,4 +181,9 @@ impl Drop for NatsCluster {
             self.kill(at);
         }
     }
+}
+
+/// What a server calls itself.
+fn name_of(at: usize) -> String {
+    format!("n{at}")
 }

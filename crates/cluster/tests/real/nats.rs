@@ -1,35 +1,17 @@
 //! What is of NATS alone.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::Read;
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use fermata_cluster::Event;
-use fermata_testkit::{Nats, free_port, wait_until};
+use fermata_testkit::{Nats, ask_nats, free_port, wait_until};
 
 use crate::node::{Node, run};
 
 fn url(nats: &Nats) -> String {
     format!("nats://127.0.0.1:{}", nats.port())
-}
-
-/// Asks JetStream for something over a connection of its own.
-pub fn ask(port: u16, subject: &str, body: &str) -> String {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(60)))
-        .unwrap();
-    let text = format!(
-        "CONNECT {{\"verbose\":false}}\r\nSUB answer 1\r\nPUB {subject} answer {}\r\n{body}\r\n",
-        body.len()
-    );
-    stream.write_all(text.as_bytes()).unwrap();
-    let mut lines = BufReader::new(stream).lines();
-    lines
-        .by_ref()
-        .find(|line| line.as_ref().unwrap().starts_with("MSG answer"));
-    lines.next().unwrap().unwrap()
 }
 
 #[test]
@@ -42,7 +24,7 @@ fn a_log_whose_newest_messages_are_deleted_is_ready() {
     run("all are in the log", &mut [&mut first], |nodes| {
         nodes[0].told.len() == 3
     });
-    let answer = ask(
+    let answer = ask_nats(
         nats.port(),
         "$JS.API.STREAM.MSG.DELETE.FERMATA_test",
         "{\"seq\":3}",
@@ -75,7 +57,7 @@ fn a_stream_that_is_full_is_read_from_and_away_until_there_is_room() {
     let Some(nats) = Nats::start() else { return };
     let stream = "{\"name\":\"FERMATA_test\",\"subjects\":[\"test.>\"],\"retention\":\"limits\",\"storage\":\"file\",\
                   \"discard\":\"new\",\"max_msgs\":10,\"num_replicas\":1,\"duplicate_window\":120000000000}";
-    let answer = ask(nats.port(), "$JS.API.STREAM.CREATE.FERMATA_test", stream);
+    let answer = ask_nats(nats.port(), "$JS.API.STREAM.CREATE.FERMATA_test", stream);
     assert!(!answer.contains("\"error\""), "{answer}");
     let mut node = Node::new("a", &url(&nats));
     for number in 0..16 {
@@ -101,7 +83,7 @@ fn a_stream_that_is_full_is_read_from_and_away_until_there_is_room() {
     // Room for the rest, and for what is asked whether there is some.
     for seq in 1..9 {
         let subject = "$JS.API.STREAM.MSG.DELETE.FERMATA_test";
-        let answer = ask(nats.port(), subject, &format!("{{\"seq\":{seq}}}"));
+        let answer = ask_nats(nats.port(), subject, &format!("{{\"seq\":{seq}}}"));
         assert!(answer.contains("\"success\":true"), "{answer}");
     }
     run("all are told", &mut [&mut node, &mut late], |nodes| {

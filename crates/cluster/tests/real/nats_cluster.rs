@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use fermata_testkit::{NatsCluster, deadline};
 
-use crate::nats::ask;
 use crate::node::Node;
 
 /// Between two records of a node.
@@ -68,13 +67,6 @@ impl Run {
         });
     }
 
-    fn leader(&self) -> usize {
-        let answer = ask(self.nats.port(0), "$JS.API.STREAM.INFO.FERMATA_test", "");
-        let is_leader =
-            |at: &usize| answer.contains(&format!("\"leader\":\"{}\"", NatsCluster::name(*at)));
-        (0..3).find(is_leader).expect("there is a leader")
-    }
-
     /// Each record once, in the order of its node and in one order for all, and nobody was told of a gap since the beginning.
     fn check(mut self) {
         for at in 0..3 {
@@ -118,7 +110,7 @@ fn patience_end() -> Instant {
 
 fn a_leader_fails(fail: impl Fn(&mut NatsCluster, usize), mend: impl Fn(&mut NatsCluster, usize)) {
     let Some(mut run) = Run::start() else { return };
-    let leader = run.leader();
+    let leader = run.nats.leader("FERMATA_test");
     fail(&mut run.nats, leader);
     run.until("all notice it", |nodes| {
         nodes.iter().all(|node| !node.is_ready)
@@ -154,7 +146,7 @@ fn a_leader_is_cut_off_and_does_not_know_it() {
 #[test]
 fn a_node_whose_server_is_cut_off_is_not_ready_and_has_everything_afterwards() {
     let Some(mut run) = Run::start() else { return };
-    let away = (run.leader() + 1) % 3;
+    let away = (run.nats.leader("FERMATA_test") + 1) % 3;
     let mut quiet = Node::on_three("quiet", &run.nats.url_of(away));
     while !quiet.is_ready {
         quiet.turn();
