@@ -6,6 +6,7 @@ mod failover;
 mod faults;
 mod node;
 mod order;
+mod pages;
 mod partitions;
 mod past;
 mod presence;

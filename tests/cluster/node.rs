@@ -10,7 +10,12 @@ pub const PATIENT_MS: u64 = 30_000;
 
 /// A server that shares the log.
 pub fn node(log: &LogServer) -> Builder {
-    fixture("hub")
+    node_of("hub", log)
+}
+
+/// The same with another program of `tests/fixtures`.
+pub fn node_of(program: &str, log: &LogServer) -> Builder {
+    fixture(program)
         .setting("cluster", log.url())
         // NATS reserves it, and refuses the stream on a machine with less room.
         .setting("cluster_bytes_max", "16m")

@@ -108,15 +108,20 @@ pub extern "C" fn fm_publish_begin(
     error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
     guard(worker.zip(message), error, |(worker, message)| {
+        let message = lend_message(message);
         let begun = worker
             .worker
             .begin_publish(
                 channel.bytes(),
-                lend_message(message),
+                message,
                 except,
                 (ack_of(ack), user, began_ms),
             )
             .map_err(failure)?;
+        // Right behind it, so that both are in the order in which they were published.
+        if !matches!(begun, Publishing::Later) {
+            worker.tell_doors(channel.bytes(), &message);
+        }
         put(
             record,
             match begun {

@@ -37,6 +37,10 @@ impl Gateway<'_> {
         };
         if self.hub.posts.posts.len() >= POSTS_MAX {
             let cause = "too many publishers wait for the log of the cluster; publish again";
+            if let Reply::Nothing = post.reply {
+                let line = format!("an event does not reach the channel that shares it: {cause}");
+                self.worker.net.log(LogLevel::Warning, &line);
+            }
             post.failure = Some(PublishFailure::Backpressure(cause.to_owned()));
             self.answer_post(post);
             return;

@@ -346,8 +346,17 @@ impl Gateway<'_> {
 
     /// Publishes an update, also to the channels that share its topics; returns its id.
     pub(crate) fn publish_everywhere(&mut self, update: &Update) -> Result<String, PublishFailure> {
+        let len = update.to_name().len() + update.data.len();
+        // The log is waited for with the update: what stands before it is there then, and comes before what is published next,
+        // on whichever server. One that is refused is none of its channels either.
+        let is_first = self.is_in_cluster() && len <= self.worker.settings().event_bytes_max;
+        if is_first {
+            self.tell_channels(update);
+        }
         let id = self.publish_update(update)?;
-        self.tell_channels(update);
+        if !is_first {
+            self.tell_channels(update);
+        }
         Ok(id)
     }
 
