@@ -1911,7 +1911,7 @@ namespace Fermata {
 
         /**
          * @param int $rows 1 to 16,777,216
-         * @param array $columns Table\Column objects with different names, at least one
+         * @param array $columns array<Table\Column> with different names, at least one
          * @param int $keyBytes 1 to 1024
          * @throws Exception\MisuseError when a value is out of its range, and in a running server
          * @throws Exception\ConfigurationException when there is no such memory

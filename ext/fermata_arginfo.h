@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: 76b0bb11e4168aefe6322db4f57967cbb566ac88 */
+ * Stub hash: 6530f82da0c0aba50cdf39c28b9a02ef9b9b0f71 */
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_Fermata_delay, 0, 1, IS_VOID, 0)
 	ZEND_ARG_TYPE_INFO(0, seconds, IS_DOUBLE, 0)

@@ -77,6 +77,28 @@ thrown(fn () => new Table(1, [(new ReflectionClass(Column::class))->newInstanceW
 for ($i = 0; $i < 2000; $i++) {
     (new Table(1 << 20, [Column::string('x', 1 << 10)]))->set('a', ['x' => 'y']);
 }
+
+// Nothing stays of calls, also of those that fail.
+$work = function () use ($table): void {
+    for ($i = 0; $i < 1000; $i++) {
+        $table->set('a', ['name' => "n$i", 7 => $i]);
+        $table->increment("k$i", 'score', 0.5);
+        $table->value('a', 'name');
+        foreach ($table as $key => $row) {
+            $table->get($key);
+            break;
+        }
+        try {
+            $table->set('a', [7 => 1, "c$i" => 1]);
+        } catch (Fermata\Exception\MisuseError) {
+        }
+        $table->delete("k$i");
+    }
+};
+$work();
+$before = memory_get_usage();
+$work();
+var_dump(memory_get_usage() - $before);
 echo "done\n";
 ?>
 --EXPECTF--
@@ -169,4 +191,5 @@ Fermata\Exception\ConfigurationException: there are no %d bytes for a table of 1
 Fermata\Exception\MisuseError: the name of a column has 1 to 64 bytes, not 0
 Fermata\Exception\MisuseError: column "x" can have 1 to 67108864 bytes, not 0
 TypeError: Fermata\Table::__construct(): Argument #2 ($columns) must be a list of Fermata\Table\Column, Fermata\Table\Column given in it
+int(0)
 done

@@ -1874,6 +1874,9 @@ namespace Fermata {
      *
      * foreach gives copies of the rows by key. One that stays where it is comes once; one that is deleted and set again
      * meanwhile may come twice or not at all.
+     *
+     *
+     * @implements \IteratorAggregate<string, array<string, int|float|string>>
      */
     final class Table implements \Countable, \IteratorAggregate
     {
@@ -1891,7 +1894,7 @@ namespace Fermata {
 
         /**
          * @param int $rows 1 to 16,777,216
-         * @param array $columns Table\Column objects with different names, at least one
+         * @param array<Table\Column> $columns with different names, at least one
          * @param int $keyBytes 1 to 1024
          * @throws Exception\MisuseError when a value is out of its range, and in a running server
          * @throws Exception\ConfigurationException when there is no such memory
@@ -1949,7 +1952,11 @@ namespace Fermata {
         /** Rows that are there. */
         public function count(): int {}
 
-        /** What foreach uses. */
+        /**
+         * What foreach uses.
+         *
+         * @return \Iterator<string, array<string, int|float|string>>
+         */
         public function getIterator(): \Iterator {}
     }
 
