@@ -6,6 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::error::{Error, at};
 use fermata_io::process::{self, Exit, Pid};
 use fermata_io::signal::{Pipe, SIGCHLD, SIGINT, SIGKILL, SIGQUIT, SIGTERM};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -27,8 +28,8 @@ pub struct Arguments {
 ///
 /// # Errors
 /// One sentence for the user: there is no such program.
-pub fn run(arguments: &Arguments) -> Result<(), String> {
-    process::signal_when_parent_dies(SIGTERM).map_err(|error| format!("prctl: {error}"))?;
+pub fn run(arguments: &Arguments) -> Result<(), Error> {
+    process::signal_when_parent_dies(SIGTERM).map_err(at("prctl"))?;
     if process::parent_pid() != arguments.parent {
         // It has died before the kernel was asked.
         return Ok(());
@@ -38,7 +39,7 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         .split_first()
         .ok_or("name the program to run")?;
     let error = Command::new(program).args(rest).exec();
-    Err(format!("{}: {error}", program.display()))
+    Err(Error::Misuse(format!("{}: {error}", program.display())))
 }
 
 /// A command that runs `command` such that it ends with this process, in a process group of its own: Ctrl+C reaches this
@@ -46,8 +47,8 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
 ///
 /// # Errors
 /// One sentence for the user.
-pub fn bound(command: &Command) -> Result<Command, String> {
-    let own = std::env::current_exe().map_err(|error| format!("/proc/self/exe: {error}"))?;
+pub fn bound(command: &Command) -> Result<Command, Error> {
+    let own = std::env::current_exe().map_err(at("/proc/self/exe"))?;
     let mut bound = Command::new(own);
     bound
         .args([CHILD_COMMAND, &process::pid().to_string(), "--"])
@@ -67,8 +68,8 @@ pub fn bound(command: &Command) -> Result<Command, String> {
 ///
 /// # Errors
 /// One sentence for the user.
-pub fn start_piped(command: &Command) -> Result<(PipeReader, Child), String> {
-    let failed = |error: std::io::Error| format!("{}: {error}", command.get_program().display());
+pub fn start_piped(command: &Command) -> Result<(PipeReader, Child), Error> {
+    let failed = |error| at(command.get_program().display())(error);
     let (reader, writer) = std::io::pipe().map_err(failed)?;
     let mut bound = bound(command)?;
     bound
@@ -144,9 +145,9 @@ pub struct Signals(Pipe);
 impl Signals {
     /// # Errors
     /// One sentence for the user.
-    pub fn install(signals: &[i32]) -> Result<Self, String> {
+    pub fn install(signals: &[i32]) -> Result<Self, Error> {
         let all: Vec<i32> = signals.iter().copied().chain([SIGCHLD]).collect();
-        let pipe = Pipe::install(&all).map_err(|error| format!("signals: {error}"))?;
+        let pipe = Pipe::install(&all).map_err(at("signals"))?;
         Ok(Self(pipe))
     }
 

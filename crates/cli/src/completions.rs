@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap_complete::Shell;
 
+use crate::error::{Error, at};
 use crate::format;
 
 /// Print what a shell needs to complete this command.
@@ -26,7 +27,7 @@ pub struct Pages {
 ///
 /// # Errors
 /// One sentence for the user.
-pub fn write(arguments: &Shells, mut command: clap::Command) -> Result<(), String> {
+pub fn write(arguments: &Shells, mut command: clap::Command) -> Result<(), Error> {
     let mut text = Vec::new();
     clap_complete::generate(arguments.shell, &mut command, "fermata", &mut text);
     format::print(&String::from_utf8_lossy(&text))
@@ -36,7 +37,6 @@ pub fn write(arguments: &Shells, mut command: clap::Command) -> Result<(), Strin
 ///
 /// # Errors
 /// One sentence for the user: the folder cannot be written.
-pub fn write_pages(arguments: &Pages, command: clap::Command) -> Result<(), String> {
-    clap_mangen::generate_to(command, &arguments.folder)
-        .map_err(|error| format!("{}: {error}", arguments.folder.display()))
+pub fn write_pages(arguments: &Pages, command: clap::Command) -> Result<(), Error> {
+    clap_mangen::generate_to(command, &arguments.folder).map_err(at(arguments.folder.display()))
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
 
+use crate::error::Error;
 use fermata_engine::PublisherError;
 use fermata_engine::stats::{self, Snapshot};
 
@@ -43,7 +44,7 @@ impl Control {
     ///
     /// # Errors
     /// One sentence for the user: there is none, or more than one.
-    pub fn server(&self) -> Result<Server, String> {
+    pub fn server(&self) -> Result<Server, Error> {
         match &self.path {
             Some(path) => Ok(Server(path.clone())),
             None => find(),
@@ -58,25 +59,25 @@ impl Server {
     }
 }
 
-fn find() -> Result<Server, String> {
+fn find() -> Result<Server, Error> {
     let table = fs::read_to_string("/proc/net/unix").unwrap_or_default();
     let mut answering = answering(listening(&table));
     match answering.len() {
-        0 => Err(
+        0 => Err(Error::Misuse(
             "no server with a control socket answers on this machine; start it with \
              FERMATA_CONTROL=unix:/run/fermata/control.sock, or name its socket by --control"
                 .to_owned(),
-        ),
+        )),
         1 => Ok(Server(answering.remove(0))),
         _ => {
             let names: Vec<_> = answering
                 .iter()
                 .map(|path| format!("--control unix:{}", path.display()))
                 .collect();
-            Err(format!(
+            Err(Error::Misuse(format!(
                 "several servers run here; choose one by {}",
                 names.join(" or ")
-            ))
+            )))
         }
     }
 }
@@ -117,10 +118,12 @@ fn listening(table: &str) -> Vec<PathBuf> {
     paths
 }
 
-fn path(text: &str) -> Result<PathBuf, String> {
+fn path(text: &str) -> Result<PathBuf, Error> {
     let path = fermata_engine::control_path(text);
     if path.as_os_str().is_empty() {
-        return Err("name a socket, such as unix:/run/fermata/control.sock".to_owned());
+        return Err(Error::Misuse(
+            "name a socket, such as unix:/run/fermata/control.sock".to_owned(),
+        ));
     }
     Ok(path)
 }

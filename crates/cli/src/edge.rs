@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::error::Error;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 use fermata_edge::settings::{Kind, Settings, read_pushpin, read_toml, table};
 use fermata_engine::mask_secrets;
@@ -89,36 +90,29 @@ impl FromArgMatches for Arguments {
 }
 
 /// Runs the edge; returns what the process should exit with.
-pub fn run(arguments: &Arguments) -> Result<i32, String> {
+pub fn run(arguments: &Arguments) -> Result<i32, Error> {
     let mut settings = Settings::default();
     let mut directory = PathBuf::from(".");
     if let Some(path) = &arguments.pushpin_config {
         directory.clone_from(path);
         let file = path.join("pushpin.conf");
         let text = read(&file)?;
-        let notices = read_pushpin(&mut settings, &file.display().to_string(), &text)
-            .map_err(|error| error.to_string())?;
+        let notices = read_pushpin(&mut settings, &file.display().to_string(), &text)?;
         for notice in notices {
             eprintln!("fermata edge: {}", mask_secrets(&notice.to_string()));
         }
     }
     if let Some(path) = &arguments.config {
         directory = path.parent().map_or(directory, Path::to_owned);
-        read_toml(&mut settings, &path.display().to_string(), &read(path)?)
-            .map_err(|error| error.to_string())?;
+        read_toml(&mut settings, &path.display().to_string(), &read(path)?)?;
     }
-    let variables = fermata_engine::environment().map_err(|error| error.to_string())?;
-    settings
-        .set_environment(variables)
-        .map_err(|error| error.to_string())?;
+    let variables = fermata_engine::environment()?;
+    settings.set_environment(variables)?;
     for (name, values) in &arguments.given {
         let option = format!("--{}", name.replace('_', "-"));
-        settings
-            .set(&option, name, values)
-            .map_err(|error| error.to_string())?;
+        settings.set(&option, name, values)?;
     }
-    fermata_edge::server::run(settings, &directory, fermata_gateway::open_post)
-        .map_err(|error| error.to_string())
+    fermata_edge::server::run(settings, &directory, fermata_gateway::open_post).map_err(Error::from)
 }
 
 /// A text for the rest of the process, which is how clap takes names: as many as there are settings.
@@ -126,11 +120,11 @@ fn lasting(text: String) -> &'static str {
     Box::leak(text.into_boxed_str())
 }
 
-fn read(path: &Path) -> Result<String, String> {
+fn read(path: &Path) -> Result<String, Error> {
     std::fs::read_to_string(path).map_err(|error| {
-        format!(
+        Error::Misuse(format!(
             "{}: {error}; does it exist, and may this user read it?",
             path.display()
-        )
+        ))
     })
 }

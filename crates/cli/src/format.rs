@@ -1,5 +1,6 @@
 //! Numbers for people: short, at a glance, in a width that does not jump.
 
+use crate::error::{Error, at};
 use std::io::{self, Write};
 use std::process::Command;
 
@@ -35,11 +36,11 @@ pub fn harmless(text: &str) -> String {
 }
 
 /// Writes to standard output.
-pub fn print(text: &str) -> Result<(), String> {
+pub fn print(text: &str) -> Result<(), Error> {
     match io::stdout().write_all(text.as_bytes()) {
         // The reader of the pipe has closed it, as `head` does.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        outcome => outcome.map_err(|error| format!("standard output: {error}")),
+        outcome => outcome.map_err(at("standard output")),
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use crate::error::{Error, at};
 use fermata_gateway::settings::{Settings, parse_app};
 
 /// Hold clients that speak Pusher (Laravel Echo, pusher-js) or Mercure
@@ -49,28 +50,22 @@ pub struct Arguments {
 }
 
 /// Runs the hub; returns what the process should exit with.
-pub fn run(arguments: &Arguments) -> Result<i32, String> {
+pub fn run(arguments: &Arguments) -> Result<i32, Error> {
     let settings = read(arguments)?;
-    fermata_gateway::run(settings).map_err(|error| error.to_string())
+    fermata_gateway::run(settings).map_err(Error::from)
 }
 
-fn read(arguments: &Arguments) -> Result<Settings, String> {
+fn read(arguments: &Arguments) -> Result<Settings, Error> {
     let mut settings = Settings::default();
     if let Some(path) = &arguments.config {
         let name = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|error| format!("{name}: {error}"))?;
-        settings
-            .read_toml(&name, &text)
-            .map_err(|error| error.to_string())?;
+        let text = std::fs::read_to_string(path).map_err(at(&name))?;
+        settings.read_toml(&name, &text)?;
     }
-    let variables = fermata_engine::environment().map_err(|error| error.to_string())?;
-    settings
-        .read_environment(variables)
-        .map_err(|error| error.to_string())?;
+    let variables = fermata_engine::environment()?;
+    settings.read_environment(variables)?;
     for app in &arguments.app {
-        settings
-            .apps
-            .push(parse_app(app).map_err(|error| error.to_string())?);
+        settings.apps.push(parse_app(app)?);
     }
     if !arguments.listen.is_empty() || !arguments.listen_tls.is_empty() {
         settings.listen.clone_from(&arguments.listen);

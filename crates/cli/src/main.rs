@@ -9,6 +9,7 @@ mod control;
 mod dev;
 mod doctor;
 mod edge;
+mod error;
 mod format;
 mod hub;
 mod php;
@@ -21,6 +22,7 @@ mod top;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use error::Error;
 use fermata_engine::{mask_secrets, unknown_variables};
 
 /// What a run whose verification failed ends with.
@@ -93,10 +95,7 @@ fn main() -> ExitCode {
             Ok(code) => return ExitCode::from(u8::try_from(code).unwrap_or(EXIT_FAILED)),
             Err(error) => ("hub", Err(error)),
         },
-        Command::Load(arguments) => (
-            "load",
-            fermata_load::run(&arguments).map_err(|error| error.to_string()),
-        ),
+        Command::Load(arguments) => ("load", fermata_load::run(&arguments).map_err(Error::from)),
         Command::Publish(arguments) => ("publish", publish::run(&arguments).map(|()| true)),
         Command::Man(arguments) => (
             "man",
@@ -113,7 +112,7 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(EXIT_FAILED),
         Err(error) => {
-            eprintln!("fermata {command}: {}", mask_secrets(&error));
+            eprintln!("fermata {command}: {}", mask_secrets(&error.to_string()));
             if !asks_server {
                 tell_unknown_variables();
             }

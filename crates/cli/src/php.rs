@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::error::{Error, at};
 use serde::Deserialize;
 
 /// What PHP is asked; the answer is JSON, behind whatever its ini files make it print.
@@ -77,12 +78,15 @@ impl Arguments {
     ///
     /// # Errors
     /// One sentence for the user: there is no such program, or it does not answer.
-    pub fn find(&self) -> Result<Php, String> {
+    pub fn find(&self) -> Result<Php, Error> {
         let program = self.php.clone();
         let facts = ask(&program)?;
         let extension = match &self.extension {
             Some(file) if !file.is_file() => {
-                return Err(format!("--extension {}: no such file", file.display()));
+                return Err(Error::Misuse(format!(
+                    "--extension {}: no such file",
+                    file.display()
+                )));
             }
             Some(file) => Some(absolute(file)),
             None if facts.fermata.is_some() => None,
@@ -131,14 +135,14 @@ impl Php {
     ///
     /// # Errors
     /// What PHP prints when it cannot load the file: it was built for another PHP, for example.
-    pub fn loaded_version(&self) -> Result<String, String> {
+    pub fn loaded_version(&self) -> Result<String, Error> {
         let Some(file) = &self.extension else {
             return match &self.facts.fermata {
                 Some(version) => Ok(version.clone()),
-                None => Err(format!(
+                None => Err(Error::Misuse(format!(
                     "there is no fermata.so beside this command and none in {}",
                     self.facts.extension_dir
-                )),
+                ))),
             };
         };
         let option = format!("extension={}", file.display());
@@ -146,7 +150,7 @@ impl Php {
             .args(["-d", &option, "-r", "echo phpversion('fermata');"])
             .stdin(Stdio::null())
             .output()
-            .map_err(|error| format!("{}: {error}", self.program.display()))?;
+            .map_err(at(self.program.display()))?;
         let text = String::from_utf8_lossy(&output.stdout);
         match text.lines().last() {
             Some(version) if version.starts_with(|it: char| it.is_ascii_digit()) => {
@@ -155,34 +159,37 @@ impl Php {
             _ => {
                 let said = String::from_utf8_lossy(&output.stderr).into_owned() + &text;
                 let line = said.lines().map(str::trim).find(|it| !it.is_empty());
-                Err(line.unwrap_or("PHP did not load it").to_owned())
+                let line = line.unwrap_or("PHP did not load it");
+                Err(Error::Misuse(line.to_owned()))
             }
         }
     }
 }
 
-fn ask(program: &Path) -> Result<Facts, String> {
+fn ask(program: &Path) -> Result<Facts, Error> {
     let output = Command::new(program)
         .args(["-d", "display_errors=stderr", "-r", QUESTION])
         .stdin(Stdio::null())
         .output()
         .map_err(|error| {
             let name = program.display();
-            format!("{name}: {error}; install PHP, or name one by --php or FERMATA_PHP")
+            Error::Misuse(format!(
+                "{name}: {error}; install PHP, or name one by --php or FERMATA_PHP"
+            ))
         })?;
     let text = String::from_utf8_lossy(&output.stdout);
     let answer = text.rsplit_once(ANSWER).map(|(_, it)| it);
     answer
         .and_then(|it| serde_json::from_str(it).ok())
         .ok_or_else(|| {
-            format!(
+            Error::Misuse(format!(
                 "{} is no PHP for the command line: {}",
                 program.display(),
                 String::from_utf8_lossy(&output.stderr)
                     .lines()
                     .next()
                     .unwrap_or("it answered nothing")
-            )
+            ))
         })
 }
 

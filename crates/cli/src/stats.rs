@@ -6,6 +6,7 @@ use std::time::Duration;
 use fermata_engine::stats::{Counter, Figure, Gauge, Snapshot, Unit};
 
 use crate::control::Control;
+use crate::error::Error;
 use crate::format;
 
 /// How long the server is watched with `--sample`: a little more than the second it counts for.
@@ -31,15 +32,15 @@ pub struct Arguments {
 ///
 /// # Errors
 /// One sentence for the user.
-pub fn run(arguments: &Arguments) -> Result<(), String> {
+pub fn run(arguments: &Arguments) -> Result<(), Error> {
     let server = arguments.control.server()?;
-    let mut snapshot = server.snapshot().map_err(|error| error.to_string())?;
+    let mut snapshot = server.snapshot()?;
     if arguments.sample {
         thread::sleep(SAMPLE);
-        snapshot = server.snapshot().map_err(|error| error.to_string())?;
+        snapshot = server.snapshot()?;
     }
     let text = if arguments.json {
-        let json = serde_json::to_string_pretty(&snapshot).map_err(|error| error.to_string())?;
+        let json = serde_json::to_string_pretty(&snapshot)?;
         json + "\n"
     } else {
         plain(&snapshot)

@@ -145,7 +145,9 @@ pub use embed::rendezvous::{Rendezvous, RendezvousError, SocketFile};
 pub use embed::upstream::UpstreamSpan;
 pub use embed::waiting::Waiting;
 pub use embed::wires::WireEvent;
-pub use fermata_config::{check_option, environment, mask_secrets, unknown_variables};
+pub use fermata_config::{
+    SettingError, check_option, environment, mask_secrets, unknown_variables,
+};
 pub use fermata_io::probe::features;
 pub use fermata_proto::response::reserved_name;
 pub use http::Http;

@@ -14,6 +14,7 @@ use fermata_io::process::{self, Exit};
 use fermata_io::signal::{SIGKILL, SIGTERM};
 
 use crate::child::{self, Child, Signals};
+use crate::error::{Error, at};
 
 /// How long servers and their log may take to end until they are killed.
 pub const END_MAX: Duration = Duration::from_secs(10);
@@ -105,10 +106,10 @@ impl Log {
     ///
     /// # Errors
     /// One sentence for the user.
-    pub fn start(kind: Option<Kind>, port: Option<u16>) -> Result<Self, String> {
+    pub fn start(kind: Option<Kind>, port: Option<u16>) -> Result<Self, Error> {
         let kind = match kind {
             Some(kind) if !kind.is_installed() => {
-                return Err(format!("{} is not installed", kind.program()));
+                return Err(Error::Misuse(format!("{} is not installed", kind.program())));
             }
             Some(kind) => kind,
             None => [Kind::Nats, Kind::Redis]
@@ -144,9 +145,9 @@ impl Log {
     ///
     /// # Errors
     /// One sentence for the user.
-    pub fn begin(&mut self) -> Result<(), String> {
+    pub fn begin(&mut self) -> Result<(), Error> {
         if self.child.is_some() {
-            return Err("the log runs".to_owned());
+            return Err(Error::Misuse("the log runs".to_owned()));
         }
         let port = self.port.to_string();
         let mut command = Command::new(self.kind.program());
@@ -220,12 +221,12 @@ impl std::fmt::Display for Log {
 struct Folder(PathBuf);
 
 impl Folder {
-    fn new() -> Result<Self, String> {
+    fn new() -> Result<Self, Error> {
         let path = std::env::temp_dir().join(format!("fermata-cluster-{}", process::pid()));
         DirBuilder::new()
             .mode(0o700)
             .create(&path)
-            .map_err(|error| format!("{}: {error}", path.display()))?;
+            .map_err(at(path.display()))?;
         Ok(Self(path))
     }
 }
@@ -236,10 +237,10 @@ impl Drop for Folder {
     }
 }
 
-fn free_port() -> Result<u16, String> {
+fn free_port() -> Result<u16, Error> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
     let address = listener.and_then(|listener| listener.local_addr());
     address
         .map(|address| address.port())
-        .map_err(|error| format!("a port for the log: {error}"))
+        .map_err(at("a port for the log"))
 }

@@ -14,6 +14,7 @@ use fermata_io::process::{self, Exit, Pid};
 use fermata_io::signal::{SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM};
 
 use crate::child::{self, Child, Signals};
+use crate::error::Error;
 use crate::php::{self, Php};
 use log::{END_MAX, Log};
 
@@ -98,18 +99,21 @@ struct Cluster<'a> {
 
 /// # Errors
 /// One sentence for the user.
-pub fn run(arguments: &Arguments) -> Result<(), String> {
+pub fn run(arguments: &Arguments) -> Result<(), Error> {
     let Verb::Up(up) = &arguments.command;
     let php = up.php.find()?;
     crate::serve::check(&php)?;
     if !up.program.is_file() {
-        return Err(format!("{}: no such file", up.program.display()));
+        return Err(Error::Misuse(format!(
+            "{}: no such file",
+            up.program.display()
+        )));
     }
     let mut seen = HashSet::new();
     if let Some(port) = up.ports.iter().find(|port| !seen.insert(**port)) {
-        return Err(format!(
+        return Err(Error::Misuse(format!(
             "--ports names {port} twice; each server has its own"
-        ));
+        )));
     }
     // Made before the first thread, so that all of them leave these signals to this one.
     let signals = Signals::install(&[SIGINT, SIGTERM, SIGQUIT, SIGHUP])?;
@@ -170,7 +174,7 @@ impl Cluster<'_> {
     }
 
     /// Does what was typed.
-    fn obey(&mut self, line: &str) -> Result<(), String> {
+    fn obey(&mut self, line: &str) -> Result<(), Error> {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
             [] => {}
@@ -181,7 +185,7 @@ impl Cluster<'_> {
                 let at = self.number(number)?;
                 let bridge = self.nodes[at].bridge.take();
                 let bridge = bridge.ok_or(format!("server {number} has no bridge yet"))?;
-                process::kill(bridge, SIGKILL).map_err(|error| error.to_string())?;
+                process::kill(bridge, SIGKILL)?;
             }
             ["kill", number] => {
                 let at = self.number(number)?;
@@ -192,7 +196,7 @@ impl Cluster<'_> {
             ["start", number] => {
                 let at = self.number(number)?;
                 if self.nodes[at].child.is_some() {
-                    return Err(format!("server {number} runs"));
+                    return Err(Error::Misuse(format!("server {number} runs")));
                 }
                 self.start(at)?;
             }
@@ -201,20 +205,20 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    fn log(&mut self) -> Result<&mut Log, String> {
+    fn log(&mut self) -> Result<&mut Log, Error> {
         self.log
             .as_mut()
-            .ok_or_else(|| "the log was not started by this command".to_owned())
+            .ok_or_else(|| Error::Misuse("the log was not started by this command".to_owned()))
     }
 
     /// The place of a server that was named by its number.
-    fn number(&self, text: &str) -> Result<usize, String> {
+    fn number(&self, text: &str) -> Result<usize, Error> {
         let at = text.parse().ok().and_then(|it: usize| it.checked_sub(1));
         at.filter(|at| *at < self.nodes.len())
-            .ok_or_else(|| format!("{text} is no number of a server; type help"))
+            .ok_or_else(|| Error::Misuse(format!("{text} is no number of a server; type help")))
     }
 
-    fn start(&mut self, at: usize) -> Result<(), String> {
+    fn start(&mut self, at: usize) -> Result<(), Error> {
         let mut command = self.php.command(false);
         command
             .arg(&self.up.program)

@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 use fermata_io::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
 
 use crate::child::{self, Child, Signals};
+use crate::error::Error;
 use failure::Failure;
 use fallback::Fallback;
 use place::Place;
@@ -70,11 +71,14 @@ struct Dev<'a> {
 ///
 /// # Errors
 /// One sentence for the user.
-pub fn run(arguments: &Arguments) -> Result<(), String> {
+pub fn run(arguments: &Arguments) -> Result<(), Error> {
     let php = arguments.php.find()?;
     crate::serve::check(&php)?;
     if !arguments.program.is_file() {
-        return Err(format!("{}: no such file", arguments.program.display()));
+        return Err(Error::Misuse(format!(
+            "{}: no such file",
+            arguments.program.display()
+        )));
     }
     crate::serve::check_options(arguments.listen.as_deref(), None)?;
     // Made before the first thread, so that all of them leave these signals to this one.
@@ -175,7 +179,7 @@ impl Dev<'_> {
         let mut next = match self.program.start() {
             Ok(next) => next,
             Err(problem) => {
-                self.fail(Failure::of_text(&problem));
+                self.fail(Failure::of_text(&problem.to_string()));
                 return None;
             }
         };

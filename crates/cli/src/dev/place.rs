@@ -1,10 +1,10 @@
 //! Where the command and the server meet: a folder with the parts that run inside of the server.
 
 use std::fs;
-use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use crate::error::{Error, at};
 use fermata_io::process;
 
 /// The parts that run inside of the server.
@@ -17,7 +17,7 @@ const FILES: &[(&str, &str)] = &[
 pub struct Place(PathBuf);
 
 impl Place {
-    pub fn new() -> Result<Self, String> {
+    pub fn new() -> Result<Self, Error> {
         // Hidden, as folders are that nobody watches: it may lie in the project.
         let name = format!(
             ".fermata-{}-{:x}",
@@ -25,7 +25,7 @@ impl Place {
             fermata_io::random::u64()
         );
         let path = std::env::temp_dir().join(name);
-        let failed = |error: io::Error| format!("{}: {error}", path.display());
+        let failed = |error| at(path.display())(error);
         fs::DirBuilder::new()
             .mode(0o700)
             .create(&path)

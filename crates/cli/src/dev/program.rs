@@ -16,6 +16,7 @@ use serde::Deserialize;
 use super::arguments::Arguments;
 use super::routes::Route;
 use crate::child::{self, Child};
+use crate::error::{Error, at};
 use crate::php::Php;
 
 /// How long a process that is ended may go on with what is under way.
@@ -96,9 +97,9 @@ impl<'a> Program<'a> {
         arguments: &'a Arguments,
         place: &Path,
         is_coloured: bool,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Error> {
         let path = place.join("tool");
-        let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+        let failed = |error| at(path.display())(error);
         let listener = UnixListener::bind(&path).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let mut environment: Vec<(&'static str, OsString)> = vec![
@@ -132,7 +133,7 @@ impl<'a> Program<'a> {
     ///
     /// # Errors
     /// One sentence for the user.
-    pub fn start(&mut self) -> Result<Child, String> {
+    pub fn start(&mut self) -> Result<Child, Error> {
         self.generation += 1;
         let mut command = self.php.command(false);
         // What is wrong with a program is to be found on standard error, and there once.
@@ -172,13 +173,13 @@ impl<'a> Program<'a> {
             let (into, generation) = (Arc::clone(&self.output), self.generation);
             thread::spawn(move || pass_on(output, &into, generation));
         }
-        started.map_err(|error| format!("{}: {error}", self.php.program.display()))
+        started.map_err(at(self.php.program.display()))
     }
 
-    fn redirect(&self, command: &mut Command) -> Result<Vec<std::io::PipeReader>, String> {
+    fn redirect(&self, command: &mut Command) -> Result<Vec<std::io::PipeReader>, Error> {
         let mut outputs = Vec::new();
         for is_error in [false, true] {
-            let (reader, writer) = std::io::pipe().map_err(|error| format!("pipe: {error}"))?;
+            let (reader, writer) = std::io::pipe().map_err(at("pipe"))?;
             match is_error {
                 true => command.stderr(Stdio::from(writer)),
                 false => command.stdout(Stdio::from(writer)),

@@ -9,6 +9,7 @@ use std::process::Stdio;
 use serde::{Deserialize, Serialize};
 
 use super::place::Place;
+use crate::error::{Error, at};
 use crate::format::{self, harmless};
 use crate::php;
 
@@ -47,18 +48,21 @@ pub struct Route {
 ///
 /// # Errors
 /// One sentence for the user: the program does not come to run().
-pub fn run(arguments: &Arguments) -> Result<(), String> {
+pub fn run(arguments: &Arguments) -> Result<(), Error> {
     let php = arguments.php.find()?;
     crate::serve::check(&php)?;
     if !arguments.program.is_file() {
-        return Err(format!("{}: no such file", arguments.program.display()));
+        return Err(Error::Misuse(format!(
+            "{}: no such file",
+            arguments.program.display()
+        )));
     }
     let place = Place::new()?;
     let (tool, found) = (
         place.path().join("list.php"),
         place.path().join("routes.json"),
     );
-    fs::write(&tool, LIST).map_err(|error| format!("{}: {error}", tool.display()))?;
+    fs::write(&tool, LIST).map_err(at(tool.display()))?;
     let mut command = php.command(false);
     let output = command
         .args(["-d", "display_errors=stderr", "-d", "log_errors=0"])
@@ -67,15 +71,15 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         .env("FERMATA_DEVELOPMENT", &tool)
         .stdin(Stdio::null())
         .output()
-        .map_err(|error| format!("{}: {error}", php.program.display()))?;
+        .map_err(at(php.program.display()))?;
     let Ok(json) = fs::read_to_string(&found) else {
         let said = String::from_utf8_lossy(&output.stderr);
-        return Err(match said.trim() {
+        return Err(Error::Misuse(match said.trim() {
             "" => "the program has ended without calling run()".to_owned(),
             said => format!("the program has no routes to tell: {said}"),
-        });
+        }));
     };
-    let routes: Vec<Route> = serde_json::from_str(&json).map_err(|error| error.to_string())?;
+    let routes: Vec<Route> = serde_json::from_str(&json)?;
     match arguments.json {
         true => format::print(&(json + "\n")),
         false => format::print(&table(&routes)),

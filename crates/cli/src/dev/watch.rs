@@ -7,6 +7,7 @@ use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
+use crate::error::{Error, at};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 
@@ -155,11 +156,10 @@ type Seen = (Option<SystemTime>, u64);
 impl Watcher {
     /// # Errors
     /// One sentence for the user.
-    pub fn new(roots: &[PathBuf], polls: bool) -> Result<Self, String> {
+    pub fn new(roots: &[PathBuf], polls: bool) -> Result<Self, Error> {
         let mut found = Vec::new();
         for root in roots {
-            let path =
-                fs::canonicalize(root).map_err(|error| format!("{}: {error}", root.display()))?;
+            let path = fs::canonicalize(root).map_err(at(root.display()))?;
             found.push(path);
         }
         let eyes = match polls {

@@ -43,7 +43,7 @@ pub fn all(php: &php::Arguments, listen: &str, clients: u64) -> Vec<Check> {
             checks.extend(xdebug(&php));
             checks.push(memory(&php));
         }
-        Err(error) => checks.push(bad("php", "not found", error)),
+        Err(error) => checks.push(bad("php", "not found", error.to_string())),
     }
     checks.push(cores());
     checks.push(descriptors(clients));

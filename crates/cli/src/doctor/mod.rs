@@ -5,6 +5,7 @@ mod checks;
 use fermata_engine::mask_secrets;
 use serde::Serialize;
 
+use crate::error::Error;
 use crate::format;
 use crate::php;
 
@@ -58,10 +59,10 @@ pub struct Check {
 ///
 /// # Errors
 /// One sentence for the user.
-pub fn run(arguments: &Arguments) -> Result<bool, String> {
+pub fn run(arguments: &Arguments) -> Result<bool, Error> {
     let found = checks::all(&arguments.php, &arguments.listen, arguments.clients);
     let text = match arguments.json {
-        true => serde_json::to_string_pretty(&found).map_err(|error| error.to_string())? + "\n",
+        true => serde_json::to_string_pretty(&found)? + "\n",
         false => shown(&found),
     };
     format::print(&mask_secrets(&text))?;

@@ -5,6 +5,7 @@ use fermata_grip::item::{
 };
 
 use super::Arguments;
+use crate::error::{Error, at};
 
 /// The largest content: what control ports take at most.
 const CONTENT_BYTES_MAX: u64 = 1 << 20;
@@ -13,25 +14,27 @@ const CONTENT_BYTES_MAX: u64 = 1 << 20;
 pub type Pair = (String, String);
 
 /// Reads `NAME: VALUE`.
-pub fn header(text: &str) -> Result<Pair, String> {
+pub fn header(text: &str) -> Result<Pair, Error> {
     match text.split_once(':') {
         Some((name, value)) if !name.trim().is_empty() => {
             Ok((name.trim().to_owned(), value.trim().to_owned()))
         }
-        _ => Err("give a name, a colon and a value".to_owned()),
+        _ => Err(Error::Misuse("give a name, a colon and a value".to_owned())),
     }
 }
 
 /// Reads `NAME=VALUE`.
-pub fn meta(text: &str) -> Result<Pair, String> {
+pub fn meta(text: &str) -> Result<Pair, Error> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("give a name, an equals sign and a value".to_owned()),
+        _ => Err(Error::Misuse(
+            "give a name, an equals sign and a value".to_owned(),
+        )),
     }
 }
 
 /// The item, in every format that the action is for.
-pub fn build(arguments: &Arguments) -> Result<Item, String> {
+pub fn build(arguments: &Arguments) -> Result<Item, Error> {
     let mut item = Item {
         channel: arguments.channel.clone().into(),
         id: arguments.id.clone().map(Into::into),
@@ -67,10 +70,12 @@ pub fn build(arguments: &Arguments) -> Result<Item, String> {
     }
     let (content, is_file) = content(arguments)?;
     if arguments.patch {
-        let patch: serde_json::Value = serde_json::from_slice(&content)
-            .map_err(|error| format!("the content is no JSON patch: {error}"))?;
+        let patch: serde_json::Value =
+            serde_json::from_slice(&content).map_err(at("the content is no JSON patch"))?;
         if !patch.is_array() {
-            return Err("the content is no JSON patch: that is a list of operations".to_owned());
+            return Err(Error::Misuse(
+                "the content is no JSON patch: that is a list of operations".to_owned(),
+            ));
         }
         item.http_response = Some(response(arguments, Body::Patch(patch)));
         return Ok(item);
@@ -102,25 +107,23 @@ fn response(arguments: &Arguments, body: Body) -> Format<ResponseAction> {
 }
 
 /// The content, and whether it is a file's.
-fn content(arguments: &Arguments) -> Result<(Vec<u8>, bool), String> {
+fn content(arguments: &Arguments) -> Result<(Vec<u8>, bool), Error> {
     let Some(content) = &arguments.content else {
-        return Err(
+        return Err(Error::Misuse(
             "there is nothing to publish; give content, @FILE, --hint or --close".to_owned(),
-        );
+        ));
     };
     let Some(path) = content.strip_prefix('@') else {
         return Ok((content.clone().into(), false));
     };
-    let wrong = |problem: String| format!("cannot publish the file {path}: {problem}");
-    let length = std::fs::metadata(path)
-        .map_err(|error| wrong(error.to_string()))?
-        .len();
+    let wrong = |error| at(format_args!("cannot publish the file {path}"))(error);
+    let length = std::fs::metadata(path).map_err(wrong)?.len();
     if length > CONTENT_BYTES_MAX {
-        return Err(wrong(format!(
-            "it has {length} bytes, and control ports take {CONTENT_BYTES_MAX} at most"
+        return Err(Error::Misuse(format!(
+            "cannot publish the file {path}: it has {length} bytes, and control ports take {CONTENT_BYTES_MAX} at most"
         )));
     }
-    let content = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
+    let content = std::fs::read(path).map_err(wrong)?;
     Ok((content, true))
 }
 
@@ -141,7 +144,8 @@ mod tests {
     fn item(words: &[&str]) -> Result<Value, String> {
         let words = ["publish"].iter().chain(words);
         let line = Line::try_parse_from(words).map_err(|error| error.to_string())?;
-        build(&line.arguments).map(|item| item.to_value(Notation::Json).to_json())
+        let item = build(&line.arguments).map_err(|error| error.to_string())?;
+        Ok(item.to_value(Notation::Json).to_json())
     }
 
     /// What `pushpin-publish` 1.36 sends for the same words, but for `type`, which it leaves to the reader.

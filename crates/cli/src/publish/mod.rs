@@ -5,6 +5,7 @@ mod zmq;
 
 use std::time::Duration;
 
+use crate::error::Error;
 use fermata_grip::packet::Notation;
 use fermata_origin::{Address, Client, PublishError, Transport};
 
@@ -95,18 +96,18 @@ pub struct Arguments {
 }
 
 /// Publishes, and says so.
-pub fn run(arguments: &Arguments) -> Result<(), String> {
+pub fn run(arguments: &Arguments) -> Result<(), Error> {
     let item = item::build(arguments)?;
     // No server's control socket is meant here, as libraries would mean it.
     let spec = match arguments.spec.strip_prefix("unix:") {
         Some(rest) => format!("http+unix:{rest}"),
         None => arguments.spec.clone(),
     };
-    let mut address =
-        Address::parse(&spec).map_err(|error| format!("--spec or GRIP_URL: {error}"))?;
+    let mut address = Address::parse(&spec)
+        .map_err(|error| Error::Misuse(format!("--spec or GRIP_URL: {error}")))?;
     if let Some(key) = &arguments.key {
         let set = address.set_key(key);
-        set.map_err(|error| format!("--key or FERMATA_PUBLISH_KEY: {error}"))?;
+        set.map_err(|error| Error::Misuse(format!("--key or FERMATA_PUBLISH_KEY: {error}")))?;
     }
     match &address.transport {
         Transport::Http(url) => {
@@ -115,9 +116,11 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
             let item = item.to_value(Notation::Json).to_json();
             Client::new(url.clone(), TIMEOUT)
                 .publish(authorization.as_deref(), &[item])
-                .map_err(|error| match error {
-                    PublishError::Unreachable(_) => format!("{error} --spec names another"),
-                    _ => error.to_string(),
+                .map_err(|error| {
+                    Error::Misuse(match error {
+                        PublishError::Unreachable(_) => format!("{error} --spec names another"),
+                        _ => error.to_string(),
+                    })
                 })?;
         }
         Transport::Zmq(endpoint)
@@ -128,7 +131,7 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
             zmq::publish(endpoint, &item)?;
         }
         Transport::Zmq(_) => {
-            return Err("ZeroMQ knows no authentication; leave out --key, --user and --bearer, or publish to http://".into());
+            return Err(Error::Misuse("ZeroMQ knows no authentication; leave out --key, --user and --bearer, or publish to http://".into()));
         }
     }
     println!("Published");
@@ -136,8 +139,8 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
 }
 
 /// What went wrong with an address, in one sentence.
-fn failed(what: &str, address: &str, error: impl std::fmt::Display) -> String {
-    format!(
+fn failed(what: &str, address: &str, error: impl std::fmt::Display) -> Error {
+    Error::Misuse(format!(
         "cannot {what} {address}: {error}; is an edge or Pushpin listening there? --spec names another"
-    )
+    ))
 }

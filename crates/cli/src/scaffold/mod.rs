@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::error::Error;
 use crate::format;
 
 /// A file of a project: its path in it and its content.
@@ -56,9 +57,11 @@ impl Kind {
 ///
 /// # Errors
 /// One sentence for the user: the folder is not empty, or cannot be written.
-pub fn run(arguments: &Arguments) -> Result<(), String> {
+pub fn run(arguments: &Arguments) -> Result<(), Error> {
     let folder = &arguments.folder;
-    let failed = |path: &Path, error: std::io::Error| Err(format!("{}: {error}", path.display()));
+    let failed = |path: &Path, error: std::io::Error| {
+        Err(Error::Misuse(format!("{}: {error}", path.display())))
+    };
     let is_empty = match fs::read_dir(folder) {
         Ok(mut entries) => entries.next().is_none(),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
@@ -66,7 +69,9 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
     };
     if !is_empty {
         let name = folder.display();
-        return Err(format!("{name} is not empty; name a new folder"));
+        return Err(Error::Misuse(format!(
+            "{name} is not empty; name a new folder"
+        )));
     }
     for (name, content) in arguments.kind.files().iter().chain(COMMON) {
         let path = folder.join(name);

@@ -13,6 +13,7 @@ use fermata_io::users;
 
 use super::{denied, fpm};
 use crate::child::{self, Child, Signals};
+use crate::error::{Error, at};
 use crate::format;
 
 /// Where it listens when nothing is said, as a server does.
@@ -76,7 +77,7 @@ struct Place(PathBuf);
 
 impl Place {
     /// `is_shared`: the application runs as another user, who has to reach the sockets made for it.
-    fn new(is_shared: bool) -> Result<Self, String> {
+    fn new(is_shared: bool) -> Result<Self, Error> {
         let bytes = fermata_io::random::u64();
         let name = format!("fermata-{}-{bytes:x}", process::pid());
         let path = std::env::temp_dir().join(name);
@@ -85,7 +86,7 @@ impl Place {
         // user has to, it is PHP-FPM, whose socket is that user's; others see no names.
         let mode = if is_shared { 0o711 } else { 0o700 };
         let made = builder.mode(mode).create(&path);
-        made.map_err(|error| format!("{}: {error}", path.display()))?;
+        made.map_err(at(path.display()))?;
         // Whatever the umask is.
         let _ = fs::set_permissions(&path, fs::Permissions::from_mode(mode));
         Ok(Self(path))
@@ -102,36 +103,42 @@ impl Drop for Place {
 ///
 /// # Errors
 /// One sentence for the user.
-pub fn run(common: &Common<'_>, arguments: &Arguments) -> Result<(), String> {
+pub fn run(common: &Common<'_>, arguments: &Arguments) -> Result<(), Error> {
     let signals = Signals::install(&[SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1])?;
     let is_shared = user(arguments)?.is_some_and(|it| it != "root");
     let place = Place::new(is_shared)?;
     let plan = plan(common, arguments, &place.0)?;
     let mut start_fpm = child::bound(&plan.fpm.command())?;
     start_fpm.env("GRIP_URL", &plan.grip_url);
-    let mut edge = Command::new(std::env::current_exe().map_err(|error| error.to_string())?);
+    let mut edge = Command::new(std::env::current_exe()?);
     edge.arg("edge").args(&plan.edge);
     if common.dry_run {
         let config = fs::read_to_string(&plan.fpm.config).unwrap_or_default();
         let shown = format::command(&plan.fpm.command()) + &format::command(&edge);
         return format::print(&(config + &shown));
     }
-    let failed = |error: std::io::Error| format!("{}: {error}", plan.fpm.program.display());
+    let failed = at(plan.fpm.program.display());
     let mut php = Child::start(&mut start_fpm).map_err(failed)?;
     let due = Instant::now() + START_MAX;
     while !plan.fpm.is_listening() {
         if let Some(exit) = php.exit() {
-            return Err(format!("{} ended: {exit}", plan.fpm.program.display()));
+            return Err(Error::Misuse(format!(
+                "{} ended: {exit}",
+                plan.fpm.program.display()
+            )));
         }
         if Instant::now() > due {
-            return Err(format!("{} does not listen", plan.fpm.program.display()));
+            return Err(Error::Misuse(format!(
+                "{} does not listen",
+                plan.fpm.program.display()
+            )));
         }
         let soon = Instant::now() + Duration::from_millis(10);
         if matches!(signals.wait(soon), Some(SIGINT | SIGTERM | SIGQUIT)) {
             return Ok(());
         }
     }
-    let mut edge = Child::start(&mut child::bound(&edge)?).map_err(|error| error.to_string())?;
+    let mut edge = Child::start(&mut child::bound(&edge)?)?;
     format::print(&banner(&plan))?;
     let outcome = supervise(&plan, &signals, &mut start_fpm, &mut php, &mut edge);
     // What the edge still answers, PHP has to be there for.
@@ -147,14 +154,14 @@ fn supervise(
     start_fpm: &mut Command,
     php: &mut Child,
     edge: &mut Child,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     let mut pause = PAUSE;
     let mut start_at = None;
     loop {
         if let Some(exit) = edge.exit() {
             return match exit {
                 Exit::Code(0) => Ok(()),
-                exit => Err(format!("the edge ended: {exit}")),
+                exit => Err(Error::Misuse(format!("the edge ended: {exit}"))),
             };
         }
         if let (Some(exit), None) = (php.exit(), start_at) {
@@ -168,7 +175,7 @@ fn supervise(
         }
         if start_at.is_some_and(|at| at <= Instant::now()) {
             start_at = None;
-            *php = Child::start(start_fpm).map_err(|error| error.to_string())?;
+            *php = Child::start(start_fpm)?;
         }
         let due = start_at.unwrap_or_else(|| Instant::now() + Duration::from_secs(60));
         match signals.wait(due) {
@@ -184,10 +191,9 @@ fn supervise(
     }
 }
 
-fn plan(common: &Common<'_>, arguments: &Arguments, place: &Path) -> Result<Plan, String> {
+fn plan(common: &Common<'_>, arguments: &Arguments, place: &Path) -> Result<Plan, Error> {
     let folder = common.folder;
-    let root =
-        fs::canonicalize(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let root = fs::canonicalize(folder).map_err(at(folder.display()))?;
     let text = root
         .to_str()
         .ok_or("the folder's name is not UTF-8")?
@@ -267,7 +273,7 @@ fn banner(plan: &Plan) -> String {
 }
 
 /// `http://HOST:PORT` or `HOST:PORT`.
-fn listen(given: Option<&str>) -> Result<String, String> {
+fn listen(given: Option<&str>) -> Result<String, Error> {
     let text = given.unwrap_or(LISTEN);
     let address = text.strip_prefix("http://").unwrap_or(text);
     let address = address.strip_suffix('/').unwrap_or(address);
@@ -277,15 +283,15 @@ fn listen(given: Option<&str>) -> Result<String, String> {
     };
     match found {
         Some(found) => Ok(found.to_string()),
-        None => Err(format!(
+        None => Err(Error::Misuse(format!(
             "--listen {text}: a folder is served at http://HOST:PORT; for TLS set FERMATA_EDGE_LISTEN_TLS and \
             FERMATA_EDGE_TLS_CERTIFICATES"
-        )),
+        ))),
     }
 }
 
 /// The user that PHP runs as; `None`: the one that started this command.
-fn user(arguments: &Arguments) -> Result<Option<String>, String> {
+fn user(arguments: &Arguments) -> Result<Option<String>, Error> {
     let is_root = process::user() == 0;
     match (&arguments.user, is_root) {
         (Some(user), true) => {
@@ -293,13 +299,15 @@ fn user(arguments: &Arguments) -> Result<Option<String>, String> {
                 .map_err(|error| format!("--user {error}"))?;
             Ok(Some(user.clone()))
         }
-        (Some(_), false) => Err("--user needs root, who alone can change to it".to_owned()),
+        (Some(_), false) => Err(Error::Misuse(
+            "--user needs root, who alone can change to it".to_owned(),
+        )),
         (None, false) => Ok(None),
         (None, true) => match users::number("www-data", Path::new(users::USERS)) {
             Ok(_) => Ok(Some("www-data".to_owned())),
-            Err(_) => {
-                Err("started as root, and there is no user www-data: give --user NAME".to_owned())
-            }
+            Err(_) => Err(Error::Misuse(
+                "started as root, and there is no user www-data: give --user NAME".to_owned(),
+            )),
         },
     }
 }
@@ -315,10 +323,10 @@ mod tests {
 
     #[test]
     fn addresses_are_those_of_servers() {
-        assert_eq!(listen(None).as_deref(), Ok("127.0.0.1:8080"));
+        assert_eq!(listen(None).expect("the default"), "127.0.0.1:8080");
         assert_eq!(
-            listen(Some("http://127.0.0.1:80/")).as_deref(),
-            Ok("127.0.0.1:80")
+            listen(Some("http://127.0.0.1:80/")).expect("an address"),
+            "127.0.0.1:80"
         );
         assert!(listen(Some("https://127.0.0.1:80")).is_err());
     }

@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::error::{Error, at};
 use fermata_io::process;
 use fermata_io::signal::{SIGQUIT, SIGTERM};
 
@@ -38,19 +39,24 @@ pub struct Fpm {
 ///
 /// # Errors
 /// There is none.
-pub fn find(named: Option<&Path>) -> Result<PathBuf, String> {
+pub fn find(named: Option<&Path>) -> Result<PathBuf, Error> {
     if let Some(program) = named {
         return match program.components().count() {
-            1 => in_path(program)
-                .ok_or_else(|| format!("--fpm {}: no such program", program.display())),
+            1 => in_path(program).ok_or_else(|| {
+                Error::Misuse(format!("--fpm {}: no such program", program.display()))
+            }),
             _ if program.is_file() => Ok(program.to_owned()),
-            _ => Err(format!("--fpm {}: no such file", program.display())),
+            _ => Err(Error::Misuse(format!(
+                "--fpm {}: no such file",
+                program.display()
+            ))),
         };
     }
     let found = NAMES.iter().find_map(|name| in_path(Path::new(name)));
     found.ok_or_else(|| {
-        "a folder is served with PHP-FPM or php-cgi, and there is none: install php-fpm, or name one by --fpm"
-            .to_owned()
+        Error::Misuse(
+            "a folder is served with PHP-FPM or php-cgi, and there is none: install php-fpm, or name one by --fpm".to_owned(),
+        )
     })
 }
 
@@ -72,7 +78,7 @@ impl Fpm {
         place: &Path,
         children: u32,
         user: Option<&str>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Error> {
         let fpm = Self {
             socket: place.join("php"),
             config: place.join("php-fpm.conf"),
@@ -82,10 +88,10 @@ impl Fpm {
         };
         if fpm.is_cgi() {
             return match user {
-                Some(user) if user != "root" => Err(format!(
+                Some(user) if user != "root" => Err(Error::Misuse(format!(
                     "{} cannot change to {user}: install PHP-FPM, or start this as that user",
                     fpm.program.display()
-                )),
+                ))),
                 _ => Ok(fpm),
             };
         }
@@ -114,8 +120,7 @@ impl Fpm {
             security.limit_extensions = .php\n",
             socket = fpm.socket.display(),
         );
-        fs::write(&fpm.config, text)
-            .map_err(|error| format!("{}: {error}", fpm.config.display()))?;
+        fs::write(&fpm.config, text).map_err(at(fpm.config.display()))?;
         Ok(fpm)
     }
 

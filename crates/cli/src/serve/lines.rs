@@ -5,6 +5,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use fermata_io::signal::{Pipe, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use serde::Deserialize;
 
+use crate::error::{Error, at};
 use crate::format;
 
 /// Longest line that is taken apart; the server's own are far shorter. What is longer passes as it is.
@@ -28,10 +29,9 @@ struct Request {
 ///
 /// # Errors
 /// One sentence for the user.
-pub fn run() -> Result<(), String> {
+pub fn run() -> Result<(), Error> {
     // Ctrl+C is for the server, whose last lines are still to come.
-    let _pipe = Pipe::install(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT])
-        .map_err(|error| format!("signals: {error}"))?;
+    let _pipe = Pipe::install(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT]).map_err(at("signals"))?;
     let is_coloured = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let mut input = io::stdin().lock();
     let mut output = io::stdout().lock();
@@ -43,7 +43,7 @@ pub fn run() -> Result<(), String> {
             Ok(0) => return Ok(()),
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(format!("standard input: {error}")),
+            Err(error) => return Err(Error::Misuse(format!("standard input: {error}"))),
         }
         let written = match serde_json::from_slice::<Request>(&line) {
             Ok(request) => output.write_all(request.shown(is_coloured).as_bytes()),

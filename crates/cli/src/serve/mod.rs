@@ -14,6 +14,7 @@ use std::process::{Command, Stdio};
 
 use fermata_engine::check_option;
 
+use crate::error::Error;
 use crate::php::{self, Php};
 
 pub use lines::run as show_lines;
@@ -58,7 +59,7 @@ pub struct Arguments {
 ///
 /// # Errors
 /// One sentence for the user.
-pub fn run(arguments: &Arguments) -> Result<(), String> {
+pub fn run(arguments: &Arguments) -> Result<(), Error> {
     let program = &arguments.program;
     if program.is_dir() {
         let common = folder::Common {
@@ -71,7 +72,10 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         return folder::run(&common, &arguments.folder);
     }
     if !program.is_file() {
-        return Err(format!("{}: no such file", program.display()));
+        return Err(Error::Misuse(format!(
+            "{}: no such file",
+            program.display()
+        )));
     }
     let php = arguments.php.find()?;
     check(&php)?;
@@ -100,46 +104,46 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         show_requests(&mut command)?;
     }
     let error = command.exec();
-    Err(format!("{}: {error}", php.program.display()))
+    Err(Error::Misuse(format!("{}: {error}", php.program.display())))
 }
 
 /// That a server can take them; it would say so as an exception of PHP's that names a variable nobody has set.
-pub fn check_options(listen: Option<&str>, workers: Option<u32>) -> Result<(), String> {
+pub fn check_options(listen: Option<&str>, workers: Option<u32>) -> Result<(), Error> {
     let workers = workers.map(|workers| workers.to_string());
     for (option, setting, value) in [
         ("--listen", "listen", listen),
         ("--workers", "workers", workers.as_deref()),
     ] {
         if let Some(value) = value {
-            check_option(option, setting, value).map_err(|error| error.to_string())?;
+            check_option(option, setting, value)?;
         }
     }
     Ok(())
 }
 
 /// That PHP can run a server at all.
-pub fn check(php: &Php) -> Result<(), String> {
+pub fn check(php: &Php) -> Result<(), Error> {
     let facts = &php.facts;
     if !php::VERSIONS.contains(&facts.id) {
-        return Err(format!(
+        return Err(Error::Misuse(format!(
             "{} is PHP {}; Fermata needs 8.2 to 8.5, name another by --php",
             php.program.display(),
             facts.version
-        ));
+        )));
     }
     if !php.has_extension() {
-        return Err(format!(
+        return Err(Error::Misuse(format!(
             "there is no fermata.so: not loaded by PHP, not beside this command, not in {}; \
             build it with `make`, or name it by --extension",
             facts.extension_dir
-        ));
+        )));
     }
     // A wrong one would only be a warning of PHP's, followed by a class that does not exist.
     php.loaded_version().map(|_| ())
 }
 
 /// Has the server write its access log into a process that shows it; that ends when the server and its workers have.
-fn show_requests(command: &mut Command) -> Result<(), String> {
+fn show_requests(command: &mut Command) -> Result<(), Error> {
     let failed = |error: io::Error| format!("cannot show requests: {error}; --quiet does without");
     let (reader, writer) = io::pipe().map_err(failed)?;
     let own = std::env::current_exe().map_err(failed)?;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use fermata_engine::stats::Snapshot;
 
 use crate::control::Control;
+use crate::error::{Error, at};
 use crate::format;
 use frame::Size;
 use terminal::{Key, Terminal};
@@ -39,9 +40,9 @@ pub struct Arguments {
 ///
 /// # Errors
 /// One sentence for the user.
-pub fn run(arguments: &Arguments) -> Result<(), String> {
+pub fn run(arguments: &Arguments) -> Result<(), Error> {
     let server = arguments.control.server()?;
-    let snapshot = || server.snapshot().map_err(|error| error.to_string());
+    let snapshot = || server.snapshot().map_err(Error::from);
     let first = snapshot()?;
     if arguments.once {
         // What is sampled becomes known with the second look.
@@ -57,15 +58,17 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         return format::print(&texts);
     }
     if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
-        return Err("this is not a terminal; --once prints one frame anywhere".to_owned());
+        return Err(Error::Misuse(
+            "this is not a terminal; --once prints one frame anywhere".to_owned(),
+        ));
     }
-    watch(first, &snapshot).map_err(|error| format!("terminal: {error}"))
+    watch(first, &snapshot).map_err(at("terminal"))
 }
 
-fn watch(first: Snapshot, snapshot: &dyn Fn() -> Result<Snapshot, String>) -> io::Result<()> {
+fn watch(first: Snapshot, snapshot: &dyn Fn() -> Result<Snapshot, Error>) -> io::Result<()> {
     let mut terminal = Terminal::enter()?;
     let (mut before, mut now) = (None, first);
-    let mut failure = None;
+    let mut failure = None::<String>;
     let mut due = Instant::now() + REFRESH;
     loop {
         let size = terminal::size().unwrap_or(ONCE_SIZE);
@@ -85,7 +88,7 @@ fn watch(first: Snapshot, snapshot: &dyn Fn() -> Result<Snapshot, String>) -> io
                 before = is_same.then_some(std::mem::replace(&mut now, next));
                 failure = None;
             }
-            Err(error) => failure = Some(error),
+            Err(error) => failure = Some(error.to_string()),
         }
     }
 }
