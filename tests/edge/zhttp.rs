@@ -150,7 +150,7 @@ fn every_worker_has_sessions_with_a_backend() {
     let mut sessions: Vec<_> = (0..REQUESTS)
         .map(|_| {
             let mut session = backend.next();
-            let credit = ("credits", Value::Integer(200_000));
+            let credit = ("credits", Value::Integer(300_000));
             backend.say(&mut session, [("type", "credit".into()), credit]);
             let bytes = bytes(&session.request, "body").len();
             (session, bytes)

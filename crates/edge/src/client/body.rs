@@ -13,8 +13,9 @@ use crate::numbered::Numbered;
 use crate::routes::{Origin, Target};
 use crate::upstream::reply::INSTRUCT_BYTES_MAX;
 
-/// What is read of a body at once, and how much in a row before others get their turn.
-pub(crate) const PIECE_BYTES_MAX: usize = 64 * 1024;
+/// What is read of a body at once, and how much in a row before others get their turn. Less than the kernel puts into one
+/// packet (64 KiB with its headers), or the rest of each piece would be a packet of its own.
+pub(crate) const PIECE_BYTES_MAX: usize = 48 * 1024;
 pub(crate) const TURN_BYTES_MAX: usize = 512 * 1024;
 
 /// What is kept for the bodies of open requests, by their handles.
@@ -193,8 +194,12 @@ impl Collecting {
         rule.is_none_or(|rule| rule.targets.iter().all(takes))
     }
 
+    /// A body that says that it is too large is not collected up to there: each of its bytes would be copied twice more.
     fn is_to_stream(&self) -> bool {
-        self.file.is_none() && self.body.len() > INSTRUCT_BYTES_MAX
+        let said = self.source.request.said_length().unwrap_or_default();
+        let is_large = self.body.len() > INSTRUCT_BYTES_MAX
+            || (said > INSTRUCT_BYTES_MAX as u64 && !self.body.is_empty() && self.may_stream());
+        self.file.is_none() && is_large
     }
 }
 

@@ -9,6 +9,7 @@ use fermata_grip::sig;
 
 use super::policy::EdgePolicy;
 use super::routing::Routing;
+use crate::client::body::PIECE_BYTES_MAX;
 use crate::client::clients::Clients;
 use crate::client::journal::Journal;
 use crate::client::request::ClientRequest;
@@ -26,8 +27,8 @@ use crate::routes::{Proto, Request, Rule};
 use crate::timers::{Timer, Timers};
 use crate::upstream::parts::Upstream;
 
-/// Bytes read from an origin at once.
-const READ_BYTES: usize = 64 * 1024;
+/// Bytes read from an origin at once. They go to the client in one piece, see [`PIECE_BYTES_MAX`].
+const READ_BYTES: usize = PIECE_BYTES_MAX;
 
 /// How often conversations are looked through.
 const TALKS_MS: u64 = 1_000;
