@@ -185,7 +185,8 @@ impl Exchange {
         match kind {
             b"credit" | b"keep-alive" => return Ok(()),
             b"" | b"data" if !self.has_head => {
-                let head = response(packet).map_err(Condition::Failed)?;
+                let head =
+                    response(packet).map_err(|error| Condition::Failed(error.to_string()))?;
                 if (head.status == 101) != self.is_socket {
                     return failed(
                         "the backend answers a WebSocket as a request, or one the other way round",
@@ -248,7 +249,7 @@ impl Exchange {
     fn on_error(&mut self, packet: &Value) -> Result<(), Condition> {
         let condition = bytes(packet, "condition");
         if condition == b"rejected" && self.is_socket && !self.has_head {
-            let head = response(packet).map_err(Condition::Failed)?;
+            let head = response(packet).map_err(|error| Condition::Failed(error.to_string()))?;
             self.events.push_back((Event::Head(head), 0));
             let body = bytes(packet, "body").to_vec();
             let len = body.len();

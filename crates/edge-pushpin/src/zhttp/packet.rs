@@ -17,32 +17,49 @@ pub struct Response {
     pub headers: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
+/// What cannot stand in a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ResponseError {
+    /// None, or one that goes on with another.
+    #[error("the backend's response has no final code")]
+    Code,
+    /// It would end its line.
+    #[error("the reason of the backend's response is malformed")]
+    Reason,
+    /// Not a name and a value.
+    #[error("a header of the backend is no pair")]
+    NoPair,
+    /// It would begin another header, or a response.
+    #[error("a header of the backend is malformed")]
+    Header,
+}
+
 /// Reads status, reason and headers.
 ///
 /// # Errors
-/// What cannot stand in a response.
-pub fn response(packet: &Value) -> Result<Response, String> {
+/// It is none that could be passed on.
+pub fn response(packet: &Value) -> Result<Response, ResponseError> {
     let status = packet.get("code").and_then(Value::integer);
     let status = status.and_then(|code| u16::try_from(code).ok());
     let is_final = |code: &u16| *code == 101 || (200..1_000).contains(code);
     let Some(status) = status.filter(is_final) else {
-        return Err("the backend's response has no final code".to_owned());
+        return Err(ResponseError::Code);
     };
     let reason = bytes(packet, "reason");
     if !valid_value(reason) {
-        return Err("the reason of the backend's response is malformed".to_owned());
+        return Err(ResponseError::Reason);
     }
     let mut headers = Vec::new();
     if let Some(Value::List(pairs)) = packet.get("headers") {
         for pair in pairs {
             let Value::List(pair) = pair else {
-                return Err("a header of the backend is no pair".to_owned());
+                return Err(ResponseError::NoPair);
             };
             let [Value::Bytes(name), Value::Bytes(value)] = &pair[..] else {
-                return Err("a header of the backend is no pair".to_owned());
+                return Err(ResponseError::NoPair);
             };
             if !valid_name(name) || !valid_value(value) {
-                return Err("a header of the backend is malformed".to_owned());
+                return Err(ResponseError::Header);
             }
             if !FRAMING.iter().any(|it| name.eq_ignore_ascii_case(it)) {
                 headers.push((name.clone(), value.clone()));

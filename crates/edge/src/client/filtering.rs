@@ -67,7 +67,7 @@ pub(crate) struct Front {
     /// The server gets the content.
     pub(crate) modifies: bool,
     pub(crate) waits_for_turn: bool,
-    pub(crate) answer: Option<Result<Answer, String>>,
+    pub(crate) answer: Option<Result<Answer, Unfiltered>>,
 }
 
 /// What a server has said of an item.
@@ -219,23 +219,31 @@ impl<'a> Format<'a> {
     }
 }
 
+/// Why it is unknown what becomes of an item, which is dropped.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unfiltered {
+    /// The server says something else than what becomes of it.
+    #[error("the server of a filter answers {0}; give 200 or 204")]
+    Status(u16),
+    /// Clients would get compressed bytes among plain ones.
+    #[error("the server of a filter answers with compressed content; leave out Content-Encoding")]
+    Compressed,
+    /// The server could not be asked, or has not answered.
+    #[error("{0}")]
+    Unanswered(String),
+}
+
 /// What a server says of an item: 200 or 204, and perhaps other content.
-pub(crate) fn read_answer(head: &Head, body: &[u8], modifies: bool) -> Result<Answer, String> {
+pub(crate) fn read_answer(head: &Head, body: &[u8], modifies: bool) -> Result<Answer, Unfiltered> {
     if !matches!(head.status, 200 | 204) {
-        let status = head.status;
-        return Err(format!(
-            "the server of a filter answers {status}; give 200 or 204"
-        ));
+        return Err(Unfiltered::Status(head.status));
     }
     let drops = head.headers.iter().any(|(name, value)| {
         name.eq_ignore_ascii_case(ACTION) && value.trim_ascii().eq_ignore_ascii_case(DROP)
     });
     match (drops, modifies, head.status) {
         (true, ..) => Ok(Answer::Drop),
-        (false, true, 200) if is_compressed(&head.headers) => Err(
-            "the server of a filter answers with compressed content; leave out Content-Encoding"
-                .to_owned(),
-        ),
+        (false, true, 200) if is_compressed(&head.headers) => Err(Unfiltered::Compressed),
         (false, true, 200) => Ok(Answer::Replace(body.to_vec())),
         _ => Ok(Answer::Pass),
     }

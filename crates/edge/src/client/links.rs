@@ -4,25 +4,22 @@ use fermata_grip::instruct;
 use fermata_grip::instruct::{Hold, Instruct};
 
 use crate::client::request::ClientRequest;
-use crate::upstream::reply::{INSTRUCT_BYTES_MAX, borrowed, is_compressed, read_instruct};
+use crate::upstream::reply::{RefusedInstruct, borrowed, is_compressed, read_instruct};
 use crate::upstream::response::Head;
 
 /// The instruction of a next link's answer.
-pub(crate) fn link_instruct(head: &Head, body: Option<&[u8]>) -> Result<Instruct, String> {
+pub(crate) fn link_instruct(head: &Head, body: Option<&[u8]>) -> Result<Instruct, RefusedInstruct> {
     if is_compressed(&head.headers) {
-        let reason = "the next link's answer is compressed, and the stream is not; leave out Content-Encoding";
-        return Err(reason.to_owned());
+        return Err(RefusedInstruct::LinkCompressed);
     }
     if !instruct::is_instruct(&borrowed(&head.headers)) {
         return Ok(Instruct::default());
     }
     match read_instruct(head, body) {
         Some(Ok(instruct)) if instruct.hold != Hold::Response => Ok(instruct),
-        Some(Ok(_)) => Err("the next link is no stream".to_owned()),
-        Some(Err(reason)) => Err(reason),
-        None => Err(format!(
-            "the next link's instruction has more than {INSTRUCT_BYTES_MAX} bytes"
-        )),
+        Some(Ok(_)) => Err(RefusedInstruct::LinkNoStream),
+        Some(Err(error)) => Err(error),
+        None => Err(RefusedInstruct::LinkTooLarge),
     }
 }
 

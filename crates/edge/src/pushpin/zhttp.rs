@@ -1,6 +1,6 @@
 //! Requests and replies of zhttp.
 
-use fermata_edge_pushpin::zhttp::packet::{Response, bytes, response};
+use fermata_edge_pushpin::zhttp::packet::{Response, ResponseError, bytes, response};
 use fermata_grip::spelling::same;
 use fermata_grip::value::Value;
 
@@ -30,16 +30,30 @@ pub(crate) fn peer_address(source: &Source) -> Option<(Vec<u8>, Value)> {
     Some((b"peer-address".to_vec(), address))
 }
 
-/// A response. `Err`: what the backend says instead, or that it makes no sense.
-pub(crate) fn read(reply: &Value) -> Result<(Head, Vec<u8>), String> {
+/// Why a backend's reply is no response.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoResponse {
+    /// It says what went wrong instead.
+    #[error("the backend answers: {0}")]
+    Condition(String),
+    /// It makes no sense.
+    #[error(transparent)]
+    Malformed(#[from] ResponseError),
+    /// The request was none for a WebSocket.
+    #[error("the backend answers a request as a WebSocket")]
+    WebSocket,
+}
+
+/// A response.
+pub(crate) fn read(reply: &Value) -> Result<(Head, Vec<u8>), NoResponse> {
     let text = |name| reply.get(name).and_then(Value::bytes);
     if text("type").is_some_and(|kind| kind != b"data") {
         let condition = text("condition").unwrap_or(b"generic");
-        return Err(format!("the backend answers: {}", condition.escape_ascii()));
+        return Err(NoResponse::Condition(condition.escape_ascii().to_string()));
     }
     let head = Head::of_packet(response(reply)?);
     match head.status {
-        101 => Err("the backend answers a request as a WebSocket".to_owned()),
+        101 => Err(NoResponse::WebSocket),
         _ => Ok((head, bytes(reply, "body").to_vec())),
     }
 }

@@ -97,9 +97,27 @@ impl Target {
         unknown: &mut Vec<String>,
         check: &mut dyn FnMut(&str) -> Result<(), String>,
     ) -> Result<Self, Cause> {
-        let mut target = Self {
-            name: section.value.clone(),
-            origin: origin(&section.value)?,
+        let mut target = Self::new(section.value.clone(), origin(&section.value)?);
+        if let Origin::Files(folder) = &target.origin {
+            check(folder).map_err(|error| Cause::File {
+                name: "file",
+                error,
+            })?;
+        }
+        for (name, value) in &section.props {
+            if !target.set(name, value.clone().unwrap_or_default(), check)? {
+                unknown.push(name.clone());
+            }
+        }
+        target.check_together()?;
+        Ok(target)
+    }
+
+    /// One without properties.
+    fn new(name: String, origin: Origin) -> Self {
+        Self {
+            name,
+            origin,
             is_tls: false,
             is_trusted: true,
             trust_connect_host: false,
@@ -121,123 +139,128 @@ impl Target {
             cache_s: None,
             weight: 1,
             is_reserve: false,
-        };
-        if let Origin::Files(folder) = &target.origin {
-            check(folder).map_err(|error| Cause::File {
-                name: "file",
-                error,
-            })?;
         }
-        for (name, value) in &section.props {
-            let text = value.clone().unwrap_or_default();
-            match name.as_str() {
-                "ssl" => target.is_tls = true,
-                "untrusted" => target.is_trusted = false,
-                "trust_connect_host" => target.trust_connect_host = true,
-                "insecure" => target.insecure = true,
-                "host" if text.is_empty() => return Err(wrong(name, &text, "give a host")),
-                "host" => target.host = Some(text),
-                "http2" if !target.speaks_http() => {
-                    return Err(wrong(
-                        name,
-                        &text,
-                        "give it to a target of HTTP: HOST:PORT or unix/PATH",
-                    ));
-                }
-                "http2" => target.http2 = true,
-                "sub" if text.is_empty() => return Err(wrong(name, &text, "give a channel")),
-                "sub" => target.subscriptions.push(text),
-                "over_http" => target.over_http = true,
-                "one_event" => target.one_event = true,
-                "ipc_file_mode" => match u32::from_str_radix(&text, 8) {
-                    Ok(mode @ 0..=0o777) => target.ipc_file_mode = Some(mode),
-                    _ => return Err(wrong(name, &text, "give an octal mode, such as 660")),
-                },
-                "ca" => {
-                    check(&text).map_err(|error| Cause::File { name: "ca", error })?;
-                    target.ca = Some(text);
-                }
-                "client_cert" => {
-                    check(&text).map_err(|error| Cause::File {
-                        name: "client_cert",
-                        error,
-                    })?;
-                    target.client_cert = Some(text);
-                }
-                "client_key" => {
-                    check(&text).map_err(|error| Cause::File {
-                        name: "client_key",
-                        error,
-                    })?;
-                    target.client_key = Some(text);
-                }
-                "root" if !text.starts_with('/') => {
-                    return Err(wrong(
-                        name,
-                        &text,
-                        "give a directory, such as /var/www/html",
-                    ));
-                }
-                "root" => target.root = Some(text),
-                "script" if !text.starts_with('/') => {
-                    return Err(wrong(
-                        name,
-                        &text,
-                        "give a path below the root, such as /index.php",
-                    ));
-                }
-                "script" => target.script = Some(text),
-                "front" => target.is_front = true,
-                "deny" if !text.starts_with('/') || text.trim_matches('/').is_empty() => {
-                    return Err(wrong(
-                        name,
-                        &text,
-                        "give a folder below the root, such as /data",
-                    ));
-                }
-                "deny" => target.denied.push(text),
-                "index" if text.contains('/') => {
-                    return Err(wrong(
-                        name,
-                        &text,
-                        "give the name of a file, or nothing for none",
-                    ));
-                }
-                "index" if is_program(text.as_bytes()) => {
-                    return Err(wrong(
-                        name,
-                        &text,
-                        "a program is not served as it is; give a page, and the program by a target behind this one, such as fastcgi/PATH,root=FOLDER,script=/index.php",
-                    ));
-                }
-                "index" => target.index = Some(text),
-                "cache" => match text.parse() {
-                    Ok(seconds) => target.cache_s = Some(seconds),
-                    Err(_) => return Err(wrong(name, &text, "give seconds")),
-                },
-                "weight" => match text.parse() {
-                    Ok(weight @ 1..=WEIGHT_MAX) => target.weight = weight,
-                    _ => return Err(wrong(name, &text, "give a number from 1 to 1000")),
-                },
-                "reserve" => target.is_reserve = true,
-                _ => unknown.push(name.clone()),
+    }
+
+    /// Gives it a property. False: none has this name.
+    fn set(
+        &mut self,
+        name: &str,
+        text: String,
+        check: &mut dyn FnMut(&str) -> Result<(), String>,
+    ) -> Result<bool, Cause> {
+        match name {
+            "ssl" => self.is_tls = true,
+            "untrusted" => self.is_trusted = false,
+            "trust_connect_host" => self.trust_connect_host = true,
+            "insecure" => self.insecure = true,
+            "host" if text.is_empty() => return Err(wrong(name, &text, "give a host")),
+            "host" => self.host = Some(text),
+            "http2" if !self.speaks_http() => {
+                return Err(wrong(
+                    name,
+                    &text,
+                    "give it to a target of HTTP: HOST:PORT or unix/PATH",
+                ));
             }
+            "http2" => self.http2 = true,
+            "sub" if text.is_empty() => return Err(wrong(name, &text, "give a channel")),
+            "sub" => self.subscriptions.push(text),
+            "over_http" => self.over_http = true,
+            "one_event" => self.one_event = true,
+            "ipc_file_mode" => match u32::from_str_radix(&text, 8) {
+                Ok(mode @ 0..=0o777) => self.ipc_file_mode = Some(mode),
+                _ => return Err(wrong(name, &text, "give an octal mode, such as 660")),
+            },
+            "ca" => {
+                check(&text).map_err(|error| Cause::File { name: "ca", error })?;
+                self.ca = Some(text);
+            }
+            "client_cert" => {
+                check(&text).map_err(|error| Cause::File {
+                    name: "client_cert",
+                    error,
+                })?;
+                self.client_cert = Some(text);
+            }
+            "client_key" => {
+                check(&text).map_err(|error| Cause::File {
+                    name: "client_key",
+                    error,
+                })?;
+                self.client_key = Some(text);
+            }
+            "root" if !text.starts_with('/') => {
+                return Err(wrong(
+                    name,
+                    &text,
+                    "give a directory, such as /var/www/html",
+                ));
+            }
+            "root" => self.root = Some(text),
+            "script" if !text.starts_with('/') => {
+                return Err(wrong(
+                    name,
+                    &text,
+                    "give a path below the root, such as /index.php",
+                ));
+            }
+            "script" => self.script = Some(text),
+            "front" => self.is_front = true,
+            "deny" if !text.starts_with('/') || text.trim_matches('/').is_empty() => {
+                return Err(wrong(
+                    name,
+                    &text,
+                    "give a folder below the root, such as /data",
+                ));
+            }
+            "deny" => self.denied.push(text),
+            "index" if text.contains('/') => {
+                return Err(wrong(
+                    name,
+                    &text,
+                    "give the name of a file, or nothing for none",
+                ));
+            }
+            "index" if is_program(text.as_bytes()) => {
+                return Err(wrong(
+                    name,
+                    &text,
+                    "a program is not served as it is; give a page, and the program by a target behind this one, such as fastcgi/PATH,root=FOLDER,script=/index.php",
+                ));
+            }
+            "index" => self.index = Some(text),
+            "cache" => match text.parse() {
+                Ok(seconds) => self.cache_s = Some(seconds),
+                Err(_) => return Err(wrong(name, &text, "give seconds")),
+            },
+            "weight" => match text.parse() {
+                Ok(weight @ 1..=WEIGHT_MAX) => self.weight = weight,
+                _ => return Err(wrong(name, &text, "give a number from 1 to 1000")),
+            },
+            "reserve" => self.is_reserve = true,
+            _ => return Ok(false),
         }
-        if target.is_front && target.script.is_none() {
+        Ok(true)
+    }
+
+    /// Properties that mean nothing without others.
+    fn check_together(&self) -> Result<(), Cause> {
+        if self.is_front && self.script.is_none() {
             return Err(wrong(
                 "front",
                 "",
                 "give the program that answers what is no file, too: script=/index.php",
             ));
         }
-        if let (Some(key), None) = (&target.client_key, &target.client_cert) {
+        if let (Some(key), None) = (&self.client_key, &self.client_cert) {
             return Err(wrong(
                 "client_key",
                 key,
                 "give the certificate that it is the key of, too: client_cert=FILE",
             ));
         }
-        Ok(target)
+        Ok(())
     }
 
     /// Whether requests to it go over a connection of HTTP.

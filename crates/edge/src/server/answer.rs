@@ -14,7 +14,9 @@ use crate::client::source::Engine;
 use crate::client::source::Owner;
 use crate::routes::figures::Count;
 use crate::server::edge::Edge;
-use crate::upstream::reply::{FAILED, INSTRUCT_BYTES_MAX, Phase, borrowed, passed, read_instruct};
+use crate::upstream::reply::{
+    FAILED, INSTRUCT_BYTES_MAX, Phase, RefusedInstruct, borrowed, passed, read_instruct,
+};
 use crate::upstream::response::{Head, ResponsePart};
 use crate::upstream::talk::{Purpose, Step, Talk};
 
@@ -193,12 +195,8 @@ impl Edge {
                     self.settle_session(&mut talk.source, &mut instruct);
                     instruct
                 }
-                Some(Err(reason)) => return self.fail(talk, 502, &reason),
-                _ => {
-                    let reason =
-                        format!("the instruction has more than {INSTRUCT_BYTES_MAX} bytes");
-                    return self.fail(talk, 502, &reason);
-                }
+                Some(Err(error)) => return self.fail(talk, 502, &error.to_string()),
+                _ => return self.fail(talk, 502, &RefusedInstruct::TooLarge.to_string()),
             };
             head.status = instruct.answer.status;
             head.reason = instruct.answer.reason.clone();
@@ -303,8 +301,8 @@ impl Edge {
                 self.settle_session(&mut talk.source, &mut instruct);
                 self.follow(talk, handle, instruct, body);
             }
-            Some(Err(reason)) => {
-                self.fail(talk, 502, &reason);
+            Some(Err(error)) => {
+                self.fail(talk, 502, &error.to_string());
             }
             None => {}
         }

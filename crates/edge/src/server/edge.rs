@@ -52,6 +52,15 @@ pub(super) struct Edge {
     pub buffer: Vec<u8>,
 }
 
+/// How a request has come.
+struct Arrival {
+    handle: u64,
+    /// From another worker, for a session that is here.
+    is_of_worker: bool,
+    /// Its body comes behind it.
+    is_arriving: bool,
+}
+
 impl Edge {
     pub fn new(mut worker: Box<Engine>, prepared: &Prepared) -> Self {
         let settings = &prepared.settings;
@@ -154,19 +163,13 @@ impl Edge {
     fn on_request(&mut self) {
         let view = self.worker.request();
         let handle = view.handle();
-        let is_of_worker = view.handler() == HANDLER_WORKERS;
-        let is_arriving = view.upload() == ARRIVING;
-        let upload = if is_arriving { 0 } else { view.upload() };
         let head_bytes = view.head_len();
-        let spooled = self
-            .worker
-            .http
-            .upload(upload)
-            .and_then(|it| it.body.as_ref())
-            .map(|(file, bytes)| (file.path().to_owned(), *bytes));
-        if upload != 0 {
-            self.clients.bodies.keep_upload(handle, upload);
-        }
+        let arrival = Arrival {
+            handle,
+            is_of_worker: view.handler() == HANDLER_WORKERS,
+            is_arriving: view.upload() == ARRIVING,
+        };
+        let request = self.read_request(&arrival);
         if head_bytes > self.policy.header_bytes_max {
             self.clients.refuse_head(
                 &mut self.worker,
@@ -176,9 +179,51 @@ impl Edge {
             );
             return;
         }
-        let is_tls = self.worker.is_secure();
-        let mut request = ClientRequest::new(&view, spooled, is_tls);
-        if is_of_worker {
+        let rule = self.routing.find_rule(&self.policy, &request);
+        let is_trusted = rule.is_some() && self.is_trusted(&request);
+        let source = Source {
+            request: Rc::new(request),
+            table: Rc::clone(&self.routing.table),
+            rule: rule.unwrap_or(usize::MAX),
+            target: 0,
+            is_trusted,
+            is_sockjs: false,
+            session_id: None,
+        };
+        if rule.is_none() {
+            self.log_unrouted(&source);
+            self.clients
+                .answer_text(&mut self.worker, handle, 502, "Route not found");
+            return;
+        }
+        let head_bytes = source.request.words_bytes();
+        let counted = [
+            (Count::Requests, 1),
+            (Count::ClientHeadReceived, head_bytes),
+        ];
+        self.route_figures
+            .count_route(&self.worker, &source, &counted);
+        self.begin_request(&arrival, source);
+    }
+
+    /// What the engine has of a request, and of its body where that is not in memory.
+    fn read_request(&mut self, arrival: &Arrival) -> ClientRequest {
+        let view = self.worker.request();
+        let upload = match arrival.is_arriving {
+            true => 0,
+            false => view.upload(),
+        };
+        let spooled = self
+            .worker
+            .http
+            .upload(upload)
+            .and_then(|it| it.body.as_ref())
+            .map(|(file, bytes)| (file.path().to_owned(), *bytes));
+        if upload != 0 {
+            self.clients.bodies.keep_upload(arrival.handle, upload);
+        }
+        let mut request = ClientRequest::new(&view, spooled, self.worker.is_secure());
+        if arrival.is_of_worker {
             workers::unpack(&mut request);
         }
         if self.policy.accepts_forwarded_proto {
@@ -187,37 +232,16 @@ impl Edge {
                 .or(request.header("x-forwarded-protocol"));
             request.is_tls |= scheme.is_some_and(|it| matches!(it.trim_ascii(), b"https" | b"wss"));
         }
-        let Some(rule) = self.routing.find_rule(&self.policy, &request) else {
-            self.log_unrouted(&Source {
-                request: Rc::new(request),
-                table: Rc::clone(&self.routing.table),
-                rule: usize::MAX,
-                target: 0,
-                is_trusted: false,
-                is_sockjs: false,
-                session_id: None,
-            });
-            self.clients
-                .answer_text(&mut self.worker, handle, 502, "Route not found");
-            return;
-        };
-        let is_trusted = self.is_trusted(&request);
-        let source = Source {
-            request: Rc::new(request),
-            table: Rc::clone(&self.routing.table),
-            rule,
-            target: 0,
-            is_trusted,
-            is_sockjs: false,
-            session_id: None,
-        };
-        let head_bytes = source.request.words_bytes();
-        let counted = [
-            (Count::Requests, 1),
-            (Count::ClientHeadReceived, head_bytes),
-        ];
-        self.route_figures
-            .count_route(&self.worker, &source, &counted);
+        request
+    }
+
+    /// Goes on with a request that has a route.
+    fn begin_request(&mut self, arrival: &Arrival, mut source: Source) {
+        let &Arrival {
+            handle,
+            is_of_worker,
+            is_arriving,
+        } = arrival;
         // A handshake is looked at here and now, so it is refused before anything waits for its body.
         if source.request.is_websocket() && (is_arriving || source.request.body.bytes() > 0) {
             self.clients.answer_text(
@@ -246,7 +270,6 @@ impl Edge {
             self.begin_socket(handle, source);
             return;
         }
-        let mut source = source;
         match self
             .clients
             .read_jsonp(&self.policy, handle, &source, &source.request)
@@ -261,7 +284,7 @@ impl Edge {
         }
         // Whichever target it would reach in the end.
         let takes_events = source.rule().is_some_and(Rule::is_over_http);
-        if takes_events && !is_trusted && source.request.has_events() {
+        if takes_events && !source.is_trusted && source.request.has_events() {
             let text = "Client not allowed to send WebSocket events directly.";
             self.clients
                 .answer_text(&mut self.worker, handle, 403, text);

@@ -18,7 +18,7 @@ use crate::client::clients::Clients;
 use crate::client::delivery::Delivery;
 use crate::client::delivery::WAITING_BYTES_MAX;
 use crate::client::filtering::{
-    Answer, Format, Front, Having, Next, Queue, WAITING_MAX, json, read_answer,
+    Answer, Format, Front, Having, Next, Queue, Unfiltered, WAITING_MAX, json, read_answer,
 };
 use crate::client::request::Body;
 use crate::client::request::ClientRequest;
@@ -142,10 +142,10 @@ impl Edge {
 
     /// It could not be asked, or has not answered.
     pub(super) fn on_filter_failed(&mut self, number: u64, reason: &str) {
-        self.on_filtered(number, Err(reason.to_owned()));
+        self.on_filtered(number, Err(Unfiltered::Unanswered(reason.to_owned())));
     }
 
-    fn on_filtered(&mut self, number: u64, answer: Result<Answer, String>) {
+    fn on_filtered(&mut self, number: u64, answer: Result<Answer, Unfiltered>) {
         let Some(handle) = self.clients.filtering.asked.remove(&number) else {
             return;
         };
@@ -255,10 +255,10 @@ impl Edge {
             return Next::Goes;
         }
         let (from, content) = match (queue.front.answer.take(), queue.front.stage.take()) {
-            (Some(Err(reason)), _) => {
+            (Some(Err(error)), _) => {
                 // A reliable client that misses this one finds out by the next, and its origin may know better.
                 queue.pop();
-                self.drop_item(&reason);
+                self.drop_item(&error.to_string());
                 return Next::Goes;
             }
             (Some(Ok(Answer::Drop)), _) => {

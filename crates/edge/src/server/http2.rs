@@ -24,7 +24,9 @@ use crate::upstream::codec::Codec;
 use crate::upstream::connections::WireUse;
 use crate::upstream::error::UpstreamError;
 use crate::upstream::forward::{Forwarded, HANDSHAKE_OWN, Header};
-use crate::upstream::http2::{OnCarrier, StreamInput, StreamLoss, TickOutcome, WebSocketSupport};
+use crate::upstream::http2::{
+    CarrierLoss, OnCarrier, StreamInput, StreamLoss, TickOutcome, WebSocketSupport,
+};
 use crate::upstream::parts::Upstream;
 use crate::upstream::place::Place;
 use crate::upstream::reply::Phase;
@@ -305,9 +307,9 @@ impl Edge {
                 .flush_carrier(&mut self.timers, &mut self.worker, wire);
         }
         if (event.readable || event.hangup)
-            && let Err(reason) = self.read_carrier(wire)
+            && let Err(loss) = self.read_carrier(wire)
         {
-            self.lose_carrier(wire, &reason);
+            self.lose_carrier(wire, &loss.to_string());
             return;
         }
         self.offer_turns(wire);
@@ -321,7 +323,7 @@ impl Edge {
     }
 
     /// Takes what the target has said. What it may say at most before clients have taken it bounds this.
-    fn read_carrier(&mut self, wire: u64) -> Result<(), String> {
+    fn read_carrier(&mut self, wire: u64) -> Result<(), CarrierLoss> {
         loop {
             let mut buffer = std::mem::take(&mut self.buffer);
             let received = self.worker.net.recv_wire(wire, &mut buffer);
@@ -342,8 +344,8 @@ impl Edge {
             match received {
                 Ok(Some(1..)) => {}
                 Ok(None) => return Ok(()),
-                Ok(Some(0)) => return Err("the connection has ended".to_owned()),
-                Err(error) => return Err(error.to_string()),
+                Ok(Some(0)) => return Err(CarrierLoss::Ended),
+                Err(error) => return Err(error.into()),
             }
         }
     }
@@ -442,10 +444,8 @@ impl Edge {
     pub(super) fn on_carriers_due(&mut self) {
         for wire in self.upstream.carriers.take_broken() {
             let outcome = self.read_carrier(wire);
-            let reason = outcome
-                .err()
-                .unwrap_or_else(|| "it cannot be sent to".to_owned());
-            self.lose_carrier(wire, &reason);
+            let loss = outcome.err().unwrap_or(CarrierLoss::Unsendable);
+            self.lose_carrier(wire, &loss.to_string());
         }
         let settled = self.upstream.carriers.take_settled();
         if settled.is_empty() {

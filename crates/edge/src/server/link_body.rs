@@ -36,7 +36,7 @@ impl Edge {
         }
         let instruct = match link_instruct(&head, None) {
             Ok(instruct) => instruct,
-            Err(reason) => return self.fail(talk, 502, &reason),
+            Err(error) => return self.fail(talk, 502, &error.to_string()),
         };
         let Some(stream) = self.clients.stream(handle) else {
             return Step::Over;

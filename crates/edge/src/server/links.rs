@@ -122,7 +122,7 @@ impl Edge {
         }
         let mut instruct = match link_instruct(&head, Some(&body)) {
             Ok(instruct) => instruct,
-            Err(reason) => return self.on_link_failed(handle, &reason),
+            Err(error) => return self.on_link_failed(handle, &error.to_string()),
         };
         let body = instruct.answer.body.take().unwrap_or(body);
         if !body.is_empty() && self.worker.write_held(handle, &body).is_err() {

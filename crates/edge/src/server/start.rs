@@ -1,6 +1,8 @@
 //! From settings to running workers.
 
+use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use fermata_config::{Listen, Source as SettingSource, check_addresses, problem};
@@ -8,7 +10,7 @@ use fermata_engine::websocket::{Callbacks, Compression, OriginPolicy, Route};
 use fermata_engine::{BodyLimits, BodyPace, OpenPost, Server, Started, bind_unix};
 use fermata_io::net;
 
-use crate::client::source::{HANDLER_CLIENTS, HANDLER_CONTROL, HANDLER_WORKERS};
+use crate::client::source::{Engine, HANDLER_CLIENTS, HANDLER_CONTROL, HANDLER_WORKERS};
 use crate::error::StartError;
 use crate::prepared::{Control, Keys, Prepared, check_file, url};
 use crate::publish::port::Port;
@@ -50,10 +52,31 @@ pub fn run(settings: Settings, directory: &Path, open_post: OpenPost) -> Result<
     let mut server = Server::new();
     server.leave_edge_variables();
     server.set_post(open_post);
-    configure(&mut server, &settings, directory)?;
-    let (routes, routes_file) = read_routes(&mut server, &settings, directory)?;
-    let in_vain = unserved::routes(&routes, Parts::new(&settings));
-    for line in &in_vain {
+    let prepared = prepare(&mut server, settings, directory)?;
+    let started = server.start().map_err(|error| match error {
+        // The edge has another name for that setting.
+        fermata_engine::StartError::Metrics { address, cause } => {
+            StartError::Setting(format!("prometheus: cannot listen on {address}: {cause}"))
+        }
+        error => error.into(),
+    });
+    match started? {
+        Started::Ended { exit_code, .. } => Ok(exit_code),
+        // The edge has asked for none.
+        Started::Companion(_) => Ok(0),
+        Started::Worker(worker) => serve(worker, &prepared),
+    }
+}
+
+/// What is done before there are workers: in the master, as the user that it was started as.
+fn prepare(
+    server: &mut Server,
+    settings: Settings,
+    directory: &Path,
+) -> Result<Prepared, StartError> {
+    configure(server, &settings, directory)?;
+    let (routes, routes_file) = read_routes(server, &settings, directory)?;
+    for line in &unserved::routes(&routes, Parts::new(&settings)) {
         server.warn(line);
     }
     let mut problems = Authority::new(&settings, directory).problems(&routes);
@@ -68,42 +91,28 @@ pub fn run(settings: Settings, directory: &Path, open_post: OpenPost) -> Result<
     let keys = Keys::read(&settings, directory)?;
     let control = match settings.control.as_str() {
         "" => None,
-        address => Some(bind(&mut server, address, &settings)?),
+        address => Some(bind(server, address, &settings)?),
     };
     let services = Addresses::new(&settings, &routes);
-    let zmq = ports::bind(&mut server, &settings, &services)?;
+    let zmq = ports::bind(server, &settings, &services)?;
     if settings.message_rate > 0 {
         server.note(&format!(
             "message_rate: clients of a route get {} messages a second in all, what exceeds message_hwm is dropped; 0 is as fast as they take them",
             settings.message_rate
         ));
     }
-    server.fallback(HANDLER_CLIENTS, true);
-    server.begin_early(HANDLER_CLIENTS);
-    server
-        .limit_body(HANDLER_CLIENTS, settings.body_bytes_max)
-        .map_err(|error| StartError::Setting(format!("body_bytes_max: {error}")))?;
-    server.take_reloads();
-    let websocket = server
-        .websocket_of_program(websocket(&settings))
-        .map_err(|error| StartError::Setting(error.to_string()))?;
-    let listen = settings.listen.clone();
-    let prepared = Prepared {
+    let websocket = take_clients(server, &settings)?;
+    let memory = |what: &'static str| {
+        move |error| StartError::Setting(format!("memory for {what}: {error}"))
+    };
+    Ok(Prepared {
         directory: directory.to_owned(),
         routes,
         routes_file,
-        targets: Targets::new(&settings).map_err(|error| {
-            StartError::Setting(format!("memory for the state of targets: {error}"))
-        })?,
-        route_figures: RouteFigures::new(settings.workers).map_err(|error| {
-            StartError::Setting(format!("memory for figures of routes: {error}"))
-        })?,
+        targets: Targets::new(&settings).map_err(memory("the state of targets"))?,
+        route_figures: RouteFigures::new(settings.workers).map_err(memory("figures of routes"))?,
         websocket,
-        port: listen
-            .first()
-            .and_then(|it| it.rsplit_once(':'))
-            .and_then(|(_, port)| port.parse().ok())
-            .unwrap_or(80),
+        port: first_port(&settings),
         control,
         keys,
         route_keys,
@@ -114,103 +123,108 @@ pub fn run(settings: Settings, directory: &Path, open_post: OpenPost) -> Result<
         services,
         workers: sockjs::workers::bind(&settings)?,
         settings,
-    };
-    let started = server.start().map_err(|error| match error {
-        // The edge has another name for that setting.
-        fermata_engine::StartError::Metrics { address, cause } => {
-            StartError::Setting(format!("prometheus: cannot listen on {address}: {cause}"))
-        }
-        error => error.into(),
-    });
-    match started? {
-        Started::Ended { exit_code, .. } => Ok(exit_code),
-        // The edge has asked for none.
-        Started::Companion(_) => Ok(0),
-        Started::Worker(mut worker) => {
-            worker.relay(stream::stream);
-            // One worker publishes, so that items have one order before they get into the ring.
-            if worker.index() == 0
-                && let Some(control) = &prepared.control
-            {
-                let bodies = BodyLimits {
-                    bytes_max: prepared.settings.control_body_bytes_max,
-                    // One worker has the port, and one publisher in it as many places as it likes: none for ever.
-                    pace: Some(BodyPace {
-                        timeout_ms: prepared.settings.control_body_timeout_ms,
-                        rate_min: 0,
-                        setting: "control_body_timeout_ms",
-                    }),
-                };
-                control
-                    .listener
-                    .try_clone()
-                    .and_then(|control| worker.listen_requests(control, HANDLER_CONTROL, bodies))
-                    .map_err(|error| StartError::Setting(format!("control: {error}")))?;
-            }
-            let place = usize::from(worker.index());
-            if let Some(rendezvous) = prepared.workers.get(place) {
-                rendezvous
-                    .listener
-                    .try_clone()
-                    .and_then(|listener| {
-                        let bodies = BodyLimits {
-                            bytes_max: prepared.settings.body_bytes_max,
-                            pace: None,
-                        };
-                        worker.listen_requests(listener, HANDLER_WORKERS, bodies)
-                    })
-                    .map_err(|error| StartError::Setting(format!("workers: {error}")))?;
-            }
-            let publishes = worker.index() == 0;
-            let mut edge = Edge::new(worker, &prepared);
-            let more = figures::more_metrics(
-                &prepared.settings,
-                edge.upstream.targets,
-                edge.route_figures,
-                edge.shown(),
-            );
-            edge.worker.add_metrics(more);
-            if publishes {
-                for (port, listener) in &prepared.zmq {
-                    listener
-                        .try_clone()
-                        .and_then(|listener| {
-                            edge.publishing
-                                .ports
-                                .listen_at(&mut edge.worker, *port, listener)
-                        })
-                        .map_err(|error| {
-                            StartError::Setting(format!("{}: {error}", port.setting()))
-                        })?;
-                }
-                if let Some(rendezvous) = &prepared.rendezvous {
-                    rendezvous
-                        .listener
-                        .try_clone()
-                        .and_then(|listener| edge.listen_to_workers(listener))
-                        .map_err(|error| StartError::Setting(format!("zmq_stats: {error}")))?;
-                }
-                if let Some(questions) = &prepared.questions {
-                    questions
-                        .listener
-                        .try_clone()
-                        .and_then(|listener| {
-                            edge.publishing.ports.listen_at(
-                                &mut edge.worker,
-                                Port::Questions,
-                                listener,
-                            )
-                        })
-                        .map_err(|error| StartError::Setting(format!("workers: {error}")))?;
-                }
-                edge.publishing.ports.uris = ports::uris(&prepared.settings);
-                edge.publishing.publishers = prepared.publishers.clone();
-                edge.connect_publishers();
-                edge.restore_waiting();
-            }
-            Ok(edge.run())
-        }
+    })
+}
+
+/// All requests and WebSockets are the edge's. Returns the number of its WebSocket route.
+fn take_clients(server: &mut Server, settings: &Settings) -> Result<u16, StartError> {
+    server.fallback(HANDLER_CLIENTS, true);
+    server.begin_early(HANDLER_CLIENTS);
+    server
+        .limit_body(HANDLER_CLIENTS, settings.body_bytes_max)
+        .map_err(|error| StartError::Setting(format!("body_bytes_max: {error}")))?;
+    server.take_reloads();
+    server
+        .websocket_of_program(websocket(settings))
+        .map_err(|error| StartError::Setting(error.to_string()))
+}
+
+/// The port that targets are told as ours.
+fn first_port(settings: &Settings) -> u16 {
+    let first = settings.listen.first();
+    first
+        .and_then(|it| it.rsplit_once(':'))
+        .and_then(|(_, port)| port.parse().ok())
+        .unwrap_or(80)
+}
+
+/// Serves until the worker is stopped.
+fn serve(mut worker: Box<Engine>, prepared: &Prepared) -> Result<i32, StartError> {
+    worker.relay(stream::stream);
+    // One worker publishes, so that items have one order before they get into the ring.
+    let publishes = worker.index() == 0;
+    if publishes && let Some(control) = &prepared.control {
+        let bodies = BodyLimits {
+            bytes_max: prepared.settings.control_body_bytes_max,
+            // One worker has the port, and one publisher in it as many places as it likes: none for ever.
+            pace: Some(BodyPace {
+                timeout_ms: prepared.settings.control_body_timeout_ms,
+                rate_min: 0,
+                setting: "control_body_timeout_ms",
+            }),
+        };
+        with_copy(&control.listener, "control", |listener| {
+            worker.listen_requests(listener, HANDLER_CONTROL, bodies)
+        })?;
     }
+    if let Some(rendezvous) = prepared.workers.get(usize::from(worker.index())) {
+        let bodies = BodyLimits {
+            bytes_max: prepared.settings.body_bytes_max,
+            pace: None,
+        };
+        with_copy(&rendezvous.listener, "workers", |listener| {
+            worker.listen_requests(listener, HANDLER_WORKERS, bodies)
+        })?;
+    }
+    let mut edge = Edge::new(worker, prepared);
+    let more = figures::more_metrics(
+        &prepared.settings,
+        edge.upstream.targets,
+        edge.route_figures,
+        edge.shown(),
+    );
+    edge.worker.add_metrics(more);
+    if publishes {
+        begin_publishing(&mut edge, prepared)?;
+    }
+    Ok(edge.run())
+}
+
+/// Takes what publishers and other workers send by ZeroMQ, and what waited when the worker before ended.
+fn begin_publishing(edge: &mut Edge, prepared: &Prepared) -> Result<(), StartError> {
+    let (ports, worker) = (&mut edge.publishing.ports, &mut edge.worker);
+    for (port, listener) in &prepared.zmq {
+        with_copy(listener, port.setting(), |listener| {
+            ports.listen_at(worker, *port, listener)
+        })?;
+    }
+    if let Some(questions) = &prepared.questions {
+        with_copy(&questions.listener, "workers", |listener| {
+            ports.listen_at(worker, Port::Questions, listener)
+        })?;
+    }
+    if let Some(rendezvous) = &prepared.rendezvous {
+        with_copy(&rendezvous.listener, "zmq_stats", |listener| {
+            edge.listen_to_workers(listener)
+        })?;
+    }
+    edge.publishing.ports.uris = ports::uris(&prepared.settings);
+    edge.publishing.publishers = prepared.publishers.clone();
+    edge.connect_publishers();
+    edge.restore_waiting();
+    Ok(())
+}
+
+/// Has a worker listen at its own copy of what the master has bound: the next worker of its place gets another.
+fn with_copy<T>(
+    listener: &OwnedFd,
+    setting: &str,
+    listen: impl FnOnce(OwnedFd) -> io::Result<T>,
+) -> Result<T, StartError> {
+    listener
+        .try_clone()
+        .and_then(listen)
+        .map_err(|error| StartError::Setting(format!("{setting}: {error}")))
 }
 
 /// Which WebSockets may be opened is up to the origins.

@@ -125,7 +125,7 @@ impl Edge {
                     vec![ResponsePart::Head(head), ResponsePart::Body(body), end],
                 )
             }
-            Err(reason) => self.fail(talk, 502, &reason),
+            Err(error) => self.fail(talk, 502, &error.to_string()),
         }
     }
 }

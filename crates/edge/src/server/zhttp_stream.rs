@@ -4,6 +4,7 @@
 //! they become packets as far as the backend has given credit; what it says comes back as from a connection.
 
 use std::fs::File;
+use std::io;
 use std::io::Read as _;
 use std::rc::Rc;
 
@@ -235,8 +236,8 @@ impl Edge {
             Phase::Socket { .. } => self.send_frames(talk, stream),
             _ => self.send_body(talk, stream),
         };
-        if let Err(reason) = outcome {
-            return self.retry(talk, Failure::Response, &reason);
+        if let Err(error) = outcome {
+            return self.retry(talk, Failure::Response, &error.to_string());
         }
         if let Some(arriving) = &mut talk.arriving
             && let Some(failure) = arriving.failure.take()
@@ -260,7 +261,7 @@ impl Edge {
         Step::Goes
     }
 
-    fn send_body(&mut self, talk: &mut Talk, stream: StreamOf) -> Result<(), String> {
+    fn send_body(&mut self, talk: &mut Talk, stream: StreamOf) -> Result<(), Unsent> {
         let mut turn_bytes = 0;
         loop {
             let is_sent = talk.is_sent();
@@ -279,7 +280,7 @@ impl Edge {
                     return Ok(());
                 }
                 if !self.send_to_session(stream.service, exchange.peer(), &packet) {
-                    return Err("the backend is gone".to_owned());
+                    return Err(Unsent::Gone);
                 }
                 exchange.sent_body(bytes);
                 talk.sent += bytes;
@@ -307,7 +308,7 @@ impl Edge {
                 }
             };
             let mut piece = vec![0; FILE_PIECE_BYTES];
-            let read = file.read(&mut piece).map_err(|error| error.to_string())?;
+            let read = file.read(&mut piece)?;
             piece.truncate(read);
             talk.out = piece;
             talk.sent = 0;
@@ -317,7 +318,7 @@ impl Edge {
         }
     }
 
-    fn send_frames(&mut self, talk: &mut Talk, stream: StreamOf) -> Result<(), String> {
+    fn send_frames(&mut self, talk: &mut Talk, stream: StreamOf) -> Result<(), Unsent> {
         let mut turn_bytes = 0;
         loop {
             let Codec::Zhttp(exchange) = &mut talk.codec else {
@@ -338,7 +339,7 @@ impl Edge {
                 return Ok(());
             };
             if !self.send_to_session(stream.service, exchange.peer(), &packet) {
-                return Err("the backend is gone".to_owned());
+                return Err(Unsent::Gone);
             }
             exchange.sent_frame(bytes, is_done);
             turn_bytes += bytes;
@@ -480,6 +481,17 @@ fn begin(talk: &mut Talk, forwarded: &Forwarded) -> Result<Beginning, UpstreamEr
     let body = talk.out[..end].to_vec();
     let has_more = !talk.is_sent();
     Ok((entries, Some(body), has_more))
+}
+
+/// Why a backend gets no more of a request.
+#[derive(Debug, thiserror::Error)]
+enum Unsent {
+    /// It has left.
+    #[error("the backend is gone")]
+    Gone,
+    /// The file that has the body cannot be read.
+    #[error(transparent)]
+    Io(#[from] io::Error),
 }
 
 fn part_of(event: Event, key: Option<[u8; fermata_proto::ws::accept::KEY_BYTES]>) -> ResponsePart {

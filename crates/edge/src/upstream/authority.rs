@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fermata_tls::{ClientConfig, ClientNames, ClientOptions, client_config};
+use fermata_tls::{ClientConfig, ClientNames, ClientOptions, LoadError, client_config};
 
 use crate::routes::{Routes, Target};
 use crate::settings::Settings;
@@ -56,7 +56,7 @@ impl Authority {
         &mut self,
         target: &Target,
         offers_http2: bool,
-    ) -> Result<Arc<ClientConfig>, String> {
+    ) -> Result<Arc<ClientConfig>, LoadError> {
         let certificate = target.client_cert.as_ref().map(|certificate| {
             let key = target.client_key.as_ref().unwrap_or(certificate);
             (PathBuf::from(certificate), PathBuf::from(key))
@@ -85,7 +85,7 @@ impl Authority {
             offers_nothing: false,
             names,
         };
-        let config = client_config(&options).map_err(|error| error.to_string())?;
+        let config = client_config(&options)?;
         self.configs.insert(manner, Arc::clone(&config));
         Ok(config)
     }

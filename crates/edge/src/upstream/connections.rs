@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use fermata_tls::ServerName;
+use fermata_tls::{LoadError, ServerName};
 
 use crate::client::source::{Engine, Source};
 use crate::numbered::Numbered;
@@ -189,7 +189,8 @@ impl Connections {
                 let name = server_name(&talk.source, target, host)?;
                 let offers_http2 = talk.may_speak_http2(target);
                 let config = self.authority.config(target, offers_http2);
-                Some((name, config.map_err(UpstreamError::Target)?))
+                let unusable = |error: LoadError| UpstreamError::Target(error.to_string());
+                Some((name, config.map_err(unusable)?))
             }
             false => None,
         };

@@ -6,13 +6,16 @@ use fermata_fastcgi::codec::VariablesError;
 use fermata_io::process::is_short_of_descriptors;
 
 /// Why a request is not sent to a target.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum UpstreamError {
     /// The target cannot be used, which counts against its health.
+    #[error("{0}")]
     Target(String),
     /// The target has nothing for this request; the status and reason for the client if no other target has either.
+    #[error("{1}")]
     Request(u16, String),
     /// The edge cannot send it now: it lacks descriptors, memory, a file or a route.
+    #[error("{0}")]
     Local(String),
 }
 

@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use fermata_proto::http2::{Connection, ErrorCode, Event, Limits, Message, Origin, Rate, StreamId};
+use fermata_proto::http2::{
+    Connection, ErrorCode, Event, Limits, Message, Origin, Rate, StreamId, Violation,
+};
 use fermata_proto::response::{reserved_name, valid_name, valid_value};
 
 use crate::upstream::id::TalkId;
@@ -139,7 +141,24 @@ pub(crate) enum StreamLoss {
     /// The target has ended it with this code.
     Reset(ErrorCode),
     /// What the target said was no response.
-    Violation(fermata_proto::http2::Violation),
+    Violation(Violation),
+}
+
+/// Why a connection carries no more requests.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CarrierLoss {
+    /// What the target says is not HTTP/2.
+    #[error(transparent)]
+    Violation(#[from] Violation),
+    /// The target has closed it.
+    #[error("the connection has ended")]
+    Ended,
+    /// It is broken.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    /// It is broken, and nothing tells how.
+    #[error("it cannot be sent to")]
+    Unsendable,
 }
 
 /// The connections of a worker.
@@ -337,13 +356,13 @@ impl Carriers {
         }
     }
 
-    /// What the bytes of a target say. `Err`: why the connection is over.
+    /// What the bytes of a target say.
     pub fn read(
         &mut self,
         wire: u64,
         bytes: &[u8],
         now_ms: u64,
-    ) -> (Vec<StreamInput>, Result<(), String>) {
+    ) -> (Vec<StreamInput>, Result<(), CarrierLoss>) {
         let mut inputs = Vec::new();
         let Some(carrier) = self.by_wire.get_mut(&wire) else {
             return (inputs, Ok(()));
@@ -358,7 +377,7 @@ impl Carriers {
                 .handle(&bytes[at..], now_ms, &self.limits, message, out);
             let step = match step {
                 Ok(step) => step,
-                Err(violation) => return (inputs, Err(violation.to_string())),
+                Err(violation) => return (inputs, Err(violation.into())),
             };
             at += step.consumed;
             let Some(event) = step.event else {

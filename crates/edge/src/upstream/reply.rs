@@ -2,7 +2,7 @@
 
 use fermata_grip::filter::Filters;
 use fermata_grip::instruct;
-use fermata_grip::instruct::{Hold, Instruct, MEDIA_TYPE};
+use fermata_grip::instruct::{Hold, Instruct, InstructError, MEDIA_TYPE};
 use fermata_proto::ws::client::Client;
 
 use crate::upstream::link_body::{LinkBody, PENDING_BYTES_MAX};
@@ -79,26 +79,58 @@ pub(crate) fn passed(headers: &[(Vec<u8>, Vec<u8>)]) -> Vec<(&[u8], &[u8])> {
     headers
 }
 
-/// Why nobody can be held as it is said: one would get what a filter was to keep back.
-fn unknown_filter(instruct: &Instruct) -> Option<String> {
+/// Why an instruction is not followed: 502 for the client, and this for the log.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum RefusedInstruct {
+    /// It is malformed.
+    #[error(transparent)]
+    Malformed(#[from] InstructError),
+    /// Clients would take what follows for the answer to their next request.
+    #[error(
+        "the instruction answers with status {0}, which is not final; give {STATUS_FINAL_MIN} or more"
+    )]
+    NotFinal(u16),
+    /// Plain bytes would follow compressed ones.
+    #[error(
+        "the response is compressed, and what is published after it is not; leave out Content-Encoding"
+    )]
+    Compressed,
+    /// Clients would get what a filter was to keep back.
+    #[error(
+        "channel {channel} has the filter {filter}, which is not known here; Grip-Feature names those that are"
+    )]
+    UnknownFilter { channel: String, filter: String },
+    /// It cannot be kept to be followed.
+    #[error("the instruction has more than {INSTRUCT_BYTES_MAX} bytes")]
+    TooLarge,
+    /// As `Compressed`, of what a link leads to.
+    #[error(
+        "the next link's answer is compressed, and the stream is not; leave out Content-Encoding"
+    )]
+    LinkCompressed,
+    /// It would answer a request that is answered.
+    #[error("the next link is no stream")]
+    LinkNoStream,
+    /// As `TooLarge`, of what a link leads to.
+    #[error("the next link's instruction has more than {INSTRUCT_BYTES_MAX} bytes")]
+    LinkTooLarge,
+}
+
+fn unknown_filter(instruct: &Instruct) -> Option<RefusedInstruct> {
     instruct.channels.iter().find_map(|channel| {
         let names = channel.filters.iter().map(Vec::as_slice);
-        Filters::unknown(names).map(|name| {
-            format!(
-                "channel {} has the filter {}, which is not known here; Grip-Feature names those that are",
-                channel.name.escape_ascii(),
-                name.escape_ascii()
-            )
+        Filters::unknown(names).map(|name| RefusedInstruct::UnknownFilter {
+            channel: channel.name.escape_ascii().to_string(),
+            filter: name.escape_ascii().to_string(),
         })
     })
 }
 
-/// What is wrong with a stream whose beginning is compressed.
-const COMPRESSED: &str =
-    "the response is compressed, and what is published after it is not; leave out Content-Encoding";
-
 /// The instruction of a response. `None`: it would be in the body, which is not there.
-pub(crate) fn read_instruct(head: &Head, body: Option<&[u8]>) -> Option<Result<Instruct, String>> {
+pub(crate) fn read_instruct(
+    head: &Head,
+    body: Option<&[u8]>,
+) -> Option<Result<Instruct, RefusedInstruct>> {
     let headers = borrowed(&head.headers);
     let is_json = headers.iter().any(|(name, value)| {
         let media = value.split(|&byte| byte == b';').next().unwrap_or_default();
@@ -113,17 +145,15 @@ pub(crate) fn read_instruct(head: &Head, body: Option<&[u8]>) -> Option<Result<I
         (false, _) => instruct::from_headers(head.status, &head.reason, &headers),
     };
     Some(match read {
-        // Clients would take what follows for the answer to their next request.
-        Ok(instruct) if instruct.answer.status < STATUS_FINAL_MIN => Err(format!(
-            "the instruction answers with status {}, which is not final; give {STATUS_FINAL_MIN} or more",
-            instruct.answer.status
-        )),
-        Ok(instruct) if is_compressed_stream(&instruct) => Err(COMPRESSED.to_owned()),
+        Ok(instruct) if instruct.answer.status < STATUS_FINAL_MIN => {
+            Err(RefusedInstruct::NotFinal(instruct.answer.status))
+        }
+        Ok(instruct) if is_compressed_stream(&instruct) => Err(RefusedInstruct::Compressed),
         Ok(instruct) => match unknown_filter(&instruct) {
             Some(problem) => Err(problem),
             None => Ok(instruct),
         },
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(error.into()),
     })
 }
 

@@ -43,7 +43,7 @@ const ADDRESSES_MAX: usize = 8;
 type LookUp = fn(&str) -> io::Result<Vec<IpAddr>>;
 
 /// A name, and what was found.
-type Answer = (String, Result<Vec<IpAddr>, String>);
+type Answer = (String, io::Result<Vec<IpAddr>>);
 
 /// What is known of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,7 +143,7 @@ impl Resolver {
                 Err(UpstreamError::Target(reason))
             }
             // It is we who cannot look it up.
-            _ => asked.map(|()| Found::Later).map_err(UpstreamError::Local),
+            _ => asked.map(|()| Found::Later),
         }
     }
 
@@ -179,7 +179,7 @@ impl Resolver {
         names
     }
 
-    fn learn(&mut self, name: String, found: Result<Vec<IpAddr>, String>, now_ms: u64) {
+    fn learn(&mut self, name: String, found: io::Result<Vec<IpAddr>>, now_ms: u64) {
         self.asked.remove(&name);
         if self.known.len() >= NAMES_MAX && !self.known.contains_key(&name) {
             // Links name hosts, too, and any number of them.
@@ -199,24 +199,25 @@ impl Resolver {
             }
             // Old addresses are better than none, for a while; that there is none is remembered, or every request would
             // wait for it.
-            Err(problem) => {
+            Err(error) => {
                 known.has_failed = true;
-                known.problem = problem;
+                known.problem = error.to_string();
             }
         }
     }
 
     /// Has a name looked up, unless it is being looked up.
-    fn ask(&mut self, name: &str) -> Result<(), String> {
+    fn ask(&mut self, name: &str) -> Result<(), UpstreamError> {
         if self.asked.contains(name) {
             return Ok(());
         }
         if self.asked.len() >= ASKED_MAX {
-            return Err(format!(
+            return Err(UpstreamError::Local(format!(
                 "{name} is not looked up: {ASKED_MAX} other names are"
-            ));
+            )));
         }
-        let problem = |error: io::Error| format!("{name} cannot be looked up: {error}");
+        let problem =
+            |error: io::Error| UpstreamError::Local(format!("{name} cannot be looked up: {error}"));
         let threads = match &mut self.threads {
             Some(threads) => threads,
             none => none.insert(Threads::new().map_err(problem)?),
@@ -274,7 +275,7 @@ impl Threads {
                 let Ok(name) = question else {
                     return;
                 };
-                let found = look_up(&name).map_err(|error| error.to_string());
+                let found = look_up(&name);
                 if answer.send((name, found)).is_err() {
                     return;
                 }
@@ -384,7 +385,7 @@ mod tests {
         let address = IpAddr::from([10, 0, 0, 2]);
         resolver.learn("a".to_owned(), Ok(vec![address]), 0);
         for now_ms in (AGE_MS_MAX..=STALE_MS_MAX).step_by(RETRY_MS as usize) {
-            resolver.learn("a".to_owned(), Err("gone".to_owned()), now_ms);
+            resolver.learn("a".to_owned(), Err(io::Error::other("gone")), now_ms);
         }
         let found = Ok(Found::Addresses(vec![SocketAddr::new(address, 80)]));
         assert_eq!(resolver.find("a", 80, STALE_MS_MAX - 1), found);

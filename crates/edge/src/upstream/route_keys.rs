@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use fermata_grip::sig;
-use fermata_grip::sig::Key;
+use fermata_grip::sig::{Key, KeyError};
 
 use crate::routes::Routes;
 
@@ -92,12 +92,12 @@ impl RouteKeys {
 }
 
 /// Reads a key; files are named from `directory`.
-pub(crate) fn read_key(text: &str, directory: &Path) -> Result<sig::Key, String> {
+pub(crate) fn read_key(text: &str, directory: &Path) -> Result<sig::Key, KeyError> {
     let read = |path: &str| {
         let path = directory.join(path);
         std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))
     };
-    sig::Key::parse(text, read).map_err(|error| error.to_string())
+    sig::Key::parse(text, read)
 }
 
 #[cfg(test)]
