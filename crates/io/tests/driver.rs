@@ -5,7 +5,7 @@ mod support;
 
 use std::io::{IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, IntoRawFd};
 use std::os::unix::net::UnixStream;
 
 use fermata_io::wake::Waker;
@@ -33,6 +33,7 @@ over_each_kernel! {
     the_end_of_a_connection_that_is_not_read_is_told
     every_reset_is_told_also_right_behind_bytes
     a_number_that_is_used_again_starts_afresh
+    a_number_that_is_used_again_at_once_loses_nothing
     connections_accepted_before_a_removal_are_still_there
     a_refused_connection_is_told
     a_file_is_sent_from_an_offset_to_its_end
@@ -503,6 +504,37 @@ fn a_number_that_is_used_again_starts_afresh(kernel: Kernel) {
     }
     server.wait(0);
     assert_eq!(server.driver.leaving(), 0);
+}
+
+/// What was begun for a connection and is not with the kernel when it closes is not begun for the next of its number, whose
+/// first bytes would be lost.
+fn a_number_that_is_used_again_at_once_loses_nothing(kernel: Kernel) {
+    let mut server = Server::new(kernel, "127.0.0.1:0");
+    for round in 0..100 {
+        let (_first, fd) = server.accept();
+        let (mut second, other) = server.accept();
+        second.write_all(b"first words").expect("write");
+        server.driver.add_stream(fd, 1_000 + round).expect("add");
+        server.driver.close(fd);
+        // SAFETY: open until the driver closes it below.
+        let other_fd = unsafe { std::os::fd::BorrowedFd::borrow_raw(other) };
+        let moved = rustix::io::fcntl_dupfd_cloexec(other_fd, fd).expect("a number");
+        server.driver.close(other);
+        if moved.as_raw_fd() != fd {
+            // Another test was given the number.
+            continue;
+        }
+        let fd = moved.into_raw_fd();
+        server.driver.add_stream(fd, 2_000).expect("add");
+        let event = server.wait_until(|event| event.token != LISTENER && event.readable);
+        assert_eq!(event.token, 2_000);
+        let mut buf = [0; 64];
+        assert_eq!(server.driver.recv(fd, &mut buf).expect("recv"), Some(11));
+        assert_eq!(&buf[..11], b"first words");
+        server.driver.close(fd);
+        return;
+    }
+    panic!("the number was never free");
 }
 
 fn connections_accepted_before_a_removal_are_still_there(kernel: Kernel) {

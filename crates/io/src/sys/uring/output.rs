@@ -275,6 +275,7 @@ impl Uring {
     /// operations have ended, which is in the next call that lets the kernel work.
     pub(super) fn finish_close(&mut self, fd: Fd) {
         self.drop_unread(fd);
+        self.ring.submit_before_close(fd);
         let slot = *self.slot(fd);
         for (is_running, op) in slot.operations() {
             if is_running {

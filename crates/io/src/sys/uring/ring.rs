@@ -51,6 +51,8 @@ pub(super) struct Ring {
     io: IoUring,
     /// Operations for which the queue had no room, because the kernel took none.
     overflow: VecDeque<Entry>,
+    /// Descriptors of the operations that the kernel has not been given.
+    unsubmitted: Vec<Fd>,
 }
 
 impl Ring {
@@ -70,6 +72,7 @@ impl Ring {
         Ok(Ring {
             io,
             overflow: VecDeque::new(),
+            unsubmitted: Vec::with_capacity(SUBMISSIONS as usize),
         })
     }
 
@@ -130,7 +133,19 @@ impl Ring {
         .map(|_| ())
     }
 
+    /// Starts what was collected for a descriptor that is about to be closed: the kernel would start it for the next of
+    /// that number.
+    pub fn submit_before_close(&mut self, fd: Fd) {
+        if self.unsubmitted.contains(&fd) {
+            self.submit();
+        }
+    }
+
     fn start(&mut self, entry: Entry, ticket: Ticket) {
+        // A collected send names its place instead, and its descriptor stays open until it has completed.
+        if !matches!(ticket.op, Op::Send | Op::Cancel) {
+            self.unsubmitted.push(ticket.fd);
+        }
         let entry = entry.user_data(ticket.to_u64());
         if !self.overflow.is_empty() || !self.push(&entry) {
             self.overflow.push_back(entry);
@@ -159,11 +174,15 @@ impl Ring {
             self.push_overflow();
             let length = self.io.submission().len();
             if length == 0 {
+                self.unsubmitted.clear();
                 return;
             }
             match self.io.submit() {
                 Ok(_) if !self.overflow.is_empty() => {}
-                Ok(_) => return,
+                Ok(_) => {
+                    self.forget_submitted();
+                    return;
+                }
                 // Out of memory, or too many completions are waiting to be read.
                 Err(_) => return,
             }
@@ -195,12 +214,20 @@ impl Ring {
             }
             Sleep::Forever => self.io.submit_and_wait(1),
         };
+        self.forget_submitted();
         match entered.map_err(|error| (error.raw_os_error(), error)) {
             Ok(_) => Ok(()),
             // The time is over; a signal, whose handler has written to a pipe that is watched; too many
             // completions wait to be read, which comes next.
             Err((Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN), _)) => Ok(()),
             Err((_, error)) => Err(error),
+        }
+    }
+
+    /// The kernel takes operations in order: only when it has taken all is none left of any descriptor.
+    fn forget_submitted(&mut self) {
+        if self.overflow.is_empty() && self.io.submission().is_empty() {
+            self.unsubmitted.clear();
         }
     }
 
