@@ -12,6 +12,7 @@ use crate::http::files::StaticOptions;
 use crate::http::router::{RouteError, Router};
 use crate::in_process::{self, Memory};
 use crate::master::{self, Frames, Master, Program, StartError, Started};
+use crate::websocket::OptionError;
 use crate::websocket::Route;
 use crate::worker::Worker;
 
@@ -71,7 +72,7 @@ impl Server {
         let route = route.check(pattern)?;
         let number = u16::try_from(self.websockets.len()).map_err(|_| RouteError::WebSocket {
             pattern: pattern.to_owned(),
-            cause: "there are 65,536 others; use parameters in paths".to_owned(),
+            cause: OptionError::Count,
         })?;
         self.router.add_websocket(pattern, number, route.handler)?;
         self.websockets.push(route);

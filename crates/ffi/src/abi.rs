@@ -183,6 +183,11 @@ pub(crate) fn put<T>(place: Option<&mut MaybeUninit<T>>, value: T) {
 /// A code that is not FM_OK, and the sentence for the user.
 pub(crate) type Failure = (u32, String);
 
+/// A mistake of the program's.
+pub(crate) fn misuse(cause: impl ToString) -> Failure {
+    (FM_MISUSE, cause.to_string())
+}
+
 /// For `guard` and `ask`: a function that needs no object.
 pub(crate) const NOTHING: Option<()> = Some(());
 

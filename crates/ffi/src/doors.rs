@@ -10,8 +10,8 @@ use fermata_pusher::socket_id::SocketId;
 use fermata_pusher::{App, auth};
 
 use crate::abi::{
-    FM_BACKPRESSURE, FM_CONFIGURATION, FM_MISUSE, FM_PROTOCOL, FmError, FmStr, NOTHING, array, ask,
-    guard, put,
+    FM_BACKPRESSURE, FM_CONFIGURATION, FM_PROTOCOL, FmError, FmStr, NOTHING, array, ask, guard,
+    misuse, put,
 };
 use crate::server::FmServer;
 use crate::worker::FmWorker;
@@ -158,7 +158,6 @@ pub extern "C" fn fm_mercure_publish(
     error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
     guard(worker.zip(update), error, |(worker, given)| {
-        let misuse = |text: &str| (FM_MISUSE, text.to_owned());
         let text = |bytes: &FmStr| match std::str::from_utf8(bytes.bytes()) {
             Ok(text) => Ok(text.to_owned()),
             Err(_) => Err(misuse("topics, data, id and type have to be UTF-8")),
@@ -178,7 +177,7 @@ pub extern "C" fn fm_mercure_publish(
         let published =
             published.ok_or(misuse("Mercure is not spoken; call $server->mercure()"))?;
         let published = published.map_err(|failure| match failure {
-            PublishFailure::Misuse(text) => (FM_MISUSE, text),
+            PublishFailure::Misuse(cause) => misuse(cause),
             PublishFailure::Backpressure(text) => (FM_BACKPRESSURE, text),
         })?;
         worker.text.clear();

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fermata_config::{LogLevel, Settings};
-use fermata_engine::{Followed, Follower, Hold, HoldError, Last, Logger, Worker};
+use fermata_engine::{Followed, Follower, Hold, HoldError, Last, Logger, Misuse, Worker};
 use fermata_grip::last;
 use fermata_io::shm::Shared;
 use fermata_io::{Driver, thread};
@@ -327,7 +327,7 @@ impl FmWorker {
             },
             target,
         })
-        .map_err(HoldError::Misuse)?;
+        .map_err(|error| Misuse::Edge(error.to_string()))?;
         let instruction = match self.worker.net.is_head(request) {
             true => &[][..],
             false => &instruction,

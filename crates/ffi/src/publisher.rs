@@ -5,7 +5,8 @@ use std::mem::MaybeUninit;
 use fermata_engine::{PublisherError, control_path};
 
 use crate::abi::{
-    FM_BACKPRESSURE, FM_IO, FM_MISUSE, FM_TIMEOUT, FmError, FmId, FmMessage, FmStr, guard, put,
+    FM_BACKPRESSURE, FM_IO, FM_MISUSE, FM_TIMEOUT, FmError, FmId, FmMessage, FmStr, guard, misuse,
+    put,
 };
 use crate::worker::{id_of, lend_message};
 
@@ -21,7 +22,7 @@ pub extern "C" fn fm_publisher_publish(
     error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
     guard(message, error, |message| {
-        fermata_engine::check_channel(channel.bytes()).map_err(|cause| (FM_MISUSE, cause))?;
+        fermata_engine::check_channel(channel.bytes()).map_err(misuse)?;
         let path = control_path(&control.text());
         let message = lend_message(message);
         let published =

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use fermata_engine::{Ack, PublishFailure, Publishing};
 
 use crate::abi::{
-    FM_BACKPRESSURE, FM_MISUSE, Failure, FmError, FmId, FmMessage, FmStr, ask, guard, put,
+    FM_BACKPRESSURE, Failure, FmError, FmId, FmMessage, FmStr, ask, guard, misuse, put,
 };
 use crate::worker::{FmWorker, id_of, lend_message};
 
@@ -25,7 +25,7 @@ fn ack_of(ack: u32) -> Ack {
 
 fn failure(failure: PublishFailure) -> Failure {
     match failure {
-        PublishFailure::Misuse(message) => (FM_MISUSE, message),
+        PublishFailure::Misuse(cause) => misuse(cause),
         PublishFailure::Backpressure(message) => (FM_BACKPRESSURE, message),
     }
 }

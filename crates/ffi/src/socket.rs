@@ -12,7 +12,8 @@ use fermata_engine::websocket::{
 };
 
 use crate::abi::{
-    FM_BACKPRESSURE, FM_GONE, FM_MISUSE, FmError, FmHeader, FmId, FmStr, array, ask, guard, put,
+    FM_BACKPRESSURE, FM_GONE, FM_MISUSE, FmError, FmHeader, FmId, FmStr, array, ask, guard, misuse,
+    put,
 };
 use crate::server::FmServer;
 use crate::worker::{FmDetail, FmWorker, Known, id_of};
@@ -207,7 +208,7 @@ pub unsafe extern "C" fn fm_ws_accept_request(
             .accept_upgrade(request, protocol.option(), &headers)
             .map_err(|error| match error {
                 AcceptError::Gone => (FM_GONE, error.to_string()),
-                AcceptError::Misuse(cause) => (FM_MISUSE, cause),
+                AcceptError::Misuse(cause) => misuse(cause),
             })?;
         put(socket, opened);
         Ok(())

@@ -17,7 +17,7 @@ use fermata_tls::{ClientCertificate, Tls};
 
 use crate::abi::{
     FM_BACKPRESSURE, FM_GONE, FM_ID_BYTES, FM_MISUSE, FmError, FmHeader, FmId, FmMessage, FmStr,
-    NOTHING, array, ask, guard, put,
+    NOTHING, array, ask, guard, misuse, put,
 };
 use crate::grip::{FmGrip, Front, Grip};
 use crate::server::log_level;
@@ -626,7 +626,7 @@ pub extern "C" fn fm_channel_name_check(
     error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
     guard(NOTHING, error, |()| {
-        fermata_engine::check_channel(channel.bytes()).map_err(|cause| (FM_MISUSE, cause))
+        fermata_engine::check_channel(channel.bytes()).map_err(misuse)
     })
 }
 
@@ -637,7 +637,7 @@ pub extern "C" fn fm_message_check(
     error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
     guard(message, error, |message| {
-        fermata_engine::check_message(&lend_message(message)).map_err(|cause| (FM_MISUSE, cause))
+        fermata_engine::check_message(&lend_message(message)).map_err(misuse)
     })
 }
 
@@ -712,7 +712,7 @@ pub extern "C" fn fm_history(
         worker.past = worker
             .worker
             .history(channel.bytes(), since.option(), count_max)
-            .map_err(|cause| (FM_MISUSE, cause))?;
+            .map_err(misuse)?;
         worker.past_out.clear();
         worker
             .past_out

@@ -13,7 +13,7 @@ use fermata_proto::ws::frame::{
 use fermata_proto::ws::{Violation, mask, utf8};
 
 use crate::abi::{
-    FM_MISUSE, FM_PARTIAL, FM_PROTOCOL, FmError, FmStr, NOTHING, array, ask, copy, guard, put, room,
+    FM_PARTIAL, FM_PROTOCOL, FmError, FmStr, NOTHING, array, ask, copy, guard, misuse, put, room,
 };
 
 /// Bytes of an answer to a key.
@@ -319,12 +319,6 @@ fn text_valid(payload: &[u8], fin: bool, reserved: Reserved) -> bool {
     } else {
         utf8::valid_beginning(payload)
     }
-}
-
-/// Copies into memory that holds nothing yet. The lengths must be the same.
-#[inline]
-fn misuse(message: impl Into<String>) -> (u32, String) {
-    (FM_MISUSE, message.into())
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fermata_engine::{Post, Posted};
+use fermata_engine::{Post, PostError, Posted};
 use fermata_origin::Poster;
 use fermata_origin::address::Url;
 
@@ -15,10 +15,9 @@ impl Post for Posting {
         headers: &[(&str, &str)],
         body: &[u8],
         timeout: Duration,
-    ) -> Result<Posted, String> {
+    ) -> Result<Posted, PostError> {
         self.0.set_timeout(timeout);
-        let answer = self.0.post_as(content_type, headers, body);
-        let answer = answer.map_err(|error| error.to_string())?;
+        let answer = self.0.post_as(content_type, headers, body)?;
         Ok(Posted {
             status: answer.status,
             retry_after_s: answer.retry_after_s,
@@ -31,7 +30,7 @@ impl Post for Posting {
 ///
 /// # Errors
 /// What is wrong with the URL or with the certificates; never with the URL, which may hold a secret.
-pub fn open_post(url: &str) -> Result<Box<dyn Post>, String> {
+pub fn open_post(url: &str) -> Result<Box<dyn Post>, PostError> {
     let mut poster = Poster::new(Url::parse(url)?, Duration::ZERO);
     poster.prepare()?;
     Ok(Box::new(Posting(poster)))

@@ -151,7 +151,7 @@ impl Gateway<'_> {
                 let answers = answers.collect();
                 (200, events_answer(events, answers, is_batch))
             }
-            Some(PublishFailure::Misuse(cause)) => (400, error(&cause)),
+            Some(PublishFailure::Misuse(cause)) => (400, error(&cause.to_string())),
             Some(PublishFailure::Backpressure(cause)) => (503, error(&cause)),
         };
         self.answer_question(handle, status, &body);

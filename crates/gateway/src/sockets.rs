@@ -273,8 +273,8 @@ impl Gateway<'_> {
                 }
                 return;
             }
-            Err(SendError::Misuse(text) | SendError::Backpressure(text)) => {
-                self.undo(socket, &subscribe.channel, &text);
+            Err(refusal @ (SendError::Misuse(_) | SendError::Backpressure(_))) => {
+                self.undo(socket, &subscribe.channel, &refusal.to_string());
                 return;
             }
         }
@@ -399,7 +399,7 @@ pub(crate) fn protocol_in(query: &str) -> Option<&str> {
 /// Why an event was not published, for who has sent it.
 pub(crate) fn publish_error(error: &PublishFailure) -> String {
     match error {
-        PublishFailure::Misuse(cause) => cause.clone(),
+        PublishFailure::Misuse(cause) => cause.to_string(),
         PublishFailure::Backpressure(_) => "the server is busy; try again".to_owned(),
     }
 }

@@ -19,11 +19,18 @@ pub struct Hold<'a> {
 /// A header of GRIP.
 pub type Header = (&'static str, Vec<u8>);
 
+/// A channel's name that cannot stand in a header.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "channel name \"{0}\" cannot be told to a GRIP edge; use one without comma, semicolon, quote and blanks at its ends"
+)]
+pub struct NameError(String);
+
 /// Writes the headers.
 ///
 /// # Errors
-/// A channel's name cannot stand in a header.
-pub fn headers(hold: &Hold<'_>) -> Result<Vec<Header>, String> {
+/// [`NameError`].
+pub fn headers(hold: &Hold<'_>) -> Result<Vec<Header>, NameError> {
     let mut headers = vec![("Grip-Hold", b"stream".to_vec())];
     // Without a link nobody could find out what a wrong id means.
     let is_reliable = hold.link_timeout_s.is_some();
@@ -50,7 +57,7 @@ pub fn headers(hold: &Hold<'_>) -> Result<Vec<Header>, String> {
     Ok(headers)
 }
 
-fn channel(name: &[u8], newest: Option<&str>) -> Result<Vec<u8>, String> {
+fn channel(name: &[u8], newest: Option<&str>) -> Result<Vec<u8>, NameError> {
     let is_plain = name.trim_ascii().len() == name.len()
         && !name.is_empty()
         && name
@@ -58,10 +65,7 @@ fn channel(name: &[u8], newest: Option<&str>) -> Result<Vec<u8>, String> {
             .all(|byte| !matches!(byte, 0..b' ' | 0x7f | b',' | b';' | b'"'));
     if !is_plain {
         let name = String::from_utf8_lossy(name);
-        return Err(format!(
-            "channel name \"{}\" cannot be told to a GRIP edge; use one without comma, semicolon, quote and blanks at its ends",
-            name.escape_debug()
-        ));
+        return Err(NameError(name.escape_debug().to_string()));
     }
     let mut value = name.to_vec();
     if let Some(newest) = newest {
@@ -156,7 +160,7 @@ mod tests {
         for name in [&b"a,b"[..], b"a;b", b"\"a\"", b" a", b"a\r\nX: y", b""] {
             let channels = [(name, None)];
             let error = headers(&hold(&channels)).expect_err("a bad name");
-            assert!(error.contains("channel name"), "{error}");
+            assert!(error.to_string().contains("channel name"), "{error}");
         }
     }
 }

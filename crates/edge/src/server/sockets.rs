@@ -88,7 +88,7 @@ impl Edge {
             return;
         }
         let problem = match fermata_engine::check_channel(&channel) {
-            Err(problem) => Some((Counter::EdgeSubscriptionName, problem)),
+            Err(problem) => Some((Counter::EdgeSubscriptionName, problem.to_string())),
             Ok(()) if session.subscriptions.len() >= subscriptions_max => Some((
                 Counter::EdgeSubscriptionsMax,
                 format!(

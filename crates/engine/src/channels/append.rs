@@ -55,8 +55,8 @@ impl Channels {
         channel: &'a [u8],
         message: Message<'a>,
     ) -> Result<Record<'a>, PublishFailure> {
-        check_channel(channel).map_err(PublishFailure::Misuse)?;
-        check_message(&message).map_err(PublishFailure::Misuse)?;
+        check_channel(channel)?;
+        check_message(&message)?;
         let Message { name, data } = message;
         Ok(Record {
             channel,

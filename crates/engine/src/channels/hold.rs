@@ -23,6 +23,7 @@ use crate::embed::waiting::Waiting;
 use crate::http::Http;
 use crate::http::exchange::{Exchange, Held, Stage};
 use crate::http::protocol::BodyLength;
+use crate::misuse::Misuse;
 use crate::net::Net;
 use crate::net::connection::{Phase, Writing};
 use crate::net::index::ExchangeIndex;
@@ -60,21 +61,19 @@ pub struct Hold<'a> {
 
 impl<'a> Hold<'a> {
     /// Whether the program has said what can be done.
-    pub(crate) fn check(&self, settings: &Settings) -> Result<(), String> {
+    pub(crate) fn check(&self, settings: &Settings) -> Result<(), Misuse> {
         let channels_max = settings.channels_per_hold_max;
         if self.channels.is_empty() || self.channels.len() > channels_max {
-            return Err(format!(
-                "a hold has 1 to {channels_max} channels (channels_per_hold_max), this one has {}",
-                self.channels.len()
-            ));
+            return Err(Misuse::HoldChannels {
+                count: self.channels.len(),
+                max: channels_max,
+            });
         }
         for (at, channel) in self.channels.iter().enumerate() {
             check_channel(channel)?;
             if self.channels[..at].contains(channel) {
                 let name = String::from_utf8_lossy(channel);
-                return Err(format!(
-                    "channel name \"{name}\" is given twice to one hold"
-                ));
+                return Err(Misuse::HoldChannelTwice(name.into_owned()));
             }
         }
         for message in self.with {
@@ -110,8 +109,8 @@ pub enum HoldError {
     #[error("the request is gone: its client has left or it has been answered")]
     Gone,
     /// An argument is not acceptable.
-    #[error("{0}")]
-    Misuse(String),
+    #[error(transparent)]
+    Misuse(#[from] Misuse),
     /// The presence table is full or not to be had.
     #[error("{0}")]
     Backpressure(String),
@@ -126,7 +125,7 @@ impl Channels {
         hold: &Hold<'_>,
     ) -> Result<(), HoldError> {
         let index = to.net.open_request(handle).map_err(|_| HoldError::Gone)?;
-        hold.check(&to.net.settings).map_err(HoldError::Misuse)?;
+        hold.check(&to.net.settings)?;
         let ends_at_once = to.net.running != Running::Serving
             || to
                 .net

@@ -43,7 +43,7 @@ impl Channels {
         unix_ms: u64,
         counts: &mut Counts,
     ) -> Result<Opening, HoldError> {
-        hold.check(&self.settings).map_err(HoldError::Misuse)?;
+        hold.check(&self.settings)?;
         let mut body = Vec::new();
         let newest = self.ring.newest();
         let after = match lasts {

@@ -3,18 +3,15 @@
 use std::net::IpAddr;
 
 use fermata_config::LogLevel;
-use fermata_hub::{LockError, Ring};
+use fermata_hub::{INFO_BYTES_MAX, LockError, Ring, USER_BYTES_MAX};
 
 use super::Channels;
 use super::publish::{Member, check_channel};
 use crate::log::Log;
+use crate::misuse::Misuse;
 
 /// How often leaving users are looked at while there are any.
 pub(crate) const SWEEP_MS: u64 = 250;
-
-/// Longest user name and longest info that presence keeps.
-const USER_BYTES_MAX: usize = fermata_hub::USER_BYTES_MAX;
-const INFO_BYTES_MAX: usize = fermata_hub::INFO_BYTES_MAX;
 
 /// What a held client is counted as.
 pub(crate) struct Presence {
@@ -26,8 +23,8 @@ pub(crate) struct Presence {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MembersError {
     /// The channel's name is not acceptable.
-    #[error("{0}")]
-    Misuse(String),
+    #[error(transparent)]
+    Misuse(#[from] Misuse),
     /// The presence table was not to be had in time.
     #[error("presence: {0}")]
     Backpressure(#[from] LockError),
@@ -92,7 +89,7 @@ impl Channels {
     /// How many users are present in a channel.
     pub fn member_count(&mut self, channel: &[u8]) -> Result<usize, MembersError> {
         let owner = self.owner;
-        check_channel(channel).map_err(MembersError::Misuse)?;
+        check_channel(channel)?;
         Ok(self.members_table()?.member_count(&owner, channel)?)
     }
 
@@ -102,7 +99,7 @@ impl Channels {
         channel: &[u8],
         count_max: usize,
     ) -> Result<Vec<Member>, MembersError> {
-        check_channel(channel).map_err(MembersError::Misuse)?;
+        check_channel(channel)?;
         let (owner, mut members) = (self.owner, Vec::new());
         self.members_table()?.members(
             &owner,
@@ -121,17 +118,15 @@ impl Channels {
 }
 
 /// Checks who a client counts as.
-pub(crate) fn check_member(user: Option<&[u8]>, info: Option<&[u8]>) -> Result<(), String> {
+pub(crate) fn check_member(user: Option<&[u8]>, info: Option<&[u8]>) -> Result<(), Misuse> {
     let is_user = |user: &[u8]| {
         !user.is_empty() && user.len() <= USER_BYTES_MAX && std::str::from_utf8(user).is_ok()
     };
     if !user.is_none_or(is_user) {
-        return Err(format!("user: use 1 to {USER_BYTES_MAX} bytes of UTF-8"));
+        return Err(Misuse::User);
     }
     if info.is_some_and(|info| info.len() > INFO_BYTES_MAX) {
-        return Err(format!(
-            "info: its JSON has more than {INFO_BYTES_MAX} bytes"
-        ));
+        return Err(Misuse::UserInfo);
     }
     Ok(())
 }

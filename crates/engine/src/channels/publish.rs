@@ -7,6 +7,7 @@ use super::Channels;
 use crate::admin::stats::{Counter, Counts, Shared};
 use crate::channels::stream_format::StreamFormat;
 use crate::log::Log;
+use crate::misuse::{Misuse, NameProblem};
 
 /// How long a publisher waits in silence before the log says for whom.
 const BEHIND_NOTICE_MS: u64 = 100;
@@ -52,8 +53,8 @@ impl EventId {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PublishFailure {
     /// The message or the channel's name is not acceptable.
-    #[error("{0}")]
-    Misuse(String),
+    #[error(transparent)]
+    Misuse(#[from] Misuse),
     /// The shared log was not to be had in time.
     #[error("{0}")]
     Backpressure(String),
@@ -84,7 +85,7 @@ pub struct Member {
 }
 
 /// Checks a channel's name: 1 to 255 bytes of UTF-8 without control characters.
-pub fn check_channel(name: &[u8]) -> Result<(), String> {
+pub fn check_channel(name: &[u8]) -> Result<(), Misuse> {
     // Nearly every name is short printable ASCII, which this decides without decoding it, sixteen bytes at a time.
     let is_plain = |plain, byte: &u8| plain & (0x20..0x7f).contains(byte);
     if name.iter().fold(true, is_plain)
@@ -93,35 +94,25 @@ pub fn check_channel(name: &[u8]) -> Result<(), String> {
     {
         return Ok(());
     }
-    let cause = match std::str::from_utf8(name) {
-        _ if name.is_empty() => "it is empty",
-        _ if name.len() > fermata_hub::CHANNEL_BYTES_MAX => "it has more than 255 bytes",
-        Err(_) => "it is not valid UTF-8",
-        Ok(text) if text.chars().any(char::is_control) => "it contains a control character",
+    let problem = match std::str::from_utf8(name) {
+        _ if name.is_empty() => NameProblem::Empty,
+        _ if name.len() > fermata_hub::CHANNEL_BYTES_MAX => NameProblem::Long,
+        Err(_) => NameProblem::Encoding,
+        Ok(text) if text.chars().any(char::is_control) => NameProblem::Control,
         Ok(_) => return Ok(()),
     };
-    let shown: String = String::from_utf8_lossy(name)
-        .escape_debug()
-        .take(64)
-        .collect();
-    Err(format!(
-        "channel name \"{shown}\": {cause}; use 1 to 255 bytes of printable text"
-    ))
+    Err(Misuse::channel_name(name, problem))
 }
 
 /// Checks what becomes an event on the wire.
-pub fn check_message(message: &Message<'_>) -> Result<(), String> {
+pub fn check_message(message: &Message<'_>) -> Result<(), Misuse> {
     if let Some(name) = message.name
         && !fermata_proto::sse::valid_field(name)
     {
-        return Err("event name: it contains a line break or NUL; use one line".to_owned());
+        return Err(Misuse::EventName);
     }
     if !is_utf8(message.data) || !message.name.is_none_or(is_utf8) {
-        return Err(
-            "event: it is not valid UTF-8, which events are by definition; \
-                    encode binary data, for example as base64"
-                .to_owned(),
-        );
+        return Err(Misuse::EventEncoding);
     }
     Ok(())
 }
@@ -167,11 +158,8 @@ impl Channels {
         with: Waits<'_>,
     ) -> Result<Retry, PublishFailure> {
         let behind = match *error {
-            PublishError::TooLarge { .. } => {
-                return Err(PublishFailure::Misuse(format!("{error} (event_bytes_max)")));
-            }
-            PublishError::ChannelName { .. } => {
-                return Err(PublishFailure::Misuse(error.to_string()));
+            PublishError::TooLarge { .. } | PublishError::ChannelName { .. } => {
+                return Err(Misuse::Record(*error).into());
             }
             PublishError::Lock(LockError::Corrupt) => {
                 return Err(PublishFailure::Backpressure(error.to_string()));
@@ -256,7 +244,7 @@ impl Channels {
         since: Option<&[u8]>,
         count_max: usize,
         unix_ms: u64,
-    ) -> Result<Vec<Past>, String> {
+    ) -> Result<Vec<Past>, Misuse> {
         check_channel(channel)?;
         let after = match since.map(|since| self.ring.parse_id(since)) {
             Some(IdRef::Seq(seq)) => seq,
@@ -278,7 +266,7 @@ impl Channels {
         channel: &[u8],
         count_max: usize,
         unix_ms: u64,
-    ) -> Result<Vec<Past>, String> {
+    ) -> Result<Vec<Past>, Misuse> {
         check_channel(channel)?;
         let up_to = self.reader.read_up_to();
         Ok(self.past(channel, 0, up_to, count_max, unix_ms))

@@ -124,9 +124,9 @@ impl Channels {
         headers: impl FnOnce(Past) -> Vec<(Vec<u8>, Vec<u8>)>,
     ) -> Result<(), HoldError> {
         let index = to.net.open_request(handle).map_err(|_| HoldError::Gone)?;
-        check_channel(hold.channel).map_err(HoldError::Misuse)?;
+        check_channel(hold.channel)?;
         let (user, info) = hold.member.unzip();
-        check_member(user, info).map_err(HoldError::Misuse)?;
+        check_member(user, info)?;
         let ends_at_once = to.net.running != Running::Serving || to.net.is_head(handle);
         // What was published before this moment is the past, and not news.
         let newest = self.ring.newest();

@@ -11,6 +11,7 @@ use crate::channels::views::{Past as ViewPast, ViewHold};
 use crate::embed::waiting::Waiting;
 use crate::http::Http;
 use crate::http::respond::Gone;
+use crate::misuse::Misuse;
 use crate::net::Net;
 use crate::websocket::parse_id;
 use crate::worker::Worker;
@@ -145,14 +146,14 @@ impl<D: Driver> Worker<D> {
         channel: &[u8],
         since: Option<&[u8]>,
         count_max: usize,
-    ) -> Result<Vec<Past>, String> {
+    ) -> Result<Vec<Past>, Misuse> {
         let unix_ms = self.net.driver.unix_ms();
         self.channels.history(channel, since, count_max, unix_ms)
     }
 
     /// The newest messages of a channel as far as this worker has read the ring: what comes later still comes to whoever
     /// subscribes now.
-    pub fn history_read(&mut self, channel: &[u8], count_max: usize) -> Result<Vec<Past>, String> {
+    pub fn history_read(&mut self, channel: &[u8], count_max: usize) -> Result<Vec<Past>, Misuse> {
         let unix_ms = self.net.driver.unix_ms();
         self.channels.history_read(channel, count_max, unix_ms)
     }

@@ -363,8 +363,8 @@ fn spans(settings: &Settings) -> Option<crate::admin::otlp::Outbox> {
             _: &[(&str, &str)],
             _: &[u8],
             _: std::time::Duration,
-        ) -> Result<crate::Posted, String> {
-            Err("nobody is asked".to_owned())
+        ) -> Result<crate::Posted, crate::PostError> {
+            Err("nobody is asked".into())
         }
     }
     let open: crate::OpenPost = |_| Ok(Box::new(Nobody));

@@ -19,6 +19,7 @@ use crate::channels::private_channel;
 use crate::channels::publish::{PublishFailure, check_channel};
 use crate::channels::{hold::HoldError, presence::check_member};
 use crate::embed::waiting::WaitEvent;
+use crate::misuse::Misuse;
 use crate::net::Net;
 use crate::net::index::ExchangeIndex;
 use crate::net::slab::Key;
@@ -74,31 +75,25 @@ impl Channels {
         join: &Join<'_>,
     ) -> Result<(), SendError> {
         let key = Key::from_u64(socket);
-        check_channel(join.channel).map_err(SendError::Misuse)?;
-        check_member(join.user, join.info).map_err(SendError::Misuse)?;
+        check_channel(join.channel)?;
+        check_member(join.user, join.info)?;
         let Some(open) = open_socket(to.net.connections.get_mut(key)) else {
             return Err(SendError::Gone);
         };
         let (chain, missing) = (*open.chain, open.socket.missing_channels());
-        let shown = || String::from_utf8_lossy(join.channel);
+        let channel = || String::from_utf8_lossy(join.channel).into_owned();
         let (mut count, mut is_known) = (0, false);
         for channel in self.local.channels_of(chain).chain(missing) {
             count += 1;
             is_known |= channel == join.channel;
         }
         if is_known {
-            return Err(SendError::Misuse(format!(
-                "the socket has joined the channel \"{}\" already; leave() it first",
-                shown()
-            )));
+            return Err(Misuse::Joined(channel()).into());
         }
-        let channels_max = to.net.settings.channels_per_hold_max;
-        if count >= channels_max {
-            return Err(SendError::Misuse(format!(
-                "the socket is in {channels_max} channels already (channels_per_hold_max); \
-                 leave() one before it joins \"{}\"",
-                shown()
-            )));
+        let max = to.net.settings.channels_per_hold_max;
+        if count >= max {
+            let channel = channel();
+            return Err(Misuse::SocketChannels { max, channel }.into());
         }
         // What was published before this moment is the past, which `since` asks for, and not news.
         let newest = self.ring.newest();
@@ -255,25 +250,14 @@ impl Channels {
         data: &[u8],
     ) -> Result<(), SendError> {
         let Some((slot, subscriber)) = parse_id(id) else {
-            return Err(SendError::Misuse(format!(
-                "\"{}\" is no id of a socket; use what WebSocket::id() has returned",
-                String::from_utf8_lossy(&id[..id.len().min(64)]).escape_debug()
-            )));
+            return Err(Misuse::socket_id(id).into());
         };
         if !is_binary && !utf8::valid(data) {
-            return Err(SendError::Misuse(
-                "the message is not valid UTF-8, which text messages are by definition; \
-                 send it as binary"
-                    .to_owned(),
-            ));
+            return Err(Misuse::TextEncoding.into());
         }
-        let max = to.net.settings.event_bytes_max;
-        if data.len() > max {
-            return Err(SendError::Misuse(format!(
-                "the message has {} bytes, but between workers at most {max} are allowed \
-                 (event_bytes_max)",
-                data.len()
-            )));
+        let (bytes, max) = (data.len(), to.net.settings.event_bytes_max);
+        if bytes > max {
+            return Err(Misuse::SocketMessageBytes { bytes, max }.into());
         }
         if subscriber.worker == self.identity {
             return match to

@@ -13,6 +13,7 @@ use crate::channels::Channels;
 use crate::http::Http;
 use crate::http::exchange::Exchange;
 use crate::log::Detail;
+use crate::misuse::Misuse;
 use crate::net::Net;
 use crate::net::connection::Writing;
 use crate::net::index::ExchangeIndex;
@@ -146,17 +147,13 @@ impl Sockets {
         reason: &[u8],
     ) -> Result<(), SendError> {
         if !close::valid_code(code) {
-            return Err(SendError::Misuse(format!(
-                "close code {code} must not be sent; use 1000 to 1003, 1007 to 1014 or 3000 to 4999"
-            )));
+            return Err(Misuse::CloseCode(code).into());
         }
         let Some(reason) = std::str::from_utf8(reason)
             .ok()
             .filter(|reason| reason.len() <= REASON_BYTES_MAX)
         else {
-            return Err(SendError::Misuse(format!(
-                "the close reason is not UTF-8 or has more than {REASON_BYTES_MAX} bytes; shorten it"
-            )));
+            return Err(Misuse::CloseReason.into());
         };
         let key = Key::from_u64(socket);
         if open_socket(net.connections.get_mut(key)).is_none() {

@@ -2,6 +2,8 @@
 
 use fermata_proto::ws::handshake::Handshake;
 
+use crate::misuse::Misuse;
+
 /// A handshake that the program has to decide on.
 pub(crate) struct Upgrade {
     /// The request, since another one may follow it on the connection.
@@ -32,6 +34,6 @@ pub enum AcceptError {
     #[error("the request is gone: its client has left or it has been answered")]
     Gone,
     /// An argument is not acceptable.
-    #[error("{0}")]
-    Misuse(String),
+    #[error(transparent)]
+    Misuse(#[from] Misuse),
 }

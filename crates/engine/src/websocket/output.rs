@@ -13,6 +13,7 @@ use crate::admin::stats::Counter;
 use crate::channels::Channels;
 use crate::http::Http;
 use crate::http::exchange::{Exchange, Stage};
+use crate::misuse::Misuse;
 use crate::net::Net;
 use crate::net::connection::Connection;
 use crate::net::index::ExchangeIndex;
@@ -36,8 +37,8 @@ pub enum SendError {
     #[error("{0}")]
     Backpressure(String),
     /// An argument is not acceptable.
-    #[error("{0}")]
-    Misuse(String),
+    #[error(transparent)]
+    Misuse(#[from] Misuse),
 }
 
 impl<D: Driver> Net<D> {
@@ -80,11 +81,7 @@ impl Sockets {
             return Err(SendError::Gone);
         };
         if !is_text {
-            return Err(SendError::Misuse(
-                "the message is not valid UTF-8, which text messages are by definition; \
-                 send it as binary"
-                    .to_owned(),
-            ));
+            return Err(Misuse::TextEncoding.into());
         }
         let queued = open.connection.unsent();
         let queue_bytes_max = self

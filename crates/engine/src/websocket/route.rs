@@ -7,10 +7,8 @@ use fermata_proto::ws::extension::{Policy, WINDOW_BITS_MAX, WINDOW_BITS_MIN};
 use fermata_proto::ws::handshake::Origins;
 use fermata_proto::ws::{Role, message};
 
+use super::option_error::{OptionError, PROTOCOLS_MAX};
 use crate::http::router::RouteError;
-
-/// Most subprotocols of a route; a socket remembers its own by number.
-const PROTOCOLS_MAX: usize = 64;
 
 /// Events that reach the program; the others end in the engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -119,7 +117,7 @@ pub(crate) struct Served {
 impl Route {
     /// Refuses what cannot work, and brings origins into the form that browsers send.
     pub(crate) fn check(mut self, pattern: &str) -> Result<Route, RouteError> {
-        let wrong = |cause: String| RouteError::WebSocket {
+        let wrong = |cause| RouteError::WebSocket {
             pattern: pattern.to_owned(),
             cause,
         };
@@ -129,44 +127,27 @@ impl Route {
             }
         }
         if self.protocols.len() > PROTOCOLS_MAX {
-            return Err(wrong(format!(
-                "it has more than {PROTOCOLS_MAX} subprotocols; list fewer"
-            )));
+            return Err(wrong(OptionError::ProtocolCount));
         }
         for (at, protocol) in self.protocols.iter().enumerate() {
-            let shown = String::from_utf8_lossy(protocol);
+            let shown = || escaped(&String::from_utf8_lossy(protocol));
             if !is_token(protocol) {
-                return Err(wrong(format!(
-                    "the subprotocol \"{}\" is malformed; use letters, digits and .-_ as in \"chat.v2\"",
-                    shown.escape_debug()
-                )));
+                return Err(wrong(OptionError::Protocol(shown())));
             }
             if self.protocols[..at].contains(protocol) {
-                return Err(wrong(format!(
-                    "the subprotocol \"{shown}\" is listed twice; remove one"
-                )));
+                return Err(wrong(OptionError::ProtocolTwice(shown())));
             }
         }
         if let Some(compression) = &self.compression {
             let bits = WINDOW_BITS_MIN..=WINDOW_BITS_MAX;
             if !bits.contains(&compression.window_bits) {
-                return Err(wrong(format!(
-                    "windowBits is {}; give {WINDOW_BITS_MIN} to {WINDOW_BITS_MAX}",
-                    compression.window_bits
-                )));
+                return Err(wrong(OptionError::WindowBits(compression.window_bits)));
             }
             if !LEVELS.contains(&compression.level) {
-                return Err(wrong(format!(
-                    "level is {}; give 1 (fast) to 9 (small)",
-                    compression.level
-                )));
+                return Err(wrong(OptionError::Level(compression.level)));
             }
             if compression.server_takeover && self.queue_policy == QueuePolicy::DropOldest {
-                return Err(wrong(
-                    "serverContextTakeover and the queue policy drop-oldest exclude each other: \
-                     clients could not read what follows a dropped message; give up one of them"
-                        .to_owned(),
-                ));
+                return Err(wrong(OptionError::TakeoverDropsOldest));
             }
         }
         let bounds = [
@@ -175,7 +156,7 @@ impl Route {
         ];
         for (name, value, min) in bounds {
             if value.is_some_and(|value| value < min) {
-                return Err(wrong(format!("{name} is too small; give at least {min}")));
+                return Err(wrong(OptionError::TooSmall { name, min }));
             }
         }
         Ok(self)
@@ -234,15 +215,9 @@ impl Served {
 }
 
 /// An origin as browsers send it: lower case, without the port that goes without saying.
-fn plain_origin(origin: &[u8]) -> Result<Vec<u8>, String> {
+fn plain_origin(origin: &[u8]) -> Result<Vec<u8>, OptionError> {
     let text = String::from_utf8_lossy(origin).to_ascii_lowercase();
-    let wrong = || {
-        format!(
-            "the origin \"{}\" is malformed; write scheme://host or scheme://host:port, without a path, \
-             or ['*'] for all pages",
-            text.escape_debug()
-        )
-    };
+    let wrong = || OptionError::Origin(escaped(&text));
     let (scheme, host) = text.split_once("://").ok_or_else(wrong)?;
     let is_scheme = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
     let is_host = |byte: u8| byte.is_ascii_graphic() && !b"/?#@\\*,\"".contains(&byte);
@@ -255,10 +230,10 @@ fn plain_origin(origin: &[u8]) -> Result<Vec<u8>, String> {
     }
     if scheme == "ws" || scheme == "wss" {
         let scheme_of_page = if scheme == "ws" { "http" } else { "https" };
-        return Err(format!(
-            "the origin \"{}\" names the socket and would never match; name the page it is opened from: {scheme_of_page}://{host}",
-            text.escape_debug()
-        ));
+        return Err(OptionError::SocketOrigin {
+            origin: escaped(&text),
+            page: format!("{scheme_of_page}://{host}"),
+        });
     }
     let default_port = match scheme {
         "https" => ":443",
@@ -267,6 +242,10 @@ fn plain_origin(origin: &[u8]) -> Result<Vec<u8>, String> {
     };
     let host = host.strip_suffix(default_port).unwrap_or(host);
     Ok(format!("{scheme}://{host}").into_bytes())
+}
+
+fn escaped(text: &str) -> String {
+    text.escape_debug().to_string()
 }
 
 #[cfg(test)]

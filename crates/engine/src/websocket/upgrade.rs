@@ -16,6 +16,7 @@ use crate::embed::waiting::Waiting;
 use crate::http::Http;
 use crate::http::exchange::Stage;
 use crate::http::router::WEBSOCKET;
+use crate::misuse::Misuse;
 use crate::net::Net;
 use crate::net::connection::Origin;
 use crate::net::index::ExchangeIndex;
@@ -110,30 +111,20 @@ impl Sockets {
         let index = net.open_request(handle).map_err(|_| AcceptError::Gone)?;
         let upgrade = self.upgrades.get(&index);
         let Some(upgrade) = upgrade.filter(|upgrade| upgrade.handle == handle) else {
-            return Err(AcceptError::Misuse(
-                "the request is no WebSocket handshake; answer it with a response".to_owned(),
-            ));
+            return Err(Misuse::NoHandshake.into());
         };
         if let Some(protocol) = protocol
             && !upgrade.offered.iter().any(|offer| **offer == *protocol)
         {
-            return Err(AcceptError::Misuse(format!(
-                "the client does not offer the subprotocol \"{}\"; accept one of those it offers, or none",
-                String::from_utf8_lossy(protocol).escape_debug()
-            )));
+            return Err(Misuse::subprotocol(protocol).into());
         }
         for (name, value) in headers {
-            let shown = String::from_utf8_lossy(name);
             if handshake::reserved_name(name) {
-                return Err(AcceptError::Misuse(format!(
-                    "the header {shown} is the server's own; leave it out"
-                )));
+                let shown = String::from_utf8_lossy(name).into_owned();
+                return Err(Misuse::ReservedHeader(shown).into());
             }
             if !valid_name(name) || !valid_value(value) {
-                return Err(AcceptError::Misuse(format!(
-                    "the header \"{}\" is malformed; use a token and one line of text",
-                    shown.escape_debug()
-                )));
+                return Err(Misuse::header(name).into());
             }
         }
         let Some(upgrade) = self.upgrades.remove(&index) else {

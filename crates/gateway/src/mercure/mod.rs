@@ -269,8 +269,8 @@ impl Gateway<'_> {
         match outcome {
             // A client that has left needs no answer.
             Ok(()) | Err(HoldError::Gone) => {}
-            Err(HoldError::Misuse(text)) => {
-                self.refuse_request(handle, 400, &text, refused_headers)
+            Err(HoldError::Misuse(cause)) => {
+                self.refuse_request(handle, 400, &cause.to_string(), refused_headers)
             }
             Err(HoldError::Backpressure(text)) => {
                 self.refuse_request(handle, 503, &text, refused_headers);
@@ -333,7 +333,9 @@ impl Gateway<'_> {
     ) {
         match published {
             Ok(id) => self.answer(handle, 200, Some(TEXT), &headers, id.as_bytes()),
-            Err(PublishFailure::Misuse(text)) => self.refuse_request(handle, 413, &text, headers),
+            Err(PublishFailure::Misuse(cause)) => {
+                self.refuse_request(handle, 413, &cause.to_string(), headers)
+            }
             Err(PublishFailure::Backpressure(cause)) => {
                 let text = match self.is_in_cluster() {
                     true => cause.as_str(),

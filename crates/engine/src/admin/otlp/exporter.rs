@@ -14,7 +14,7 @@ use fermata_io::{clock, random, thread};
 
 use super::encode::{Encoding, Envelope, pairs};
 use super::protobuf::{self, Value};
-use super::{COUNT_BYTES, Otlp, Post, Posted, WAITING_BYTES_MAX};
+use super::{COUNT_BYTES, Otlp, Post, PostError, Posted, WAITING_BYTES_MAX};
 use crate::admin::stats::Shared;
 use crate::log::Logger;
 
@@ -103,7 +103,7 @@ impl Exporter {
         settings: &Settings,
         stats: Shared,
         logger: Logger,
-    ) -> Result<Exporter, String> {
+    ) -> Result<Exporter, PostError> {
         let headers = settings.otlp_headers.as_deref().unwrap_or_default();
         let queue = Arc::new(Queue::default());
         Ok(Exporter {
@@ -306,7 +306,7 @@ impl Sender {
         let posted = (self.post).post(encoding.content_type(), &headers, body, timeout);
         match posted {
             Ok(posted) => judge(&posted, encoding),
-            Err(error) => Outcome::Later(error, None),
+            Err(error) => Outcome::Later(error.to_string(), None),
         }
     }
 
@@ -389,7 +389,7 @@ mod tests {
 
     /// A collector that answers with what is given, and then with 200.
     struct Scripted {
-        answers: VecDeque<Result<Posted, String>>,
+        answers: VecDeque<Result<Posted, PostError>>,
         posts: mpsc::Sender<(String, String)>,
     }
 
@@ -400,7 +400,7 @@ mod tests {
             headers: &[(&str, &str)],
             body: &[u8],
             _: Duration,
-        ) -> Result<Posted, String> {
+        ) -> Result<Posted, PostError> {
             assert_eq!(content_type, "application/json");
             let body = String::from_utf8(body.to_vec()).expect("JSON is text");
             let _ = self.posts.send((format!("{headers:?}"), body));
@@ -408,7 +408,7 @@ mod tests {
         }
     }
 
-    fn answer(status: u16, body: &str) -> Result<Posted, String> {
+    fn answer(status: u16, body: &str) -> Result<Posted, PostError> {
         Ok(Posted {
             status,
             retry_after_s: (status == 429).then_some(0),
@@ -418,7 +418,7 @@ mod tests {
 
     type Posts = mpsc::Receiver<(String, String)>;
 
-    fn exporter(answers: Vec<Result<Posted, String>>) -> (Exporter, UnixDatagram, Posts) {
+    fn exporter(answers: Vec<Result<Posted, PostError>>) -> (Exporter, UnixDatagram, Posts) {
         let (inlet, outlet) = UnixDatagram::pair().expect("there are descriptors");
         let (posts, posted) = mpsc::channel();
         let settings = Settings {
@@ -456,7 +456,7 @@ mod tests {
 
     /// What was posted, taken and dropped, when the master ends the exporter behind these datagrams.
     fn run(
-        answers: Vec<Result<Posted, String>>,
+        answers: Vec<Result<Posted, PostError>>,
         datagrams: &[Vec<u8>],
     ) -> (Vec<(String, String)>, u64, u64) {
         let (exporter, inlet, posted) = exporter(answers);
@@ -490,7 +490,7 @@ mod tests {
         let (posts, exported, dropped) = run(vec![answer(429, "")], &one);
         assert_eq!((posts.len(), exported, dropped), (2, 1, 0));
         assert_eq!(posts[0], posts[1]);
-        let answers = vec![answer(503, "later"), Err("refused".to_owned())];
+        let answers = vec![answer(503, "later"), Err("refused".into())];
         let (posts, exported, dropped) = run(answers, &one);
         assert_eq!((posts.len(), exported, dropped), (3, 1, 0));
     }
@@ -548,7 +548,7 @@ mod tests {
 
     #[test]
     fn the_end_does_not_wait_for_a_collector_that_is_down() {
-        let answers = (0..1000).map(|_| Err("refused".to_owned())).collect();
+        let answers = (0..1000).map(|_| Err("refused".into())).collect();
         let began = Instant::now();
         let (posts, exported, dropped) = run(answers, &[datagram(4, b"{},{},{},{}")]);
         assert!(began.elapsed() < Duration::from_millis(FLUSH_MS_MAX));

@@ -33,24 +33,27 @@ const WAITING_BYTES_MAX: usize = 64 * 1024;
 /// What a datagram begins with: how many spans there are.
 const COUNT_BYTES: usize = 4;
 
+/// Why an embedder's client for HTTP has nothing to answer, as a clause.
+pub type PostError = Box<dyn std::error::Error + Send + Sync>;
+
 /// Opens what posts to a URL.
 ///
 /// The error says what is wrong with the URL or with the certificates that it needs.
-pub type OpenPost = fn(url: &str) -> Result<Box<dyn Post>, String>;
+pub type OpenPost = fn(url: &str) -> Result<Box<dyn Post>, PostError>;
 
 /// Posts to one URL and waits for the answer.
 pub trait Post: Send {
     /// Posts within a time.
     ///
     /// # Errors
-    /// There is no answer; why, as a clause.
+    /// There is no answer.
     fn post(
         &mut self,
         content_type: &'static str,
         headers: &[(&str, &str)],
         body: &[u8],
         timeout: Duration,
-    ) -> Result<Posted, String>;
+    ) -> Result<Posted, PostError>;
 }
 
 /// An answer to a post.
@@ -68,7 +71,7 @@ pub struct Posted {
 pub enum OtlpError {
     /// The setting.
     #[error("otlp_endpoint: {0}")]
-    Endpoint(String),
+    Endpoint(PostError),
     /// A program that has no client for HTTP.
     #[error("otlp_endpoint: this program sends no spans; unset it here")]
     OtherProgram,
@@ -326,8 +329,8 @@ mod tests {
             _: &[(&str, &str)],
             _: &[u8],
             _: Duration,
-        ) -> Result<Posted, String> {
-            Err("nobody posts here".to_owned())
+        ) -> Result<Posted, PostError> {
+            Err("nobody posts here".into())
         }
     }
 

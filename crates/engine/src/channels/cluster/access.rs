@@ -4,12 +4,29 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fermata_cluster::{Credentials, Login};
+use fermata_cluster::{Credentials, CredentialsError, Login};
 use fermata_config::Settings;
-use fermata_tls::{ClientConfig, ClientNames, ClientOptions, certificate, client_config};
+use fermata_tls::certificate::{self, FileError};
+use fermata_tls::{ClientConfig, ClientNames, ClientOptions, LoadError, client_config};
 
 /// The setting that has the addresses, as messages call it.
 pub(super) const SERVERS: &str = "cluster";
+
+/// A file that cannot be used, by the setting that names it.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum AccessError {
+    #[error("{0}: {1}")]
+    File(&'static str, FileError),
+    #[error("{0}: {path} is not UTF-8", path = .1.display())]
+    Encoding(&'static str, PathBuf),
+    #[error("cluster_password_file: {path} is empty; write the password into it", path = .0.display())]
+    NoPassword(PathBuf),
+    #[error("cluster_credentials: {path} {1}", path = .0.display())]
+    Credentials(PathBuf, CredentialsError),
+    /// Its sentence names the setting.
+    #[error(transparent)]
+    Tls(#[from] LoadError),
+}
 
 /// See the module.
 pub(super) struct Access {
@@ -49,18 +66,15 @@ impl Access {
     /// The bridge's credentials for servers whose addresses have none.
     ///
     /// # Errors
-    /// A file cannot be used; the sentence names the setting.
-    pub fn login(&self) -> Result<Login, String> {
+    /// A file cannot be used.
+    pub fn login(&self) -> Result<Login, AccessError> {
         let password = match &self.password_file {
             None => self.password.clone().unwrap_or_default(),
             Some(path) => {
                 let text = read("cluster_password_file", path)?;
                 let text = text.trim_end_matches(['\r', '\n']);
                 if text.is_empty() {
-                    let path = path.display();
-                    return Err(format!(
-                        "cluster_password_file: {path} is empty; write the password into it"
-                    ));
+                    return Err(AccessError::NoPassword(path.clone()));
                 }
                 text.to_owned()
             }
@@ -69,9 +83,8 @@ impl Access {
             None => None,
             Some(path) => {
                 let text = read("cluster_credentials", path)?;
-                let credentials = Credentials::read(&text)
-                    .map_err(|error| format!("cluster_credentials: {} {error}", path.display()))?;
-                Some(credentials)
+                let credentials = Credentials::read(&text);
+                Some(credentials.map_err(|error| AccessError::Credentials(path.clone(), error))?)
             }
         };
         Ok(Login {
@@ -84,13 +97,13 @@ impl Access {
     /// Trusted authorities, and the certificate to show.
     ///
     /// # Errors
-    /// A file cannot be used; the sentence names the setting.
-    pub fn tls(&self) -> Result<Arc<ClientConfig>, String> {
-        client_config(&self.options).map_err(|error| error.to_string())
+    /// A file cannot be used.
+    pub fn tls(&self) -> Result<Arc<ClientConfig>, AccessError> {
+        Ok(client_config(&self.options)?)
     }
 }
 
-fn read(setting: &str, path: &Path) -> Result<String, String> {
-    let text = certificate::read(path).map_err(|error| format!("{setting}: {error}"))?;
-    String::from_utf8(text).map_err(|_| format!("{setting}: {} is not UTF-8", path.display()))
+fn read(setting: &'static str, path: &Path) -> Result<String, AccessError> {
+    let text = certificate::read(path).map_err(|error| AccessError::File(setting, error))?;
+    String::from_utf8(text).map_err(|_| AccessError::Encoding(setting, path.to_owned()))
 }

@@ -22,7 +22,7 @@ use fermata_io::wake::Waker;
 use fermata_io::{Driver, clock, random};
 use fermata_tls::{Stream, explain};
 
-use super::access::{Access, SERVERS};
+use super::access::{Access, AccessError, SERVERS};
 use super::direct::{self, Direct};
 use super::figures::ClusterFigures;
 use super::identity::is_of;
@@ -61,6 +61,22 @@ const LAST_WORDS_BYTES_MAX: usize = 16 * 1024;
 
 const TOKEN_OUTBOX: u64 = 0;
 const TOKEN_SOCKET: u64 = 1;
+
+/// Why there is no connection to a server of the log.
+#[derive(Debug, thiserror::Error)]
+enum ConnectError {
+    #[error("there is no such server")]
+    NoServer,
+    #[error("there is no connection")]
+    NoConnection,
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    /// The handshake, as a sentence that says what to set.
+    #[error("{0}")]
+    Tls(String),
+}
 
 /// What the process is made of.
 pub(crate) struct Process {
@@ -292,7 +308,7 @@ impl Process {
                     if let Err(cause) = self.secure() {
                         let now_ms = self.driver.refresh_now();
                         self.disconnect();
-                        self.bridge.handle_closed(&cause, now_ms);
+                        self.bridge.handle_closed(&cause.to_string(), now_ms);
                     }
                 }
                 Event::Disconnect => self.disconnect(),
@@ -354,16 +370,16 @@ impl Process {
             Ok(()) => {}
             Err(cause) => {
                 self.disconnect();
-                self.bridge.handle_closed(&cause, now_ms);
+                self.bridge.handle_closed(&cause.to_string(), now_ms);
             }
         }
     }
 
     /// Opens a connection, and begins with TLS where it comes first.
-    fn open(&mut self, server: usize) -> Result<(), String> {
+    fn open(&mut self, server: usize) -> Result<(), ConnectError> {
         let (kind, is_tls) = match self.servers.get(server) {
             Some(address) => (address.kind, address.is_tls),
-            None => return Err("there is no such server".to_owned()),
+            None => return Err(ConnectError::NoServer),
         };
         self.bridge.set_login(self.access.login()?);
         let stream = open(&self.servers[server]).and_then(|socket| {
@@ -371,7 +387,7 @@ impl Process {
             self.driver.add_wake(stream.fd(), TOKEN_SOCKET)?;
             Ok(stream)
         });
-        self.stream = Some(stream.map_err(|error| error.to_string())?);
+        self.stream = Some(stream?);
         match is_tls && kind == LogKind::Redis {
             true => self.secure(),
             false => Ok(()),
@@ -379,16 +395,18 @@ impl Process {
     }
 
     /// Begins the handshake of TLS.
-    fn secure(&mut self) -> Result<(), String> {
+    fn secure(&mut self) -> Result<(), ConnectError> {
         let (Some(stream), Some(server)) = (&mut self.stream, self.servers.get(self.server)) else {
-            return Err("there is no connection".to_owned());
+            return Err(ConnectError::NoConnection);
         };
         let config = self.access.tls()?;
-        stream.secure(config, &server.host)?;
+        stream
+            .secure(config, &server.host)
+            .map_err(ConnectError::Tls)?;
         self.handshake_until_ms = Some(self.driver.refresh_now() + HANDSHAKE_MS_MAX);
         // What comes first needs no event.
         let shaken = stream.shake_hands().map(|_| ());
-        shaken.map_err(|error| self.trouble(&error))
+        shaken.map_err(|error| ConnectError::Tls(self.trouble(&error)))
     }
 
     /// Goes on with the handshake.
@@ -674,24 +692,25 @@ impl Process {
             data,
             ..
         } = received;
-        let told = check_channel(channel).and_then(|()| {
-            self.members
-                .take(*place, channel, data, clock::monotonic_ms())
-        });
-        let told = match told {
-            Ok(Some(told)) => told,
+        let now_ms = clock::monotonic_ms();
+        let event = match check_channel(channel) {
+            Ok(()) => self.members.take(*place, channel, data, now_ms),
+            Err(cause) => Err(cause.into()),
+        };
+        let event = match event {
+            Ok(Some(event)) => event,
             Ok(None) => return Ok(()),
             Err(cause) => {
                 self.members.set_applied(*place);
-                self.log_limited(LogLevel::Warning, &cause);
+                self.log_limited(LogLevel::Warning, &cause.to_string());
                 return Ok(());
             }
         };
         let record = Message {
             channel,
-            kind: told.kind,
+            kind: event.kind,
             name: None,
-            data: &told.data,
+            data: &event.data,
         };
         self.append(received, &record)?;
         self.members.set_applied(*place);

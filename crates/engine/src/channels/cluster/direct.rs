@@ -12,6 +12,7 @@ use super::memory::{
 use super::presence::NO_CHANNEL;
 use crate::channels::publish::PublishFailure;
 use crate::channels::{Channels, WORKERS_CHANNEL, private_channel};
+use crate::misuse::Misuse;
 
 const TEXT: u8 = b't';
 const BINARY: u8 = b'b';
@@ -87,9 +88,7 @@ impl Channels {
         }
         let (bytes, max) = (data.len(), self.settings.event_bytes_max);
         if bytes > max {
-            return Err(PublishFailure::Misuse(format!(
-                "the message takes {bytes} bytes, but between servers at most {max} are allowed (event_bytes_max)"
-            )));
+            return Err(Misuse::ServersMessageBytes { bytes, max }.into());
         }
         let sender = Subscriber {
             worker: self.identity,

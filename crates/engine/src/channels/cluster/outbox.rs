@@ -16,6 +16,7 @@ use crate::channels::clients::Clients;
 use crate::channels::encode::Encoder;
 use crate::channels::publish::{EventId, Message, PublishFailure};
 use crate::http::Http;
+use crate::misuse::Misuse;
 use crate::net::Net;
 
 /// From one look for the log's answer to the next, of a publisher that holds the worker. The answer takes a fifth of a
@@ -206,7 +207,7 @@ impl Channels {
                 Ok(Put::InOutbox(seq))
             }
             Err(error @ (PublishError::TooLarge { .. } | PublishError::ChannelName { .. })) => {
-                Err(PublishFailure::Misuse(error.to_string()))
+                Err(Misuse::Record(error).into())
             }
             Err(error) => Ok(Put::Later(error)),
         }
@@ -440,7 +441,7 @@ impl Channels {
         let max = net.settings.event_bytes_max;
         if bytes > max {
             let error = PublishError::TooLarge { bytes, max };
-            return Err(PublishFailure::Misuse(format!("{error} (event_bytes_max)")));
+            return Err(Misuse::Record(error).into());
         }
         Ok(())
     }

@@ -18,6 +18,7 @@ use fermata_hub::{
 
 use super::memory::{Decision, MARK_BYTES, MARK_NOTE, NOBODY, NODES_MAX, State};
 use crate::channels::presence::{announcement, check_member};
+use crate::misuse::Misuse;
 
 /// In the place of a channel's name where a record is about none.
 pub(super) const NO_CHANNEL: &[u8] = b"-";
@@ -134,6 +135,28 @@ enum Question {
 pub(super) struct LocalEvent {
     pub kind: Kind,
     pub data: Vec<u8>,
+}
+
+/// Why a note of the log does not count here.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoteError {
+    /// Its channel or its user is none.
+    #[error(transparent)]
+    Misuse(#[from] Misuse),
+    /// It was written by something else than a server of this kind.
+    #[error("what it says of who is present cannot be read")]
+    Unreadable,
+    /// The table of users has no room.
+    #[error(
+        "a user is not in members(): members_max ({0}) users of the cluster are present already"
+    )]
+    Full(usize),
+    /// The table has no column for the server.
+    #[error("a user is not in members(): more than {NODES_MAX} servers have members")]
+    Nodes,
+    /// The table is not to be had.
+    #[error("who is present: {0}")]
+    Table(PresenceError),
 }
 
 /// See the module.
@@ -528,9 +551,9 @@ impl Members {
         channel: &[u8],
         data: &[u8],
         now_ms: u64,
-    ) -> Result<Option<LocalEvent>, String> {
+    ) -> Result<Option<LocalEvent>, NoteError> {
         let Some(fact) = Fact::read(data) else {
-            return Err("what it says of who is present cannot be read".to_owned());
+            return Err(NoteError::Unreadable);
         };
         let place = LogPlace {
             epoch: place.epoch,
@@ -570,7 +593,7 @@ impl Members {
         channel: &[u8],
         fact: &Fact<'_>,
         now_ms: u64,
-    ) -> Result<Option<LocalEvent>, String> {
+    ) -> Result<Option<LocalEvent>, NoteError> {
         check_member(Some(fact.user), Some(fact.info))?;
         if let Question::Answered { quiet_ms, .. } = &mut self.question
             && fact.op == OP_REPEAT
@@ -620,17 +643,12 @@ impl Members {
             {
                 Ok(()) => {}
                 Err(PresenceError::Full { .. }) => {
-                    return Err(format!(
-                        "a user is not in members(): members_max ({}) users of the cluster are present already",
-                        self.table.members_max()
-                    ));
+                    return Err(NoteError::Full(self.table.members_max()));
                 }
-                Err(error) => return Err(format!("who is present: {error}")),
+                Err(error) => return Err(NoteError::Table(error)),
             }
         } else if fact.connections > 0 {
-            return Err(format!(
-                "a user is not in members(): more than {NODES_MAX} servers have members"
-            ));
+            return Err(NoteError::Nodes);
         }
         let kind = match decision {
             Decision::Join => Kind::Join,

@@ -64,37 +64,56 @@ pub struct Directory {
     pub(crate) number: usize,
 }
 
+/// Why the files of a directory cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum DirectoryError {
+    /// It cannot be looked at.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// It is something else.
+    #[error("it is not a directory")]
+    NoDirectory,
+    /// An index that is hidden, or in another directory.
+    #[error("the index {0:?} is no file name; give one such as {INDEX:?}, or \"\" for none")]
+    IndexName(String),
+    /// An index that shows its source.
+    #[error(
+        "the index {0:?} would be sent as text and not run; add a route for it, or allow sources"
+    )]
+    IndexProgram(String),
+    /// What never changes is kept for a time.
+    #[error("immutable needs cacheSeconds, the time it holds for")]
+    Immutable,
+    /// Caches take no longer times (RFC 2616, 14.21).
+    #[error("cacheSeconds may be at most {CACHE_SECONDS_MAX}, a year")]
+    CacheSeconds,
+}
+
 impl Directory {
-    /// Checks what can be wrong with `root` and `options`; the error is the reason.
-    pub(crate) fn new(root: &Path, options: StaticOptions, number: usize) -> Result<Self, String> {
+    /// Checks what can be wrong with `root` and `options`.
+    pub(crate) fn new(
+        root: &Path,
+        options: StaticOptions,
+        number: usize,
+    ) -> Result<Self, DirectoryError> {
         // Absolute, so that a later change of the working directory does not matter. Symbolic links stay, so that
         // a deployment may move them.
-        let root = std::path::absolute(root).map_err(|error| error.to_string())?;
-        let metadata = fs::metadata(&root).map_err(|error| error.to_string())?;
+        let root = std::path::absolute(root)?;
+        let metadata = fs::metadata(&root)?;
         if !metadata.is_dir() {
-            return Err("it is not a directory".to_owned());
+            return Err(DirectoryError::NoDirectory);
         }
         let index = options.index.as_bytes();
         if index.starts_with(b".") || index.contains(&b'/') || !valid_value(index) {
-            return Err(format!(
-                "the index {:?} is no file name; give one such as {INDEX:?}, or \"\" for none",
-                options.index
-            ));
+            return Err(DirectoryError::IndexName(options.index));
         }
         if is_program(index) && !options.sources {
-            return Err(format!(
-                "the index {:?} would be sent as text and not run; add a route for it, or allow sources",
-                options.index
-            ));
+            return Err(DirectoryError::IndexProgram(options.index));
         }
         let cache_control = match (options.cache_seconds, options.immutable) {
-            (None, true) => {
-                return Err("immutable needs cacheSeconds, the time it holds for".to_owned());
-            }
+            (None, true) => return Err(DirectoryError::Immutable),
             (Some(seconds), _) if seconds > CACHE_SECONDS_MAX => {
-                return Err(format!(
-                    "cacheSeconds may be at most {CACHE_SECONDS_MAX}, a year"
-                ));
+                return Err(DirectoryError::CacheSeconds);
             }
             (None, false) => None,
             (Some(0), false) => Some("no-cache".to_owned()),

@@ -20,7 +20,7 @@ use fermata_proto::date;
 use fermata_proto::negotiate::{Coding, Codings};
 
 pub(crate) use compress::{Compressed, Compressors};
-pub use directory::{Directory, StaticOptions};
+pub use directory::{Directory, DirectoryError, StaticOptions};
 pub(crate) use directory::{Roots, is_served, open_anywhere, open_below};
 pub use plan::ContentHeaders;
 pub(crate) use plan::{Plan, part_head, parts_tail};

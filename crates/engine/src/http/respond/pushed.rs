@@ -8,6 +8,7 @@ use fermata_io::Driver;
 use fermata_proto::sse;
 
 use crate::http::respond::streams::StreamError;
+use crate::misuse::Misuse;
 use crate::net::Net;
 use crate::net::running::Running;
 
@@ -25,13 +26,13 @@ pub struct PushedEvent<'a> {
 }
 
 impl<D: Driver> Net<D> {
-    fn check_event(&self, event: &PushedEvent<'_>) -> Result<(), String> {
+    fn check_event(&self, event: &PushedEvent<'_>) -> Result<(), Misuse> {
         crate::check_message(&crate::Message {
             name: event.name,
             data: event.data.unwrap_or_default(),
         })?;
         if !event.id.is_none_or(sse::valid_field) {
-            return Err("event id: it contains a line break or NUL; use one line".to_owned());
+            return Err(Misuse::EventId);
         }
         let field_len = |field: Option<&[u8]>| field.map_or(0, <[u8]>::len);
         let len = field_len(event.data) + field_len(event.name) + field_len(event.id);
@@ -41,11 +42,9 @@ impl<D: Driver> Net<D> {
         Ok(())
     }
 
-    fn too_large(&self, len: usize) -> String {
-        format!(
-            "event: it has {len} bytes, more than event_bytes_max ({}); send it in parts or raise the setting",
-            self.settings.event_bytes_max
-        )
+    fn too_large(&self, bytes: usize) -> Misuse {
+        let max = self.settings.event_bytes_max;
+        Misuse::EventBytes { bytes, max }
     }
 }
 
@@ -56,7 +55,7 @@ impl<D: Driver> Net<D> {
         handle: u64,
         event: &PushedEvent<'_>,
     ) -> Result<usize, StreamError> {
-        self.check_event(event).map_err(StreamError::Misuse)?;
+        self.check_event(event)?;
         let mut out = Vec::new();
         if let Some(retry_ms) = event.retry_ms {
             sse::retry(&mut out, retry_ms);
@@ -76,7 +75,7 @@ impl<D: Driver> Net<D> {
     /// Queues a comment, and says how many bytes it has become.
     pub fn push_comment(&mut self, handle: u64, text: &[u8]) -> Result<usize, StreamError> {
         if text.len() > self.settings.event_bytes_max {
-            return Err(StreamError::Misuse(self.too_large(text.len())));
+            return Err(self.too_large(text.len()).into());
         }
         let mut out = Vec::new();
         sse::comment(&mut out, text);

@@ -16,6 +16,7 @@ use crate::http::respond::Gone;
 use crate::http::respond::outgoing::{Outgoing, StreamBody};
 use crate::http::respond::streams::{StreamError, Wanted};
 use crate::log::Detail;
+use crate::misuse::Misuse;
 use crate::net::Net;
 use crate::net::connection::{Connection, Origin};
 use crate::net::index::ExchangeIndex;
@@ -328,9 +329,7 @@ impl Http {
             None => exchange.protocol.end(&mut connection.out),
             Some(0) => {}
             Some(left) => {
-                return Err(StreamError::Misuse(format!(
-                    "the stream has ended {left} bytes before the length it was given"
-                )));
+                return Err(Misuse::StreamShort(left).into());
             }
         }
         exchange.body = None;
@@ -363,9 +362,8 @@ pub(crate) fn in_head(status: u16, length: Option<u64>) -> BodyLength {
 
 fn check_length(left: u64, piece_len: usize) -> Result<(), StreamError> {
     if piece_len as u64 > left {
-        return Err(StreamError::Misuse(format!(
-            "the stream is longer than the length it was given: a piece of {piece_len} bytes with {left} left"
-        )));
+        let piece = piece_len;
+        return Err(Misuse::StreamLong { piece, left }.into());
     }
     Ok(())
 }

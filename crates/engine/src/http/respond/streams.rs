@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::http::respond::Gone;
+use crate::misuse::Misuse;
 
 /// Why a stream cannot go on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -10,9 +11,9 @@ pub enum StreamError {
     /// Its client has left; nothing to report.
     #[error(transparent)]
     Gone(#[from] Gone),
-    /// The program has promised another length.
-    #[error("{0}")]
-    Misuse(String),
+    /// The program has promised another length, or what it sends is not acceptable.
+    #[error(transparent)]
+    Misuse(#[from] Misuse),
 }
 
 /// What a request wants of a stream.

@@ -8,7 +8,9 @@ use fermata_config::LogLevel;
 use fermata_io::Driver;
 
 use crate::http::Http;
-use crate::http::files::{self, ContentHeaders, Directory, FileError, StaticOptions};
+use crate::http::files::{
+    self, ContentHeaders, Directory, DirectoryError, FileError, StaticOptions,
+};
 use crate::http::respond::Gone;
 use crate::http::respond::file::{Line, Sending, StaticFound, status_of};
 use crate::net::Net;
@@ -22,7 +24,7 @@ impl Http {
         &mut self,
         root: &Path,
         options: StaticOptions,
-    ) -> Result<Arc<Directory>, String> {
+    ) -> Result<Arc<Directory>, DirectoryError> {
         let number = self.router.directories_len() + self.roots.added();
         let directory = Directory::new(root, options, number)?;
         // One that is not there has no place, however often it is asked for.

@@ -1,5 +1,8 @@
 //! The patterns of routes, and what may be wrong with them.
 
+use crate::http::files::DirectoryError;
+use crate::websocket::OptionError;
+
 /// Most segments of a pattern; bounds the depth of a search.
 pub const SEGMENTS_MAX: usize = 64;
 
@@ -7,7 +10,7 @@ pub const SEGMENTS_MAX: usize = 64;
 pub const BODY_BYTES_MAX: u64 = 1 << 40;
 
 /// A route that cannot be added: a mistake in the program.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum RouteError {
     /// Patterns are compared with paths, which always start with a slash.
     #[error(
@@ -57,8 +60,8 @@ pub enum RouteError {
     WebSocket {
         /// Its path.
         pattern: String,
-        /// What is wrong and what to write instead.
-        cause: String,
+        /// What is wrong with the option.
+        cause: OptionError,
     },
     /// There is already a directory at this prefix.
     #[error("there already is a directory at {0:?}; remove one of the two")]
@@ -73,8 +76,8 @@ pub enum RouteError {
     Directory {
         /// As it was given.
         path: String,
-        /// What the system said.
-        reason: String,
+        /// What is wrong with it.
+        reason: DirectoryError,
     },
 }
 
