@@ -17,7 +17,7 @@ use crate::channels::Channels;
 use crate::channels::clients::Clients;
 use crate::channels::missed::{OnLoss, Resume};
 use crate::channels::presence::check_member;
-use crate::channels::publish::{Message, check_channel, check_message};
+use crate::channels::publish::{Message, PublishFailure, check_channel, check_message};
 use crate::channels::stream_format::StreamFormat;
 use crate::embed::waiting::Waiting;
 use crate::http::Http;
@@ -114,6 +114,15 @@ pub enum HoldError {
     /// The presence table is full or not to be had.
     #[error("{0}")]
     Backpressure(String),
+}
+
+impl From<PublishFailure> for HoldError {
+    fn from(failure: PublishFailure) -> HoldError {
+        match failure {
+            PublishFailure::Misuse(cause) => HoldError::Misuse(cause),
+            PublishFailure::Backpressure(cause) => HoldError::Backpressure(cause),
+        }
+    }
 }
 
 impl Channels {

@@ -11,7 +11,6 @@ use crate::channels::Channels;
 use crate::channels::clients::Clients;
 use crate::channels::hold::{Hold, HoldError};
 use crate::channels::presence::{Presence, announcement, network_of};
-use crate::channels::publish::PublishFailure;
 use crate::http::exchange::Stage;
 use crate::net::Net;
 use crate::net::ended::Ended;
@@ -106,8 +105,7 @@ impl Channels {
                     to.net.note_refused_member(channel, client, &cause);
                     HoldError::Backpressure(format!("presence: {cause}"))
                 }
-                Err(PublishFailure::Misuse(cause)) => HoldError::Misuse(cause),
-                Err(PublishFailure::Backpressure(cause)) => HoldError::Backpressure(cause),
+                Err(failure) => failure.into(),
             };
             self.leave(to.net, presence);
             return Err(failure);

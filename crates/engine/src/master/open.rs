@@ -1,9 +1,11 @@
 //! Binding and mapping everything that workers share.
 
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fermata_config::{LogLevel, Settings};
-use fermata_hub::Owner;
+use fermata_hub::{Owner, Ring};
 use fermata_io::handover::Inbox;
 use fermata_io::signal;
 use fermata_io::sys::epoll::Epoll;
@@ -47,16 +49,8 @@ impl Master {
         let identity = Identity::of(&settings)?;
         // Before anything is bound: a bad certificate is the likeliest mistake.
         let tls = ServerTls::open(&settings, program.certificate_names, &logger)?;
-        let access_log = Sink::open(&settings)?;
+        let has_log_file = open_access_log(&settings, identity.as_ref())?;
         let otlp = Otlp::open(&settings, program.open_post)?;
-        let owned = access_log.as_ref().filter(|log| log.is_file());
-        if let (Some(identity), Some(log)) = (&identity, owned) {
-            identity.own_log(log).map_err(|source| StartError::Io {
-                what: "giving the access log to the user of workers",
-                source,
-            })?;
-        }
-        let io = |what| move |source| StartError::Io { what, source };
         // Once the server listens it may be stopped, and it ends in order: a signal that comes before there are handlers waits for
         // them. When the start fails it is as if nothing had been.
         let aside = PutAside::signals();
@@ -66,54 +60,11 @@ impl Master {
         for listener in listeners.iter().flatten().chain(metrics_listener) {
             net::limit_undelivered(listener, settings.write_timeout_ms);
         }
-        let mut ring = memory::open(&settings, &logger)?;
-        let owner = memory::owner(Owner::MASTER_SLOT);
-        let cluster = Cluster::open(&settings, memory::SLOTS, owner)?;
-        match &cluster {
-            // What a history file has of a log means nothing here any more.
-            None => ring.end_log(),
-            Some(_) if !program.allows_cluster => return Err(ClusterError::OtherProgram.into()),
-            Some(_) => {}
-        }
+        let (ring, cluster) = open_channels(&settings, program.allows_cluster, &logger)?;
         let stats = memory::open_stats()?;
         let logger = logger.counted(stats);
-        // A worker that drains keeps its slot while its replacement starts.
-        let slots = (workers + workers.max(SPARE_SLOTS)).min(memory::SLOTS);
-        let wakers = (0..slots)
-            .map(|_| Waker::new())
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(|source| StartError::Io {
-                what: "eventfd",
-                source,
-            })?;
-        let inboxes = wakers
-            .iter()
-            .map(|_| Inbox::new())
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(|source| StartError::Io {
-                what: "socket pairs between workers",
-                source,
-            })?;
-        let control = match settings.control.as_deref().map(control_path) {
-            None => None,
-            Some(path) => {
-                let listener =
-                    net::bind_unix(&path, BACKLOG, net::UNIX_MODE).map_err(|source| {
-                        StartError::Control {
-                            path: path.clone(),
-                            source,
-                        }
-                    })?;
-                // Programs of that user publish.
-                if let Some(identity) = &identity {
-                    identity.own(&path).map_err(|source| StartError::Control {
-                        path: path.clone(),
-                        source,
-                    })?;
-                }
-                Some((listener, path))
-            }
-        };
+        let (wakers, inboxes) = open_wakers(workers)?;
+        let control = bind_control(&settings, identity.as_ref())?;
         let mut warnings = program.warnings;
         warnings.extend(identity::warning(identity.as_ref()));
         let limit = process::raise_descriptor_limit();
@@ -162,7 +113,7 @@ impl Master {
             control,
             metrics,
             takes_reloads: program.takes_reloads,
-            has_log_file: access_log.is_some_and(|log| log.is_file()),
+            has_log_file,
             inboxes: Arc::new(inboxes),
             wakers: Arc::new(wakers),
             ring: Some(ring),
@@ -188,5 +139,66 @@ impl Master {
             backend_refusal: why,
             check_due_ms,
         })
+    }
+}
+
+fn io(what: &'static str) -> impl Fn(std::io::Error) -> StartError {
+    move |source| StartError::Io { what, source }
+}
+
+/// Tries whether the access log can be written, and gives it to the user of workers, who open it anew. Whether it is a file.
+fn open_access_log(settings: &Settings, identity: Option<&Identity>) -> Result<bool, StartError> {
+    let Some(log) = Sink::open(settings)?.filter(Sink::is_file) else {
+        return Ok(false);
+    };
+    if let Some(identity) = identity {
+        let owned = identity.own_log(&log);
+        owned.map_err(io("giving the access log to the user of workers"))?;
+    }
+    Ok(true)
+}
+
+/// Maps the ring that all workers read, and what leads to the log of a cluster.
+fn open_channels(
+    settings: &Settings,
+    allows_cluster: bool,
+    logger: &Logger,
+) -> Result<(Ring, Option<Cluster>), StartError> {
+    let mut ring = memory::open(settings, logger)?;
+    let owner = memory::owner(Owner::MASTER_SLOT);
+    let cluster = Cluster::open(settings, memory::SLOTS, owner)?;
+    match &cluster {
+        // What a history file has of a log means nothing here any more.
+        None => ring.end_log(),
+        Some(_) if !allows_cluster => return Err(ClusterError::OtherProgram.into()),
+        Some(_) => {}
+    }
+    Ok((ring, cluster))
+}
+
+/// What wakes the worker of each slot, and what others hand it connections by.
+fn open_wakers(workers: u16) -> Result<(Vec<Waker>, Vec<Inbox>), StartError> {
+    // A worker that drains keeps its slot while its replacement starts.
+    let slots = (workers + workers.max(SPARE_SLOTS)).min(memory::SLOTS);
+    let wakers: Result<_, _> = (0..slots).map(|_| Waker::new()).collect();
+    let inboxes: Result<_, _> = (0..slots).map(|_| Inbox::new()).collect();
+    Ok((
+        wakers.map_err(io("eventfd"))?,
+        inboxes.map_err(io("socket pairs between workers"))?,
+    ))
+}
+
+/// The socket over which programs publish and ask, for the user of workers as well.
+fn bind_control(
+    settings: &Settings,
+    identity: Option<&Identity>,
+) -> Result<Option<(OwnedFd, PathBuf)>, StartError> {
+    let Some(path) = settings.control.as_deref().map(control_path) else {
+        return Ok(None);
+    };
+    let own = |path: &Path| identity.map_or(Ok(()), |it| it.own(path));
+    match net::bind_unix_with(&path, BACKLOG, net::UNIX_MODE, own) {
+        Ok(listener) => Ok(Some((listener, path))),
+        Err(source) => Err(StartError::Control { path, source }),
     }
 }

@@ -3,21 +3,21 @@
 //! A subscription of a socket is the same as one of a held client: a cursor in the channel's log, which
 //! holds whole frames. So SSE and WebSocket clients of a channel see the same messages.
 
-use fermata_hub::{Backlog, ID_BYTES_MAX, Kind, Message as Record, SubId, Subscriber};
+use fermata_hub::{Backlog, ID_BYTES_MAX, Kind, Message as Record, Seq, SubId, Subscriber};
 use fermata_io::Driver;
 use fermata_proto::ws::utf8;
 
-use super::SendError;
 use super::missing::{LeftOut, Missing};
 use super::output::{Open, open_socket};
+use super::{SendError, Socket, Sockets};
 use crate::admin::stats::Counter;
 use crate::channels::Channels;
 use crate::channels::clients::Clients;
 use crate::channels::encode::{FORMAT_WS_DATA, FORMAT_WS_JSON, FORMAT_WS_OWN, WriteMessage};
 use crate::channels::presence::Presence;
+use crate::channels::presence::check_member;
 use crate::channels::private_channel;
 use crate::channels::publish::{PublishFailure, check_channel};
-use crate::channels::{hold::HoldError, presence::check_member};
 use crate::embed::waiting::WaitEvent;
 use crate::misuse::Misuse;
 use crate::net::Net;
@@ -77,84 +77,24 @@ impl Channels {
         let key = Key::from_u64(socket);
         check_channel(join.channel)?;
         check_member(join.user, join.info)?;
-        let Some(open) = open_socket(to.net.connections.get_mut(key)) else {
-            return Err(SendError::Gone);
-        };
-        let (chain, missing) = (*open.chain, open.socket.missing_channels());
-        let channel = || String::from_utf8_lossy(join.channel).into_owned();
-        let (mut count, mut is_known) = (0, false);
-        for channel in self.local.channels_of(chain).chain(missing) {
-            count += 1;
-            is_known |= channel == join.channel;
-        }
-        if is_known {
-            return Err(Misuse::Joined(channel()).into());
-        }
-        let max = to.net.settings.channels_per_hold_max;
-        if count >= max {
-            let channel = channel();
-            return Err(Misuse::SocketChannels { max, channel }.into());
-        }
+        self.check_join(to.net, key, join.channel)?;
         // What was published before this moment is the past, which `since` asks for, and not news.
-        let newest = self.ring.newest();
+        let mut newest = self.ring.newest();
         if let Some(user) = join.user {
-            let channels = [join.channel];
-            let client = to.sockets.socket_client(to.net, key.exchange());
-            let member = (user, join.info.unwrap_or_default());
-            let except = match join.format {
-                // Its own join is the past.
-                Format::Own => self.excepted(to.net, socket),
-                Format::Data | Format::Json => None,
-            };
-            let presence = self
-                .enter(to, &channels, &member, client, join.announces, except)
-                .map_err(|error| match error {
-                    HoldError::Gone => SendError::Gone,
-                    HoldError::Misuse(cause) => SendError::Misuse(cause),
-                    HoldError::Backpressure(cause) => SendError::Backpressure(cause),
-                })?;
-            match open_socket(to.net.connections.get_mut(key)) {
-                Some(open) => open.socket.busy().presences.push(presence),
-                // Making room for the announcement has found it broken, or has closed it.
-                None => self.leave(to.net, presence),
-            }
+            self.join_presence(to, key, join, user)?;
         }
+        if join.format == Format::Own {
+            // Its own join is the past as well.
+            newest = self.ring.newest();
+        }
+        // Making room for the announcement may have closed it.
         let Some(Open { socket, .. }) = open_socket(to.net.connections.get_mut(key)) else {
             return Err(SendError::Gone);
         };
-        let is_json = join.format == Format::Json;
-        let plain = match join.format {
-            Format::Data => FORMAT_WS_DATA,
-            Format::Json => FORMAT_WS_JSON,
-            Format::Own => FORMAT_WS_OWN,
-        };
-        let newest = match join.format {
-            // Its own join is the past as well.
-            Format::Own => self.ring.newest(),
-            Format::Data | Format::Json => newest,
-        };
-        let compresses = socket.compresses;
-        let served = to.sockets.served.get(socket.route());
-        let compression = served.and_then(|served| served.compression);
-        let format = match compression {
-            // Compressed once for all sockets that can read the same.
-            Some(how)
-                if compresses.is_agreed()
-                    && !compresses.refers_back()
-                    && join.format != Format::Own =>
-            {
-                let bits = compresses.window_bits();
-                self.encoder.compressed_format(plain, &how, bits)
-            }
-            _ => plain,
-        };
+        let format = self.frame_format(to.sockets, socket, join.format);
         let missed = join
             .since
             .map(|since| self.missed_since(&[join.channel], since));
-        // Records between where this worker reads and now are no news either: it goes live behind them, when a fan-out that
-        // is going on has come so far.
-        let is_behind = self.reader.read_up_to() < newest;
-        let is_unknown = matches!(missed, Some(None));
         if let Some(Some(backlog)) = missed {
             let formerly = join.formerly.and_then(parse_id);
             let missing = Missing {
@@ -172,36 +112,121 @@ impl Channels {
             to.sockets
                 .begin_resume(to.net, self, key.exchange(), missing);
         } else {
-            let mut opening = std::mem::take(&mut to.net.scratch);
-            opening.clear();
-            if is_unknown {
-                to.net.counts.add(Counter::GapsUnknown, 1);
-                let encoder = &mut self.encoder;
-                encoder.gap_frame(format, Some(join.channel), "unknown id", &mut opening);
-            }
-            if is_json {
-                let mut id = [0; ID_BYTES_MAX];
-                let id = self.ring.id_text(newest, &mut id);
-                let encoder = &mut self.encoder;
-                encoder.socket_position(join.channel, id, &mut opening);
-            }
-            to.sockets.append_frames(to.net, key.exchange(), &opening);
-            to.net.scratch = opening;
-            if is_behind {
-                let missing = Missing {
-                    channel: join.channel.into(),
-                    backlog: Backlog::new(&[join.channel], newest),
-                    format,
-                    left_out: LeftOut::default(),
-                };
-                to.sockets
-                    .begin_resume(to.net, self, key.exchange(), missing);
-            } else {
-                self.go_live_socket(to.net, key.exchange(), join.channel, format);
-            }
+            let is_unknown = missed.is_some();
+            self.begin_after(to, key.exchange(), join, format, newest, is_unknown);
         }
         to.net.mark_dirty(key.connection());
         Ok(())
+    }
+
+    /// Whether a socket may join a channel.
+    fn check_join<D: Driver>(
+        &self,
+        net: &mut Net<D>,
+        key: Key,
+        channel: &[u8],
+    ) -> Result<(), SendError> {
+        let Some(open) = open_socket(net.connections.get_mut(key)) else {
+            return Err(SendError::Gone);
+        };
+        let (chain, missing) = (*open.chain, open.socket.missing_channels());
+        let (mut count, mut is_known) = (0, false);
+        for joined in self.local.channels_of(chain).chain(missing) {
+            count += 1;
+            is_known |= joined == channel;
+        }
+        let max = net.settings.channels_per_hold_max;
+        if !is_known && count < max {
+            return Ok(());
+        }
+        let channel = String::from_utf8_lossy(channel).into_owned();
+        Err(match is_known {
+            true => Misuse::Joined(channel).into(),
+            false => Misuse::SocketChannels { max, channel }.into(),
+        })
+    }
+
+    /// Counts a socket as a user in the presence of a channel.
+    fn join_presence<D: Driver>(
+        &mut self,
+        to: &mut Clients<'_, D>,
+        key: Key,
+        join: &Join<'_>,
+        user: &[u8],
+    ) -> Result<(), SendError> {
+        let client = to.sockets.socket_client(to.net, key.exchange());
+        let member = (user, join.info.unwrap_or_default());
+        let except = match join.format {
+            // Its own join is the past.
+            Format::Own => self.excepted(to.net, key.to_u64()),
+            Format::Data | Format::Json => None,
+        };
+        let presence = self.enter(to, &[join.channel], &member, client, join.announces, except)?;
+        match open_socket(to.net.connections.get_mut(key)) {
+            Some(open) => open.socket.busy().presences.push(presence),
+            // Making room for the announcement has found it broken, or has closed it.
+            None => self.leave(to.net, presence),
+        }
+        Ok(())
+    }
+
+    /// How a channel's events are encoded for a socket: compressed once for all sockets that can read the same.
+    fn frame_format(&mut self, sockets: &Sockets, socket: &Socket, format: Format) -> u8 {
+        let plain = match format {
+            Format::Data => FORMAT_WS_DATA,
+            Format::Json => FORMAT_WS_JSON,
+            Format::Own => return FORMAT_WS_OWN,
+        };
+        let compresses = socket.compresses;
+        let served = sockets.served.get(socket.route());
+        match served.and_then(|served| served.compression) {
+            Some(how) if compresses.is_agreed() && !compresses.refers_back() => {
+                let bits = compresses.window_bits();
+                self.encoder.compressed_format(plain, &how, bits)
+            }
+            _ => plain,
+        }
+    }
+
+    /// Sends a socket what is published to a channel behind `newest`. With `is_unknown` it is told that what it has missed is
+    /// not known.
+    fn begin_after<D: Driver>(
+        &mut self,
+        to: &mut Clients<'_, D>,
+        index: ExchangeIndex,
+        join: &Join<'_>,
+        format: u8,
+        newest: Seq,
+        is_unknown: bool,
+    ) {
+        let channel = join.channel;
+        let mut opening = std::mem::take(&mut to.net.scratch);
+        opening.clear();
+        if is_unknown {
+            to.net.counts.add(Counter::GapsUnknown, 1);
+            let encoder = &mut self.encoder;
+            encoder.gap_frame(format, Some(channel), "unknown id", &mut opening);
+        }
+        if join.format == Format::Json {
+            let mut id = [0; ID_BYTES_MAX];
+            let id = self.ring.id_text(newest, &mut id);
+            self.encoder.socket_position(channel, id, &mut opening);
+        }
+        to.sockets.append_frames(to.net, index, &opening);
+        to.net.scratch = opening;
+        if self.reader.read_up_to() < newest {
+            // Records between where this worker reads and now are no news either: it goes live behind them, when a fan-out that
+            // is going on has come so far.
+            let missing = Missing {
+                channel: channel.into(),
+                backlog: Backlog::new(&[channel], newest),
+                format,
+                left_out: LeftOut::default(),
+            };
+            to.sockets.begin_resume(to.net, self, index, missing);
+        } else {
+            self.go_live_socket(to.net, index, channel, format);
+        }
     }
 
     /// See `Worker::leave_channel`.
@@ -274,10 +299,7 @@ impl Channels {
         } else {
             self.send_to_worker(to, slot, subscriber, is_binary, data)
         };
-        sent.map_err(|failure| match failure {
-            PublishFailure::Misuse(cause) => SendError::Misuse(cause),
-            PublishFailure::Backpressure(cause) => SendError::Backpressure(cause),
-        })
+        Ok(sent?)
     }
 
     /// Sends to a socket of another worker of this machine.

@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 
 use fermata_io::Driver;
-use fermata_proto::ws::Role;
-use fermata_proto::ws::deflate::Context;
+use fermata_proto::ws::deflate::{Context, Decompressor};
 use fermata_proto::ws::extension::Agreed;
 use fermata_proto::ws::frame::Opcode;
-use fermata_proto::ws::message::{Event as FrameEvent, Kind, Reader};
+use fermata_proto::ws::message::{self, Event as FrameEvent, Kind, Reader, Rules};
+use fermata_proto::ws::{Role, Violation};
 
-use super::Busy;
 use super::output::append;
+use super::{Busy, Served, Socket};
 use crate::admin::stats::Counter;
 use crate::channels::Channels;
 use crate::embed::event::Event;
@@ -64,21 +64,8 @@ impl Sockets {
             net.input.advance(filled);
             return Step::Starved;
         }
-        let mut fresh = Reader::new();
-        let mut kept = socket.busy.as_mut();
-        let reader = match &mut kept {
-            Some(busy) => {
-                busy.awaits_pong = false;
-                &mut busy.reader
-            }
-            None => &mut fresh,
-        };
-        let rules = if socket.compresses.is_agreed() {
-            &served.rules_compressed
-        } else {
-            &served.rules
-        };
-        let step = match reader.handle(&mut net.input.bytes[at..filled], rules) {
+        let rules = served.rules(socket);
+        let step = match socket.read_frame(rules, &mut net.input.bytes[at..filled]) {
             Ok(step) => step,
             Err(violation) => {
                 self.on_violation(net, channels, index, violation);
@@ -90,64 +77,36 @@ impl Sockets {
             net.http2.consumed(place, step.consumed);
         }
         let at = at + step.consumed;
-        if kept.is_some() {
-            socket.rest();
-        } else if !fresh.is_between_messages() {
-            socket.busy = Some(Box::new(Busy {
-                reader: fresh,
-                ..Busy::default()
-            }));
-        }
         let can_send = socket.can_send();
         if let Some(current) = &mut net.input.current {
             current.at = at;
             current.requests += 1;
         }
+        let (handler, key) = (served.handler, key.to_u64());
         match step.event {
-            None => return Step::Starved,
+            None => Step::Starved,
             // After our own close frame the program is done with the socket.
-            Some(FrameEvent::Message { .. }) if !can_send => {}
+            Some(FrameEvent::Message { .. }) if !can_send => Step::Again,
             Some(FrameEvent::Message {
                 kind,
-                payload,
-                compressed: true,
+                mut payload,
+                compressed,
             }) => {
-                let mut message = Vec::new();
-                let bytes_max = rules.message_bytes_max;
-                let busy = socket.busy.as_mut();
-                let read = match busy.and_then(|busy| busy.context.as_deref_mut()) {
-                    Some(context) => {
-                        self.inflater
-                            .read(context, kind, &payload, bytes_max, &mut message)
+                if compressed {
+                    let bytes_max = rules.message_bytes_max;
+                    match socket.inflate(&mut self.inflater, kind, &payload, bytes_max) {
+                        Ok(message) => payload = Cow::Owned(message),
+                        Err(violation) => {
+                            self.on_violation(net, channels, index, violation);
+                            return Step::Again;
+                        }
                     }
-                    None => {
-                        let context = &mut Context::new(Role::Server, &NO_TAKEOVER);
-                        self.inflater
-                            .read(context, kind, &payload, bytes_max, &mut message)
+                    if let Some(current) = &mut net.input.current {
+                        let frames = payload.len() / INFLATED_BYTES_PER_FRAME;
+                        let frames = u32::try_from(frames).unwrap_or(u32::MAX);
+                        current.requests = current.requests.saturating_add(frames);
                     }
-                };
-                if let Err(violation) = read {
-                    self.on_violation(net, channels, index, violation);
-                    return Step::Again;
                 }
-                if let Some(current) = &mut net.input.current {
-                    let frames = message.len() / INFLATED_BYTES_PER_FRAME;
-                    let frames = u32::try_from(frames).unwrap_or(u32::MAX);
-                    current.requests = current.requests.saturating_add(frames);
-                }
-                net.counts.add(Counter::WebSocketReceived, 1);
-                net.counts
-                    .add(Counter::WebSocketReceivedBytes, message.len() as u64);
-                socket.message_s = (net.driver.now_ms() / 1000) as u32;
-                if !served.callbacks.message {
-                    return Step::Again;
-                }
-                let is_binary = kind == Kind::Binary;
-                self.events
-                    .give(served.handler, key.to_u64(), is_binary, message);
-                return Step::Socket(Event::Message);
-            }
-            Some(FrameEvent::Message { kind, payload, .. }) => {
                 net.counts.add(Counter::WebSocketReceived, 1);
                 net.counts
                     .add(Counter::WebSocketReceivedBytes, payload.len() as u64);
@@ -155,26 +114,21 @@ impl Sockets {
                 if !served.callbacks.message {
                     return Step::Again;
                 }
-                let (handler, socket) = (served.handler, key.to_u64());
                 let is_binary = kind == Kind::Binary;
                 match payload {
                     // The payload ends its frame.
                     Cow::Borrowed(payload) => {
                         let (len, start) = (payload.len(), at - payload.len());
-                        self.events.lend(handler, socket, is_binary, start, len);
+                        self.events.lend(handler, key, is_binary, start, len);
                     }
-                    Cow::Owned(payload) => {
-                        self.events.give(handler, socket, is_binary, payload);
-                    }
+                    Cow::Owned(payload) => self.events.give(handler, key, is_binary, payload),
                 }
-                return Step::Socket(Event::Message);
+                Step::Socket(Event::Message)
             }
             Some(FrameEvent::Ping(payload)) => {
                 net.counts.add(Counter::WebSocketPingsReceived, 1);
                 if can_send && served.callbacks.control {
-                    let (handler, socket) = (served.handler, key.to_u64());
-                    let payload = payload.into_owned();
-                    self.events.give(handler, socket, false, payload);
+                    self.events.give(handler, key, false, payload.into_owned());
                     return Step::Socket(Event::Ping);
                 }
                 if can_send {
@@ -183,19 +137,74 @@ impl Sockets {
                     append(connection, &mut net.pool, Opcode::Pong, &payload);
                     net.mark_dirty(index.connection());
                 }
+                Step::Again
             }
             Some(FrameEvent::Pong(payload)) if can_send && served.callbacks.control => {
-                let (handler, socket) = (served.handler, key.to_u64());
-                let payload = payload.into_owned();
-                self.events.give(handler, socket, false, payload);
-                return Step::Socket(Event::Pong);
+                self.events.give(handler, key, false, payload.into_owned());
+                Step::Socket(Event::Pong)
             }
-            Some(FrameEvent::Pong(_)) => {}
+            Some(FrameEvent::Pong(_)) => Step::Again,
             Some(FrameEvent::Close { code, reason }) => {
                 let reason = reason.into_owned();
                 self.on_close_frame(net, channels, index, code, &reason);
+                Step::Again
             }
         }
-        Step::Again
+    }
+}
+
+impl Served {
+    /// What a socket of the route may send.
+    #[inline]
+    fn rules(&self, socket: &Socket) -> &Rules {
+        match socket.compresses.is_agreed() {
+            true => &self.rules_compressed,
+            false => &self.rules,
+        }
+    }
+}
+
+impl Socket {
+    /// Takes the next frame of `input`. A reader is kept only within a message.
+    #[inline]
+    fn read_frame<'a>(
+        &mut self,
+        rules: &Rules,
+        input: &'a mut [u8],
+    ) -> Result<message::Step<'a>, Violation> {
+        if let Some(busy) = &mut self.busy {
+            busy.awaits_pong = false;
+            let step = busy.reader.handle(input, rules)?;
+            self.rest();
+            return Ok(step);
+        }
+        let mut reader = Reader::new();
+        let step = reader.handle(input, rules)?;
+        if !reader.is_between_messages() {
+            self.busy = Some(Box::new(Busy {
+                reader,
+                ..Busy::default()
+            }));
+        }
+        Ok(step)
+    }
+
+    /// Decompresses a message, which may refer to those before where that was agreed on.
+    fn inflate(
+        &mut self,
+        inflater: &mut Decompressor,
+        kind: Kind,
+        payload: &[u8],
+        bytes_max: usize,
+    ) -> Result<Vec<u8>, Violation> {
+        let mut message = Vec::new();
+        let mut own = None;
+        let kept = self
+            .busy
+            .as_mut()
+            .and_then(|busy| busy.context.as_deref_mut());
+        let context = kept.unwrap_or_else(|| own.insert(Context::new(Role::Server, &NO_TAKEOVER)));
+        inflater.read(context, kind, payload, bytes_max, &mut message)?;
+        Ok(message)
     }
 }

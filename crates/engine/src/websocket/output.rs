@@ -11,6 +11,8 @@ use fermata_proto::ws::{Role, utf8};
 use super::{QueuePolicy, Served, Socket};
 use crate::admin::stats::Counter;
 use crate::channels::Channels;
+use crate::channels::hold::HoldError;
+use crate::channels::publish::PublishFailure;
 use crate::http::Http;
 use crate::http::exchange::{Exchange, Stage};
 use crate::misuse::Misuse;
@@ -39,6 +41,22 @@ pub enum SendError {
     /// An argument is not acceptable.
     #[error(transparent)]
     Misuse(#[from] Misuse),
+}
+
+impl From<HoldError> for SendError {
+    fn from(error: HoldError) -> SendError {
+        match error {
+            HoldError::Gone => SendError::Gone,
+            HoldError::Misuse(cause) => SendError::Misuse(cause),
+            HoldError::Backpressure(cause) => SendError::Backpressure(cause),
+        }
+    }
+}
+
+impl From<PublishFailure> for SendError {
+    fn from(failure: PublishFailure) -> SendError {
+        HoldError::from(failure).into()
+    }
 }
 
 impl<D: Driver> Net<D> {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use fermata_config::LogLevel;
 use fermata_io::Driver;
+use fermata_proto::conditions::Validators;
 use fermata_proto::http1::{Method, Span};
 use fermata_proto::negotiate::Coding;
 use fermata_proto::range;
@@ -234,7 +235,6 @@ impl Http {
         asked: &ContentHeaders<'_>,
         how: &Sending<'_>,
     ) {
-        let now_s = self.date_unix_s;
         let is_text = is_compressible(&how.content_type);
         let packed = if is_text && how.compresses {
             self.compressed(net, &file, asked)
@@ -249,26 +249,14 @@ impl Http {
             }
             None => (file.etag, file.len),
         };
-        let validators = fermata_proto::conditions::Validators {
+        let validators = Validators {
             etag: Some(etag.as_bytes()),
             ..file.validators()
         };
-        let is_lent = self.lent != 0 && ExchangeIndex::of_request(self.lent) == index;
-        let exchange = net.connections.exchange(index);
-        let is_head = exchange.is_some_and(|it| it.is_head);
-        let handle = exchange.map(|it| it.handle(index));
-        let is_get = match handle.and_then(|handle| self.deferred.get(handle)) {
-            _ if is_lent => self.request.head.method == Method::Get,
-            // Answered later than in its turn.
-            Some(asked) => asked.method == Method::Get,
-            None => !is_head,
+        let plan = match how.status {
+            200 => self.plan_file(net, index, asked, &validators, len, packed.is_some()),
+            _ => Plan::Whole,
         };
-        let plan = if how.status == 200 && (is_get || is_head) {
-            asked.plan(&validators, len, is_get && packed.is_none(), now_s)
-        } else {
-            Plan::Whole
-        };
-
         if contentless(how.status) {
             self.answer(net, index, how.status, None, how.lines.iter().copied(), b"");
             return;
@@ -281,7 +269,6 @@ impl Http {
             lines.push(VARY);
         }
         lines.extend_from_slice(how.lines);
-        let mut content_range = Vec::new();
         match plan {
             Plan::NotModified => {
                 self.answer(net, index, 304, None, lines.into_iter(), b"");
@@ -292,14 +279,7 @@ impl Http {
                 self.answer_error(net, index, 412, None, text);
                 return;
             }
-            Plan::Unsatisfiable => {
-                range::write_unsatisfied(&mut content_range, len);
-                let line = (&b"Content-Range"[..], &content_range[..]);
-                let body = b"The file has no such part.\n";
-                let text = Some(&b"text/plain; charset=utf-8"[..]);
-                self.answer(net, index, 416, text, std::iter::once(line), body);
-                return;
-            }
+            Plan::Unsatisfiable => return self.answer_no_part(net, index, len),
             Plan::Whole | Plan::Parts(_) => {}
         }
         if let Some(coding) = coding {
@@ -334,6 +314,7 @@ impl Http {
             Plan::Parts(parts) => {
                 // One at least, and here one at most.
                 let part = parts.into_iter().next().unwrap_or(0..len);
+                let mut content_range = Vec::new();
                 range::write_content_range(&mut content_range, &part, len);
                 lines.push((b"Content-Range", &content_range));
                 let body = FileBody::new(file.file, part);
@@ -344,6 +325,43 @@ impl Http {
                 self.send_body(net, index, how.status, &how.content_type, &lines, body);
             }
         }
+    }
+
+    /// What the conditions and ranges of a request make of a file that is there. What was compressed for this client has
+    /// bytes that no range of the client's was counted in.
+    fn plan_file<D: Driver>(
+        &self,
+        net: &Net<D>,
+        index: ExchangeIndex,
+        asked: &ContentHeaders<'_>,
+        validators: &Validators<'_>,
+        len: u64,
+        is_packed: bool,
+    ) -> Plan {
+        let is_lent = self.lent != 0 && ExchangeIndex::of_request(self.lent) == index;
+        let exchange = net.connections.exchange(index);
+        let is_head = exchange.is_some_and(|it| it.is_head);
+        let handle = exchange.map(|it| it.handle(index));
+        let is_get = match handle.and_then(|handle| self.deferred.get(handle)) {
+            _ if is_lent => self.request.head.method == Method::Get,
+            // Answered later than in its turn.
+            Some(asked) => asked.method == Method::Get,
+            None => !is_head,
+        };
+        match is_get || is_head {
+            true => asked.plan(validators, len, is_get && !is_packed, self.date_unix_s),
+            false => Plan::Whole,
+        }
+    }
+
+    /// The answer to a range that begins behind the end.
+    fn answer_no_part<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex, len: u64) {
+        let mut content_range = Vec::new();
+        range::write_unsatisfied(&mut content_range, len);
+        let line = (&b"Content-Range"[..], &content_range[..]);
+        let body = b"The file has no such part.\n";
+        let text = Some(&b"text/plain; charset=utf-8"[..]);
+        self.answer(net, index, 416, text, std::iter::once(line), body);
     }
 
     /// Several parts as one `multipart/byteranges` (RFC 9110, 14.6).

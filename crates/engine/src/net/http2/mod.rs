@@ -26,6 +26,7 @@ use fermata_proto::http2::{
 
 use super::index::ConnectionIndex;
 use super::slab::Slab;
+use crate::admin::stats::Counter;
 
 /// Bytes of DATA that wait for the socket before streams have to wait: more would be memory alone, and make what is urgent
 /// late.
@@ -113,6 +114,24 @@ enum Beyond {
     Address,
     /// `connections_max`
     Worker,
+}
+
+impl Beyond {
+    /// What is counted, and how its request is answered.
+    fn refusal(self) -> (Counter, u16, &'static str) {
+        match self {
+            Beyond::Address => (
+                Counter::Http2RefusedPerAddress,
+                429,
+                "The server's limit streams_per_address_max is reached.\n",
+            ),
+            Beyond::Worker => (
+                Counter::Http2RefusedConnections,
+                503,
+                "The server's limit connections_max is reached.\n",
+            ),
+        }
+    }
 }
 
 impl Http2 {

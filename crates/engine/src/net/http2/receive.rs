@@ -330,24 +330,16 @@ impl Http {
             &request.head,
             &request.head_bytes,
         );
-        let is_connect = message.protocol.is_some();
-        if is_connect {
-            // From here on it is the handshake that it would be over HTTP/1.1.
-            let is_websocket = message.protocol.is_some_and(|it| {
-                it.of(&request.head_bytes)
-                    .eq_ignore_ascii_case(b"websocket")
-            });
-            let start = request.head_bytes.len();
-            request.head_bytes.extend_from_slice(b"GET");
-            request.head.method_span = Span::new(start, start + 3);
-            request.head.method = Method::Get;
-            request.head.body = Body::None;
-            if !is_websocket {
-                let text = "This server speaks no other protocol within HTTP than WebSocket.\n";
-                self.refuse(net, index.exchange(), 501, text);
-                return Step::Again;
-            }
+        let protocol = message.protocol;
+        let is_connect = protocol.is_some();
+        if let Some(protocol) = protocol
+            && !self.begin_connect(protocol)
+        {
+            let text = "This server speaks no other protocol within HTTP than WebSocket.\n";
+            self.refuse(net, index.exchange(), 501, text);
+            return Step::Again;
         }
+        let request = &mut self.request;
         let body = match ends {
             true => Body::None,
             false => request.head.body,
@@ -359,18 +351,7 @@ impl Http {
             connection.has_ended = ends;
         }
         if let Some(beyond) = beyond {
-            let (counter, status, text) = match beyond {
-                Beyond::Address => (
-                    Counter::Http2RefusedPerAddress,
-                    429,
-                    "The server's limit streams_per_address_max is reached.\n",
-                ),
-                Beyond::Worker => (
-                    Counter::Http2RefusedConnections,
-                    503,
-                    "The server's limit connections_max is reached.\n",
-                ),
-            };
+            let (counter, status, text) = beyond.refusal();
             net.counts.add(counter, 1);
             self.refuse(net, index.exchange(), status, text);
             return Step::Again;
@@ -397,5 +378,19 @@ impl Http {
         let head_bytes = std::mem::take(&mut self.request.head_bytes);
         self.collect_body(net, index.exchange(), head_bytes, is_waiting, rest, &plan);
         Step::Again
+    }
+
+    /// Makes an extended CONNECT the handshake that it would be over HTTP/1.1 (RFC 8441, 5). False: it asks for something else
+    /// than a WebSocket.
+    fn begin_connect(&mut self, protocol: Span) -> bool {
+        let request = &mut self.request;
+        let protocol = protocol.of(&request.head_bytes);
+        let is_websocket = protocol.eq_ignore_ascii_case(b"websocket");
+        let start = request.head_bytes.len();
+        request.head_bytes.extend_from_slice(b"GET");
+        request.head.method_span = Span::new(start, start + 3);
+        request.head.method = Method::Get;
+        request.head.body = Body::None;
+        is_websocket
     }
 }
