@@ -1,5 +1,6 @@
 //! GRIP edges in front: holds become instructions, and what is published is told to them.
 
+use std::fmt::Display;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -8,7 +9,7 @@ use fermata_engine::{Followed, Follower, Hold, HoldError, Last, Logger, Misuse, 
 use fermata_grip::last;
 use fermata_io::shm::Shared;
 use fermata_io::{Driver, thread};
-use fermata_origin::courier::{Level, Log};
+use fermata_origin::courier::{CourierError, Level, Log};
 use fermata_origin::{Courier, Edges, Item, Next, Source, answer};
 
 use crate::abi::{FmStr, array, ask};
@@ -75,14 +76,14 @@ pub(crate) fn front(settings: &Settings, has_doors: bool) -> Result<Option<Front
     let Some(text) = &settings.grip_url else {
         return Ok(None);
     };
-    let wrong = |error| format!("setting grip_url (Server gripUrl): {error}");
-    let edges = Edges::parse(text).map_err(wrong)?;
-    edges.check().map_err(wrong)?;
+    let wrong = |error: &dyn Display| format!("setting grip_url (Server gripUrl): {error}");
+    let edges = Edges::parse(text).map_err(|error| wrong(&error))?;
+    edges.check().map_err(|error| wrong(&error))?;
     if edges.is_empty() {
         return Ok(None);
     }
     let shared = Shared::anonymous(edges.len() * WORDS).map_err(|error| {
-        wrong(format!(
+        wrong(&format_args!(
             "no memory for it: {error}; the machine is out of memory or descriptors"
         ))
     })?;
@@ -133,7 +134,7 @@ impl Progress {
         timeout: Duration,
         published: &dyn Fn() -> Follower,
         logger: &Logger,
-    ) -> Vec<Result<Courier, String>> {
+    ) -> Vec<Result<Courier, CourierError>> {
         let words = self.words.chunks_exact(WORDS);
         let each = edges.into_addresses().into_iter().zip(words);
         each.map(|(address, words)| {
@@ -199,7 +200,7 @@ fn publish_timeout(settings: &Settings) -> Duration {
     Duration::from_millis(settings.grip_publish_timeout_ms)
 }
 
-fn warn(courier: Result<Courier, String>, logger: &Logger) -> Option<Courier> {
+fn warn(courier: Result<Courier, CourierError>, logger: &Logger) -> Option<Courier> {
     courier
         .inspect_err(|error| {
             logger.write(LogLevel::Error, unix_ms(), &format!("grip_url: {error}"))

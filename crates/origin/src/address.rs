@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use fermata_grip::encoding::to_base64;
-use fermata_grip::sig::{self, Claims, Key};
+use fermata_grip::sig::{self, Claims, Key, KeyError, SignError};
 use fermata_grip::zmtp::Endpoint;
 
 /// How long a token of ours is good.
@@ -51,16 +51,87 @@ pub struct Url {
     pub socket: Option<PathBuf>,
 }
 
+/// Why a URL cannot be used; never with its text, which may hold a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UrlError {
+    /// Another scheme, or none.
+    #[error("it begins neither with http:// nor with https://")]
+    Scheme,
+    /// A password, which nothing is to be sent with.
+    #[error("it has a user, and what is posted is signed instead")]
+    User,
+    /// What cannot stand in a request.
+    #[error("its path has a character that has to be percent-encoded")]
+    Path,
+    /// A bracket that is not closed.
+    #[error("an IPv6 address ends with ]")]
+    Bracket,
+    /// Nothing to connect to.
+    #[error("it has no host")]
+    Host,
+    /// No number, or one that is too large.
+    #[error("its port is not from 1 to 65535")]
+    Port,
+    /// More than a port behind the bracket.
+    #[error("something follows its address")]
+    Rest,
+}
+
+/// Why an address of an edge cannot be used; never with its text, which may hold a password.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the address of an edge cannot be used: {0}; give http://localhost:5561, https://HOST/PATH?iss=…&key=…, http+unix:/PATH or tcp://localhost:5560"
+)]
+pub struct AddressError(#[from] AddressProblem);
+
+/// What is wrong with an address of an edge.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum AddressProblem {
+    #[error("it is neither a URL nor a ZeroMQ endpoint")]
+    Kind,
+    #[error("its path has a blank or a control character")]
+    Path,
+    #[error("http+unix: is followed by no path")]
+    NoPath,
+    #[error("a percent sign is not followed by two hexadecimal digits")]
+    Percent,
+    #[error("it is not UTF-8")]
+    Encoding,
+    #[error(transparent)]
+    Url(#[from] UrlError),
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    #[error(transparent)]
+    Sign(#[from] SignError),
+}
+
+/// Why there is no value for `Authorization`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AuthorizationError {
+    /// Others could read it on its way.
+    #[error("a password or token would go unencrypted; give an https:// address")]
+    Unencrypted,
+    /// It cannot stand in a header.
+    #[error("the token has a control character")]
+    Control,
+    /// Tokens are good for a time.
+    #[error("the clock stands before 1970; set it")]
+    Clock,
+    /// The key of the address.
+    #[error(transparent)]
+    Key(#[from] AddressError),
+}
+
 impl Url {
     /// Reads an `http://` or `https://` URL to post to, with its path and query as they are.
     ///
     /// # Errors
     /// Why it cannot be used; never with the text, which may hold a secret.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, UrlError> {
         let (is_tls, rest) = match (text.strip_prefix("http://"), text.strip_prefix("https://")) {
             (Some(rest), _) => (false, rest),
             (_, Some(rest)) => (true, rest),
-            _ => return Err("it begins neither with http:// nor with https://".to_owned()),
+            _ => return Err(UrlError::Scheme),
         };
         let rest = rest.split('#').next().unwrap_or_default();
         let (authority, path) = match rest.find(['/', '?']) {
@@ -68,11 +139,11 @@ impl Url {
             None => (rest, ""),
         };
         if authority.contains('@') {
-            return Err("it has a user, and what is posted is signed instead".to_owned());
+            return Err(UrlError::User);
         }
         let (host, port) = host_and_port(authority, if is_tls { 443 } else { 80 })?;
         if path.bytes().any(|byte| byte <= b' ' || byte >= 0x7f) {
-            return Err("its path has a character that has to be percent-encoded".to_owned());
+            return Err(UrlError::Path);
         }
         let path = match path.starts_with('/') {
             true => path.to_owned(),
@@ -120,7 +191,7 @@ impl Address {
     ///
     /// # Errors
     /// Why it cannot be used; never with the text, which may hold a secret.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, AddressError> {
         // `unix:` alone is the control socket of a server, to libraries.
         if let Some(rest) = text.strip_prefix("http+unix:") {
             return Self::parse_socket(rest);
@@ -129,8 +200,7 @@ impl Address {
             (Some(rest), _) => (false, rest),
             (_, Some(rest)) => (true, rest),
             _ => {
-                let endpoint = Endpoint::parse(text)
-                    .map_err(|_| wrong("it is neither a URL nor a ZeroMQ endpoint"))?;
+                let endpoint = Endpoint::parse(text).map_err(|_| AddressProblem::Kind)?;
                 return Ok(Self {
                     transport: Transport::Zmq(endpoint),
                     user: None,
@@ -148,10 +218,10 @@ impl Address {
             Some((user, authority)) => (Some(decode(user)?), authority),
             None => (None, authority),
         };
-        let (host, port) = host_and_port(authority, if is_tls { 443 } else { 80 })
-            .map_err(|problem| wrong(&problem))?;
+        let port_default = if is_tls { 443 } else { 80 };
+        let (host, port) = host_and_port(authority, port_default).map_err(AddressProblem::Url)?;
         if path.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
-            return Err(wrong("its path has a blank or a control character"));
+            return Err(AddressProblem::Path.into());
         }
         let path = format!("{}/publish/", path.trim_end_matches('/'));
         let url = Url {
@@ -169,12 +239,12 @@ impl Address {
     }
 
     /// Reads what follows `http+unix:`.
-    fn parse_socket(rest: &str) -> Result<Self, String> {
+    fn parse_socket(rest: &str) -> Result<Self, AddressError> {
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
         // As URLs have it, without a host.
         let path = path.strip_prefix("//").unwrap_or(path);
         if path.trim_matches('/').is_empty() || path.contains('\0') {
-            return Err(wrong("http+unix: is followed by no path"));
+            return Err(AddressProblem::NoPath.into());
         }
         Ok(Self {
             transport: Transport::Http(Url {
@@ -193,7 +263,7 @@ impl Address {
     ///
     /// # Errors
     /// It cannot be read; never with its text.
-    pub fn set_key(&mut self, text: &str) -> Result<(), String> {
+    pub fn set_key(&mut self, text: &str) -> Result<(), KeyError> {
         self.keys.key = Some(parse_key(text)?);
         Ok(())
     }
@@ -218,7 +288,7 @@ impl Address {
         &self,
         user: Option<&str>,
         bearer: Option<&str>,
-    ) -> Result<Option<String>, String> {
+    ) -> Result<Option<String>, AuthorizationError> {
         let basic = |user: &str| Some(format!("Basic {}", to_base64(user.as_bytes())));
         let value = match (bearer, user.or(self.user.as_deref()), &self.keys.key) {
             (Some(token), _, _) => Some(format!("Bearer {token}")),
@@ -229,32 +299,28 @@ impl Address {
         let is_exposed =
             matches!(&self.transport, Transport::Http(url) if !url.is_tls && !url.is_loopback());
         match &value {
-            Some(_) if is_exposed => {
-                Err("a password or token would go unencrypted; give an https:// address".to_owned())
-            }
+            Some(_) if is_exposed => Err(AuthorizationError::Unencrypted),
             Some(value) if value.bytes().any(|byte| byte < b' ' || byte == 0x7f) => {
-                Err("the token has a control character".to_owned())
+                Err(AuthorizationError::Control)
             }
             _ => Ok(value),
         }
     }
 }
 
-fn token(issuer: Option<String>, key: &Key) -> Result<String, String> {
+fn token(issuer: Option<String>, key: &Key) -> Result<String, AuthorizationError> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let now_s = now
-        .map_err(|_| "the clock stands before 1970; set it".to_owned())?
-        .as_secs();
+    let now_s = now.map_err(|_| AuthorizationError::Clock)?.as_secs();
     let claims = Claims {
         issuer,
         expires_s: Some(now_s + TOKEN_LIFETIME_S),
         not_before_s: None,
     };
-    let token = sig::sign(key, &claims).map_err(|error| wrong(&error.to_string()))?;
+    let token = sig::sign(key, &claims).map_err(|error| AddressError(error.into()))?;
     Ok(format!("Bearer {token}"))
 }
 
-fn keys(query: &str) -> Result<Keys, String> {
+fn keys(query: &str) -> Result<Keys, AddressProblem> {
     let mut keys = Keys::default();
     for (name, value) in query.split('&').filter_map(|entry| entry.split_once('=')) {
         match name {
@@ -269,40 +335,36 @@ fn keys(query: &str) -> Result<Keys, String> {
     Ok(keys)
 }
 
-fn key(value: &str) -> Result<Key, String> {
-    parse_key(&decode(value)?).map_err(|error| wrong(&error))
+fn key(value: &str) -> Result<Key, AddressProblem> {
+    Ok(parse_key(&decode(value)?)?)
 }
 
-fn parse_key(text: &str) -> Result<Key, String> {
+fn parse_key(text: &str) -> Result<Key, KeyError> {
     let read = |path: &str| std::fs::read(path).map_err(|error| format!("{path}: {error}"));
-    Key::parse(text, read).map_err(|error| error.to_string())
+    Key::parse(text, read)
 }
 
-fn host_and_port(authority: &str, port_default: u16) -> Result<(String, u16), String> {
+fn host_and_port(authority: &str, port_default: u16) -> Result<(String, u16), UrlError> {
     let (host, rest) = match authority.strip_prefix('[') {
-        Some(rest) => rest
-            .split_once(']')
-            .ok_or_else(|| "an IPv6 address ends with ]".to_owned())?,
+        Some(rest) => rest.split_once(']').ok_or(UrlError::Bracket)?,
         None => match authority.find(':') {
             Some(at) => authority.split_at(at),
             None => (authority, ""),
         },
     };
     if host.is_empty() || host.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
-        return Err("it has no host".to_owned());
+        return Err(UrlError::Host);
     }
     let port = match rest.strip_prefix(':') {
-        Some(port) => port
-            .parse()
-            .map_err(|_| "its port is not from 1 to 65535".to_owned())?,
+        Some(port) => port.parse().map_err(|_| UrlError::Port)?,
         None if rest.is_empty() => port_default,
-        None => return Err("something follows its address".to_owned()),
+        None => return Err(UrlError::Rest),
     };
     Ok((host.to_owned(), port))
 }
 
 /// Undoes percent-encoding.
-fn decode(text: &str) -> Result<String, String> {
+fn decode(text: &str) -> Result<String, AddressProblem> {
     let mut bytes = text.bytes();
     let mut out = Vec::with_capacity(text.len());
     while let Some(byte) = bytes.next() {
@@ -313,31 +375,20 @@ fn decode(text: &str) -> Result<String, String> {
         let mut digit = || bytes.next().and_then(|byte| char::from(byte).to_digit(16));
         match (digit(), digit()) {
             (Some(high), Some(low)) => out.push((high << 4 | low) as u8),
-            _ => {
-                return Err(wrong(
-                    "a percent sign is not followed by two hexadecimal digits",
-                ));
-            }
+            _ => return Err(AddressProblem::Percent),
         }
     }
-    String::from_utf8(out).map_err(|_| wrong("it is not UTF-8"))
-}
-
-/// Never with the text: it may hold a password.
-fn wrong(problem: &str) -> String {
-    format!(
-        "the address of an edge cannot be used: {problem}; give http://localhost:5561, https://HOST/PATH?iss=…&key=…, http+unix:/PATH or tcp://localhost:5560"
-    )
+    String::from_utf8(out).map_err(|_| AddressProblem::Encoding)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn url(text: &str) -> Result<Url, String> {
+    fn url(text: &str) -> Result<Url, AddressError> {
         match Address::parse(text)?.transport {
             Transport::Http(url) => Ok(url),
-            Transport::Zmq(_) => Err("ZeroMQ".to_owned()),
+            Transport::Zmq(_) => panic!("{text} is no URL"),
         }
     }
 
@@ -425,7 +476,9 @@ mod tests {
     #[test]
     fn authorization_comes_from_options_or_the_url() {
         let value = |text: &str, user, bearer| {
-            Address::parse(text).and_then(|it| it.authorization(user, bearer))
+            Address::parse(text)
+                .expect(text)
+                .authorization(user, bearer)
         };
         assert_eq!(value("https://a", None, None), Ok(None));
         assert_eq!(
@@ -495,7 +548,7 @@ mod tests {
             ("http://secret%zz@a", "percent"),
             ("http://a?key=base64:secret%21", "base64"),
         ] {
-            let error = url(text).expect_err(text);
+            let error = url(text).expect_err(text).to_string();
             assert!(
                 error.contains(part) && !error.contains("secret"),
                 "{text}: {error}"

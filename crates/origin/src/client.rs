@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::address::Url;
+use crate::address::{AuthorizationError, Url};
 use crate::post::{PostError, Poster};
+use crate::tls::TlsError;
 
 /// Why something was not published.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -14,8 +15,8 @@ pub enum PublishError {
     #[error("{0}; is an edge or Pushpin listening there?")]
     Unreachable(String),
     /// Nothing was sent: what the port would want to see cannot be shown to it.
-    #[error("{0}")]
-    Unauthorized(String),
+    #[error(transparent)]
+    Unauthorized(#[from] AuthorizationError),
     /// The answer is no 2xx.
     #[error("{authority} refuses with {status}: {text}")]
     Refused {
@@ -59,7 +60,7 @@ impl Client {
     ///
     /// # Errors
     /// What is wrong with the certificates.
-    pub fn prepare(&mut self) -> Result<(), String> {
+    pub fn prepare(&mut self) -> Result<(), TlsError> {
         self.poster.prepare()
     }
 

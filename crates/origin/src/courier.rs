@@ -4,6 +4,7 @@
 //! source keeps it. What the source no longer keeps then is counted, and the ids tell the edge that something is missing.
 //! An item that is never taken, while others are, is given up: one of them must not stop all.
 
+use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 use crate::address::{Address, Transport};
 use crate::client::{Client, PublishError};
 use crate::pending::Pending;
+use crate::tls::TlsError;
 
 /// How long an edge that takes nothing is left alone, first and at most.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
@@ -122,6 +124,22 @@ enum Step {
     Pause,
 }
 
+/// Why an edge cannot be told what is published.
+#[derive(Debug, thiserror::Error)]
+pub enum CourierError {
+    /// Its address is a ZeroMQ endpoint.
+    #[error(
+        "give the http:// address of the edge's control port: ZeroMQ does not tell whether an item was taken"
+    )]
+    ZeroMq,
+    /// What the system trusts.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The kernel.
+    #[error("no thread can be had: {0}")]
+    Thread(io::Error),
+}
+
 impl Courier {
     /// Begins to tell the edge at an address what a source has.
     ///
@@ -133,9 +151,9 @@ impl Courier {
         source: impl Source,
         log: Log,
         begin: Begin<'_>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, CourierError> {
         let Transport::Http(url) = &address.transport else {
-            return Err("give the http:// address of the edge's control port: ZeroMQ does not tell whether an item was taken".to_owned());
+            return Err(CourierError::ZeroMq);
         };
         let mut client = Client::new(url.clone(), timeout);
         // In its own thread it would look at an environment that the program may change.
@@ -158,7 +176,7 @@ impl Courier {
             // The receiver may have been dropped.
             let _ = end.send(is_all_told);
         }))
-        .map_err(|error| format!("no thread can be had: {error}"))?;
+        .map_err(CourierError::Thread)?;
         Ok(Self {
             shared,
             thread,
@@ -605,6 +623,7 @@ mod tests {
         let zeromq = Address::parse("tcp://127.0.0.1:5560").expect("an address");
         let begin = |_: Box<dyn FnOnce() + Send>| Ok(thread::current());
         let refused = Courier::begin(zeromq, LOOK, Fake::default(), Box::new(|_, _| {}), &begin);
-        assert!(refused.err().expect("ZeroMQ").contains("http://"));
+        let refused = refused.err().expect("ZeroMQ").to_string();
+        assert!(refused.contains("http://"), "{refused}");
     }
 }

@@ -1,8 +1,8 @@
 //! The edges of a setting, and whether a request came through one of them.
 
-use fermata_grip::sig;
+use fermata_grip::sig::{self, VerifyError};
 
-use crate::address::{Address, Transport};
+use crate::address::{Address, AddressError, AuthorizationError, Transport};
 
 /// Edges in front of a server.
 pub struct Edges {
@@ -11,12 +11,36 @@ pub struct Edges {
     trusted: Option<(Vec<u8>, u64)>,
 }
 
+/// An edge that cannot be told what is published.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EdgeError {
+    /// Its address is a ZeroMQ endpoint.
+    #[error(
+        "ZeroMQ does not tell whether an item was taken; give the http:// address of the edge's control port"
+    )]
+    ZeroMq,
+    /// What it wants to know of who publishes cannot be told it.
+    #[error("{0}: {1}, or key=… instead, of which tokens are made that are good for minutes")]
+    Authorization(String, AuthorizationError),
+}
+
+/// Why a request did not come through an edge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SignatureError {
+    /// No address has one.
+    #[error("grip_url has no key to check it with")]
+    NoKey,
+    /// By the first key.
+    #[error(transparent)]
+    Token(VerifyError),
+}
+
 impl Edges {
     /// Reads addresses with blanks between them.
     ///
     /// # Errors
     /// What is wrong with one; never with its text.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, AddressError> {
         let addresses = text.split_whitespace().map(Address::parse);
         Ok(Self {
             addresses: addresses.collect::<Result<_, _>>()?,
@@ -38,17 +62,13 @@ impl Edges {
     ///
     /// # Errors
     /// Which one cannot, and what helps.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), EdgeError> {
         for address in &self.addresses {
             let Transport::Http(url) = &address.transport else {
-                return Err("ZeroMQ does not tell whether an item was taken; give the http:// address of the edge's control port".to_owned());
+                return Err(EdgeError::ZeroMq);
             };
-            address.authorization(None, None).map_err(|error| {
-                format!(
-                    "{}: {error}, or key=… instead, of which tokens are made that are good for minutes",
-                    url.authority()
-                )
-            })?;
+            let authorization = address.authorization(None, None);
+            authorization.map_err(|error| EdgeError::Authorization(url.authority(), error))?;
         }
         Ok(())
     }
@@ -69,7 +89,7 @@ impl Edges {
     ///
     /// # Errors
     /// Why not, for the log: by the first of them that has a key.
-    pub fn verify(&mut self, token: &[u8], now_s: u64) -> Result<(), String> {
+    pub fn verify(&mut self, token: &[u8], now_s: u64) -> Result<(), SignatureError> {
         if let Some((trusted, expires_s)) = &self.trusted
             && is_same(trusted, token)
             && now_s < *expires_s
@@ -89,10 +109,7 @@ impl Edges {
                 }
             }
         }
-        Err(first.map_or_else(
-            || "grip_url has no key to check it with".to_owned(),
-            |error| error.to_string(),
-        ))
+        Err(first.map_or(SignatureError::NoKey, SignatureError::Token))
     }
 }
 
@@ -158,7 +175,7 @@ mod tests {
             assert_eq!(check(fine), Ok(()), "{fine}");
         }
         let error = check("http://127.0.0.1 http://u:hidden@edge.example:5561");
-        let error = error.expect_err("a password for all to see");
+        let error = error.expect_err("a password for all to see").to_string();
         assert!(error.starts_with("edge.example:5561: "), "{error}");
         assert!(
             error.contains("https://") && error.contains("key=") && !error.contains("hidden"),
@@ -172,7 +189,7 @@ mod tests {
         let mut edges = Edges::parse("http://localhost:5561").expect("an edge");
         assert!(!edges.can_verify());
         let error = edges.verify(&token(b"", "x", NOW_S + 9), NOW_S);
-        assert!(error.expect_err("no key").contains("no key"));
+        assert_eq!(error, Err(SignatureError::NoKey));
         assert!(Edges::parse("").expect("none").is_empty());
         assert!(Edges::parse("http://a ftp://b").is_err());
     }

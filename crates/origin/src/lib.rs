@@ -25,3 +25,4 @@ pub use client::{Client, PublishError};
 pub use courier::{Courier, Figures, Item, Next, Source};
 pub use edges::Edges;
 pub use post::{ANSWER_BYTES_MAX, PostError, Poster};
+pub use tls::TlsError;

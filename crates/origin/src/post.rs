@@ -12,7 +12,7 @@ use fermata_proto::response_reader::{
 use rustls::ClientConfig;
 
 use crate::address::Url;
-use crate::tls::{self, Stream};
+use crate::tls::{self, Stream, TlsError};
 
 /// The longest answer that is read.
 pub const ANSWER_BYTES_MAX: usize = 64 * 1024;
@@ -76,6 +76,15 @@ pub enum PostError {
     Exchanging(String),
 }
 
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+enum ConnectError {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+}
+
 impl Answer {
     /// Whether what was posted is taken.
     pub fn is_success(&self) -> bool {
@@ -117,7 +126,7 @@ impl Poster {
     ///
     /// # Errors
     /// What is wrong with the certificates.
-    pub fn prepare(&mut self) -> Result<(), String> {
+    pub fn prepare(&mut self) -> Result<(), TlsError> {
         if self.url.is_tls && self.tls.is_none() {
             self.tls = Some(tls::configuration()?);
         }
@@ -177,7 +186,9 @@ impl Poster {
         {
             return Ok(self.finish(kept, answer));
         }
-        let mut connection = self.connect(until).map_err(PostError::Connecting)?;
+        let mut connection = self
+            .connect(until)
+            .map_err(|error| PostError::Connecting(error.to_string()))?;
         match connection.exchange(request, until) {
             Ok(Some(answer)) => Ok(self.finish(connection, answer)),
             Ok(None) => Err(PostError::Exchanging("the answer is not HTTP".to_owned())),
@@ -190,10 +201,10 @@ impl Poster {
         self.kept.is_some()
     }
 
-    fn connect(&mut self, until: Instant) -> Result<Connection, String> {
+    fn connect(&mut self, until: Instant) -> Result<Connection, ConnectError> {
         if let Some(path) = &self.url.socket {
             let connected = UnixStream::connect(path).and_then(|it| Ok((it.try_clone()?, it)));
-            let (twin, socket) = connected.map_err(|error| error.to_string())?;
+            let (twin, socket) = connected?;
             return Ok(Connection {
                 stream: Box::new(twin),
                 socket: Socket::Unix(socket),
@@ -203,7 +214,7 @@ impl Poster {
         let connected = self
             .connect_tcp(until)
             .and_then(|it| Ok((it.try_clone()?, it)));
-        let (twin, socket) = connected.map_err(|error| error.to_string())?;
+        let (twin, socket) = connected?;
         let stream: Box<dyn Stream> = match &self.tls {
             Some(tls) => tls::connect(twin, &self.url.host, tls)?,
             None => Box::new(twin),

@@ -111,8 +111,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
     }
     match &address.transport {
         Transport::Http(url) => {
-            let authorization =
-                address.authorization(arguments.user.as_deref(), arguments.bearer.as_deref())?;
+            let authorization = address
+                .authorization(arguments.user.as_deref(), arguments.bearer.as_deref())
+                .map_err(|error| error.to_string())?;
             let item = item.to_value(Notation::Json).to_json();
             Client::new(url.clone(), TIMEOUT)
                 .publish(authorization.as_deref(), &[item])

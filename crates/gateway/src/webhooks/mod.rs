@@ -31,7 +31,7 @@ use fermata_engine::Worker;
 use fermata_io::shm::{self, Shared};
 use fermata_io::{Driver, clock, thread};
 use fermata_origin::Poster;
-use fermata_origin::address::Url;
+use fermata_origin::address::{Url, UrlError};
 use fermata_pusher::App;
 use fermata_pusher::webhook::{Kind, Webhook};
 
@@ -75,7 +75,7 @@ struct Running {
 ///
 /// # Errors
 /// Why it cannot; never with the URL, which may hold a secret.
-pub(crate) fn parse_url(webhook: &Webhook) -> Result<Url, String> {
+pub(crate) fn parse_url(webhook: &Webhook) -> Result<Url, UrlError> {
     Url::parse(&webhook.url)
 }
 
@@ -88,8 +88,9 @@ impl Prepared {
         let all = || apps.iter().flat_map(|app| &app.webhooks);
         let count = all().count();
         for webhook in all() {
-            let url = parse_url(webhook)?;
-            Poster::new(url, Duration::ZERO).prepare()?;
+            let url = parse_url(webhook).map_err(|error| error.to_string())?;
+            let prepared = Poster::new(url, Duration::ZERO).prepare();
+            prepared.map_err(|error| error.to_string())?;
         }
         let memory = |error: io::Error| {
             format!("no memory for webhooks: {error}; the machine is out of memory or descriptors")
@@ -166,7 +167,7 @@ fn begin<D: Driver>(
     let sender = Sender::new(
         app.clone(),
         webhook.clone(),
-        parse_url(webhook)?,
+        parse_url(webhook).map_err(|error| error.to_string())?,
         follower,
         kept,
         Arc::clone(&inbox),
