@@ -211,6 +211,7 @@ impl Channels {
     ) {
         to.waiting.tell_reader(to.net, index);
         let Some((connection, exchange)) = to.net.connections.pair_mut(index) else {
+            debug_assert!(false, "its head was written just now");
             return;
         };
         to.net.gauges.end_active(connection);
@@ -231,6 +232,7 @@ impl Channels {
 
     /// Sends a held client what its channels' logs have for it.
     pub(crate) fn send_held<D: Driver>(&mut self, to: &mut Clients<'_, D>, index: ExchangeIndex) {
+        // One that was listed may have been closed since, for a client before it in the list.
         let Some((mut connection, mut exchange)) = to.net.connections.pair_mut(index) else {
             return;
         };
@@ -263,6 +265,7 @@ impl Channels {
             self.queue_resume(to.net, index);
             // Other channels go on meanwhile.
             let Some(again) = to.net.connections.pair_mut(index) else {
+                debug_assert!(false, "it was listed just now, and nothing was sent");
                 return;
             };
             (connection, exchange) = again;
@@ -352,6 +355,7 @@ impl Channels {
     /// The log has moved past what a slow client has received.
     fn on_gap<D: Driver>(&mut self, to: &mut Clients<'_, D>, index: ExchangeIndex) {
         let Some((connection, exchange)) = to.net.connections.pair_mut(index) else {
+            debug_assert!(false, "its cursor was looked at just now");
             return;
         };
         let closes_on_gap = exchange.held().is_some_and(Held::closes_on_gap);

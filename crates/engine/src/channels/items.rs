@@ -117,10 +117,9 @@ impl Waiting {
         gap: bool,
         frames: Rc<[u8]>,
     ) {
-        let Some(key) = net.connections.key(index.connection()) else {
-            return;
-        };
-        let Some(exchange) = net.connections.exchange(index) else {
+        let key = net.connections.key(index.connection());
+        // The items of a stream may be of a client that was found broken when it was sent what came before.
+        let Some((key, exchange)) = key.zip(net.connections.exchange(index)) else {
             return;
         };
         let handle = exchange.handle(index);

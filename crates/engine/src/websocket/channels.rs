@@ -178,8 +178,7 @@ impl Channels {
             Format::Own => return FORMAT_WS_OWN,
         };
         let compresses = socket.compresses;
-        let served = sockets.served.get(socket.route());
-        match served.and_then(|served| served.compression) {
+        match sockets.served[socket.route()].compression {
             Some(how) if compresses.is_agreed() && !compresses.refers_back() => {
                 let bits = compresses.window_bits();
                 self.encoder.compressed_format(plain, &how, bits)

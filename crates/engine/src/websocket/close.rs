@@ -7,7 +7,7 @@ use fermata_proto::ws::close::{self, CloseCode, REASON_BYTES_MAX};
 use fermata_proto::ws::frame::Opcode;
 
 use super::output::{append, open_socket};
-use super::{QueuePolicy, SendError, Socket};
+use super::{QueuePolicy, SendError};
 use crate::admin::stats::Counter;
 use crate::channels::Channels;
 use crate::http::Http;
@@ -87,10 +87,12 @@ impl Sockets {
     ) {
         let now_ms = net.driver.now_ms();
         let Some((connection, exchange)) = net.connections.pair_mut(index) else {
+            debug_assert!(false, "its deadline has just been found");
             return;
         };
         let (peer, has_unread) = (connection.peer, connection.has_unread);
         let Some(socket) = exchange.socket_mut() else {
+            debug_assert!(false, "its deadline was that of a socket");
             return;
         };
         let silence = net.silences[socket.route()];
@@ -251,10 +253,12 @@ impl Sockets {
         violation: Violation,
     ) {
         let Some((connection, exchange)) = net.connections.pair_mut(index) else {
+            debug_assert!(false, "its input is being parsed");
             return;
         };
         let line = format!("{}: WebSocket closed: {violation}", connection.peer);
         let Some(socket) = exchange.socket_mut() else {
+            debug_assert!(false, "its input was parsed as frames");
             return;
         };
         let payload = socket.busy().closing.fail(violation);
@@ -286,12 +290,14 @@ impl Sockets {
         channels: &mut Channels,
         index: ExchangeIndex,
     ) {
-        let Some((connection, exchange)) = net.connections.pair_mut(index) else {
+        let pair = net.connections.pair_mut(index);
+        let Some((connection, exchange, route)) =
+            pair.and_then(|(it, exchange)| Some((it, &*exchange, exchange.socket()?.route())))
+        else {
+            debug_assert!(false, "its cursor has just been looked at");
             return;
         };
-        let route = exchange.socket().map(Socket::route);
-        let served = route.and_then(|route| self.served.get(route));
-        if served.is_none_or(|served| served.queue_policy == QueuePolicy::Close) {
+        if self.served[route].queue_policy == QueuePolicy::Close {
             net.counts.add(Counter::DroppedSlow, 1);
             let reason = "messages were missed; read faster";
             self.start_close(

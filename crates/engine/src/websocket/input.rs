@@ -44,18 +44,15 @@ impl Sockets {
         if at == filled {
             return Step::Starved;
         }
-        let Some(key) = net.connections.key(index.connection()) else {
+        let key = net.connections.key(index.connection());
+        let pair = net.connections.pair_mut(index);
+        let found =
+            pair.and_then(|(connection, exchange)| Some((connection, exchange.socket_mut()?)));
+        let Some((key, (connection, socket))) = key.zip(found) else {
+            debug_assert!(false, "`step_input` has just seen that it is a socket");
             return Step::Starved;
         };
-        let Some((connection, exchange)) = net.connections.pair_mut(index) else {
-            return Step::Starved;
-        };
-        let Some(socket) = exchange.socket_mut() else {
-            return Step::Starved;
-        };
-        let Some(served) = self.served.get(socket.route()) else {
-            return Step::Starved;
-        };
+        let served = &self.served[socket.route()];
         if !socket.can_read() {
             // Nothing counts behind a close frame or a violation.
             if let Some(place) = connection.line.stream() {

@@ -54,7 +54,7 @@ pub(crate) const FRAMES_MAX: u32 = 1024;
 
 /// What a worker keeps for WebSockets, besides what each has of its own.
 pub(crate) struct Sockets {
-    /// The routes, by number.
+    /// The routes, by number. They are those of the start, so each socket finds its own.
     pub served: Vec<Served>,
     /// What the program has still to be told.
     pub events: Events,

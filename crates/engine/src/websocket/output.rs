@@ -102,10 +102,7 @@ impl Sockets {
             return Err(Misuse::TextEncoding.into());
         }
         let queued = open.connection.unsent();
-        let queue_bytes_max = self
-            .served
-            .get(open.socket.route())
-            .map_or(0, |served| served.queue_bytes_max);
+        let queue_bytes_max = self.served[open.socket.route()].queue_bytes_max;
         if queued > 0 && queued + data.len() > queue_bytes_max {
             self.make_room(net, http, channels, key, data.len())?;
             open = open_socket(net.connections.get_mut(key)).ok_or(SendError::Gone)?;
@@ -115,10 +112,9 @@ impl Sockets {
         } = open;
         if socket.compresses.is_agreed() {
             let kind = if is_binary { Kind::Binary } else { Kind::Text };
-            if let Some(served) = self.served.get_mut(socket.route()) {
-                let out = connection.take_buffer(&mut net.pool);
-                socket.write_compressed(served, kind, data, out);
-            }
+            let served = &mut self.served[socket.route()];
+            let out = connection.take_buffer(&mut net.pool);
+            socket.write_compressed(served, kind, data, out);
         } else {
             let opcode = if is_binary {
                 Opcode::Binary
@@ -173,7 +169,7 @@ impl Sockets {
             return None;
         }
         let socket = exchange.socket_mut()?;
-        let served = self.served.get_mut(socket.route())?;
+        let served = &mut self.served[socket.route()];
         if gathered.bytes == 0 {
             return None;
         }
@@ -212,9 +208,7 @@ impl Sockets {
         else {
             return Err(SendError::Gone);
         };
-        let Some(served) = self.served.get(socket.route()) else {
-            return Err(SendError::Gone);
-        };
+        let served = &self.served[socket.route()];
         let (policy, max) = (served.queue_policy, served.queue_bytes_max);
         let queued = connection.unsent();
         if queued > 0 && queued + bytes > max {
@@ -257,6 +251,7 @@ impl Sockets {
         index: ExchangeIndex,
         frames: &[u8],
     ) {
+        // A client that is sent something on its way here may have been found broken.
         let Some(open) = open_socket(net.connections.pair_mut(index)) else {
             return;
         };
@@ -265,11 +260,11 @@ impl Sockets {
         }
         let socket = open.socket;
         let out = open.connection.take_buffer(&mut net.pool);
-        match self.served.get_mut(socket.route()) {
-            Some(served) if socket.refers_back() => {
-                socket.write_frames_compressed(served, frames, out);
-            }
-            _ => out.extend_from_slice(frames),
+        if socket.refers_back() {
+            let served = &mut self.served[socket.route()];
+            socket.write_frames_compressed(served, frames, out);
+        } else {
+            out.extend_from_slice(frames);
         }
     }
 
@@ -316,8 +311,7 @@ impl Socket {
     /// what the program has to say to what is being read.
     #[inline]
     pub fn reading_bytes_max(&self, served: &[Served]) -> usize {
-        let served = served.get(self.route());
-        served.map_or(0, |served| served.queue_bytes_max / 2)
+        served[self.route()].queue_bytes_max / 2
     }
 
     /// Appends a message as a frame that is compressed as agreed.

@@ -49,13 +49,14 @@ impl Sockets {
         index: ExchangeIndex,
         missing: Missing,
     ) {
-        let Some((connection, exchange)) = net.connections.pair_mut(index) else {
+        let Some(Open {
+            connection, socket, ..
+        }) = open_socket(net.connections.pair_mut(index))
+        else {
+            debug_assert!(false, "it has just joined");
             return;
         };
         let has_room = connection.unsent() < PIECE_BYTES;
-        let Some(socket) = exchange.socket_mut() else {
-            return;
-        };
         let resume = socket.busy().resume.get_or_insert_with(|| {
             Box::new(Resume {
                 waiting: VecDeque::new(),
@@ -77,15 +78,14 @@ impl Sockets {
     ) {
         let own = net.connections.key(index.connection());
         let own = own.and_then(|key| channels.excepted(net, key.to_u64()));
+        // It may have been closed since it was queued, or have left the last of these channels.
         let Some(Open { socket, .. }) = open_socket(net.connections.pair_mut(index)) else {
             return;
         };
         let Some(mut missing) = socket.next_missing() else {
             return;
         };
-        let Some(served) = self.served.get(socket.route()) else {
-            return;
-        };
+        let served = &self.served[socket.route()];
         // The other half of the queue is for what the program has to say.
         let bytes_max = PIECE_BYTES.min(served.queue_bytes_max / 2);
         let is_slow = missing.backlog.has_begun();

@@ -26,7 +26,7 @@ impl Sockets {
     ) -> Option<SocketInfo<'a>> {
         let (connection, exchange) = net.connections.get(Key::from_u64(socket))?;
         let it = exchange.socket()?;
-        let served = self.served.get(it.route())?;
+        let served = &self.served[it.route()];
         let protocol = match it.protocol {
             PROTOCOL_NONE => None,
             PROTOCOL_OWN => it.busy.as_ref().and_then(|busy| busy.protocol.as_deref()),
@@ -133,9 +133,8 @@ impl Sockets {
             return;
         }
         count_ended(counts, code);
-        if let Some(served) = self.served.get(socket.route())
-            && served.callbacks.close
-        {
+        let served = &self.served[socket.route()];
+        if served.callbacks.close {
             self.events.waiting.push_back(Waiting::Close {
                 socket: key.to_u64(),
                 handler: served.handler,

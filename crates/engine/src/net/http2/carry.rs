@@ -201,10 +201,10 @@ impl<D: Driver> Net<D> {
             };
             if connection.unsent() == 0 {
                 self.offer_turns(http, place);
-                let Some(connection) = self.connections.at_mut(index) else {
-                    return;
-                };
-                let Some(carrier) = self.http2.carriers.at_mut(place.0) else {
+                let connection = self.connections.at_mut(index);
+                let carrier = self.http2.carriers.at_mut(place.0);
+                let Some((connection, carrier)) = connection.zip(carrier) else {
+                    // What its streams were sent has shown that it is broken.
                     return;
                 };
                 // The next send from here on lists it again.
