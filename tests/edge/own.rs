@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use fermata_testkit::{Directory, command_path, free_port, wait_until};
+use fermata_testkit::{Directory, command_path, deadline, free_port, wait_until};
 
 use crate::client::{Answer, Client};
 
@@ -96,9 +96,20 @@ impl Own {
         children(self.child.id())
     }
 
+    fn metrics(&self) -> Answer {
+        wait_until("a worker tells its figures", || {
+            let mut client = Client::open(self.metrics, "localhost");
+            client.send("GET", "/metrics", &[], b"");
+            // A worker that is killed just now takes the request along.
+            let status = client.try_status(deadline())?;
+            assert_eq!(status, 200);
+            Some(client.read_answer(false))
+        })
+    }
+
     /// All figures whose names begin so, with their labels.
     pub fn figures(&self, start: &str) -> Vec<(String, u64)> {
-        let answer = Client::open(self.metrics, "localhost").get("/metrics");
+        let answer = self.metrics();
         let lines = answer.text().lines().filter(|line| line.starts_with(start));
         lines
             .filter_map(|line| line.rsplit_once(' '))
@@ -134,7 +145,7 @@ impl Own {
 
     /// The value of a figure, by its whole name.
     pub fn figure(&self, name: &str) -> Option<u64> {
-        let answer = Client::open(self.metrics, "localhost").get("/metrics");
+        let answer = self.metrics();
         let mut lines = answer.text().lines();
         lines.find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
     }

@@ -17,8 +17,8 @@ const REQUESTS: usize = 12;
 /// How long a backend may take: enough for one that is there, on a machine that is busy.
 const TIMEOUT_MS: &str = "3000";
 
-/// Of a body: more than the edge collects before it asks.
-const UPLOADED_BYTES: usize = 140_000;
+/// Of a body that says that it is longer: more than the edge reads before it asks.
+const UPLOADED_BYTES: usize = 60_000;
 /// No more than the kernel takes besides: behind that the end of a connection does not arrive.
 const UNREAD_BYTES: usize = 10_000;
 

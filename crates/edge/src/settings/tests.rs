@@ -366,7 +366,7 @@ const SAID_TO_OTHERS: &[(&str, &str, &str)] = &[
         "figures of HTTP/2, whose settings the edge takes from the environment",
     ),
     (
-        "engine/net/http2/receive.rs",
+        "engine/net/http2/mod.rs",
         "streams_per_address_max",
         "as above",
     ),
@@ -387,9 +387,9 @@ const SAID_TO_OTHERS: &[(&str, &str, &str)] = &[
     ),
     ("engine/channels/cluster/", "", "the edge is in no cluster"),
     (
-        "engine/channels/hold.rs",
+        "engine/misuse.rs",
         "channels_per_hold_max",
-        "the edge has subscriptions_max",
+        "what a program of PHP does wrong; the edge has subscriptions_max",
     ),
     (
         "engine/channels/memory.rs",
@@ -427,11 +427,6 @@ const SAID_TO_OTHERS: &[(&str, &str, &str)] = &[
         "engine/net/tls.rs",
         "tls_development",
         "the edge has no such mode",
-    ),
-    (
-        "engine/websocket/channels.rs",
-        "channels_per_hold_max",
-        "sockets of PHP join channels",
     ),
     (
         "engine/embed/defer.rs",
