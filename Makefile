@@ -170,7 +170,7 @@ generate: ## Rewrite the generated files: C header, arginfo, reference of settin
 	UPDATE_GENERATED=1 $(CARGO_TEST) -p fermata-config -p fermata-engine -p fermata-edge reference
 
 test-rust: ## Unit and property tests of the crates
-	$(CARGO_TEST) --workspace --exclude fermata-tests
+	$(BLACK_BOX_TEST) --workspace --exclude fermata-tests
 
 # Black-box tests that wait nearly all of their time, for clients, logs and backends: twice as many at once as there are cores.
 WAITING := cluster command edge mercure pusher trust

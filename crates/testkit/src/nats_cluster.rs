@@ -132,6 +132,39 @@ impl NatsCluster {
         self.signal(at, Signal::Continue);
     }
 
+    /// All servers run, and reach each other.
+    pub fn mend(&mut self) {
+        self.heal();
+        for at in 0..SERVERS {
+            match self.servers[at].child {
+                Some(_) => self.resume(at),
+                None => self.begin(at),
+            }
+        }
+    }
+
+    /// Whether the servers' own files have the same messages of a stream, which they do a moment after they reach each other
+    /// again. Where they never do, it is a fault of theirs.
+    pub fn has_equal_copies(&self, stream: &str) -> bool {
+        let copies: Vec<_> = (0..SERVERS)
+            .map(|at| {
+                let path = format!("{}/jetstream/$G/streams/{stream}/msgs", name_of(at));
+                let entries = fs::read_dir(self.directory.path().join(path));
+                let entries = entries.into_iter().flatten().flatten();
+                let mut blocks: Vec<_> = entries
+                    .map(|it| it.path())
+                    .filter(|it| it.extension().is_some_and(|it| it == "blk"))
+                    .map(|it| (it.file_name().map(ToOwned::to_owned), fs::read(it).ok()))
+                    .collect();
+                blocks.sort();
+                blocks
+            })
+            .collect();
+        copies
+            .iter()
+            .all(|copy| !copy.is_empty() && *copy == copies[0])
+    }
+
     fn signal(&self, at: usize, signal: Signal) {
         let child = self.servers[at].child.as_ref().expect("it runs");
         assert!(send_signal(child.id(), signal));

@@ -73,6 +73,41 @@ impl Node {
         }
     }
 
+    /// What a failed test shows of it, and the first record of the node of this number that it was not told of.
+    pub fn state(&self, of: usize) -> String {
+        let mut next = 0;
+        let prefix = format!("{of} ");
+        for (_, data) in &self.told {
+            next += usize::from(data.strip_prefix(&prefix) == Some(&next.to_string()));
+        }
+        format!(
+            "ready {}, published {}, handed over {}, accepted {}, rejected {}, told {}, gaps {:?}; next {of} {next}; {:?}\n",
+            self.is_ready,
+            self.outbox.len(),
+            self.handed,
+            self.accepted.len(),
+            self.rejected.len(),
+            self.told.len(),
+            self.gaps,
+            self.causes.last(),
+        )
+    }
+
+    /// Around the first record that it was told of otherwise than another node.
+    pub fn difference(&self, other: &Node) -> String {
+        let mut both = self.told.iter().zip(&other.told);
+        let Some(at) = both.position(|(own, other)| own != other) else {
+            return String::new();
+        };
+        let around = |node: &Node| {
+            let told = &node.told[at.saturating_sub(2)..];
+            let texts = told.iter().take(5);
+            let texts = texts.map(|(place, data)| format!("{}: {data}, ", place.seq));
+            texts.collect::<String>()
+        };
+        format!("    {}\n    {}\n", around(self), around(other))
+    }
+
     pub fn publish(&mut self, data: &str) {
         self.outbox.push(data.to_owned());
     }
