@@ -191,16 +191,19 @@ fn serve_gives_a_server_a_control_socket_of_its_own() {
     let (_directory, folder) = made("api");
     let program = folder.join("server.php");
     let runtime = Directory::new();
-    let sockets = runtime.join("fermata");
-    let variables = [("XDG_RUNTIME_DIR", runtime.path())];
+    let sockets = runtime.join("sockets");
+    let private = |mode| std::fs::Permissions::from_mode(mode);
+    std::fs::create_dir(&sockets).expect("it is ours");
+    std::fs::set_permissions(&sockets, private(0o700)).expect("it is ours");
+    let variables = [("XDG_RUNTIME_DIR", sockets.as_path())];
     let count = || std::fs::read_dir(&sockets).expect("it is there").count();
 
     let mut killed = Served::start_with(&program, &variables);
     let pid = killed.child.id();
-    let socket = sockets.join(format!("{pid}.control"));
+    let socket = sockets.join(format!("fermata-{pid}.control"));
     assert_eq!(pid_of_server(&socket), Some(u64::from(pid)));
-    let mode = std::fs::metadata(&sockets).expect("it is there").mode();
-    assert_eq!(mode & 0o777, 0o700);
+    let mode = std::fs::metadata(&socket).expect("it is there").mode();
+    assert_eq!(mode & 0o777, 0o600);
     killed.child.kill().expect("it is our child");
     killed.child.wait().expect("it is our child");
     // Its process id may be another's from here on.
@@ -224,8 +227,7 @@ fn serve_gives_a_server_a_control_socket_of_its_own() {
     );
     assert_eq!(pid_of_server(&named), Some(u64::from(server.child.id())));
     assert_eq!(count(), 0);
-    let open = std::fs::Permissions::from_mode(0o777);
-    std::fs::set_permissions(&sockets, open).expect("it is ours");
+    std::fs::set_permissions(&sockets, private(0o777)).expect("it is ours");
     let _server = Served::start_with(&program, &variables);
     assert_eq!(count(), 0);
 }

@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 
 use crate::php::Php;
 
-/// Behind the process id in a socket's name; what `fermata top` looks for is in the folder's.
+/// Around the process id in a socket's name; `fermata top` looks for such.
+const PREFIX: &str = "fermata-";
 const SUFFIX: &str = ".control";
 
 /// Sockets of servers that were killed are looked for among so many.
 const LOOKS_MAX: usize = 1_000;
 
-/// The mode of the folder: its owner's alone.
+/// The mode of a folder of ours: its owner's alone.
 const MODE: u32 = 0o700;
 
 /// Longest path that a Unix socket can have, without its NUL.
@@ -28,7 +29,7 @@ pub fn is_chosen(php: &Php) -> bool {
 pub fn own() -> Option<PathBuf> {
     let folder = folder()?;
     remove_stale(&folder);
-    let path = folder.join(format!("{}{SUFFIX}", std::process::id()));
+    let path = folder.join(format!("{PREFIX}{}{SUFFIX}", std::process::id()));
     (path.as_os_str().len() <= PATH_BYTES_MAX).then_some(path)
 }
 
@@ -36,12 +37,16 @@ pub fn own() -> Option<PathBuf> {
 fn folder() -> Option<PathBuf> {
     let user = fs::metadata("/proc/self").ok()?.uid();
     let path = match std::env::var_os("XDG_RUNTIME_DIR") {
-        Some(place) if Path::new(&place).is_absolute() => Path::new(&place).join("fermata"),
-        _ if user == 0 => PathBuf::from("/run/fermata"),
-        _ => std::env::temp_dir().join(format!("fermata-{user}")),
+        Some(place) if Path::new(&place).is_absolute() => PathBuf::from(place),
+        _ if user == 0 => PathBuf::from("/run"),
+        _ => {
+            let own = std::env::temp_dir().join(format!("{PREFIX}{user}"));
+            // One that is there may be somebody else's, who waits for this in /tmp.
+            let _ = DirBuilder::new().mode(MODE).create(&own);
+            own
+        }
     };
-    // One that is there may be somebody else's, who waits for this in /tmp; a link is not followed.
-    let _ = DirBuilder::new().mode(MODE).create(&path);
+    // A link is not followed.
     let found = fs::symlink_metadata(&path).ok()?;
     let is_own = found.is_dir() && found.uid() == user && found.mode() & 0o022 == 0;
     is_own.then_some(path)
@@ -54,7 +59,9 @@ fn remove_stale(folder: &Path) {
     };
     for entry in entries.flatten().take(LOOKS_MAX) {
         let name = entry.file_name();
-        let pid = name.to_str().and_then(|name| name.strip_suffix(SUFFIX));
+        let pid = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX));
         let has_ended = pid
             .and_then(|pid| pid.parse::<u32>().ok())
             .is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists());
