@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: 6530f82da0c0aba50cdf39c28b9a02ef9b9b0f71 */
+ * Stub hash: 3394e0736ea92d8f4521879ddbefa73610b6bf87 */
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_Fermata_delay, 0, 1, IS_VOID, 0)
 	ZEND_ARG_TYPE_INFO(0, seconds, IS_DOUBLE, 0)
@@ -209,6 +209,9 @@ ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Mercure___construct, 0, 0, 0)
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, version, IS_STRING, 0, "\'0.x\'")
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, resourceIdentifier, IS_STRING, 1, "null")
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, issuer, IS_STRING, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, publisherJwksUrl, IS_STRING, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, subscriberJwksUrl, IS_STRING, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, jwksRefreshSeconds, IS_LONG, 0, "3600")
 ZEND_END_ARG_INFO()
 
 ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Jobs___construct, 0, 0, 0)

@@ -64,12 +64,12 @@ static void add_key(zval *to, const char *key_name, zend_string *key, const char
 ZEND_METHOD(Fermata_Mercure, __construct)
 {
 	zend_string *publisher = NULL, *publisher_file = NULL, *subscriber = NULL, *subscriber_file = NULL, *cookie = NULL, *prefix = NULL;
-	zend_string *version = NULL, *resource = NULL, *issuer = NULL;
+	zend_string *version = NULL, *resource = NULL, *issuer = NULL, *publisher_url = NULL, *subscriber_url = NULL;
 	zval *publisher_algorithm = NULL, *subscriber_algorithm = NULL, settings;
 	bool anonymous = false, subscriptions = false, position = true, templates_null = true, subscribers_null = true;
 	HashTable *cors = NULL, *origins = NULL;
-	zend_long heartbeat_s = 40, stream_s = 0, templates_max = 0, subscribers_max = 0;
-	ZEND_PARSE_PARAMETERS_START(0, 20)
+	zend_long heartbeat_s = 40, stream_s = 0, templates_max = 0, subscribers_max = 0, refresh_s = 3600;
+	ZEND_PARSE_PARAMETERS_START(0, 23)
 		Z_PARAM_OPTIONAL
 		Z_PARAM_STR_OR_NULL(publisher)
 		Z_PARAM_OBJECT_OF_CLASS(publisher_algorithm, fermata_ce_mercure_algorithm)
@@ -91,6 +91,9 @@ ZEND_METHOD(Fermata_Mercure, __construct)
 		Z_PARAM_STR(version)
 		Z_PARAM_STR_OR_NULL(resource)
 		Z_PARAM_STR_OR_NULL(issuer)
+		Z_PARAM_STR_OR_NULL(publisher_url)
+		Z_PARAM_STR_OR_NULL(subscriber_url)
+		Z_PARAM_LONG(refresh_s)
 	ZEND_PARSE_PARAMETERS_END();
 	mercure *made = FERMATA_FROM(mercure, Z_OBJ_P(ZEND_THIS));
 	if (made->settings && !fermata_constructed_twice()) {
@@ -101,6 +104,9 @@ ZEND_METHOD(Fermata_Mercure, __construct)
 	add_string(&settings, "publisher_jwks_file", publisher_file);
 	add_key(&settings, "subscriber_key", subscriber, "subscriber_algorithm", subscriber_algorithm);
 	add_string(&settings, "subscriber_jwks_file", subscriber_file);
+	add_string(&settings, "publisher_jwks_url", publisher_url);
+	add_string(&settings, "subscriber_jwks_url", subscriber_url);
+	add_assoc_long(&settings, "jwks_refresh_s", refresh_s);
 	add_assoc_bool(&settings, "anonymous", anonymous);
 	add_assoc_bool(&settings, "subscriptions", subscriptions);
 	add_string(&settings, "cookie_name", cookie);

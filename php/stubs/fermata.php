@@ -477,6 +477,10 @@ namespace Fermata {
          * @param string $version of the protocol: "0.x", which today's clients speak, or "1.0", a draft
          * @param string|null $resourceIdentifier the hub's URL, which tokens of version 1.0 are made for
          * @param string|null $issuer who makes these tokens
+         * @param string|null $publisherJwksUrl https:// address of a set of keys (JWKS) in place of $publisherKey; it is fetched when
+         *        the server starts, after $jwksRefreshSeconds, and when a token names a key that it does not have
+         * @param string|null $subscriberJwksUrl the same of those who subscribe
+         * @param int $jwksRefreshSeconds 1 to 604800
          * @throws Exception\MisuseError when a list has something else in it
          */
         public function __construct(
@@ -500,6 +504,9 @@ namespace Fermata {
             string $version = '0.x',
             ?string $resourceIdentifier = null,
             ?string $issuer = null,
+            ?string $publisherJwksUrl = null,
+            ?string $subscriberJwksUrl = null,
+            int $jwksRefreshSeconds = 3600,
         ) {}
     }
 

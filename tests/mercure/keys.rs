@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use fermata_testkit::{Connection, Directory, wait_until};
+use fermata_testkit::{Connection, Directory, Server, wait_until};
+use fermata_tests::fixture_path;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde_json::{Value, json};
@@ -231,4 +232,34 @@ fn keys_are_fetched_again_and_kept_while_that_fails() {
     wait_until("none has the one before", || {
         (0..20).all(|_| status(&keys[0]) == 401).then_some(())
     });
+}
+
+#[test]
+fn a_program_has_keys_by_url() {
+    let keys = ["one", "two"].map(Key::new);
+    let issuer = Issuer::start(Answers::Keys(vec![keys[0].jwk()]), None);
+    let url = format!("http://127.0.0.1:{}/keys?of=us", issuer.port);
+    let program = |url: &str, refresh_s: &str| {
+        Server::builder(fixture_path("mercure-keys"))
+            .env("KEYS_URL", url)
+            .env("REFRESH_S", refresh_s)
+            .workers(1)
+    };
+    let server = program(&url, "1").start();
+    let mut connection = server.connect();
+    assert_eq!(publish(&mut connection, &keys[0].token()), 200);
+    assert_eq!(publish(&mut connection, &publisher(&["*"])), 401);
+    issuer.set_keys(&[&keys[1]]);
+    wait_until("the keys are fetched again", || {
+        (publish(&mut connection, &keys[0].token()) == 401).then_some(())
+    });
+    assert_eq!(publish(&mut connection, &keys[1].token()), 200);
+    for (url, refresh_s, said) in [
+        ("ftp://example.com/", "1", "publisher_jwks_url"),
+        (url.as_str(), "0", "jwks_refresh_s is 0: give 1 to 604800"),
+    ] {
+        let refused = program(url, refresh_s).start_refused();
+        let text = refused.log.text();
+        assert!(text.contains(said), "{text}");
+    }
 }
