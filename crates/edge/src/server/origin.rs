@@ -239,9 +239,15 @@ impl Edge {
     pub(super) fn on_wire(&mut self, event: WireEvent) {
         match self.upstream.connections.user(event.wire) {
             Some(&WireUse::Talk(id)) => {
-                self.with_talk(id, |edge, talk| edge.on_talk(talk, event));
+                let mut was_connected = true;
+                self.with_talk(id, |edge, talk| {
+                    was_connected = talk.is_connected;
+                    edge.on_talk(talk, event)
+                });
                 // A target of HTTP/2 may speak first. That was reported to the conversation, and is not reported again.
-                if let Some(WireUse::Carrier) = self.upstream.connections.user(event.wire) {
+                if !was_connected
+                    && let Some(WireUse::Carrier) = self.upstream.connections.user(event.wire)
+                {
                     self.on_carrier(WireEvent {
                         readable: true,
                         ..event
