@@ -67,11 +67,6 @@ impl NatsCluster {
         format!("nats://127.0.0.1:{}", self.servers[at].port)
     }
 
-    /// The port of 127.0.0.1 at which clients reach a server.
-    pub fn port(&self, at: usize) -> u16 {
-        self.servers[at].port
-    }
-
     /// Which server leads a stream.
     ///
     /// # Panics
@@ -89,11 +84,6 @@ impl NatsCluster {
     /// lost.
     pub fn isolate(&self, at: usize) {
         self.routes_of(at).for_each(Relay::hold);
-    }
-
-    /// The same, and connections between servers are closed.
-    pub fn cut(&self, at: usize) {
-        self.routes_of(at).for_each(Relay::cut);
     }
 
     /// All reach each other again.
