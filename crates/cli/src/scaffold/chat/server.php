@@ -19,7 +19,7 @@ $server->get('/rooms/{room}/events', function (string $room, Request $request): 
     // Who is new gets the last messages, without who came and went, and from there on nothing is left out.
     $events = Channel::get("room.$room")->history(count: 50);
     $messages = array_filter($events, fn (Event $event) => $event->name === null);
-    return $hold->with(...$messages)->since(end($messages)->id ?? null);
+    return $hold->with(...$messages)->since(end($events)->id ?? null);
 });
 
 $server->post('/rooms/{room}/messages', function (string $room, Request $request): Response {
