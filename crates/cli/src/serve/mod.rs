@@ -83,10 +83,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
     // An option, because a program's own `control` wins over it, as it does not over the environment.
     if !control::is_chosen(&php)
         && !arguments.dry_run
-        && let Some(socket) = control::own()
+        && let Some(control) = control::own()
     {
-        let setting = format!("fermata.control=unix:{}", socket.display());
-        command.arg("-d").arg(setting);
+        command.args(["-d", &format!("fermata.control={control}")]);
     }
     command.arg(program).args(&arguments.arguments);
     check_options(arguments.listen.as_deref(), arguments.workers)?;
