@@ -1,9 +1,13 @@
 /* What the kernel alone costs: held connections that are accepted, answered and sent to by system calls and nothing else.
  *
- * `floor PORT WORKERS send|writev` listens on 127.0.0.1 with that many processes and ends with its parent. A `GET` of a path
+ * `floor PORT WORKERS send|writev|hub` listens on 127.0.0.1 with that many processes and ends with its parent. A `GET` of a path
  * that ends in `/events` is answered by the head of an event stream and held; a `POST` is sent to every held connection of
  * all processes, in one `send` or in one `writev` of its three parts each; anything else is a page. There is no router, no
- * time-out, no history and no queue: a connection that cannot take an event at once is ended. */
+ * time-out, no history and no queue: a connection that cannot take an event at once is ended.
+ *
+ * With `hub`, it sends in one `send` and says what the clients of `bench hub` wait for: by Mercure, a `GET` of its hub is held
+ * too; by Pusher, `/app/` becomes a WebSocket that is told of its socket id and, at its first message, of its subscription.
+ * Neither keys nor signatures are looked at. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -33,6 +37,12 @@
 static const char stream[] = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-cache\r\n"
 	"Transfer-Encoding: chunked\r\n\r\n";
 static const char page[] = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 15\r\n\r\n{\"status\":\"OK\"}";
+static const char upgraded[] = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+	"Sec-WebSocket-Accept: ICX+Yqv66kxgM0FcWaLWlFLwTAI=\r\n\r\n"; /* to the key of `bench hub`, sixteen zero bytes */
+static const char established[] = "{\"event\":\"pusher:connection_established\","
+	"\"data\":\"{\\\"socket_id\\\":\\\"123456789.123456789\\\",\\\"activity_timeout\\\":120}\"}";
+static const char subscribed[] = "{\"event\":\"pusher_internal:subscription_succeeded\",\"channel\":\"bench\",\"data\":\"{}\"}";
+static const char published[] = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}";
 static const char accepted[] = "HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n";
 
 /* What was published, shared by all processes. */
@@ -46,14 +56,14 @@ static struct ring {
 } *ring;
 
 static int wakes[WORKERS_MAX], workers;
-static bool in_parts;
+static bool in_parts, is_hub;
 /* What came of requests that were not whole yet; NULL for most. */
 static struct request {
 	size_t len;
 	char bytes[REQUEST_BYTES_MAX + 1];
 } *requests[CLIENTS_MAX];
 static int held[CLIENTS_MAX], places[CLIENTS_MAX], held_len; /* held descriptors, and the place of each in them */
-static bool is_held[CLIENTS_MAX];
+static bool is_held[CLIENTS_MAX], is_websocket[CLIENTS_MAX];
 
 static void fail(const char *what)
 {
@@ -69,6 +79,7 @@ static void end(int fd)
 		places[last] = places[fd];
 		is_held[fd] = false;
 	}
+	is_websocket[fd] = false;
 	free(requests[fd]);
 	requests[fd] = NULL;
 	close(fd);
@@ -79,6 +90,35 @@ static void answer(int fd, const char *bytes, size_t len)
 	if (send(fd, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)len) {
 		end(fd);
 	}
+}
+
+/* The head of a text frame of a server (RFC 6455, section 5.2); how long it is. */
+static size_t frame_head(char *head, size_t len)
+{
+	head[0] = (char)0x81;
+	if (len < 126) {
+		head[1] = (char)len;
+		return 2;
+	}
+	head[1] = 126;
+	head[2] = (char)(len >> 8);
+	head[3] = (char)len;
+	return 4;
+}
+
+static void say(int fd, const char *text, size_t len)
+{
+	char frame[512];
+	size_t head_len = frame_head(frame, len);
+	memcpy(frame + head_len, text, len);
+	answer(fd, frame, head_len + len);
+}
+
+static void hold(int fd)
+{
+	places[fd] = held_len;
+	held[held_len++] = fd;
+	is_held[fd] = true;
 }
 
 static void publish(const char *data, size_t len)
@@ -100,7 +140,7 @@ static void publish(const char *data, size_t len)
 /* Sends what was published since `next` to every held connection. */
 static uint64_t deliver(uint64_t next)
 {
-	static char whole[DATA_BYTES_MAX + 64];
+	static char whole[DATA_BYTES_MAX + 64], frame[DATA_BYTES_MAX + 4];
 	for (uint64_t count = __atomic_load_n(&ring->count, __ATOMIC_ACQUIRE); next < count; next++) {
 		if (count - next > RING_EVENTS / 2) {
 			fprintf(stderr, "floor: a worker is %llu events behind\n", (unsigned long long)(count - next));
@@ -115,10 +155,18 @@ static uint64_t deliver(uint64_t next)
 			memcpy(whole + len, parts[part].iov_base, parts[part].iov_len);
 			len += parts[part].iov_len;
 		}
+		size_t frame_len = 0;
+		if (is_hub) {
+			frame_len = frame_head(frame, event->len);
+			memcpy(frame + frame_len, event->data, event->len);
+			frame_len += event->len;
+		}
 		/* From the end: a connection that is ended puts the last one in its place. */
 		for (int at = held_len - 1; at >= 0; at--) {
-			ssize_t sent = in_parts ? writev(held[at], parts, 3) : send(held[at], whole, len, MSG_NOSIGNAL);
-			if (sent != (ssize_t)len) {
+			const char *bytes = is_websocket[held[at]] ? frame : whole;
+			size_t bytes_len = is_websocket[held[at]] ? frame_len : len;
+			ssize_t sent = in_parts ? writev(held[at], parts, 3) : send(held[at], bytes, bytes_len, MSG_NOSIGNAL);
+			if (sent != (ssize_t)bytes_len) {
 				end(held[at]);
 			}
 		}
@@ -129,6 +177,14 @@ static uint64_t deliver(uint64_t next)
 /* What to do for the request at the start of `bytes`; the bytes it has, or 0 while it is not whole. */
 static size_t handle(int fd, char *bytes)
 {
+	if (is_websocket[fd]) {
+		/* A message is whole when it comes, as clients of a benchmark send it: the first one subscribes. */
+		if (!is_held[fd]) {
+			say(fd, subscribed, sizeof subscribed - 1);
+			hold(fd);
+		}
+		return strlen(bytes);
+	}
 	char *head_end = strstr(bytes, "\r\n\r\n");
 	if (!head_end) {
 		return 0;
@@ -145,11 +201,17 @@ static size_t handle(int fd, char *bytes)
 			return 0;
 		}
 		publish(bytes + head_len, content);
-		answer(fd, accepted, sizeof accepted - 1);
-	} else if (memmem(bytes, strcspn(bytes, "\r"), "/events ", 8)) {
-		places[fd] = held_len;
-		held[held_len++] = fd;
-		is_held[fd] = true;
+		answer(fd, is_hub ? published : accepted, is_hub ? sizeof published - 1 : sizeof accepted - 1);
+	} else if (is_hub && !strncmp(bytes, "GET /app/", 9)) {
+		char both[sizeof upgraded + sizeof established + 4];
+		size_t len = sizeof upgraded - 1;
+		memcpy(both, upgraded, len);
+		len += frame_head(both + len, sizeof established - 1);
+		memcpy(both + len, established, sizeof established - 1);
+		is_websocket[fd] = true;
+		answer(fd, both, len + sizeof established - 1);
+	} else if (memmem(bytes, strcspn(bytes, "\r"), is_hub ? "/mercure?" : "/events ", is_hub ? 9 : 8)) {
+		hold(fd);
 		answer(fd, stream, sizeof stream - 1);
 	} else {
 		answer(fd, page, sizeof page - 1);
@@ -239,10 +301,11 @@ static void work(uint16_t port, int number)
 int main(int argc, char **argv)
 {
 	if (argc != 4 || (workers = atoi(argv[2])) < 1 || workers > WORKERS_MAX) {
-		fprintf(stderr, "usage: floor PORT WORKERS send|writev, with at most %d workers\n", WORKERS_MAX);
+		fprintf(stderr, "usage: floor PORT WORKERS send|writev|hub, with at most %d workers\n", WORKERS_MAX);
 		return 2;
 	}
 	in_parts = !strcmp(argv[3], "writev");
+	is_hub = !strcmp(argv[3], "hub");
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	struct rlimit limit;
 	getrlimit(RLIMIT_NOFILE, &limit);

@@ -13,7 +13,7 @@ from bench.suites.crowd.network import Network
 from bench.suites.hub import crowd
 from bench.suites.hub.clients import EVENT, Frames, MercureClient, masked
 from bench.suites.hub.main import Run, Sample, report, write
-from bench.suites.hub.servers import HUBS, SUBJECT, channel_info, mercure_update, pusher_event
+from bench.suites.hub.servers import FLOOR, HUBS, SUBJECT, channel_info, mercure_update, pusher_event
 
 FACTS = ("host", "processor", "cores", "memory", "system", "kernel", "commit")
 
@@ -87,6 +87,15 @@ class Report(unittest.TestCase):
         self.assertIn("0.010× Sockudo's", text)
         self.assertIn("not run: not \\| here |", text)
         self.assertNotIn("## Mercure", text)
+
+    def test_a_goal_below_what_system_calls_take_is_named(self) -> None:
+        for floor_us, is_told in ((90.0, True), (70.0, False)):
+            run = a_run()
+            for hub, publish_us in ((SUBJECT, 100.0), (FLOOR, floor_us), ("sockudo", 400.0)):
+                run.samples.append(sample(hub, 1, 390.0, publish_us))
+            text = report(run)
+            self.assertIn(f"{100 / floor_us:.2f}× what its system calls take alone", text)
+            self.assertEqual(is_told, f"alone take {floor_us / 400:.3f}× Sockudo's, above the goal" in text)
 
     def test_a_run_without_peers_has_a_table(self) -> None:
         run = a_run()

@@ -32,7 +32,7 @@ from bench.lib.stats import interval, ratios
 from bench.suites.crowd.network import network
 
 from . import crowd
-from .servers import HUBS, KEY, SUBJECT, WORKERS, Hub, running
+from .servers import FLOOR, HUBS, KEY, SUBJECT, WORKERS, Hub, running
 
 VERSION = 1
 ROUNDS = 3
@@ -178,7 +178,7 @@ def main() -> int:
 
 
 def parse_options() -> argparse.Namespace:
-    others = [id for id in HUBS if id != SUBJECT]
+    others = [id for id in HUBS if id not in (SUBJECT, FLOOR)]
     parser = argparse.ArgumentParser(prog="python3 -m bench hub", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a smoke test of the suite: its figures mean nothing")
     parser.add_argument("--crowd", action="store_true", help=f"{crowd.MANY:,} clients of Echo at Fermata alone; see crowd.py")
@@ -228,7 +228,7 @@ def measure_all(run: Run, options: argparse.Namespace) -> None:
     source = random.Random(options.seed)
     for round in range(1, options.rounds + 1):
         for protocol in options.protocols:
-            hubs = [hub for hub in HUBS.values() if protocol in hub.protocols and hub.id in (SUBJECT, *options.peers)]
+            hubs = [hub for hub in HUBS.values() if protocol in hub.protocols and hub.id in (SUBJECT, FLOOR, *options.peers)]
             source.shuffle(hubs)
             for hub in hubs:
                 key = f"{hub.id}/{protocol}"
@@ -322,12 +322,23 @@ def verdicts(run: Run, protocol: str, names: dict[str, str]) -> list[str]:
         if figure == "bytes":
             value = median(ours.values())
             lines.append(f"{title}: {value:,.0f} {unit}, {wanted}: {'reached' if value <= BYTES_MAX else 'MISSED'}")
+        floor = run.values(FLOOR, protocol, figure)
         for id, name in names.items():
-            found = interval(ratios(ours, run.values(id, protocol, figure))) if id != SUBJECT else None
+            theirs = run.values(id, protocol, figure)
+            found = interval(ratios(ours, theirs)) if id != SUBJECT else None
             if found is None:
                 continue
+            between = f"({found.low:.3f} to {found.high:.3f})"
+            if id == FLOOR:
+                # It keeps nothing of its clients, so its memory is no measure.
+                if figure != "bytes":
+                    lines.append(f"{title}: {found.median:.2f}× what its system calls take alone {between}")
+                continue
             verdict = "" if figure == "bytes" else f", {wanted}: {'reached' if found.median <= RATIO_MAX else 'MISSED'}"
-            lines.append(f"{title}: {found.median:.3f}× {name}'s ({found.low:.3f} to {found.high:.3f}){verdict}")
+            lines.append(f"{title}: {found.median:.3f}× {name}'s {between}{verdict}")
+            calls = interval(ratios(floor, theirs)) if figure != "bytes" else None
+            if calls is not None and calls.median > RATIO_MAX:
+                lines.append(f"{title}: system calls alone take {calls.median:.3f}× {name}'s, above the goal")
     return lines
 
 
@@ -340,7 +351,7 @@ def write(run: Run, folder: Path) -> tuple[Path, Path]:
         "machine": run.machine,
         "options": run.options,
         "commands": run.commands,
-        "programs": {id: shutil.which(id) or "" for id in HUBS if id != SUBJECT},
+        "programs": {id: shutil.which(id) or "" for id in HUBS if id not in (SUBJECT, FLOOR)},
         "not_run": run.not_run,
         "samples": [asdict(sample) for sample in run.samples],
     }

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.lib import process
-from bench.lib.peers import FERMATA, CannotRun
+from bench.lib import compiled, process
+from bench.lib.peers import BUILD, FERMATA, CannotRun
 
 from .clients import CHANNEL, EVENT
 
@@ -78,6 +78,11 @@ def _fermata(port: int, folder: Path, workers: int) -> tuple[list[str], dict[str
     }
 
 
+def _floor(port: int, _: Path, workers: int) -> tuple[list[str], dict[str, str]]:
+    compiled.build("floor")
+    return [str(BUILD / "floor"), str(port), str(workers), "hub"], {}
+
+
 @dataclass(frozen=True)
 class Hub:
     id: str
@@ -89,10 +94,13 @@ class Hub:
 
 
 SUBJECT = "fermata"
+FLOOR = "floor"
+"""What the kernel alone costs: no peer, and no goal is about it."""
 HUBS = {
     hub.id: hub
     for hub in (
         Hub(SUBJECT, "Fermata", ("pusher", "mercure"), _fermata),
+        Hub(FLOOR, "System calls alone", ("pusher", "mercure"), _floor, "a C compiler"),
         Hub("sockudo", "Sockudo", ("pusher",), _sockudo, "cargo install sockudo, with protoc on the PATH"),
         Hub("soketi", "soketi", ("pusher",), _soketi, "npm install --global @soketi/soketi, with GitHub in reach"),
         Hub("mercure", "Mercure hub", ("mercure",), _mercure, "go install github.com/dunglas/mercure/caddy/mercure@latest"),
