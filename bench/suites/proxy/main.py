@@ -27,7 +27,7 @@ from pathlib import Path
 from statistics import median
 from string import Template
 
-from bench.lib import machine, markdown, process
+from bench.lib import compiled, machine, markdown, process
 from bench.lib.peers import BENCH, BUILD, EXTENSION, FERMATA, PHP
 from bench.lib.ready import note
 from bench.lib.stats import interval, ratios
@@ -35,6 +35,9 @@ from bench.lib.stats import interval, ratios
 HERE = Path(__file__).parent
 OUT = BUILD / "proxy"
 SUBJECT = "fermata"
+FLOOR = "floor"
+"""`load/proxy_floor.c`: bytes from one socket to another. What it costs is the kernel's, and no proxy can do with less."""
+GOAL_PEER, GOAL_MAX = "nginx", 0.7
 PROXY_CORE, LOAD_CORE = 0, 1
 ROUNDS, SECONDS = 9, 3.0
 QUICK_SECONDS = 0.3
@@ -96,10 +99,15 @@ def start_haproxy(port: int, backend: int) -> list[str]:
     return ["haproxy", "-db", "-q", "-f", str(rendered("haproxy.cfg", port, backend))]
 
 
+def start_floor(port: int, backend: int) -> list[str]:
+    return [str(BUILD / "proxy_floor"), str(port), str(backend)]
+
+
 PROXIES: dict[str, tuple[str, Callable[[int, int], list[str]]]] = {
     SUBJECT: ("Fermata", start_fermata),
     "nginx": ("nginx", start_nginx),
     "haproxy": ("HAProxy", start_haproxy),
+    FLOOR: ("System calls alone", start_floor),
 }
 
 
@@ -153,8 +161,10 @@ def main() -> int:
     options = parse_options()
     # So that servers end with us however we end.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    if FLOOR in options.proxies:
+        compiled.build("proxy_floor")
     tools = {"wrk": "wrk", "taskset": "util-linux", "nginx": "nginx-light", "haproxy": "haproxy"}
-    wanted = {"wrk", "taskset", *(set(options.proxies) - {SUBJECT})}
+    wanted = {"wrk", "taskset", *(set(options.proxies) - {SUBJECT, FLOOR})}
     if missing := [package for tool, package in tools.items() if tool in wanted and shutil.which(tool) is None]:
         print(f"bench: missing (apt install {' '.join(missing)})", file=sys.stderr)
         return 2
@@ -227,8 +237,23 @@ def report(samples: list[Sample], options: argparse.Namespace, facts: dict[str, 
             shown.append([PROXIES[id][0], f"{median(cost.values()) / 1000:,.2f}", ratio, f"{rate:,.0f}"])
         lines += [f"## {title}", ""]
         lines += [markdown.table(["", f"CPU per {unit}, us", "Fermata's ÷", "per second"], shown), ""]
+        lines += verdict(costs)
     lines += [f"`{' '.join(sys.argv)}`, {rounds} rounds; CPU by schedstat of all processes of each proxy."]
     return "\n".join(lines) + "\n"
+
+
+def verdict(costs: dict[str, dict[int, float]]) -> list[str]:
+    """Of the goal, and of whether the kernel alone leaves room for it."""
+    ours, goal, floor = (costs.get(id, {}) for id in (SUBJECT, GOAL_PEER, FLOOR))
+    found, least = interval(ratios(ours, goal)), interval(ratios(floor, goal))
+    if found is None:
+        return []
+    name = PROXIES[GOAL_PEER][0]
+    word = "reached" if found.median <= GOAL_MAX else "MISSED"
+    text = f"Goal: at most {GOAL_MAX}× the CPU of {name}: {found.median:.2f}×, {word}."
+    if least is not None:
+        text += f" System calls alone take {least.median:.2f}× of {name}'s."
+    return [text, ""]
 
 
 def compared(ours: dict[int, float], theirs: dict[int, float]) -> str:
