@@ -151,6 +151,7 @@ need_test() {
     need python3-pip has_pip
     need python3-venv has_venv
     need chromium has chromium
+    need firefox-esr has firefox-esr
     # A client of HTTP/2 that loads.
     need nghttp2-client has h2load
     need rustfmt has rustfmt

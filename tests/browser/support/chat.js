@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { describe } from "node:test";
-import { chromium } from "playwright-core";
+import { chromium, firefox } from "playwright-core";
 import { Proxy } from "./proxy.js";
 import { Server } from "./server.js";
 
@@ -20,6 +20,11 @@ const ARGUMENTS = [
 /** Describes what pages do whichever way they are connected: the same tests run over both. */
 export function describeByEach(name, body) {
   ["sse", "websocket"].forEach((transport) => describe(`${name}, by ${transport}`, () => body(transport)));
+}
+
+/** Firefox as Debian has it. Playwright speaks WebDriver BiDi with it by this channel. */
+export function launchFirefox() {
+  return firefox.launch({ executablePath: process.env.FERMATA_FIREFOX ?? "/usr/bin/firefox-esr", channel: "moz-firefox" });
 }
 
 export function launch() {

@@ -24,7 +24,10 @@ export class Server {
   #lines = [];
   #waiting = new Set();
 
-  /** @param {string[] | null} program a script, by its path in the repository or absolute, and its arguments, in place of the chat */
+  /**
+   * @param {string[] | null} program what runs in place of the chat: a script or a command, by its path in the repository or
+   *   absolute, and its arguments
+   */
   constructor(environment = {}, program = null) {
     this.#program = program;
     this.#directory = mkdtempSync(join(tmpdir(), "fermata-chat-"));
@@ -62,7 +65,8 @@ export class Server {
     // FERMATA_CHAT_COMMAND lets the page be tested against another server: a command line without quotes.
     const [script, ...rest] = this.#program ?? ["examples/chat/server.php"];
     const chat = this.#program === null ? process.env.FERMATA_CHAT_COMMAND?.split(" ") : undefined;
-    const [command, ...args] = chat ?? ["php", "-d", `extension=${extension}`, resolve(ROOT, script), ...rest];
+    const php = script.endsWith(".php") ? ["php", "-d", `extension=${extension}`] : [];
+    const [command, ...args] = chat ?? [...php, resolve(ROOT, script), ...rest];
     const from = this.#lines.length;
     this.#child = spawn(command, args, {
       env: { ...process.env, PORT: "0", FERMATA_WORKERS: "2", CHAT_DB: this.database, APP_VAR: this.#directory, ...this.#environment },
