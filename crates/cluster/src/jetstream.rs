@@ -169,6 +169,9 @@ impl StreamAnswer {
 pub(crate) struct StreamState {
     pub first_seq: u64,
     pub last_seq: u64,
+    /// When the last message was stored, as text.
+    #[serde(default)]
+    pub last_ts: String,
     /// Messages that are gone between the two.
     #[serde(default)]
     pub num_deleted: u64,

@@ -12,6 +12,8 @@
 //!   sent again under the same id, by which the log knows it (`Nats-Msg-Id`; in Redis a set beside the stream).
 //! - Records come out in the log's order, each once, and without holes: a hole is an [`Event::Begin`], which tells every client
 //!   that something may be missing.
+//! - A copy of a replicated log that is not what its leader has is left for another one; where its records were told
+//!   already, the log gets a new epoch.
 //! - Older records are asked for when a client needs what its node has no more ([`PastRequest`]); what is not to be had is told as
 //!   missing ([`PastEntry::Gap`]).
 //! - Whatever the log says is checked; what cannot be understood ends the connection, and never the process.
@@ -38,6 +40,7 @@ mod nkey;
 mod past;
 mod redis;
 mod resp;
+mod rfc3339;
 mod subject;
 mod wire;
 

@@ -14,10 +14,17 @@ struct Talk {
     now_ms: u64,
     sent: String,
     events: Vec<Event>,
+    /// Whether the leader says when it has stored its last message.
+    has_times: bool,
 }
 
 impl Talk {
     fn new(reached: Option<Place>) -> Talk {
+        Talk::behind(reached, None)
+    }
+
+    /// One that has read everything up to a place, and knows when the message there was stored.
+    fn behind(reached: Option<Place>, reached_ms: Option<u64>) -> Talk {
         let options = Options {
             servers: Address::list("nats://a,nats://b").unwrap(),
             prefix: "app".to_owned(),
@@ -30,10 +37,11 @@ impl Talk {
             past_max: 1_000,
         };
         let mut talk = Talk {
-            bridge: Bridge::new(options, reached, None, 0),
+            bridge: Bridge::new(options, reached, reached_ms, 0),
             now_ms: 0,
             sent: String::new(),
             events: Vec::new(),
+            has_times: false,
         };
         talk.pass(0);
         talk.connect();
@@ -87,8 +95,12 @@ impl Talk {
     fn describe(&mut self, last: u64, active: [u64; 2]) {
         let to = self.asked("STREAM.INFO.").expect("it asks for the stream");
         let [first, second] = active;
+        let time = match self.has_times {
+            true => format!(",\"last_ts\":\"1970-01-01T00:00:{last}.5Z\""),
+            false => String::new(),
+        };
         let text = format!(
-            "{{\"created\":\"x\",\"config\":{{}},\"state\":{{\"first_seq\":1,\"last_seq\":{last}}},\
+            "{{\"created\":\"x\",\"config\":{{}},\"state\":{{\"first_seq\":1,\"last_seq\":{last}{time}}},\
              \"cluster\":{{\"leader\":\"l\",\"replicas\":[{{\"active\":{first}}},{{\"active\":{second}}}]}}}}"
         );
         self.answer(&to, &text);
@@ -99,6 +111,30 @@ impl Talk {
         self.describe(last, HEALTHY);
         self.make_consumer();
         self.describe(last, HEALTHY);
+    }
+
+    /// The consumer gives a message, its `count`th, that was stored so many milliseconds after when the leader has stored it.
+    fn deliver(&mut self, count: u64, seq: u64, late_ms: u64) {
+        let unix_ns = (seq * 1_000 + 500 + late_ms) * 1_000_000;
+        let to = format!("$JS.ACK.S.C.1.{seq}.{count}.{unix_ns}.0");
+        self.hear(&format!("MSG app.c 1 {to} 1\r\nx\r\n"));
+    }
+
+    /// The next connection, when it is time.
+    fn connect_again(&mut self) {
+        assert!(self.has(|it| matches!(it, Event::Disconnect)));
+        self.events.clear();
+        self.pass(3_000);
+        assert!(self.has(|it| matches!(it, Event::Connect(_))));
+        self.connect();
+    }
+
+    fn records(&self) -> Vec<u64> {
+        let records = self.events.iter().filter_map(|it| match it {
+            Event::Record(record) => Some(record.place.seq),
+            _ => None,
+        });
+        records.collect()
     }
 
     fn make_consumer(&mut self) {
@@ -249,4 +285,112 @@ fn nothing_is_sent_after_what_is_not_acknowledged() {
     let to = "_INBOX.a.r.p.1";
     talk.answer(to, "{\"seq\":61}");
     assert!(!talk.is_away() && talk.bridge.can_send());
+}
+
+/// One that has read message 50 and is described the log up to 52.
+fn talk_behind_50() -> Talk {
+    let mut talk = Talk::behind(Some(place(50)), Some(50_500));
+    talk.has_times = true;
+    talk.describe(52, HEALTHY);
+    talk.make_consumer();
+    talk.describe(52, HEALTHY);
+    talk
+}
+
+/// NATS 2.9.10 leaves such copies behind where a server was cut off.
+#[test]
+fn a_copy_that_has_other_messages_than_its_leader_is_left_before_it_is_told() {
+    let mut talk = talk_behind_50();
+    talk.deliver(1, 50, 0);
+    talk.deliver(2, 51, 0);
+    assert!(talk.is_away() && talk.records().is_empty());
+    talk.deliver(3, 52, 700);
+    talk.connect_again();
+    talk.describe(52, HEALTHY);
+    assert!(!talk.sent.contains("STREAM.UPDATE"), "nothing was told");
+    talk.make_consumer();
+    talk.describe(52, HEALTHY);
+    (50..=52).for_each(|seq| talk.deliver(seq - 49, seq, 0));
+    assert_eq!(talk.records(), [51, 52]);
+    assert!(!talk.is_away() && !talk.has(|it| matches!(it, Event::Begin(_))));
+}
+
+#[test]
+fn a_copy_without_the_leaders_last_message_is_left() {
+    let mut talk = talk_behind_50();
+    talk.deliver(1, 50, 0);
+    talk.deliver(2, 51, 0);
+    talk.pass(4_999);
+    assert!(!talk.has(|it| matches!(it, Event::Disconnect)));
+    talk.pass(1);
+    talk.connect_again();
+    assert!(talk.sent.contains("STREAM.INFO"));
+}
+
+/// What it has given has other places in the log: ids of it must not be taken for those.
+#[test]
+fn a_copy_that_differs_when_it_was_told_is_a_new_epoch() {
+    for comes_first in [true, false] {
+        let mut talk = talk_behind_50();
+        (50..=52).for_each(|seq| talk.deliver(seq - 49, seq, 0));
+        assert!(!talk.is_away());
+        talk.deliver(4, 53, if comes_first { 9 } else { 0 });
+        talk.pass(1_100);
+        assert!(!talk.has(|it| matches!(it, Event::Disconnect)));
+        talk.describe(if comes_first { 53 } else { 54 }, HEALTHY);
+        if !comes_first {
+            talk.deliver(5, 54, 9);
+        }
+        talk.connect_again();
+        talk.describe(60, HEALTHY);
+        assert!(talk.asked("STREAM.UPDATE.").is_some());
+    }
+}
+
+#[test]
+fn a_copy_that_stops_behind_its_leader_is_left() {
+    let mut talk = talk_behind_50();
+    (50..=52).for_each(|seq| talk.deliver(seq - 49, seq, 0));
+    let beat = "NATS/1.0 100 Idle Heartbeat\r\n\r\n";
+    let beat = format!("HMSG _INBOX.a.c1 11 {0} {0}\r\n{beat}\r\n", beat.len());
+    for second in 0..10 {
+        talk.pass(1_000);
+        if talk.has(|it| matches!(it, Event::Disconnect)) {
+            assert!((5..=7).contains(&second), "in second {second}");
+            talk.connect_again();
+            talk.describe(60, HEALTHY);
+            assert!(!talk.sent.contains("STREAM.UPDATE"), "nothing is wrong");
+            return;
+        }
+        talk.hear(&beat);
+        talk.hear("PONG\r\n");
+        talk.describe(54 + second, HEALTHY);
+    }
+    panic!("it counts as ready");
+}
+
+#[test]
+fn another_message_at_its_place_is_a_loss_only_where_the_copy_is_the_leaders() {
+    for is_lost in [true, false] {
+        let mut talk = talk_behind_50();
+        talk.deliver(1, 50, 3);
+        talk.deliver(2, 51, 3);
+        assert!(!talk.has(|it| matches!(it, Event::Disconnect)));
+        talk.deliver(3, 52, if is_lost { 0 } else { 3 });
+        talk.connect_again();
+        talk.describe(52, HEALTHY);
+        assert_eq!(talk.sent.contains("STREAM.UPDATE"), is_lost);
+    }
+}
+
+/// It was a gap, though the others have it.
+#[test]
+fn a_hole_in_a_copy_is_read_elsewhere() {
+    let mut talk = talk_behind_50();
+    (50..=52).for_each(|seq| talk.deliver(seq - 49, seq, 0));
+    talk.deliver(4, 57, 0);
+    talk.connect_again();
+    talk.describe(57, HEALTHY);
+    assert!(talk.sent.contains("\"opt_start_seq\":52"), "{}", talk.sent);
+    assert!(!talk.has(|it| matches!(it, Event::Begin(_))));
 }

@@ -1,5 +1,5 @@
 //! Bridges of several nodes and a log that speaks NATS, in one thread and under a seed: connections are cut at any byte, bridges
-//! die, the log restarts, forgets old messages, and is made anew.
+//! die, the log restarts, forgets old messages, is made anew, and has a copy that lacks messages.
 //!
 //! Repeat a run with `FERMATA_TEST_SEED`.
 
@@ -25,6 +25,8 @@ enum Log {
     IsMadeAnew,
     /// It gives what it has, and takes nothing for a while.
     Refuses,
+    /// Three servers have it, of which one lacks messages for ever and numbers those behind them anew: NATS 2.9.10.
+    HasBadCopy,
 }
 
 #[derive(Clone)]
@@ -47,6 +49,12 @@ struct Server {
     probes: HashSet<u64>,
     first: u64,
     stored: Vec<Stored>,
+    /// Several servers have it.
+    is_replicated: bool,
+    /// Messages that the bad copy lacks: the place of the first, and how many.
+    lacks: Option<(u64, u64)>,
+    /// What decides on which server a consumer lives.
+    consumers: u64,
     known: HashMap<Vec<u8>, u64>,
     connections: HashMap<usize, Connection>,
 }
@@ -57,6 +65,8 @@ struct Connection {
     output: Vec<u8>,
     /// Where the consumer delivers to, its next message, and how many it was given.
     consumer: Option<(Vec<u8>, u64, u64)>,
+    /// It reads the bad copy.
+    is_bad: bool,
 }
 
 impl Server {
@@ -141,8 +151,15 @@ impl Server {
     }
 
     fn describe(&mut self, node: usize, to: &str) {
+        let (time, copies) = match self.is_replicated {
+            true => (
+                format!(",\"last_ts\":\"{}\"", time_text(self.now_ns)),
+                ",\"cluster\":{\"replicas\":[{\"active\":1},{\"active\":1}]}",
+            ),
+            false => (String::new(), ""),
+        };
         let text = format!(
-            "{{\"created\":\"life {}\",\"config\":{{\"description\":\"{}\"}},\"state\":{{\"first_seq\":{},\"last_seq\":{}}}}}",
+            "{{\"created\":\"life {}\",\"config\":{{\"description\":\"{}\"}},\"state\":{{\"first_seq\":{},\"last_seq\":{}{time}}}{copies}}}",
             self.life,
             self.description,
             self.first,
@@ -201,7 +218,10 @@ impl Server {
                 0,
             );
             self.answer(node, reply, "{}");
-            self.connections.get_mut(&node).unwrap().consumer = Some(consumer);
+            self.consumers += 1;
+            let connection = self.connections.get_mut(&node).unwrap();
+            connection.is_bad = self.is_replicated && self.consumers.is_multiple_of(3);
+            connection.consumer = Some(consumer);
         }
     }
 
@@ -266,10 +286,12 @@ impl Server {
 
     /// Pushes a message to a consumer.
     fn push(&mut self, node: usize) -> bool {
-        let (first, last) = (self.first, self.last());
+        let (first, mut last) = (self.first, self.last());
         let Some(connection) = self.connections.get_mut(&node) else {
             return false;
         };
+        let lacks = self.lacks.filter(|_| connection.is_bad);
+        last -= lacks.map_or(0, |(_, count)| count);
         let Some((_, next, given)) = &mut connection.consumer else {
             return false;
         };
@@ -277,7 +299,9 @@ impl Server {
         if *next > last {
             return false;
         }
-        let message = &self.stored[(*next - first) as usize];
+        let skipped = lacks.filter(|(at, _)| *next >= *at);
+        let at = *next - first + skipped.map_or(0, |(_, count)| count);
+        let message = &self.stored[at as usize];
         *given += 1;
         let line = format!(
             "HMSG {} 1 $JS.ACK.S.C.1.{next}.{given}.{}.{} {} {}\r\n",
@@ -294,6 +318,18 @@ impl Server {
         connection.output.extend_from_slice(b"\r\n");
         true
     }
+}
+
+/// RFC 3339, for the first day of 1970.
+fn time_text(ns: u64) -> String {
+    let seconds = ns / 1_000_000_000;
+    format!(
+        "1970-01-01T{:02}:{:02}:{:02}.{:09}Z",
+        seconds / 3600,
+        seconds / 60 % 60,
+        seconds % 60,
+        ns % 1_000_000_000
+    )
 }
 
 /// The end of the first line, and where its content lies.
@@ -446,6 +482,7 @@ fn simulate(seed: u64, log: Log) {
     let mut random = Random::new(seed);
     let mut server = Server {
         first: 1,
+        is_replicated: log == Log::HasBadCopy,
         ..Server::default()
     };
     let mut nodes: Vec<Node> = (0..NODES).map(Node::new).collect();
@@ -473,6 +510,10 @@ fn simulate(seed: u64, log: Log) {
                 }
                 3 if log == Log::IsMadeAnew => server.delete(),
                 3..7 if log == Log::Refuses => server.is_full = !server.is_full,
+                4..9 if log == Log::HasBadCopy && server.lacks.is_none() => {
+                    let count = below(&mut random, 30.min(server.last() + 1));
+                    server.lacks = (count > 0).then_some((server.last() + 1 - count, count));
+                }
                 4 if log == Log::LosesItsEnd => {
                     let count = below(&mut random, 30.min(server.stored.len() as u64) + 1);
                     server.lose_end(count);
@@ -569,13 +610,13 @@ fn check(server: &Server, nodes: &[Node], log: Log) {
                 );
             }
         }
-        // A place is of one event for ever.
+        // A place is of one event for ever; what a bad copy has given is followed by a gap.
         let mut data_of = HashMap::new();
         for event in &node.delivered {
             if let Delivered::Event(place, data) = event {
                 let before = data_of.insert(place, data);
                 assert!(
-                    before.is_none_or(|before| before == data),
+                    log == Log::HasBadCopy || before.is_none_or(|before| before == data),
                     "node {at}: {place:?}"
                 );
             }
@@ -647,6 +688,12 @@ fn a_log_that_keeps_everything_is_the_same_everywhere() {
 #[test]
 fn a_log_that_refuses_messages_for_a_while_has_each_once_in_the_end() {
     run(Log::Refuses);
+}
+
+/// A node on the bad copy went on without what it lacks.
+#[test]
+fn a_copy_that_lacks_messages_is_left_or_told_as_a_gap() {
+    run(Log::HasBadCopy);
 }
 
 #[test]

@@ -4,8 +4,12 @@
 //! A stream may refuse messages and give those that it has: it is full and discards none, or has no quorum. The connection stays
 //! then and is read from, and the log counts as there again when it has taken a message without content, which is tried until it
 //! is taken.
+//!
+//! Of a stream on several servers the consumer reads a copy. It is compared with the leader's before anything of it is passed on,
+//! and once a second from then on: see [`copy`].
 
 mod connecting;
+mod copy;
 mod past;
 mod reading;
 mod stream;
@@ -13,6 +17,7 @@ mod writing;
 
 use std::collections::VecDeque;
 
+use self::copy::Copy;
 use crate::exchange::{
     ANSWER_MS_MAX, Event, IN_FLIGHT_MAX, Login, Options, PING_MS, Place, SILENCE_MS_MAX,
     UNSENT_BYTES_MAX, answer_due_ms, retry_ms,
@@ -31,6 +36,8 @@ const CONSUMER_SILENCE_MS_MAX: u64 = 4_000;
 /// consumer lives on any one of them, and does not know.
 const LEADER_LOOK_MS: u64 = 1_000;
 const LEADER_SILENCE_MS_MAX: u64 = 3_000;
+/// How long a copy may give nothing while the leader has more.
+const COPY_SILENCE_MS_MAX: u64 = 5_000;
 /// How long a record may be on its way before no more are sent after it. What is sent to a leader that has gone is lost, and the
 /// next one would take what comes later first; its election takes three seconds at least.
 const ORDER_MS_MAX: u64 = 2_000;
@@ -85,6 +92,8 @@ enum Step {
     Consumer,
     /// Whether the log that the consumer reads is the one that was described before.
     SameStream,
+    /// Whether the copy that the consumer reads has what the leader has.
+    SameCopy,
     /// Live, from this place of the log on.
     Live,
 }
@@ -149,8 +158,16 @@ pub(crate) struct Nats {
     early: Option<Early>,
     /// The message of that place is asked for once more, to see that it is the same.
     is_checking: bool,
-    /// It was another one: what was read up to there is not what the log has now.
+    /// It is another one: either this copy is not the log's, or what was read is not what the log has now.
+    is_doubted: bool,
+    /// What was read up to there is not what the log has now.
     has_lost: bool,
+    /// What the consumer gives, compared with what the leader has.
+    copy: Copy,
+    /// Nothing had been read before this consumer, and its copy was not found to be the leader's yet.
+    is_first: bool,
+    /// When the consumer gave a message the last time.
+    given_ms: u64,
     /// The log ends before what was read, as far as it says, since this time.
     doubted_ms: Option<u64>,
     /// What it says is so.
@@ -224,7 +241,11 @@ impl Nats {
             reached_ms,
             early: None,
             is_checking: false,
+            is_doubted: false,
             has_lost: false,
+            copy: Copy::default(),
+            is_first: false,
+            given_ms: now_ms,
             doubted_ms: None,
             is_end_sure: false,
             is_replicated: false,
@@ -356,6 +377,7 @@ impl Nats {
                 Some(Step::Info) => {
                     "no answer in time; if it speaks TLS at this port, write tls:// in cluster"
                 }
+                Some(Step::SameCopy) => LAGS,
                 _ => "no answer in time",
             };
             self.fail(cause, now_ms);
@@ -363,6 +385,8 @@ impl Nats {
             self.ask_again(now_ms);
         } else if now_ms >= self.consumer_due_ms() {
             self.fail("the consumer is silent", now_ms);
+        } else if now_ms >= self.copy_due_ms() {
+            self.fail(LAGS, now_ms);
         } else if now_ms >= self.leader_due_ms() {
             self.fail("no leader of the log has most of its servers", now_ms);
         } else if now_ms >= self.look_due_ms() {
@@ -406,6 +430,7 @@ impl Nats {
                     .min(self.step_due_ms())
                     .min(self.ask_again_ms())
                     .min(self.consumer_due_ms())
+                    .min(self.copy_due_ms())
                     .min(self.leader_due_ms())
                     .min(self.look_due_ms())
                     .min(self.order_due_ms())
@@ -452,6 +477,18 @@ impl Nats {
                 self.arrived_ms,
             ),
             false => u64::MAX,
+        }
+    }
+
+    /// When the consumer must have given what the leader has.
+    fn copy_due_ms(&self) -> u64 {
+        match self.copy.awaited_ms() {
+            Some(since_ms) if self.is_live() => answer_due_ms(
+                since_ms.max(self.given_ms),
+                COPY_SILENCE_MS_MAX,
+                self.arrived_ms,
+            ),
+            _ => u64::MAX,
         }
     }
 
@@ -628,7 +665,7 @@ impl Nats {
             }
             Some(own) if own.starts_with(b"c") => {
                 self.consumer_heard_ms = now_ms;
-                self.on_control(message)
+                self.on_control(message, now_ms)
             }
             _ if message.subject.starts_with(UPDATED) => match self.step() {
                 Some(Step::NewEpoch) => Ok(()),
@@ -638,7 +675,7 @@ impl Nats {
             // A delivered message has the subject that it was published to.
             _ => {
                 self.consumer_heard_ms = now_ms;
-                self.on_delivery(message)
+                self.on_delivery(message, now_ms)
             }
         }
     }
@@ -663,6 +700,7 @@ impl Nats {
         self.link = Link::Down { retry_ms };
         self.is_end_sure = false;
         self.is_unanswered = false;
+        self.copy.clear();
         if let Write::Probing { .. } = self.write {
             self.write = Write::Refused { retry_ms };
         }
@@ -676,6 +714,11 @@ impl Nats {
         self.tell_away(text);
     }
 }
+
+/// Said of a log that has another message where one was read.
+const OTHER_MESSAGE: &str = "the log has another message where it was read";
+/// Said of a copy that does not come to what the leader has.
+const LAGS: &str = "its copy of the log lacks messages that the leader has";
 
 /// Where NATS says that a stream was changed.
 fn updated(stream: &str) -> String {

@@ -10,6 +10,7 @@ use crate::exchange::{
 };
 use crate::jetstream::{ApiError, StreamAnswer, api};
 use crate::past::Collector;
+use crate::rfc3339;
 use crate::subject::escape;
 use crate::wire::{self, Message};
 
@@ -241,8 +242,12 @@ struct Stored {
 impl Stored {
     /// Headers, content, and when it was stored.
     fn parts(&self) -> Option<(Vec<u8>, Vec<u8>, u64)> {
-        let unix_ms = unix_ms_of(&self.time)?;
-        Some((base64(&self.hdrs)?, base64(&self.data)?, unix_ms))
+        let unix_ns = rfc3339::unix_ns(&self.time)?;
+        Some((
+            base64(&self.hdrs)?,
+            base64(&self.data)?,
+            unix_ns / 1_000_000,
+        ))
     }
 }
 
@@ -274,37 +279,6 @@ fn base64(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// `2026-11-22T14:00:00.123456789Z`, RFC 3339 as Go writes it in UTC.
-fn unix_ms_of(text: &str) -> Option<u64> {
-    let number = |from: usize, len: usize| text.get(from..from + len)?.parse::<u64>().ok();
-    let (year, month, day) = (number(0, 4)?, number(5, 2)?, number(8, 2)?);
-    let (hour, minute, second) = (number(11, 2)?, number(14, 2)?, number(17, 2)?);
-    let fraction = text.get(19..)?.strip_suffix('Z')?;
-    if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
-        return None;
-    }
-    let mut ms = 0;
-    if !fraction.is_empty() {
-        let digits = fraction.strip_prefix('.')?;
-        for at in 0..3 {
-            let digit = digits
-                .as_bytes()
-                .get(at)
-                .map_or(Some(0), |it| char::from(*it).to_digit(10));
-            ms = ms * 10 + u64::from(digit?);
-        }
-    }
-    // Days since 1970: years begin in March, so that the leap day is the last one.
-    let (years, months) = match month > 2 {
-        true => (year, month - 3),
-        false => (year - 1, month + 9),
-    };
-    let days = 365 * years + years / 4 - years / 100 + years / 400 + (153 * months + 2) / 5 + day
-        - 1
-        - 719_468;
-    Some((((days * 24 + hour) * 60 + minute) * 60 + second) * 1000 + ms)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -322,22 +296,6 @@ mod tests {
         }
         for text in ["T", "TQ-=", "TWFuT"] {
             assert_eq!(base64(text), None, "{text}");
-        }
-        for (text, ms) in [
-            ("1970-01-01T00:00:00Z", 0),
-            ("2000-02-29T23:59:59.5Z", 951_868_799_500),
-            ("2026-11-24T15:41:07.123456789Z", 1_795_534_867_123),
-            ("2100-03-01T00:00:00.001Z", 4_107_542_400_001),
-        ] {
-            assert_eq!(unix_ms_of(text), Some(ms), "{text}");
-        }
-        for text in [
-            "",
-            "2026-11-24",
-            "2026-11-24T15:41:07+01:00",
-            "2026-13-01T00:00:00Z",
-        ] {
-            assert_eq!(unix_ms_of(text), None, "{text}");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What the consumer gives.
 
-use super::{HEADER_CONTENT, HEADER_EXCEPT, HEADER_NAME, Nats, PROBE, Step};
+use super::copy::{Mark, Verdict};
+use super::{HEADER_CONTENT, HEADER_EXCEPT, HEADER_NAME, LAGS, Nats, OTHER_MESSAGE, PROBE, Step};
 use crate::exchange::{Content, Event, Place, Received, read_except};
 use crate::jetstream::Delivery;
 use crate::subject::unescape;
@@ -8,7 +9,7 @@ use crate::wire::{self, Message};
 
 impl Nats {
     /// The server itself speaks on the consumer's subject: it lives, or asks how fast it may go on.
-    pub(super) fn on_control(&mut self, message: Message<'_>) -> Result<(), String> {
+    pub(super) fn on_control(&mut self, message: Message<'_>, now_ms: u64) -> Result<(), String> {
         let Some((status, _)) = message.status() else {
             return Ok(());
         };
@@ -20,6 +21,10 @@ impl Nats {
             (Some(reply), Some(early)) => early.stalled = Some(reply.to_vec()),
             (Some(reply), None) => wire::publish(&mut self.output, reply, None, [], b""),
             (None, _) => {}
+        }
+        // It gives no more before it is answered, so the rest is compared when it was passed on.
+        if self.step() == Some(Step::SameCopy) && self.has_stalled() {
+            self.begin_live(now_ms)?;
         }
         let last = message.header("Nats-Last-Consumer");
         let last = last.and_then(|text| std::str::from_utf8(text).ok()?.parse::<u64>().ok());
@@ -37,7 +42,7 @@ impl Nats {
         Ok(())
     }
 
-    pub(super) fn on_delivery(&mut self, message: Message<'_>) -> Result<(), String> {
+    pub(super) fn on_delivery(&mut self, message: Message<'_>, now_ms: u64) -> Result<(), String> {
         let delivery = message.reply.and_then(Delivery::read);
         let (Some(delivery), Some(reached)) = (delivery, self.reached) else {
             return Err("a message that was not asked for".to_owned());
@@ -45,7 +50,7 @@ impl Nats {
         // The first ones may come before the consumer's answer.
         if !matches!(
             self.step(),
-            Some(Step::Consumer | Step::SameStream | Step::Live)
+            Some(Step::Consumer | Step::SameStream | Step::SameCopy | Step::Live)
         ) {
             return Err("a message before there is a consumer".to_owned());
         }
@@ -54,14 +59,73 @@ impl Nats {
         }
         self.consumer_seq = delivery.consumer_seq;
         self.is_drained |= delivery.pending == 0 && self.may_have_holes;
+        if !self.is_replicated {
+            return self.take_delivery(message, delivery, reached);
+        }
         // Its server lags behind, and has begun with what comes next there.
-        if self.is_replicated && delivery.stream_seq < self.consumer_from {
+        if delivery.stream_seq < self.consumer_from {
             return Ok(());
         }
+        self.given_ms = now_ms;
+        let given = Mark {
+            seq: delivery.stream_seq,
+            unix_ns: delivery.unix_ns,
+        };
+        let verdict = self.copy.give(given);
+        if verdict == Some(Verdict::Different) {
+            return Err(self.on_other_copy(given.seq));
+        }
+        self.take_delivery(message, delivery, reached)?;
+        match verdict {
+            Some(_) => self.on_same_copy(now_ms),
+            None => Ok(()),
+        }
+    }
+
+    /// The leader has another message at a place that the consumer has given: so may be what it gave before it.
+    pub(super) fn on_other_copy(&mut self, seq: u64) -> String {
+        if self.early.is_none() {
+            match self.is_first {
+                // Clients of before this server was ready: it begins anew for them.
+                true => self.reached = None,
+                // Their ids are of other events elsewhere.
+                false => self.has_lost = true,
+            }
+        }
+        format!("its copy of the log has another message at {seq} than the leader")
+    }
+
+    /// The leader has the same message as the consumer.
+    fn on_same_copy(&mut self, now_ms: u64) -> Result<(), String> {
+        self.is_first = false;
+        if std::mem::take(&mut self.is_doubted) {
+            self.has_lost = true;
+            return Err(OTHER_MESSAGE.to_owned());
+        }
+        match self.step() {
+            Some(Step::SameCopy) => self.begin_live(now_ms),
+            _ => Ok(()),
+        }
+    }
+
+    fn has_stalled(&self) -> bool {
+        self.early.as_ref().is_some_and(|it| it.stalled.is_some())
+    }
+
+    /// `reached` is where the consumer stood before it.
+    fn take_delivery(
+        &mut self,
+        message: Message<'_>,
+        delivery: Delivery,
+        reached: Place,
+    ) -> Result<(), String> {
         if std::mem::take(&mut self.is_checking) && delivery.stream_seq == reached.seq {
-            if self.reached_ms != Some(delivery.unix_ms()) {
+            let is_same = self.reached_ms == Some(delivery.unix_ms());
+            // Whether it is the copy's fault is known when the leader's last message has come.
+            self.is_doubted = !is_same && self.copy.awaited_ms().is_some();
+            if !is_same && !self.is_doubted {
                 self.has_lost = true;
-                return Err("the log has another message where it was read".to_owned());
+                return Err(OTHER_MESSAGE.to_owned());
             }
             self.note_ready();
             return Ok(());
@@ -70,6 +134,10 @@ impl Nats {
             return Err("the log has gone back".to_owned());
         }
         if delivery.stream_seq > reached.seq + 1 {
+            // Where the leader has removed none, it is the copy that lacks them; or the next answer says that they are gone.
+            if self.is_replicated && !self.may_have_holes && delivery.consumer_seq > 1 {
+                return Err(LAGS.to_owned());
+            }
             let notice = format!(
                 "the log has removed messages that were not read, {} of them: clients are told that messages may be missing",
                 delivery.stream_seq - reached.seq - 1

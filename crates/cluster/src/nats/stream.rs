@@ -1,12 +1,14 @@
 //! The stream and the consumer that reads it: found or made, and whether they are those of before.
 
+use super::copy::{Mark, Verdict};
 use super::writing::Published;
 use super::{
-    CONSUMER_SID, DUPLICATES_NS, Early, HEARTBEAT_NS, LOSS_DOUBT_MS_MAX, Nats, Step, Write,
-    no_responders,
+    CONSUMER_SID, DUPLICATES_NS, Early, HEARTBEAT_NS, LOSS_DOUBT_MS_MAX, Nats, OTHER_MESSAGE, Step,
+    Write, no_responders,
 };
 use crate::exchange::{Event, Place};
 use crate::jetstream::{ConsumerAnswer, NewStream, StreamAnswer, api, ordered_consumer};
+use crate::rfc3339;
 use crate::wire::{self, Message};
 
 /// Said of a leader that is cut off and does not know it yet.
@@ -85,6 +87,7 @@ impl Nats {
             self.ask(&api("STREAM.UPDATE", &self.stream), "s", &config);
             return Ok(());
         }
+        self.is_first = self.reached.is_none();
         self.early = Some(Early {
             reached: self.reached,
             reached_ms: self.reached_ms,
@@ -100,6 +103,11 @@ impl Nats {
         self.may_have_holes = !self.is_replicated || answer.state.num_deleted > 0;
         self.past_until = last;
         self.is_drained = false;
+        self.is_doubted = false;
+        self.copy.clear();
+        if let Some(mark) = self.last_of(&answer) {
+            self.copy.expect(mark, now_ms);
+        }
         self.consumer += 1;
         self.consumer_seq = 0;
         let deliver_to = format!("{}.c{}", self.options.inbox, self.consumer);
@@ -207,6 +215,24 @@ impl Nats {
         if answer.epoch() != self.epoch {
             return Err("the log was made anew or changed while its consumer was made".to_owned());
         }
+        self.note_expired(answer);
+        let is_compared = self.copy.awaited_ms().is_none();
+        let has_stalled = self.early.as_ref().is_some_and(|it| it.stalled.is_some());
+        match is_compared || has_stalled {
+            true => self.begin_live(now_ms),
+            false => {
+                self.go_to(Step::SameCopy, now_ms);
+                Ok(())
+            }
+        }
+    }
+
+    /// What the consumer has given so far is passed on, and what it gives from now on.
+    pub(super) fn begin_live(&mut self, now_ms: u64) -> Result<(), String> {
+        if std::mem::take(&mut self.is_doubted) {
+            self.has_lost = true;
+            return Err(OTHER_MESSAGE.to_owned());
+        }
         if let Some(early) = self.early.take() {
             self.events.extend(early.events);
             if let Some(reply) = early.stalled {
@@ -217,13 +243,24 @@ impl Nats {
         self.consumer_heard_ms = now_ms;
         (self.looked_ms, self.leader_heard_ms) = (now_ms, now_ms);
         self.is_end_sure = false;
-        self.note_expired(answer);
         match self.write {
             Write::Taken => self.failures = 0,
             _ => self.ask_to_write(now_ms),
         }
         self.note_ready();
         Ok(())
+    }
+
+    /// The last message of the leader, if the consumer has to give it.
+    fn last_of(&self, answer: &StreamAnswer) -> Option<Mark> {
+        let state = &answer.state;
+        let is_there = state.last_seq >= state.first_seq && state.num_deleted == 0;
+        if !self.is_replicated || !is_there || state.last_seq < self.consumer_from {
+            return None;
+        }
+        let unix_ns = rfc3339::unix_ns(&state.last_ts)?;
+        let seq = state.last_seq;
+        Some(Mark { seq, unix_ns })
     }
 
     /// What the log does not have any more is not waited for.
@@ -261,6 +298,11 @@ impl Nats {
             return Err("the stream was changed".to_owned());
         }
         self.leader_heard_ms = now_ms;
+        if let Some(mark) = self.last_of(&answer)
+            && self.copy.expect(mark, now_ms) == Some(Verdict::Different)
+        {
+            return Err(self.on_other_copy(mark.seq));
+        }
         self.note_expired(&answer);
         self.note_ready();
         Ok(())

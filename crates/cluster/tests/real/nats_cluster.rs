@@ -1,6 +1,5 @@
 //! A log on three servers of NATS, of which one fails while nodes publish. NATS takes up to nine seconds to elect a leader.
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,6 +13,8 @@ const PACE: Duration = Duration::from_millis(10);
 const PATIENCE: u32 = 4;
 /// For the servers to have the same messages when they reach each other again and nobody publishes.
 const COPIES_PATIENCE: Duration = Duration::from_secs(60);
+/// Nodes that publish; one more may only read.
+const PUBLISHERS: usize = 3;
 const STREAM: &str = "FERMATA_test";
 /// How many records of each node are told before something fails, and after it is over.
 const SOME: usize = 50;
@@ -31,7 +32,7 @@ impl Run {
         let nats = NatsCluster::start()?;
         let node = |at: usize| Node::on_three(&format!("n{at}"), &nats.url(at));
         let mut run = Run {
-            nodes: (0..3).map(node).collect(),
+            nodes: (0..PUBLISHERS).map(node).collect(),
             nats,
             next: Instant::now(),
         };
@@ -72,14 +73,16 @@ impl Run {
         });
     }
 
-    /// Each record once, in the order of its node and in one order for all, and nobody was told of a gap since the beginning.
+    /// Each record once, in the order of its node and in one order for all, and nobody was told of a gap since the beginning: but
+    /// where NATS has left a copy that differs. NATS 2.9.10 was seen to leave one without messages that the two others have, after
+    /// its server was cut off, and to number those behind them anew. Who has told of it gives a gap, and all is told behind that.
     fn check(&mut self) {
-        for at in 0..3 {
+        for at in 0..PUBLISHERS {
             let published = self.nodes[at].outbox.len();
             let end = patience_end();
             while self.nodes.iter().any(|node| {
                 let prefix = format!("{at} ");
-                let told = node.told.iter().filter(|it| it.1.starts_with(&prefix));
+                let told = node.whole().iter().filter(|it| it.1.starts_with(&prefix));
                 told.count() < published || self.nodes[at].accepted.len() < published
             }) {
                 let state = || {
@@ -96,13 +99,18 @@ impl Run {
                 self.nodes.iter_mut().for_each(Node::turn);
             }
         }
+        let has_gaps = self.nodes.iter().any(|node| node.gaps.len() != 1);
+        assert!(
+            !has_gaps || self.has_bad_copy(),
+            "{:?}",
+            self.nodes.iter().map(|it| &it.gaps).collect::<Vec<_>>()
+        );
         for node in &self.nodes {
-            assert_eq!(node.gaps.len(), 1, "{:?}", node.gaps);
             assert!(node.is_ready && node.rejected.is_empty());
-            assert!(node.told == self.nodes[0].told, "one order for all");
-            for (at, publisher) in self.nodes.iter().enumerate() {
+            assert!(node.whole() == self.nodes[0].whole(), "one order for all");
+            for (at, publisher) in self.nodes[..PUBLISHERS].iter().enumerate() {
                 let prefix = format!("{at} ");
-                let told = node.told.iter().filter(|it| it.1.starts_with(&prefix));
+                let told = node.whole().iter().filter(|it| it.1.starts_with(&prefix));
                 assert!(
                     told.map(|it| &it.1).eq(&publisher.outbox),
                     "each once and in its order"
@@ -112,36 +120,30 @@ impl Run {
         for node in &self.nodes {
             for (outbox, place) in &node.accepted {
                 let data = &node.outbox[*outbox as usize - 1];
-                let at = node.told.binary_search_by_key(place, |it| it.0);
-                assert!(at.is_ok_and(|at| node.told[at].1 == *data));
+                // Its epoch may be the one of before.
+                let at = node.whole().binary_search_by_key(&place.seq, |it| it.0.seq);
+                assert!(at.is_ok_and(|at| node.whole()[at].1 == *data));
             }
         }
+    }
+
+    /// Whether the files of the servers differ for good.
+    fn has_bad_copy(&mut self) -> bool {
+        self.nats.mend();
+        let end = Instant::now() + COPIES_PATIENCE;
+        while !self.nats.has_equal_copies(STREAM) {
+            if Instant::now() >= end {
+                eprintln!("the files of the three nats-servers differ, see docs/cluster.md");
+                return true;
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+        false
     }
 }
 
 fn patience_end() -> Instant {
     Instant::now() + PATIENCE * deadline()
-}
-
-/// Plays something. NATS 2.9.10 was seen to leave a copy without messages that the two others have, after its server was cut
-/// off, and to number those behind it anew; what nodes at that server should be told of cannot be judged then.
-fn play(body: impl FnOnce(&mut Run)) {
-    let Some(mut run) = Run::start() else { return };
-    let Err(panic) = catch_unwind(AssertUnwindSafe(|| body(&mut run))) else {
-        return;
-    };
-    run.nats.mend();
-    let end = Instant::now() + COPIES_PATIENCE;
-    while !run.nats.has_equal_copies(STREAM) {
-        if Instant::now() >= end {
-            eprintln!(
-                "not judged: the files of the three nats-servers differ, see docs/cluster.md"
-            );
-            return;
-        }
-        thread::sleep(Duration::from_millis(100));
-    }
-    resume_unwind(panic);
 }
 
 fn a_leader_fails(
@@ -181,44 +183,38 @@ fn a_leader_stands_still() {
 
 #[test]
 fn a_leader_is_cut_off_and_does_not_know_it() {
-    play(|run| {
-        a_leader_fails(
-            run,
-            |nats, leader| nats.isolate(leader),
-            |nats, _| nats.heal(),
-        )
-    });
+    let Some(mut run) = Run::start() else { return };
+    a_leader_fails(
+        &mut run,
+        |nats, leader| nats.isolate(leader),
+        |nats, _| nats.heal(),
+    );
 }
 
 /// Its server has a copy of the stream and answers it, while the others go on without both.
 #[test]
 fn a_node_whose_server_is_cut_off_is_not_ready_and_has_everything_afterwards() {
-    play(|run| {
-        let away = (run.nats.leader(STREAM) + 1) % 3;
-        let mut quiet = Node::on_three("quiet", &run.nats.url_of(away));
-        while !quiet.is_ready {
-            quiet.turn();
-            run.nodes.iter_mut().for_each(Node::turn);
-        }
-        run.nats.isolate(away);
-        let end = patience_end();
-        while quiet.is_ready {
-            assert!(Instant::now() < end, "gave up: it is not ready");
-            quiet.turn();
-        }
-        run.go_on();
-        let told = quiet.told.len();
-        run.nats.heal();
-        run.go_on();
-        let until = run.nodes[0].told.len();
-        assert!(told < until, "it was told of nothing meanwhile");
-        let end = patience_end();
-        while !quiet.is_ready || quiet.told.len() < until {
-            assert!(Instant::now() < end, "gave up: it is told");
-            quiet.turn();
-        }
-        assert_eq!(quiet.told[..until], run.nodes[0].told[..until]);
-        assert_eq!(quiet.gaps.len(), 1);
-        run.check();
-    });
+    let Some(mut run) = Run::start() else { return };
+    let away = (run.nats.leader(STREAM) + 1) % 3;
+    let mut quiet = Node::on_three("quiet", &run.nats.url_of(away));
+    while !quiet.is_ready {
+        quiet.turn();
+        run.nodes.iter_mut().for_each(Node::turn);
+    }
+    run.nats.isolate(away);
+    let end = patience_end();
+    while quiet.is_ready {
+        assert!(Instant::now() < end, "gave up: it is not ready");
+        quiet.turn();
+    }
+    run.go_on();
+    let told = quiet.told.len();
+    run.nats.heal();
+    run.go_on();
+    assert!(
+        told < run.nodes[0].told.len(),
+        "it was told of nothing meanwhile"
+    );
+    run.nodes.push(quiet);
+    run.check();
 }

@@ -22,6 +22,8 @@ pub struct Node {
     pub rejected: Vec<u64>,
     pub told: Vec<(Place, String)>,
     pub gaps: Vec<Place>,
+    /// How many records it was told before the last gap.
+    before_gap: usize,
     pub is_ready: bool,
     /// What was asked for of the past.
     pub past: Option<Vec<PastEntry>>,
@@ -67,6 +69,7 @@ impl Node {
             rejected: Vec::new(),
             told: Vec::new(),
             gaps: Vec::new(),
+            before_gap: 0,
             is_ready: false,
             past: None,
             causes: Vec::new(),
@@ -106,6 +109,11 @@ impl Node {
             texts.collect::<String>()
         };
         format!("    {}\n    {}\n", around(self), around(other))
+    }
+
+    /// What it was told behind the last gap.
+    pub fn whole(&self) -> &[(Place, String)] {
+        &self.told[self.before_gap..]
     }
 
     pub fn publish(&mut self, data: &str) {
@@ -170,7 +178,10 @@ impl Node {
                 }
                 Event::Disconnect => self.stream = None,
                 Event::Secure => panic!("no address here has TLS"),
-                Event::Begin(place) => self.gaps.push(place),
+                Event::Begin(place) => {
+                    self.gaps.push(place);
+                    self.before_gap = self.told.len();
+                }
                 Event::Record(record) => {
                     assert_eq!(record.channel, "räume > 1.*".as_bytes());
                     assert_eq!(record.name.as_deref(), Some(&b" a name "[..]));
