@@ -9,11 +9,14 @@ const ASK_AFTER_MS = 500;
 /** Messages whose way is measured at the same time. */
 const SENT_MAX = 100;
 
+/** Clients from which on the part of each says something: with fewer it is that of an empty server. */
+const SHARED_BY_MIN = 100;
+
 /** All that the server's processes have, and each client's part of it. */
 function memory(bytes, clients) {
-  const each = bytes / Math.max(1, clients) / 1000;
+  const all = `${(bytes / 1e6).toFixed(1)} MB`;
 
-  return `${(bytes / 1e6).toFixed(1)} MB, ${each.toFixed(1)} kB each`;
+  return clients < SHARED_BY_MIN ? all : `${all}, ${(bytes / clients / 1000).toFixed(1)} kB each`;
 }
 
 export class Inside {
