@@ -8,6 +8,7 @@ export CARGO_TARGET_DIR ?= $(CURDIR)/target
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin:/usr/local/go/bin:/usr/sbin
 export FERMATA_EXTENSION := $(CURDIR)/build/fermata.so
 
+# No -p: Cargo would compile what a package uses with the features that it alone asks for, and all that uses it once more.
 CARGO_TEST := cargo test --locked --quiet --no-fail-fast
 # The same for tests that wait for other programs, beside other suites.
 BLACK_BOX_TEST := scripts/black-box.sh $(CARGO_TEST)
@@ -127,7 +128,7 @@ soak-leaving: ## Conversations with the edge that end in every way, for an hour,
 
 soak-trust: all ## Handlers ended in every way, and what the next one finds, for an hour; SECONDS=60 is shorter, SEED=1 repeats
 	FERMATA_TEST_SECONDS=$(or $(SECONDS),3600) $(if $(SEED),FERMATA_TEST_SEED=$(SEED)) FERMATA_TEST_OUT=$(CURDIR)/build/soak-trust.json \
-		cargo test --locked -p fermata-tests --test trust -- --nocapture the_next_finds_nothing programs_that_are_made_up
+		cargo test --locked --test trust -- --nocapture the_next_finds_nothing programs_that_are_made_up
 
 soak-isolation: all ## 100,000 mixed requests to each framework, nothing of one user visible to the next, memory flat; REQUESTS=20000 is shorter, SEED=1 repeats
 	FERMATA_ISOLATION_REQUESTS=$(or $(REQUESTS),100000) $(if $(SEED),FERMATA_TEST_SEED=$(SEED)) \
@@ -136,7 +137,7 @@ soak-isolation: all ## 100,000 mixed requests to each framework, nothing of one 
 
 soak-trust-valgrind: all ## Handlers that are made up, under memcheck, for SECONDS=60
 	FERMATA_TEST_VALGRIND=1 FERMATA_TEST_DEADLINE_S=600 FERMATA_TEST_SECONDS=$(or $(SECONDS),60) $(if $(SEED),FERMATA_TEST_SEED=$(SEED)) \
-		cargo test --locked -p fermata-tests --test trust -- --nocapture programs_that_are_made_up
+		cargo test --locked --test trust -- --nocapture programs_that_are_made_up
 
 chaos: ## Servers, workers, bridges, the log and the network of a cluster fail at random for ten minutes, each event once and in order; SECONDS=60 is shorter, SEED=1 repeats
 	@scripts/setup.sh test
@@ -163,7 +164,7 @@ setup: ## Install what the tests need and this machine lacks
 	@scripts/setup.sh test
 
 generate: ## Rewrite the generated files: C header, arginfo, reference of settings and figures
-	cargo run --locked --quiet -p fermata-header
+	cargo run --locked --quiet --bin fermata-header
 	scripts/arginfo.sh
 	scripts/architecture.py
 	$(PHP) scripts/stubs.php
@@ -178,8 +179,8 @@ COMPUTING := $(filter-out $(WAITING) fermata-tests,$(shell sed -n 's/^name = "\(
 
 test-server: all ## Black-box tests over real sockets
 	status=0; \
-	RUST_TEST_THREADS=$$((2 * $$(nproc))) $(BLACK_BOX_TEST) -p fermata-tests $(WAITING:%=--test %) || status=$$?; \
-	$(BLACK_BOX_TEST) -p fermata-tests --lib $(COMPUTING:%=--test %) || status=$$?; \
+	RUST_TEST_THREADS=$$((2 * $$(nproc))) $(BLACK_BOX_TEST) $(WAITING:%=--test %) || status=$$?; \
+	$(BLACK_BOX_TEST) $(COMPUTING:%=--test %) || status=$$?; \
 	exit $$status
 
 # The edge's tests of connections to and from it; the others wait for its clocks, and would take minutes.
@@ -188,8 +189,8 @@ EDGE_CONNECTIONS := arriving bounds failing http2 leaving upstreams
 test-io: all ## The black-box tests that touch sockets over io_uring, which are run over epoll otherwise
 	status=0; \
 	export FERMATA_IO=io_uring FERMATA_TEST_DEADLINE_S=60; \
-	$(BLACK_BOX_TEST) -p fermata-tests --test http1 --test sse --test hub --test websocket --test tls --test workers -- --skip a_hundred_clients_share_eight_workers || status=$$?; \
-	RUST_TEST_THREADS=$$((2 * $$(nproc))) $(BLACK_BOX_TEST) -p fermata-tests --test edge -- $(EDGE_CONNECTIONS:%=%::) --skip a_flood_of_publishers_loses_nothing || status=$$?; \
+	$(BLACK_BOX_TEST) --test http1 --test sse --test hub --test websocket --test tls --test workers -- --skip a_hundred_clients_share_eight_workers || status=$$?; \
+	RUST_TEST_THREADS=$$((2 * $$(nproc))) $(BLACK_BOX_TEST) --test edge -- $(EDGE_CONNECTIONS:%=%::) --skip a_flood_of_publishers_loses_nothing || status=$$?; \
 	exit $$status
 
 test-loom: ## The atomics of the ring and of tables in every order the memory model allows
@@ -289,7 +290,7 @@ test-bench: all ## A quick run of the benchmark, to see that it still works
 
 # The last command takes all crates, so that it compiles what test-rust runs.
 test-generated: ## Check that the generated files are up to date
-	cargo run --locked --quiet -p fermata-header -- --check
+	cargo run --locked --quiet --bin fermata-header -- --check
 	scripts/arginfo.sh --check
 	$(PHP) scripts/stubs.php --check
 	python3 -m bench readme --check

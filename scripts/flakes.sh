@@ -36,7 +36,7 @@ end() {
 trap end EXIT
 
 for suite in "$@"; do
-    cargo test --locked --quiet -p fermata-tests --test "${suite%%:*}" --no-run
+    cargo test --locked --quiet --test "${suite%%:*}" --no-run
 done
 for ((at = 0; at < load; at++)); do
     # Ends by itself when this script was killed and could not end it.
@@ -53,7 +53,7 @@ for ((time = 1; time <= times; time++)); do
         log=$out/$name-$time.log
         runs=$((runs + 1))
         # shellcheck disable=SC2086 # no filter is no argument
-        if cargo test --locked --quiet -p fermata-tests --test "$name" -- $filter >"$log" 2>&1; then
+        if cargo test --locked --quiet --test "$name" -- $filter >"$log" 2>&1; then
             rm "$log"
             continue
         fi
