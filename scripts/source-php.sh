@@ -5,6 +5,7 @@
 #   FERMATA_PHP_SOURCE=FOLDER … [TEST…]        the source in this folder (php-8.3.27 …) in place of the one that Debian's package has
 #   FERMATA_PHP_THREADS=no …                   a PHP without threads
 #   scripts/source-php.sh --source             prints the folder with the source, and does no more
+#   scripts/source-php.sh --php                compiles the PHP where that is to be done, prints its folder, and does no more
 #
 # Debian has no PHP with threads, but the source of its own (12 MB), which is compiled once below FERMATA_CACHE, ~/.cache/fermata by
 # default, in three minutes on two cores. The Rust core is the one that this machine has built. Where the source cannot be had there
@@ -84,6 +85,10 @@ if [ "$(cat "$prefix/configuration" 2>/dev/null)" != "${configuration[*]}" ]; th
         make --quiet install) >"$prefix.log" 2>&1 || { tail -n 20 "$prefix.log" >&2; say "the whole log is $prefix.log"; exit 1; }
     rm -rf "$prefix-build"
     echo "${configuration[*]}" >"$prefix/configuration"
+fi
+if [ "${1:-}" = --php ]; then
+    echo "$prefix"
+    exit
 fi
 flock -s 9
 
