@@ -38,8 +38,10 @@ static const char *const texts[NAMES] = {
 	"REQUEST_TIME", "REQUEST_TIME_FLOAT", "REQUEST_URI", "SERVER_ADDR", "SERVER_NAME", "SERVER_PORT", "SERVER_PROTOCOL",
 	"SERVER_SOFTWARE",
 };
+typedef enum superglobal { SERVER, GET, POST, COOKIE, FILES, REQUEST, SUPERGLOBALS } superglobal;
+static const char *const superglobals[SUPERGLOBALS] = {"_SERVER", "_GET", "_POST", "_COOKIE", "_FILES", "_REQUEST"};
 static struct {
-	zend_string *names[NAMES];
+	zend_string *names[NAMES], *superglobals[SUPERGLOBALS];
 	zend_string *gateway, *software, *http11, *http, *https, *on;
 } known;
 
@@ -52,6 +54,9 @@ void fermata_globals_init(void)
 {
 	for (size_t i = 0; i < NAMES; i++) {
 		known.names[i] = known_string(texts[i]);
+	}
+	for (size_t i = 0; i < SUPERGLOBALS; i++) {
+		known.superglobals[i] = known_string(superglobals[i]);
 	}
 	known.gateway = known_string("CGI/1.1");
 	known.software = known_string("fermata");
@@ -289,11 +294,11 @@ ZEND_METHOD(Fermata_Request, serverParams)
 
 /* Superglobals */
 
-static void set_global(const char *name, zend_array *array)
+static void set_global(superglobal key, zend_array *array)
 {
 	zval value;
 	ZVAL_ARR(&value, array);
-	zend_hash_str_update(&EG(symbol_table), name, strlen(name), &value);
+	zend_hash_update(&EG(symbol_table), known.superglobals[key], &value);
 }
 
 static zend_array *shared(zend_array *array)
@@ -532,12 +537,12 @@ ZEND_METHOD(Fermata_Request, fillGlobals)
 	fiber->has_globals = fiber->touched = true;
 	fermata_changes_note_http();
 	SG(sapi_headers).http_response_code = STATUS_OK;
-	set_global("_SERVER", server_params(request, others));
-	set_global("_GET", shared(get));
-	set_global("_POST", post);
-	set_global("_COOKIE", cookies);
-	set_global("_FILES", file_arrays(request, upload_bytes_null ? UINT64_MAX : (uint64_t)upload_bytes));
-	set_global("_REQUEST", request_array(get, post, cookies));
+	set_global(SERVER, server_params(request, others));
+	set_global(GET, shared(get));
+	set_global(POST, post);
+	set_global(COOKIE, cookies);
+	set_global(FILES, file_arrays(request, upload_bytes_null ? UINT64_MAX : (uint64_t)upload_bytes));
+	set_global(REQUEST, request_array(get, post, cookies));
 	open_input(request);
 }
 

@@ -67,7 +67,7 @@ final class FrontController
 
     public function register(Server $server): void
     {
-        $handler = fn(Request $request): Response|Hold => $this->handle($request);
+        $handler = $this->handle(...);
         $server->any('/{path...}', $handler, bodyBytes: $this->bodyBytes, streamBody: $this->streamBody);
         $server->options('/{path...}', $handler, bodyBytes: $this->bodyBytes, streamBody: $this->streamBody);
         // Paths with %2F, which are no rest of a path.
@@ -137,7 +137,13 @@ final class FrontController
     /** @return array<string, mixed> */
     public function serverOf(Request $request): array
     {
-        return $this->globals ? $_SERVER : $request->serverParams($this->server);
+        return $this->serverNow() ?? $request->serverParams($this->server);
+    }
+
+    /** @return array<string, mixed>|null the superglobal; null where the handler has none */
+    public function serverNow(): ?array
+    {
+        return $this->globals ? $_SERVER : null;
     }
 
     /**

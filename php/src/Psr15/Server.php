@@ -6,7 +6,8 @@ namespace Fermata\Psr15;
 
 use Fermata\Internal\{FrontController, Headers};
 use Fermata\{Hold, Request, Response};
-use Psr\Http\Message\{ResponseInterface, ServerRequestInterface, StreamInterface};
+use Nyholm\Psr7\Stream;
+use Psr\Http\Message\{MessageInterface, RequestInterface, ResponseInterface, ServerRequestInterface, StreamInterface};
 use Psr\Http\Server\RequestHandlerInterface;
 
 /**
@@ -26,6 +27,9 @@ final class Server
     private readonly Factories $factories;
     private readonly Internal\Requests $requests;
     private readonly FrontController $front;
+
+    /** What a stream of nyholm/psr7 has; null where it keeps that elsewhere than is known. */
+    private readonly ?\Closure $contentOf;
 
     /**
      * @param RequestHandlerInterface|callable(ServerRequestInterface): ResponseInterface $handler
@@ -54,8 +58,9 @@ final class Server
     ) {
         $this->handler = $handler instanceof RequestHandlerInterface ? $handler->handle(...) : $handler(...);
         $this->factories = $factories ?? Factories::find();
-        $this->requests = new Internal\Requests($this->factories);
         $this->front = new FrontController($this->handle(...), $public, $globals, $bodyBytes, $streamBody, $requestsMax, uploadBytes: $uploadBytes);
+        $this->requests = new Internal\Requests($this->factories, $this->front, isLazy: self::takesAny($this->handler));
+        $this->contentOf = self::contentOfNyholm();
     }
 
     /** Runs the server; see Fermata\Server::run(). */
@@ -69,13 +74,23 @@ final class Server
     private function handle(Request $request): Response|Hold
     {
         $response = ($this->handler)($this->request($request));
-        return Headers::withReason($this->answer($request, $response), $response->getStatusCode(), $response->getReasonPhrase());
+        $status = $response->getStatusCode();
+        return Headers::withReason($this->answer($request, $response, $status), $status, $response->getReasonPhrase());
+    }
+
+    /** Whether a handler takes every request of PSR-7, and not only those of one library. */
+    private static function takesAny(\Closure $handler): bool
+    {
+        $type = ((new \ReflectionFunction($handler))->getParameters()[0] ?? null)?->getType();
+        return $type === null || in_array((string) $type, [ServerRequestInterface::class, RequestInterface::class, MessageInterface::class], true);
     }
 
     private function request(Request $native): ServerRequestInterface
     {
-        $request = $this->requests->make($native, $this->front->serverOf($native));
-        return $this->hasBody($native) ? $this->withBody($request, $native) : $request;
+        if (!$this->hasBody($native)) {
+            return $this->requests->lazy($native);
+        }
+        return $this->withBody($this->requests->make($native), $native);
     }
 
     private function hasBody(Request $native): bool
@@ -114,17 +129,17 @@ final class Server
         ), $files);
     }
 
-    private function answer(Request $request, ResponseInterface $response): Response|Hold
+    private function answer(Request $request, ResponseInterface $response, int $status): Response|Hold
     {
         $body = $response->getBody();
         $headers = Headers::withSent(Headers::of($response->getHeaders()));
-        $status = $response->getStatusCode();
         if ($body instanceof Body) {
             return $this->native($body, $status, $headers);
         }
-        $size = self::size($body);
-        if ($size !== null && $size <= self::WHOLE_BYTES_MAX) {
-            return $this->whole($request, $response, FrontController::printed() . $body, $headers);
+        $content = $this->contentOf !== null && $body::class === Stream::class ? ($this->contentOf)($body) : null;
+        $size = $content ?? $body->getSize();
+        if (is_string($size) || ($size !== null && $size <= self::WHOLE_BYTES_MAX)) {
+            return $this->whole($request, $status, FrontController::printed() . ($content ?? $body), $response, $headers);
         }
         if ($size === null) {
             // The program makes the pieces, so they are made in its turn.
@@ -144,28 +159,42 @@ final class Server
         return Response::stream(self::pieces($body), $status, $headers, $body->isSeekable() ? $size : null);
     }
 
-    private static function size(StreamInterface $body): ?int
+    /**
+     * Reads a stream of nyholm/psr7 whole, or tells its size where that is large; null where it is to be asked. Its own methods
+     * are many, and its getSize() asks the file system about what is in memory, too: that took longer than making the body.
+     */
+    private static function contentOfNyholm(): ?\Closure
     {
-        // Its getSize() asks the file system about what is in memory, too, which takes longer than making the body.
-        if ($body::class === \Nyholm\Psr7\Stream::class && $body->isSeekable()) {
-            try {
-                $body->seek(0, SEEK_END);
-                return $body->tell();
-            } catch (\RuntimeException) {
-                // A stream of the program's that knows no end.
+        foreach (['stream', 'seekable', 'readable'] as $name) {
+            if (!property_exists(Stream::class, $name)) {
+                return null;
             }
         }
-        return $body->getSize();
+        $bytesMax = self::WHOLE_BYTES_MAX;
+        return \Closure::bind(static function (Stream $body) use ($bytesMax): string|int|null {
+            if (!$body->seekable || !$body->readable || fseek($body->stream, 0, SEEK_END) !== 0) {
+                return null;
+            }
+            $bytes = ftell($body->stream);
+            if ($bytes === false || $bytes > $bytesMax) {
+                return $bytes === false ? null : $bytes;
+            }
+            $content = stream_get_contents($body->stream, offset: 0);
+            return $content === false ? null : $content;
+        }, null, Stream::class);
     }
 
     /** @param array<string, list<string>> $headers */
-    private function whole(Request $request, ResponseInterface $response, string $text, array $headers): Response
+    private function whole(Request $request, int $status, string $text, ResponseInterface $response, array $headers): Response
     {
-        // For HEAD the program says what GET would have sent.
-        $length = $text === '' && $request->method() === 'HEAD' ? $response->getHeaderLine('Content-Length') : '';
-        return ctype_digit($length)
-            ? Response::stream([], $response->getStatusCode(), $headers, (int) $length)
-            : new Response($response->getStatusCode(), $text, $headers);
+        if ($text === '' && $request->method() === 'HEAD') {
+            // For HEAD the program says what GET would have sent.
+            $length = $response->getHeaderLine('Content-Length');
+            if (ctype_digit($length)) {
+                return Response::stream([], $status, $headers, (int) $length);
+            }
+        }
+        return new Response($status, $text, $headers);
     }
 
     /** @param array<string, list<string>> $headers */

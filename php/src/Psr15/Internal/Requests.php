@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Fermata\Psr15\Internal;
 
 use Fermata\Exception\BadRequestException;
+use Fermata\Internal\FrontController;
 use Fermata\Psr15\Factories;
 use Fermata\Request;
 use Nyholm\Psr7\Factory\Psr17Factory;
@@ -28,14 +29,28 @@ final class Requests
     /** Makes a request in one step, where the library is known. */
     private readonly ?\Closure $whole;
 
-    public function __construct(private readonly Factories $factories)
+    /** @param bool $isLazy whether the handler takes a request that is no object of the library */
+    public function __construct(private readonly Factories $factories, private readonly FrontController $front, private readonly bool $isLazy)
     {
         $this->whole = $factories->requests::class === Psr17Factory::class ? self::ofNyholm() : null;
     }
 
-    /** @param array<string, mixed> $server */
-    public function make(Request $native, array $server): ServerRequestInterface
+    /** A request without a body, made when the handler first asks it for something that the library has to tell. */
+    public function lazy(Request $native): ServerRequestInterface
     {
+        // A target that is no URI is refused before the handler is called.
+        if (!$this->isLazy || !self::isPlain($native->target())) {
+            return $this->make($native);
+        }
+        $this->base($native);
+        // The superglobal now, and not that of another request that comes before this is looked at.
+        return new LazyRequest($this, $native, $this->front->serverNow());
+    }
+
+    /** @param array<string, mixed>|null $server the superglobal; null where the handler has none */
+    public function make(Request $native, ?array $server = null): ServerRequestInterface
+    {
+        $server ??= $this->front->serverOf($native);
         $uri = $this->uri($native);
         $method = $native->method();
         $headers = $native->headers();
@@ -57,21 +72,47 @@ final class Requests
     private function uri(Request $native): UriInterface
     {
         $target = $native->target();
-        $origin = "{$native->scheme()}://{$native->host()}";
         try {
-            if (!str_starts_with($target, '/') || str_starts_with($target, '//') || str_contains($target, '#')) {
+            if (!self::isPlain($target)) {
+                $origin = self::origin($native);
                 return $this->factories->uris->createUri($target === '*' ? $origin : (str_starts_with($target, '/') ? $origin : '') . $target);
             }
-            if ($this->base === null || $origin !== $this->origin) {
-                $this->base = $this->factories->uris->createUri($origin);
-                $this->origin = $origin;
-            }
             $mark = strpos($target, '?');
-            $uri = $this->base->withPath($mark === false ? $target : substr($target, 0, $mark));
+            $uri = $this->base($native)->withPath($mark === false ? $target : substr($target, 0, $mark));
             return $mark === false ? $uri : $uri->withQuery(substr($target, $mark + 1));
         } catch (\InvalidArgumentException $error) {
-            throw new BadRequestException('the request target is no URI', 0, $error);
+            throw self::badTarget($error);
         }
+    }
+
+    /** Whether a target is a path and perhaps a query, which every library takes. */
+    private static function isPlain(string $target): bool
+    {
+        return str_starts_with($target, '/') && !str_starts_with($target, '//') && !str_contains($target, '#');
+    }
+
+    private static function origin(Request $native): string
+    {
+        return "{$native->scheme()}://{$native->host()}";
+    }
+
+    private function base(Request $native): UriInterface
+    {
+        $origin = self::origin($native);
+        if ($this->base === null || $origin !== $this->origin) {
+            try {
+                $this->base = $this->factories->uris->createUri($origin);
+            } catch (\InvalidArgumentException $error) {
+                throw self::badTarget($error);
+            }
+            $this->origin = $origin;
+        }
+        return $this->base;
+    }
+
+    private static function badTarget(\InvalidArgumentException $error): BadRequestException
+    {
+        return new BadRequestException('the request target is no URI', 0, $error);
     }
 
     /**

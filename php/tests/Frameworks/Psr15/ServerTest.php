@@ -100,6 +100,30 @@ final class ServerTest extends TestCase
     }
 
     /** @dataProvider libraries */
+    public function testARequestThatIsMadeLaterTellsTheSame(string $library): void
+    {
+        $classes = ['nyholm' => \Nyholm\Psr7\ServerRequest::class, 'guzzle' => \GuzzleHttp\Psr7\ServerRequest::class, 'slim' => \Slim\Psr7\Request::class];
+        $own = $classes[$library];
+        foreach ([self::server($library), self::withoutGlobals($library)] as $server) {
+            foreach (['/lazy', '/lazy?', '/lazy?a[]=1&b=%20'] as $target) {
+                $answer = $server->get($target, ['X-Many' => ['one', 'two'], 'Cookie' => 'c=d; e.f=g']);
+                self::assertSame(['classes' => [\Fermata\Psr15\Internal\LazyRequest::class, $own, $own]], $answer->json(), $target);
+            }
+        }
+    }
+
+    public function testAHandlerForRequestsOfOneLibraryGetsThose(): void
+    {
+        $server = new TestServer(__DIR__ . '/app.php', ['TEST_PSR7' => 'nyholm', 'TEST_FOLDER' => self::$folder, 'TEST_TYPED' => 'on']);
+        self::assertSame(array_fill(0, 3, \Nyholm\Psr7\ServerRequest::class), $server->get('/lazy')->json()['classes']);
+    }
+
+    private static function withoutGlobals(string $library): TestServer
+    {
+        return new TestServer(__DIR__ . '/app.php', ['TEST_PSR7' => $library, 'TEST_FOLDER' => self::$folder, 'TEST_GLOBALS' => 'off']);
+    }
+
+    /** @dataProvider libraries */
     public function testHeadersAreTakenLeniently(string $library): void
     {
         $answer = self::server($library)->get('/headers');

@@ -31,6 +31,7 @@ final class App implements RequestHandlerInterface
         $path = $request->getUri()->getPath();
         $native = $request->getAttribute(Fermata\Request::class);
         return match (true) {
+            $path === '/lazy' => $this->text(json_encode(self::differences($request), JSON_THROW_ON_ERROR)),
             $path === '/' => $this->text('Hello ' . ($request->getQueryParams()['name'] ?? 'nobody')),
             $path === '/all' => $this->text(json_encode($this->all($request), JSON_THROW_ON_ERROR)),
             str_ends_with($path, '/made') => $this->text(json_encode($this->made($request), JSON_THROW_ON_ERROR)),
@@ -69,6 +70,28 @@ final class App implements RequestHandlerInterface
             $path === '/count' => $this->text((string) ++self::$count),
             default => $this->text("nothing at $path", 404),
         };
+    }
+
+    /** What a request that is made when it is asked tells otherwise than the library's own, and the classes of both. */
+    private static function differences(ServerRequestInterface $request): array
+    {
+        $own = $request->withAttribute('other', 1)->withoutAttribute('other');
+        $found = ['classes' => [$request::class, $own::class, (clone $request)->withMethod('PUT')::class]];
+        foreach (get_class_methods(ServerRequestInterface::class) as $method) {
+            $arguments = match ($method) {
+                'hasHeader', 'getHeader', 'getHeaderLine' => [['HOST'], ['x-many'], ['none'], ['']],
+                'getAttribute' => [[Fermata\Request::class], ['none'], ['none', 'default']],
+                default => str_starts_with($method, 'get') ? [[]] : [],
+            };
+            foreach ($arguments as $given) {
+                // Bodies are streams of their own, with the same content.
+                [$one, $other] = [$request->$method(...$given), $own->$method(...$given)];
+                if ($method === 'getBody' ? (string) $one !== (string) $other : $one != $other) {
+                    $found[$method] = [$one, $other];
+                }
+            }
+        }
+        return $found;
     }
 
     private function all(ServerRequestInterface $request): array
@@ -196,8 +219,10 @@ $responses = match ($library) {
     'slim' => new Slim\Psr7\Factory\ResponseFactory(),
     default => $found->requests,
 };
+$app = new App($responses, $found->streams, $folder);
 (new Server(
-    new App($responses, $found->streams, $folder),
+    getenv('TEST_TYPED') === 'on' ? static fn(Nyholm\Psr7\ServerRequest $request): ResponseInterface => $app->handle($request) : $app,
+    globals: getenv('TEST_GLOBALS') !== 'off',
     public: "$folder/public",
     bodyBytes: 20_000_000,
     uploadBytes: 1000,
