@@ -2,6 +2,9 @@
 
 The same programs run in both, with opcache in both. In every round each server is measured once, in a random order, by wrk over
 eight kept-alive connections on the cores that the servers have; the CPU time is that of all processes of a server.
+
+The floor of Laravel is its application in a bare loop, without a server and with nothing reset between two requests: CPU time that
+no server goes below.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import json
 import os
 import random
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -33,6 +37,8 @@ CONNECTIONS = 8
 WORKERS = 2
 START_S = 60
 TARGET = "/books/7"
+LOOP_REQUESTS = 100
+"""How many the bare loop answers so that all is compiled, and then more for each second of a measurement."""
 # Deprecations of Debian's packages under a newer PHP are no work of the servers'.
 QUIET = ["-d", "error_reporting=8191", "-d", "display_errors=0"]
 
@@ -46,11 +52,21 @@ class Row:
     script: Path
     target: str = TARGET
     arguments: tuple[str, ...] = ()
+    loop: Path | None = None
+    """The same application without a server, which is told how many requests to answer."""
 
 
 ROWS = (
     Row("symfony", "Symfony: kernel, router, a Twig template", 12, APPS / "symfony.php"),
-    Row("laravel", "Laravel: middleware, router, a Blade page", 15, ROOT / "examples/laravel/artisan", "/", ("fermata:start",)),
+    Row(
+        "laravel",
+        "Laravel: middleware, router, a Blade page",
+        15,
+        ROOT / "examples/laravel/artisan",
+        "/",
+        ("fermata:start",),
+        APPS / "laravel-loop.php",
+    ),
     Row("slim", "Slim: a route that answers JSON", 20, APPS / "slim.php"),
 )
 
@@ -149,6 +165,27 @@ def run_row(row: Row, servers: dict[str, Served], rounds: int, seconds: int) -> 
     return samples
 
 
+def loop_cpu_us(script: Path, environment: dict[str, str], seconds: int) -> float:
+    """CPU time of a request in a bare loop: of two runs, what the longer one took more."""
+    few, many = LOOP_REQUESTS, LOOP_REQUESTS * (1 + 3 * seconds)
+    took = []
+    for requests in (few, many):
+        command = [PHP, "-d", "opcache.enable_cli=1", *QUIET, str(script), str(requests)]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(command, env={**os.environ, **environment}, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        took.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return (took[1] - took[0]) / (many - few) * 1e6
+
+
+def floor_line(title: str, floor: list[float], samples: dict[str, list[dict[str, float]]], goal: float) -> str:
+    """What the goal asks of a server, beside what the framework takes by itself."""
+    reachable = median(it["cpu_us"] for it in samples["fpm"]) / median(floor)
+    ours = median(it["cpu_us"] for it in samples["fermata"]) / median(floor)
+    verdict = f"the framework alone allows CPU ≥ {goal:g}×" if reachable >= goal else f"no server meets CPU ≥ {goal:g}×"
+    return f"| {title} | {median(floor):.0f} us; Fermata takes {ours:.2f} of it | | {reachable:.1f} | | | {verdict} |"
+
+
 def ratio(samples: dict[str, list[dict[str, float]]], of: str, to: str, what: str) -> float:
     return median(a[what] / b[what] for a, b in zip(samples[of], samples[to], strict=True))
 
@@ -201,6 +238,11 @@ def main() -> int:
                 for server in servers.values():
                     server.stop()
             lines.append(line(f"{row.title}; nginx and PHP-FPM", raw[row.id], "fpm", {"CPU": row.goal, "rate": row.goal, "p99": 1}))
+            if row.loop is not None:
+                floor = [loop_cpu_us(row.loop, environment, seconds) for _ in range(rounds)]
+                raw[f"{row.id} floor"] = {"loop": [{"cpu_us": it} for it in floor]}
+                title = f"{row.title}: in a bare loop, without a server; nginx and PHP-FPM"
+                lines.append(floor_line(title, floor, raw[row.id], row.goal))
         for title, variables in (("with superglobals", {}), ("without", {"BENCH_GLOBALS": "0"})):
             row = Row(f"psr15 {title}", f"PSR-15, a handler that does nothing, {title}; a native route", 0, APPS / "psr15.php")
             servers = {"fermata": fermata(folder, row, {**environment, **variables, "FERMATA_HANDLERS_MAX": "1"})}
