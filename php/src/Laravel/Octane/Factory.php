@@ -46,7 +46,7 @@ final class Factory extends ApplicationFactory
                 }, (int) $bytes);
             }
             $table->create();
-            $made[$name] = $table;
+            $made[$name] = $table instanceof \Swoole\Table ? $table : new SwooleTable($table);
         }
         $app->instance(Octane::TABLES, $made);
         if ($cache !== []) {

@@ -17,9 +17,6 @@ final class Octane extends \Laravel\Octane\Octane
     public function table(string $table): \Swoole\Table
     {
         $tables = app()->bound(self::TABLES) ? app(self::TABLES) : [];
-        if (isset($tables[$table]) && !$tables[$table] instanceof \Swoole\Table) {
-            throw new \Exception('Octane::table() is declared to return a table of Swoole, whose extension is loaded; serve the application by a PHP without it');
-        }
         return $tables[$table] ?? throw new \Exception("there is no table $table; config/octane.php declares it under 'tables'");
     }
 }

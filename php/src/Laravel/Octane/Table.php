@@ -10,7 +10,7 @@ use Laravel\Octane\Exceptions\ValueTooLargeForColumnException;
 
 /**
  * What Octane::table() returns: a Fermata\Table with the methods that applications know of Swoole's, under its name where there
- * is no Swoole.
+ * is no Swoole, and inside a SwooleTable where there is.
  *
  * @implements \IteratorAggregate<string, array<string, int|float|string>>
  */

@@ -1,0 +1,124 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Fermata\Laravel\Octane;
+
+/**
+ * A table of Fermata's where the extension of Swoole is loaded: Octane::table() is declared to return a table of Swoole's, so this
+ * is one, of which nothing is used. Swoole's memory is shared by the processes of its own server alone.
+ *
+ * Parameters have no types, since those of Swoole's differ from version to version.
+ *
+ * @internal
+ */
+final class SwooleTable extends \Swoole\Table
+{
+    private ?\Iterator $rows = null;
+
+    /** The parent's constructor, which would allocate, is not called. */
+    public function __construct(private readonly Table $table) {}
+
+    public function column($name, $type, $size = 0): bool
+    {
+        return $this->table->column($name, $type, $size);
+    }
+
+    public function create(): bool
+    {
+        return $this->table->create();
+    }
+
+    public function destroy(): bool
+    {
+        // It lives as long as the server, for all workers.
+        return false;
+    }
+
+    public function set($key, $value): bool
+    {
+        return $this->table->set((string) $key, $value);
+    }
+
+    public function get($key, $field = null): array|int|float|string|false
+    {
+        return $this->table->get((string) $key, $field);
+    }
+
+    public function exists($key): bool
+    {
+        return $this->table->exists((string) $key);
+    }
+
+    public function exist($key): bool
+    {
+        return $this->table->exists((string) $key);
+    }
+
+    public function incr($key, $column, $incrby = 1): int|float
+    {
+        return $this->table->incr((string) $key, $column, $incrby);
+    }
+
+    public function decr($key, $column, $decrby = 1): int|float
+    {
+        return $this->table->decr((string) $key, $column, $decrby);
+    }
+
+    public function delete($key): bool
+    {
+        return $this->table->delete((string) $key);
+    }
+
+    public function del($key): bool
+    {
+        return $this->table->delete((string) $key);
+    }
+
+    public function count(): int
+    {
+        return $this->table->count();
+    }
+
+    public function getSize(): int
+    {
+        return $this->table->getSize();
+    }
+
+    public function getMemorySize(): int
+    {
+        return $this->table->getMemorySize();
+    }
+
+    public function stats(): array|false
+    {
+        // Figures of Swoole's own way to keep rows.
+        return false;
+    }
+
+    public function rewind(): void
+    {
+        $this->rows = $this->table->getIterator();
+        $this->rows->rewind();
+    }
+
+    public function valid(): bool
+    {
+        return $this->rows?->valid() ?? false;
+    }
+
+    public function current(): mixed
+    {
+        return $this->rows?->current();
+    }
+
+    public function key(): mixed
+    {
+        return $this->rows?->key();
+    }
+
+    public function next(): void
+    {
+        $this->rows?->next();
+    }
+}
