@@ -1528,11 +1528,13 @@ namespace Fermata {
         public function memberCount(): int {}
 
         /**
-         * Past events that are still kept, oldest first.
+         * Past events that are still kept, oldest first. In a cluster what this server has no more comes from the log, within
+         * bounds: see docs/cluster.md.
          *
          * @param string|null $since only those after this event id
          * @param int|null $count at most so many, the newest; null = all
          * @return list<Event>
+         * @throws Exception\BackpressureException in a cluster: this server does not have all of them, and the log does not answer
          * @throws Exception\MisuseError when the count is not positive
          */
         public function history(?string $since = null, ?int $count = null): array {}

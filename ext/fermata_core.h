@@ -3045,15 +3045,33 @@ uint32_t fm_members(struct FmWorker *worker,
 
 /**
  * The newest messages of a channel after `since` (`ptr` NULL: all), oldest first. The array stays
- * valid until the next call of this function.
+ * valid until the next call of this function or `fm_history_next`. With `reading` the log of a cluster is not waited for: what is
+ * written there is 0, or a number for `fm_history_next` while there is nothing yet. FM_MISUSE, FM_BACKPRESSURE.
  */
 uint32_t fm_history(struct FmWorker *worker,
                     struct FmStr channel,
                     struct FmStr since,
                     size_t count_max,
+                    uint64_t *reading,
                     const struct FmPast **first,
                     size_t *len,
                     struct FmError *error);
+
+/**
+ * Goes on with history that the log is asked for. `over` is false, and the answer FM_OK, while it has not answered; when it is
+ * true, the number is of no more use. FM_BACKPRESSURE.
+ */
+uint32_t fm_history_next(struct FmWorker *worker,
+                         uint64_t reading,
+                         bool *over,
+                         const struct FmPast **first,
+                         size_t *len,
+                         struct FmError *error);
+
+/**
+ * Stops waiting for history.
+ */
+void fm_history_forget(struct FmWorker *worker, uint64_t reading);
 
 /**
  * Writes a log line; `level` from 0 (error) to 3 (debug).

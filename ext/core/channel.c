@@ -2,6 +2,10 @@
 #include "php_fermata.h"
 #include "ext/json/php_json.h"
 #include "zend_enum.h"
+#include "fibers/fibers.h"
+
+/* Between two looks for what the log has answered. */
+#define HISTORY_LOOK_MS 2
 
 enum { EVENT_DATA, EVENT_NAME, EVENT_ID, EVENT_TIME_MS };
 enum { CHANNEL_NAME };
@@ -284,6 +288,27 @@ ZEND_METHOD(Fermata_Channel, memberCount)
 	RETURN_LONG((zend_long)count);
 }
 
+/* In a cluster the fiber waits for what only the log has, where PHP can wait; elsewhere the core does. FM_GONE: an exception is
+ * pending. */
+static uint32_t history_read(FmStr name, FmStr since, size_t count, const FmPast **past, size_t *len, FmError *error)
+{
+	if (!fm_publish_waits(fermata.worker) || fermata_wait_obstacle()) {
+		return fm_history(fermata.worker, name, since, count, NULL, past, len, error);
+	}
+	uint64_t reading;
+	uint32_t code = fm_history(fermata.worker, name, since, count, &reading, past, len, error);
+	bool over = code != FM_OK || !reading;
+	while (!over) {
+		if (fermata_wait_shielded(fm_worker_now_ms(fermata_run.worker) + HISTORY_LOOK_MS) == FERMATA_WAIT_FAILED) {
+			fm_history_forget(fermata_run.worker, reading);
+			return FM_GONE;
+		}
+		code = fm_history_next(fermata_run.worker, reading, &over, past, len, error);
+		over |= code != FM_OK;
+	}
+	return code;
+}
+
 ZEND_METHOD(Fermata_Channel, history)
 {
 	zend_string *since = NULL;
@@ -307,9 +332,11 @@ ZEND_METHOD(Fermata_Channel, history)
 		RETURN_THROWS();
 	}
 	FmStr after = fermata_str_or_absent(since && ZSTR_LEN(since) ? since : NULL);
-	uint32_t code = fm_history(fermata.worker, name, after, all ? SIZE_MAX : (size_t)count, &past, &past_len, &error);
+	uint32_t code = history_read(name, after, all ? SIZE_MAX : (size_t)count, &past, &past_len, &error);
 	if (code != FM_OK) {
-		fermata_throw(code, &error);
+		if (!EG(exception)) {
+			fermata_throw(code, &error);
+		}
 		RETURN_THROWS();
 	}
 	array_init_size(return_value, past_len);

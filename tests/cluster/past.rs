@@ -12,6 +12,8 @@ over_each_log!(
     what_a_server_has_no_more_comes_from_the_log,
     a_server_that_came_later_gives_what_was_before_it,
     a_server_that_came_later_has_the_same_history,
+    history_beyond_what_a_server_has_comes_from_the_log,
+    history_that_only_the_log_has_is_an_error_while_that_is_away,
     a_slow_client_is_given_everything_though_its_server_forgets_it,
     a_bridge_that_is_killed_leaves_requests_to_the_next_one,
     an_id_of_an_earlier_epoch_is_one_gap_on_every_server,
@@ -101,6 +103,89 @@ fn a_server_that_came_later_has_the_same_history(log: LogServer) {
         assert_eq!(len, Some(if channel == "old" { 1 } else { MANY }));
         assert!(told == known, "of {channel}");
     }
+}
+
+/// The numbers of the events that history has.
+fn history(server: &Server, query: &str) -> Vec<usize> {
+    let response = server.connect().get(&format!("/history/news{query}"));
+    assert_eq!(response.status(), 200, "{}", response.text());
+    let events = json(&response);
+    let events = events.as_array().expect("a list").iter();
+    let number = |event: &serde_json::Value| {
+        let word = event[2].as_str().and_then(|it| it.split(' ').next());
+        word.and_then(|it| it.parse().ok()).expect("a number")
+    };
+    events.map(number).collect()
+}
+
+/// It was what the server's ring has, a tenth of them.
+fn history_beyond_what_a_server_has_comes_from_the_log(log: LogServer) {
+    let server = small(&log);
+    wait_ready(&server, 200);
+    // Of other channels, and no events: none of it is history.
+    let mut held = Stream::open(server.connect(), "/events?user=ann", None);
+    let ids: Vec<String> = (0..EVENTS)
+        .map(|number| {
+            if number % 10 == 0 {
+                publish(&server, "other", "x");
+            }
+            let padding = "x".repeat(PADDING);
+            publish(&server, "news", &format!("{number} {padding}"))
+        })
+        .collect();
+    held.next_event();
+    let late = small(&log);
+    wait_ready(&late, 200);
+    let all: Vec<usize> = (0..EVENTS).collect();
+    for server in [&server, &late] {
+        assert_eq!(history(server, ""), all);
+        assert_eq!(history(server, "?count=2"), all[EVENTS - 2..]);
+        assert_eq!(history(server, "?count=250"), all[EVENTS - 250..]);
+        assert_eq!(history(server, &format!("?since={}", ids[9])), all[10..]);
+        let query = format!("?count=200&since={}", ids[9]);
+        assert_eq!(history(server, &query), all[EVENTS - 200..]);
+        let query = format!("?since={}", ids[EVENTS - 1]);
+        assert!(history(server, &query).is_empty());
+        let response = server.connect().get("/history/none");
+        assert_eq!(response.text(), "[]");
+    }
+    // As clients are told of them.
+    let response = late.connect().get("/history/news");
+    let told = json(&response);
+    let told = told.as_array().expect("a list").iter();
+    assert!(
+        told.map(|event| event[0].as_str())
+            .eq(ids.iter().map(|id| Some(&id[..])))
+    );
+    // It is asked again while the ring moves on.
+    publish_numbers(&late, EVENTS);
+    let all: Vec<usize> = (0..2 * EVENTS).collect();
+    for server in [&server, &late] {
+        wait_until("it has read all", || {
+            (history(server, "?count=1") == [2 * EVENTS - 1]).then_some(())
+        });
+        // A megabyte from the log, and what the ring has.
+        let newest = history(server, "");
+        assert!(newest.len() > EVENTS && newest == all[2 * EVENTS - newest.len()..]);
+    }
+}
+
+fn history_that_only_the_log_has_is_an_error_while_that_is_away(mut log: LogServer) {
+    let server = small(&log);
+    wait_ready(&server, 200);
+    publish_numbers(&server, 0);
+    wait_until("it has read all", || {
+        (history(&server, "?count=1") == [EVENTS - 1]).then_some(())
+    });
+    log.kill();
+    wait_ready(&server, 503);
+    let all: Vec<usize> = (0..EVENTS).collect();
+    assert_eq!(history(&server, "?count=5"), all[EVENTS - 5..]);
+    let response = server.connect().get("/history/news");
+    assert_eq!(response.status(), 500);
+    server
+        .log()
+        .wait_for(0, "older ones are in the log of the cluster");
 }
 
 fn a_slow_client_is_given_everything_though_its_server_forgets_it(log: LogServer) {

@@ -181,6 +181,8 @@ pub struct PastRequest {
     pub bytes_max: usize,
     /// Of these channels.
     pub channels: Vec<Vec<u8>>,
+    /// Events alone are wanted: what else a channel has is none that is missing.
+    pub events_only: bool,
 }
 
 /// What the log has, in its order.

@@ -52,6 +52,7 @@ impl Collector {
                     self.keep_bounds();
                 }
             }
+            Some(Content::Presence) if self.request.events_only => {}
             Some(Content::Presence) => {
                 let seq = received().place.seq;
                 self.left_out = Some(self.left_out.map_or(seq, |first| first.min(seq)));
@@ -136,6 +137,7 @@ mod tests {
             events_max,
             bytes_max,
             channels: vec![b"c".to_vec(); channels],
+            events_only: false,
         })
     }
 

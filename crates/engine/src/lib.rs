@@ -126,7 +126,9 @@ pub use admin::stats;
 pub use admin::stats::MoreMetrics;
 pub use admin::trace::{SpanIds, Upstream};
 pub use channels::Channels;
-pub use channels::cluster::{Ack, ClusterError, ClusterFigures, OWN_USER, Publishing};
+pub use channels::cluster::{
+    Ack, ClusterError, ClusterFigures, History, HistoryError, HistoryReader, OWN_USER, Publishing,
+};
 pub use channels::encode::{ChannelEvent, Encoding, Select, WriteMessage};
 pub use channels::follow::{Archive, Followed, Follower, Published, What};
 pub use channels::hold::{Hold, HoldError};

@@ -1,5 +1,6 @@
 //! A running worker: events out, answers and messages in.
 
+use std::collections::HashMap;
 use std::ffi::c_char;
 use std::mem::MaybeUninit;
 use std::rc::Rc;
@@ -7,8 +8,8 @@ use std::time::Duration;
 
 use fermata_config::LogLevel;
 use fermata_engine::{
-    Detail, EXIT_RETIRED, Event, Hold, HoldError, Left, Member, MembersError, Message, Past,
-    RequestView, StreamFormat, Worker,
+    Detail, EXIT_RETIRED, Event, History, HistoryError, HistoryReader, Hold, HoldError, Left,
+    Member, MembersError, Message, Past, RequestView, StreamFormat, Worker,
 };
 use fermata_fastcgi::FastCgi;
 use fermata_gateway::{Hub, Opening};
@@ -78,6 +79,9 @@ pub struct FmWorker {
     members_out: Vec<FmMember>,
     past: Vec<Past>,
     past_out: Vec<FmPast>,
+    /// History that handlers wait for, and how many there have been.
+    histories: HashMap<u64, HistoryReader>,
+    histories_begun: u64,
     pub(crate) text: Vec<u8>,
     /// What was lent of the current request's client.
     pub(crate) client: Option<Rc<ClientCertificate>>,
@@ -101,6 +105,8 @@ impl FmWorker {
             members_out: Vec::new(),
             past: Vec::new(),
             past_out: Vec::new(),
+            histories: HashMap::new(),
+            histories_begun: 0,
             text: Vec::new(),
             client: None,
         }
@@ -697,35 +703,106 @@ pub extern "C" fn fm_members(
 }
 
 /// The newest messages of a channel after `since` (`ptr` NULL: all), oldest first. The array stays
-/// valid until the next call of this function.
+/// valid until the next call of this function or `fm_history_next`. With `reading` the log of a cluster is not waited for: what is
+/// written there is 0, or a number for `fm_history_next` while there is nothing yet. FM_MISUSE, FM_BACKPRESSURE.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_history(
     worker: Option<&mut FmWorker>,
     channel: FmStr,
     since: FmStr,
     count_max: usize,
+    reading: Option<&mut MaybeUninit<u64>>,
     first: Option<&mut MaybeUninit<*const FmPast>>,
     len: Option<&mut MaybeUninit<usize>>,
     error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
     guard(worker, error, |worker| {
-        worker.past = worker
-            .worker
-            .history(channel.bytes(), since.option(), count_max)
-            .map_err(misuse)?;
-        worker.past_out.clear();
-        worker
-            .past_out
-            .extend(worker.past.iter().map(|past| FmPast {
-                id: FmStr::lend(past.id.as_bytes()),
-                name: FmStr::lend_option(past.name.as_deref()),
-                data: FmStr::lend(&past.data),
-                time_ms: past.unix_ms,
-            }));
-        put(first, worker.past_out.as_ptr());
-        put(len, worker.past_out.len());
+        let (channel, since) = (channel.bytes(), since.option());
+        let past = match reading {
+            None => worker.worker.history(channel, since, count_max),
+            Some(reading) => {
+                let begun = worker.worker.begin_history(channel, since, count_max);
+                match begun.map_err(misuse)? {
+                    History::Done(past) => {
+                        reading.write(0);
+                        Ok(past)
+                    }
+                    History::Pending(reader) => {
+                        worker.histories_begun += 1;
+                        let number = worker.histories_begun;
+                        worker.histories.insert(number, reader);
+                        reading.write(number);
+                        return Ok(());
+                    }
+                }
+            }
+        };
+        worker.lend_past(past.map_err(history_failure)?, first, len);
         Ok(())
     })
+}
+
+/// Goes on with history that the log is asked for. `over` is false, and the answer FM_OK, while it has not answered; when it is
+/// true, the number is of no more use. FM_BACKPRESSURE.
+#[unsafe(no_mangle)]
+pub extern "C" fn fm_history_next(
+    worker: Option<&mut FmWorker>,
+    reading: u64,
+    over: Option<&mut MaybeUninit<bool>>,
+    first: Option<&mut MaybeUninit<*const FmPast>>,
+    len: Option<&mut MaybeUninit<usize>>,
+    error: Option<&mut MaybeUninit<FmError>>,
+) -> u32 {
+    guard(worker.zip(over), error, |(worker, over)| {
+        over.write(true);
+        let outcome = match worker.histories.get_mut(&reading) {
+            Some(reader) => worker.worker.end_history(reader),
+            None => Some(Ok(Vec::new())),
+        };
+        let Some(outcome) = outcome else {
+            over.write(false);
+            return Ok(());
+        };
+        worker.histories.remove(&reading);
+        worker.lend_past(outcome.map_err(history_failure)?, first, len);
+        Ok(())
+    })
+}
+
+/// Stops waiting for history.
+#[unsafe(no_mangle)]
+pub extern "C" fn fm_history_forget(worker: Option<&mut FmWorker>, reading: u64) {
+    ask(worker, (), |worker| {
+        worker.histories.remove(&reading);
+    })
+}
+
+fn history_failure(error: HistoryError) -> (u32, String) {
+    let code = match error {
+        HistoryError::Misuse(_) => FM_MISUSE,
+        HistoryError::Unanswered { .. } => FM_BACKPRESSURE,
+    };
+    (code, error.to_string())
+}
+
+impl FmWorker {
+    fn lend_past(
+        &mut self,
+        past: Vec<Past>,
+        first: Option<&mut MaybeUninit<*const FmPast>>,
+        len: Option<&mut MaybeUninit<usize>>,
+    ) {
+        self.past = past;
+        self.past_out.clear();
+        self.past_out.extend(self.past.iter().map(|past| FmPast {
+            id: FmStr::lend(past.id.as_bytes()),
+            name: FmStr::lend_option(past.name.as_deref()),
+            data: FmStr::lend(&past.data),
+            time_ms: past.unix_ms,
+        }));
+        put(first, self.past_out.as_ptr());
+        put(len, self.past_out.len());
+    }
 }
 
 /// Writes a log line; `level` from 0 (error) to 3 (debug).

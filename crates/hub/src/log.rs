@@ -206,7 +206,7 @@ impl Ring {
     }
 
     /// From where on the ring surely has everything of the log: a position, and the place before it.
-    pub(crate) fn oldest_of_log(&mut self) -> Option<(Seq, LogPlace)> {
+    pub fn oldest_of_log(&mut self) -> Option<(Seq, LogPlace)> {
         let epoch = self.bring_up_to_date()?;
         let index = &self.log_index;
         let (at, seq) = match index.marks.front() {

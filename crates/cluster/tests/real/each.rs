@@ -34,6 +34,7 @@ fn the_past_of_a_channel_is_given_in_its_order_within_bounds(log: LogServer) {
             oldest_ms: 0,
             events_max,
             bytes_max: 1 << 20,
+            events_only: false,
             channels: vec![b"other".to_vec(), channel.as_bytes().to_vec()],
         };
         let now_ms = node.began.elapsed().as_millis() as u64;

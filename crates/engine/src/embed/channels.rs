@@ -3,7 +3,7 @@
 use fermata_io::Driver;
 use fermata_proto::sse;
 
-use crate::channels::cluster::{Ack, Publishing};
+use crate::channels::cluster::{Ack, History, HistoryError, HistoryReader, Publishing};
 use crate::channels::hold::{Hold, HoldError};
 use crate::channels::opening::{Last, Opening};
 use crate::channels::publish::{EventId, Message, Past, PublishFailure};
@@ -140,15 +140,35 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The newest messages of a channel, oldest first: those after `since` (all that are kept when
-    /// it is `None` or of another server's life), at most `count_max`.
+    /// it is `None` or of another server's life), at most `count_max`. What only the log of a cluster has holds the worker.
     pub fn history(
         &mut self,
         channel: &[u8],
         since: Option<&[u8]>,
         count_max: usize,
-    ) -> Result<Vec<Past>, Misuse> {
+    ) -> Result<Vec<Past>, HistoryError> {
+        let (channels, mut to) = self.clients();
+        channels.history_now(&mut to, channel, since, count_max)
+    }
+
+    /// The same for a handler that waits for the log.
+    pub fn begin_history(
+        &mut self,
+        channel: &[u8],
+        since: Option<&[u8]>,
+        count_max: usize,
+    ) -> Result<History, Misuse> {
         let unix_ms = self.net.driver.unix_ms();
-        self.channels.history(channel, since, count_max, unix_ms)
+        self.channels
+            .begin_history(channel, since, count_max, unix_ms)
+    }
+
+    /// What was begun, when the log has answered or its time is over; `None`: ask a little later.
+    pub fn end_history(
+        &mut self,
+        reader: &mut HistoryReader,
+    ) -> Option<Result<Vec<Past>, HistoryError>> {
+        self.channels.end_history(reader)
     }
 
     /// The newest messages of a channel as far as this worker has read the ring: what comes later still comes to whoever

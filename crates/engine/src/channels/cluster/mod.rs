@@ -8,6 +8,7 @@ mod access;
 mod bridge;
 mod direct;
 mod figures;
+mod history;
 mod identity;
 mod memory;
 mod outbox;
@@ -16,6 +17,7 @@ mod presence;
 
 pub(crate) use bridge::Process;
 pub use figures::ClusterFigures;
+pub use history::{History, HistoryError, HistoryReader};
 pub(crate) use identity::new_identity;
 pub(crate) use memory::{Cluster, Outbox};
 pub use memory::{ClusterError, OWN_USER};

@@ -387,7 +387,7 @@ impl Channels {
     }
 
     /// A moment in which the bridge goes on. This worker must not be who it waits for.
-    fn pause_for_log<D: Driver>(&mut self, to: &mut Clients<'_, D>) {
+    pub(super) fn pause_for_log<D: Driver>(&mut self, to: &mut Clients<'_, D>) {
         let ring = &self.ring;
         if ring.lag_bytes(u32::from(to.net.slot)) > ring.bytes() / UNREAD_PART {
             self.catch_up(to);

@@ -41,6 +41,7 @@ const OLDEST_MS: usize = 6;
 const EVENTS_MAX: usize = 7;
 const NAMES_LEN: usize = 8;
 const ANSWER_LEN: usize = 9;
+const EVENTS_ONLY: usize = 10;
 const NAMES: usize = 16;
 const ANSWER: usize = NAMES + NAMES_BYTES_MAX / 8;
 
@@ -105,6 +106,7 @@ impl Pages {
         slot: u16,
         channels: &[Box<[u8]>],
         range: &PastRange,
+        events_only: bool,
         now_ms: u64,
     ) -> Option<Ticket> {
         let mut names = Vec::new();
@@ -126,6 +128,7 @@ impl Pages {
             (OLDEST_MS, range.oldest_ms),
             (EVENTS_MAX, range.count_max as u64),
             (NAMES_LEN, names.len() as u64),
+            (EVENTS_ONLY, u64::from(events_only)),
         ] {
             words[at].store(value, Ordering::Relaxed);
         }
@@ -202,6 +205,7 @@ impl Pages {
                 events_max: word(EVENTS_MAX) as usize,
                 bytes_max: self.answer_bytes_max,
                 channels: channels_in(&names),
+                events_only: word(EVENTS_ONLY) != 0,
             };
             // It was not given back while it was read.
             (self.state(page) == (number, ASKED)).then_some((ticket, request))
@@ -383,6 +387,8 @@ struct Part {
     channels: Box<[Box<[u8]>]>,
     after: LogPlace,
     up_to: u64,
+    /// It was asked for history, not for a client.
+    events_only: bool,
 }
 
 struct Answer {
@@ -393,8 +399,9 @@ struct Answer {
 }
 
 impl Part {
-    fn has(&self, channels: &[Box<[u8]>], after: LogPlace) -> bool {
-        self.after.epoch == after.epoch
+    fn has(&self, channels: &[Box<[u8]>], after: LogPlace, events_only: bool) -> bool {
+        self.events_only == events_only
+            && self.after.epoch == after.epoch
             && (self.after.seq..self.up_to).contains(&after.seq)
             && *self.channels == *channels
     }
@@ -464,11 +471,33 @@ impl PastReader {
 
 impl FromLog for PastReader {
     fn next(&mut self, channels: &[Box<[u8]>], range: &PastRange, record: &mut Record) -> Past {
+        self.next_of(channels, range, false, record)
+    }
+}
+
+impl PastReader {
+    /// The same for history, in which only events are.
+    pub(super) fn next_event(
+        &mut self,
+        channels: &[Box<[u8]>],
+        range: &PastRange,
+        record: &mut Record,
+    ) -> Past {
+        self.next_of(channels, range, true, record)
+    }
+
+    fn next_of(
+        &mut self,
+        channels: &[Box<[u8]>],
+        range: &PastRange,
+        events_only: bool,
+        record: &mut Record,
+    ) -> Past {
         let after = range.after;
         let known = self
             .answers
             .iter()
-            .find(|answer| answer.part.has(channels, after));
+            .find(|answer| answer.part.has(channels, after, events_only));
         if let Some(answer) = known {
             let up_to = answer.part.up_to.min(range.up_to);
             let next = answer.entries.partition_point(|&(seq, _)| seq <= after.seq);
@@ -495,14 +524,18 @@ impl FromLog for PastReader {
         let is_asked = self
             .asked
             .iter()
-            .any(|(_, part, _)| part.has(channels, after));
+            .any(|(_, part, _)| part.has(channels, after, events_only));
         if !is_asked && self.asked.len() < REQUESTS_MAX {
             let now_ms = clock::monotonic_ms();
-            if let Some(ticket) = self.pages.ask(self.slot, channels, range, now_ms) {
+            if let Some(ticket) = self
+                .pages
+                .ask(self.slot, channels, range, events_only, now_ms)
+            {
                 let part = Part {
                     channels: channels.into(),
                     after,
                     up_to: range.up_to,
+                    events_only,
                 };
                 self.asked.push((ticket, part, now_ms));
                 self.has_news = true;
@@ -631,7 +664,7 @@ mod tests {
     #[test]
     fn whoever_dies_leaves_pages_to_others() {
         let pages = Pages::open(1000).expect("memory");
-        let ask = |slot, now_ms| pages.ask(slot, &channels(&["c"]), &range(1, 2), now_ms);
+        let ask = |slot, now_ms| pages.ask(slot, &channels(&["c"]), &range(1, 2), false, now_ms);
         let tickets: Vec<Ticket> = (0..PAGES).filter_map(|_| ask(0, 1_000)).collect();
         assert_eq!(tickets.len(), PAGES);
         assert_eq!(ask(1, 1_000 + CLAIM_MS_MAX - 1), None);
@@ -655,6 +688,6 @@ mod tests {
         let pages = Pages::open(1000).expect("memory");
         let name = "c".repeat(255);
         let channels: Vec<Box<[u8]>> = channels(&vec![&name[..]; 300]);
-        assert_eq!(pages.ask(0, &channels, &range(1, 2), 0), None);
+        assert_eq!(pages.ask(0, &channels, &range(1, 2), false, 0), None);
     }
 }

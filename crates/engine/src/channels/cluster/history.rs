@@ -1,0 +1,240 @@
+//! A channel's history: what the ring has, and before it what only the log has.
+//!
+//! The newest events are wanted and the log is read forwards, so it is gone through in windows from where the ring begins towards
+//! the past, each four times as long as the one before: a channel with many events costs no more than those, one with few not
+//! many questions. Windows begin at round places, so that programs which ask again find answers that the worker still has.
+
+use fermata_hub::{ID_BYTES_MAX, Past as Next};
+use fermata_hub::{IdRef, Ids, LogPlace, PAST_MS_MAX, PastRange, Record};
+use fermata_io::{Driver, clock};
+
+use crate::channels::Channels;
+use crate::channels::clients::Clients;
+use crate::channels::publish::Past;
+use crate::misuse::Misuse;
+
+/// Places of the log that are looked at for one call, for all channels of the application.
+const PLACES_MAX: u64 = 50_000;
+/// The first window, if not more events are wanted.
+const WINDOW_MIN: u64 = 1024;
+const WINDOW_GROWTH: u64 = 4;
+/// Most bytes of names and data from the log.
+const BYTES_MAX: usize = 1 << 20;
+
+/// Why there is no history.
+#[derive(Debug, thiserror::Error)]
+pub enum HistoryError {
+    /// The channel's name is none.
+    #[error(transparent)]
+    Misuse(#[from] Misuse),
+    /// The server does not have all of it, and the log does not give the rest.
+    #[error(
+        "this server has {found} of the events, older ones are in the log of the cluster, which has not answered within \
+         {PAST_MS_MAX} ms; ask for fewer (count), or try again"
+    )]
+    Unanswered {
+        /// What the server has.
+        found: usize,
+    },
+}
+
+/// How a look at history has begun.
+pub enum History {
+    /// This is all.
+    Done(Vec<Past>),
+    /// The log is asked for more.
+    Pending(HistoryReader),
+}
+
+/// A look at history that waits for the log.
+pub struct HistoryReader {
+    /// The channel.
+    channels: [Box<[u8]>; 1],
+    /// Oldest first.
+    found: Vec<Past>,
+    count_max: usize,
+    /// Of what came from the log.
+    bytes: usize,
+    /// Nothing up to here is wanted.
+    floor: u64,
+    /// Where the first window ends.
+    end: u64,
+    /// Where this window begins, and how long it is.
+    begin: u64,
+    window: u64,
+    /// What of it is left, and what it has given.
+    range: PastRange,
+    given: Vec<Past>,
+    /// The log does not have, or does not give, what was before.
+    is_cut: bool,
+    until_ms: u64,
+}
+
+impl HistoryReader {
+    /// Goes on to the window before. `false` when enough was looked at.
+    fn next_window(&mut self) -> bool {
+        let mut given = std::mem::take(&mut self.given);
+        given.append(&mut self.found);
+        let surplus = given.len().saturating_sub(self.count_max);
+        given.drain(..surplus);
+        self.found = given;
+        let is_enough = self.found.len() >= self.count_max || self.bytes >= BYTES_MAX;
+        if is_enough || self.is_cut || self.begin <= self.floor {
+            return false;
+        }
+        if self.end - self.begin >= PLACES_MAX {
+            return false;
+        }
+        self.window *= WINDOW_GROWTH;
+        self.set_window(self.begin);
+        true
+    }
+
+    fn set_window(&mut self, up_to: u64) {
+        let longest = PLACES_MAX - (self.end - up_to);
+        let window = self.window.min(longest.max(WINDOW_MIN));
+        self.begin = ((up_to - 1) / window * window).max(self.floor);
+        self.range.after.seq = self.begin;
+        self.range.up_to = up_to;
+    }
+}
+
+impl Channels {
+    /// The newest messages of a channel, oldest first: those after `since` (all that are kept when it is `None` or of another
+    /// server's life), at most `count_max`. What only the log has is waited for.
+    pub(crate) fn begin_history(
+        &mut self,
+        channel: &[u8],
+        since: Option<&[u8]>,
+        count_max: usize,
+        unix_ms: u64,
+    ) -> Result<History, Misuse> {
+        let found = self.history(channel, since, count_max, unix_ms)?;
+        let count_max = count_max.min(self.settings.history_count_max);
+        if self.outbox.is_none() || found.len() >= count_max {
+            return Ok(History::Done(found));
+        }
+        let floor = match since.map(|since| (self.ring.parse_id(since), since)) {
+            Some((IdRef::Ahead(_), _)) => return Ok(History::Done(found)),
+            Some((IdRef::Seq(_) | IdRef::Past(_), since)) => self.ring.place_of_id(since),
+            Some((IdRef::Foreign | IdRef::Invalid, _)) | None => None,
+        };
+        let Some((_, ring)) = self.ring.oldest_of_log() else {
+            return Ok(History::Done(found));
+        };
+        let floor = floor.filter(|it| it.epoch == ring.epoch);
+        let floor = floor.map_or(0, |place| place.seq);
+        let first = found.first();
+        let first = first.and_then(|past| self.ring.place_of_id(past.id.as_bytes()));
+        // The ring may have more than it surely has all of.
+        let end = first.map_or(ring.seq, |place| (place.seq - 1).min(ring.seq));
+        if end <= floor {
+            return Ok(History::Done(found));
+        }
+        let missing = (count_max - found.len()) as u64;
+        let mut reader = HistoryReader {
+            channels: [channel.into()],
+            found,
+            count_max,
+            bytes: 0,
+            floor,
+            end,
+            begin: end,
+            window: missing.clamp(WINDOW_MIN, PLACES_MAX).next_power_of_two(),
+            range: PastRange {
+                after: ring,
+                up_to: end,
+                // The same for all, so that they share answers.
+                count_max: self.settings.history_count_max,
+                oldest_ms: unix_ms.saturating_sub(self.settings.history_age_ms_max),
+            },
+            given: Vec::new(),
+            is_cut: false,
+            until_ms: clock::monotonic_ms() + PAST_MS_MAX,
+        };
+        reader.set_window(end);
+        Ok(History::Pending(reader))
+    }
+
+    /// The whole of it, once the log has answered.
+    pub(crate) fn end_history(
+        &mut self,
+        reader: &mut HistoryReader,
+    ) -> Option<Result<Vec<Past>, HistoryError>> {
+        let now_ms = clock::monotonic_ms();
+        let outbox = self.outbox.as_mut()?;
+        let mut record = Record::empty();
+        loop {
+            while reader.range.after.seq < reader.range.up_to {
+                let range = &mut reader.range;
+                match outbox.past.next_event(&reader.channels, range, &mut record) {
+                    Next::Record => {
+                        let place = record.log_place();
+                        range.after.seq = place.map_or(range.up_to, |place| place.seq);
+                        // An answer may have waited for long.
+                        if record.unix_ms >= range.oldest_ms {
+                            let past = past_of(&record, range.after);
+                            reader.bytes +=
+                                past.data.len() + past.name.as_ref().map_or(0, Vec::len);
+                            reader.given.push(past);
+                        }
+                    }
+                    Next::Gap { up_to } => {
+                        range.after.seq = up_to;
+                        reader.given.clear();
+                        reader.is_cut = true;
+                    }
+                    Next::End { up_to } => range.after.seq = up_to,
+                    Next::Waiting => {
+                        if outbox.past.take_news() {
+                            outbox.waker.wake();
+                        }
+                        // It is not waited for where it has been away for so long already.
+                        let is_away = outbox.state.away_ms(now_ms) >= PAST_MS_MAX
+                            && !outbox.state.is_ready(now_ms);
+                        let found = reader.found.len();
+                        let is_over = is_away || now_ms >= reader.until_ms;
+                        return is_over.then_some(Err(HistoryError::Unanswered { found }));
+                    }
+                }
+            }
+            if !reader.next_window() {
+                return Some(Ok(std::mem::take(&mut reader.found)));
+            }
+        }
+    }
+
+    /// The same where nobody else can go on meanwhile: the worker is held.
+    pub(crate) fn history_now<D: Driver>(
+        &mut self,
+        to: &mut Clients<'_, D>,
+        channel: &[u8],
+        since: Option<&[u8]>,
+        count_max: usize,
+    ) -> Result<Vec<Past>, HistoryError> {
+        let unix_ms = to.net.driver.unix_ms();
+        let mut reader = match self.begin_history(channel, since, count_max, unix_ms)? {
+            History::Done(past) => return Ok(past),
+            History::Pending(reader) => reader,
+        };
+        loop {
+            if let Some(outcome) = self.end_history(&mut reader) {
+                return outcome;
+            }
+            self.pause_for_log(to);
+            // Clients that wait for answers are looked at when the worker goes on: their answers stay.
+            self.take_past();
+        }
+    }
+}
+
+fn past_of(record: &Record, place: LogPlace) -> Past {
+    let mut text = [0; ID_BYTES_MAX];
+    let id = Ids::new(place.epoch).of(record, &mut text);
+    Past {
+        id: String::from_utf8_lossy(id).into_owned(),
+        name: record.name().map(<[u8]>::to_vec),
+        data: record.data().to_vec(),
+        unix_ms: record.unix_ms,
+    }
+}
