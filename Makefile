@@ -139,10 +139,10 @@ soak-trust-valgrind: all ## Handlers that are made up, under memcheck, for SECON
 	FERMATA_TEST_VALGRIND=1 FERMATA_TEST_DEADLINE_S=600 FERMATA_TEST_SECONDS=$(or $(SECONDS),60) $(if $(SEED),FERMATA_TEST_SEED=$(SEED)) \
 		cargo test --locked --test trust -- --nocapture programs_that_are_made_up
 
-chaos: ## Servers, workers, bridges, the log and the network of a cluster fail at random for ten minutes, each event once and in order; SECONDS=60 is shorter, SEED=1 repeats
+chaos: ## Servers, workers, bridges, the log and the network of a cluster fail at random for ten minutes, each event once and in order; SECONDS=60 is shorter, SEED=1 repeats, LOGS=nats-three is one of nats, redis and three servers of NATS
 	@scripts/setup.sh test
 	@scripts/build-ext.sh
-	python3 -m bench chaos $(if $(SECONDS),--duration-s $(SECONDS)) $(if $(SEED),--seed $(SEED))
+	python3 -m bench chaos $(if $(SECONDS),--duration-s $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(if $(LOGS),--logs $(LOGS))
 
 attack: ## Slow clients by the thousand, full disks, too few descriptors, resets, a million requests; as root
 	@scripts/setup.sh bench

@@ -15,13 +15,22 @@ use std::time::{Duration, Instant};
 
 use fermata_testkit::sse::{Event, Item, Stream};
 use fermata_testkit::{
-    Connection, LogServer, Random, Relay, Server, Signal, deadline, over_each_log, send_signal,
+    Connection, LogServer, NatsCluster, Random, Server, Signal, deadline, over_each_log,
+    send_signal,
 };
 use serde_json::json;
 
-use crate::node::{bridge_pid, node, wait_ready};
+use crate::chaos_log::{Log, Way};
+use crate::node::{bridge_pid, wait_ready};
 
 over_each_log!(each_event_is_read_once_whatever_is_killed);
+
+#[test]
+fn each_event_is_read_once_whichever_of_three_servers_of_the_log_fails() {
+    if let Some(nats) = NatsCluster::start() {
+        play(Log::Three(nats));
+    }
+}
 
 const SECONDS: u64 = 8;
 const NODES: usize = 3;
@@ -37,12 +46,11 @@ const STAY_MS: Range<usize> = 50..3_000;
 const RETRY: Duration = Duration::from_millis(20);
 const LOOK: Duration = Duration::from_millis(50);
 
-const FAULTS: [&str; 9] = [
+/// Beside those of the log.
+const FAULTS: [&str; 7] = [
     "acknowledgements lost",
     "bridge killed",
     "bridge stopped",
-    "log killed",
-    "log stopped",
     "network cut",
     "network silent",
     "server killed",
@@ -94,9 +102,9 @@ impl World {
 
 /// The servers and their log.
 struct Cluster<'a> {
-    log: LogServer,
+    log: Log,
     /// Between each server and the log.
-    relays: Vec<Relay>,
+    ways: Vec<Way>,
     servers: Vec<Option<Server>>,
     world: &'a World,
     done: BTreeMap<&'static str, u32>,
@@ -104,8 +112,7 @@ struct Cluster<'a> {
 
 impl Cluster<'_> {
     fn start(&mut self, at: usize) {
-        let server = self.relays[at].before(node(&self.log));
-        let server = server.workers(2).start();
+        let server = self.ways[at].node().workers(2).start();
         // As a load balancer does: clients come when it has what the log had.
         wait_ready(&server, 200);
         lock(&self.world.addresses)[at] = Some(server.address());
@@ -115,7 +122,8 @@ impl Cluster<'_> {
     /// Lets one thing fail, and brings it back.
     fn fail(&mut self, random: &mut Random) {
         let at = random.within(0..NODES);
-        let fault = *random.choose(&FAULTS);
+        let faults = [&FAULTS, self.log.faults()].concat();
+        let fault = *random.choose(&faults);
         let away = Duration::from_millis(random.within(AWAY_MS) as u64);
         *self.done.entry(fault).or_default() += 1;
         println!("{fault} {at}, away for {away:?}");
@@ -135,39 +143,30 @@ impl Cluster<'_> {
                 let pids: Vec<u32> = server.worker_pids().into_values().collect();
                 send_signal(*random.choose(&pids), Signal::Kill);
             }
-            "log killed" => {
-                self.log.kill();
-                thread::sleep(away);
-                self.log.restart();
-            }
             "acknowledgements lost" => {
-                self.relays[at].hold_answers();
+                self.ways[at].hold_answers();
                 thread::sleep(away);
-                self.relays[at].cut();
-                self.relays[at].heal();
+                self.ways[at].cut();
+                self.ways[at].heal();
             }
             "network cut" => {
-                self.relays[at].cut();
+                self.ways[at].cut();
                 thread::sleep(away);
-                self.relays[at].heal();
+                self.ways[at].heal();
             }
             "network silent" => {
-                self.relays[at].hold();
+                self.ways[at].hold();
                 thread::sleep(away);
-                self.relays[at].heal();
+                self.ways[at].heal();
             }
-            "log stopped" => {
-                self.log.pause();
-                thread::sleep(away);
-                self.log.resume();
-            }
-            _ => {
+            "server killed" => {
                 lock(&self.world.addresses)[at] = None;
                 // All its processes, with SIGKILL.
                 self.servers[at] = None;
                 thread::sleep(away);
                 self.start(at);
             }
+            _ => self.log.fail(fault, random, away),
         }
     }
 }
@@ -299,15 +298,16 @@ impl Reader<'_> {
 }
 
 fn each_event_is_read_once_whatever_is_killed(log: LogServer) {
-    let kind = match log {
-        LogServer::Nats(_) => "nats",
-        LogServer::Redis(_) => "redis",
-    };
+    play(Log::One(log));
+}
+
+fn play(log: Log) {
+    let kind = log.kind();
     let seed = Random::seed_from_environment();
     let mut random = Random::new(seed);
     let world = World::new();
     let mut cluster = Cluster {
-        relays: (0..NODES).map(|_| Relay::start(&log)).collect(),
+        ways: (0..NODES).map(|_| log.way()).collect(),
         log,
         servers: (0..NODES).map(|_| None).collect(),
         world: &world,

@@ -1,6 +1,7 @@
 //! Channels over several machines: servers of their own, and a real log between them that is killed and cut off as well.
 
 mod chaos;
+mod chaos_log;
 mod direct;
 mod failover;
 mod faults;

@@ -15,8 +15,13 @@ pub fn node(log: &LogServer) -> Builder {
 
 /// The same with another program of `tests/fixtures`.
 pub fn node_of(program: &str, log: &LogServer) -> Builder {
+    node_at(program, &log.url())
+}
+
+/// The same with the log at an address, or several.
+pub fn node_at(program: &str, log: &str) -> Builder {
     fixture(program)
-        .setting("cluster", log.url())
+        .setting("cluster", log)
         // NATS reserves it, and refuses the stream on a machine with less room.
         .setting("cluster_bytes_max", "16m")
         .setting("metrics_listen", "http://127.0.0.1:0")

@@ -64,7 +64,12 @@ impl NatsCluster {
 
     /// One server alone.
     pub fn url_of(&self, at: usize) -> String {
-        format!("nats://127.0.0.1:{}", self.servers[at].port)
+        format!("nats://127.0.0.1:{}", self.port_of(at))
+    }
+
+    /// The port of 127.0.0.1 at which one server listens to clients.
+    pub fn port_of(&self, at: usize) -> u16 {
+        self.servers[at].port
     }
 
     /// Which server leads a stream.

@@ -83,7 +83,12 @@ impl Relay {
 
     /// This server finds its log behind the relay.
     pub fn before(&self, server: Builder) -> Builder {
-        server.setting("cluster", format!("{}://{}", self.scheme, self.address))
+        server.setting("cluster", self.url())
+    }
+
+    /// Where the log is behind it, as the setting `cluster` has it.
+    pub fn url(&self) -> String {
+        format!("{}://{}", self.scheme, self.address)
     }
 
     /// Where it listens.
