@@ -21,6 +21,7 @@ cat >"$work/server.php" <<'PHP'
 <?php
 $server = new Fermata\Server(listen: 'unix:' . __DIR__ . '/server.sock', workers: 1, metrics: 'http://127.0.0.1:0');
 $server->get('/', fn () => Fermata\Response::text('ok'));
+$table = new Fermata\Table(10, [Fermata\Table\Column::int('count')]);
 $server->run();
 PHP
 # Nothing listens at port 1: a cluster whose log is away has all its figures.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use fermata_testkit::sse::Stream;
 use fermata_testkit::websocket::Socket;
 use fermata_testkit::{Builder, Connection, Server, Signal, install, wait_until};
-use fermata_tests::{fixture, json};
+use fermata_tests::{fixture, json, stats};
 
 /// More than fits in the buffers between a script and a client that does not read.
 const ENDLESS_BYTES: usize = 64 * 1024 * 1024;
@@ -598,4 +598,53 @@ fn a_server_that_stops_waits_for_what_php_fpm_has_begun() {
     assert_eq!(begun.read_response().text(), "onetwo");
     assert_eq!(silent.read_response().text(), "late");
     assert!(server.wait_exit().success());
+}
+
+#[test]
+fn figures_tell_how_requests_for_php_fpm_have_ended() {
+    let builder = site()
+        .control()
+        .env("CONNECTIONS", "1")
+        .env("QUEUE", "1")
+        .env("TIMEOUT", "1.5");
+    let Some(_fpm) = fpm(&builder, 1) else { return };
+    let server = builder.start();
+    let mut connection = server.connect();
+    assert_eq!(connection.get("/page.php").status(), 200);
+    assert_eq!(connection.post("/echo.php", "a body").status(), 200);
+    assert_eq!(connection.get("/dies_at_once.php").status(), 502);
+    let at = server.directory().join("at");
+    let mut first = server.connect();
+    first.send(format!(
+        "GET /sleep.php?ms=1000&at={} HTTP/1.1\r\nHost: a\r\n\r\n",
+        at.display()
+    ));
+    wait_until("the script runs", || at.exists().then_some(()));
+    let mut waiting = server.connect();
+    waiting.send("GET /pid.php HTTP/1.1\r\nHost: a\r\n\r\n");
+    let open = |running: u64, queued: u64| {
+        wait_until("requests are counted while they are open", || {
+            let now = stats(&server)["total"]["fastcgi_open"].clone();
+            (now == serde_json::json!({"running": running, "queued": queued})).then_some(())
+        });
+    };
+    open(1, 1);
+    assert_eq!(server.connect().get("/pid.php").status(), 503);
+    assert_eq!(first.read_response().status(), 200);
+    assert_eq!(waiting.read_response().status(), 200);
+    let mut left = server.connect();
+    left.send("GET /sleep.php?ms=1000 HTTP/1.1\r\nHost: a\r\n\r\n");
+    open(1, 0);
+    drop(left);
+    open(0, 0);
+    assert_eq!(server.connect().get("/sleep.php?ms=9000").status(), 504);
+    let expected = serde_json::json!(
+        {"answered": 4, "queue_full": 1, "failed": 1, "timeout": 1, "left": 1}
+    );
+    let total = wait_until("how they have ended is counted", || {
+        let total = stats(&server)["total"].clone();
+        (total["fastcgi_requests"] == expected).then_some(total)
+    });
+    let ms = |phase: &str| total["fastcgi_ms"][phase].as_u64().expect("a number");
+    assert!(ms("queued") > 0 && ms("running") >= 2_500, "{total}");
 }

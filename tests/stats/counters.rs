@@ -3,7 +3,7 @@
 use fermata_testkit::sse::Stream;
 use fermata_tests::fixture;
 
-use crate::{ask, figure, settled, stats, wait_for};
+use crate::{ask, fermata, figure, settled, stats, wait_for};
 
 #[test]
 fn requests_and_responses_are_counted_exactly_over_two_workers() {
@@ -208,5 +208,52 @@ fn the_control_socket_is_counted_apart() {
     assert_eq!(figure(&stats, "total/connections/control"), 1);
     for path in ["requests", "responses/2xx", "bytes_sent", "accepted"] {
         assert_eq!(figure(&stats, &format!("total/{path}")), 0, "{path}");
+    }
+}
+
+#[test]
+fn tables_are_told_by_any_worker() {
+    let server = fixture("tables").workers(2).control().start();
+    let pids = server.worker_pids();
+    let mut bytes = Vec::new();
+    for (worker, key) in [(0, "a"), (1, "b"), (0, "b")] {
+        let mut connection = server.connect_to(pids[&worker]);
+        let of_first: u64 = connection
+            .get(&format!("/first/{key}"))
+            .text()
+            .parse()
+            .expect("bytes");
+        let of_second: u64 = connection
+            .get(&format!("/second/{key}"))
+            .text()
+            .parse()
+            .expect("bytes");
+        bytes = vec![of_first, of_second];
+    }
+    for worker in [0, 1, 1] {
+        assert_eq!(
+            server.connect_to(pids[&worker]).get("/second/c").status(),
+            503
+        );
+    }
+    let expected = serde_json::json!([
+        {"rows": 2, "rows_max": 100, "bytes": bytes[0], "full": 0, "locked": 0},
+        {"rows": 2, "rows_max": 2, "bytes": bytes[1], "full": 3, "locked": 0},
+    ]);
+    assert_eq!(stats(&server)["tables"], expected);
+    let text = String::from_utf8(fermata(&server, &["stats"]).stdout).expect("text");
+    assert!(
+        text.contains("table 1: 2 of 2 rows, ")
+            && text.contains(" 3 refused because it was full, 0 because"),
+        "{text}"
+    );
+    let (_, metrics) = ask(&server, "GET", "/metrics");
+    for line in [
+        "fermata_table_rows{table=\"0\"} 2",
+        "fermata_table_rows_max{table=\"1\"} 2",
+        "fermata_table_refused_total{table=\"1\",reason=\"full\"} 3",
+        "fermata_table_refused_total{table=\"1\",reason=\"locked\"} 0",
+    ] {
+        assert!(metrics.lines().any(|it| it == line), "{line}\n{metrics}");
     }
 }

@@ -70,6 +70,19 @@ fn plain(snapshot: &Snapshot) -> String {
             it.gaps
         );
     }
+    for (number, it) in snapshot.tables.iter().enumerate() {
+        out += &format!(
+            "table {number}: {} of {} rows, {}, {} refused because it was full, {} because it was locked\n",
+            it.rows,
+            it.rows_max,
+            format::bytes(it.bytes),
+            it.full,
+            it.locked
+        );
+    }
+    if !snapshot.tables.is_empty() {
+        out.push('\n');
+    }
     out += &format!("{:34}{:>15}", "", "total");
     for worker in &snapshot.workers {
         out += &format!("{:>15}", format!("worker {}", worker.worker));

@@ -123,7 +123,7 @@ mod worker;
 pub use admin::otlp::{OpenPost, OtlpError, Post, PostError, Posted};
 pub use admin::publisher::{PublisherError, publish};
 pub use admin::stats;
-pub use admin::stats::MoreMetrics;
+pub use admin::stats::{MoreMetrics, Tables};
 pub use admin::trace::{SpanIds, Upstream};
 pub use channels::Channels;
 pub use channels::cluster::{

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io;
 
 use fermata_config::LogLevel;
+use fermata_engine::stats::Counter;
 use fermata_engine::{ARRIVING, Event, Left, Read, ReadError};
 
 use crate::HANDLERS;
@@ -79,6 +80,16 @@ impl FastCgi {
 
     /// Takes an event that the worker has handed out. False: it is somebody else's, or not this part's alone.
     pub fn handle(&mut self, worker: &mut Engine, event: Event) -> bool {
+        let is_taken = self.take(worker, event);
+        if is_taken || event == Event::Wake {
+            let running = self.pools.iter().map(|pool| pool.active).sum();
+            let queued = self.pools.iter().map(|pool| pool.waiting.len()).sum();
+            worker.reporter.set_fastcgi_open(running, queued);
+        }
+        is_taken
+    }
+
+    fn take(&mut self, worker: &mut Engine, event: Event) -> bool {
         let handle = match event {
             Event::Request => {
                 let site = worker.request().handler().wrapping_sub(HANDLERS) as usize;
@@ -135,6 +146,7 @@ impl FastCgi {
                 pool.site.socket, pool.site.queue_max
             );
             worker.net.log_for_client(LogLevel::Warning, &message);
+            worker.net.count(Counter::FastCgiQueueFull, 1);
             return answer(worker, handle, 503, "The application is busy; try again.\n");
         }
         let length = view.header(b"content-length", 0);
@@ -190,10 +202,19 @@ impl FastCgi {
             .insert(handle, Talk::new(handle, site, body, out));
         self.touch(worker, handle);
         if is_collected {
-            self.pools[site].waiting.push_back(handle);
-            self.open_next(worker, site);
+            self.queue(worker, handle);
         } else {
             self.go_on(worker, handle);
+        }
+    }
+
+    /// A request is complete as far as it has to be, and waits for a connection.
+    fn queue(&mut self, worker: &mut Engine, handle: u64) {
+        if let Some(talk) = self.talks.get_mut(&handle) {
+            talk.since_ms = worker.net.now_ms();
+            let site = talk.site;
+            self.pools[site].waiting.push_back(handle);
+            self.open_next(worker, site);
         }
     }
 
@@ -220,6 +241,7 @@ impl FastCgi {
                 Ok(wire) => {
                     pool.active += 1;
                     talk.wire = wire;
+                    account(worker, talk, Counter::FastCgiQueuedMs);
                     talk.is_reused = is_reused;
                     // A connection over a Unix socket stands at once or not at all.
                     talk.is_connected = is_reused || matches!(pool.place, Some(Place::Unix(_)));
@@ -339,8 +361,7 @@ impl FastCgi {
         match step {
             Step::Waits if is_collected => {
                 self.touch(worker, handle);
-                self.pools[site].waiting.push_back(handle);
-                self.open_next(worker, site);
+                self.queue(worker, handle);
             }
             Step::Waits => {}
             Step::Over => self.end(worker, handle),
@@ -508,11 +529,15 @@ impl FastCgi {
 
     /// A request gets no good answer from PHP-FPM.
     fn fail(&mut self, worker: &mut Engine, handle: u64, status: u16, cause: &str) {
-        let Some(talk) = self.talks.get(&handle) else {
+        let Some(talk) = self.talks.get_mut(&handle) else {
             return;
         };
         let message = format!("FastCGI: {}: {cause}", self.pools[talk.site].site.socket);
         worker.net.log_for_client(LogLevel::Error, &message);
+        talk.failure = Some(match status {
+            504 => Counter::FastCgiTimedOut,
+            _ => Counter::FastCgiFailed,
+        });
         match talk.answer {
             Answer::None => answer(worker, handle, status, "The application does not answer.\n"),
             // The client has to see that the rest is missing.
@@ -527,10 +552,16 @@ impl FastCgi {
         let Some(site) = self.let_go(worker, handle) else {
             return;
         };
-        self.talks.remove(&handle);
+        let talk = self.talks.remove(&handle);
         worker.http.settle_request(handle);
         let pool = &mut self.pools[site];
         pool.talks_len -= 1;
+        if let Some(mut talk) = talk {
+            if pool.waiting.contains(&handle) {
+                account(worker, &mut talk, Counter::FastCgiQueuedMs);
+            }
+            worker.net.count(talk.outcome(), 1);
+        }
         pool.waiting.retain(|waiting| *waiting != handle);
         self.open_next(worker, site);
     }
@@ -541,6 +572,7 @@ impl FastCgi {
         let wire = std::mem::take(&mut talk.wire);
         talk.is_connected = false;
         if wire != 0 {
+            account(worker, talk, Counter::FastCgiRunningMs);
             let pool = &mut self.pools[talk.site];
             pool.active -= 1;
             if talk.is_clean() && pool.site.keep_ms > 0 {
@@ -604,6 +636,15 @@ fn unread(worker: &mut Engine, talk: &mut Talk, error: ReadError) -> Step {
         _ => worker.drop_request(talk.handle),
     }
     Step::Over
+}
+
+/// Counts the time since the last time this was called for the request, or since it has begun to wait.
+fn account(worker: &mut Engine, talk: &mut Talk, phase: Counter) {
+    let now_ms = worker.net.now_ms();
+    worker
+        .net
+        .count(phase, now_ms.saturating_sub(talk.since_ms));
+    talk.since_ms = now_ms;
 }
 
 fn unreachable(error: &io::Error) -> String {

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{Read as _, Write as _};
 
 use fermata_engine::Temporary;
+use fermata_engine::stats::Counter;
 
 use crate::BODY_MEMORY_BYTES_MAX;
 use crate::codec::{Exchange, Head, Request, Variables};
@@ -150,6 +151,10 @@ pub(crate) struct Talk {
     pub drained: usize,
     /// When PHP-FPM has taken too long.
     pub deadline_ms: u64,
+    /// Since when it waits for a connection, or has one.
+    pub since_ms: u64,
+    /// How it has failed, for the figures.
+    pub failure: Option<Counter>,
 }
 
 impl Talk {
@@ -172,7 +177,18 @@ impl Talk {
             has_received: false,
             drained: 0,
             deadline_ms: u64::MAX,
+            since_ms: 0,
+            failure: None,
         }
+    }
+
+    /// How it has ended, for the figures.
+    pub fn outcome(&self) -> Counter {
+        let ended = match self.exchange.is_complete() {
+            true => Counter::FastCgiAnswered,
+            false => Counter::FastCgiLeft,
+        };
+        self.failure.unwrap_or(ended)
     }
 
     /// Whether it is the client that something is waited for.

@@ -1,7 +1,12 @@
 //! Tables that all processes of a server share.
 
+use std::cell::RefCell;
 use std::mem::MaybeUninit;
+use std::ops::Deref;
+use std::rc::{Rc, Weak};
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use fermata_engine::stats::TableFigures;
 use fermata_io::process;
 use fermata_io::shm::Region;
 use fermata_table::{Change, Column, Kind, Process, Schema, Table, TableError, Value};
@@ -25,8 +30,77 @@ pub struct FmTable {
 }
 
 struct Made {
-    table: Table<Region>,
+    table: Table<Memory>,
     change: Change,
+    memory: Memory,
+}
+
+/// A table's memory, with two words behind it that count what the table did not take, in whatever process.
+#[derive(Clone)]
+struct Memory(Rc<Region>);
+
+const FULL: usize = 0;
+const LOCKED: usize = 1;
+const COUNTS: usize = 2;
+
+impl Memory {
+    fn counts(&self) -> &[AtomicU64] {
+        &self.0[self.len()..]
+    }
+
+    fn count(&self, error: TableError) -> TableError {
+        let place = match error {
+            TableError::Full { .. } => FULL,
+            TableError::Locked { .. } => LOCKED,
+            _ => return error,
+        };
+        self.counts()[place].fetch_add(1, Ordering::Relaxed);
+        error
+    }
+}
+
+impl Deref for Memory {
+    type Target = [AtomicU64];
+
+    fn deref(&self) -> &[AtomicU64] {
+        &self.0[..self.0.len() - COUNTS]
+    }
+}
+
+/// What a table is found by for the figures, for as long as it is there.
+#[derive(Clone)]
+struct Known {
+    memory: Weak<Region>,
+    schema: Schema,
+    rows_max: u32,
+}
+
+thread_local! {
+    /// The tables of this process, in the order in which they were made.
+    static KNOWN: RefCell<Vec<Known>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Tells about the tables, for as long as each of them is there. Asked for when a worker begins: later none is made.
+pub(crate) fn figures() -> Box<dyn Fn() -> Vec<TableFigures>> {
+    let known = KNOWN.with_borrow(Clone::clone);
+    Box::new(move || known.iter().filter_map(Known::figures).collect())
+}
+
+impl Known {
+    fn figures(&self) -> Option<TableFigures> {
+        let memory = Memory(self.memory.upgrade()?);
+        let count = |place: usize| memory.counts()[place].load(Ordering::Relaxed);
+        let (full, locked) = (count(FULL), count(LOCKED));
+        let bytes = memory.len() as u64 * 8;
+        let table = Table::new(memory.clone(), self.schema.clone(), this_process());
+        Some(TableFigures {
+            rows: u64::from(table.len()),
+            rows_max: u64::from(self.rows_max),
+            bytes,
+            full,
+            locked,
+        })
+    }
 }
 
 /// What is in a column: one of the three, by the column's type.
@@ -134,17 +208,31 @@ pub extern "C" fn fm_table_make(
     guard(table, error, |table| {
         let schema = Schema::new(rows, key_bytes_max, &table.columns)
             .map_err(|cause| (FM_MISUSE, cause.to_string()))?;
-        let words = Table::<Region>::words(&schema);
+        let words = Table::<Memory>::words(&schema);
         let needed = words as u64 * 8;
-        let memory = Region::new(words).map_err(|cause| {
+        let memory = Region::new(words + COUNTS).map_err(|cause| {
             let cause = format!(
                 "there are no {needed} bytes for a table of {rows} rows ({cause}); declare fewer, or shorter strings"
             );
             (FM_CONFIGURATION, cause)
         })?;
         let change = Change::new(&schema);
-        let new = Table::new(memory, schema, this_process());
-        table.made = Some(Made { table: new, change });
+        let memory = Memory(Rc::new(memory));
+        let known = Known {
+            memory: Rc::downgrade(&memory.0),
+            schema: schema.clone(),
+            rows_max: rows,
+        };
+        KNOWN.with_borrow_mut(|all| {
+            all.retain(|it| it.memory.strong_count() > 0);
+            all.push(known);
+        });
+        let new = Table::new(memory.clone(), schema, this_process());
+        table.made = Some(Made {
+            table: new,
+            change,
+            memory,
+        });
         put(bytes, needed);
         Ok(())
     })
@@ -192,8 +280,14 @@ pub extern "C" fn fm_table_set(
     error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
     guard(table, error, |table| {
-        let Made { table, change } = table.made()?;
-        table.set(key.bytes(), change).map_err(failure)
+        let Made {
+            table,
+            change,
+            memory,
+        } = table.made()?;
+        table
+            .set(key.bytes(), change)
+            .map_err(|error| failure(memory.count(error)))
     })
 }
 
@@ -209,10 +303,10 @@ pub extern "C" fn fm_table_add(
     error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
     guard(table.zip(by), error, |(table, by)| {
-        let table = &mut table.made()?.table;
+        let Made { table, memory, .. } = table.made()?;
         let new = table
             .add(key.bytes(), column as usize, by.value())
-            .map_err(failure)?;
+            .map_err(|error| failure(memory.count(error)))?;
         put(sum, FmValue::new(new));
         Ok(())
     })
@@ -227,8 +321,12 @@ pub extern "C" fn fm_table_delete(
     error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
     guard(table, error, |table| {
-        let table = &mut table.made()?.table;
-        put(was_there, table.delete(key.bytes()).map_err(failure)?);
+        let Made { table, memory, .. } = table.made()?;
+        let deleted = table.delete(key.bytes());
+        put(
+            was_there,
+            deleted.map_err(|error| failure(memory.count(error)))?,
+        );
         Ok(())
     })
 }
@@ -240,7 +338,8 @@ pub extern "C" fn fm_table_clear(
     error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
     guard(table, error, |table| {
-        table.made()?.table.clear().map_err(failure)
+        let Made { table, memory, .. } = table.made()?;
+        table.clear().map_err(|error| failure(memory.count(error)))
     })
 }
 

@@ -94,6 +94,7 @@ impl FmWorker {
         opening: Option<Opening>,
         fastcgi: Option<Box<FastCgi>>,
     ) -> FmWorker {
+        worker.set_tables(crate::table::figures());
         FmWorker {
             grip: front.map(|front| Grip::begin(front, &mut worker)),
             hub: opening.map(|opening| Box::new(opening.begin(&mut worker))),

@@ -107,6 +107,10 @@ impl Reporter {
         let (now_ms, unix_ms) = (net.driver.now_ms(), net.driver.unix_ms());
         Snapshot {
             cluster: channels.cluster_figures(),
+            tables: self
+                .tables
+                .as_ref()
+                .map_or_else(Vec::new, |tables| tables()),
             ..Snapshot::take(&self.shared, &channels.ring, now_ms, unix_ms)
         }
     }

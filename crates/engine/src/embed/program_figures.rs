@@ -108,6 +108,12 @@ impl Reporter {
         self.program.jobs_pending = u64::from(calls);
     }
 
+    /// So many requests have a connection to PHP-FPM, and so many wait for one.
+    pub fn set_fastcgi_open(&mut self, running: usize, queued: usize) {
+        self.program.fastcgi_running = running as u64;
+        self.program.fastcgi_queued = queued as u64;
+    }
+
     /// What the GRIP edge has open.
     pub fn set_edge_open(&mut self, open: EdgeOpen) {
         self.program.edge = open;

@@ -3,7 +3,7 @@
 use fermata_config::{LogLevel, Settings};
 use fermata_io::{Driver, Fd};
 
-use crate::admin::stats::{self, MoreMetrics};
+use crate::admin::stats::{self, MoreMetrics, Tables};
 use crate::http::Http;
 use crate::http::body::Upload;
 use crate::http::request::RequestView;
@@ -105,6 +105,11 @@ impl<D: Driver> Worker<D> {
     /// What is told at the address for metrics beside the engine's own figures.
     pub fn add_metrics(&mut self, more: Box<MoreMetrics>) {
         self.reporter.more_metrics = Some(more);
+    }
+
+    /// Has `tables` tell what the tables have that all processes of the server share.
+    pub fn set_tables(&mut self, tables: Box<Tables>) {
+        self.reporter.tables = Some(tables);
     }
 
     /// The figures of all workers as of this moment.

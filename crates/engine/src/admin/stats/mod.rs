@@ -16,12 +16,15 @@ mod table;
 
 pub use report::EdgeOpen;
 pub use shared::{BusyChannel, Shared, SlowClient};
-pub use snapshot::{Figures, Snapshot, WorkerFigures, fetch};
+pub use snapshot::{Figures, Snapshot, TableFigures, WorkerFigures, fetch};
 pub use table::{Counter, Figure, Gauge, Merge, Unit};
 
 pub(crate) use counts::Counts;
 pub(crate) use prometheus::CONTENT_TYPE as PROMETHEUS;
 pub use report::Reporter;
+
+/// Tells what the tables have that all processes of the server share, in the order in which they were made.
+pub type Tables = dyn Fn() -> Vec<TableFigures>;
 
 /// Appends figures to the text for Prometheus.
 pub type MoreMetrics = dyn Fn(&Snapshot, &mut String);

@@ -5,11 +5,40 @@
 
 use std::fmt::{self, Write};
 
-use super::snapshot::Snapshot;
+use super::snapshot::{Snapshot, TableFigures};
 use super::table::{Counter, EDGE, Figure, Gauge, HISTOGRAM, Unit};
 
 /// The media type of the text.
 pub(crate) const CONTENT_TYPE: &[u8] = b"text/plain; version=0.0.4; charset=utf-8";
+
+/// A figure of each table: name, type, help text and where it is.
+type TableSeries = (
+    &'static str,
+    &'static str,
+    &'static str,
+    fn(&TableFigures) -> u64,
+);
+
+const TABLE_SERIES: [TableSeries; 3] = [
+    (
+        "table_rows",
+        "gauge",
+        "Rows of a table in shared memory.",
+        |it| it.rows,
+    ),
+    (
+        "table_rows_max",
+        "gauge",
+        "Rows that the table was declared with.",
+        |it| it.rows_max,
+    ),
+    (
+        "table_bytes",
+        "gauge",
+        "Memory of the table when all of its rows have been used.",
+        |it| it.bytes,
+    ),
+];
 
 impl Snapshot {
     /// This snapshot as text for Prometheus; `is_edge`: with the figures that only a GRIP edge has.
@@ -138,11 +167,44 @@ impl Snapshot {
                 ],
             )?;
         }
+        self.write_tables(out)?;
         let counter = |worker: usize, at: usize| self.workers[worker].figures.counters[at];
         self.write_table(out, Counter::TABLE, "counter", is_edge, &counter)?;
         self.write_histogram(out, &counter)?;
         let gauge = |worker: usize, at: usize| self.workers[worker].figures.gauges[at];
         self.write_table(out, Gauge::TABLE, "gauge", is_edge, &gauge)
+    }
+
+    /// What tables in shared memory have, each by its number.
+    fn write_tables(&self, out: &mut String) -> fmt::Result {
+        if self.tables.is_empty() {
+            return Ok(());
+        }
+        for (name, kind, help, value) in TABLE_SERIES {
+            writeln!(out, "# HELP fermata_{name} {help}")?;
+            writeln!(out, "# TYPE fermata_{name} {kind}")?;
+            for (table, figures) in self.tables.iter().enumerate() {
+                writeln!(
+                    out,
+                    "fermata_{name}{{table=\"{table}\"}} {}",
+                    value(figures)
+                )?;
+            }
+        }
+        writeln!(
+            out,
+            "# HELP fermata_table_refused_total Changes that a table did not take: all its rows were used, another process had held a lock for too long."
+        )?;
+        writeln!(out, "# TYPE fermata_table_refused_total counter")?;
+        for (table, figures) in self.tables.iter().enumerate() {
+            for (reason, value) in [("full", figures.full), ("locked", figures.locked)] {
+                writeln!(
+                    out,
+                    "fermata_table_refused_total{{table=\"{table}\",reason=\"{reason}\"}} {value}"
+                )?;
+            }
+        }
+        Ok(())
     }
 
     fn write_table(

@@ -6,9 +6,9 @@ use fermata_io::Driver;
 use fermata_io::wake::Waker;
 use fermata_tls::Failure;
 
-use super::MoreMetrics;
 use super::shared::{BusyChannel, LIST_MAX, Shared, SlowClient};
 use super::table::{Counter, Gauge};
+use super::{MoreMetrics, Tables};
 use crate::net::Net;
 
 /// Age that figures in shared memory may reach.
@@ -49,6 +49,9 @@ pub(crate) struct Program {
     pub tasks_queued: u64,
     /// Calls of jobs that have not ended.
     pub jobs_pending: u64,
+    /// Requests for PHP-FPM that have a connection to it, and that wait for one.
+    pub fastcgi_running: u64,
+    pub fastcgi_queued: u64,
     /// What a GRIP edge has open.
     pub edge: EdgeOpen,
 }
@@ -62,6 +65,8 @@ pub struct Reporter {
     pub(crate) program: Program,
     /// What an embedder adds to the text for Prometheus.
     pub(crate) more_metrics: Option<Box<MoreMetrics>>,
+    /// What the program's tables have; the embedder knows them.
+    pub(crate) tables: Option<Box<Tables>>,
     /// From when on figures may be copied again.
     due_ms: u64,
     /// Something has been counted since they were copied.
@@ -84,6 +89,7 @@ impl Reporter {
             write_timeout_ms: settings.write_timeout_ms,
             program: Program::default(),
             more_metrics: None,
+            tables: None,
             due_ms: 0,
             has_news: false,
             sample_ms: u64::MAX,
@@ -152,6 +158,8 @@ impl Reporter {
             (Gauge::FibersWaiting, self.program.fibers_waiting),
             (Gauge::TasksQueued, self.program.tasks_queued),
             (Gauge::JobsPending, self.program.jobs_pending),
+            (Gauge::FastCgiRunning, self.program.fastcgi_running),
+            (Gauge::FastCgiQueued, self.program.fastcgi_queued),
             (Gauge::EdgeRequests, self.program.edge.requests as u64),
             (Gauge::EdgeConnections, self.program.edge.connections as u64),
             (Gauge::EdgeIdle, self.program.edge.idle as u64),

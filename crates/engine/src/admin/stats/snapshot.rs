@@ -41,6 +41,21 @@ pub struct WorkerFigures {
     pub figures: Figures,
 }
 
+/// A table that all processes of the server share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableFigures {
+    /// Rows that are there.
+    pub rows: u64,
+    /// Rows that it was declared with.
+    pub rows_max: u64,
+    /// What it takes of memory when all rows have been used.
+    pub bytes: u64,
+    /// Rows that were not added because there were `rows_max`.
+    pub full: u64,
+    /// Changes that were given up because another process had held a lock for too long.
+    pub locked: u64,
+}
+
 /// All figures of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
@@ -84,6 +99,9 @@ pub struct Snapshot {
     /// Spans that were left out.
     #[serde(default)]
     pub spans_dropped: u64,
+    /// The tables that all processes share, in the order in which they were made.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tables: Vec<TableFigures>,
     /// The log of the cluster, for a server that is in one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterFigures>,
@@ -284,6 +302,7 @@ impl Snapshot {
             job_supervisor_restarts: server.job_supervisor_restarts,
             spans_exported: server.spans_exported,
             spans_dropped: server.spans_dropped,
+            tables: Vec::new(),
             cluster: None,
             ring_bytes: ring.bytes(),
             total,

@@ -325,6 +325,19 @@ figures! {
     "Time in turns, that is not waiting for events; includes waiting inside handlers." { BusyMs }
     "connected_ms" "connected_seconds_total" Milliseconds Sum
     "Time that clients have been connected, added up: held, as WebSocket, or with a request or answer on its way. A worker that sleeps adds its part when it wakes." { ConnectedMs }
+    "fastcgi_requests" "fastcgi_requests_total" Plain Sum
+    "Requests of routes behind PHP-FPM, by how they have ended: answered, refused with 503 because the queue was full, failed with 502 because PHP-FPM was not reached or broke off, timed out with 504, over because the client had left or its request could not be passed on." {
+        FastCgiAnswered("outcome" "answered"),
+        FastCgiQueueFull("outcome" "queue_full"),
+        FastCgiFailed("outcome" "failed"),
+        FastCgiTimedOut("outcome" "timeout"),
+        FastCgiLeft("outcome" "left"),
+    }
+    "fastcgi_ms" "fastcgi_seconds_total" Milliseconds Sum
+    "Time of such requests added up: in the queue until there was a connection to PHP-FPM, and from then on until the request was over. Divided by requests it is their mean." {
+        FastCgiQueuedMs("phase" "queued"),
+        FastCgiRunningMs("phase" "running"),
+    }
     // Those of a GRIP edge: shown where there is one (`EDGE`).
     "edge_items_dropped" "edge_items_dropped_total" Plain Sum
     "Items of publishers that a GRIP edge did not take: the channel had their id within id_cache_ttl_ms, another one waits for the same predecessor, too many or too large ones wait (message_wait_bytes_max), no item at all, the publisher's connection broken or refused." {
@@ -401,6 +414,11 @@ figures! {
     "Tasks that have not begun because all fibers_max fibers wait." { TasksQueued }
     "jobs_pending" "jobs_pending" Plain Sum
     "Calls of Jobs::run() that have not ended: queued or running." { JobsPending }
+    "fastcgi_open" "fastcgi_open" Plain Sum
+    "Requests for PHP-FPM that are not over: with a connection to it, in the queue for one." {
+        FastCgiRunning("state" "running"),
+        FastCgiQueued("state" "queued"),
+    }
     "edge_open" "edge_open" Plain Sum
     "What a GRIP edge has open: requests to backends, connections that such requests and WebSockets use, connections that wait for the next request, sessions (clients that are held one by one, WebSockets, SockJS), and bodies of requests." {
         EdgeRequests("kind" "request"),
