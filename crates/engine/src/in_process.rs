@@ -47,6 +47,8 @@ pub(crate) fn open(
     let ring = memory::begin_in(&ring_memory, &settings)?;
     log::redirect(Some(LogFile::from_file(log).map_err(io("the log"))?));
     clock::stand_still();
+    let stats = stats::Shared::new(stats_memory.words());
+    stats.server_started(std::process::id(), settings.workers, clock::unix_ms());
     let kernel = Kernel::open(Backend::Epoll).map_err(io("the event loop"))?;
     let parts = Parts {
         index: 0,
@@ -59,7 +61,7 @@ pub(crate) fn open(
         link: None,
         ring,
         outbox: None,
-        stats: stats::Shared::new(stats_memory.words()),
+        stats,
         router: Arc::new(router),
         websockets: Arc::new(websockets),
         logger: Logger::new(settings.log_format, settings.log_level, "test"),

@@ -27,6 +27,8 @@ mod gate;
 mod request;
 mod site;
 mod talk;
+#[cfg(test)]
+mod tests;
 
 pub use gate::FastCgi;
 pub use site::{Site, SiteError, add};
