@@ -20,6 +20,7 @@ pub(crate) fn read(data: &[u8]) -> Option<Item> {
 }
 
 /// How one subscription delivers an item.
+#[derive(Debug)]
 pub(crate) enum Delivery {
     Nothing,
     /// Nothing: a filter, or the kind of content that the subscription takes, excludes the item.

@@ -133,3 +133,32 @@ pub(crate) fn name_of(source: &Source) -> String {
     let route = source.rule().map_or_else(String::new, Rule::label);
     format!("target {} of route {route}", target.escape_debug())
 }
+
+#[cfg(test)]
+impl Source {
+    /// A GET request that no route knows.
+    pub(crate) fn of_get(target: &str) -> Self {
+        Self {
+            request: Rc::new(ClientRequest {
+                method: b"GET".to_vec(),
+                target: target.as_bytes().to_vec(),
+                headers: Vec::new(),
+                body: crate::client::request::Body::None,
+                peer: fermata_io::Peer::Unix,
+                host: Vec::new(),
+                is_tls: false,
+            }),
+            table: Rc::new(Table {
+                generation: 0,
+                routes: Routes::read("", |_| Ok(())).0,
+                home: None,
+                watched: Vec::new(),
+            }),
+            rule: 0,
+            target: 0,
+            is_trusted: false,
+            is_sockjs: false,
+            session_id: None,
+        }
+    }
+}

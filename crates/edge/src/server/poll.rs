@@ -85,7 +85,7 @@ impl Edge {
                 self.timers.at(due_ms, Timer::Poll(handle));
             }
             Some(Kind::Poll(_)) => {
-                let is_asked_about = self.clients.ends_with_filter(handle);
+                let is_asked_about = self.clients.filtering.ends_with_first(handle);
                 if !is_asked_about {
                     self.end_poll(handle, None);
                 }

@@ -105,43 +105,11 @@ impl Talks {
 
 #[cfg(test)]
 mod tests {
-    use std::rc::Rc;
-
-    use fermata_io::Peer;
-
     use super::*;
-    use crate::client::request::{Body, ClientRequest};
-    use crate::client::source::Table;
-    use crate::routes::Routes;
-
-    fn source() -> Source {
-        Source {
-            request: Rc::new(ClientRequest {
-                method: b"GET".to_vec(),
-                target: b"/".to_vec(),
-                headers: Vec::new(),
-                body: Body::None,
-                peer: Peer::Unix,
-                host: Vec::new(),
-                is_tls: false,
-            }),
-            table: Rc::new(Table {
-                generation: 0,
-                routes: Routes::read("", |_| Ok(())).0,
-                home: None,
-                watched: Vec::new(),
-            }),
-            rule: 0,
-            target: 0,
-            is_trusted: false,
-            is_sockjs: false,
-            session_id: None,
-        }
-    }
 
     fn begin(talks: &mut Talks, handle: u64) -> TalkId {
         let owner = Owner::Client(handle);
-        let talk = talks.begin(owner, source(), Vec::new(), Purpose::Plain);
+        let talk = talks.begin(owner, Source::of_get("/"), Vec::new(), Purpose::Plain);
         let id = talk.id();
         talks.keep(talk);
         id
