@@ -1,5 +1,6 @@
 //! What workers start from.
 
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -91,10 +92,8 @@ impl Keys {
 }
 
 /// Whether a file that a route names can be read.
-pub(crate) fn check_file(path: &str) -> Result<(), String> {
-    std::fs::File::open(path)
-        .map(|_| ())
-        .map_err(|error| error.to_string())
+pub(crate) fn check_file(path: &str) -> io::Result<()> {
+    std::fs::File::open(path).map(|_| ())
 }
 
 /// `127.0.0.1:80` as the engine has addresses; a port alone is one of all addresses.

@@ -1,10 +1,11 @@
 //! All rules, and which one a request takes.
 
 use std::collections::HashMap;
+use std::io;
 
 use super::lex::sections;
 use super::rule::{Domain, Proto, Rule};
-use super::target::Target;
+use super::target::{CheckFile, Target};
 use super::{Cause, Effect, Problem};
 
 /// Most targets that speak ZHTTP.
@@ -38,10 +39,7 @@ pub struct Routes {
 
 impl Routes {
     /// Reads a file. `check` says whether a file that a property names can be read.
-    pub fn read(
-        text: &str,
-        mut check: impl FnMut(&str) -> Result<(), String>,
-    ) -> (Self, Vec<Problem>) {
+    pub fn read(text: &str, mut check: impl FnMut(&str) -> io::Result<()>) -> (Self, Vec<Problem>) {
         let (mut routes, mut problems) = (Self::default(), Vec::new());
         for (at, line) in text.lines().enumerate() {
             let line_number = at + 1;
@@ -93,7 +91,7 @@ impl Routes {
         line: usize,
         text: &str,
         problems: &mut Vec<Problem>,
-        check: &mut dyn FnMut(&str) -> Result<(), String>,
+        check: &mut CheckFile<'_>,
     ) -> Result<(), Cause> {
         let sections = sections(text)?;
         let (condition, targets) = match &sections[..] {

@@ -1,11 +1,16 @@
 //! A backend and its properties.
 
+use std::io;
+
 use fermata_engine::is_program;
 
 use super::Cause;
 use super::care::WEIGHT_MAX;
 use super::lex::Section;
 use super::rule::wrong;
+
+/// Says whether a file that a property names can be read.
+pub(super) type CheckFile<'a> = dyn FnMut(&str) -> io::Result<()> + 'a;
 
 /// Where a backend is, and what it speaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,14 +100,11 @@ impl Target {
     pub(super) fn read(
         section: &Section,
         unknown: &mut Vec<String>,
-        check: &mut dyn FnMut(&str) -> Result<(), String>,
+        check: &mut CheckFile<'_>,
     ) -> Result<Self, Cause> {
         let mut target = Self::new(section.value.clone(), origin(&section.value)?);
         if let Origin::Files(folder) = &target.origin {
-            check(folder).map_err(|error| Cause::File {
-                name: "file",
-                error,
-            })?;
+            check(folder).map_err(|error| unreadable("file", &error))?;
         }
         for (name, value) in &section.props {
             if !target.set(name, value.clone().unwrap_or_default(), check)? {
@@ -143,12 +145,7 @@ impl Target {
     }
 
     /// Gives it a property. False: none has this name.
-    fn set(
-        &mut self,
-        name: &str,
-        text: String,
-        check: &mut dyn FnMut(&str) -> Result<(), String>,
-    ) -> Result<bool, Cause> {
+    fn set(&mut self, name: &str, text: String, check: &mut CheckFile<'_>) -> Result<bool, Cause> {
         match name {
             "ssl" => self.is_tls = true,
             "untrusted" => self.is_trusted = false,
@@ -173,21 +170,15 @@ impl Target {
                 _ => return Err(wrong(name, &text, "give an octal mode, such as 660")),
             },
             "ca" => {
-                check(&text).map_err(|error| Cause::File { name: "ca", error })?;
+                check(&text).map_err(|error| unreadable("ca", &error))?;
                 self.ca = Some(text);
             }
             "client_cert" => {
-                check(&text).map_err(|error| Cause::File {
-                    name: "client_cert",
-                    error,
-                })?;
+                check(&text).map_err(|error| unreadable("client_cert", &error))?;
                 self.client_cert = Some(text);
             }
             "client_key" => {
-                check(&text).map_err(|error| Cause::File {
-                    name: "client_key",
-                    error,
-                })?;
+                check(&text).map_err(|error| unreadable("client_key", &error))?;
                 self.client_key = Some(text);
             }
             "root" if !text.starts_with('/') => {
@@ -331,4 +322,11 @@ fn address(text: &str) -> Option<(String, u16)> {
     // A colon that is left belongs to an IPv6 address, which needs brackets.
     let is_bare = !text.starts_with('[') && host.contains(':');
     (!host.is_empty() && !is_bare && host.chars().all(is_name)).then(|| (host.to_owned(), port))
+}
+
+fn unreadable(name: &'static str, error: &io::Error) -> Cause {
+    Cause::File {
+        name,
+        error: error.to_string(),
+    }
 }

@@ -5,7 +5,7 @@ use crate::routes::{Effect, JsonpMode, Origin, Proto, Request, Routes, is_progra
 fn read(text: &str) -> (Routes, Vec<String>) {
     let (routes, problems) = Routes::read(text, |path| match path {
         "there.pem" => Ok(()),
-        _ => Err("no such file".into()),
+        _ => Err(std::io::Error::other("no such file")),
     });
     (routes, problems.iter().map(ToString::to_string).collect())
 }

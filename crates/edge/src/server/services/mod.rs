@@ -17,6 +17,7 @@ use fermata_grip::value::Value;
 
 use crate::pushpin::parts::Pushpin;
 pub(crate) use crate::pushpin::services::{PendingQuestion, Question, Unanswered};
+use crate::pushpin::state::StateError;
 use crate::server::edge::Edge;
 use crate::timers::Timer;
 
@@ -162,7 +163,8 @@ impl Edge {
     fn on_service_answer(&mut self, what: Question, outcome: Result<Value, Unanswered>) {
         match what {
             Question::State(what) => {
-                self.on_state_answer(what, outcome.map_err(|unanswered| unanswered.reason));
+                let outcome = outcome.map_err(|it| StateError::Unanswered(it.reason));
+                self.on_state_answer(what, outcome);
             }
             Question::Request(talk) => self.on_zhttp_answer(talk, outcome),
             // An answer is a packet of the session, so this is none.

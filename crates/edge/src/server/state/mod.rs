@@ -13,7 +13,7 @@ use fermata_grip::value::{Value, map};
 use crate::client::request::{Body, ClientRequest};
 use crate::client::source::{Owner, Source};
 use crate::publish::port::SESSIONS;
-use crate::pushpin::state::Question;
+use crate::pushpin::state::{Question, StateError, read_reply};
 use crate::server::edge::Edge;
 use crate::server::services;
 use crate::timers::Timer;
@@ -190,16 +190,8 @@ impl Edge {
     }
 
     /// The service has answered, or not.
-    pub(super) fn on_state_answer(&mut self, what: Question, outcome: Result<Value, String>) {
-        let outcome = outcome.and_then(|reply| match (reply.get("success"), reply.get("value")) {
-            (Some(Value::Bool(true)), value) => Ok(value.cloned().unwrap_or(Value::Null)),
-            _ => {
-                let condition = reply.get("condition").and_then(Value::bytes);
-                let condition = condition.unwrap_or(b"general");
-                Err(condition.escape_ascii().to_string())
-            }
-        });
-        match (what, outcome) {
+    pub(super) fn on_state_answer(&mut self, what: Question, outcome: Result<Value, StateError>) {
+        match (what, outcome.and_then(read_reply)) {
             (Question::Rules(handle, source), Ok(rules)) => {
                 let found = rules::read(&rules)
                     .iter()
@@ -226,10 +218,10 @@ impl Edge {
             }
             (Question::Notify(_), Ok(_)) => {}
             // A session of which nothing is known yet.
-            (Question::LastIds(handle, source), Err(reason)) if reason == "item-not-found" => {
+            (Question::LastIds(handle, source), Err(StateError::NotFound)) => {
                 self.ask(Owner::Client(handle), source, Vec::new());
             }
-            (what, Err(reason)) => self.go_without(what, &reason),
+            (what, Err(error)) => self.go_without(what, &error.to_string()),
         }
     }
 
