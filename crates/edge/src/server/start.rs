@@ -252,96 +252,61 @@ fn websocket(settings: &Settings) -> Route {
     }
 }
 
+/// Settings that the engine has under the same name, and gets as they are.
+const OF_ENGINE: [&str; 16] = [
+    "workers",
+    "connections_max",
+    "headers_count_max",
+    "header_timeout_ms",
+    "idle_timeout_ms",
+    "write_timeout_ms",
+    "drain_timeout_ms",
+    "stall_timeout_ms",
+    "publish_wait_ms_max",
+    "body_timeout_ms",
+    "body_rate_min",
+    "websocket_ping_interval_ms",
+    "websocket_pong_timeout_ms",
+    "event_bytes_max",
+    "history_bytes_max",
+    "channel_log_bytes_max",
+];
+
 fn configure(server: &mut Server, settings: &Settings, directory: &Path) -> Result<(), StartError> {
     server.name_certificates("tls_certificates");
-    let plain = settings.listen.iter().map(|it| url("http", it));
-    let secure = settings.listen_tls.iter().map(|it| url("https", it));
-    let unix = settings.listen_unix.iter().map(|it| format!("unix:{it}"));
-    let listen: Vec<String> = plain.chain(secure).chain(unix).collect();
-    // The engine has one bound for all ports; each port's own is the edge's to keep.
-    let header_bytes = settings
-        .header_bytes_max
-        .max(settings.control_header_bytes_max);
-    for (name, addresses, scheme) in [
-        ("listen", &settings.listen, "http"),
-        ("listen_tls", &settings.listen_tls, "https"),
-    ] {
-        let fix = "HOST:PORT, such as 127.0.0.1:7999";
-        check_addresses(name, addresses, |it| url(scheme, it), fix).map_err(StartError::Setting)?;
-    }
-    check_addresses(
-        "listen_unix",
-        &settings.listen_unix,
-        |it| format!("unix:{it}"),
-        "a path, and behind it what is needed of ?mode=660&user=NAME&group=NAME",
-    )
-    .map_err(StartError::Setting)?;
     let mut set = |name: &str, value: &str| {
         server
             .set(name, value, SettingSource::Program)
             .map_err(|error| StartError::Setting(error.to_string()))
     };
-    set("listen", &listen.join(","))?;
+    set("listen", &listen_addresses(settings)?)?;
     if !settings.listen_tls.is_empty() {
         let folder = certificates(settings, directory)?;
         set("tls_certificate", &folder)?;
         set("tls_key", &folder)?;
     }
-    set("workers", &settings.workers.to_string())?;
     for (name, value) in [("user", &settings.user), ("group", &settings.group)] {
         if !value.is_empty() {
             set(name, value)?;
         }
     }
-    set("connections_max", &settings.connections_max.to_string())?;
+    for name in OF_ENGINE {
+        set(name, &settings.text(name))?;
+    }
+    // The engine has one bound for all ports; each port's own is the edge's to keep.
+    let header_bytes = settings
+        .header_bytes_max
+        .max(settings.control_header_bytes_max);
     set("header_bytes_max", &header_bytes.to_string())?;
     let target_bytes = settings.target_bytes_max.min(header_bytes);
     set("target_bytes_max", &target_bytes.to_string())?;
-    if !settings.prometheus.is_empty() {
-        let address = prometheus_address(settings);
-        if let Some(cause) = problem("metrics_listen", &address) {
-            return Err(StartError::Setting(format!(
-                "prometheus is {:?}: that is {cause}; give a port or HOST:PORT, such as 127.0.0.1:9100",
-                settings.prometheus
-            )));
-        }
+    let body_bytes = settings.body_bytes_max.min(STORED_BYTES_MAX);
+    set("body_bytes_max", &body_bytes.to_string())?;
+    set("queue_bytes_max", &settings.event_bytes_max.to_string())?;
+    set("gather_ms_max", &GATHER_MS_MAX.to_string())?;
+    if let Some(address) = metrics_address(settings)? {
         set("metrics_listen", &address)?;
     }
-    let body_bytes = settings.body_bytes_max;
-    set(
-        "body_bytes_max",
-        &body_bytes.min(STORED_BYTES_MAX).to_string(),
-    )?;
-    for (name, value) in [
-        ("headers_count_max", settings.headers_count_max),
-        ("header_timeout_ms", settings.header_timeout_ms),
-        ("idle_timeout_ms", settings.idle_timeout_ms),
-        ("write_timeout_ms", settings.write_timeout_ms),
-        ("drain_timeout_ms", settings.drain_timeout_ms),
-        ("stall_timeout_ms", settings.stall_timeout_ms),
-        ("publish_wait_ms_max", settings.publish_wait_ms_max),
-        ("body_timeout_ms", settings.body_timeout_ms),
-        ("body_rate_min", settings.body_rate_min),
-        (
-            "websocket_ping_interval_ms",
-            settings.websocket_ping_interval_ms,
-        ),
-        (
-            "websocket_pong_timeout_ms",
-            settings.websocket_pong_timeout_ms,
-        ),
-    ] {
-        set(name, &value.to_string())?;
-    }
-    for (name, value) in [
-        ("queue_bytes_max", settings.event_bytes_max),
-        ("event_bytes_max", settings.event_bytes_max),
-        ("history_bytes_max", settings.history_bytes_max),
-        ("channel_log_bytes_max", settings.channel_log_bytes_max),
-    ] {
-        set(name, &value.to_string())?;
-    }
-    set("gather_ms_max", &GATHER_MS_MAX.to_string())?;
     set(
         "log_level",
         match settings.log_level {
@@ -351,6 +316,48 @@ fn configure(server: &mut Server, settings: &Settings, directory: &Path) -> Resu
             _ => "debug",
         },
     )
+}
+
+/// The addresses of clients, as the engine has them.
+fn listen_addresses(settings: &Settings) -> Result<String, StartError> {
+    const HOST_PORT: &str = "HOST:PORT, such as 127.0.0.1:7999";
+    const PATH: &str = "a path, and behind it what is needed of ?mode=660&user=NAME&group=NAME";
+    let unix = |it: &str| format!("unix:{it}");
+    let mut addresses = Vec::new();
+    for (name, list, url, fix) in [
+        (
+            "listen",
+            &settings.listen,
+            &(|it: &str| url("http", it)) as &dyn Fn(&str) -> String,
+            HOST_PORT,
+        ),
+        (
+            "listen_tls",
+            &settings.listen_tls,
+            &|it: &str| url("https", it),
+            HOST_PORT,
+        ),
+        ("listen_unix", &settings.listen_unix, &unix, PATH),
+    ] {
+        check_addresses(name, list, url, fix).map_err(StartError::Setting)?;
+        addresses.extend(list.iter().map(|it| url(it)));
+    }
+    Ok(addresses.join(","))
+}
+
+/// The address for Prometheus, if there is one.
+fn metrics_address(settings: &Settings) -> Result<Option<String>, StartError> {
+    if settings.prometheus.is_empty() {
+        return Ok(None);
+    }
+    let address = prometheus_address(settings);
+    match problem("metrics_listen", &address) {
+        None => Ok(Some(address)),
+        Some(cause) => Err(StartError::Setting(format!(
+            "prometheus is {:?}: that is {cause}; give a port or HOST:PORT, such as 127.0.0.1:9100",
+            settings.prometheus
+        ))),
+    }
 }
 
 /// The folder with certificates; a configuration directory of Pushpin's has them where it says nothing.

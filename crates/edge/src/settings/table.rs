@@ -76,11 +76,16 @@ const SOME: Kind = Kind::Number(1, u32::MAX as u64);
 /// A field type of [`Settings`], from texts that its [`Kind`] has accepted.
 trait Value {
     fn read(values: &[String]) -> Self;
+    fn text(&self) -> String;
 }
 
 impl Value for Vec<String> {
     fn read(values: &[String]) -> Self {
         values.to_vec()
+    }
+
+    fn text(&self) -> String {
+        self.join(" ")
     }
 }
 
@@ -88,11 +93,19 @@ impl Value for String {
     fn read(values: &[String]) -> Self {
         values[0].clone()
     }
+
+    fn text(&self) -> String {
+        self.clone()
+    }
 }
 
 impl Value for bool {
     fn read(values: &[String]) -> Self {
         values[0] == "true"
+    }
+
+    fn text(&self) -> String {
+        self.to_string()
     }
 }
 
@@ -101,6 +114,10 @@ macro_rules! number_value {
         impl Value for $type {
             fn read(values: &[String]) -> Self {
                 values[0].parse().expect("a whole number in the range of its kind")
+            }
+
+            fn text(&self) -> String {
+                self.to_string()
             }
         }
     )+};
@@ -137,6 +154,14 @@ macro_rules! settings {
             pub(super) fn assign(&mut self, setting: &Setting, values: &[String]) {
                 match setting.name {
                     $(stringify!($name) => self.$name = Value::read(values),)+
+                    name => unreachable!("{name} is no row of the table"),
+                }
+            }
+
+            /// The value of a row as text.
+            pub(crate) fn text(&self, name: &str) -> String {
+                match name {
+                    $(stringify!($name) => Value::text(&self.$name),)+
                     name => unreachable!("{name} is no row of the table"),
                 }
             }
