@@ -34,6 +34,7 @@ pub(crate) const OTHERS: &[(&str, &str)] = &[
     ("FERMATA_APT_WAIT_S", "scripts"),
     ("FERMATA_CHAT_COMMAND", "tests in browsers"),
     ("FERMATA_CHROMIUM", "tests in browsers"),
+    ("FERMATA_FIREFOX", "tests in browsers"),
     ("FERMATA_OCTANE", "tests of frameworks"),
     ("FERMATA_REVOLT", "tests of Revolt"),
     ("FERMATA_XDEBUG", "tests with a debugger"),
