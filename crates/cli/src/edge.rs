@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
-use fermata_edge::settings::{Kind, Settings, read_pushpin, read_toml, table};
+use fermata_edge::settings::{Kind, Place, Settings, read_pushpin, read_toml, table};
 use fermata_engine::mask_secrets;
 
 /// Hold clients in front of any backend, as Pushpin does
@@ -44,7 +44,7 @@ impl clap::Args for Arguments {
             );
         table().iter().fold(command, |command, setting| {
             let action = match setting.kind {
-                Kind::List => ArgAction::Append,
+                Kind::Lines => ArgAction::Append,
                 _ => ArgAction::Set,
             };
             let help = match setting.default {
@@ -109,8 +109,7 @@ pub fn run(arguments: &Arguments) -> Result<i32, Error> {
     let variables = fermata_engine::environment()?;
     settings.set_environment(variables)?;
     for (name, values) in &arguments.given {
-        let option = format!("--{}", name.replace('_', "-"));
-        settings.set(&option, name, values)?;
+        settings.set(Place::Option, name, values)?;
     }
     fermata_edge::server::run(settings, &directory, fermata_gateway::open_post).map_err(Error::from)
 }

@@ -1,10 +1,11 @@
 //! Merges the places a setting can come from, and checks what only the whole can show.
 
+use crate::declare::Setting;
 use crate::error::{SettingError, quoted};
 use crate::listen::{Listen, Transport, parse_port};
-use crate::nearest::nearest;
 use crate::otel::{self, Otel};
-use crate::table::{Settings, find, table};
+use crate::table::{Settings, declared, table};
+use crate::value_error::ValueError;
 use crate::variables::{ENVIRONMENT_PREFIX, Strangers, is_listed, is_ours, is_service_variable};
 
 /// The variable by which platforms tell a program its port.
@@ -52,6 +53,32 @@ pub fn check_option(option: &str, setting: &str, value: &str) -> Result<(), Sett
         option.clone_into(place);
     }
     checked
+}
+
+/// Why a text is no value of the setting `name`, for a program that has a setting of its own in its place. `None`: it is one, or
+/// there is no such setting.
+pub fn problem(name: &str, value: &str) -> Option<ValueError> {
+    let (_, setting) = declared().find(name)?;
+    Settings::default().assign(setting, &[value]).err()
+}
+
+/// Checks the addresses of a setting that a program has in the place of `listen`, of which `url` makes those of `listen`.
+///
+/// # Errors
+/// What is wrong with one of them, in the words of `setting`; `fix` is what to give.
+pub fn check_addresses(
+    setting: &str,
+    addresses: &[String],
+    url: impl Fn(&str) -> String,
+    fix: &str,
+) -> Result<(), String> {
+    for address in addresses {
+        if let Some(cause) = problem("listen", &url(address)) {
+            let shown = quoted(address);
+            return Err(format!("{setting} is {shown}: that is {cause}; give {fix}"));
+        }
+    }
+    Ok(())
 }
 
 /// Collects values from all sources, in any order, and gives the [`Settings`].
@@ -107,7 +134,7 @@ impl Builder {
     /// `Unknown` when there is no such setting, `Invalid` when the text is no value of it; also
     /// when another source would have won, because a wrong value is wrong wherever it stands.
     pub fn set(&mut self, name: &str, value: &str, source: Source) -> Result<(), SettingError> {
-        let Some((index, setting)) = find(name) else {
+        let Some((index, setting)) = declared().find(name) else {
             return Err(unknown(name, source));
         };
         let value = match source {
@@ -120,9 +147,9 @@ impl Builder {
         } else {
             &mut Settings::default()
         };
-        target
-            .assign(setting, value)
-            .map_err(|cause| SettingError::invalid(setting, source, value, cause))?;
+        target.assign(setting, &[value]).map_err(|cause| {
+            SettingError::invalid(place(setting, source), &setting.kind, value, cause)
+        })?;
         if wins {
             self.sources[index] = source;
         }
@@ -167,9 +194,11 @@ impl Builder {
             let is_typo = || {
                 !is_listed(&variable)
                     && !is_service_variable(&variable, &value)
-                    && nearest_setting(&name).is_some_and(|(_, far)| far <= TYPO_DISTANCE_MAX)
+                    && declared()
+                        .nearest(&name)
+                        .is_some_and(|(_, far)| far <= TYPO_DISTANCE_MAX)
             };
-            if find(&name).is_some() || is_typo() {
+            if declared().find(&name).is_some() || is_typo() {
                 self.set(&name, &value, Source::Environment)?;
             } else {
                 strangers.take(&variable, &value, self.reads_edge);
@@ -231,7 +260,9 @@ impl Builder {
 
     /// Whether a value was given.
     fn has(&self, name: &str) -> bool {
-        find(name).is_some_and(|(index, _)| self.sources[index] > Source::Default)
+        declared()
+            .find(name)
+            .is_some_and(|(index, _)| self.sources[index] > Source::Default)
     }
 
     /// Checks the settings against each other and hands them over.
@@ -239,7 +270,9 @@ impl Builder {
     /// # Errors
     /// `Conflict` when two settings exclude each other.
     pub fn build(mut self) -> Result<Settings, SettingError> {
-        let listen_source = find("listen").map(|(index, _)| self.sources[index]);
+        let listen_source = declared()
+            .find("listen")
+            .map(|(index, _)| self.sources[index]);
         if let Some(port) = self.port
             && listen_source != Some(Source::Environment)
         {
@@ -255,6 +288,18 @@ impl Builder {
         }
         check(&self.settings)?;
         Ok(self.settings)
+    }
+}
+
+/// How the user knows this setting in the place where the value was given.
+fn place(setting: &Setting, source: Source) -> String {
+    match (source, setting.alias) {
+        (Source::Environment, _) => format!("environment variable {}", setting.environment_name()),
+        (Source::Ini, _) => format!("INI setting {}", setting.ini_name()),
+        (Source::Code, Some(code)) => format!("setting {} ({code})", setting.name),
+        (Source::Code | Source::Program | Source::Default, _) => {
+            format!("setting {}", setting.name)
+        }
     }
 }
 
@@ -423,18 +468,7 @@ fn unknown(name: &str, source: Source) -> SettingError {
         Source::Ini => format!("fermata.{name}"),
         Source::Code | Source::Program | Source::Default => name.to_owned(),
     };
-    // A name that shares less than half its letters with the nearest one was not mistyped.
-    let suggestion = nearest_setting(name)
-        .filter(|(setting, distance)| distance * 2 <= setting.len())
-        .map(|(setting, _)| written(setting));
-    SettingError::Unknown {
-        place: quoted(&written(name)),
-        suggestion,
-    }
-}
-
-fn nearest_setting(name: &str) -> Option<(&'static str, usize)> {
-    nearest(name, table().iter().map(|setting| setting.name))
+    declared().unknown(quoted(&written(name)), name, written)
 }
 
 #[cfg(test)]

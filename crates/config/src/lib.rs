@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod builder;
+mod declare;
 mod error;
 mod listen;
 mod nearest;
@@ -32,15 +33,16 @@ mod value;
 mod value_error;
 mod variables;
 
-pub use builder::{Builder, Source, check_option};
-pub use error::{SettingError, check_addresses, problem};
+pub use builder::{Builder, Source, check_addresses, check_option, problem};
+pub use declare::{Place, Setting, Table};
+pub use error::SettingError;
 pub use listen::{Access, LISTENERS_MAX, Listen, Scheme, Transport};
 pub use nearest::nearest;
 pub use networks::Networks;
 pub use process::{environment, unknown_variables};
 pub use proxy_headers::{ProxyHeader, ProxyHeaders};
 pub use secrets::mask_secrets;
-pub use table::{Setting, Settings, WORKERS_MAX, effective, table};
-pub use value::{Kind, LogFormat, LogLevel, billionths};
+pub use table::{Settings, WORKERS_MAX, effective, table};
+pub use value::{Kind, LogFormat, LogLevel, Value, billionths};
 pub use value_error::{AddressError, NetworkError, ProxyHeadersError, ValueError};
 pub use variables::{EDGE_PREFIX, is_service_variable};

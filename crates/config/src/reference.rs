@@ -26,7 +26,7 @@ pub fn markdown() -> String {
             "" => String::new(),
             unit => format!(" in {unit}"),
         };
-        let code = match setting.code {
+        let code = match setting.alias {
             Some(code) => match code.split_once(' ') {
                 Some((class, argument)) => format!("`new {class}({argument}: …)`"),
                 None => format!("`{code}`"),

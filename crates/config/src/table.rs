@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
+use crate::declare::{Setting, Table};
 use crate::listen::{Access, Listen, Scheme, Transport};
 use crate::networks::Networks;
 use crate::proxy_headers::ProxyHeaders;
-use crate::value::{Kind, LogFormat, LogLevel, Value};
-use crate::value_error::ValueError;
+use crate::value::{Kind, LogFormat, LogLevel};
 use crate::variables::ENVIRONMENT_PREFIX;
 
 /// Most worker processes: the shared-memory ring keeps one bit per worker in a 64-bit word.
@@ -18,25 +18,10 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// One row of the table.
-#[derive(Debug, Clone, Copy)]
-pub struct Setting {
-    /// Name in snake case, with unit and bound last: `idle_timeout_ms`.
-    pub name: &'static str,
-    /// The built-in value as text.
-    pub default: &'static str,
-    /// Type and range.
-    pub kind: Kind,
-    /// The argument of the PHP surface that sets it, if there is one: `Limits headerBytes`.
-    pub code: Option<&'static str>,
-    /// What it does, one sentence per line.
-    pub doc: &'static str,
-}
-
 impl Setting {
     /// The environment variable: `FERMATA_IDLE_TIMEOUT_MS`.
     pub fn environment_name(&self) -> String {
-        format!("{ENVIRONMENT_PREFIX}{}", self.name.to_ascii_uppercase())
+        TABLE.variable(self.name)
     }
 
     /// The `php.ini` directive: `fermata.idle_timeout_ms`.
@@ -47,22 +32,19 @@ impl Setting {
 
 /// Every setting, in the order the documentation shows them.
 pub fn table() -> &'static [Setting] {
-    TABLE
+    TABLE.rows
 }
 
-/// The row of this name and its place in the table.
-pub(crate) fn find(name: &str) -> Option<(usize, &'static Setting)> {
-    TABLE
-        .iter()
-        .enumerate()
-        .find(|(_, setting)| setting.name == name)
+/// The same with what errors need.
+pub(crate) fn declared() -> &'static Table<Option<&'static str>> {
+    &TABLE
 }
 
 /// Every setting's name and its present value, in the order of the table.
 pub fn effective(settings: &Settings) -> Vec<(&'static str, String)> {
-    TABLE
+    table()
         .iter()
-        .map(|setting| (setting.name, settings.text(setting)))
+        .map(|setting| (setting.name, settings.text(setting.name)))
         .collect()
 }
 
@@ -91,56 +73,10 @@ impl Settings {
     }
 }
 
-impl Default for Settings {
-    fn default() -> Self {
-        Self::from_defaults()
-    }
-}
-
-macro_rules! settings {
-    ($($name:ident: $type:ty = $default:literal, $kind:expr, $code:expr, $doc:literal;)+) => {
-        /// The value of every setting, checked. Sizes are bytes, durations milliseconds.
-        #[derive(Debug, Clone, PartialEq, Eq)]
-        pub struct Settings {
-            $(#[doc = $doc] pub $name: $type,)+
-        }
-
-        static TABLE: &[Setting] = &[$(Setting {
-            name: stringify!($name),
-            default: $default,
-            kind: $kind,
-            code: $code,
-            doc: $doc,
-        }),+];
-
-        impl Settings {
-            fn from_defaults() -> Self {
-                Self {
-                    $($name: Value::read($default, &$kind).expect("a default is in its range"),)+
-                }
-            }
-
-            /// Reads, checks and stores a value; the error is the cause, after "it is …".
-            pub(crate) fn assign(&mut self, setting: &Setting, text: &str) -> Result<(), ValueError> {
-                match setting.name {
-                    $(stringify!($name) => self.$name = Value::read(text, &$kind)?,)+
-                    _ => {}
-                }
-                Ok(())
-            }
-
-            /// The value as text that `assign` would take.
-            pub(crate) fn text(&self, setting: &Setting) -> String {
-                match setting.name {
-                    $(stringify!($name) => Value::text(&self.$name),)+
-                    _ => String::new(),
-                }
-            }
-        }
-    };
-}
-
-settings! {
+crate::declare! {
+    prefix ENVIRONMENT_PREFIX;
+    page "docs/reference/settings.md";
+    alias Option<&'static str>;
     listen: String = "http://127.0.0.1:8080", Kind::Addresses, Some("Server listen"),
         "Addresses the server binds, with commas between them; every worker listens at all of them.\n\
          An https address speaks TLS and needs tls_certificate or tls_development.\n\
@@ -577,7 +513,7 @@ mod tests {
     fn names_are_unique_and_every_row_has_a_sentence() {
         for (index, setting) in table().iter().enumerate() {
             assert_eq!(
-                find(setting.name).map(|(at, _)| at),
+                declared().find(setting.name).map(|(at, _)| at),
                 Some(index),
                 "{}",
                 setting.name
@@ -598,7 +534,7 @@ mod tests {
         };
         let mut copy = Settings::default();
         for ((_, text), setting) in effective(&settings).iter().zip(table()) {
-            copy.assign(setting, text).expect(setting.name);
+            copy.assign(setting, &[text]).expect(setting.name);
         }
         assert_eq!(copy, settings);
     }

@@ -57,6 +57,10 @@ pub enum Kind {
     Pairs,
     /// A line of text, or empty for none.
     Text,
+    /// The same, as long as need be.
+    Line,
+    /// Several of those, with blanks between them where one text has them all.
+    Lines,
     /// A line of text that nothing shows, or empty for none.
     Secret,
     /// A number from 0 to 1.
@@ -93,13 +97,22 @@ impl Kind {
             Self::Label => "name",
             Self::Url => "URL",
             Self::Pairs => "pairs",
-            Self::Text => "text",
+            Self::Text | Self::Line => "text",
+            Self::Lines => "texts",
             Self::Secret => "secret",
             Self::Ratio => "ratio",
             Self::Choice(_) => "word",
             Self::Count { .. } => "number",
             Self::Bytes { .. } => "size",
             Self::Milliseconds { .. } => "duration",
+        }
+    }
+
+    /// The values in a text of the table or the environment: of a list, those between blanks.
+    pub fn split(self, text: &str) -> Vec<&str> {
+        match self {
+            Self::Lines => text.split_whitespace().collect(),
+            _ => vec![text],
         }
     }
 
@@ -132,6 +145,8 @@ impl Kind {
             | Self::Url
             | Self::Pairs
             | Self::Text
+            | Self::Line
+            | Self::Lines
             | Self::Secret
             | Self::Ratio
             | Self::Choice(_) => "",
@@ -168,6 +183,8 @@ impl Kind {
             Self::Url => "http://HOST:PORT/path or https://…, or empty for none".to_owned(),
             Self::Pairs => "name=value, several with commas, or empty for none".to_owned(),
             Self::Text => format!("up to {TEXT_BYTES_MAX} bytes in one line"),
+            Self::Line => "a text".to_owned(),
+            Self::Lines => "several texts".to_owned(),
             Self::Secret => format!("up to {PAIRS_BYTES_MAX} bytes in one line"),
             Self::Ratio => "0 to 1".to_owned(),
             Self::Choice(words) => words.join(", "),
@@ -197,11 +214,14 @@ impl Kind {
             Self::Url => "a URL that begins with http:// or https://, or nothing".to_owned(),
             Self::Pairs => "name=value, several with commas between them, commas and percent signs in values percent-encoded, or nothing".to_owned(),
             Self::Text => format!("up to {TEXT_BYTES_MAX} bytes without control characters"),
+            Self::Line | Self::Lines => "one line of text".to_owned(),
             Self::Secret => format!("up to {PAIRS_BYTES_MAX} bytes without control characters, or nothing"),
             Self::Ratio => "a number from 0 to 1, such as 0.25".to_owned(),
             Self::Edges => "the URL of an edge's control port, such as http://localhost:5561?key=SECRET, several with blanks between them, or nothing".to_owned(),
             Self::Choice([only]) => format!("{only}, the only choice"),
+            Self::Choice([first, second]) => format!("{first} or {second}"),
             Self::Choice(words) => format!("one of {}", words.join(", ")),
+            Self::Count { unit: "", .. } => format!("a number from {}", self.range()),
             Self::Count { unit, .. } => format!("a number from {} ({unit})", self.range()),
             Self::Bytes { .. } => {
                 format!("a size from {}, such as 65536, 64k or 1m", self.range())
@@ -237,6 +257,8 @@ impl Kind {
             | Self::Url
             | Self::Pairs
             | Self::Text
+            | Self::Line
+            | Self::Lines
             | Self::Secret
             | Self::Ratio
             | Self::Choice(_) => {
@@ -317,6 +339,10 @@ fn check_pairs(text: &str) -> Result<(), ValueError> {
     Ok(())
 }
 
+fn is_line(text: &str) -> bool {
+    !text.contains(['\r', '\n', '\0'])
+}
+
 fn split_size(text: &str) -> (&str, u64) {
     let unit = match text.as_bytes().last() {
         Some(b'k' | b'K') => 1 << 10,
@@ -340,10 +366,23 @@ pub(crate) fn bytes_text(bytes: u64) -> String {
     text
 }
 
-/// A field type of [`Settings`](crate::Settings): from text and back.
-pub(crate) trait Value: Sized {
+/// A field type of settings: from text and back.
+pub trait Value: Sized {
     /// Reads and checks; the error is the cause, as a clause after "it is …".
+    ///
+    /// # Errors
+    /// It is no value of this kind.
     fn read(text: &str, kind: &Kind) -> Result<Self, ValueError>;
+    /// Reads the values that were given for one setting, of which only lists take several.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    fn read_all(values: &[&str], kind: &Kind) -> Result<Self, ValueError> {
+        match values {
+            [value] => Self::read(value, kind),
+            _ => Err(ValueError::Several),
+        }
+    }
     /// Writes text that `read` accepts and that gives the same value.
     fn text(&self) -> String;
 }
@@ -363,6 +402,31 @@ macro_rules! number_value {
 
 number_value!(u16, u64, usize);
 
+impl Value for bool {
+    fn read(text: &str, kind: &Kind) -> Result<Self, ValueError> {
+        Ok(kind.word(text)? == "true")
+    }
+    fn text(&self) -> String {
+        self.to_string()
+    }
+}
+
+/// Read from one text as those between its blanks.
+impl Value for Vec<String> {
+    fn read(text: &str, kind: &Kind) -> Result<Self, ValueError> {
+        Self::read_all(&kind.split(text), kind)
+    }
+    fn read_all(values: &[&str], _kind: &Kind) -> Result<Self, ValueError> {
+        match values.iter().all(|value| is_line(value)) {
+            true => Ok(values.iter().map(|&value| value.to_owned()).collect()),
+            false => Err(ValueError::Form("one line")),
+        }
+    }
+    fn text(&self) -> String {
+        self.join(" ")
+    }
+}
+
 impl Value for String {
     fn read(text: &str, kind: &Kind) -> Result<Self, ValueError> {
         match kind {
@@ -379,6 +443,11 @@ impl Value for String {
                 true => Ok(text.to_owned()),
                 false => Err(ValueError::Line),
             },
+            Kind::Line => match is_line(text) {
+                true => Ok(text.to_owned()),
+                false => Err(ValueError::Form("one line")),
+            },
+            Kind::Secret => Option::read(text, kind).map(Option::unwrap_or_default),
             Kind::Ratio => match billionths(text) {
                 Some(_) => Ok(text.to_owned()),
                 None => Err(ValueError::Form("a number from 0 to 1")),

@@ -9,6 +9,9 @@ pub enum ValueError {
     /// It is none of the words that the setting knows.
     #[error("not known")]
     Unknown,
+    /// It is no single value, and the setting is no list.
+    #[error("no single value")]
+    Several,
     /// The number is below the setting's range.
     #[error("too small")]
     TooSmall,

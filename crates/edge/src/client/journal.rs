@@ -126,7 +126,7 @@ mod tests {
             let mut settings = Settings::default();
             for (name, value) in [("log_level", level), ("log_requests", is_asked_for)] {
                 settings
-                    .set("test", name, &[value.to_owned()])
+                    .set(fermata_config::Place::Option, name, &[value.to_owned()])
                     .expect("a value");
             }
             let logger = Logger::new(LogFormat::Text, LogLevel::Info, "test");

@@ -9,37 +9,21 @@ mod reference;
 mod table;
 mod toml;
 
-use fermata_config::{EDGE_PREFIX, is_service_variable, nearest};
+use fermata_config::is_service_variable;
 
+pub use fermata_config::{Kind, Place};
 pub use pushpin::{Notice, read_pushpin};
-pub use table::{Kind, Setting, Settings, table};
+pub use table::{Setting, Settings, table};
 pub use toml::read_toml;
 
-/// Why a value is not taken.
+use self::table::declared;
+
+/// Why the settings are not taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingError {
-    /// No such setting.
-    #[error("{place}: {name} is no setting of the edge{}", .similar.map_or(String::new(), |name| format!("; did you mean {name}?")))]
-    Unknown {
-        /// Where it stands.
-        place: String,
-        /// The name as given.
-        name: String,
-        /// The setting with the most similar name.
-        similar: Option<&'static str>,
-    },
-    /// A value of the wrong kind.
-    #[error("{place}: {name} is {value:?}; give {fix}")]
-    Value {
-        /// Where it stands.
-        place: String,
-        /// The setting.
-        name: &'static str,
-        /// The value; hidden where it is a secret.
-        value: String,
-        /// What would be accepted.
-        fix: String,
-    },
+    /// There is no such setting, or a value has no meaning.
+    #[error(transparent)]
+    Setting(#[from] fermata_config::SettingError),
     /// A file that cannot be read as one of settings.
     #[error("{place}: {problem}")]
     File {
@@ -51,34 +35,18 @@ pub enum SettingError {
 }
 
 impl Settings {
-    /// Sets a value; `place` is where it comes from. Lists are replaced as a whole.
+    /// Sets a value. Lists are replaced as a whole.
     ///
     /// # Errors
     /// There is no such setting, or the value has no meaning.
-    pub fn set(&mut self, place: &str, name: &str, values: &[String]) -> Result<(), SettingError> {
-        let setting = find(name).ok_or_else(|| SettingError::Unknown {
-            place: place.to_owned(),
-            name: name.to_owned(),
-            similar: similar(name),
-        })?;
-        let wrong = |value: &str, fix| SettingError::Value {
-            place: place.to_owned(),
-            name: setting.name,
-            value: if setting.kind == Kind::Secret {
-                "(hidden)".to_owned()
-            } else {
-                value.to_owned()
-            },
-            fix,
-        };
-        if values.len() != 1 && setting.kind != Kind::List {
-            return Err(wrong(&values.join(", "), "one value".to_owned()));
-        }
-        for value in values {
-            setting.kind.check(value).map_err(|fix| wrong(value, fix))?;
-        }
-        self.assign(setting, values);
-        Ok(())
+    pub fn set(
+        &mut self,
+        place: Place<'_>,
+        name: &str,
+        values: &[String],
+    ) -> Result<(), SettingError> {
+        let assign = |setting: &Setting, values: &[&str]| self.assign(setting, values);
+        Ok(declared().set(place, name, values, assign)?)
     }
 
     /// Takes what the environment says: `FERMATA_EDGE_MESSAGE_RATE`. Lists are separated by blanks.
@@ -90,28 +58,20 @@ impl Settings {
         variables: impl IntoIterator<Item = (String, String)>,
     ) -> Result<(), SettingError> {
         for (variable, value) in variables {
-            let Some(name) = variable.strip_prefix(EDGE_PREFIX) else {
+            let Some(name) = declared().name_of(&variable) else {
+                // It is somebody else's.
                 continue;
             };
-            let name = name.to_ascii_lowercase();
-            if find(&name).is_none() && is_service_variable(&variable, &value) {
-                continue;
-            }
-            let values = find(&name).map_or_else(Vec::new, |setting| setting.kind.split(&value));
-            self.set(&variable, &name, &values)?;
+            let values = match declared().find(&name) {
+                None if is_service_variable(&variable, &value) => continue,
+                None => Vec::new(),
+                Some((_, setting)) => setting.kind.split(&value),
+            };
+            let values: Vec<String> = values.into_iter().map(str::to_owned).collect();
+            self.set(Place::Environment, &name, &values)?;
         }
         Ok(())
     }
-}
-
-fn find(name: &str) -> Option<&'static Setting> {
-    table().iter().find(|setting| setting.name == name)
-}
-
-/// The setting with the most similar name, if it is similar.
-fn similar(name: &str) -> Option<&'static str> {
-    let (similar, changes) = nearest(name, table().iter().map(|setting| setting.name))?;
-    (changes <= name.len() / 3 + 1).then_some(similar)
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use fermata_config::Place;
+
 use super::{Kind, SettingError, Settings, table};
 
 /// A key that has no effect here.
@@ -93,7 +95,7 @@ pub fn read_pushpin(
     ]);
     let mut notices = Vec::new();
     // Pushpin has no switch for them.
-    settings.set(place, "log_requests", &["true".to_owned()])?;
+    settings.set(Place::File(place), "log_requests", &["true".to_owned()])?;
     for Entry { line, key, value } in &entries {
         let value = variables.iter().fold(value.clone(), |value, (name, text)| {
             value.replace(name, text)
@@ -103,20 +105,20 @@ pub fn read_pushpin(
         let key = alias.map_or(key.as_str(), |(_, name)| name);
         let row = table().iter().find(|setting| {
             setting
-                .pushpin
+                .alias
                 .is_some_and(|(section, name, _)| key.split_once('.') == Some((section, name)))
         });
         match (row, key) {
             (Some(setting), _) => {
-                let (_, _, factor) = setting.pushpin.unwrap_or(("", "", 1));
+                let (_, _, factor) = setting.alias.unwrap_or(("", "", 1));
                 let values = values(setting.name, setting.kind, factor, &value);
-                settings.set(&place, setting.name, &values)?;
+                settings.set(Place::File(&place), setting.name, &values)?;
             }
             (None, "global.rundir" | "global.ipc_prefix" | "runner.rundir") => {}
             (None, "handler.push_in_http_addr" | "handler.push_in_http_port") => {
                 let host = text_of("handler.push_in_http_addr").unwrap_or("127.0.0.1");
                 let port = text_of("handler.push_in_http_port").unwrap_or("5561");
-                settings.set(&place, "control", &[format!("{host}:{port}")])?;
+                settings.set(Place::File(&place), "control", &[format!("{host}:{port}")])?;
             }
             (None, key) => {
                 let reason = WITHOUT_EFFECT
@@ -149,7 +151,7 @@ pub fn read_pushpin(
 fn values(name: &str, kind: Kind, factor: u64, value: &str) -> Vec<String> {
     let value = value.trim();
     match kind {
-        Kind::List => {
+        Kind::Lines => {
             let parts = value
                 .split(',')
                 .map(str::trim)
@@ -159,18 +161,20 @@ fn values(name: &str, kind: Kind, factor: u64, value: &str) -> Vec<String> {
                 _ => parts.map(str::to_owned).collect(),
             }
         }
-        Kind::Number(..) => match value.parse::<u64>() {
-            Ok(number) => vec![number.saturating_mul(factor).to_string()],
-            // A level for each service: the first counts.
-            Err(_) if name == "log_level" => {
-                vec![value.split(',').next().unwrap_or_default().to_owned()]
+        Kind::Count { .. } | Kind::Bytes { .. } | Kind::Milliseconds { .. } => {
+            match value.parse::<u64>() {
+                Ok(number) => vec![number.saturating_mul(factor).to_string()],
+                // A level for each service: the first counts.
+                Err(_) if name == "log_level" => {
+                    vec![value.split(',').next().unwrap_or_default().to_owned()]
+                }
+                Err(_) => vec![value.to_owned()],
             }
-            Err(_) => vec![value.to_owned()],
-        },
-        Kind::Text if name == "prometheus" && !value.is_empty() && !value.starts_with("unix:") => {
+        }
+        Kind::Line if name == "prometheus" && !value.is_empty() && !value.starts_with("unix:") => {
             vec![address(value)]
         }
-        Kind::Text | Kind::Secret | Kind::Switch | Kind::Choice(_) => vec![value.to_owned()],
+        _ => vec![value.to_owned()],
     }
 }
 

@@ -1,6 +1,6 @@
 //! docs/reference/edge.md, rendered from the table of settings.
 
-use super::table::{Kind, Setting, table};
+use super::{Kind, Setting, table};
 
 /// Set to rewrite the committed page instead of comparing with it.
 const UPDATE: &str = "UPDATE_GENERATED";
@@ -17,7 +17,8 @@ Every setting of `fermata edge` can be given in four places, and the later one i
 4. the command line, as `--<name>` with `-` for `_`; lists by giving it several times.
 
 A value without meaning stops the edge at start, with a sentence that names the setting and what it may be.
-Bytes and milliseconds are plain numbers.
+Sizes are bytes; the suffixes `k`, `m` and `g` multiply by 1024, 1024² and 1024³.
+Durations are milliseconds.
 
 | Setting | Default | Value | In `pushpin.conf` | What it does |
 |---|---|---|---|---|
@@ -44,17 +45,15 @@ fn row(setting: &Setting) -> String {
         default => format!("`{default}`"),
     };
     let kind = match setting.kind {
-        Kind::Text | Kind::Secret => "a text".to_owned(),
-        Kind::List => "several texts".to_owned(),
-        Kind::Switch => "`true`, `false`".to_owned(),
-        Kind::Number(min, max) => format!("{min} to {max}"),
         Kind::Choice(names) => names
             .iter()
             .map(|name| format!("`{name}`"))
             .collect::<Vec<_>>()
             .join(", "),
+        Kind::Secret => "a text".to_owned(),
+        kind => kind.range(),
     };
-    let pushpin = match setting.pushpin {
+    let pushpin = match setting.alias {
         None => String::new(),
         Some((section, key, 1)) => format!("`[{section}] {key}`"),
         Some((section, key, _)) => format!("`[{section}] {key}`, in seconds"),

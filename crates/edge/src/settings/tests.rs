@@ -12,21 +12,21 @@ fn pushpin(text: &str) -> Result<(Settings, Vec<String>), String> {
 
 #[test]
 fn the_table_is_consistent() {
+    let mut settings = Settings::default();
     for (at, setting) in table().iter().enumerate() {
         assert!(
             table()[..at].iter().all(|other| other.name != setting.name),
             "{} twice",
             setting.name
         );
-        let defaults: Vec<_> = match setting.kind {
-            Kind::List => setting.default.split_whitespace().collect(),
-            _ => vec![setting.default],
-        };
-        for default in defaults {
-            assert_eq!(setting.kind.check(default), Ok(()), "{}", setting.name);
-        }
         assert!(setting.doc.ends_with('.'), "{}", setting.name);
+        let text = settings.text(setting.name);
+        let values = setting.kind.split(&text).into_iter().map(str::to_owned);
+        let values: Vec<String> = values.collect();
+        let set = settings.set(Place::Option, setting.name, &values);
+        assert_eq!(set, Ok(()), "{}", setting.name);
     }
+    assert_eq!(settings, Settings::default());
 }
 
 #[test]
@@ -105,11 +105,12 @@ fn keys_are_the_settings_that_their_page_names() {
                 continue;
             }
             let setting = quoted(cells[1]).swap_remove(0);
-            let default = find(&setting).expect(row);
-            let default = default.kind.split(default.default);
+            let default = declared().find(&setting).expect(row);
+            let default = default.1.kind.split(default.1.default);
+            let default: Vec<String> = default.into_iter().map(str::to_owned).collect();
             let is_that = results.any(|(mut settings, _)| {
                 let is_changed = settings != unchanged;
-                let set = settings.set("", &setting, &default);
+                let set = settings.set(Place::Option, &setting, &default);
                 is_changed && set.is_ok() && settings == unchanged
             });
             assert!(is_that, "{key} is not {setting}");
@@ -119,7 +120,7 @@ fn keys_are_the_settings_that_their_page_names() {
     // And none is left out.
     for setting in table() {
         let is_named = named.iter().any(|name| name == setting.name);
-        assert!(is_named || setting.pushpin.is_none(), "{}", setting.name);
+        assert!(is_named || setting.alias.is_none(), "{}", setting.name);
     }
 }
 
@@ -145,7 +146,7 @@ fn sources_overrule_each_other_in_their_order() {
         .expect("valid");
     assert_eq!(settings.listen, ["c:3", "d:4"]);
     settings
-        .set("--message-wait-ms", "message_wait_ms", &["3".to_owned()])
+        .set(Place::Option, "message_wait_ms", &["3".to_owned()])
         .expect("valid");
     assert_eq!(settings.message_wait_ms, 3);
 }
@@ -160,20 +161,32 @@ fn what_has_no_meaning_names_place_and_fix() {
     for (text, parts) in [
         (
             "lisen = \"a\"",
-            ["edge.toml: lisen is no setting", "did you mean listen?"],
+            [
+                "edge.toml: \"lisen\" is not a setting",
+                "did you mean listen?",
+            ],
         ),
-        ("message_rate = -1", ["message_rate is \"-1\"", "from 0 to"]),
+        (
+            "message_rate = -1",
+            [
+                "edge.toml: message_rate is \"-1\"",
+                "negative; give a number from 0 to",
+            ],
+        ),
         ("workers = 65", ["workers", "from 1 to 64"]),
         ("debug = 1", ["debug is \"1\"", "true or false"]),
         (
             "stats_format = \"xml\"",
-            ["stats_format", "tnetstring or json"],
+            ["stats_format is \"xml\"", "tnetstring or json"],
         ),
-        ("control = [\"a\", \"b\"]", ["control", "one value"]),
+        (
+            "control = [\"a\", \"b\"]",
+            ["control is \"a b\"", "no single value"],
+        ),
         ("debug = {}", ["debug", "neither text nor number"]),
         ("listen = [[1]]", ["listen", "neither text nor number"]),
         ("debug", ["edge.toml", ""]),
-        ("sig_key = \"a\\nb\"", ["(hidden)", "one line"]),
+        ("sig_key = \"a\\nb\"", ["sig_key is not shown", "one line"]),
     ] {
         let error = toml(text);
         assert!(

@@ -1,6 +1,7 @@
 //! Our own configuration: TOML of names and values.
 
 use ::toml::{Table, Value};
+use fermata_config::Place;
 
 use super::{SettingError, Settings};
 
@@ -23,7 +24,7 @@ pub fn read_toml(settings: &mut Settings, place: &str, text: &str) -> Result<(),
                 .collect::<Result<_, _>>()?,
             value => vec![text_of(place, name, value)?],
         };
-        settings.set(place, name, &values)?;
+        settings.set(Place::File(place), name, &values)?;
     }
     Ok(())
 }
