@@ -9,7 +9,7 @@ use crate::client::request::headers_bytes;
 const STATUS_BYTES: u64 = 3;
 
 /// A response without its body.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Head {
     pub status: u16,
     pub reason: Vec<u8>,

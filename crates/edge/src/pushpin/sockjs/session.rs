@@ -1,35 +1,70 @@
-//! A polling session of SockJS.
+//! A polling session of SockJS: between the requests of a browser and a WebSocket of this worker's own.
+//!
+//! What the WebSocket says goes in by [`Session::handle`], and what requests are to be answered comes out by
+//! [`Session::take_replies`].
 
-use fermata_proto::response_reader::ResponseReader;
-use fermata_proto::ws::client::Client;
+use fermata_io::random::Masks;
+use fermata_proto::response_reader::{RequestKind, ResponseReader};
+use fermata_proto::ws::client::{Client, Received};
+use fermata_proto::ws::message::Kind;
 use fermata_sockjs::queue::{Asker, Queue};
 
 use crate::client::source::Source;
-use crate::upstream::response::Head;
+use crate::upstream::response::{Head, ResponsePart, of_http};
+
+/// The largest message of a backend, and the largest response in place of a WebSocket.
+const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+const REFUSAL_BYTES_MAX: usize = 100_000;
+
+/// The status of a handshake that is made.
+const SWITCHED: u16 = 101;
+
+/// The code of a session whose WebSocket has ended without a word.
+const AWAY: u16 = 1001;
 
 /// A session.
 pub(crate) struct Session {
-    pub(crate) name: Name,
+    pub name: Name,
     /// The handshake, until it is made.
-    pub(crate) source: Option<Source>,
-    pub(crate) wire: u64,
-    pub(crate) stage: Stage,
-    pub(crate) can_read: bool,
+    pub source: Option<Source>,
+    /// `None`: it is closed.
+    pub wire: Option<u64>,
+    pub can_read: bool,
     /// What the WebSocket has not taken.
-    pub(crate) out: Vec<u8>,
-    pub(crate) queue: Queue,
-    /// The request whose messages are in there.
-    pub(crate) sender: Option<Asker>,
+    pub out: Vec<u8>,
+    pub queue: Queue,
+    stage: Stage,
+    /// The request whose messages are in `out`.
+    sender: Option<Asker>,
+    /// What is to be answered.
+    replies: Vec<(Asker, Reply)>,
 }
 
 /// How far its WebSocket is.
-pub(crate) enum Stage {
+enum Stage {
     Opening {
-        reader: ResponseReader,
+        reader: Box<ResponseReader>,
         refusal: Option<(Head, Vec<u8>)>,
     },
     Open(Box<Client>),
     Ended,
+}
+
+/// What a request is answered with.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Reply {
+    /// A frame.
+    Frame(String),
+    /// Its messages were taken.
+    Taken,
+    /// There is no such session.
+    NotFound,
+    /// The client sends already.
+    SendsAlready,
+    /// What the backend says in place of a WebSocket.
+    Refused(Head, Vec<u8>),
+    /// The backend has neither opened nor refused one.
+    Failed,
 }
 
 /// Whether a session stays.
@@ -39,5 +74,327 @@ pub(crate) enum Step {
     Over,
 }
 
+impl Session {
+    /// One of this number, whose first request hears when it is open.
+    pub fn new(name: Name, source: Source, id: u64, wire: u64, queue: Queue) -> Self {
+        // The number says which session it is; a key that nobody has to guess may be the same each time.
+        let out = format!(
+            "GET /{id} HTTP/1.1\r\nHost: edge\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+            Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+        );
+        Self {
+            name,
+            source: Some(source),
+            wire: Some(wire),
+            can_read: false,
+            out: out.into_bytes(),
+            queue,
+            stage: Stage::Opening {
+                reader: Box::new(ResponseReader::new(RequestKind {
+                    is_head: false,
+                    wants_upgrade: true,
+                })),
+                refusal: None,
+            },
+            sender: None,
+            replies: Vec::new(),
+        }
+    }
+
+    /// Takes messages of the client that a request brings. True: the request waits until they are sent.
+    pub fn send(&mut self, asker: Asker, messages: Vec<String>, masks: &mut Masks) -> bool {
+        let refusal = match &mut self.stage {
+            _ if self.sender.is_some() => Reply::SendsAlready,
+            Stage::Opening { .. } => Reply::NotFound,
+            Stage::Ended => Reply::Frame(self.queue.end().unwrap_or_default()),
+            Stage::Open(client) => {
+                for message in messages {
+                    // After the backend's close nothing is sent any more; the next poll hears of it.
+                    let mask = masks.next();
+                    let _ = client.send(Kind::Text, message.as_bytes(), mask, &mut self.out);
+                }
+                self.sender = Some(asker);
+                return true;
+            }
+        };
+        self.replies.push((asker, refusal));
+        false
+    }
+
+    /// The request whose messages are not sent yet.
+    pub fn sender(&self) -> Option<u64> {
+        self.sender.as_ref().map(|it| it.handle)
+    }
+
+    /// All of `out` has been sent.
+    pub fn on_sent(&mut self) {
+        if let Some(asker) = self.sender.take() {
+            self.replies.push((asker, Reply::Taken));
+        }
+    }
+
+    /// The WebSocket has said something. `out` may have more to send behind it.
+    pub fn handle(&mut self, bytes: &mut [u8], masks: &mut Masks, now_ms: u64) -> Step {
+        match &mut self.stage {
+            Stage::Ended => Step::Goes,
+            Stage::Open(_) => {
+                self.handle_frames(bytes, masks);
+                Step::Goes
+            }
+            Stage::Opening { reader, refusal } => {
+                let mut events = Vec::new();
+                let mut is_whole = reader.handle(bytes, &mut events).is_err();
+                let mut rest = None;
+                for part in events.into_iter().filter_map(of_http) {
+                    match part {
+                        ResponsePart::Head(head) if head.status == SWITCHED => {
+                            rest = Some(Vec::new())
+                        }
+                        ResponsePart::Head(head) => *refusal = Some((head, Vec::new())),
+                        ResponsePart::Body(piece) => {
+                            if let Some((_, body)) = refusal {
+                                body.extend_from_slice(&piece);
+                                is_whole |= body.len() > REFUSAL_BYTES_MAX;
+                            }
+                        }
+                        ResponsePart::Trailers(_) => {}
+                        ResponsePart::Upgraded(bytes) => rest = Some(bytes),
+                        ResponsePart::End { .. } => is_whole = true,
+                    }
+                }
+                match rest {
+                    Some(mut rest) => {
+                        self.stage = Stage::Open(Box::new(Client::new(None, MESSAGE_BYTES_MAX)));
+                        if let Some(asker) = self.queue.take_poll(now_ms) {
+                            self.replies.push((asker, Reply::Frame("o".to_owned())));
+                        }
+                        self.handle_frames(&mut rest, masks);
+                        Step::Goes
+                    }
+                    None if is_whole => self.refuse(now_ms),
+                    None => Step::Goes,
+                }
+            }
+        }
+    }
+
+    fn handle_frames(&mut self, bytes: &mut [u8], masks: &mut Masks) {
+        let mut rest = bytes;
+        while let Stage::Open(client) = &mut self.stage
+            && !rest.is_empty()
+        {
+            let end = match client.handle(rest, masks.next(), &mut self.out) {
+                Ok((consumed, received)) => {
+                    let end = match received {
+                        Some(Received::Message(_, message)) => {
+                            let message = String::from_utf8_lossy(message).into_owned();
+                            self.queue.push(message);
+                            None
+                        }
+                        Some(Received::Closed { code, reason }) => Some((code, reason.to_owned())),
+                        Some(Received::Ping(_) | Received::Pong(_)) | None => None,
+                    };
+                    rest = &mut rest[consumed..];
+                    end
+                }
+                Err(_) => Some((AWAY, String::new())),
+            };
+            if let Some((code, reason)) = end {
+                self.queue.close(code, &reason);
+                self.stage = Stage::Ended;
+            }
+        }
+    }
+
+    /// The WebSocket has ended without a close.
+    pub fn handle_end(&mut self, now_ms: u64) -> Step {
+        if let Stage::Opening { .. } = self.stage {
+            return self.refuse(now_ms);
+        }
+        self.stage = Stage::Ended;
+        self.queue.close(AWAY, "");
+        if let Some(asker) = self.sender.take() {
+            let end = self.queue.end().unwrap_or_default();
+            self.replies.push((asker, Reply::Frame(end)));
+        }
+        Step::Goes
+    }
+
+    /// There is no WebSocket for it.
+    fn refuse(&mut self, now_ms: u64) -> Step {
+        let stage = std::mem::replace(&mut self.stage, Stage::Ended);
+        let reply = match stage {
+            Stage::Opening {
+                refusal: Some((mut head, body)),
+                ..
+            } if body.len() <= REFUSAL_BYTES_MAX => {
+                head.length = None;
+                Reply::Refused(head, body)
+            }
+            _ => Reply::Failed,
+        };
+        // Without it the client has left before.
+        if let Some(asker) = self.queue.take_poll(now_ms) {
+            self.replies.push((asker, reply));
+        }
+        Step::Over
+    }
+
+    /// The client of a request has left. `Some`: of the one that waited, and whether the WebSocket was open.
+    pub fn leave(&mut self, now_ms: u64, handle: u64) -> Option<bool> {
+        self.sender.take_if(|it| it.handle == handle);
+        if !self.queue.leave(now_ms, handle) {
+            return None;
+        }
+        let stage = std::mem::replace(&mut self.stage, Stage::Ended);
+        Some(matches!(stage, Stage::Open(_)))
+    }
+
+    /// Whether its WebSocket is over, and is closed when what it has to say is sent.
+    pub fn has_ended(&self) -> bool {
+        matches!(self.stage, Stage::Ended)
+    }
+
+    /// What is to be answered now, and to whom.
+    pub fn take_replies(&mut self, now_ms: u64) -> Vec<(Asker, Reply)> {
+        let mut replies = std::mem::take(&mut self.replies);
+        // The one that waits for the session hears of that first.
+        if !matches!(self.stage, Stage::Opening { .. })
+            && let Some((asker, frame)) = self.queue.answer(now_ms)
+        {
+            replies.push((asker, Reply::Frame(frame)));
+        }
+        replies
+    }
+
+    /// It is forgotten: what its last requests are answered.
+    pub fn into_replies(mut self) -> Vec<(Asker, Reply)> {
+        let sender = self.sender.take();
+        let sender = sender.map(|asker| (asker, Reply::NotFound));
+        self.replies.into_iter().chain(sender).collect()
+    }
+}
+
 /// What a session is found by: host, base path, and the client's own name for it.
 pub(crate) type Name = (String, String, Vec<u8>);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UPGRADE: &str =
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n";
+
+    fn asker(handle: u64) -> Asker {
+        Asker {
+            handle,
+            callback: None,
+            origin: None,
+        }
+    }
+
+    fn session() -> (Session, Masks) {
+        let name = (String::new(), String::new(), b"s".to_vec());
+        let queue = Queue::new(asker(1), 25_000, 5_000);
+        let session = Session::new(name, Source::of_get("/"), 7, 3, queue);
+        (session, Masks::default())
+    }
+
+    fn replies(session: &mut Session) -> Vec<(u64, Reply)> {
+        let replies = session.take_replies(0).into_iter();
+        replies
+            .map(|(asker, reply)| (asker.handle, reply))
+            .collect()
+    }
+
+    fn frame(handle: u64, text: &str) -> (u64, Reply) {
+        (handle, Reply::Frame(text.to_owned()))
+    }
+
+    fn ask(session: &mut Session, handle: u64) -> Option<(u64, Reply)> {
+        let (asker, text) = session.queue.ask(0, asker(handle))?;
+        Some(frame(asker.handle, &text))
+    }
+
+    #[test]
+    fn what_the_backend_says_is_answered_however_it_is_split() {
+        let mut said = UPGRADE.as_bytes().to_vec();
+        said.extend_from_slice(b"\x81\x01a\x81\x01b\x88\x05\x0f\xa0bye");
+        for split in 1..said.len() {
+            let (mut session, mut masks) = session();
+            assert!(session.out.starts_with(b"GET /7 HTTP/1.1\r\n"));
+            let (first, second) = said.split_at(split);
+            let mut told = Vec::new();
+            for part in [first, second] {
+                let step = session.handle(&mut part.to_vec(), &mut masks, 0);
+                assert_eq!(step, Step::Goes);
+                told.extend(replies(&mut session));
+            }
+            assert!(session.has_ended());
+            told.extend(ask(&mut session, 2));
+            told.extend(ask(&mut session, 3));
+            let expected = [
+                frame(1, "o"),
+                frame(2, "a[\"a\",\"b\"]"),
+                frame(3, "c[4000,\"bye\"]"),
+            ];
+            assert_eq!(told, expected, "{split}");
+        }
+    }
+
+    #[test]
+    fn messages_are_taken_when_they_are_sent_and_one_request_at_a_time() {
+        let (mut session, mut masks) = session();
+        assert!(!session.send(asker(2), vec!["a".to_owned()], &mut masks));
+        assert_eq!(replies(&mut session), [(2, Reply::NotFound)]);
+        session.out.clear();
+        session.handle(&mut UPGRADE.as_bytes().to_vec(), &mut masks, 0);
+        replies(&mut session);
+        assert!(session.send(asker(3), vec!["a".to_owned()], &mut masks));
+        assert_eq!((session.sender(), session.out.len()), (Some(3), 7));
+        assert!(!session.send(asker(4), Vec::new(), &mut masks));
+        assert_eq!(replies(&mut session), [(4, Reply::SendsAlready)]);
+        session.on_sent();
+        assert_eq!(replies(&mut session), [(3, Reply::Taken)]);
+        assert!(session.send(asker(5), vec!["b".to_owned()], &mut masks));
+        assert_eq!(session.handle_end(0), Step::Goes);
+        let end = "c[1001,\"Connection closed\"]";
+        assert_eq!(replies(&mut session), [frame(5, end)]);
+        assert!(!session.send(asker(6), Vec::new(), &mut masks));
+        assert_eq!(replies(&mut session), [frame(6, end)]);
+    }
+
+    #[test]
+    fn a_refusal_of_the_backend_is_the_answer_of_the_first_request() {
+        let (mut session, mut masks) = session();
+        let said = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno";
+        assert_eq!(
+            session.handle(&mut said.to_vec(), &mut masks, 0),
+            Step::Over
+        );
+        let replies = replies(&mut session);
+        let [(1, Reply::Refused(head, body))] = &replies[..] else {
+            panic!("{replies:?}");
+        };
+        assert_eq!((head.status, &body[..]), (403, &b"no"[..]));
+        let (mut session, _) = self::session();
+        assert_eq!(session.handle_end(0), Step::Over);
+        assert_eq!(self::replies(&mut session), [(1, Reply::Failed)]);
+    }
+
+    #[test]
+    fn a_client_that_leaves_ends_its_session() {
+        let (mut session, mut masks) = session();
+        session.handle(&mut UPGRADE.as_bytes().to_vec(), &mut masks, 0);
+        replies(&mut session);
+        assert_eq!(ask(&mut session, 2), None);
+        assert_eq!(session.leave(0, 9), None);
+        assert_eq!(session.leave(0, 2), Some(true));
+        assert!(session.has_ended());
+        let told = ask(&mut session, 3);
+        assert_eq!(
+            told,
+            Some(frame(3, "c[3000,\"Client already closed connection\"]"))
+        );
+    }
+}
