@@ -17,7 +17,7 @@ from pathlib import Path
 
 from bench.lib import process
 from bench.lib.machine import facts
-from bench.suites.cluster import nodes
+from bench.suites.cluster import instructions, nodes
 from bench.suites.cluster.server import LOGS, log_of, server_of
 
 
@@ -58,12 +58,16 @@ def main() -> int:
     parser.add_argument("--bytes", type=int, default=100, help="data of an event")
     parser.add_argument("--out", type=Path, help="a folder for results.json")
     parser.add_argument("--nodes", action="store_true", help="three servers instead")
+    parser.add_argument("--instructions", action="store_true", help="of a bridge per record instead, counted by callgrind")
     parser.add_argument("--rate", type=int, default=1_000, help="of --nodes: publishes per second, default 1,000")
     parser.add_argument("--seconds", type=int, default=10, help="of --nodes: how long they are published, default 10")
     parser.add_argument("--clients", type=int, default=30_000, help="of --nodes: held when a server is killed, default 30,000")
     parser.add_argument("--loss-rate", type=int, default=20, help="of --nodes: publishes per second meanwhile, default 20")
     parser.add_argument("--quick", action="store_true", help="of --nodes: a smoke test, whose figures mean nothing")
     options = parser.parse_args()
+    if options.instructions:
+        print(f"nats   a record there and back: {instructions.per_record()} instructions of the bridge's protocol")
+        return 0
     if options.quick:
         options.logs, options.rate, options.seconds, options.clients = ["nats"], 50, 1, 300
     rows = nodes.run(options) if options.nodes else rates(options)

@@ -5,6 +5,7 @@
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::decimal;
 use crate::epoch::epoch_of;
 
 /// The subject of the API call for a stream or its consumers.
@@ -201,6 +202,17 @@ pub(crate) struct PublishAnswer {
     pub seq: u64,
 }
 
+impl PublishAnswer {
+    /// What the answer of every day says, which is all that most of them are: `{"stream":"S", "seq":42}`. `None` for any other.
+    pub fn seq_of(json: &[u8]) -> Option<u64> {
+        let rest = json.strip_prefix(b"{\"stream\":\"")?;
+        let (_, rest) = rest.split_at(memchr::memchr(b'"', rest)?);
+        let rest = rest.strip_prefix(b"\",")?.trim_ascii_start();
+        let rest = rest.strip_prefix(b"\"seq\":")?.trim_ascii_start();
+        decimal::read(rest.strip_suffix(b"}")?)
+    }
+}
+
 /// What a server says of itself.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Info {
@@ -219,6 +231,9 @@ pub(crate) struct Info {
     #[serde(default)]
     pub max_payload: u64,
 }
+
+/// Fields behind `$JS.ACK` that are looked at, in the longer of its two forms.
+const FIELDS_MAX: usize = 9;
 
 /// Where a delivered message stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -241,14 +256,21 @@ impl Delivery {
     /// `$JS.ACK.stream.consumer.count.stream seq.consumer seq.time.pending`, or the same behind `$JS.ACK.domain.account` and
     /// with more at its end.
     pub fn read(reply: &[u8]) -> Option<Delivery> {
-        let text = std::str::from_utf8(reply).ok()?.strip_prefix("$JS.ACK.")?;
-        let fields: Vec<&str> = text.split('.').collect();
-        let first = match fields.len() {
+        let text = reply.strip_prefix(b"$JS.ACK.")?;
+        let mut fields = [&text[..0]; FIELDS_MAX];
+        let mut count = 0;
+        for field in text.split(|byte| *byte == b'.') {
+            if let Some(place) = fields.get_mut(count) {
+                *place = field;
+            }
+            count += 1;
+        }
+        let first = match count {
             7 => 3,
-            9.. => 5,
+            FIELDS_MAX.. => 5,
             _ => return None,
         };
-        let number = |at: usize| fields.get(first + at)?.parse().ok();
+        let number = |at: usize| decimal::read(fields[first + at]);
         Some(Delivery {
             stream_seq: number(0)?,
             consumer_seq: number(1)?,
@@ -284,6 +306,20 @@ mod tests {
             "$JS.ACK.S.C.1.x.7.1700.0",
         ] {
             assert_eq!(Delivery::read(reply.as_bytes()), None, "{reply}");
+        }
+    }
+
+    #[test]
+    fn short_answers_to_publishes_are_read_without_a_parser() {
+        for (text, seq) in [
+            (r#"{"stream":"S", "seq":42}"#, Some(42)),
+            (r#"{"stream":"S","seq": 7}"#, Some(7)),
+            (r#"{"stream":"S", "seq":42,"duplicate": true}"#, None),
+            (r#"{"stream":"S\",", "seq":42}"#, None),
+            (r#"{"error":{"code":503},"stream":"S","seq":0}"#, None),
+            ("", None),
+        ] {
+            assert_eq!(PublishAnswer::seq_of(text.as_bytes()), seq, "{text}");
         }
     }
 

@@ -30,6 +30,7 @@
 
 mod address;
 mod bridge;
+mod decimal;
 mod epoch;
 mod exchange;
 mod flight;

@@ -4,6 +4,8 @@
 
 use thiserror::Error;
 
+use crate::decimal;
+
 /// Longest line without its end. `INFO` names all servers of a large cluster.
 const LINE_BYTES_MAX: usize = 64 * 1024;
 /// Largest message with headers: what NATS itself allows at most.
@@ -73,15 +75,21 @@ pub fn parse(input: &[u8]) -> Result<Option<(Operation<'_>, usize)>, WireError> 
         .unwrap_or(line.len());
     let (verb, rest) = line.split_at(verb_len);
     let rest = rest.trim_ascii();
-    let operation = match verb.to_ascii_uppercase().as_slice() {
-        b"MSG" => return message(rest, taken, input, false),
-        b"HMSG" => return message(rest, taken, input, true),
-        b"INFO" => Operation::Info(rest),
-        b"PING" => Operation::Ping,
-        b"PONG" => Operation::Pong,
-        b"+OK" => Operation::Ok,
-        b"-ERR" => Operation::Error(rest),
-        _ => return Err(WireError::Malformed),
+    let is = |other: &[u8]| verb.eq_ignore_ascii_case(other);
+    // The most frequent ones first.
+    if is(b"HMSG") {
+        return message(rest, taken, input, true);
+    }
+    if is(b"MSG") {
+        return message(rest, taken, input, false);
+    }
+    let operation = match () {
+        () if is(b"INFO") => Operation::Info(rest),
+        () if is(b"PING") => Operation::Ping,
+        () if is(b"PONG") => Operation::Pong,
+        () if is(b"+OK") => Operation::Ok,
+        () if is(b"-ERR") => Operation::Error(rest),
+        () => return Err(WireError::Malformed),
     };
     Ok(Some((operation, taken)))
 }
@@ -139,18 +147,14 @@ fn message<'a>(
 
 /// The first line and the bytes it takes with its end.
 fn line(input: &[u8]) -> Option<(&[u8], usize)> {
-    let end = input.iter().position(|&byte| byte == b'\n')?;
+    let end = memchr::memchr(b'\n', input)?;
     let line = &input[..end];
     Some((line.strip_suffix(b"\r").unwrap_or(line), end + 1))
 }
 
 fn number(digits: &[u8]) -> Result<usize, WireError> {
-    let text = std::str::from_utf8(digits).map_err(|_| WireError::Malformed)?;
-    // `parse` takes a sign.
-    if !digits.iter().all(u8::is_ascii_digit) {
-        return Err(WireError::Malformed);
-    }
-    text.parse().map_err(|_| WireError::Malformed)
+    let number = decimal::read(digits).and_then(|number| usize::try_from(number).ok());
+    number.ok_or(WireError::Malformed)
 }
 
 impl<'a> Message<'a> {
@@ -164,19 +168,27 @@ impl<'a> Message<'a> {
 
     /// The value of a header, as it stands behind the colon and one space.
     pub fn header(&self, name: &str) -> Option<&'a [u8]> {
+        let [value] = self.headers([name]);
+        value
+    }
+
+    /// The same for several headers, in one look.
+    pub fn headers<const LEN: usize>(&self, names: [&str; LEN]) -> [Option<&'a [u8]>; LEN] {
+        let mut values = [None; LEN];
         let mut rest = self.head;
         while let Some((line, taken)) = line(rest) {
             rest = &rest[taken..];
-            let Some((is, value)) = line.split_at_checked(name.len()) else {
-                continue;
-            };
-            if is.eq_ignore_ascii_case(name.as_bytes())
-                && let Some(value) = value.strip_prefix(b":")
-            {
-                return Some(value.strip_prefix(b" ").unwrap_or(value));
+            for (name, found) in names.iter().zip(&mut values) {
+                if found.is_none()
+                    && line.get(name.len()) == Some(&b':')
+                    && line[..name.len()].eq_ignore_ascii_case(name.as_bytes())
+                {
+                    let value = &line[name.len() + 1..];
+                    *found = Some(value.strip_prefix(b" ").unwrap_or(value));
+                }
             }
         }
-        None
+        values
     }
 }
 
@@ -205,11 +217,13 @@ pub(crate) fn publish<'a>(
         out.extend_from_slice(reply);
         out.push(b' ');
     }
+    let mut digits = [0; decimal::DIGITS_MAX];
     if head_len > 0 {
-        out.extend_from_slice(head_len.to_string().as_bytes());
+        out.extend_from_slice(decimal::write(head_len as u64, &mut digits));
         out.push(b' ');
     }
-    out.extend_from_slice((head_len + payload.len()).to_string().as_bytes());
+    let len = (head_len + payload.len()) as u64;
+    out.extend_from_slice(decimal::write(len, &mut digits));
     out.extend_from_slice(b"\r\n");
     if head_len > 0 {
         out.extend_from_slice(VERSION);

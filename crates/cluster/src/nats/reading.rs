@@ -156,7 +156,7 @@ impl Nats {
             .subject
             .strip_prefix(prefix)
             .and_then(|rest| rest.strip_prefix(b"."));
-        let content = message.header(HEADER_CONTENT);
+        let [content, name, except] = message.headers([HEADER_CONTENT, HEADER_NAME, HEADER_EXCEPT]);
         if content == Some(PROBE) {
             self.note_ready();
             return Ok(());
@@ -167,9 +167,9 @@ impl Nats {
                 place,
                 content,
                 channel,
-                name: message.header(HEADER_NAME).map(<[u8]>::to_vec),
+                name: name.map(<[u8]>::to_vec),
                 data: message.payload.to_vec(),
-                except: message.header(HEADER_EXCEPT).and_then(read_except),
+                except: except.and_then(read_except),
                 unix_ms: delivery.unix_ms(),
             })),
             None => {

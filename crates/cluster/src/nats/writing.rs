@@ -4,6 +4,7 @@ use super::{
     HEADER_CONTENT, HEADER_EXCEPT, HEADER_ID, HEADER_NAME, Nats, ORDER_MS_MAX, PROBE, Write,
     no_responders,
 };
+use crate::decimal;
 use crate::exchange::{Event, Outgoing, Place, Rejected, retry_ms};
 use crate::jetstream::PublishAnswer;
 use crate::subject::escape;
@@ -19,8 +20,8 @@ impl Nats {
             .extend_from_slice(self.options.prefix.as_bytes());
         self.subject.push(b'.');
         escape(record.channel, &mut self.subject);
-        let mut number = [0; DIGITS_MAX];
-        let number = decimal(record.outbox, &mut number);
+        let mut number = [0; decimal::DIGITS_MAX];
+        let number = decimal::write(record.outbox, &mut number);
         self.reply.clear();
         self.reply.extend_from_slice(self.options.inbox.as_bytes());
         self.reply.extend_from_slice(b".r.p.");
@@ -98,6 +99,9 @@ impl Nats {
             // They may answer everything else.
             self.write = Write::Refused { retry_ms: now_ms };
             return Err(cause);
+        }
+        if let Some(seq) = PublishAnswer::seq_of(message.payload) {
+            return Ok(Published::Stored(seq));
         }
         let answer: PublishAnswer = serde_json::from_slice(message.payload)
             .map_err(|error| format!("the answer to a publish: {error}"))?;
@@ -186,19 +190,4 @@ pub(super) enum Published {
     /// It does not take it now, and why.
     Later(String),
     Never(String),
-}
-
-const DIGITS_MAX: usize = 20;
-
-/// A number as text, at the end of the buffer.
-fn decimal(mut number: u64, buffer: &mut [u8; DIGITS_MAX]) -> &[u8] {
-    let mut at = DIGITS_MAX;
-    loop {
-        at -= 1;
-        buffer[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            return &buffer[at..];
-        }
-    }
 }

@@ -1,0 +1,150 @@
+//! What a record costs a bridge beside its sockets, its outbox and its ring: handed over, acknowledged by NATS and read back.
+//!
+//! `cargo bench -p fermata-cluster` prints nanoseconds. `python3 -m bench cluster --instructions` has callgrind count them, for
+//! which a number says how many rounds are played.
+
+use std::fmt::Write as _;
+use std::time::Instant;
+
+use fermata_cluster::{Address, Bridge, Content, Event, Options, Outgoing};
+
+/// Records that are on their way together.
+const BATCH: u64 = 256;
+const BATCHES: u64 = 40;
+const ROUNDS: u64 = 100;
+/// Bytes of an event.
+const DATA: [u8; 100] = [b'x'; 100];
+const CHANNEL: &[u8] = b"news.42";
+const INBOX: &str = "_INBOX.0123456789abcdef";
+const OUTBOX: &str = "0123456789abcdef0123456789abcdef";
+
+struct Talk {
+    bridge: Bridge,
+    seq: u64,
+    bytes: String,
+}
+
+impl Talk {
+    /// One whose log is live.
+    fn new() -> Talk {
+        let options = Options {
+            servers: Address::list("nats://a").expect("an address"),
+            prefix: "fermata".to_owned(),
+            inbox: INBOX.to_owned(),
+            outbox: OUTBOX.to_owned(),
+            age_ms_max: 600_000,
+            bytes_max: 1 << 20,
+            replicas: 1,
+            events_max: 1_000,
+            past_max: 1_000,
+        };
+        let mut talk = Talk {
+            bridge: Bridge::new(options, None, None, 0),
+            seq: 0,
+            bytes: String::new(),
+        };
+        talk.bridge.handle_time(0);
+        talk.take();
+        talk.bridge.handle_connected(0);
+        talk.hear("INFO {\"headers\":true,\"jetstream\":true,\"max_payload\":65536}\r\n");
+        let stream = "{\"created\":\"x\",\"config\":{},\"state\":{\"first_seq\":1,\"last_seq\":0}}";
+        talk.answer("STREAM.INFO.", stream);
+        talk.answer("CONSUMER.CREATE.", "{\"num_pending\":0}");
+        talk.answer("STREAM.INFO.", stream);
+        assert!(talk.bridge.can_send());
+        talk
+    }
+
+    fn hear(&mut self, text: &str) {
+        self.bridge.handle_input(text.as_bytes(), 0);
+        self.take();
+    }
+
+    /// Answers what was asked for last.
+    fn answer(&mut self, what: &str, text: &str) {
+        let (_, rest) = self.bytes.rsplit_once(what).expect("it asks");
+        let to = rest.split(' ').nth(1).expect("a reply subject").to_owned();
+        self.hear(&format!("MSG {to} 1 {}\r\n{text}\r\n", text.len()));
+    }
+
+    fn take(&mut self) {
+        while self.bridge.poll_event().is_some() {}
+        let out = std::mem::take(self.bridge.transmit());
+        if !out.is_empty() {
+            self.bytes = String::from_utf8(out).expect("the protocol of NATS is text");
+        }
+    }
+
+    /// A batch of records on its way there and back.
+    fn play(&mut self, batch: &Batch) {
+        for _ in 0..BATCH {
+            self.seq += 1;
+            let record = Outgoing {
+                outbox: self.seq,
+                content: Content::Event,
+                channel: CHANNEL,
+                name: Some(b"message"),
+                data: &DATA,
+                except: None,
+            };
+            self.bridge.send(&record, 0);
+        }
+        self.bridge.transmit().clear();
+        self.bridge.handle_input(batch.answers.as_bytes(), 0);
+        self.bridge.handle_input(batch.delivered.as_bytes(), 0);
+        let mut records = 0;
+        while let Some(event) = self.bridge.poll_event() {
+            records += u64::from(matches!(event, Event::Record(_)));
+        }
+        assert_eq!(records, BATCH);
+    }
+}
+
+/// What NATS says of a batch.
+#[derive(Default)]
+struct Batch {
+    answers: String,
+    delivered: String,
+}
+
+impl Batch {
+    fn new(number: u64) -> Batch {
+        let mut batch = Batch::default();
+        let data = std::str::from_utf8(&DATA).expect("text");
+        for outbox in number * BATCH + 1..=(number + 1) * BATCH {
+            let ack = format!("{{\"stream\":\"FERMATA_fermata\", \"seq\":{outbox}}}");
+            let ack_len = ack.len();
+            let _ = write!(
+                batch.answers,
+                "MSG {INBOX}.r.p.{outbox} 1 {ack_len}\r\n{ack}\r\n"
+            );
+            let head = format!(
+                "NATS/1.0\r\nNats-Msg-Id: {OUTBOX}-{outbox}\r\nFermata-Name: message\r\n\r\n"
+            );
+            let (head_len, len) = (head.len(), head.len() + data.len());
+            let to = format!(
+                "$JS.ACK.FERMATA_fermata.abcdefgh.1.{outbox}.{outbox}.1795534867123456789.0"
+            );
+            let _ = write!(
+                batch.delivered,
+                "HMSG fermata.news 11 {to} {head_len} {len}\r\n{head}{data}\r\n"
+            );
+        }
+        batch
+    }
+}
+
+fn main() {
+    let given = std::env::args().find_map(|it| it.parse().ok());
+    let batches: Vec<Batch> = (0..BATCHES).map(Batch::new).collect();
+    let mut best = u128::MAX;
+    for _ in 0..given.unwrap_or(ROUNDS) {
+        let mut talk = Talk::new();
+        let began = Instant::now();
+        for batch in &batches {
+            talk.play(batch);
+        }
+        best = best.min(began.elapsed().as_nanos() / u128::from(BATCHES * BATCH));
+    }
+    println!("a record, there and back {best:>8} ns");
+}
