@@ -26,6 +26,20 @@ switch ($_SERVER['REQUEST_URI']) {
     case '/publish':
         (new Fermata\Grip\Publisher())->publish('news', Fermata\Grip\Item::event('published'));
         exit('told');
+    case '/error':
+        file_put_contents('php://stderr', "written by the script\n");
+        throw new Exception('thrown by the script');
+    case '/upload':
+        session_start();
+        $to = sys_get_temp_dir() . '/uploaded-' . getmypid();
+        move_uploaded_file($_FILES['photo']['tmp_name'], $to) or exit('not moved');
+        $_SESSION['md5'] = md5_file($to);
+        unlink($to);
+        header('Location: /uploaded');
+        exit;
+    case '/uploaded':
+        session_start();
+        exit($_SERVER['REQUEST_METHOD'] . ' ' . ($_SESSION['md5'] ?? 'no session'));
     case '/pid':
         exit((string) posix_getppid());
 }
@@ -85,7 +99,7 @@ impl Application {
             .env("TMPDIR", place.path())
             .env("LIBRARY", workspace_root().join("php/src"))
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
+            .stderr(fs::File::create(place.join("log")).expect("a file"))
             .spawn()
             .expect("make has built it");
         let mut application = Application {
@@ -142,8 +156,13 @@ impl Application {
         found.and_then(|pid| pid.parse().ok()).expect("it runs")
     }
 
+    fn log(&self) -> String {
+        fs::read_to_string(self.place.join("log")).expect("a log")
+    }
+
     fn has_left_nothing(&self) -> bool {
-        fs::read_dir(self.place.path()).is_ok_and(|mut entries| entries.next().is_none())
+        let entries = fs::read_dir(self.place.path()).into_iter().flatten();
+        entries.flatten().all(|entry| entry.file_name() == "log")
     }
 }
 
@@ -218,6 +237,50 @@ fn clients_of_a_folder_are_held_by_headers() {
         assert!(events.starts_with("data: welcome\n\n"), "{events}");
         assert!(events.contains("data: published\n\n"), "{events}");
     });
+}
+
+#[test]
+fn an_error_of_a_script_is_told_once_and_may_be_read() {
+    let Some(application) = Application::start() else {
+        return;
+    };
+    assert_eq!(application.status("/error"), "500");
+    let log = wait_until("the error is told", || {
+        let log = application.log();
+        log.contains("thrown by the script").then_some(log)
+    });
+    // The next answer is behind whatever else was told.
+    assert_eq!(application.get("/other.php"), "other -");
+    for text in ["thrown by the script", "written by the script"] {
+        assert_eq!(application.log().matches(text).count(), 1, "{text}: {log}");
+    }
+    assert!(log.contains("\nStack trace:\n#0 {main}\n"), "{log}");
+}
+
+#[test]
+fn an_upload_a_session_and_a_redirect_are_those_of_php() {
+    let Some(application) = Application::start() else {
+        return;
+    };
+    let photo = application.folder.join("photo.bin");
+    fs::write(&photo, "0123456789abcdef".repeat(60_000)).expect("a file");
+    let jar = application.folder.join("jar");
+    let jar = jar.to_str().expect("a plain path");
+    let form = format!("photo=@{}", photo.display());
+    let arguments = [
+        "--location",
+        "--cookie",
+        jar,
+        "--cookie-jar",
+        jar,
+        "--form",
+        &form,
+    ];
+    let sum = run(std::process::Command::new("md5sum").arg(&photo)).1;
+    let md5 = sum.split(' ').next().expect("a sum");
+    // curl goes on with GET, as browsers do behind a 302.
+    assert_eq!(application.ask(&arguments, "/upload"), format!("GET {md5}"));
+    assert_eq!(application.get("/uploaded"), "GET no session");
 }
 
 #[test]

@@ -117,6 +117,8 @@ impl Fpm {
             clear_env = no\n\
             catch_workers_output = yes\n\
             decorate_workers_output = no\n\
+            ; Errors are on standard error; PHP would tell the edge of each once more.\n\
+            php_admin_value[fastcgi.logging] = 0\n\
             security.limit_extensions = .php\n",
             socket = fpm.socket.display(),
         );
