@@ -62,6 +62,7 @@ final class FrontController
     /** A server for frameworks: one request at a time in each worker. */
     public static function server(string|array|null $listen = null, ?int $workers = null): Server
     {
+        Extension::require();
         return new Server(listen: $listen, workers: $workers, limits: new Limits(handlers: 1));
     }
 

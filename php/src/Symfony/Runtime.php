@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Fermata\Symfony;
 
+use Fermata\Internal\Extension;
 use Symfony\Component\HttpKernel\HttpKernelInterface;
 use Symfony\Component\Runtime\{RunnerInterface, SymfonyRuntime};
 
@@ -25,8 +26,12 @@ class Runtime extends SymfonyRuntime
 
     public function getRunner(?object $application): RunnerInterface
     {
-        if ($application instanceof HttpKernelInterface && PHP_SAPI === 'cli' && extension_loaded('fermata')) {
-            return new Runner($application, $this->serverOptions);
+        if ($application instanceof HttpKernelInterface && PHP_SAPI === 'cli') {
+            if (extension_loaded('fermata')) {
+                return new Runner($application, $this->serverOptions);
+            }
+            // One page of it would be printed without a word.
+            fwrite(STDERR, 'fermata: nothing is served: ' . Extension::missing() . PHP_EOL);
         }
         return parent::getRunner($application);
     }
