@@ -7,7 +7,7 @@ use crate::layout::{HEAD, SLEEPING};
 use crate::reader::{Read, Reader};
 use crate::record::{Record, Seq};
 use crate::ring::Ring;
-use crate::sync::{Ordering, fence};
+use fermata_shm::{Ordering, fence};
 
 /// The reader of a queue.
 pub struct Consumer {

@@ -46,7 +46,6 @@ mod record;
 mod replay;
 mod ring;
 mod stream_counts;
-mod sync;
 #[cfg(test)]
 mod tests;
 mod words;

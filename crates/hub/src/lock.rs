@@ -1,23 +1,9 @@
-//! The one lock of the shared memory: a word that names its owner.
-//!
-//! The owner's name in the word is what makes a death survivable: a waiter that finds a dead owner takes the lock over
-//! by compare-and-swap (one waiter wins) and then repairs what the dead one left, see `Ring::lock`.
-
-use std::time::Duration;
+//! Whose the one lock of the ring is.
 
 use thiserror::Error;
 
 use crate::layout::LOCK;
-use crate::sync::{Ordering, thread};
-use crate::words::{Words, crash};
-
-/// Tries while spinning, before the thread gives its core away.
-const SPINS_MAX: u32 = if cfg!(loom) { 0 } else { 128 };
-/// Tries while yielding the core, before the thread sleeps.
-const YIELDS_MAX: u32 = 16;
-/// Sleeps before giving up: at least 200 ms in all, far above what a preempted owner needs.
-const SLEEPS_MAX: u32 = 2000;
-const SLEEP: Duration = Duration::from_micros(100);
+use crate::words::Words;
 
 /// The process that takes the lock: its identity, and how to ask whether another one lives.
 #[derive(Clone, Copy, Debug)]
@@ -58,11 +44,8 @@ pub enum LockError {
     Corrupt,
 }
 
-/// The lock is held while this lives.
-pub(crate) struct Guard {
-    words: Words,
-    me: u64,
-}
+/// The lock is held while this lives. `Ring::lock` repairs what a dead owner has left.
+pub(crate) type Guard = fermata_shm::Guard<'static>;
 
 /// Takes the lock, over the dead owner `departed` without asking, over any other owner once it is dead.
 pub(crate) fn acquire(
@@ -71,57 +54,7 @@ pub(crate) fn acquire(
     departed: Option<u64>,
 ) -> Result<Guard, LockError> {
     let me = who.word();
-    let lock = words.atomic(LOCK);
-    let mut tries = 0;
-    loop {
-        match lock.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed) {
-            Ok(_) => return Ok(Guard { words, me }),
-            Err(owner) => {
-                let pid = owner as u32;
-                // Liveness costs a system call, so it is asked only once the wait has become long.
-                let dead = departed == Some(owner)
-                    || (tries > SPINS_MAX && owner != me && !(who.alive)(pid));
-                if dead
-                    && lock
-                        .compare_exchange(owner, me, Ordering::Acquire, Ordering::Relaxed)
-                        .is_ok()
-                {
-                    return Ok(Guard { words, me });
-                }
-                tries += 1;
-                if tries > SPINS_MAX + YIELDS_MAX + SLEEPS_MAX {
-                    return Err(LockError::Locked { pid });
-                }
-                pause(tries);
-            }
-        }
-    }
-}
-
-fn pause(tries: u32) {
-    if crash::pause() {
-        return;
-    }
-    if tries <= SPINS_MAX {
-        std::hint::spin_loop();
-    } else if tries <= SPINS_MAX + YIELDS_MAX {
-        thread::yield_now();
-    } else {
-        thread::sleep(SLEEP);
-    }
-}
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        if crash::dead() {
-            return;
-        }
-        // A failed exchange means somebody else owns the lock by now; it is not ours to free.
-        let _ = self.words.atomic(LOCK).compare_exchange(
-            self.me,
-            0,
-            Ordering::Release,
-            Ordering::Relaxed,
-        );
-    }
+    let is_dead = |owner| owner != me && !(who.alive)(owner as u32);
+    fermata_shm::acquire(&words.slice(LOCK, 1)[0], me, departed, is_dead)
+        .map_err(|owner| LockError::Locked { pid: owner as u32 })
 }

@@ -18,7 +18,7 @@ use crate::layout::{DIRTY, INFO_BYTES_MAX, USER_BYTES_MAX};
 use crate::lock::{Guard, LockError, Owner};
 use crate::record::{Kind, Message, Seq};
 use crate::ring::{PublishError, Ring};
-use crate::sync::{Ordering, fence};
+use fermata_shm::{Ordering, fence};
 use table::{DUE_UNSET, PRESENT};
 
 pub use cluster::{EachPresent, Present};

@@ -4,8 +4,8 @@ use crate::layout::{HEAD, Layout, SLEEPING, TAIL};
 use crate::record::{
     HEADER_WORDS, Kind, Record, Seq, Shape, W_HASH, W_LENGTHS, W_SHAPE, W_STAMP, W_TIME,
 };
-use crate::sync::{Ordering, fence};
 use crate::words::{Words, load_bytes};
+use fermata_shm::{Ordering, fence};
 
 /// What a read gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -33,8 +33,8 @@ use crate::lock::{self, Guard, LockError, Owner, owner_word};
 use crate::log_index::LogIndex;
 use crate::reader::Reader;
 use crate::record::{LogPlace, Message, Record, Seq, Subscriber};
-use crate::sync::{AtomicU64, Ordering, fence};
 use crate::words::Words;
+use fermata_shm::{AtomicU64, Ordering, fence};
 
 const MAGIC_WORD: u64 = u64::from_le_bytes(*b"fermata\x01");
 const FORMAT_VERSION: u64 = 3;

@@ -1,8 +1,8 @@
 //! Shared words: the one door to memory that other processes change at the same time.
 //!
-//! All stores go through here, so a test can "kill" the process before any one of them (see [`crash`]).
+//! All stores go through here, so a test can "kill" the process before any one of them (see [`fermata_shm::crash`]).
 
-use crate::sync::{AtomicU64, Ordering};
+use fermata_shm::{AtomicU64, Ordering, crash};
 
 /// Bytes in a word.
 pub(crate) const WORD_BYTES: usize = 8;
@@ -101,115 +101,5 @@ impl Sum {
 
     pub(crate) fn value(&self) -> u64 {
         self.plain.rotate_left(32) ^ self.ordered
-    }
-}
-
-/// Deaths on demand: in tests a countdown of shared stores ends the "process" by unwinding, with its lock kept.
-/// A simulation decides before every shared access who goes on, and who dies.
-#[cfg(not(test))]
-pub(crate) mod crash {
-    #[inline(always)]
-    pub(crate) fn step() {}
-
-    #[inline(always)]
-    pub(crate) fn look() {}
-
-    #[inline(always)]
-    pub(crate) fn pause() -> bool {
-        false
-    }
-
-    #[inline(always)]
-    pub(crate) fn dead() -> bool {
-        false
-    }
-}
-
-#[cfg(test)]
-pub(crate) mod crash {
-    use std::cell::{Cell, RefCell};
-    use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-
-    thread_local! {
-        static LEFT: Cell<Option<u64>> = const { Cell::new(None) };
-        static DEAD: Cell<bool> = const { Cell::new(false) };
-    }
-
-    struct Killed;
-
-    /// What a process is about to do.
-    #[derive(Clone, Copy, PartialEq, Eq)]
-    pub(crate) enum Point {
-        Load,
-        Store,
-        /// It waits for the lock: somebody else must go on.
-        Pause,
-    }
-
-    /// Lets others go on first; `true` kills the process instead.
-    pub(crate) type Hook = Box<dyn FnMut(Point) -> bool>;
-
-    thread_local! {
-        static HOOK: RefCell<Option<Hook>> = const { RefCell::new(None) };
-    }
-
-    /// Puts this thread under a simulation's control, or out of it.
-    pub(crate) fn set_hook(hook: Option<Hook>) {
-        HOOK.set(hook);
-    }
-
-    /// Whether a simulation has heard of it.
-    fn at(point: Point) -> bool {
-        if DEAD.get() {
-            return false;
-        }
-        let dies = HOOK.with_borrow_mut(|hook| hook.as_mut().map(|hook| hook(point)));
-        if dies == Some(true) {
-            DEAD.set(true);
-            resume_unwind(Box::new(Killed));
-        }
-        dies.is_some()
-    }
-
-    /// Called before every shared load.
-    pub(crate) fn look() {
-        at(Point::Load);
-    }
-
-    /// Called instead of waiting; `false` = really wait.
-    pub(crate) fn pause() -> bool {
-        at(Point::Pause)
-    }
-
-    /// Called before every shared store.
-    pub(crate) fn step() {
-        at(Point::Store);
-        if let Some(left) = LEFT.get() {
-            if left == 0 {
-                LEFT.set(None);
-                DEAD.set(true);
-                resume_unwind(Box::new(Killed));
-            }
-            LEFT.set(Some(left - 1));
-        }
-    }
-
-    /// Whether this thread is unwinding from a simulated death, so that nothing may be cleaned up.
-    pub(crate) fn dead() -> bool {
-        DEAD.get()
-    }
-
-    /// Runs `body` and kills it before its shared store number `at` (0 = the first). `None` = it was killed.
-    pub(crate) fn run<T>(at: u64, body: impl FnOnce() -> T) -> Option<T> {
-        LEFT.set(Some(at));
-        DEAD.set(false);
-        let outcome = catch_unwind(AssertUnwindSafe(body));
-        LEFT.set(None);
-        DEAD.set(false);
-        match outcome {
-            Ok(value) => Some(value),
-            Err(cause) if cause.is::<Killed>() => None,
-            Err(cause) => resume_unwind(cause),
-        }
     }
 }

@@ -23,7 +23,6 @@ mod layout;
 mod lock;
 mod schema;
 mod store;
-mod sync;
 mod table;
 #[cfg(test)]
 mod tests;

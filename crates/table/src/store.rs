@@ -2,7 +2,7 @@
 
 use crate::layout::{HASH, KEY, Layout, META, Meta};
 use crate::schema::{Kind, Place, Schema, WORD_BYTES, word_at};
-use crate::sync::{AtomicU64, Ordering, fence, put};
+use fermata_shm::{AtomicU64, Ordering, fence, put};
 
 /// A slot's words.
 #[derive(Clone, Copy)]

@@ -5,10 +5,10 @@ use std::ops::Deref;
 
 use crate::TableError;
 use crate::layout::{COUNT, FREE, FRESH, LOCK, Layout, Meta, NEXT, REPAIR, ROW_LOCK};
-use crate::lock::{Guard, Process, acquire};
+use crate::lock::{Process, acquire};
 use crate::schema::{Change, Row, Schema, Value, put_value};
 use crate::store::{Slot, blank};
-use crate::sync::{AtomicU64, Ordering, RandomState, put};
+use fermata_shm::{AtomicU64, Guard, Ordering, RandomState, put};
 
 /// How often a reader begins anew beside processes that change what it reads, before it takes the locks itself.
 const TRIES_MAX: u32 = if cfg!(loom) { 2 } else { 100 };
@@ -310,7 +310,7 @@ impl<M: Deref<Target = [AtomicU64]>> Shared<M> {
     fn lock(&self) -> Result<Guard<'_>, TableError> {
         let guard = acquire(&self.memory[LOCK], &self.process)?;
         let repair = &self.memory[REPAIR];
-        if guard.is_inherited {
+        if guard.is_inherited() {
             put(repair, 1, Ordering::Relaxed);
         }
         if repair.load(Ordering::Relaxed) != 0 {

@@ -7,9 +7,9 @@ use std::sync::atomic::AtomicU64;
 use proptest::prelude::*;
 
 use crate::schema::{Change, Column, Kind, Schema, SchemaError, Value};
-use crate::sync::crash;
 use crate::table::Table;
 use crate::{Process, TableError};
+use fermata_shm::crash;
 
 const INT: Column = Column {
     kind: Kind::Int,

@@ -5,8 +5,8 @@ use crate::layout::TAIL;
 use crate::record::{
     HEADER_WORDS, Record, Seq, Shape, W_HASH, W_LENGTHS, W_PREV, W_SHAPE, W_STAMP, W_SUM, W_TIME,
 };
-use crate::sync::{AtomicU64, Ordering, fence};
 use crate::words::{Sum, load_bytes};
+use fermata_shm::{AtomicU64, Ordering, fence};
 
 impl Ring {
     /// Walks all records and sets every bucket to its newest one.

@@ -4,8 +4,8 @@ use super::{CURSOR_DEAD, PublishError, Ring};
 use crate::layout::{CHANNEL_BYTES_MAX, HEAD, LOG_SEQ, PENDING, SAFE, TAIL};
 use crate::lock::{Guard, LockError, Owner};
 use crate::record::{HEADER_WORDS, LogPlace, Message, Seq, Shape, Subscriber, W_SUM};
-use crate::sync::{Ordering, fence};
 use crate::words::{Sum, store_bytes, words_for};
+use fermata_shm::{Ordering, fence};
 
 /// A checked message, ready to append.
 pub(crate) struct Draft {

@@ -1,8 +1,8 @@
 //! `kill -9` before every single store to shared memory, also while repairing an earlier death.
 
 use super::*;
-use crate::words::crash;
 use crate::{OpenError, Presence};
+use fermata_shm::crash;
 
 /// More steps than any operation here has.
 const STEPS_MAX: u64 = 4000;

@@ -1,8 +1,8 @@
 //! Records that come from a log: their ids are its places, on every machine and after every death.
 
 use super::*;
-use crate::words::crash;
 use crate::{Backlog, FromLog, IdRef, LogPlace, Missed, Past, PastRange};
+use fermata_shm::crash;
 use proptest::prelude::*;
 
 const EPOCH: u64 = 77;

@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, Thread};
 
-use crate::words::crash::{self, Point};
+use fermata_shm::crash::{self, Point};
 
 /// One in so many accesses gives the baton away.
 const SWITCH: u64 = 6;

@@ -140,7 +140,7 @@ fn live(world: &World, me: usize, mut life: impl FnMut(u32, &mut u64), mut died:
     let mut number = 0;
     loop {
         let pid = world.new_pid();
-        let ended = crate::words::crash::run(u64::MAX, || life(pid, &mut number));
+        let ended = fermata_shm::crash::run(u64::MAX, || life(pid, &mut number));
         if ended.is_some() || world.schedule.is_cut() {
             return;
         }

@@ -5,7 +5,7 @@ use std::thread;
 
 use super::*;
 use crate::PublishError;
-use crate::words::crash;
+use fermata_shm::crash;
 
 const PIDS: usize = 4096;
 /// A process that is dead from the start.
