@@ -166,16 +166,20 @@ def run_row(row: Row, servers: dict[str, Served], rounds: int, seconds: int) -> 
 
 
 def loop_cpu_us(script: Path, environment: dict[str, str], seconds: int) -> float:
-    """CPU time of a request in a bare loop: of two runs, what the longer one took more."""
+    """CPU time of a request in a bare loop: of two runs, what the longer one took more.
+
+    As many loops run at once as servers have workers: two threads of one core take longer than one alone."""
     few, many = LOOP_REQUESTS, LOOP_REQUESTS * (1 + 3 * seconds)
     took = []
     for requests in (few, many):
         command = [PHP, "-d", "opcache.enable_cli=1", *QUIET, str(script), str(requests)]
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(command, env={**os.environ, **environment}, check=True)
+        loops = [subprocess.Popen(command, env={**os.environ, **environment}) for _ in range(WORKERS)]
+        if any([it.wait() for it in loops]):
+            raise RuntimeError(f"{script} has failed")
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         took.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    return (took[1] - took[0]) / (many - few) * 1e6
+    return (took[1] - took[0]) / (many - few) / WORKERS * 1e6
 
 
 def floor_line(title: str, floor: list[float], samples: dict[str, list[dict[str, float]]], goal: float) -> str:
