@@ -37,6 +37,7 @@ CONNECTIONS = 8
 WORKERS = 2
 START_S = 60
 TARGET = "/books/7"
+LOOP = "loop"
 LOOP_REQUESTS = 100
 """How many the bare loop answers so that all is compiled, and then more for each second of a measurement."""
 # Deprecations of Debian's packages under a newer PHP are no work of the servers'.
@@ -152,15 +153,21 @@ def measure(server: Served, seconds: int) -> dict[str, float]:
     }
 
 
-def run_row(row: Row, servers: dict[str, Served], rounds: int, seconds: int) -> dict[str, list[dict[str, float]]]:
-    samples: dict[str, list[dict[str, float]]] = {name: [] for name in servers}
+def run_row(
+    row: Row, servers: dict[str, Served], rounds: int, seconds: int, environment: dict[str, str]
+) -> dict[str, list[dict[str, float]]]:
+    names = [*servers, LOOP] if row.loop else list(servers)
+    samples: dict[str, list[dict[str, float]]] = {name: [] for name in names}
     for server in servers.values():
         measure(server, min(seconds, 1))
     for round in range(1, rounds + 1):
-        order = list(servers)
+        order = list(names)
         random.shuffle(order)
         for name in order:
-            samples[name].append(measure(servers[name], seconds))
+            if name == LOOP:
+                samples[name].append({"cpu_us": loop_cpu_us(row.loop, environment, seconds)})
+            else:
+                samples[name].append(measure(servers[name], seconds))
         print(f"frameworks: {row.id}, round {round} of {rounds}", file=sys.stderr, flush=True)
     return samples
 
@@ -182,12 +189,13 @@ def loop_cpu_us(script: Path, environment: dict[str, str], seconds: int) -> floa
     return (took[1] - took[0]) / (many - few) / WORKERS * 1e6
 
 
-def floor_line(title: str, floor: list[float], samples: dict[str, list[dict[str, float]]], goal: float) -> str:
+def floor_line(title: str, samples: dict[str, list[dict[str, float]]], goal: float) -> str:
     """What the goal asks of a server, beside what the framework takes by itself."""
-    reachable = median(it["cpu_us"] for it in samples["fpm"]) / median(floor)
-    ours = median(it["cpu_us"] for it in samples["fermata"]) / median(floor)
+    reachable = ratio(samples, "fpm", LOOP, "cpu_us")
+    ours = ratio(samples, "fermata", LOOP, "cpu_us")
+    floor = median(it["cpu_us"] for it in samples[LOOP])
     verdict = f"the framework alone allows CPU ≥ {goal:g}×" if reachable >= goal else f"no server meets CPU ≥ {goal:g}×"
-    return f"| {title} | {median(floor):.0f} us; Fermata takes {ours:.2f} of it | | {reachable:.1f} | | | {verdict} |"
+    return f"| {title} | {floor:.0f} us; Fermata takes {ours:.2f} of it | | {reachable:.1f} | | | {verdict} |"
 
 
 def ratio(samples: dict[str, list[dict[str, float]]], of: str, to: str, what: str) -> float:
@@ -237,22 +245,20 @@ def main() -> int:
             servers = {"fermata": fermata(folder, row, environment)}
             try:
                 servers["fpm"] = fpm(folder, row, environment)
-                raw[row.id] = run_row(row, servers, rounds, seconds)
+                raw[row.id] = run_row(row, servers, rounds, seconds, environment)
             finally:
                 for server in servers.values():
                     server.stop()
             lines.append(line(f"{row.title}; nginx and PHP-FPM", raw[row.id], "fpm", {"CPU": row.goal, "rate": row.goal, "p99": 1}))
             if row.loop is not None:
-                floor = [loop_cpu_us(row.loop, environment, seconds) for _ in range(rounds)]
-                raw[f"{row.id} floor"] = {"loop": [{"cpu_us": it} for it in floor]}
                 title = f"{row.title}: in a bare loop, without a server; nginx and PHP-FPM"
-                lines.append(floor_line(title, floor, raw[row.id], row.goal))
+                lines.append(floor_line(title, raw[row.id], row.goal))
         for title, variables in (("with superglobals", {}), ("without", {"BENCH_GLOBALS": "0"})):
             row = Row(f"psr15 {title}", f"PSR-15, a handler that does nothing, {title}; a native route", 0, APPS / "psr15.php")
             servers = {"fermata": fermata(folder, row, {**environment, **variables, "FERMATA_HANDLERS_MAX": "1"})}
             try:
                 servers["native"] = fermata(folder, Row("native", "", 0, APPS / "native.php"), environment)
-                raw[row.id] = run_row(row, servers, rounds, seconds)
+                raw[row.id] = run_row(row, servers, rounds, seconds, environment)
             finally:
                 for server in servers.values():
                     server.stop()
