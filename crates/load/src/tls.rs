@@ -12,7 +12,7 @@ use fermata_tls::{ClientOptions, client_config};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
 
-use crate::error::Error;
+use crate::error::{Error, Fault};
 
 /// Trusted authorities.
 #[derive(Debug, Clone, Args)]
@@ -77,9 +77,8 @@ pub(crate) struct Connector {
 
 impl Connector {
     /// A new connection, which has something to send at once.
-    pub fn connect(&self) -> Result<Tls, String> {
-        let connection = ClientConnection::new(self.config.clone(), self.name.clone());
-        let mut connection = connection.map_err(|error| error.to_string())?;
+    pub fn connect(&self) -> Result<Tls, Fault> {
+        let mut connection = ClientConnection::new(self.config.clone(), self.name.clone())?;
         // The writer waits for the socket, so there is no need for a second bound here.
         connection.set_buffer_limit(None);
         Ok(Tls {
@@ -96,9 +95,8 @@ pub(crate) struct Tls {
 
 impl Tls {
     /// Encrypts what is to be sent; before the handshake is complete it is kept for then.
-    pub fn write(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
-        let written = self.connection.writer().write_all(plain);
-        written.map_err(|error| error.to_string())?;
+    pub fn write(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
+        self.connection.writer().write_all(plain)?;
         self.take_output(out);
         Ok(())
     }
@@ -109,16 +107,14 @@ impl Tls {
         mut input: &[u8],
         plain: &mut Vec<u8>,
         out: &mut Vec<u8>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Fault> {
         while !input.is_empty() {
-            let taken = self.connection.read_tls(&mut input);
-            let taken = taken.map_err(|error| error.to_string())?;
-            let state = self.connection.process_new_packets();
-            state.map_err(|error| error.to_string())?;
+            let taken = self.connection.read_tls(&mut input)?;
+            self.connection.process_new_packets()?;
             match self.connection.reader().read_to_end(plain) {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error.to_string()),
+                Err(error) => return Err(error.into()),
             }
             if taken == 0 {
                 break;

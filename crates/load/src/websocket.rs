@@ -5,6 +5,7 @@ use fermata_proto::ws::accept::{ACCEPT_BYTES, KEY_BYTES, accept_key};
 use fermata_proto::ws::frame::{self, Opcode, Reserved};
 use memchr::memmem;
 
+use crate::error::Fault;
 use crate::response::Head;
 use crate::target::{Template, Values};
 
@@ -50,19 +51,19 @@ impl Opening {
     }
 
     /// Checks the answer at the front of `bytes` and tells its length; `None` while it is not complete.
-    pub fn check(&self, bytes: &[u8]) -> Result<Option<usize>, String> {
+    pub fn check(&self, bytes: &[u8]) -> Result<Option<usize>, Fault> {
         let request = RequestKind {
             wants_upgrade: true,
             ..RequestKind::default()
         };
-        let Some(head) = Head::parse(bytes, request).map_err(|error| error.to_string())? else {
+        let Some(head) = Head::parse(bytes, request)? else {
             return Ok(None);
         };
         if head.status != 101 {
-            return Err(format!("the answer was status {}, not 101", head.status));
+            return Err(Fault::NotUpgraded(head.status));
         }
         if memmem::find(&bytes[..head.bytes], &self.accept).is_none() {
-            return Err("the answer has another Sec-WebSocket-Accept than the key asks for".into());
+            return Err(Fault::Accept);
         }
         Ok(Some(head.bytes))
     }
@@ -123,8 +124,9 @@ mod tests {
         let opening = Opening::new("h", &Template::parse(b"/ws"), Vec::new());
         let accept = String::from_utf8(opening.accept.to_vec()).expect("text");
         let answer = format!("HTTP/1.1 101 S\r\nSec-WebSocket-Accept: {accept}\r\n\r\n");
-        assert_eq!(opening.check(answer.as_bytes()), Ok(Some(answer.len())));
-        assert_eq!(opening.check(&answer.as_bytes()[..20]), Ok(None));
+        let checked = |bytes| opening.check(bytes).expect("it is right");
+        assert_eq!(checked(answer.as_bytes()), Some(answer.len()));
+        assert_eq!(checked(&answer.as_bytes()[..20]), None);
         assert!(opening.check(b"HTTP/1.1 101 S\r\nA: b\r\n\r\n").is_err());
         assert!(opening.check(b"HTTP/1.1 400 B\r\n\r\n").is_err());
     }

@@ -5,6 +5,7 @@ use fermata_proto::ws::frame::Opcode;
 use fermata_proto::ws::message::{Event, Reader, Rules};
 
 use super::{Answer, Protocol};
+use crate::error::Fault;
 use crate::target::Values;
 use crate::websocket::{Masks, Opening};
 
@@ -84,7 +85,7 @@ impl Protocol for Echo {
         wire: &mut Wire,
         input: &mut [u8],
         out: &mut Vec<u8>,
-    ) -> Result<(usize, Option<Answer>), String> {
+    ) -> Result<(usize, Option<Answer>), Fault> {
         let Some(reader) = &mut wire.reader else {
             let before = wire.head.len();
             wire.head.extend_from_slice(input);
@@ -97,8 +98,7 @@ impl Protocol for Echo {
         };
         let mut used = 0;
         loop {
-            let step = reader.handle(&mut input[used..], &self.rules);
-            let step = step.map_err(|violation| violation.to_string())?;
+            let step = reader.handle(&mut input[used..], &self.rules)?;
             used += step.consumed;
             match step.event {
                 None => return Ok((used, None)),
@@ -114,8 +114,8 @@ impl Protocol for Echo {
                 Some(Event::Ping(payload)) => self.masks.write(Opcode::Pong, &payload, out),
                 Some(Event::Pong(_)) => {}
                 Some(Event::Close { code, reason }) => {
-                    let code = code.map_or("no code".to_string(), |code| code.to_string());
-                    return Err(format!("the server closed with {code} {reason}"));
+                    let reason = reason.into();
+                    return Err(Fault::Closed { code, reason });
                 }
             }
         }

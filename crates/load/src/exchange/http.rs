@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use fermata_proto::response_reader::RequestKind;
 
 use super::{Answer, Protocol};
+use crate::error::Fault;
 use crate::response::Reader;
 use crate::target::{Template, Values};
 
@@ -117,10 +118,9 @@ impl Protocol for Http {
         wire: &mut Reader,
         input: &mut [u8],
         _out: &mut Vec<u8>,
-    ) -> Result<(usize, Option<Answer>), String> {
+    ) -> Result<(usize, Option<Answer>), Fault> {
         let mut rest = &*input;
-        let done = wire.handle(&mut rest, self.request_kind);
-        let done = done.map_err(|malformed| malformed.to_string())?;
+        let done = wire.handle(&mut rest, self.request_kind)?;
         let answer = done.map(|done| Answer::Response {
             good: self.accepted.contains(&done.status),
             keep_alive: done.keep_alive && !self.close,

@@ -8,6 +8,8 @@ pub(crate) mod upgrade;
 
 pub(crate) use runner::{Plan, run};
 
+use crate::error::Fault;
+
 /// What has come on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer {
@@ -48,7 +50,7 @@ pub(crate) trait Protocol {
         wire: &mut Self::Wire,
         input: &mut [u8],
         out: &mut Vec<u8>,
-    ) -> Result<(usize, Option<Answer>), String>;
+    ) -> Result<(usize, Option<Answer>), Fault>;
 
     /// The server has closed the connection, which may complete an answer.
     fn handle_end(&mut self, wire: &mut Self::Wire) -> Option<Answer>;

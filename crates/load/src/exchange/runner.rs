@@ -17,6 +17,7 @@ use super::{Answer, Protocol};
 use crate::clock::Clock;
 use crate::counters::{Counter, Counters};
 use crate::error::Error;
+use crate::error::Fault;
 use crate::link::Link;
 use crate::report::{Command, Errors, Report, Stage, histogram, take_recorded};
 use crate::schedule::Schedule;
@@ -362,7 +363,7 @@ impl<P: Protocol> Runner<P> {
                 Ok(Some(count)) => {
                     self.counters.add(Counter::BytesReceived, count as u64);
                     if let Err(cause) = self.handle_bytes(slot, &mut input[..count]) {
-                        return self.fail(slot, &cause);
+                        return self.fail(slot, &cause.to_string());
                     }
                     let connection = &self.connections[slot as usize];
                     if connection.fd == NONE || connection.generation != generation {
@@ -377,7 +378,7 @@ impl<P: Protocol> Runner<P> {
         }
     }
 
-    fn handle_bytes(&mut self, slot: u32, input: &mut [u8]) -> Result<(), String> {
+    fn handle_bytes(&mut self, slot: u32, input: &mut [u8]) -> Result<(), Fault> {
         let now_us = self.clock.now_us();
         let mut used = 0;
         loop {
@@ -397,7 +398,7 @@ impl<P: Protocol> Runner<P> {
                 Answer::Welcome => connection.state = State::Open,
                 Answer::Response { good, keep_alive } => {
                     let Some(due_us) = connection.in_flight.pop_front() else {
-                        return Err("an answer came without a request".to_string());
+                        return Err(Fault::Unasked);
                     };
                     self.in_flight -= 1;
                     self.latency

@@ -1,6 +1,7 @@
 //! Another protocol inside TLS.
 
 use super::{Answer, Protocol};
+use crate::error::Fault;
 use crate::tls::{Connector, Tls};
 
 /// `inner` over TLS when there is a connector, else as it is.
@@ -16,7 +17,7 @@ pub(crate) struct Wire<W> {
     inner: W,
     tls: Option<Tls>,
     /// What could not begin, told at the first read.
-    broken: Option<String>,
+    broken: Option<Fault>,
     /// Decrypted; the first `read` bytes have been handled.
     plain: Vec<u8>,
     read: usize,
@@ -71,7 +72,7 @@ impl<P: Protocol> Protocol for Secure<P> {
         wire: &mut Self::Wire,
         input: &mut [u8],
         out: &mut Vec<u8>,
-    ) -> Result<(usize, Option<Answer>), String> {
+    ) -> Result<(usize, Option<Answer>), Fault> {
         if let Some(cause) = wire.broken.take() {
             return Err(cause);
         }

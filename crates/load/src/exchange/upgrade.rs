@@ -8,6 +8,7 @@ use fermata_proto::ws::frame::Opcode;
 use fermata_proto::ws::message::{Event, Reader, Rules};
 
 use super::{Answer, Protocol};
+use crate::error::Fault;
 use crate::target::Values;
 use crate::websocket::{Masks, Opening};
 
@@ -59,7 +60,7 @@ impl Upgrade {
         }
     }
 
-    fn check_subprotocol(&self, head: &[u8]) -> Result<(), String> {
+    fn check_subprotocol(&self, head: &[u8]) -> Result<(), Fault> {
         let chosen = head.split(|&byte| byte == b'\n').find_map(|line| {
             let colon = line.iter().position(|&byte| byte == b':')?;
             line[..colon]
@@ -69,20 +70,18 @@ impl Upgrade {
         if chosen == self.subprotocol {
             return Ok(());
         }
-        let none = || "none".to_string();
-        Err(format!(
-            "the server chose the subprotocol {}, not {}",
-            chosen.unwrap_or_else(none),
-            self.subprotocol.clone().unwrap_or_else(none)
-        ))
+        let name = |it: Option<&str>| it.unwrap_or("none").into();
+        Err(Fault::Subprotocol {
+            chosen: name(chosen.as_deref()),
+            offered: name(self.subprotocol.as_deref()),
+        })
     }
 
     /// Reads frames up to the server's Close frame, which ends the interest in what comes.
-    fn read_frames(reader: &mut Reader, rules: &Rules, input: &mut [u8]) -> Result<bool, String> {
+    fn read_frames(reader: &mut Reader, rules: &Rules, input: &mut [u8]) -> Result<bool, Fault> {
         let mut used = 0;
         loop {
-            let step = reader.handle(&mut input[used..], rules);
-            let step = step.map_err(|violation| violation.to_string())?;
+            let step = reader.handle(&mut input[used..], rules)?;
             used += step.consumed;
             match step.event {
                 None => return Ok(false),
@@ -90,8 +89,8 @@ impl Upgrade {
                     return Ok(true);
                 }
                 Some(Event::Close { code, reason }) => {
-                    let code = code.unwrap_or_default();
-                    return Err(format!("the server closed with {code} {reason}"));
+                    let reason = reason.into();
+                    return Err(Fault::Closed { code, reason });
                 }
                 // Nothing may follow our Close frame, so nothing is answered.
                 Some(Event::Ping(_) | Event::Pong(_) | Event::Message { .. }) => {}
@@ -123,7 +122,7 @@ impl Protocol for Upgrade {
         wire: &mut Wire,
         input: &mut [u8],
         out: &mut Vec<u8>,
-    ) -> Result<(usize, Option<Answer>), String> {
+    ) -> Result<(usize, Option<Answer>), Fault> {
         let mut rest = &mut *input;
         let whole = rest.len();
         if let Wire::Head(head) = wire {

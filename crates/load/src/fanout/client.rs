@@ -5,6 +5,7 @@ use fermata_proto::ws::frame::Opcode;
 use fermata_proto::ws::message::{Event, Reader, Rules};
 
 use crate::counters::{Counter, Counters};
+use crate::error::Fault;
 use crate::exchange::echo::{BYTES_MIN, write_number};
 use crate::tls::Tls;
 use crate::websocket::{Masks, Opening};
@@ -75,7 +76,7 @@ impl Client {
     }
 
     /// Appends what is to be sent.
-    pub fn write(&mut self, plain: &[u8]) -> Result<(), String> {
+    pub fn write(&mut self, plain: &[u8]) -> Result<(), Fault> {
         match &mut self.tls {
             Some(tls) => tls.write(plain, &mut self.unsent),
             None => {
@@ -86,7 +87,7 @@ impl Client {
     }
 
     /// Takes in what came.
-    pub fn handle(&mut self, input: &mut [u8], shared: &mut Shared) -> Result<Progress, String> {
+    pub fn handle(&mut self, input: &mut [u8], shared: &mut Shared) -> Result<Progress, Fault> {
         let Some(tls) = &mut self.tls else {
             return self.handle_plain(input, shared);
         };
@@ -98,7 +99,7 @@ impl Client {
         progress
     }
 
-    fn handle_plain(&mut self, input: &mut [u8], shared: &mut Shared) -> Result<Progress, String> {
+    fn handle_plain(&mut self, input: &mut [u8], shared: &mut Shared) -> Result<Progress, Fault> {
         let mut progress = Progress::default();
         let mut used = 0;
         if let State::Opening(head) = &mut self.state {
@@ -115,8 +116,7 @@ impl Client {
             return Ok(progress);
         };
         loop {
-            let step = reader.handle(&mut input[used..], &shared.rules);
-            let step = step.map_err(|violation| violation.to_string())?;
+            let step = reader.handle(&mut input[used..], &shared.rules)?;
             used += step.consumed;
             match step.event {
                 None => break,
@@ -131,8 +131,8 @@ impl Client {
                 }
                 Some(Event::Pong(_)) => {}
                 Some(Event::Close { code, reason }) => {
-                    let code = code.map_or("no code".to_string(), |code| code.to_string());
-                    return Err(format!("the server closed with {code} {reason}"));
+                    let reason = reason.into();
+                    return Err(Fault::Closed { code, reason });
                 }
             }
         }
@@ -242,7 +242,7 @@ mod tests {
         let mut bytes = Vec::new();
         frame::write(&mut bytes, Opcode::Ping, true, Reserved::NONE, None, b"p");
         let progress = client.handle(&mut bytes, &mut shared);
-        assert_eq!(progress, Ok(Progress::default()));
+        assert_eq!(progress.expect("frames"), Progress::default());
         assert_eq!(client.unsent[..2], [0x8a, 0x81]);
         bytes.clear();
         frame::write(&mut bytes, Opcode::Close, true, Reserved::NONE, None, b"");

@@ -22,6 +22,7 @@ use client::{Client, NONE, Shared, State};
 use crate::clock::Clock;
 use crate::counters::{Counter, Counters};
 use crate::error::Error;
+use crate::error::Fault;
 use crate::exchange::echo::write_number;
 use crate::link::Link;
 use crate::processor;
@@ -226,16 +227,15 @@ impl Fanout {
         }
     }
 
-    fn open(&mut self, slot: usize) -> Result<(), String> {
+    fn open(&mut self, slot: usize) -> Result<(), Fault> {
         let source = self.plan.sources.map(|(first, count)| {
             let address = u32::from(first) + slot as u32 % count;
             IpAddr::V4(Ipv4Addr::from(address))
         });
-        let fd = net::connect_tcp(self.plan.address, source).map_err(|error| error.to_string())?;
+        let fd = net::connect_tcp(self.plan.address, source)?;
         let client = &mut self.clients[slot];
         client.fd = fd;
-        let watched = self.epoll.add_stream(fd, slot as u64);
-        watched.map_err(|error| error.to_string())?;
+        self.epoll.add_stream(fd, slot as u64)?;
         self.shared.counters.increment(Counter::Connects);
         client.opened_us = self.clock.now_us();
         client.state = State::Opening(Vec::new());
@@ -270,7 +270,7 @@ impl Fanout {
         self.shared.counters.add(Counter::Published, published);
         let written = self.clients[0].write(&frames);
         if let Err(cause) = written.and_then(|()| self.flush(0)) {
-            self.fail(0, &cause);
+            self.fail(0, &cause.to_string());
         }
     }
 
@@ -284,19 +284,19 @@ impl Fanout {
             done = self.read(slot, event.hangup, input);
         }
         if let Err(cause) = done.and_then(|()| self.flush(slot)) {
-            self.fail(slot, &cause);
+            self.fail(slot, &cause.to_string());
         }
     }
 
     /// Reads all there is.
-    fn read(&mut self, slot: usize, hangup: bool, input: &mut [u8]) -> Result<(), String> {
+    fn read(&mut self, slot: usize, hangup: bool, input: &mut [u8]) -> Result<(), Fault> {
         let client = &mut self.clients[slot];
         loop {
             let count = match self.epoll.recv(client.fd, input) {
                 Ok(None) => return Ok(()),
-                Ok(Some(0)) => return Err("the server closed the connection".to_string()),
+                Ok(Some(0)) => return Err(Fault::Ended),
                 Ok(Some(count)) => count,
-                Err(error) => return Err(error.to_string()),
+                Err(error) => return Err(error.into()),
             };
             let shared = &mut self.shared;
             shared.counters.add(Counter::BytesReceived, count as u64);
@@ -310,7 +310,7 @@ impl Fanout {
             if progress.messages > self.awaited {
                 let more = progress.messages - self.awaited;
                 shared.counters.add(Counter::Repeated, more);
-                return Err("more messages came than were sent".to_string());
+                return Err(Fault::TooMany);
             }
             self.awaited -= progress.messages;
             if count < input.len() && !hangup {
@@ -319,7 +319,7 @@ impl Fanout {
         }
     }
 
-    fn flush(&mut self, slot: usize) -> Result<(), String> {
+    fn flush(&mut self, slot: usize) -> Result<(), Fault> {
         let client = &mut self.clients[slot];
         if client.unsent.is_empty() {
             return Ok(());
@@ -327,7 +327,7 @@ impl Fanout {
         let sent = self
             .epoll
             .send_one(client.fd, &client.unsent[client.sent..]);
-        if let Some(count) = sent.map_err(|error| error.to_string())? {
+        if let Some(count) = sent? {
             self.shared.counters.add(Counter::BytesSent, count as u64);
             client.sent += count;
         }

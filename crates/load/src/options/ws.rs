@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::Common;
 use super::http::ExchangeArguments;
-use super::{Common, value};
+use super::value::{self, ValueError};
 use crate::clock::micros;
 use crate::counters::Counter;
 use crate::error::Error;
@@ -107,10 +108,10 @@ pub(super) fn parse_target(
 }
 
 /// A subprotocol's name is a token, as a header's name is.
-fn subprotocol(name: &str) -> Result<String, String> {
+fn subprotocol(name: &str) -> Result<String, ValueError> {
     match fermata_proto::response::valid_name(name.as_bytes()) {
         true => Ok(name.to_string()),
-        false => Err("give one name of letters, digits and . - _ ~ + * $ & ^".to_string()),
+        false => Err(ValueError::Subprotocol),
     }
 }
 
@@ -222,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_subprotocol_is_a_token() {
-        assert_eq!(subprotocol("chat.v1"), Ok("chat.v1".to_string()));
+        assert_eq!(subprotocol("chat.v1").ok(), Some("chat.v1".to_string()));
         assert!(subprotocol("a b").is_err() && subprotocol("").is_err());
     }
 }

@@ -8,6 +8,7 @@ use fermata_proto::ws::message::{Event, Reader, Rules};
 
 use super::sse;
 use crate::counters::{Counter, Counters};
+use crate::error::Fault;
 use crate::message::{Followed, Found, Message, Verifier, follow};
 use crate::response::{Body, Head};
 use crate::totals::ALL;
@@ -144,7 +145,7 @@ impl Shared {
         &mut self,
         client: &mut Client,
         bytes: &[u8],
-    ) -> Result<Option<usize>, String> {
+    ) -> Result<Option<usize>, Fault> {
         let before = client.rest.len();
         let opened = if before == 0 {
             self.check_head(bytes)?
@@ -166,17 +167,13 @@ impl Shared {
     }
 
     /// The head's length and what follows it; `None` while it is not complete.
-    fn check_head(&self, bytes: &[u8]) -> Result<Option<(usize, Feed)>, String> {
+    fn check_head(&self, bytes: &[u8]) -> Result<Option<(usize, Feed)>, Fault> {
         if let Some(opening) = &self.opening {
             let checked = opening.check(bytes)?;
             return Ok(checked.map(|len| (len, Feed::Websocket(Reader::new()))));
         }
-        match Head::parse(bytes, RequestKind::default())
-            .map_err(|malformed| malformed.to_string())?
-        {
-            Some(head) if head.status != 200 => {
-                Err(format!("the answer was status {}", head.status))
-            }
+        match Head::parse(bytes, RequestKind::default())? {
+            Some(head) if head.status != 200 => Err(Fault::Refused(head.status)),
             Some(head) => Ok(Some((head.bytes, Feed::Sse(head.body)))),
             None => Ok(None),
         }
@@ -189,7 +186,7 @@ impl Shared {
         client: &mut Client,
         bytes: &mut [u8],
         mut each: impl FnMut(&Message),
-    ) -> Result<bool, String> {
+    ) -> Result<bool, Fault> {
         let closed = Feed::Sse(Body::UntilClose);
         match std::mem::replace(&mut client.feed, closed) {
             Feed::Sse(mut body) => {
@@ -211,13 +208,12 @@ impl Shared {
         reader: &mut Reader,
         bytes: &mut [u8],
         each: &mut impl FnMut(&Message),
-    ) -> Result<bool, String> {
+    ) -> Result<bool, Fault> {
         let max = self.event_bytes_max;
         let rules = Rules::new(Role::Client, max as u64, max, false);
         let mut used = 0;
         loop {
-            let step = reader.handle(&mut bytes[used..], &rules);
-            let step = step.map_err(|violation| violation.to_string())?;
+            let step = reader.handle(&mut bytes[used..], &rules)?;
             used += step.consumed;
             match step.event {
                 None => return Ok(true),
@@ -237,7 +233,7 @@ impl Shared {
         body: &mut Body,
         bytes: &[u8],
         each: &mut impl FnMut(&Message),
-    ) -> Result<bool, String> {
+    ) -> Result<bool, Fault> {
         let mut buf = std::mem::take(&mut self.decoded);
         buf.extend_from_slice(&client.rest);
         let mut more = true;
@@ -253,14 +249,14 @@ impl Shared {
             }
             Body::Chunked(decoder) => {
                 let decoded = decoder.decode(bytes, &mut buf, u64::MAX);
-                let decoded = decoded.map_err(|_| "a malformed chunk".to_string())?;
+                let decoded = decoded.map_err(|_| Fault::Chunk)?;
                 more = !decoded.done;
             }
         }
         let used = sse::parse(&buf, |event| self.handle_sse(client, event, each));
         let rest = &buf[used..];
         if rest.len() > self.event_bytes_max {
-            return Err("an event is larger than --event-bytes-max".to_string());
+            return Err(Fault::EventTooLarge);
         }
         if rest.is_empty() {
             client.rest = Vec::new();
@@ -394,6 +390,7 @@ mod tests {
         assert!(refused.is_err());
         let status = b"HTTP/1.1 503 No\r\n\r\n";
         let refused = shared.handle_head(&mut Client::new(0), status);
-        assert_eq!(refused, Err("the answer was status 503".to_string()));
+        let text = refused.expect_err("it is refused").to_string();
+        assert_eq!(text, "the answer was status 503");
     }
 }

@@ -21,6 +21,7 @@ use hdrhistogram::Histogram;
 use crate::clock::Clock;
 use crate::counters::{Counter, Counters};
 use crate::error::Error;
+use crate::error::Fault;
 use crate::exchange::http::Request;
 use crate::link::Link;
 use crate::message::Message;
@@ -432,7 +433,7 @@ impl Publisher {
                 Ok(Some(count)) => {
                     self.counters.add(Counter::BytesReceived, count as u64);
                     if let Err(cause) = self.handle_bytes(slot, &mut input[..count]) {
-                        return self.fail(slot, &cause);
+                        return self.fail(slot, &cause.to_string());
                     }
                     if count < input.len() && !hangup {
                         return;
@@ -443,7 +444,7 @@ impl Publisher {
         }
     }
 
-    fn handle_bytes(&mut self, slot: usize, bytes: &mut [u8]) -> Result<(), String> {
+    fn handle_bytes(&mut self, slot: usize, bytes: &mut [u8]) -> Result<(), Fault> {
         let source = self.connections[slot].source;
         if matches!(self.plan.sources[source].how, How::Websocket(_)) {
             return self.handle_frames(slot, bytes);
@@ -453,12 +454,12 @@ impl Publisher {
             let handled = self.connections[slot]
                 .reader
                 .handle(&mut bytes, RequestKind::default());
-            match handled.map_err(|malformed| malformed.to_string())? {
+            match handled? {
                 None => return Ok(()),
                 Some(done) => {
                     self.handle_answer(slot, done.status);
                     if !done.keep_alive {
-                        return Err("the server closed the connection".to_string());
+                        return Err(Fault::Ended);
                     }
                 }
             }
@@ -466,7 +467,7 @@ impl Publisher {
     }
 
     /// Reads a WebSocket: its opening, then pings. What else comes is for receivers.
-    fn handle_frames(&mut self, slot: usize, bytes: &mut [u8]) -> Result<(), String> {
+    fn handle_frames(&mut self, slot: usize, bytes: &mut [u8]) -> Result<(), Fault> {
         let connection = &mut self.connections[slot];
         let mut used = 0;
         if !connection.open {
@@ -488,8 +489,7 @@ impl Publisher {
             false,
         );
         loop {
-            let step = connection.frames.handle(&mut bytes[used..], &rules);
-            let step = step.map_err(|violation| violation.to_string())?;
+            let step = connection.frames.handle(&mut bytes[used..], &rules)?;
             used += step.consumed;
             match step.event {
                 None => return Ok(()),
@@ -498,7 +498,7 @@ impl Publisher {
                     self.masks.write(Opcode::Pong, &payload, out);
                 }
                 Some(message::Event::Close { .. }) => {
-                    return Err("the server closed the WebSocket".to_string());
+                    return Err(Fault::PublisherClosed);
                 }
                 Some(message::Event::Message { .. } | message::Event::Pong(_)) => {}
             }

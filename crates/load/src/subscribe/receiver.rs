@@ -13,6 +13,7 @@ use crate::clock::Clock;
 use crate::counters::Counter;
 use crate::counters::Counters;
 use crate::error::Error;
+use crate::error::Fault;
 use crate::link::Link;
 use crate::message::{Message, Verifier};
 use crate::report::{Command, Errors, Report, Stage, histogram, take_recorded};
@@ -376,7 +377,7 @@ impl Receiver {
                         Ok(true) if self.reply(fd) => {}
                         Ok(true) => return self.fail(slot, "an answer to a ping did not go out"),
                         Ok(false) => return self.fail(slot, "the server ended the stream"),
-                        Err(cause) => return self.fail(slot, &cause),
+                        Err(cause) => return self.fail(slot, &cause.to_string()),
                     }
                     if count < input.len() && !hangup {
                         return;
@@ -395,7 +396,7 @@ impl Receiver {
         whole
     }
 
-    fn handle_bytes(&mut self, slot: usize, bytes: &mut [u8]) -> Result<bool, String> {
+    fn handle_bytes(&mut self, slot: usize, bytes: &mut [u8]) -> Result<bool, Fault> {
         let now_us = self.clock.now_us();
         let client = &mut self.clients[slot];
         let mut bytes = bytes;
