@@ -48,7 +48,6 @@ ALLOWED = {
 # The numbers only ever become smaller.
 CIRCLES = {
     "cli": [3, 2],
-    "config": [2],
     "edge": [5],
     "ffi": [4],
     "grip": [2, 2],

@@ -3,37 +3,84 @@
 use std::rc::Rc;
 
 use fermata_grip::instruct::Meta;
-use fermata_grip::over_http::{Event, MEDIA_TYPE, Outbox, is_forwarded, meta_headers};
+use fermata_grip::over_http::{
+    AcceptError, Event, EventError, HeaderError, KEEP_ALIVE_MIN_DEFAULT_S, KeepAlive, MEDIA_TYPE,
+    Outbox, Reply, decode, is_forwarded, meta_headers,
+};
+use fermata_grip::reliable::retry_delay_ms;
 
 use crate::client::request::{Body, ClientRequest};
+use crate::upstream::reply::borrowed;
+use crate::upstream::response::Head;
 
 /// Content that waits for an origin, and events.
-pub(crate) const OUTBOX_BYTES_MAX: usize = 200_000;
-pub(crate) const OUTBOX_EVENTS_MAX: usize = 1_000;
+const OUTBOX_BYTES_MAX: usize = 200_000;
+const OUTBOX_EVENTS_MAX: usize = 1_000;
+
+/// How long an origin is left alone that accepts nothing, the first time; it doubles so often.
+const STALL_MS: u64 = 1_000;
+const STALL_DOUBLINGS_MAX: u32 = 5;
 
 /// The largest response of events.
 pub(crate) const RESPONSE_BYTES_MAX: usize = 1_000_000;
 
-/// A client as its origin is asked about it.
+/// A client as its origin is asked about it, by one request at a time.
 pub(crate) struct OverHttp {
     /// The handshake, from which every request is made.
-    pub(crate) opening: Rc<ClientRequest>,
-    pub(crate) outbox: Outbox,
+    opening: Rc<ClientRequest>,
+    outbox: Outbox,
     connection_id: Vec<u8>,
-    pub(crate) meta: Meta,
-    pub(crate) keep_alive_s: Option<u32>,
+    meta: Meta,
+    keep_alive_s: Option<u32>,
     /// When the origin is asked without news; `u64::MAX`: it is not.
-    pub idle_due_ms: u64,
+    idle_due_ms: u64,
     /// A request is to be made even if there is no news.
-    pub wants_request: bool,
-    pub(crate) is_asking: bool,
-    pub(crate) is_single: bool,
-    pub(crate) retries: u32,
+    wants_request: bool,
+    /// One is under way, or waits until the origin may be asked again.
+    is_asking: bool,
+    is_single: bool,
+    retries: u32,
     /// Requests in a row of which nothing was accepted.
-    pub(crate) stalls: u32,
-    pub(crate) has_closed: bool,
+    stalls: u32,
+    has_closed: bool,
     /// The client waits for room.
-    pub(crate) has_deferred: bool,
+    has_deferred: bool,
+}
+
+/// What becomes of a handshake.
+pub(crate) enum Opening {
+    /// The answer is no WebSocket, but what the client gets: 401, 404, a redirect.
+    Refused,
+    /// Events for the client.
+    Opened(Reply, Vec<Event>),
+}
+
+/// Whether the client may send more.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    Enough,
+    /// The origin takes less than the client sends: the client waits.
+    Little,
+}
+
+/// Why a WebSocket over HTTP ends.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OverHttpError {
+    /// The response is none of events.
+    #[error(transparent)]
+    Header(#[from] HeaderError),
+    /// Its body is none.
+    #[error(transparent)]
+    Event(#[from] EventError),
+    /// It accepts something else than was sent.
+    #[error(transparent)]
+    Accept(#[from] AcceptError),
+    /// The first one opens nothing.
+    #[error("the response to OPEN does not begin with OPEN")]
+    Unopened,
+    /// The client sends more at once than can wait.
+    #[error("a message is larger than {OUTBOX_BYTES_MAX} bytes")]
+    MessageTooLarge,
 }
 
 impl OverHttp {
@@ -74,8 +121,175 @@ impl OverHttp {
         &self.connection_id
     }
 
-    /// The next request.
-    pub(crate) fn request(&mut self) -> ClientRequest {
+    /// The answer to the opening.
+    ///
+    /// # Errors
+    /// It is one of events, and opens nothing.
+    pub fn on_opening(
+        &mut self,
+        head: &Head,
+        body: &[u8],
+        is_single: bool,
+    ) -> Result<Opening, OverHttpError> {
+        let Ok(reply) = read(head) else {
+            return Ok(Opening::Refused);
+        };
+        let events = decode(body)?;
+        let is_opened = match events.first() {
+            Some(Event::Open) => true,
+            Some(_) => false,
+            None => matches!(reply.keep_alive, KeepAlive::Every(_)),
+        };
+        if !is_opened || self.outbox.accept(None).is_err() {
+            return Err(OverHttpError::Unopened);
+        }
+        self.is_asking = false;
+        self.is_single = is_single;
+        Ok(Opening::Opened(reply, events))
+    }
+
+    /// A later answer.
+    ///
+    /// # Errors
+    /// It is none of events, or does not fit what was sent.
+    pub fn on_answer(
+        &mut self,
+        head: &Head,
+        body: &[u8],
+    ) -> Result<(Reply, Vec<Event>), OverHttpError> {
+        self.is_asking = false;
+        let reply = read(head)?;
+        let events = decode(body)?;
+        let has_content = self.outbox.offered_bytes() > 0;
+        self.outbox.accept(reply.content_bytes_accepted)?;
+        self.retries = 0;
+        self.stalls = match reply.content_bytes_accepted {
+            Some(0) if has_content => self.stalls + 1,
+            _ => 0,
+        };
+        Ok((reply, events))
+    }
+
+    /// Remembers what an answer says besides events.
+    pub fn settle(&mut self, reply: Reply, now_ms: u64) {
+        match reply.keep_alive {
+            KeepAlive::Unchanged => {}
+            KeepAlive::Off => self.keep_alive_s = None,
+            KeepAlive::Every(seconds) => self.keep_alive_s = Some(seconds),
+        }
+        self.idle_due_ms = match self.keep_alive_s {
+            Some(seconds) => now_ms + u64::from(seconds) * 1_000,
+            None => u64::MAX,
+        };
+        for (name, value) in reply.set_meta {
+            match value {
+                Some(value) => self.meta.insert(name, value),
+                None => self.meta.remove(&name),
+            };
+        }
+    }
+
+    /// How long an origin that takes nothing is left alone; `None`: it may be asked.
+    pub fn stall(&mut self) -> Option<u64> {
+        if self.stalls == 0 {
+            return None;
+        }
+        self.is_asking = true;
+        let doublings = (self.stalls - 1).min(STALL_DOUBLINGS_MAX);
+        Some(STALL_MS << doublings)
+    }
+
+    /// Whether the client waits for room, and there is some.
+    pub fn takes_client_back(&mut self) -> bool {
+        self.has_deferred
+            && self.outbox.has_room(OUTBOX_BYTES_MAX / 2)
+            && std::mem::take(&mut self.has_deferred)
+    }
+
+    /// Whether the client has closed, and its origin has heard of it.
+    pub fn is_done(&self) -> bool {
+        self.has_closed && self.outbox.is_empty()
+    }
+
+    /// The next request, if there is something to say and none is under way.
+    pub fn ask(&mut self) -> Option<ClientRequest> {
+        if self.is_asking || (self.outbox.is_empty() && !self.wants_request) {
+            return None;
+        }
+        self.is_asking = true;
+        self.wants_request = false;
+        self.idle_due_ms = u64::MAX;
+        Some(self.request())
+    }
+
+    /// The origin is to be asked whether there is news or not.
+    pub fn want_request(&mut self) {
+        self.wants_request = true;
+    }
+
+    /// The time is over for which the origin was left alone.
+    pub fn wake(&mut self) {
+        self.is_asking = false;
+        self.wants_request = true;
+    }
+
+    /// When the origin is asked without news; `u64::MAX`: it is not.
+    pub fn idle_due_ms(&self) -> u64 {
+        self.idle_due_ms
+    }
+
+    /// Whether that time has come.
+    pub fn is_idle(&mut self, now_ms: u64) -> bool {
+        if self.idle_due_ms > now_ms {
+            return false;
+        }
+        self.idle_due_ms = u64::MAX;
+        self.wants_request = true;
+        true
+    }
+
+    /// The origin has not got the request: how long until it is sent once more. `None`: it is not.
+    pub fn on_unheard(&mut self, random: u32) -> Option<u64> {
+        self.outbox.fail();
+        let delay_ms = retry_delay_ms(self.retries, random)?;
+        self.retries += 1;
+        Some(delay_ms)
+    }
+
+    /// A message of the client.
+    ///
+    /// # Errors
+    /// It is larger than what can wait.
+    pub fn push(&mut self, event: Event) -> Result<Room, OverHttpError> {
+        let pushed = self.outbox.push(event);
+        pushed.map_err(|_| OverHttpError::MessageTooLarge)?;
+        Ok(match self.outbox.has_room(OUTBOX_BYTES_MAX / 2) {
+            true => Room::Enough,
+            false => {
+                self.has_deferred = true;
+                Room::Little
+            }
+        })
+    }
+
+    /// The client has left: with a close frame, or without one (`None`). False: the origin cannot be told.
+    pub fn close(&mut self, close: Option<Option<(u16, Vec<u8>)>>) -> bool {
+        self.has_closed = true;
+        self.idle_due_ms = u64::MAX;
+        let event = match close {
+            Some(close) => Event::Close(close),
+            None => {
+                // What the origin has not taken nobody waits for.
+                if !self.is_asking {
+                    self.outbox = Outbox::new(OUTBOX_BYTES_MAX, OUTBOX_EVENTS_MAX);
+                }
+                Event::Disconnect
+            }
+        };
+        self.outbox.push(event).is_ok()
+    }
+
+    fn request(&mut self) -> ClientRequest {
         let mut body = Vec::new();
         let replayed = self.outbox.offer(&mut body, self.is_single);
         let opening = &self.opening;
@@ -108,8 +322,162 @@ impl OverHttp {
     }
 }
 
+fn read(head: &Head) -> Result<Reply, HeaderError> {
+    Reply::read(
+        head.status,
+        &borrowed(&head.headers),
+        KEEP_ALIVE_MIN_DEFAULT_S,
+    )
+}
+
 /// An id that nobody can guess.
 fn connection_id() -> Vec<u8> {
     let (high, low) = (fermata_io::random::u64(), fermata_io::random::u64());
     format!("{high:016x}{low:016x}").into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::source::Source;
+
+    fn head(headers: &[(&str, &str)]) -> Head {
+        let media = [("Content-Type", MEDIA_TYPE)];
+        let headers = headers.iter().chain(&media);
+        Head {
+            status: 200,
+            headers: headers.map(|(n, v)| ((*n).into(), (*v).into())).collect(),
+            ..Head::default()
+        }
+    }
+
+    fn text(content: &str) -> Event {
+        Event::Text(content.as_bytes().to_vec())
+    }
+
+    fn body(request: Option<ClientRequest>) -> Vec<u8> {
+        match request.expect("a request").body {
+            Body::Memory(body) => body,
+            _ => panic!("no events"),
+        }
+    }
+
+    fn opened() -> Box<OverHttp> {
+        let mut over = OverHttp::new(Source::of_get("/").request);
+        assert_eq!(body(Some(over.open(false))), b"OPEN\r\n");
+        let opening = over.on_opening(&head(&[]), b"OPEN\r\n", false);
+        assert!(matches!(opening, Ok(Opening::Opened(_, events)) if events == [Event::Open]));
+        over
+    }
+
+    #[test]
+    fn a_handshake_is_opened_refused_or_neither() {
+        let answer = |head: &Head, body: &[u8]| {
+            let mut over = OverHttp::new(Source::of_get("/").request);
+            over.open(false);
+            over.on_opening(head, body, false)
+        };
+        let refused = Head {
+            status: 401,
+            ..head(&[])
+        };
+        assert!(matches!(answer(&refused, b"no"), Ok(Opening::Refused)));
+        for body in [&b""[..], b"TEXT 1\r\na\r\n"] {
+            let found = answer(&head(&[]), body);
+            assert!(matches!(found, Err(OverHttpError::Unopened)));
+        }
+        let found = answer(&head(&[]), b"OPEN");
+        assert!(matches!(found, Err(OverHttpError::Event(_))));
+        // A response that says when to ask again may have no events.
+        let found = answer(&head(&[("Keep-Alive-Interval", "30")]), b"");
+        assert!(matches!(found, Ok(Opening::Opened(_, events)) if events.is_empty()));
+    }
+
+    #[test]
+    fn one_request_is_under_way_and_what_comes_meanwhile_is_in_the_next() {
+        let mut over = opened();
+        assert!(over.ask().is_none());
+        assert!(matches!(over.push(text("a")), Ok(Room::Enough)));
+        assert_eq!(body(over.ask()), b"TEXT 1\r\na\r\n");
+        assert!(matches!(over.push(text("b")), Ok(Room::Enough)));
+        assert!(over.ask().is_none());
+        assert!(over.on_answer(&head(&[]), b"").is_ok());
+        assert_eq!(body(over.ask()), b"TEXT 1\r\nb\r\n");
+        // A request that may not have been heard is sent again.
+        assert!(over.on_unheard(0).is_some());
+        assert!(over.ask().is_none());
+        over.wake();
+        assert_eq!(body(over.ask()), b"TEXT 1\r\nb\r\n");
+        let bad = Head {
+            status: 500,
+            ..head(&[])
+        };
+        let outcome = over.on_answer(&bad, b"");
+        assert!(matches!(outcome, Err(OverHttpError::Header(_))));
+    }
+
+    #[test]
+    fn an_origin_that_takes_nothing_is_left_alone_longer_and_longer() {
+        let mut over = opened();
+        over.push(text("abc")).expect("room");
+        let mut pauses = Vec::new();
+        for _ in 0..8 {
+            over.wake();
+            body(over.ask());
+            let none = head(&[("Content-Bytes-Accepted", "0")]);
+            over.on_answer(&none, b"").expect("an answer");
+            pauses.push(over.stall().expect("a pause"));
+            assert!(over.ask().is_none());
+        }
+        let longest = STALL_MS << STALL_DOUBLINGS_MAX;
+        assert_eq!(pauses[..3], [STALL_MS, 2 * STALL_MS, 4 * STALL_MS]);
+        assert_eq!(pauses[5..], [longest; 3]);
+        over.wake();
+        body(over.ask());
+        over.on_answer(&head(&[]), b"").expect("an answer");
+        assert_eq!(over.stall(), None);
+    }
+
+    #[test]
+    fn a_client_waits_for_an_origin_that_takes_less_than_it_sends() {
+        let mut over = opened();
+        let large = "x".repeat(OUTBOX_BYTES_MAX / 2 + 1);
+        assert!(matches!(over.push(text(&large)), Ok(Room::Little)));
+        assert!(!over.takes_client_back());
+        let outcome = over.push(text(&large));
+        assert!(matches!(outcome, Err(OverHttpError::MessageTooLarge)));
+        body(over.ask());
+        over.on_answer(&head(&[]), b"").expect("an answer");
+        assert!(over.takes_client_back() && !over.takes_client_back());
+    }
+
+    #[test]
+    fn a_client_that_leaves_is_told_of_and_then_done_with() {
+        let mut over = opened();
+        over.push(text("a")).expect("room");
+        // Without a close frame nobody waits for what was not taken.
+        assert!(over.close(None) && !over.is_done());
+        assert_eq!(body(over.ask()), b"DISCONNECT\r\n");
+        over.on_answer(&head(&[]), b"").expect("an answer");
+        assert!(over.is_done());
+        let mut over = opened();
+        over.push(text("a")).expect("room");
+        assert!(over.close(Some(None)));
+        assert_eq!(body(over.ask()), b"TEXT 1\r\na\r\nCLOSE\r\n");
+    }
+
+    #[test]
+    fn an_origin_is_asked_without_news_as_often_as_it_wants() {
+        let mut over = opened();
+        let every = head(&[("Keep-Alive-Interval", "30"), ("Set-Meta-User", "u")]);
+        over.want_request();
+        body(over.ask());
+        let (reply, _) = over.on_answer(&every, b"").expect("an answer");
+        over.settle(reply, 1_000);
+        assert_eq!(over.idle_due_ms(), 31_000);
+        assert!(!over.is_idle(30_999) && over.is_idle(31_000));
+        assert!(!over.is_idle(99_000));
+        let request = over.ask().expect("a request");
+        assert_eq!(request.header("meta-user"), Some(&b"u"[..]));
+    }
 }

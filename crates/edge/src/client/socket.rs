@@ -44,11 +44,19 @@ impl Socket {
         })
     }
 
+    /// What is known of an origin that is asked by requests.
+    pub fn over(&mut self) -> Option<&mut OverHttp> {
+        match &mut self.via {
+            Some(Via::Http(over)) => Some(over),
+            Some(Via::Pass(_) | Via::Echo) | None => None,
+        }
+    }
+
     pub(crate) fn due_ms(&self) -> u64 {
         let keep_alive_ms = self.keep_alive.as_ref().map_or(u64::MAX, |it| it.1);
         let delayed_ms = self.delayed.as_ref().map_or(u64::MAX, |it| it.1);
         let idle_ms = match &self.via {
-            Some(Via::Http(over)) => over.idle_due_ms,
+            Some(Via::Http(over)) => over.idle_due_ms(),
             _ => u64::MAX,
         };
         keep_alive_ms

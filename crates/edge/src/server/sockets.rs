@@ -265,14 +265,7 @@ impl Edge {
         if is_silent {
             socket.heartbeat_ms = now_ms + heartbeat_ms;
         }
-        let is_idle = match &mut socket.via {
-            Some(Via::Http(over)) if over.idle_due_ms <= now_ms => {
-                over.idle_due_ms = u64::MAX;
-                over.wants_request = true;
-                true
-            }
-            _ => false,
-        };
+        let is_idle = socket.over().is_some_and(|over| over.is_idle(now_ms));
         if let Some((kind, content)) = message {
             self.pushpin
                 .send_kind(&self.clients, &mut self.worker, handle, kind, &content);
@@ -370,10 +363,8 @@ impl Edge {
 
     /// Asks the origin of a socket now, if it is asked by requests.
     pub(super) fn refresh_socket(&mut self, handle: u64) {
-        if let Some(socket) = self.clients.socket(handle)
-            && let Some(Via::Http(over)) = &mut socket.via
-        {
-            over.wants_request = true;
+        if let Some(over) = self.clients.socket(handle).and_then(Socket::over) {
+            over.want_request();
             self.ask_events(handle);
         }
     }
