@@ -147,7 +147,6 @@ impl Exchange {
         sequence: Option<i64>,
         now_ms: u64,
     ) -> Result<(), Condition> {
-        let failed = |reason: &str| Err(Condition::Failed(reason.to_owned()));
         if self.is_over {
             return Ok(());
         }
@@ -185,65 +184,86 @@ impl Exchange {
         match kind {
             b"credit" | b"keep-alive" => return Ok(()),
             b"" | b"data" if !self.has_head => {
-                let head =
-                    response(packet).map_err(|error| Condition::Failed(error.to_string()))?;
-                if (head.status == 101) != self.is_socket {
-                    return failed(
-                        "the backend answers a WebSocket as a request, or one the other way round",
-                    );
-                }
-                self.has_head = true;
-                self.events.push_back((Event::Head(head), 0));
+                self.take_head(packet)?;
                 if self.is_socket {
                     return Ok(());
                 }
             }
+            _ if !self.has_head => {
+                return failed("the backend begins with something else than a response");
+            }
             _ => {}
         }
-        if !self.has_head {
-            return failed("the backend begins with something else than a response");
+        let body = bytes(packet, "body");
+        self.count_said(body.len())?;
+        match kind {
+            kind if self.is_socket => self.take_frame(kind, packet, body.len()),
+            b"" | b"data" => {
+                self.take_body(body, has_more);
+                Ok(())
+            }
+            // Other kinds are for newer peers.
+            _ => Ok(()),
         }
-        let len = bytes(packet, "body").len();
+    }
+
+    fn take_head(&mut self, packet: &Value) -> Result<(), Condition> {
+        let head = response(packet).map_err(|error| Condition::Failed(error.to_string()))?;
+        if (head.status == 101) != self.is_socket {
+            return failed(
+                "the backend answers a WebSocket as a request, or one the other way round",
+            );
+        }
+        self.has_head = true;
+        self.events.push_back((Event::Head(head), 0));
+        Ok(())
+    }
+
+    /// The backend says so many bytes, as far as it was given credit for.
+    fn count_said(&mut self, len: usize) -> Result<(), Condition> {
+        const BEYOND: &str = "the backend sends more than it was given credit for";
         if len > self.window + BEYOND_BYTES_MAX {
-            return failed("the backend sends more than it was given credit for");
+            return failed(BEYOND);
         }
         self.said_bytes += len;
         if self.said_bytes > WINDOW_BYTES + BEYOND_BYTES_MAX {
-            return failed("the backend sends more than it was given credit for");
+            return failed(BEYOND);
         }
         self.window = self.window.saturating_sub(len);
-        if self.is_socket {
-            if self.events.len() >= EVENTS_MAX {
-                // Empty messages and pings cost no credit.
-                return failed("the backend sends more than the client takes");
-            }
-            let mut frames = Vec::new();
-            if self.written.write(kind, packet, &mut frames) {
-                self.events.push_back((Event::Frames(frames), len));
-            }
-            self.peer_has_closed |= kind == b"close";
-            self.is_over = self.has_closed && self.peer_has_closed;
-            return Ok(());
-        }
-        // Other kinds are for newer peers.
-        if matches!(kind, b"" | b"data") {
-            if len > 0 {
-                let body = bytes(packet, "body");
-                // Pieces wait as one: a list of single bytes would take many times what there is credit for.
-                match self.events.back_mut() {
-                    Some((Event::Body(waiting), waiting_len)) => {
-                        waiting.extend_from_slice(body);
-                        *waiting_len += len;
-                    }
-                    _ => self.events.push_back((Event::Body(body.to_vec()), len)),
-                }
-            }
-            if !has_more {
-                self.is_over = true;
-                self.events.push_back((Event::End, 0));
-            }
-        }
         Ok(())
+    }
+
+    fn take_frame(&mut self, kind: &[u8], packet: &Value, len: usize) -> Result<(), Condition> {
+        if self.events.len() >= EVENTS_MAX {
+            // Empty messages and pings cost no credit.
+            return failed("the backend sends more than the client takes");
+        }
+        let mut frames = Vec::new();
+        if self.written.write(kind, packet, &mut frames) {
+            self.events.push_back((Event::Frames(frames), len));
+        }
+        self.peer_has_closed |= kind == b"close";
+        self.is_over = self.has_closed && self.peer_has_closed;
+        Ok(())
+    }
+
+    fn take_body(&mut self, body: &[u8], has_more: bool) {
+        if !body.is_empty() {
+            // Pieces wait as one: a list of single bytes would take many times what there is credit for.
+            match self.events.back_mut() {
+                Some((Event::Body(waiting), waiting_len)) => {
+                    waiting.extend_from_slice(body);
+                    *waiting_len += body.len();
+                }
+                _ => self
+                    .events
+                    .push_back((Event::Body(body.to_vec()), body.len())),
+            }
+        }
+        if !has_more {
+            self.is_over = true;
+            self.events.push_back((Event::End, 0));
+        }
     }
 
     fn on_error(&mut self, packet: &Value) -> Result<(), Condition> {
@@ -447,6 +467,10 @@ fn packed(entries: Vec<(Vec<u8>, Value)>) -> Vec<u8> {
     let mut out = Vec::new();
     encode(&mut out, &Value::Map(entries), Notation::Tnetstring);
     out
+}
+
+fn failed(reason: &str) -> Result<(), Condition> {
+    Err(Condition::Failed(reason.to_owned()))
 }
 
 #[cfg(test)]
