@@ -7,6 +7,7 @@ use std::fmt::Display;
 
 use serde::Deserialize;
 use serde_json::Value;
+use thiserror::Error;
 
 use crate::channel::{Access, ChannelName, USER_PREFIX};
 use crate::frame::{self, Code, RingName};
@@ -298,7 +299,7 @@ impl Connection {
         let member = match channel.access() {
             Access::Presence => match read_member(app, signed) {
                 Ok(member) => Some(member),
-                Err(text) => return refuse(Code::Unauthorized, &text),
+                Err(error) => return refuse(Code::Unauthorized, &error.to_string()),
             },
             _ => None,
         };
@@ -355,7 +356,7 @@ impl Connection {
         };
         let watchlist = match read_watchlist(&user["watchlist"], app) {
             Ok(watchlist) => watchlist,
-            Err(text) => return close(Code::Unauthorized, &text),
+            Err(error) => return close(Code::Unauthorized, &error.to_string()),
         };
         if self.user().is_some_and(|user| *user.id != *id) {
             return refuse(
@@ -395,8 +396,8 @@ impl Connection {
         if !matches!(access, Ok(Access::Private | Access::Presence)) {
             return refuse("events of clients go to private and presence channels alone");
         }
-        if let Err(text) = check_event_name(&message.event, limits.event_name_chars_max) {
-            return refuse(&text);
+        if let Err(error) = check_event_name(&message.event, limits.event_name_chars_max) {
+            return refuse(&error.to_string());
         }
         let data = data_text(&message.data);
         if data.len() > limits.event_data_bytes_max {
@@ -448,21 +449,51 @@ impl Allowance {
     }
 }
 
+/// What is wrong with what a client or a publisher has sent; clients are told the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum InvalidField {
+    /// An event without a name.
+    #[error("an event has no name")]
+    NoEventName,
+    /// The limit of names of events.
+    #[error("the name of an event has more than {0} characters")]
+    EventNameLong(usize),
+    /// It would break lines of logs.
+    #[error("the name of an event has a control character")]
+    EventNameControl,
+    /// Data of a member that name no user.
+    #[error("the channel_data of a presence channel is no JSON object with a user_id")]
+    ChannelData,
+    /// The limit of users' ids.
+    #[error("the user_id of a presence channel has to be 1 to {0} bytes of text or a number")]
+    UserId(usize),
+    /// The limit of what members say of themselves.
+    #[error("the user_info of a presence channel has more than {0} bytes")]
+    UserInfoLong(usize),
+    /// The watchlist has another type.
+    #[error("the watchlist of the user is no list of ids")]
+    Watchlist,
+    /// The limit of watchlists.
+    #[error("the watchlist of the user has more than {0} users")]
+    WatchlistLong(usize),
+    /// One of its ids cannot be one.
+    #[error("the watchlist of the user has something that is no id")]
+    WatchlistId,
+}
+
 /// Checks the name of an event that is to be published.
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn check_event_name(name: &str, chars_max: usize) -> Result<(), String> {
+pub fn check_event_name(name: &str, chars_max: usize) -> Result<(), InvalidField> {
     if name.is_empty() {
-        return Err("an event has no name".to_owned());
+        return Err(InvalidField::NoEventName);
     }
     if name.chars().count() > chars_max {
-        return Err(format!(
-            "the name of an event has more than {chars_max} characters"
-        ));
+        return Err(InvalidField::EventNameLong(chars_max));
     }
     if name.chars().any(char::is_control) {
-        return Err("the name of an event has a control character".to_owned());
+        return Err(InvalidField::EventNameControl);
     }
     Ok(())
 }
@@ -485,45 +516,36 @@ fn object<T: serde::de::DeserializeOwned>(data: Value) -> Option<T> {
     }
 }
 
-fn read_member(app: &App, data: Option<&str>) -> Result<Member, String> {
+fn read_member(app: &App, data: Option<&str>) -> Result<Member, InvalidField> {
     let limits = &app.limits;
     let data: Value = data
         .and_then(|it| serde_json::from_str(it).ok())
-        .ok_or("the channel_data of a presence channel is no JSON object with a user_id")?;
-    let user_id = read_user_id(&data["user_id"], limits.user_id_bytes_max).ok_or_else(|| {
-        format!(
-            "the user_id of a presence channel has to be 1 to {} bytes of text or a number",
-            limits.user_id_bytes_max
-        )
-    })?;
+        .ok_or(InvalidField::ChannelData)?;
+    let user_id = read_user_id(&data["user_id"], limits.user_id_bytes_max)
+        .ok_or(InvalidField::UserId(limits.user_id_bytes_max))?;
     let user_info = data.get("user_info").cloned().unwrap_or(Value::Null);
     if user_info.to_string().len() > limits.user_info_bytes_max {
-        return Err(format!(
-            "the user_info of a presence channel has more than {} bytes",
-            limits.user_info_bytes_max
-        ));
+        return Err(InvalidField::UserInfoLong(limits.user_info_bytes_max));
     }
     Ok(Member { user_id, user_info })
 }
 
 /// Users of whom somebody wants to know whether they are online; each once.
-fn read_watchlist(value: &Value, app: &App) -> Result<Vec<String>, String> {
+fn read_watchlist(value: &Value, app: &App) -> Result<Vec<String>, InvalidField> {
     let (max, bytes_max) = (app.limits.watchlist_users_max, app.limits.user_id_bytes_max);
     let users = match value {
         Value::Null => return Ok(Vec::new()),
         Value::Array(users) => users,
-        _ => return Err("the watchlist of the user is no list of ids".to_owned()),
+        _ => return Err(InvalidField::Watchlist),
     };
     if users.len() > max {
-        return Err(format!(
-            "the watchlist of the user has more than {max} users"
-        ));
+        return Err(InvalidField::WatchlistLong(max));
     }
     let mut watchlist: Vec<String> = users
         .iter()
         .map(|user| read_user_id(user, bytes_max))
         .collect::<Option<_>>()
-        .ok_or("the watchlist of the user has something that is no id")?;
+        .ok_or(InvalidField::WatchlistId)?;
     watchlist.sort();
     watchlist.dedup();
     Ok(watchlist)

@@ -192,7 +192,7 @@ fn read_event(app: &App, body: EventBody) -> Result<Event, ApiError> {
         .name
         .ok_or_else(|| bad("name is missing.".to_owned()))?;
     check_event_name(&name, limits.event_name_chars_max)
-        .map_err(|text| bad(format!("name: {text}.")))?;
+        .map_err(|error| bad(format!("name: {error}.")))?;
     if body.data.is_null() {
         return Err(bad("data is missing.".to_owned()));
     }
