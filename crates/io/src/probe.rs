@@ -5,9 +5,30 @@ use std::io;
 
 use rustix::fs::MemfdFlags;
 use rustix::net::{AddressFamily, SocketType, sockopt};
+use thiserror::Error;
 
 use crate::kernel::Backend;
 use crate::sys::uring::Uring;
+
+/// Why the io_uring driver does not work here. The machine's, in words for a log line.
+#[derive(Debug, Error)]
+pub enum NoUring {
+    /// The system call is not there.
+    #[error("the kernel was built without it, or a seccomp filter hides it")]
+    Absent,
+    /// A sysctl forbids it, which has this value.
+    #[error("sysctl kernel.io_uring_disabled is {0}; 0 allows it")]
+    Disabled(String),
+    /// Something else forbids it.
+    #[error("forbidden, probably by a container's seccomp profile")]
+    Forbidden,
+    /// It lacks what the driver needs.
+    #[error("the kernel is older than Linux 6.1")]
+    Old,
+    /// The attempt has failed otherwise.
+    #[error(transparent)]
+    Io(io::Error),
+}
 
 /// The features that Fermata uses or could use, each with `available` or why not.
 #[must_use]
@@ -42,26 +63,18 @@ fn reuse_port() -> rustix::io::Result<()> {
 /// kernel refuse shows only in the attempt.
 ///
 /// # Errors
-/// The reason, in words for a log line.
-pub fn io_uring() -> Result<(), String> {
+/// The reason.
+pub fn io_uring() -> Result<(), NoUring> {
     let Err(error) = Uring::new() else {
         return Ok(());
     };
     Err(match (error.raw_os_error(), disabled_by_sysctl()) {
-        (Some(libc::ENOSYS), _) => {
-            "the kernel was built without it, or a seccomp filter hides it".to_owned()
-        }
-        (Some(libc::EPERM), Some(value)) => {
-            format!("sysctl kernel.io_uring_disabled is {value}; 0 allows it")
-        }
-        (Some(libc::EPERM | libc::EACCES), None) => {
-            "forbidden, probably by a container's seccomp profile".to_owned()
-        }
-        (Some(libc::EINVAL), _) => "the kernel is older than Linux 6.1".to_owned(),
-        _ if error.kind() == io::ErrorKind::Unsupported => {
-            "the kernel is older than Linux 6.1".to_owned()
-        }
-        _ => error.to_string(),
+        (Some(libc::ENOSYS), _) => NoUring::Absent,
+        (Some(libc::EPERM), Some(value)) => NoUring::Disabled(value),
+        (Some(libc::EPERM | libc::EACCES), None) => NoUring::Forbidden,
+        (Some(libc::EINVAL), _) => NoUring::Old,
+        _ if error.kind() == io::ErrorKind::Unsupported => NoUring::Old,
+        _ => NoUring::Io(error),
     })
 }
 

@@ -1,6 +1,9 @@
 //! Numbers of users and groups by their names, from the files that every system has.
 
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
 
 /// Users of the machine.
 pub const USERS: &str = "/etc/passwd";
@@ -8,18 +11,47 @@ pub const USERS: &str = "/etc/passwd";
 /// Groups of the machine.
 pub const GROUPS: &str = "/etc/group";
 
+/// A user or group is named that is not known. The mistake of whoever has named it, or the machine's.
+#[derive(Debug, Error)]
+pub enum UnknownName {
+    /// The file cannot be read.
+    #[error("{name} is not found: {}: {source}", file.display())]
+    Unreadable {
+        /// The name that is looked for.
+        name: String,
+        /// Where.
+        file: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The file has no such name.
+    #[error("{name} is not in {}; give a number", file.display())]
+    Missing {
+        /// The name that is looked for.
+        name: String,
+        /// Where.
+        file: PathBuf,
+    },
+}
+
 /// The number of a user or group: `name` itself where it is one, or what `file` says. Directories in the network (LDAP) are
 /// not asked.
 ///
 /// # Errors
 /// There is none of that name.
-pub fn number(name: &str, file: &Path) -> Result<u32, String> {
+pub fn number(name: &str, file: &Path) -> Result<u32, UnknownName> {
     if let Ok(number) = name.parse() {
         return Ok(number);
     }
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| format!("{name} is not found: {}: {error}", file.display()))?;
-    find(&text, name).ok_or_else(|| format!("{name} is not in {}; give a number", file.display()))
+    let text = std::fs::read_to_string(file).map_err(|source| UnknownName::Unreadable {
+        name: name.to_owned(),
+        file: file.to_owned(),
+        source,
+    })?;
+    find(&text, name).ok_or_else(|| UnknownName::Missing {
+        name: name.to_owned(),
+        file: file.to_owned(),
+    })
 }
 
 /// A user that a process can become.
@@ -37,7 +69,7 @@ pub struct Account {
 ///
 /// # Errors
 /// There is none of that name.
-pub fn account(name: &str, users: &Path, groups: &Path) -> Result<Account, String> {
+pub fn account(name: &str, users: &Path, groups: &Path) -> Result<Account, UnknownName> {
     let user = number(name, users)?;
     let users = std::fs::read_to_string(users).unwrap_or_default();
     let groups = std::fs::read_to_string(groups).unwrap_or_default();
@@ -101,15 +133,18 @@ mod tests {
             group: Some(34),
             groups: vec![50],
         };
-        assert_eq!(account("web", &users, &groups), Ok(web.clone()));
-        assert_eq!(account("33", &users, &groups), Ok(web));
+        let found = |name| account(name, &users, &groups).expect("it is there");
+        assert_eq!(found("web"), web);
+        assert_eq!(found("33"), web);
         let unknown = Account {
             user: 77,
             group: None,
             groups: vec![],
         };
-        assert_eq!(account("77", &users, &groups), Ok(unknown));
-        assert!(account("nobody-here", &users, &groups).is_err());
+        assert_eq!(found("77"), unknown);
+        let missing = account("nobody-here", &users, &groups).expect_err("it is not there");
+        let text = format!("nobody-here is not in {}; give a number", users.display());
+        assert_eq!(missing.to_string(), text);
         std::fs::remove_dir_all(&folder).expect("it is ours");
     }
 
@@ -118,7 +153,7 @@ mod tests {
         let text = "root:x:0:0:root:/root:/bin/sh\nwww-data:x:33:33::/var/www:/bin/false\n";
         assert_eq!(find(text, "www-data"), Some(33));
         assert_eq!(find(text, "www"), None);
-        assert_eq!(number("1000", Path::new("/nowhere")), Ok(1000));
+        assert!(matches!(number("1000", Path::new("/nowhere")), Ok(1000)));
         assert!(number("nobody-has-this-name", Path::new(USERS)).is_err());
     }
 }

@@ -247,7 +247,7 @@ fn a_forbidden_io_uring_is_an_error_with_its_reason() {
     let child = start(|| {
         forbid_io_uring();
         let why = fermata_io::probe::io_uring().expect_err("it is forbidden");
-        assert!(!why.is_empty());
+        assert!(!why.to_string().is_empty());
         let error = Kernel::open(Backend::IoUring)
             .map(|_| ())
             .expect_err("it is forbidden");

@@ -153,7 +153,10 @@ impl FileJobs {
         let (files, ring) = Files::new(bounds, backend).map_err(system)?;
         if ring.is_err() {
             let cause = fermata_io::probe::io_uring().err();
-            let cause = cause.unwrap_or_else(|| "it cannot be opened".to_owned());
+            let cause = cause.map_or_else(
+                || "it cannot be opened".to_owned(),
+                |cause| cause.to_string(),
+            );
             net.log(
                 LogLevel::Info,
                 &format!("files: io_uring is not available ({cause}); using threads"),

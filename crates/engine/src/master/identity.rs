@@ -34,11 +34,10 @@ impl Identity {
             };
         };
         let account = users::account(name, Path::new(USERS), Path::new(GROUPS))
-            .map_err(|cause| failed("user", cause))?;
+            .map_err(|unknown| failed("user", unknown.to_string()))?;
         let group = match (&settings.group, account.group) {
-            (Some(group), _) => {
-                users::number(group, Path::new(GROUPS)).map_err(|cause| failed("group", cause))?
-            }
+            (Some(group), _) => users::number(group, Path::new(GROUPS))
+                .map_err(|unknown| failed("group", unknown.to_string()))?,
             (None, Some(group)) => group,
             (None, None) => {
                 let cause =

@@ -15,7 +15,7 @@ pub(crate) fn choose(settings: &Settings) -> (Backend, Option<String>) {
     if wanted == Backend::IoUring
         && let Err(why) = probe::io_uring()
     {
-        return (Backend::Epoll, Some(refusal(&why)));
+        return (Backend::Epoll, Some(refusal(&why.to_string())));
     }
     (wanted, None)
 }

@@ -3,6 +3,7 @@
 use std::io;
 
 use fermata_config::AddressError;
+use fermata_io::users::UnknownName;
 
 /// Why a server cannot listen at an address. Each message goes on after "cannot listen on ADDRESS: ".
 #[derive(Debug, thiserror::Error)]
@@ -39,8 +40,8 @@ pub enum ListenError {
     #[error("this user may not write into the folder")]
     FolderForbidden,
     /// The machine has no such user or group, or their list cannot be read.
-    #[error("{0}")]
-    Account(String),
+    #[error(transparent)]
+    Account(#[from] UnknownName),
     /// This user may not give the socket away.
     #[error(
         "the socket cannot be given to another user or group: {0}; start as root, or leave user and group out"

@@ -149,7 +149,7 @@ fn owners(access: &Access) -> Result<Owners, ListenError> {
         None => Ok(None),
         Some(name) => users::number(name, Path::new(file))
             .map(Some)
-            .map_err(ListenError::Account),
+            .map_err(ListenError::from),
     };
     let user = number(&access.user, users::USERS)?;
     let group = number(&access.group, users::GROUPS)?;
