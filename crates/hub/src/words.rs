@@ -2,7 +2,11 @@
 //!
 //! All stores go through here, so a test can "kill" the process before any one of them (see [`fermata_shm::crash`]).
 
-use fermata_shm::{AtomicU64, Ordering, crash};
+#[cfg(test)]
+use fermata_shm::crash;
+#[cfg(not(test))]
+use fermata_shm::crash::off as crash;
+use fermata_shm::{AtomicU64, Ordering};
 
 /// Bytes in a word.
 pub(crate) const WORD_BYTES: usize = 8;
