@@ -31,7 +31,7 @@ fn what_is_wrong_is_named_with_its_setting_and_its_cure() {
         (
             "tls_version_min",
             "1.1",
-            ["FERMATA_TLS_VERSION_MIN", "1.2, 1.3"],
+            ["FERMATA_TLS_VERSION_MIN", "1.2 or 1.3"],
         ),
     ] {
         let refused = secure().setting(setting, value).start_refused();
