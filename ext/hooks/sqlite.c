@@ -1042,8 +1042,8 @@ static const statement *statement_of_pdo(zend_object *object)
 	pdo_stmt_t *it = php_pdo_stmt_fetch_object(object);
 	const struct { const void *handle; const statement *it; } *private = it->driver_data;
 	/* The collector of cycles may have freed the connection first. */
-	bool has_connection = Z_TYPE(it->database_object_handle) == IS_OBJECT
-		&& !(OBJ_FLAGS(Z_OBJ(it->database_object_handle)) & IS_OBJ_FREE_CALLED);
+	zend_object *handle = fermata_pdo_connection(it);
+	bool has_connection = handle && !(OBJ_FLAGS(handle) & IS_OBJ_FREE_CALLED);
 	return private && has_connection && fermata_sqlite_key_of_pdo(it->dbh) ? private->it : NULL;
 }
 
