@@ -6,7 +6,7 @@ import { createServer } from "node:net";
 import { once } from "node:events";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { Server } from "./server.js";
+import { COMMAND, Server } from "./server.js";
 
 export class Edge {
   #folder = mkdtempSync(join(tmpdir(), "fermata-edge-"));
@@ -22,7 +22,7 @@ export class Edge {
     });
     this.#prometheus = await freePort();
     this.#server = new Server({}, [
-      "build/fermata", "edge", "--listen", "127.0.0.1:0", "--listen-tls", "127.0.0.1:0", "--tls-certificates", this.#folder,
+      COMMAND, "edge", "--listen", "127.0.0.1:0", "--listen-tls", "127.0.0.1:0", "--tls-certificates", this.#folder,
       "--control", "", "--prometheus", `127.0.0.1:${this.#prometheus}`, "--route", `* 127.0.0.1:${port}`,
     ]);
     await this.#server.start();

@@ -7,6 +7,8 @@ import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const ROOT = resolve(dirname(fileURLToPath(import.meta.url)), "../../..");
+/** The command, which needs no PHP. */
+export const COMMAND = "build/fermata";
 const START_TIMEOUT_MS = 20_000;
 const STOP_TIMEOUT_MS = 60_000;
 const LOG_LINES_MAX = 400;
@@ -25,7 +27,7 @@ export class Server {
   #waiting = new Set();
 
   /**
-   * @param {string[] | null} program what runs in place of the chat: a script or a command, by its path in the repository or
+   * @param {string[] | null} program what runs in place of the chat: a script of PHP or COMMAND, by its path in the repository or
    *   absolute, and its arguments
    */
   constructor(environment = {}, program = null) {
@@ -65,7 +67,8 @@ export class Server {
     // FERMATA_CHAT_COMMAND lets the page be tested against another server: a command line without quotes.
     const [script, ...rest] = this.#program ?? ["examples/chat/server.php"];
     const chat = this.#program === null ? process.env.FERMATA_CHAT_COMMAND?.split(" ") : undefined;
-    const php = script.endsWith(".php") ? ["php", "-d", `extension=${extension}`] : [];
+    // All else is PHP's, whatever its name: artisan has no ending.
+    const php = script === COMMAND ? [] : ["php", "-d", `extension=${extension}`];
     const [command, ...args] = chat ?? [...php, resolve(ROOT, script), ...rest];
     const from = this.#lines.length;
     this.#child = spawn(command, args, {
