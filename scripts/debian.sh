@@ -36,3 +36,13 @@ debian_12() { # folder
         mv "$1.new" "$1"
     )
 }
+
+# The phpize and php-config of a PHP that lies in a folder, where they name /usr: writes into TOOLS those that name the folder. Its
+# command, with which a build would generate fermata_arginfo.h again, may not run here.
+tools_of_root() { # folder, version of PHP, TOOLS
+    mkdir -p "$3"
+    # autoconf's macros are to fit this machine's libtool.
+    sed "s|^prefix='/usr'|prefix='$1/usr'|; s|^aclocaldir=.*|aclocaldir=/usr/share/aclocal|" "$1/usr/bin/phpize$2" >"$3/phpize"
+    sed "s|^prefix=\"/usr\"|prefix=\"$1/usr\"|; s|^\( *php_binary=\).*|\1true|" "$1/usr/bin/php-config$2" >"$3/php-config"
+    chmod +x "$3/phpize" "$3/php-config"
+}

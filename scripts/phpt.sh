@@ -52,7 +52,8 @@ export PHP_INI_SCAN_DIR=
 export NO_INTERACTION=1 FERMATA_EXTENSION="$extension"
 # Most of these tests wait most of their time.
 jobs=$((2 * $(nproc)))
-subject=$php
+# What is tested where it is not what runs the tests: a PHP that is emulated.
+subject=${FERMATA_PHPT_PHP:-$php}
 order=()
 if [ -n "$valgrind" ]; then
     # One report per process, forked workers included. A jump of the stack pointer by more than a frame ever has is a

@@ -27,6 +27,8 @@ dist=${DIST:-$root/dist}
 stage=$root/build/release
 # shellcheck source=scripts/release/targets.sh
 . scripts/release/targets.sh
+# shellcheck source=scripts/debian.sh
+. scripts/debian.sh
 cache=${FERMATA_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/fermata}
 PATH=$PATH:${CARGO_HOME:-$HOME/.cargo}/bin
 machine=$(uname -m)
@@ -80,11 +82,7 @@ extension() {
 extension_of_root() { # folder, version
     local tools=$stage/tools-$2
     [ -x "$1/usr/bin/phpize$2" ] || { leave_out "the extension for PHP $2: make test-php${2/./} makes the folder $1 that has it"; return; }
-    mkdir -p "$tools"
-    # autoconf's macros are to fit this machine's libtool.
-    sed "s|^prefix='/usr'|prefix='$1/usr'|; s|^aclocaldir=.*|aclocaldir=/usr/share/aclocal|" "$1/usr/bin/phpize$2" >"$tools/phpize"
-    sed "s|^prefix=\"/usr\"|prefix=\"$1/usr\"|" "$1/usr/bin/php-config$2" >"$tools/php-config"
-    chmod +x "$tools/phpize" "$tools/php-config"
+    tools_of_root "$1" "$2" "$tools"
     extension "php$2" "$tools/phpize" "$tools/php-config"
 }
 for config in ${FERMATA_PHP_CONFIGS:-}; do

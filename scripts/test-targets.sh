@@ -2,7 +2,7 @@
 # Compiles the command for what this machine is not, and runs it: x86-64 without a C library in a folder that has nothing but the
 # command, ARM64 by QEMU. Each serves an edge that holds a client until something is published.
 #
-# With Cargo's profile `quick`, because what may break is what a target has not, and that shows in any profile. The core that
+# With the profile of tests, because what may break is what a target has not, and that shows in any profile. The core that
 # extensions are linked with is compiled for musl, too, linked as a library with the musl of this machine, and called.
 #
 #   DIST=FOLDER scripts/test-targets.sh   runs the commands of a release that lies there, and compiles nothing
@@ -12,16 +12,16 @@ set -euo pipefail
 
 cd "$(dirname "$0")/.."
 root=$PWD
-profile=quick
+profile=dev
 PATH=$PATH:${CARGO_HOME:-$HOME/.cargo}/bin
 # shellcheck source=scripts/report.sh
 . scripts/report.sh
 # shellcheck source=scripts/release/targets.sh
 . scripts/release/targets.sh
 # Seconds that a command has for one thing; an emulated one is slow, and so is a loaded machine.
-seconds_max=60
+seconds_max=120
 # Of a server; it is ended before.
-server_seconds_max=300
+server_seconds_max=600
 work=$(mktemp -d /var/tmp/fermata-targets-XXXXXX)
 trap 'rm -rf --one-file-system "$work"' EXIT
 dist=${DIST:-}
@@ -133,6 +133,8 @@ else
     report "emulated it says its version" says_version "${emulated[@]}"
     report "emulated it examines the machine" is_examined "${emulated[@]}"
     report "emulated it serves" serves "${emulated[@]}"
+    # It says by itself what it lacks, and fails for it in CI.
+    [ -n "$dist" ] || report "emulated, the extension for arm64 passes tests of its own" scripts/arm64-php.sh
 fi
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

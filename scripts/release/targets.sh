@@ -49,5 +49,5 @@ compile() {
 
 # The file that `compile` has left.
 built() { # target, file
-    echo "$target_dir/$1/$profile/$2"
+    echo "$target_dir/$1/${profile/dev/debug}/$2"
 }
