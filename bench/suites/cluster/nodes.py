@@ -97,7 +97,9 @@ def loss(log: str, options: argparse.Namespace) -> dict[str, Any]:
         proxy_of(nodes, options.clients, directory) as front,
     ):
         out, steps = Path(directory, "load.json"), Path(directory, "steps.jsonl")
-        hold_seconds = 8 if options.quick else KILL_AFTER_SECONDS + RECOVERY_GOAL_SECONDS + 5
+        # Longer than the goal where there are more clients than can come back in that time, so that they are seen to come back.
+        back_seconds = max(RECOVERY_GOAL_SECONDS + 5, options.clients / NODES / CONNECTS_PER_SECOND_MIN)
+        hold_seconds = 8 if options.quick else KILL_AFTER_SECONDS + back_seconds
         running = load(
             [
                 *("hold", f"{front}/events/{{n}}", f"--clients={options.clients}", f"--groups={GROUPS}"),
