@@ -4,12 +4,12 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { launch, PATIENCE_MS } from "./support/chat.js";
+import { freePort } from "./support/port.js";
 
 const ROOT = resolve(dirname(fileURLToPath(import.meta.url)), "../..");
 
@@ -20,15 +20,6 @@ $server->get('/', fn () => Response::html('<!doctype html><title>Page</title><bo
 $server->get('/throws', function () { dump(['a' => 1]); throw new RuntimeException('it went wrong'); });
 $server->run();
 `;
-
-async function freePort() {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address();
-  server.close();
-  await once(server, "close");
-  return port;
-}
 
 describe("development", () => {
   let folder, child, browser, page, url, log = "";

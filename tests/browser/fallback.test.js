@@ -9,6 +9,7 @@ import { createServer } from "node:net";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { launch, until } from "./support/chat.js";
+import { freePort } from "./support/port.js";
 
 const COMMAND = process.env.FERMATA_COMMAND ?? fileURLToPath(new URL("../../build/fermata", import.meta.url));
 const LIBRARY = fileURLToPath(new URL("node_modules/pusher-js/dist/web/pusher.js", import.meta.url));
@@ -16,15 +17,6 @@ const APP = { id: "1", key: "app-key", secret: "0123456789abcdef" };
 const TRANSPORTS = ["xhr_streaming", "xhr_polling"];
 
 const sign = (text) => createHmac("sha256", APP.secret).update(text).digest("hex");
-
-async function freePort() {
-  const server = createServer();
-  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address();
-  await new Promise((resolve) => server.close(resolve));
-
-  return port;
-}
 
 describe("pages without WebSockets", () => {
   let hub;

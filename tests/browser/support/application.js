@@ -4,11 +4,11 @@ import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { launch, PATIENCE_MS, until } from "./chat.js";
+import { freePort } from "./port.js";
 
 const ROOT = resolve(dirname(fileURLToPath(import.meta.url)), "../../..");
 const NOT_TO_BE_HAD = 3;
@@ -17,15 +17,6 @@ const FOLDERS = ["/usr/sbin", "/usr/local/sbin", "/usr/bin"];
 /** A picture of one pixel. */
 export const PICTURE = Buffer.from(
   "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
-
-async function freePort() {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address();
-  server.close();
-  await once(server, "close");
-  return port;
-}
 
 function isInstalled(program) {
   return FOLDERS.some((path) => existsSync(path) && readdirSync(path).some((name) => name.startsWith(program)));

@@ -2,10 +2,9 @@
 
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
-import { createServer } from "node:net";
-import { once } from "node:events";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { freePort } from "./port.js";
 import { COMMAND, Server } from "./server.js";
 
 export class Edge {
@@ -56,14 +55,4 @@ export class Edge {
 
     return code;
   }
-}
-
-async function freePort() {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address();
-  server.close();
-  await once(server, "close");
-
-  return port;
 }
