@@ -142,11 +142,7 @@ impl Source {
             request: Rc::new(ClientRequest {
                 method: b"GET".to_vec(),
                 target: target.as_bytes().to_vec(),
-                headers: Vec::new(),
-                body: crate::client::request::Body::None,
-                peer: fermata_io::Peer::Unix,
-                host: Vec::new(),
-                is_tls: false,
+                ..ClientRequest::forgotten()
             }),
             table: Rc::new(Table {
                 generation: 0,

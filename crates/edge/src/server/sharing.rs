@@ -254,11 +254,7 @@ mod tests {
                 home: None,
                 watched: Vec::new(),
             }),
-            rule: 0,
-            target: 0,
-            is_trusted: false,
-            is_sockjs: false,
-            session_id: None,
+            ..Source::of_get(target)
         }
     }
 
