@@ -1,4 +1,7 @@
-//! Numbers as text: what heads and chunk sizes need, without the formatting machinery.
+//! Numbers and addresses as text: what heads, chunk sizes and logs need, without the formatting machinery.
+
+use std::io::Write as _;
+use std::net::IpAddr;
 
 /// "00" to "99" in one string, so that two digits cost one division.
 const PAIRS: [[u8; 2]; 100] = {
@@ -37,6 +40,24 @@ fn long_decimal(out: &mut Vec<u8>, mut n: u64) {
         text[at] = b'0' + n as u8;
     }
     out.extend_from_slice(&text[at..]);
+}
+
+/// Appends an address as `Display` writes it. Those of IPv4 are many, for which that takes a thousand instructions.
+pub fn address(out: &mut Vec<u8>, address: IpAddr) {
+    match address {
+        IpAddr::V4(address) => {
+            for (at, octet) in address.octets().into_iter().enumerate() {
+                if at > 0 {
+                    out.push(b'.');
+                }
+                decimal(out, u64::from(octet));
+            }
+        }
+        IpAddr::V6(address) => {
+            // A vector takes everything.
+            let _ = write!(out, "{address}");
+        }
+    }
 }
 
 /// The two decimal digits of `n`, which must be below 100.
@@ -92,6 +113,31 @@ pub fn parse_decimal(text: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_are_written_as_the_standard_library_writes_them() {
+        let written = |ip: IpAddr| {
+            let mut text = Vec::new();
+            address(&mut text, ip);
+            text
+        };
+        for octet in 0..=255 {
+            let ip = IpAddr::from([octet, 255 - octet, 7, octet]);
+            assert_eq!(written(ip), ip.to_string().into_bytes());
+        }
+        for text in [
+            "0.0.0.0",
+            "1.10.99.100",
+            "127.0.0.1",
+            "255.209.200.9",
+            "::1",
+            "2001:db8::ff",
+            "0:1:2:3:4:5:6:7",
+        ] {
+            let ip: IpAddr = text.parse().expect(text);
+            assert_eq!(written(ip), ip.to_string().into_bytes());
+        }
+    }
 
     #[test]
     fn decimal_equals_the_standard_formatting() {

@@ -9,6 +9,7 @@ use fermata_grip::filter::FEATURES;
 use fermata_grip::last;
 use fermata_grip::spelling::{Folded, same};
 use fermata_proto::chunk;
+use fermata_proto::number;
 use fermata_proto::response::{valid_name, valid_value};
 use fermata_proto::traceparent::TraceParent;
 
@@ -168,20 +169,9 @@ impl ForwardedFor {
     }
 }
 
-/// An address as text. Those of IPv4 are many, and the formatter of the standard library is slow.
 fn text_of(address: IpAddr) -> Vec<u8> {
-    let IpAddr::V4(address) = address else {
-        return address.to_string().into_bytes();
-    };
     let mut text = Vec::with_capacity("255.255.255.255".len());
-    for (at, octet) in address.octets().into_iter().enumerate() {
-        if at > 0 {
-            text.push(b'.');
-        }
-        let digits = [octet / 100, octet / 10 % 10, octet % 10].map(|digit| b'0' + digit);
-        let skipped = 2 - usize::from(octet >= 10) - usize::from(octet >= 100);
-        text.extend_from_slice(&digits[skipped..]);
-    }
+    number::address(&mut text, address);
     text
 }
 
@@ -579,16 +569,6 @@ mod tests {
             let list = ForwardedFor::new(rule).apply(&[received.as_bytes()], peer);
             assert_eq!(list.as_deref(), expected.map(str::as_bytes), "{rule}");
         }
-    }
-
-    #[test]
-    fn addresses_are_written_as_the_standard_library_writes_them() {
-        for octet in 0..=255 {
-            let address = IpAddr::from([octet, 255 - octet, 7, octet]);
-            assert_eq!(text_of(address), address.to_string().into_bytes());
-        }
-        let address = IpAddr::from([0, 1, 2, 3, 4, 5, 6, 7]);
-        assert_eq!(text_of(address), address.to_string().into_bytes());
     }
 
     #[test]

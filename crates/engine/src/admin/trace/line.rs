@@ -10,7 +10,7 @@ use std::io::Write as _;
 use fermata_io::Peer;
 use fermata_proto::date;
 use fermata_proto::http1::{Head, Span};
-use fermata_proto::number::decimal;
+use fermata_proto::number::{address, decimal};
 use fermata_proto::traceparent::TraceParent;
 
 use crate::admin::json::{FIELD_BYTES_MAX, escape_json, is_all_plain, is_plain};
@@ -186,7 +186,7 @@ impl Line<'_> {
     }
 
     fn write_plain(&self, out: &mut Vec<u8>, format: Format, stamp: &Stamp) -> std::io::Result<()> {
-        write_peer(out, self.peer)?;
+        write_peer(out, self.peer);
         out.extend_from_slice(&stamp.plain);
         let unread: &[u8] = match format {
             Format::Combined => b"-\0 \"-\" \"-\"",
@@ -213,7 +213,7 @@ impl Line<'_> {
     fn write_json(&self, out: &mut Vec<u8>, worker: u16, stamp: &Stamp) -> std::io::Result<()> {
         out.extend_from_slice(&stamp.json);
         write!(out, "{:03}Z\",\"client\":\"", self.unix_ms % 1000)?;
-        write_peer(out, self.peer)?;
+        write_peer(out, self.peer);
         out.push(b'"');
         if self.peer != Peer::Unix {
             out.extend_from_slice(b",\"port\":");
@@ -229,20 +229,11 @@ impl Line<'_> {
     }
 }
 
-fn write_peer(out: &mut Vec<u8>, peer: Peer) -> std::io::Result<()> {
-    match peer {
-        Peer::Unix => out.extend_from_slice(b"unix:"),
-        Peer::V6(address, _) => write!(out, "{address}")?,
-        Peer::V4(address, _) => {
-            for (at, octet) in address.octets().into_iter().enumerate() {
-                if at > 0 {
-                    out.push(b'.');
-                }
-                decimal(out, u64::from(octet));
-            }
-        }
+fn write_peer(out: &mut Vec<u8>, peer: Peer) {
+    match peer.ip() {
+        Some(ip) => address(out, ip),
+        None => out.extend_from_slice(b"unix:"),
     }
-    Ok(())
 }
 
 /// The first field line of that name.
