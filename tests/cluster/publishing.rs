@@ -11,7 +11,7 @@ use crate::node::{bridge_pid, node, wait_ready};
 over_each_log!(
     a_worker_serves_others_while_handlers_wait_for_the_log,
     events_of_many_tasks_are_published_once_and_each_in_its_order,
-    who_does_not_wait_gets_no_id_and_needs_no_log,
+    a_publisher_that_does_not_wait_gets_no_id_and_needs_no_log,
     a_server_whose_bridge_hangs_is_not_ready,
 );
 
@@ -73,7 +73,7 @@ fn events_of_many_tasks_are_published_once_and_each_in_its_order(log: LogServer)
     }
 }
 
-fn who_does_not_wait_gets_no_id_and_needs_no_log(mut log: LogServer) {
+fn a_publisher_that_does_not_wait_gets_no_id_and_needs_no_log(mut log: LogServer) {
     let server = node(&log).setting("publish_wait_ms_max", 60_000).start();
     wait_ready(&server, 200);
     let mut stream = Stream::open(server.connect(), "/events", None);

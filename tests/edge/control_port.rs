@@ -52,7 +52,7 @@ fn held(own: &Own) -> Client {
 }
 
 #[test]
-fn who_has_not_the_key_publishes_nothing() {
+fn a_publisher_without_the_key_publishes_nothing() {
     let (_origin, route) = origin();
     let folder = Directory::new();
     let file = folder.join("control.key");

@@ -83,7 +83,7 @@ fn server(port: u16) -> Server {
 }
 
 #[test]
-fn who_takes_the_place_of_the_first_worker_goes_on_where_it_was() {
+fn a_worker_in_place_of_the_first_goes_on_where_it_was() {
     let number = free_port();
     let server = server(number);
     let mut worker = server.worker_pids()[&0];

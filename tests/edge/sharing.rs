@@ -209,7 +209,7 @@ fn what_an_instruction_says_of_one_client_is_not_shared() {
 }
 
 #[test]
-fn who_comes_late_has_time_of_its_own() {
+fn a_late_client_has_time_of_its_own() {
     let (origin, count) = (Origin::start(), AtomicUsize::new(0));
     origin.on("late", move |_| {
         match count.fetch_add(1, Ordering::SeqCst) {

@@ -75,7 +75,7 @@ fn requests_go_where_the_fewest_are_under_way() {
 }
 
 #[test]
-fn who_has_the_same_header_gets_the_same_target() {
+fn requests_with_the_same_header_get_the_same_target() {
     let (one, other) = (named("one"), named("other"));
     let route = format!(
         "*,balance=hash:header:X-User 127.0.0.1:{} 127.0.0.1:{}",

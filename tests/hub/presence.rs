@@ -123,7 +123,7 @@ fn a_quick_reconnect_is_silent() {
 }
 
 #[test]
-fn who_asks_not_to_be_announced_is_present_all_the_same() {
+fn a_member_that_is_not_announced_is_present_all_the_same() {
     let server = hub().start();
     let mut watcher = Stream::open(server.connect(), "/events", None);
     let silent = Stream::open(server.connect(), "/events?user=ghost&silent=1", None);

@@ -8,7 +8,7 @@ use crate::hub::{Hub, publisher, reader};
 const UPDATES: usize = 240;
 
 #[test]
-fn who_comes_back_misses_nothing() {
+fn a_subscriber_that_comes_back_misses_nothing() {
     let hub = Hub::start("");
     let token = reader(&["private/{n}"]);
     let topics: [&[&str]; 3] = [&["private/1"], &["private/{n}"], &["*"]];

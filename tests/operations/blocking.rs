@@ -96,7 +96,7 @@ fn the_report_can_be_turned_off() {
 }
 
 #[test]
-fn whoever_has_waited_is_named_when_it_goes_on_and_blocks() {
+fn a_handler_that_has_waited_is_named_when_it_goes_on_and_blocks() {
     let server = fixture("blocking").workers(1).start();
     // Its handler is another one than that of the event before.
     assert_eq!(server.connect().get("/").status(), 200);

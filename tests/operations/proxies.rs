@@ -205,7 +205,7 @@ fn apache_as_documented_lets_no_client_speak_for_another() {
 }
 
 #[test]
-fn who_comes_without_a_proxy_is_not_believed() {
+fn a_client_without_a_proxy_is_not_believed() {
     if !works("curl", &["--version"]) {
         return skipped("curl is not installed");
     }

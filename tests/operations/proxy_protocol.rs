@@ -74,7 +74,7 @@ fn the_client_is_whom_the_header_names() {
 }
 
 #[test]
-fn who_sends_none_or_is_no_proxy_is_closed_unanswered() {
+fn a_peer_without_the_header_or_no_proxy_is_closed_unanswered() {
     let server = builder().setting("header_timeout_ms", 300).start();
     assert_eq!(told(&server, b""), "");
     assert_eq!(told(&server, b"PROXY TCP4 nobody 10.0.0.1 1 80\r\n"), "");

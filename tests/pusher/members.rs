@@ -104,7 +104,7 @@ fn a_user_is_added_once_and_removed_once() {
 }
 
 #[test]
-fn who_comes_back_to_a_presence_channel_is_not_told_of_itself() {
+fn a_client_that_comes_back_to_a_presence_channel_is_not_told_of_itself() {
     let hub = Hub::start_with(&[], &[("FERMATA_LEAVE_DELAY_MS", "100")]);
     let mut observer = hub.client();
     observer.subscribe(&hub, CHANNEL, Some("observer"));

@@ -199,7 +199,7 @@ fn what_a_publisher_asks_too_much_is_refused_and_named() {
 }
 
 #[test]
-fn who_asks_for_sockjs_where_it_is_off_is_told_what_helps() {
+fn a_request_for_sockjs_where_it_is_off_is_told_what_helps() {
     let hub = Hub::configured("sockjs = false");
     for path in [
         "/pusher/app/app-key/940/cu3cooh1/xhr_streaming?protocol=7&client=js&version=8.6.0&t=1&n=1",

@@ -10,7 +10,7 @@ over_each_log!(
     backends_are_told_once_however_many_servers_there_are,
     clients_of_all_servers_get_the_same,
     members_and_counts_are_those_of_all_servers,
-    who_joins_a_server_that_knows_no_members_yet_is_to_come_back,
+    a_join_is_refused_with_4100_while_a_server_knows_no_members,
     without_the_log_publishing_fails_and_clients_stay,
 );
 
@@ -205,7 +205,7 @@ fn members_and_counts_are_those_of_all_servers(log: LogServer) {
     assert_eq!(next(&mut ann), item("end"));
 }
 
-fn who_joins_a_server_that_knows_no_members_yet_is_to_come_back(mut log: LogServer) {
+fn a_join_is_refused_with_4100_while_a_server_knows_no_members(mut log: LogServer) {
     log.kill();
     let hub = start_at_once(&log, &[]);
     let mut early = hub.client();

@@ -59,7 +59,7 @@ fn envelope(socket: &mut Socket) -> (String, String) {
 }
 
 #[test]
-fn who_comes_back_gets_what_was_missed() {
+fn a_socket_that_comes_back_gets_what_was_missed() {
     let server = start();
     let mut socket = joined(&server, "/rooms/log?format=json");
     let id = publish(&server, "log", "first");

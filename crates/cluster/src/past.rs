@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_present_is_a_gap_between_events() {
+    fn members_are_a_gap_between_events() {
         let mut collector = collector(10, 1000, 1);
         look(&mut collector, 11, 9, Content::Event);
         look(&mut collector, 12, 9, Content::Presence);

@@ -242,7 +242,7 @@ crate::declare! {
     metrics_listen: Option<String> = "", Kind::Address, Some("Server metrics"),
         "Address that answers GET /metrics for Prometheus, /health/live and /health/ready.\n\
          Empty means none.\n\
-         Whoever can connect reads all figures, so keep it away from the public.";
+         A client that can connect reads all figures, so keep it away from the public.";
     otlp_endpoint: Option<String> = "", Kind::Url, None,
         "Collector of OpenTelemetry that gets a span for each request, hold and publish, by OTLP over HTTP; docs/traces.md shows one.\n\
          http://HOST:PORT or https://HOST:PORT; a URL without a path gets /v1/traces.\n\

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_refused_knows_which_question_it_was() {
+    fn a_refusal_names_its_request() {
         let mut question = Vec::new();
         let asked = map([("id", "12".into()), ("method", "GET".into())]);
         packet::encode(&mut question, &asked, Notation::Tnetstring);

@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_observes_is_told_of_every_change() {
+    fn observers_are_told_of_every_change() {
         let mut workers: Vec<Census> = (0..2).map(Census::new).collect();
         workers[0].observe();
         let take = |census: &mut Census| {

@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_send_to_others_is_reverbs_choice_as_far_as_it_is_safe() {
+    fn client_events_are_reverbs_choice_as_far_as_it_is_safe() {
         let of = |value| read(&[("REVERB_APP_ACCEPT_CLIENT_EVENTS_FROM", value)]);
         let client_events = |value| of(value).map(|it| it.apps[0].client_events);
         use fermata_pusher::ClientEvents;

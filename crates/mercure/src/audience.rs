@@ -585,7 +585,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_refused_does_not_have_all_views_searched() {
+    fn a_subscriber_that_is_refused_does_not_have_all_views_searched() {
         const VIEWS: usize = 8 * SEARCHED_MAX;
         let mut audience = Audience::new(VIEWS, Syntax::Templates);
         let mut held: Vec<_> = (0..VIEWS)

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_be_told_safely_is_named_at_once() {
+    fn an_edge_that_cannot_be_told_safely_is_named_at_once() {
         let check = |text: &str| Edges::parse(text).expect("edges").check();
         for fine in [
             "",

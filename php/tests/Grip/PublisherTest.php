@@ -127,7 +127,7 @@ final class PublisherTest extends TestCase
         new Publisher('udp://127.0.0.1:5560');
     }
 
-    public function testWhoIsOverloadedIsAskedAgain(): void
+    public function testAnOverloadedEdgeIsAskedAgain(): void
     {
         $url = 'http://' . self::$edge . '/overloaded';
         (new Publisher($url))->publish('room', 'hello');
@@ -190,7 +190,7 @@ final class PublisherTest extends TestCase
         }
     }
 
-    public function testWhoKeepsTheConnectionIsNotWaitedFor(): void
+    public function testAnEdgeThatKeepsTheConnectionIsNotWaitedFor(): void
     {
         $answers = [
             "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",

@@ -560,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn who_held_a_seat_for_another_target_writes_nothing_there() {
+    fn a_worker_with_a_seat_of_another_target_writes_nothing_there() {
         let health = health(1);
         let old = health.seat("a", 0).expect("a seat");
         let now_ms = KEPT_MS + 1;

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_bounded() {
+    fn waiting_sockets_are_bounded() {
         let mut queues = SocketQueues::default();
         assert!((0..WAITING_MAX as u64).all(|it| queues.wait("a", id(it))));
         assert!(!queues.wait("a", id(u64::MAX)) && queues.wait("a", id(0)));

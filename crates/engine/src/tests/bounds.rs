@@ -126,7 +126,7 @@ fn a_thousand_keep_alives_and_farewells_share_buffers() {
 }
 
 #[test]
-fn who_watches_the_figures_does_not_keep_the_loop_awake() {
+fn a_watcher_of_the_figures_does_not_keep_the_loop_awake() {
     let mut rig = Rig::new(1);
     let _held = rig.peer(&get("/hold/a?keep=0"));
     let now_ms = rig.worker.net.now_ms();

@@ -93,7 +93,7 @@ fn a_slow_client_is_told_of_its_gap_or_closed() {
 }
 
 #[test]
-fn who_comes_back_gets_what_it_missed_and_only_that() {
+fn a_client_that_comes_back_gets_what_it_missed_and_only_that() {
     let mut rig = Rig::new(1);
     let peer = rig.peer(&get("/hold/a,b"));
     rig.publish("a", "one");

@@ -1119,7 +1119,7 @@ fn idle_connections_are_closed() {
 }
 
 #[test]
-fn who_breaks_the_protocol_is_told_and_closed() {
+fn a_client_that_breaks_the_protocol_is_told_and_closed() {
     let mut rig = Rig::with(1, on());
     let mut client = Client::new(&rig);
     client.get("/hold/a");

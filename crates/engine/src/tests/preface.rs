@@ -24,7 +24,7 @@ fn rig() -> Rig {
 }
 
 #[test]
-fn who_has_connected_before_a_drain_is_answered_behind_a_proxy_too() {
+fn a_connection_from_before_a_drain_is_answered_behind_a_proxy_too() {
     let mut rig = rig();
     // One that nobody has accepted, one whose header has come, and one of which nothing has.
     let asked = rig.connect();

@@ -95,7 +95,7 @@ fn more_than_a_queue_is_replayed_without_a_gap_and_without_being_queued() {
 }
 
 #[test]
-fn who_reads_slower_than_the_ring_turns_is_told_or_closed() {
+fn a_client_slower_than_the_ring_gets_a_gap_or_is_closed() {
     for closes in [false, true] {
         let mut rig = Rig::with(1, settings());
         let first = publish(&mut rig, 0, 100);

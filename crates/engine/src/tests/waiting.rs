@@ -176,7 +176,7 @@ fn new_work_is_held_back_while_there_is_no_room() {
 }
 
 #[test]
-fn who_is_held_back_for_too_long_is_told_so() {
+fn a_request_that_waits_too_long_is_answered_503() {
     let mut rig = Rig::with(
         6,
         Settings {

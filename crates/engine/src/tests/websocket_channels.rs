@@ -215,7 +215,7 @@ fn presence_counts_sockets_and_they_leave_with_their_end() {
 }
 
 #[test]
-fn who_falls_behind_a_channel_meets_the_policy_of_its_route() {
+fn a_socket_behind_its_channel_meets_the_policy_of_its_route() {
     for (path, is_closed) in [("/drop", false), ("/refuse", false), ("/close", true)] {
         let mut rig = Rig::with(
             7,
@@ -257,7 +257,7 @@ fn who_falls_behind_a_channel_meets_the_policy_of_its_route() {
 }
 
 #[test]
-fn who_is_present_is_not_to_be_had_while_another_worker_keeps_the_table() {
+fn members_are_unavailable_while_another_worker_keeps_the_table() {
     let [mut here, mut elsewhere] = Rig::pair(10, &settings());
     let ann = here.socket("/ws");
     ann.peer.write(&text("/as room ann"));

@@ -235,7 +235,7 @@ fn what_a_socket_says_itself_is_not_replayed_to_it() {
 }
 
 #[test]
-fn who_reads_slower_than_the_ring_turns_is_treated_as_its_route_says() {
+fn a_socket_slower_than_the_ring_meets_the_policy_of_its_route() {
     for (path, is_closed) in [("/refuse", false), ("/close", true)] {
         let mut rig = Rig::new(5);
         let first = publish(&mut rig, "room", 0..100).swap_remove(0);

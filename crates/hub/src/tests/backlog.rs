@@ -150,7 +150,7 @@ fn what_lies_beyond_the_bounds_is_told_once() {
 }
 
 #[test]
-fn who_is_overtaken_by_the_ring_gets_one_gap_and_the_rest() {
+fn a_reader_that_the_ring_overtakes_gets_one_gap_and_the_rest() {
     let config = small();
     let mut ring = Ring::create(memory(&config), &config, 1, 2).unwrap();
     let start = publish(&mut ring, b"a", 0);

@@ -424,7 +424,7 @@ fn a_table_that_machines_share_has_counts_that_are_set() {
 }
 
 #[test]
-fn who_announces_itself_is_given_all_that_have_left() {
+fn a_node_that_announces_itself_is_given_all_that_have_left() {
     let config = small();
     let mut ring = Ring::create(memory(&config), &config, 7, 11).unwrap();
     ring.leave_announcements_to_caller();

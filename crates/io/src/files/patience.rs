@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_sleeps_is_found_out() {
+    fn a_thread_that_sleeps_is_found_out() {
         let before = sleeps();
         std::thread::sleep(Duration::from_millis(1));
         assert!(sleeps() > before);

@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_the_whole_core_gets_a_small_part_of_the_time() {
+    fn a_thread_that_takes_the_whole_core_gets_a_small_part_of_the_time() {
         let mut courtesy = Courtesy::default();
         assert!(gives_way(&mut courtesy, 100, 4));
         let again_ms = 104 + 4 * PAUSE_TIMES;

@@ -662,7 +662,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_dies_leaves_pages_to_others() {
+    fn a_worker_that_dies_leaves_its_pages_to_others() {
         let pages = Pages::open(1000).expect("memory");
         let ask = |slot, now_ms| pages.ask(slot, &channels(&["c"]), &range(1, 2), false, now_ms);
         let tickets: Vec<Ticket> = (0..PAGES).filter_map(|_| ask(0, 1_000)).collect();
