@@ -1,16 +1,23 @@
-"""The small C programs of `load/` that a run needs beside its peers."""
+"""The small programs of `load/` that a run needs beside its peers, in C and Go."""
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 
 from .peers import BENCH, BUILD, CannotRun
 
 
 def build(name: str) -> None:
-    """Compile `load/NAME.c` to `BUILD/NAME`. Raises CannotRun."""
+    """Compile `load/NAME.c` or `load/NAME.go` to `BUILD/NAME`. Raises CannotRun."""
     BUILD.mkdir(parents=True, exist_ok=True)
-    command = ["cc", "-O2", "-o", str(BUILD / name), str(BENCH / "load" / f"{name}.c")]
+    source = BENCH / "load" / f"{name}.go"
+    compiler = ["go", "build"]
+    if not source.exists():
+        source, compiler = source.with_suffix(".c"), ["cc", "-O2"]
+    if shutil.which(compiler[0]) is None:
+        raise CannotRun(f"{compiler[0]} is not installed")
+    command = [*compiler, "-o", str(BUILD / name), str(source)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise CannotRun(f"the {name} does not compile: {done.stderr.strip()}")

@@ -42,9 +42,9 @@ SUBJECT = "fermata"
 
 START_SECONDS_MAX = 15.0
 BUILD_SECONDS_MAX = 300.0
-SERVICES = ("json", "cores", "chat", "static", "held", "edge", "echo", "script", "waits", "pauses", "h2", "proxy")
+SERVICES = ("json", "cores", "chat", "static", "held", "edge", "echo", "script", "waits", "pauses", "h2", "h2held", "proxy")
 COMPARED = ("json", "cores", "chat", "script", "waits", "pauses")
-"""The services of the peers in `run.py` and `counts.py`; `held`, `edge` and `h2` belong to suites of their own."""
+"""The services of the peers in `run.py` and `counts.py`; `held`, `edge` and those of HTTP/2 belong to suites of their own."""
 MESSAGES = ("", "answered", "closed")
 
 
@@ -62,7 +62,8 @@ class Service:
     many as there are cores, `chat` is seed 000's server, `static` serves its page from a file, `held` holds event
     streams, `edge` holds those of a GRIP backend and proxies its other answers, `echo` sends WebSocket messages back,
     `script` is seed 002's script, `waits` and `pauses` take 50 ms for an answer: of a backend, or of nobody,
-    `h2` is `json` over HTTP/2 and TLS, `proxy` asks a backend for each answer."""
+    `h2` is `json` over HTTP/2 and TLS, `h2held` holds event streams at `port` and, over HTTP/2 and TLS, at `port2`,
+    `proxy` asks a backend for each answer."""
 
     start: tuple[str, ...]
     render: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""`python3 -m bench http2`: small JSON over HTTP/2 and TLS, and handshakes, beside other servers in one interleaved run.
+"""`python3 -m bench http2`: small JSON over HTTP/2 and TLS, handshakes, and held streams, beside others in one interleaved run.
 
 Server and client are pinned to one core. Each round measures every row on every server in a random order; a ratio is taken
 within a round. README.md says what the figures mean.
@@ -24,13 +24,17 @@ from bench.lib.peers import BENCH, BUILD, EXTENSION, SUBJECT, CannotRun, Peer, R
 from bench.lib.ready import note, skip
 from bench.lib.stats import interval, ratios
 
-from . import rows
+from . import held, rows
+from .goals import judged
+from .held import BROADCAST, MEMORY, HeldSample
 from .rows import CORE, ROWS, LoadError, Sample
 
 ROUNDS = 7
+MEMORY_ROUNDS = 2
+"""Memory is nearly the same each time."""
 SECONDS = 3.0
 QUICK_SECONDS = 0.2
-VERSION = 1
+VERSION = 2
 
 
 @dataclass
@@ -45,9 +49,12 @@ class Run:
     commands: dict[str, str] = field(default_factory=dict)
     not_run: dict[str, str] = field(default_factory=dict)
     samples: list[Sample] = field(default_factory=list)
+    held: list[HeldSample] = field(default_factory=list)
 
     def values(self, row: str, peer: str, name: str) -> dict[int, float]:
         """A figure by round."""
+        if row in MEMORY or row in BROADCAST:
+            return {sample.round: sample.value for sample in self.held if (sample.row, sample.peer) == (row, peer)}
         found = [sample for sample in self.samples if (sample.row, sample.peer) == (row, peer)]
         return {sample.round: getattr(sample, name) for sample in found}
 
@@ -63,7 +70,7 @@ def main() -> int:
         if shutil.which(tool) is None:
             print(f"bench: {tool} is missing (Debian: {package})", file=sys.stderr)
             return 2
-    found = load_all(("h2",))
+    found = load_all(("h2", "h2held"))
     run = Run(
         started=datetime.now(UTC),
         machine=machine.facts(),
@@ -78,6 +85,12 @@ def main() -> int:
         peers={id: peer for id, peer in found.items() if id in options.peers},
     )
     make_certificate()
+    if any(row in MEMORY or row in BROADCAST for row in options.rows):
+        try:
+            held.build()
+        except CannotRun as reason:
+            for row in (*MEMORY, *BROADCAST):
+                skip(run.not_run, f"{SUBJECT}/{row}", reason)
     for id, peer in run.peers.items():
         try:
             run.versions[id] = peer.prepare()
@@ -99,10 +112,11 @@ def main() -> int:
 
 
 def parse_options() -> argparse.Namespace:
-    peers = list(load_all(("h2",)))
+    peers = list(load_all(("h2", "h2held")))
+    every = [*ROWS, *MEMORY, *BROADCAST]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a smoke test of the suite: its figures mean nothing")
-    parser.add_argument("--rows", nargs="+", choices=list(ROWS), default=list(ROWS))
+    parser.add_argument("--rows", nargs="+", choices=every, default=every)
     parser.add_argument("--peers", nargs="+", choices=peers, default=peers, help="default: all")
     parser.add_argument("--rounds", type=int, help=f"default {ROUNDS}")
     parser.add_argument("--seconds", type=float, default=SECONDS, help=f"per measurement, default {SECONDS:g}")
@@ -125,7 +139,7 @@ def make_certificate() -> None:
 def measure_all(run: Run) -> None:
     source = random.Random(run.options["seed"])
     for round in range(1, run.options["rounds"] + 1):
-        order = [id for id in run.peers if id not in run.not_run]
+        order = [id for id, peer in run.peers.items() if id not in run.not_run and "h2" in peer.services]
         source.shuffle(order)
         for id in order:
             try:
@@ -134,16 +148,33 @@ def measure_all(run: Run) -> None:
                     measure_one(run, id, running, round)
             except CannotRun as reason:
                 skip(run.not_run, id, reason)
+        measure_held(run, round, source)
         note(f"round {round} of {run.options['rounds']}")
 
 
 def measure_one(run: Run, id: str, running: Running, round: int) -> None:
     for row in run.options["rows"]:
-        if f"{id}/{row}" in run.not_run:
+        if row not in ROWS or f"{id}/{row}" in run.not_run:
             continue
         try:
             run.samples.append(rows.measure(row, running, id, round, run.options["seconds"]))
         except (LoadError, CannotRun) as reason:
+            skip(run.not_run, f"{id}/{row}", reason)
+
+
+def measure_held(run: Run, round: int, source: random.Random) -> None:
+    """Each row at a server that is started for it: memory that was free once does not grow again."""
+    asked = [row for row in run.options["rows"] if row in BROADCAST or (row in MEMORY and round <= MEMORY_ROUNDS)]
+    source.shuffle(asked)
+    for row in asked:
+        id = (MEMORY | BROADCAST)[row].peer
+        if id not in run.peers or id in run.not_run or f"{id}/{row}" in run.not_run:
+            continue
+        measure = held.measure_memory if row in MEMORY else held.measure_broadcast
+        try:
+            with Running(run.peers[id], "h2held", ["taskset", "-c", str(held.SERVER_CORE)]) as running:
+                run.held.append(measure(row, running, round, run.options["quick"]))
+        except CannotRun as reason:
             skip(run.not_run, f"{id}/{row}", reason)
 
 
@@ -153,8 +184,12 @@ def report(run: Run) -> str:
         lines += [markdown.QUICK, ""]
     if warned := markdown.warning(run.samples):
         lines += [warned, ""]
-    for row in run.options["rows"]:
+    for row in (row for row in ROWS if row in run.options["rows"]):
         lines += [f"## {ROWS[row].title}", "", table(run, row), ""]
+    if run.held:
+        lines += ["## Held streams", "", held_table(run, MEMORY, "private memory of the server for each, bytes", 1), ""]
+        lines += [held_table(run, BROADCAST, "CPU of the server for each delivery of an event, µs", 1000), ""]
+    lines += ["## Goals", "", *judged(run.values, list(run.peers)), ""]
     for key, reason in run.not_run.items():
         lines += [f"Not run: {key}: {reason}", ""]
     lines += [f"`{run.options['command']}`, {run.options['rounds']} rounds. `h2load` and server on one core."]
@@ -172,6 +207,12 @@ def table(run: Run, row: str) -> str:
         shown.append([peer.name, f"{median(rates.values()):,.0f}", f"{median(costs.values()) / 1000:,.1f}", *ratio])
     head = [ROWS[row].unit, "per second", "server's CPU, us", "Fermata's rate ÷", "Fermata's CPU ÷"]
     return markdown.table(head, shown)
+
+
+def held_table(run: Run, kinds: dict[str, held.Held], unit: str, divisor: float) -> str:
+    found = {row: run.values(row, kind.peer, "") for row, kind in kinds.items()}
+    shown = [[kinds[row].title, f"{median(values.values()) / divisor:,.2f}"] for row, values in found.items() if values]
+    return markdown.table(["", unit], shown)
 
 
 def _ratio(ours: dict[int, float], theirs: dict[int, float]) -> str:
@@ -205,6 +246,7 @@ def write(run: Run, text: str, folder: Path) -> tuple[Path, Path]:
         },
         "not_run": run.not_run,
         "samples": [asdict(sample) for sample in run.samples],
+        "held": [asdict(sample) for sample in run.held],
     }
     raw.write_text(json.dumps(document, indent=1) + "\n")
     return shown, raw
