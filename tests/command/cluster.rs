@@ -19,6 +19,7 @@ struct Cluster {
     child: Child,
     ports: Vec<u16>,
     log_port: u16,
+    proxy_port: u16,
     folder: Directory,
     said: Arc<Mutex<String>>,
 }
@@ -27,10 +28,11 @@ impl Cluster {
     fn start(log: &str) -> Self {
         let folder = Directory::new();
         let ports: Vec<u16> = (0..3).map(|_| free_port()).collect();
-        let log_port = free_port();
+        let (log_port, proxy_port) = (free_port(), free_port());
         let list: Vec<String> = ports.iter().map(u16::to_string).collect();
         let mut child = fermata(&["cluster", "up", "--ports", &list.join(",")])
             .args(["--log", log, "--log-port", &log_port.to_string()])
+            .args(has_nginx().then(|| format!("--proxy={proxy_port}")))
             .arg(fixture_path("hub"))
             .env("TMPDIR", folder.path())
             // NATS reserves it.
@@ -54,6 +56,7 @@ impl Cluster {
             child,
             ports,
             log_port,
+            proxy_port,
             folder,
             said,
         }
@@ -145,11 +148,16 @@ fn servers_share_channels_though_some_of_it_is_killed(log: &str) {
     cluster.wait_connected(from, 3);
     cluster.publish(3, "four");
     assert_eq!(stream.next_event().data, "four");
+    let from = cluster.enter("kill worker 3");
+    cluster.wait_for(from, "worker 0 ended pid=");
     let from = cluster.enter("kill 9");
     cluster.wait_for(from, "9 is no number of a server");
     let from = cluster.enter("status");
     cluster.wait_for(from, "connected to the log");
     drop(stream);
+    if has_nginx() {
+        the_proxy_gives_clients_to_servers_that_run(&mut cluster);
+    }
     send_signal(cluster.child.id(), Signal::Interrupt);
     let status = cluster.child.wait().expect("it is our child");
     assert!(status.success(), "{status}:\n{}", cluster.said());
@@ -158,6 +166,78 @@ fn servers_share_channels_though_some_of_it_is_killed(log: &str) {
     }
     let rest = std::fs::read_dir(cluster.folder.path()).expect("our folder");
     assert_eq!(rest.count(), 0, "its folder is removed");
+}
+
+fn has_nginx() -> bool {
+    Path::new("/usr/sbin/nginx").exists()
+}
+
+fn the_proxy_gives_clients_to_servers_that_run(cluster: &mut Cluster) {
+    let proxy = SocketAddr::from((Ipv4Addr::LOCALHOST, cluster.proxy_port));
+    let mut stream = Stream::open(Connection::open(proxy), "/events", None);
+    cluster.publish(2, "five");
+    assert_eq!(stream.next_event().data, "five");
+    let from = cluster.enter("kill 1");
+    cluster.wait_for(from, "server 1 has ended");
+    for number in 0..6 {
+        let response = Connection::open(proxy).post("/publish/news", &number.to_string());
+        assert_eq!(response.status(), 200, "{}", response.text());
+    }
+    let from = cluster.enter("kill proxy");
+    cluster.wait_for(from, "the proxy has ended (signal 9)");
+    let from = cluster.enter("start proxy");
+    cluster.enter("status");
+    cluster.wait_for(from, "nginx, runs");
+    wait_until("the proxy listens", || {
+        is_open(cluster.proxy_port).then_some(())
+    });
+    let response = Connection::open(proxy).post("/publish/news", "six");
+    assert_eq!(response.status(), 200, "{}", response.text());
+}
+
+/// Nothing of it goes on, and the next one removes its folder.
+#[test]
+fn what_it_has_started_ends_with_it_when_it_is_killed() {
+    if !fermata_testkit::Nats::is_there() {
+        return;
+    }
+    let mut cluster = Cluster::start("nats");
+    for number in 1..=3 {
+        cluster.wait_connected(0, number);
+    }
+    send_signal(cluster.child.id(), Signal::Kill);
+    cluster.child.wait().expect("it is our child");
+    let proxy = has_nginx().then_some(&cluster.proxy_port);
+    for port in cluster.ports.iter().chain([&cluster.log_port]).chain(proxy) {
+        wait_closed(*port);
+    }
+    let rest = || {
+        fs::read_dir(cluster.folder.path())
+            .expect("our folder")
+            .count()
+    };
+    assert_eq!(rest(), 1);
+    // This one is refused behind that.
+    let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let port = taken.local_addr().expect("it is bound").port().to_string();
+    let mut command = fermata(&[
+        "cluster",
+        "up",
+        "--cluster",
+        "nats://HOST",
+        "--proxy",
+        &port,
+    ]);
+    command
+        .arg(fixture_path("hub"))
+        .env("TMPDIR", cluster.folder.path());
+    let (is_done, _, said) = run(&mut command);
+    assert!(!is_done);
+    assert!(
+        said.contains(&format!("--proxy {port}: Address already in use")) || !has_nginx(),
+        "{said}"
+    );
+    assert_eq!(rest(), 0);
 }
 
 #[test]
@@ -246,6 +326,10 @@ fn a_port_that_is_taken_or_named_twice_is_told() {
         (
             ["--ports", "8080,8081,8080"],
             "--ports names 8080 twice".to_owned(),
+        ),
+        (
+            ["--proxy", "8081"],
+            "--proxy and --ports both name 8081".to_owned(),
         ),
     ] {
         let mut command = fermata(&["cluster", "up"]);

@@ -1,7 +1,10 @@
 //! `fermata cluster up`: several servers of one program on this machine, with a log between them, to see what happens when
 //! some of it is killed.
 
+mod companion;
+mod folder;
 mod log;
+mod proxy;
 
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader};
@@ -10,13 +13,16 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fermata_io::process::{self, Exit, Pid};
+use fermata_io::process::{self, Pid};
 use fermata_io::signal::{SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM};
 
 use crate::child::{self, Child, Signals};
 use crate::error::Error;
 use crate::php::{self, Php};
-use log::{END_MAX, Log};
+use companion::END_MAX;
+use folder::Folder;
+use log::Log;
+use proxy::Proxy;
 
 /// How often lines of the servers are looked for.
 const LOOK: Duration = Duration::from_millis(50);
@@ -24,13 +30,17 @@ const LOOK: Duration = Duration::from_millis(50);
 const LINES_MAX: usize = 1024;
 /// What the log of NATS may have, unless the environment says more: NATS reserves it.
 const LOG_BYTES_MAX: &str = "64m";
+/// Longest path of a socket, with room below the kernel's 107 bytes.
+const SOCKET_PATH_MAX: usize = 100;
 
 const HELP: &str = "\
 status          what runs, and where
 kill 2          kill a server with all its processes (SIGKILL)
+kill worker 2   kill a worker of a server; it is started anew
 kill bridge 2   kill the process of a server that speaks to the log; it is started anew
 kill log        kill the log
-start 2, start log
+kill proxy      kill the proxy
+start 2, start log, start proxy
 quit            end everything; Ctrl+C does the same";
 
 /// Try a program on several servers that share their channels.
@@ -57,6 +67,9 @@ struct Up {
     /// Ports of 127.0.0.1 to listen at, one for each server
     #[arg(long, value_name = "PORT,…", value_delimiter = ',', default_values_t = [8080, 8081, 8082])]
     ports: Vec<u16>,
+    /// Port of 127.0.0.1 for an nginx that spreads clients over the servers. Default: none
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    proxy: Option<u16>,
     /// Worker processes of each server
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     workers: u32,
@@ -85,6 +98,8 @@ struct Node {
     port: u16,
     child: Option<Child>,
     bridge: Option<Pid>,
+    /// The worker that was started last.
+    worker: Option<Pid>,
     is_connected: bool,
 }
 
@@ -92,9 +107,12 @@ struct Cluster<'a> {
     up: &'a Up,
     php: Php,
     log: Option<Log>,
+    proxy: Option<Proxy>,
     url: String,
     nodes: Vec<Node>,
     sender: mpsc::SyncSender<News>,
+    /// Behind all that have files in it, so that it is removed when they have ended.
+    folder: Folder,
 }
 
 /// # Errors
@@ -115,11 +133,21 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
             "--ports names {port} twice; each server has its own"
         )));
     }
+    if let Some(port) = up.proxy.filter(|port| seen.contains(port)) {
+        return Err(Error::Misuse(format!(
+            "--proxy and --ports both name {port}; the proxy has its own"
+        )));
+    }
     // Made before the first thread, so that all of them leave these signals to this one.
     let signals = Signals::install(&[SIGINT, SIGTERM, SIGQUIT, SIGHUP])?;
+    let folder = Folder::new()?;
     let log = match &up.cluster {
         Some(_) => None,
-        None => Some(Log::start(up.log, up.log_port)?),
+        None => Some(Log::start(up.log, up.log_port, &folder)?),
+    };
+    let proxy = match up.proxy {
+        Some(port) => Some(Proxy::start(port, &up.ports, &folder)?),
+        None => None,
     };
     let url = match (&up.cluster, &log) {
         (Some(url), _) => url.clone(),
@@ -130,15 +158,18 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
         up,
         php,
         log,
+        proxy,
         url,
         nodes: Vec::new(),
         sender,
+        folder,
     };
     for port in &up.ports {
         cluster.nodes.push(Node {
             port: *port,
             child: None,
             bridge: None,
+            worker: None,
             is_connected: false,
         });
         cluster.start(cluster.nodes.len() - 1)?;
@@ -179,13 +210,20 @@ impl Cluster<'_> {
         match words[..] {
             [] => {}
             ["status"] => self.status(),
-            ["kill", "log"] => self.log()?.kill(),
+            ["kill", "log"] => self.log()?.process.kill(),
             ["start", "log"] => self.log()?.begin()?,
-            ["kill", "bridge", number] => {
+            ["kill", "proxy"] => self.proxy()?.process.kill(),
+            ["start", "proxy"] => self.proxy()?.begin()?,
+            ["kill", what @ ("bridge" | "worker"), number] => {
                 let at = self.number(number)?;
-                let bridge = self.nodes[at].bridge.take();
-                let bridge = bridge.ok_or(format!("server {number} has no bridge yet"))?;
-                process::kill(bridge, SIGKILL)?;
+                let node = &mut self.nodes[at];
+                let pid = if what == "bridge" {
+                    node.bridge.take()
+                } else {
+                    node.worker.take()
+                };
+                let pid = pid.ok_or(format!("server {number} has no {what} yet"))?;
+                process::kill(pid, SIGKILL)?;
             }
             ["kill", number] => {
                 let at = self.number(number)?;
@@ -211,6 +249,12 @@ impl Cluster<'_> {
             .ok_or_else(|| Error::Misuse("the log was not started by this command".to_owned()))
     }
 
+    fn proxy(&mut self) -> Result<&mut Proxy, Error> {
+        self.proxy
+            .as_mut()
+            .ok_or_else(|| Error::Misuse("there is no proxy; give it a port by --proxy".to_owned()))
+    }
+
     /// The place of a server that was named by its number.
     fn number(&self, text: &str) -> Result<usize, Error> {
         let at = text.parse().ok().and_then(|it: usize| it.checked_sub(1));
@@ -229,8 +273,12 @@ impl Cluster<'_> {
                 "FERMATA_LISTEN",
                 format!("http://127.0.0.1:{}", self.nodes[at].port),
             )
-            .env_remove("FERMATA_CONTROL")
+            // Also where the program names one: it would do so in all of them.
+            .env("FERMATA_CONTROL", self.control(at))
             .env_remove("FERMATA_METRICS_LISTEN");
+        if self.proxy.is_some() && std::env::var_os("FERMATA_TRUSTED_PROXIES").is_none() {
+            command.env("FERMATA_TRUSTED_PROXIES", "127.0.0.1");
+        }
         if std::env::var_os("FERMATA_CLUSTER_BYTES_MAX").is_none() {
             command.env("FERMATA_CLUSTER_BYTES_MAX", LOG_BYTES_MAX);
         }
@@ -246,6 +294,15 @@ impl Cluster<'_> {
         Ok(())
     }
 
+    /// Where `fermata top` and `fermata stats` find a server: nowhere if the kernel does not take so long a path.
+    fn control(&self, at: usize) -> String {
+        let path = self.folder.path().join(format!("server-{}.sock", at + 1));
+        if path.as_os_str().len() > SOCKET_PATH_MAX {
+            return String::new();
+        }
+        format!("unix:{}", path.display())
+    }
+
     fn take_line(&mut self, at: usize, line: &str) {
         let node = &mut self.nodes[at];
         eprintln!("{} | {line}", at + 1);
@@ -253,9 +310,10 @@ impl Cluster<'_> {
             node.is_connected = true;
         } else if line.contains("the log of the cluster is not there") {
             node.is_connected = false;
-        } else if let Some((_, rest)) = line.split_once("bridge started pid=") {
-            let digits = rest.split(|it: char| !it.is_ascii_digit()).next();
-            node.bridge = digits.and_then(|digits| digits.parse().ok());
+        } else if line.contains("bridge started pid=") {
+            node.bridge = pid_of(line);
+        } else if line.contains("worker ") && line.contains(" started pid=") {
+            node.worker = pid_of(line);
         }
     }
 
@@ -264,20 +322,16 @@ impl Cluster<'_> {
             let Some(exit) = node.child.as_mut().and_then(Child::exit) else {
                 continue;
             };
-            (node.child, node.bridge, node.is_connected) = (None, None, false);
+            (node.child, node.bridge, node.worker) = (None, None, None);
+            node.is_connected = false;
             let number = at + 1;
             eprintln!("server {number} has ended ({exit}); start {number} brings it back");
         }
-        if let Some(log) = &mut self.log
-            && let Some(exit) = log.ended()
-        {
-            // One that was killed has said nothing of it.
-            let line = match exit {
-                Exit::Code(_) => log.last_line(),
-                Exit::Signal(_) => None,
-            };
-            let said = line.map_or_else(String::new, |line| format!(": {line}"));
-            eprintln!("the log has ended ({exit}){said}; start log brings it back");
+        if let Some(log) = &mut self.log {
+            log.process.notice_end();
+        }
+        if let Some(proxy) = &mut self.proxy {
+            proxy.process.notice_end();
         }
     }
 
@@ -287,6 +341,9 @@ impl Cluster<'_> {
             None => fermata_engine::mask_secrets(&self.url).into_owned(),
         };
         eprintln!("log       {url}");
+        if let Some(proxy) = &self.proxy {
+            eprintln!("proxy     {proxy}");
+        }
         for (at, node) in self.nodes.iter().enumerate() {
             let state = match (&node.child, node.is_connected) {
                 (None, _) => "does not run",
@@ -297,10 +354,13 @@ impl Cluster<'_> {
         }
     }
 
-    /// Ends the servers, then their log.
+    /// Ends the proxy, so that nobody comes any more, then the servers and their log.
     fn end(mut self, signals: &Signals, news: Receiver<News>) {
         // Lines that wait are not shown any more, and nothing waits for room.
         drop(news);
+        if let Some(proxy) = &mut self.proxy {
+            proxy.process.end(signals);
+        }
         for node in &self.nodes {
             if let Some(child) = &node.child {
                 child.signal(SIGTERM);
@@ -310,13 +370,20 @@ impl Cluster<'_> {
             child::end(child, SIGTERM, signals, END_MAX);
         }
         if let Some(log) = &mut self.log {
-            log.end(signals);
+            log.process.end(signals);
         }
     }
 }
 
 fn is_end(signal: i32) -> bool {
     matches!(signal, SIGINT | SIGTERM | SIGQUIT | SIGHUP)
+}
+
+/// The process that a line of a server's log names.
+fn pid_of(line: &str) -> Option<Pid> {
+    let (_, rest) = line.split_once("pid=")?;
+    let digits = rest.split(|it: char| !it.is_ascii_digit()).next();
+    digits.and_then(|digits| digits.parse().ok())
 }
 
 /// Reads what is typed until the end of the input, after which only signals are obeyed.
