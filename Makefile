@@ -14,7 +14,7 @@ CARGO_TEST := cargo test --locked --quiet --no-fail-fast
 BLACK_BOX_TEST := scripts/black-box.sh $(CARGO_TEST)
 
 .DEFAULT_GOAL := all
-.PHONY: all site chat chat-https crowd test release lint bench bench-chat bench-json bench-files bench-fibers bench-floor bench-restart bench-counts bench-edge bench-held bench-http2 bench-million bench-million-edge bench-proxy bench-websocket chaos soak soak-edge soak-isolation soak-leaving soak-trust soak-trust-valgrind attack clean help setup generate test-rust test-phpt test-docs \
+.PHONY: all site chat chat-cluster chat-https crowd test release lint bench bench-chat bench-json bench-files bench-fibers bench-floor bench-restart bench-counts bench-edge bench-held bench-http2 bench-million bench-million-edge bench-proxy bench-websocket chaos soak soak-edge soak-isolation soak-leaving soak-trust soak-trust-valgrind attack clean help setup generate test-rust test-phpt test-docs \
 	test-server test-io test-loom test-php84 test-php85 test-arm64 test-zts test-versions test-release test-targets test-systemd test-docker test-scripts test-chat test-browser test-wordpress test-mediawiki test-bench test-generated test-leak test-revolt test-http2 test-php test-editor test-frameworks test-requests test-monitoring fuzz
 
 all: ## Build build/fermata.so and build/fermata
@@ -30,6 +30,11 @@ chat-https: ## The same at https://localhost:8443, over HTTP/2 with the developm
 	@scripts/setup.sh chat
 	@scripts/build-ext.sh
 	FERMATA_TLS_DEVELOPMENT=on CHAT_ORIGIN=https://localhost:8443 exec build/fermata serve --extension $(FERMATA_EXTENSION) --listen https://localhost:8443 examples/chat/server.php
+
+chat-cluster: ## The chat on three servers with a log and nginx at http://127.0.0.1:8000, all of which may be killed
+	@scripts/setup.sh cluster
+	@scripts/build-ext.sh
+	exec build/fermata cluster up --extension $(FERMATA_EXTENSION) --proxy 8000 --workers 2 examples/chat/server.php
 
 crowd: ## 10,000 held clients join the chat that `make chat` serves, for a minute; CLIENTS=1000 are fewer, CHAT=http://HOST:PORT is another
 	@scripts/build-ext.sh

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Finds what this machine lacks for a task and installs it.
 #
-#   scripts/setup.sh [--dry-run] build|release|chat|test|edge|bench|docker|fuzz
+#   scripts/setup.sh [--dry-run] build|release|chat|cluster|test|edge|bench|docker|fuzz
 #
 # It looks for the programs themselves, not for packages, so a tool installed by other means counts,
 # and a machine that lacks nothing is done within a tenth of a second without touching apt.
@@ -14,10 +14,10 @@ dry_run=
 task=build
 for argument in "$@"; do
     case $argument in
-        build | release | chat | test | edge | bench | docker | fuzz) task=$argument ;;
+        build | release | chat | cluster | test | edge | bench | docker | fuzz) task=$argument ;;
         --dry-run) dry_run=yes ;;
         *)
-            echo "usage: scripts/setup.sh [--dry-run] build|release|chat|test|edge|bench|docker|fuzz" >&2
+            echo "usage: scripts/setup.sh [--dry-run] build|release|chat|cluster|test|edge|bench|docker|fuzz" >&2
             exit 2
             ;;
     esac
@@ -98,6 +98,12 @@ need_node() {
     # Debian's node lacks npm; other builds bring it, so ask for each.
     need nodejs has node
     need npm has npm
+}
+# What `fermata cluster up --proxy` starts beside the servers.
+need_cluster() {
+    need_chat
+    need nats-server has nats-server
+    need nginx-light has nginx
 }
 need_test() {
     need_chat

@@ -4,11 +4,11 @@ declare(strict_types=1);
 
 namespace Chat;
 
+use Fermata\Ack;
 use Fermata\Channel;
 use Fermata\Event;
 use Fermata\Exception\BackpressureException;
 use Fermata\Exception\BadRequestException;
-use Fermata\Exception\MisuseError;
 use Fermata\Hold;
 use Fermata\Member;
 use Fermata\Request;
@@ -53,7 +53,7 @@ final readonly class Application
         $this->guard = new Guard($configuration->origin);
         $this->sockets = new Sockets($this->sessions, $this->greeting(...), $this->post(...));
         $this->typing = new Typing();
-        $this->doors = new Doors(bin2hex(random_bytes(32)));
+        $this->doors = new Doors($database->secret('doors'));
     }
 
     public function register(Server $server): void
@@ -77,7 +77,7 @@ final readonly class Application
         $server->get('/inside', $this->handler($this->showInside(...)));
         if ($this->configuration->isDemo) {
             $server->post('/worker/kill', $this->handler(fn (Request $request): Response => $this->killWorker($server, $request), changes: true));
-            $server->onMessage(fn (mixed $message, int $from) => $this->die());
+            $server->onMessage(fn (mixed $message, int $from) => $message === ['die' => self::workerId()] ? $this->die() : null);
         }
         $server->post('/seen', $this->handler($this->seeMessages(...), changes: true));
     }
@@ -180,7 +180,13 @@ final readonly class Application
     private function greeting(): array
     {
         return $this->hello() + [
-            'server' => ['worker' => Worker::index(), 'pid' => getmypid(), 'isDemo' => $this->configuration->isDemo],
+            'server' => [
+                'id' => self::workerId(),
+                'worker' => Worker::index(),
+                'pid' => getmypid(),
+                'isDemo' => $this->configuration->isDemo,
+                'isAlone' => !$this->configuration->isCluster,
+            ],
         ];
     }
 
@@ -235,20 +241,25 @@ final readonly class Application
     {
         $this->signedIn($request);
         $worker = $this->data($request)['worker'] ?? null;
-        if (!is_int($worker) || $worker < 0) {
-            throw Problem::invalid('worker', 'A worker is a number.');
+        if (!is_string($worker)) {
+            throw Problem::invalid('worker', 'A worker has an id.');
         }
-        if ($worker === Worker::index()) {
+        if ($worker === self::workerId()) {
             $server->defer($this->die(...));
         } else {
-            try {
-                Worker::send($worker, 'die');
-            } catch (MisuseError) {
-                throw Problem::invalid('worker', 'There is no such worker.');
-            }
+            // This request may have come to another server than the page's stream.
+            Worker::broadcast(['die' => $worker]);
         }
 
         return Response::accepted();
+    }
+
+    /** Of this worker among those of all servers; their numbers are each server's own. */
+    private static function workerId(): string
+    {
+        static $id = null;
+
+        return $id ??= bin2hex(random_bytes(8));
     }
 
     private function die(): never
@@ -263,7 +274,8 @@ final readonly class Application
         $recipient = $this->recipient($this->data($request)['to'] ?? null);
         if ($this->typing->admits($user)) {
             $event = Event::json(['from' => $user->toArray(), 'to' => $recipient?->toArray()], 'typing');
-            Channel::get($recipient?->channel() ?? self::CHANNEL)->publish($event);
+            // Nobody needs to wait for the log of a cluster: when it is away, this is not told.
+            Channel::get($recipient?->channel() ?? self::CHANNEL)->publish($event, ack: Ack::Local);
         }
 
         return Response::noContent();
@@ -311,12 +323,16 @@ final readonly class Application
         $text = Input::text($data['text'] ?? null);
         $key = Input::key($data['key'] ?? null);
         $recipient = $this->recipient($data['to'] ?? null);
-        $offline = $recipient !== null
-            && $recipient->id !== $user->id
-            && Channel::get($recipient->channel())->memberCount() === 0;
+        try {
+            $offline = $recipient !== null
+                && $recipient->id !== $user->id
+                && Channel::get($recipient->channel())->memberCount() === 0;
 
-        $message = $this->messages->add($user, $recipient, $text, $key, $offline);
-        $this->publish($message);
+            $message = $this->messages->add($user, $recipient, $text, $key, $offline);
+            $this->publish($message);
+        } catch (BackpressureException) {
+            throw Problem::busy();
+        }
 
         return $message;
     }
@@ -339,19 +355,15 @@ final readonly class Application
      */
     private function publish(Message $message): void
     {
-        try {
-            if ($message->to === null) {
-                $previous = $this->messages->previousPublic($message->id);
-                Channel::get(self::CHANNEL)->publish(Event::json($message->toArray($previous), 'message'));
+        if ($message->to === null) {
+            $previous = $this->messages->previousPublic($message->id);
+            Channel::get(self::CHANNEL)->publish(Event::json($message->toArray($previous), 'message'));
 
-                return;
-            }
-            foreach ([$message->from->id => $message->from, $message->to->id => $message->to] as $user) {
-                $previous = $this->messages->previousPrivate($user, $message->id);
-                Channel::get($user->channel())->publish(Event::json($message->toArray($previous), 'message'));
-            }
-        } catch (BackpressureException) {
-            throw Problem::busy();
+            return;
+        }
+        foreach ([$message->from->id => $message->from, $message->to->id => $message->to] as $user) {
+            $previous = $this->messages->previousPrivate($user, $message->id);
+            Channel::get($user->channel())->publish(Event::json($message->toArray($previous), 'message'));
         }
     }
 
@@ -381,6 +393,9 @@ final readonly class Application
                 $response = $handle($request);
             } catch (Problem $problem) {
                 $response = $this->problemResponse($problem);
+            } catch (BackpressureException) {
+                // The channels are not there for a moment, as when a server of a cluster has just been started.
+                $response = $this->problemResponse(Problem::busy());
             } catch (BadRequestException $failure) {
                 $response = $this->problemResponse(new Problem(400, 'bad_request', $failure->getMessage()));
             }

@@ -15,6 +15,7 @@ final readonly class Configuration
      * @param ?string $origin           public origin behind a proxy ("https://chat.example.org"), null = what the browser's Host says
      * @param ?string $control          where `fermata top` finds the server, "unix:/path"
      * @param bool    $isDemo           whether pages may kill the worker that holds them
+     * @param bool    $isCluster        whether other servers share the channels
      * @param int     $keepAliveSeconds how often an idle stream carries a comment; the page gives up after 2.5 times that
      */
     public function __construct(
@@ -23,6 +24,7 @@ final readonly class Configuration
         public int $keepAliveSeconds = self::KEEP_ALIVE_SECONDS,
         public ?string $control = null,
         public bool $isDemo = false,
+        public bool $isCluster = false,
     ) {
     }
 
@@ -50,6 +52,7 @@ final readonly class Configuration
             $keepAlive,
             self::control($database),
             ($environment['CHAT_DEMO'] ?? '') === '1',
+            ($environment['FERMATA_CLUSTER'] ?? '') !== '',
         );
     }
 

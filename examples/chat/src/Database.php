@@ -17,6 +17,7 @@ final class Database
     private const PAGES_CACHED_KB = 8192;
     /** Any constant does; it names the lock that lets PostgreSQL hand out message ids in the order of commits. */
     private const MESSAGES_LOCK = 0xFE24A7A;
+    private const SCHEMA_LOCK = 0xFE24A7B;
 
     private ?PDO $pdo = null;
     private int $process = 0;
@@ -39,10 +40,30 @@ final class Database
         if (!$this->isPostgres() && !is_dir($directory) && !@mkdir($directory, 0o700, true) && !is_dir($directory)) {
             throw new \RuntimeException("Cannot create the folder $directory for the chat's database (CHAT_DB)");
         }
+        // Servers of a cluster may begin at the same moment, and neither database makes the same thing twice at once.
+        $lock = $this->isPostgres() ? null : @fopen("$this->location.lock", 'c');
+        if ($this->isPostgres()) {
+            $this->pdo()->exec('SELECT pg_advisory_lock(' . self::SCHEMA_LOCK . ')');
+        } elseif ($lock) {
+            flock($lock, LOCK_EX);
+        }
         foreach ($this->schema() as $statement) {
             $this->pdo()->exec($statement);
         }
         $this->close();
+    }
+
+    /** A secret that all servers of the chat share: made by the first that asks. Not after the workers exist. */
+    public function secret(string $name): string
+    {
+        $this->change(
+            'INSERT INTO secrets (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING',
+            [$name, bin2hex(random_bytes(32))],
+        );
+        $secret = $this->row('SELECT value FROM secrets WHERE name = ?', [$name])['value'];
+        $this->close();
+
+        return $secret;
     }
 
     public function close(): void
@@ -194,6 +215,7 @@ final class Database
                 created_ms BIGINT NOT NULL, UNIQUE (sender_id, key))",
             'CREATE INDEX IF NOT EXISTS messages_to_recipient ON messages (recipient_id, id)',
             'CREATE INDEX IF NOT EXISTS messages_private_from ON messages (sender_id, id) WHERE recipient_id IS NOT NULL',
+            'CREATE TABLE IF NOT EXISTS secrets (name TEXT PRIMARY KEY, value TEXT NOT NULL)',
             'CREATE TABLE IF NOT EXISTS attempts (
                 subject TEXT PRIMARY KEY, count BIGINT NOT NULL, expires_ms BIGINT NOT NULL)',
         ];

@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Chat;
 
+use Fermata\Exception\BackpressureException;
 use Fermata\Exception\BadRequestException;
 use Fermata\Response;
 use Fermata\WebSocket;
@@ -80,6 +81,9 @@ final class Sockets extends WebSocketHandler
             $this->handle($socket, $visit, $message->json());
         } catch (BadRequestException $nonsense) {
             $socket->close(CloseCode::InvalidPayload, $nonsense->getMessage());
+        } catch (BackpressureException) {
+            // The channels are not there for a moment; the page comes again.
+            $socket->close(CloseCode::TryAgainLater, 'Please try again.');
         }
     }
 

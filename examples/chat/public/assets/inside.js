@@ -12,15 +12,16 @@ const SENT_MAX = 100;
 /** Clients from which on the part of each says something: with fewer it is that of an empty server. */
 const SHARED_BY_MIN = 100;
 
-/** All that the server's processes have, and each client's part of it. */
-function memory(bytes, clients) {
+/** All that the server's processes have, and each client's part of it where this server has them all. */
+function memory(bytes, clients, isAlone) {
   const all = `${(bytes / 1e6).toFixed(1)} MB`;
 
-  return clients < SHARED_BY_MIN ? all : `${all}, ${(bytes / clients / 1000).toFixed(1)} kB each`;
+  return !isAlone || clients < SHARED_BY_MIN ? all : `${all}, ${(bytes / clients / 1000).toFixed(1)} kB each`;
 }
 
 export class Inside {
   #worker = null;
+  #isAlone = true;
   #askTimer = 0;
   #held = 0;
   /** When messages of this tab were sent, by their keys. */
@@ -30,9 +31,10 @@ export class Inside {
     byId("inside-kill").addEventListener("click", () => this.#kill());
   }
 
-  /** @param {{worker: number, pid: number, isDemo: boolean}} server what holds this browser's line */
-  connected({ worker, pid, isDemo }) {
-    this.#worker = worker;
+  /** @param {{id: string, worker: number, pid: number, isDemo: boolean, isAlone: boolean}} server what holds this browser's line */
+  connected({ id, worker, pid, isDemo, isAlone }) {
+    this.#worker = id;
+    this.#isAlone = isAlone;
     byId("inside").hidden = false;
     byId("inside-worker").textContent = `${worker} (pid ${pid})`;
     byId("inside-kill").hidden = !isDemo;
@@ -67,7 +69,7 @@ export class Inside {
     try {
       const { held, memoryBytes } = await api.get("/inside");
       byId("inside-held").textContent = held.toLocaleString();
-      byId("inside-memory").textContent = memoryBytes === null ? "–" : memory(memoryBytes, held);
+      byId("inside-memory").textContent = memoryBytes === null ? "–" : memory(memoryBytes, held, this.#isAlone);
       if (held !== this.#held) {
         // Of many clients of one user only the first is told to all.
         this.#held = held;
