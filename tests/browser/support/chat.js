@@ -38,11 +38,14 @@ export class Chat {
   /** What pages wrote to their console as errors although the test did not break anything on purpose. */
   expectsProblems = false;
 
-  /** @param {"sse" | "websocket"} transport how pages are connected */
-  static async start(transport, environment = {}) {
+  /**
+   * @param {"sse" | "websocket"} transport how pages are connected
+   * @param {Server} server what serves the chat
+   */
+  static async start(transport, environment = {}, server = new Server(environment)) {
     const chat = new Chat();
     chat.#transport = transport;
-    chat.server = new Server(environment);
+    chat.server = server;
     await chat.server.start();
     chat.proxy = new Proxy(() => chat.server.port);
     await chat.proxy.start();

@@ -23,15 +23,18 @@ export class Server {
   #environment;
   #exited;
   #program;
+  #stdin;
   #lines = [];
   #waiting = new Set();
 
   /**
    * @param {string[] | null} program what runs in place of the chat: a script of PHP or COMMAND, by its path in the repository or
    *   absolute, and its arguments
+   * @param {"ignore" | "pipe"} stdin whether something is typed to it
    */
-  constructor(environment = {}, program = null) {
+  constructor(environment = {}, program = null, stdin = "ignore") {
     this.#program = program;
+    this.#stdin = stdin;
     this.#directory = mkdtempSync(join(tmpdir(), "fermata-chat-"));
     this.#environment = environment;
   }
@@ -73,7 +76,7 @@ export class Server {
     const from = this.#lines.length;
     this.#child = spawn(command, args, {
       env: { ...process.env, PORT: "0", FERMATA_WORKERS: "2", CHAT_DB: this.database, APP_VAR: this.#directory, ...this.#environment },
-      stdio: ["ignore", "ignore", "pipe"],
+      stdio: [this.#stdin, "ignore", "pipe"],
     });
     running.add(this.#child);
     this.#exited = new Promise((resolve) => {
@@ -132,6 +135,17 @@ export class Server {
       this.#waiting.add(look);
       look();
     });
+  }
+
+  /** Types a line; gives the number of the first line that is logged from now on. */
+  enter(text) {
+    this.#child.stdin.write(`${text}\n`);
+
+    return this.lineCount;
+  }
+
+  get lines() {
+    return this.#lines;
   }
 
   get lineCount() {
