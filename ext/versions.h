@@ -87,6 +87,18 @@ FERMATA_RETURNS(zend_fiber_init_context(NULL, NULL, NULL, 0), bool);
 # define fermata_pdo_row(object) ((pdo_row_t *)(object))
 #endif
 
+/* 8.5: fetchAll() of PDO tells of a row that it could not read, and gives none; before, it ended with those that it had. */
+#define FERMATA_FETCH_ALL_TELLS (PHP_VERSION_ID >= 80500)
+
+/* 8.5: whether an object of SQLite3 throws is the second byte of its private structure; before, the last but a list. How many bytes
+ * before the object. */
+#if PHP_VERSION_ID >= 80500
+# define FERMATA_SQLITE3_THROWS_BEFORE(object) ((object)->handlers->offset - 1)
+#else
+typedef struct { bool throws; zend_llist to_free; zend_object std; } fermata_sqlite3_tail;
+# define FERMATA_SQLITE3_THROWS_BEFORE(object) ((void)(object), offsetof(fermata_sqlite3_tail, std))
+#endif
+
 /* 8.5: a shutdown function is kept with its arguments, and no longer with what calls it. */
 #if PHP_VERSION_ID >= 80500
 # define fermata_call_shutdown_function(entry, result) \

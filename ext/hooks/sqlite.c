@@ -833,11 +833,10 @@ static bool is_freed_between(void)
 		|| frame->func->internal_function.module == &fermata_module_entry;
 }
 
-/* Whether an object of SQLite3 throws. Its structure is private, but has ended like this in 8.2 to 8.5. */
+/* Whether an object of SQLite3 throws. Its structure is private. */
 static bool throws(const zend_object *object)
 {
-	typedef struct { bool throws; zend_llist to_free; zend_object std; } tail;
-	return ((const tail *)((const char *)object - XtOffsetOf(tail, std)))->throws;
+	return *((const bool *)object - FERMATA_SQLITE3_THROWS_BEFORE(object));
 }
 
 static zend_class_entry *class_of(const char *name, size_t len)
@@ -1136,7 +1135,7 @@ static ZEND_COLD void end_failed(statement *self)
 /* fetchAll() takes a row that could not be read for the end of the rows, at which what was written is committed. */
 static ZEND_COLD void tell_fetch_all(const struct fermata_sqlite_call *it, const statement *self, int result)
 {
-	if (!sqlite.is_readonly((statement *)self) && is_in("PDOStatement", "fetchAll")) {
+	if (!FERMATA_FETCH_ALL_TELLS && !sqlite.is_readonly((statement *)self) && is_in("PDOStatement", "fetchAll")) {
 		tell(it->at, result & SQLITE_PRIMARY);
 	}
 }

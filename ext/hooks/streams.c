@@ -651,11 +651,13 @@ static void exchange_fclose(void)
 	}
 }
 
-/* closedir(), which asks nobody whether a stream may be closed as fclose() does, and Directory::close(). */
+/* closedir(), which asks nobody whether a stream may be closed as fclose() does, and Directory::close(), which is the same function
+ * before PHP 8.5. */
 
-static zif_handler original_closedir;
+static zif_handler original_closedir, original_directory_close;
 
-static ZEND_NAMED_FUNCTION(hooked_closedir)
+/* False after an exception. */
+static bool may_close_directory(zend_execute_data *execute_data)
 {
 	const zval *handle = ZEND_CALL_NUM_ARGS(execute_data) ? ZEND_CALL_ARG(execute_data, 1)
 		: Z_TYPE(EX(This)) == IS_OBJECT ? OBJ_PROP_NUM(Z_OBJ(EX(This)), 1) : NULL;
@@ -663,24 +665,39 @@ static ZEND_NAMED_FUNCTION(hooked_closedir)
 	if (resource && resource->ptr && resource->type == php_file_le_stream() && UNEXPECTED(is_pinned(resource->ptr))
 			&& !is_ours(resource->ptr)) {
 		refuse();
-		RETURN_THROWS();
+		return false;
 	}
-	original_closedir(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+	return true;
+}
+
+static ZEND_NAMED_FUNCTION(hooked_closedir)
+{
+	if (EXPECTED(may_close_directory(execute_data))) {
+		original_closedir(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+	}
+}
+
+static ZEND_NAMED_FUNCTION(hooked_directory_close)
+{
+	if (EXPECTED(may_close_directory(execute_data))) {
+		original_directory_close(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+	}
+}
+
+static void exchange_close(zend_function *it, zif_handler *original, zif_handler hooked)
+{
+	if (it && it->type == ZEND_INTERNAL_FUNCTION && it->internal_function.handler != hooked) {
+		*original = it->internal_function.handler;
+		fermata_patch_pointer((void **)&it->internal_function.handler, (void *)hooked);
+	}
 }
 
 static void exchange_closedir(void)
 {
 	zend_class_entry *class = zend_hash_str_find_ptr(CG(class_table), ZEND_STRL("directory"));
-	zend_function *functions[] = {zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("closedir")),
-		class ? zend_hash_str_find_ptr(&class->function_table, ZEND_STRL("close")) : NULL};
-	for (size_t i = 0; i < sizeof(functions) / sizeof(*functions); i++) {
-		zend_function *it = functions[i];
-		if (it && it->type == ZEND_INTERNAL_FUNCTION && it->internal_function.handler != hooked_closedir
-				&& (!original_closedir || it->internal_function.handler == original_closedir)) {
-			original_closedir = it->internal_function.handler;
-			fermata_patch_pointer((void **)&it->internal_function.handler, (void *)hooked_closedir);
-		}
-	}
+	exchange_close(zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("closedir")), &original_closedir, hooked_closedir);
+	exchange_close(class ? zend_hash_str_find_ptr(&class->function_table, ZEND_STRL("close")) : NULL, &original_directory_close,
+		hooked_directory_close);
 }
 
 static void add_kind(const php_stream_ops *ops)
