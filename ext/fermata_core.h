@@ -685,6 +685,11 @@
 #define FM_EVENT_PEER_MESSAGE 13
 
 /**
+ * A held client gets server-sent events.
+ */
+#define FM_FORMAT_EVENT_STREAM 0
+
+/**
  * A slow client is told by a `gap` event what it has missed.
  */
 #define FM_SLOW_GAP 0
@@ -1712,6 +1717,10 @@ typedef struct FmGrip {
  * An answer that keeps the client.
  */
 typedef struct FmHold {
+  /**
+   * FM_FORMAT_*.
+   */
+  uint8_t format;
   /**
    * Channels.
    */

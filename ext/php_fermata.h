@@ -310,19 +310,29 @@ zend_array *fermata_uploads_files(uint32_t upload);
 zend_string *fermata_uploads_body_path(uint32_t upload);
 ZEND_COLD void fermata_upload_failed(const char *what, const zend_string *path);
 
-/* http/source.c: bodies that are not a string */
+typedef struct fermata_response fermata_response;
+
+/* A kind of body that is not a string, in the file that sends it. An exception is left pending, and the request is then open. */
+typedef struct fermata_source_kind {
+	const char *headers; /* the argument of PHP's that has them, for errors; NULL = there is none */
+	void (*respond)(const fermata_handler *handler, const fermata_response *response);
+} fermata_source_kind;
+extern const fermata_source_kind fermata_source_file;    /* http/stream.c */
+extern const fermata_source_kind fermata_source_stream;  /* http/stream.c */
+extern const fermata_source_kind fermata_source_upgrade; /* sockets/runner.c */
+
+/* http/source.c */
 typedef struct fermata_source {
-	zval stream;        /* iterable or callable; undefined = a file */
-	zend_long length;   /* of the stream; -1 = not known */
-	zend_string *path;  /* of the file; NULL = a stream */
-	zend_string *root;  /* the directory it must lie in; NULL = anywhere */
-	bool is_events;     /* stream is the callable of Response::events() or output() */
-	bool is_output;     /* stream is the callable of Response::output(); is_events as well */
-	int64_t keep_alive_ms; /* of events; -1 = the setting */
-	uint32_t tree;      /* the handler in front of the static tree that path is of; FM_NO_HANDLER = none */
-	zend_object *upgrade; /* in place of all these: the WebSocket\Upgrade that is to be accepted; NULL = none */
+	const fermata_source_kind *kind;
+	zval value;         /* what it is made of: path, iterable, callable, Upgrade */
+	zend_string *root;  /* the directory that a file must lie in; NULL = anywhere */
+	union {
+		int64_t length;        /* of a stream; -1 = not known */
+		int64_t keep_alive_ms; /* of events; -1 = the setting */
+		uint32_t tree;         /* the handler in front of the static tree that a file is of; FM_NO_HANDLER = none */
+	};
 } fermata_source;
-fermata_source *fermata_source_new(void);
+fermata_source *fermata_source_new(const fermata_source_kind *kind, const zval *value);
 void fermata_source_free(fermata_source *source);
 fermata_source *fermata_source_copy(const fermata_source *from);
 
@@ -331,7 +341,7 @@ extern zend_class_entry *fermata_ce_event_sink;
 void fermata_events_init(void);
 
 /* http/response.c */
-typedef struct fermata_response {
+struct fermata_response {
 	uint32_t status;
 	zend_string *reason;       /* NULL = the standard phrase */
 	zend_string *content_type; /* NULL = none */
@@ -339,7 +349,7 @@ typedef struct fermata_response {
 	fermata_headers *headers;  /* all but Content-Type; NULL = none */
 	fermata_source *source;    /* what is sent in place of body; NULL = body */
 	zend_object std;
-} fermata_response;
+};
 void fermata_response_init(void);
 void fermata_response_with_source(zval *return_value, fermata_source *source, zend_long status, zend_string *content_type,
 	zend_array *headers);
@@ -366,6 +376,7 @@ typedef struct fermata_hold {
 	fermata_headers *headers;
 	int64_t keep_alive_ms;
 	uint32_t slow;
+	uint8_t format;
 	bool announce;
 	zend_object std;
 } fermata_hold;

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes the graph of crates into ARCHITECTURE.md from their Cargo.toml, and checks what the page names.
+"""Writes the graph of crates into ARCHITECTURE.md from their Cargo.toml, and checks what that page and CONTRIBUTING.md name.
 
     scripts/architecture.py [--check]
 
-A row of a tour ends with `FILE: function`: the file must be there and define that function. Every other path in backticks
-must be there too. --check changes nothing and fails on a difference. The page is at most BYTES_MAX long.
+Rows of tours and recipes have `FILE: function`: the file must be there and define that function. Every other path in
+backticks must be there too. --check changes nothing and fails on a difference. ARCHITECTURE.md has at most BYTES_MAX bytes.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "ARCHITECTURE.md"
+RECIPES = ROOT / "CONTRIBUTING.md"
 BYTES_MAX = 10_000
 GRAPH = re.compile(r"(<!-- crates:begin -->\n).*?(<!-- crates:end -->)", re.DOTALL)
 STEP = re.compile(r"`([\w./-]+\.(?:rs|c|h)): (\w+)`")
@@ -75,23 +76,22 @@ def faults(page: str) -> list[str]:
             found.append(f"there is no {name}")
         elif not defines(path, function):
             found.append(f"{name} defines no {function}")
-    found += [f"there is no {name}" for name in PATH.findall(page) if not (ROOT / name).exists()]
-    length = len(page.encode())
-    if length > BYTES_MAX:
-        found.append(f"the page has {length} bytes, {length - BYTES_MAX} too many: details belong into each crate's lib.rs")
-    return found
+    return found + [f"there is no {name}" for name in PATH.findall(page) if not (ROOT / name).exists()]
 
 
 def main() -> int:
     old = PAGE.read_text()
     page = GRAPH.sub(lambda match: match[1] + graph() + match[2], old)
-    found = faults(page)
+    found = [f"{PAGE.name}: {fault}" for fault in faults(page)]
+    found += [f"{RECIPES.name}: {fault}" for fault in faults(RECIPES.read_text())]
+    if (above := len(page.encode()) - BYTES_MAX) > 0:
+        found.append(f"{PAGE.name}: it has {above} bytes too many: details belong into each crate's lib.rs")
     if sys.argv[1:] == ["--check"]:
-        found += ["its graph of crates is old: scripts/architecture.py"] * (page != old)
+        found += [f"{PAGE.name}: its graph of crates is old: scripts/architecture.py"] * (page != old)
     elif page != old:
         PAGE.write_text(page)
     for fault in found:
-        print(f"ARCHITECTURE.md: {fault}", file=sys.stderr)
+        print(fault, file=sys.stderr)
     return 1 if found else 0
 
 

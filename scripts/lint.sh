@@ -45,7 +45,7 @@ git ls-files -z '*.php' | xargs -0 -P "$(nproc)" -n 1 "$php" -n -l >/dev/null
 step "JavaScript syntax"
 git ls-files -z '*.js' '*.mjs' | xargs -0 -r -n 1 node --check
 
-step "ARCHITECTURE.md"
+step "ARCHITECTURE.md, CONTRIBUTING.md"
 scripts/architecture.py --check
 
 step "SECURITY.md"

@@ -62,7 +62,7 @@ void fermata_enter_run(void)
 void fermata_respond(const fermata_handler *handler, const fermata_response *response)
 {
 	if (UNEXPECTED(response->source)) {
-		fermata_respond_source(handler, response);
+		response->source->kind->respond(handler, response);
 		return;
 	}
 	FmHeader some[FERMATA_HEADERS_STACK];

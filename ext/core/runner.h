@@ -75,16 +75,11 @@ void fermata_refuse(uint64_t request, uint32_t status, FmStr text);
 
 /* sockets/runner.c */
 void fermata_socket_upgrade(const FmEvent *event);
-void fermata_respond_with_upgrade(const fermata_handler *handler, const fermata_response *response);
 void fermata_socket_open(const FmEvent *event);
 void fermata_socket_message(const FmEvent *event);
 void fermata_socket_close(const FmEvent *event);
 
-/* http/events.c */
-void fermata_respond_events(const fermata_handler *handler, const fermata_response *response);
-
 /* http/stream.c */
-void fermata_respond_source(const fermata_handler *handler, const fermata_response *response);
 void fermata_stream_pull(const FmEvent *event);
 void fermata_stream_ended(const FmEvent *event);
 void fermata_streams_release(void);

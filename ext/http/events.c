@@ -407,14 +407,21 @@ static void finish(const fermata_handler *handler, sink *s)
 	}
 }
 
+static const fermata_source_kind output_kind;
+
+static bool is_output(const fermata_response *response)
+{
+	return response->source->kind == &output_kind;
+}
+
 static void run(const fermata_handler *handler, const fermata_response *response)
 {
 	uint64_t request = fermata_run.request->event.request;
 	zend_fcall_info info;
 	zend_fcall_info_cache call;
 	zval callable, argument, result;
-	if (zend_fcall_info_init(&response->source->stream, 0, &info, &call, NULL, NULL) != SUCCESS) {
-		zend_type_error("the callable of the %s cannot be called from here", response->source->is_output ? "output" : "events");
+	if (zend_fcall_info_init(&response->source->value, 0, &info, &call, NULL, NULL) != SUCCESS) {
+		zend_type_error("the callable of the %s cannot be called from here", is_output(response) ? "output" : "events");
 		return;
 	}
 	sink *s = sink_new(request, response->source);
@@ -425,12 +432,12 @@ static void run(const fermata_handler *handler, const fermata_response *response
 	}
 	fm_stream_watch(fermata_run.worker, request);
 	/* A response that is dropped meanwhile must not take the callable with it. */
-	ZVAL_COPY(&callable, &response->source->stream);
+	ZVAL_COPY(&callable, &response->source->value);
 	ZVAL_OBJ(&argument, &s->std);
 	ZVAL_UNDEF(&result);
 	info.retval = &result;
 	info.params = &argument;
-	if (response->source->is_output) {
+	if (is_output(response)) {
 		info.param_count = 0;
 		print(&info, &call, s);
 	} else {
@@ -447,7 +454,7 @@ static void run(const fermata_handler *handler, const fermata_response *response
 	OBJ_RELEASE(&s->std);
 }
 
-void fermata_respond_events(const fermata_handler *handler, const fermata_response *response)
+static void respond_events(const fermata_handler *handler, const fermata_response *response)
 {
 	uint64_t request = fermata_run.request->event.request;
 	switch (fm_stream_wanted(fermata_run.worker, request, response->status)) {
@@ -460,6 +467,9 @@ void fermata_respond_events(const fermata_handler *handler, const fermata_respon
 			break;
 	}
 }
+
+static const fermata_source_kind events_kind = {"Fermata\\Response::events(): Argument #3 ($headers)", respond_events};
+static const fermata_source_kind output_kind = {"Fermata\\Response::output(): Argument #3 ($headers)", respond_events};
 
 static void add_default(fermata_response *response, const char *name, const char *value)
 {
@@ -493,9 +503,7 @@ ZEND_METHOD(Fermata_Response, events)
 		fermata_misuse("keepAlive must be 0 to %g seconds, not %g", KEEP_ALIVE_SECONDS_MAX, keep_alive);
 		RETURN_THROWS();
 	}
-	fermata_source *source = fermata_source_new();
-	ZVAL_COPY(&source->stream, &info.function_name);
-	source->is_events = true;
+	fermata_source *source = fermata_source_new(&events_kind, &info.function_name);
 	source->keep_alive_ms = default_keep_alive ? -1 : (int64_t)(keep_alive * 1000);
 	fermata_response_with_source(return_value, source, status, NULL, headers);
 	fermata_response *response = FERMATA_FROM(fermata_response, Z_OBJ_P(return_value));
@@ -519,8 +527,7 @@ ZEND_METHOD(Fermata_Response, output)
 		Z_PARAM_LONG(status)
 		Z_PARAM_ARRAY_HT(headers)
 	ZEND_PARSE_PARAMETERS_END();
-	fermata_source *source = fermata_source_new();
-	ZVAL_COPY(&source->stream, &info.function_name);
-	source->is_events = source->is_output = true;
+	fermata_source *source = fermata_source_new(&output_kind, &info.function_name);
+	source->keep_alive_ms = -1;
 	fermata_response_with_source(return_value, source, status, fermata_known.type_text, headers);
 }

@@ -18,6 +18,7 @@ static zend_object *hold_create(zend_class_entry *ce)
 	memset(hold, 0, XtOffsetOf(fermata_hold, std));
 	hold->keep_alive_ms = -1;
 	hold->slow = FM_SLOW_GAP;
+	hold->format = FM_FORMAT_EVENT_STREAM;
 	zend_object_std_init(&hold->std, ce);
 	hold->std.handlers = &hold_handlers;
 	return &hold->std;
@@ -110,6 +111,7 @@ uint32_t fermata_hold_send(FmWorker *worker, const fermata_request *request, con
 	FmGrip grip;
 	bool is_from_edge = fm_worker_has_edges(worker) && from_edge(request, &grip);
 	FmHold out = {
+		.format = hold->format,
 		.channels = channels,
 		.channels_len = hold->channels_len,
 		.user = fermata_str_or_absent(hold->user),

@@ -129,8 +129,10 @@ static bool answer_file(zval *return_value, const fermata_request *request)
 	const FmEvent *event = &request->event;
 	switch (fm_static_find(fermata_run.worker, event->handler, event->path)) {
 		case FM_STATIC_FILE: {
-			fermata_source *source = fermata_source_new();
-			source->path = zend_string_init(event->path.ptr, event->path.len, false);
+			zval path;
+			ZVAL_STRINGL(&path, event->path.ptr, event->path.len);
+			fermata_source *source = fermata_source_new(&fermata_source_file, &path);
+			zval_ptr_dtor_str(&path);
 			source->tree = event->handler;
 			fermata_response_with_source(return_value, source, STATUS_OK, NULL, NULL);
 			return true;
@@ -161,11 +163,10 @@ static void answer_upgrade(zval *return_value, const fermata_handler *own, ferma
 	if (EG(exception)) {
 		fermata_upgrade_end(upgrade);
 	} else if (upgrade->state != UPGRADE_REFUSED) {
-		fermata_source *source = fermata_source_new();
-		source->upgrade = &upgrade->std;
-		GC_ADDREF(source->upgrade);
+		zval value;
+		ZVAL_OBJ(&value, &upgrade->std);
 		fermata_response *response = fermata_response_plain(FERMATA_STATUS_SWITCHING, NULL);
-		response->source = source;
+		response->source = fermata_source_new(&fermata_source_upgrade, &value);
 		RETVAL_OBJ(&response->std);
 	} else {
 		if (upgrade->response) {

@@ -63,10 +63,7 @@ static HashTable *response_get_gc(zend_object *object, zval **table, int *len)
 	fermata_response *response = FERMATA_FROM(fermata_response, object);
 	zend_get_gc_buffer *buffer = zend_get_gc_buffer_create();
 	if (response->source) {
-		zend_get_gc_buffer_add_zval(buffer, &response->source->stream);
-		if (response->source->upgrade) {
-			zend_get_gc_buffer_add_obj(buffer, response->source->upgrade);
-		}
+		zend_get_gc_buffer_add_zval(buffer, &response->source->value);
 	}
 	zend_get_gc_buffer_use(buffer, table, len);
 	return NULL;
@@ -248,9 +245,7 @@ void fermata_response_with_source(zval *return_value, fermata_source *source, ze
 	response->content_type = content_type ? zend_string_copy(content_type) : NULL;
 	response->status = (uint32_t)status;
 	if (status_check(status) && headers) {
-		fermata_headers_given(source->is_output ? "Fermata\\Response::output(): Argument #3 ($headers)"
-			: source->is_events ? "Fermata\\Response::events(): Argument #3 ($headers)"
-			: "Fermata\\Response::stream(): Argument #3 ($headers)", headers, add_given_header, response);
+		fermata_headers_given(source->kind->headers, headers, add_given_header, response);
 	}
 }
 

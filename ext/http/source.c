@@ -7,12 +7,11 @@
 
 #define STATUS_OK 200
 
-fermata_source *fermata_source_new(void)
+fermata_source *fermata_source_new(const fermata_source_kind *kind, const zval *value)
 {
 	fermata_source *source = ecalloc(1, sizeof(fermata_source));
-	ZVAL_UNDEF(&source->stream);
-	source->length = -1;
-	source->tree = FM_NO_HANDLER;
+	source->kind = kind;
+	ZVAL_COPY(&source->value, value);
 	return source;
 }
 
@@ -21,19 +20,13 @@ void fermata_source_free(fermata_source *source)
 	if (!source) {
 		return;
 	}
-	zval stream;
-	ZVAL_COPY_VALUE(&stream, &source->stream);
-	if (source->path) {
-		zend_string_release(source->path);
-	}
+	zval value;
+	ZVAL_COPY_VALUE(&value, &source->value);
 	if (source->root) {
 		zend_string_release(source->root);
 	}
-	if (source->upgrade) {
-		OBJ_RELEASE(source->upgrade);
-	}
 	efree(source);
-	zval_ptr_dtor(&stream);
+	zval_ptr_dtor(&value);
 }
 
 /* A changed response shares the stream, which only one of the two can send. */
@@ -42,18 +35,11 @@ fermata_source *fermata_source_copy(const fermata_source *from)
 	if (!from) {
 		return NULL;
 	}
-	fermata_source *source = fermata_source_new();
-	ZVAL_COPY(&source->stream, &from->stream);
-	source->length = from->length;
-	source->is_events = from->is_events;
-	source->is_output = from->is_output;
-	source->keep_alive_ms = from->keep_alive_ms;
-	source->path = from->path ? zend_string_copy(from->path) : NULL;
-	source->root = from->root ? zend_string_copy(from->root) : NULL;
-	source->tree = from->tree;
-	source->upgrade = from->upgrade;
-	if (source->upgrade) {
-		GC_ADDREF(source->upgrade);
+	fermata_source *source = emalloc(sizeof(fermata_source));
+	*source = *from;
+	Z_TRY_ADDREF(source->value);
+	if (source->root) {
+		zend_string_addref(source->root);
 	}
 	return source;
 }
@@ -81,8 +67,7 @@ ZEND_METHOD(Fermata_Response, stream)
 		fermata_misuse("the length of a stream must not be negative; leave it out when it is not known");
 		RETURN_THROWS();
 	}
-	fermata_source *source = fermata_source_new();
-	ZVAL_COPY(&source->stream, body);
+	fermata_source *source = fermata_source_new(&fermata_source_stream, body);
 	source->length = no_length ? -1 : length;
 	fermata_response_with_source(return_value, source, status, fermata_known.type_binary, headers);
 }
@@ -151,8 +136,10 @@ ZEND_METHOD(Fermata_Response, file)
 		|| (content_type && !fermata_header_check(fermata_known.content_type, content_type))) {
 		RETURN_THROWS();
 	}
-	fermata_source *source = fermata_source_new();
-	source->path = zend_string_copy(path);
+	zval value;
+	ZVAL_STR(&value, path);
+	fermata_source *source = fermata_source_new(&fermata_source_file, &value);
+	source->tree = FM_NO_HANDLER;
 	source->root = root ? zend_string_copy(root) : NULL;
 	fermata_response_with_source(return_value, source, STATUS_OK, content_type, NULL);
 	if (download) {

@@ -239,7 +239,7 @@ static void respond_with_pieces(const fermata_handler *handler, const fermata_re
 	FmError error;
 	error.len = 0;
 	ZVAL_UNDEF(&s->source);
-	bool has_piece = begin(s, &response->source->stream) && advance(s);
+	bool has_piece = begin(s, &response->source->value) && advance(s);
 	if (UNEXPECTED(fermata.forked)) {
 		fermata_leave();
 		return;
@@ -285,7 +285,7 @@ static void respond_with_stream(const fermata_handler *handler, const fermata_re
 	}
 }
 
-static void respond_with_file(const fermata_response *response)
+static void respond_with_file(const fermata_handler *handler, const fermata_response *response)
 {
 	FmHeader some[FERMATA_HEADERS_STACK], some_asked[HEADERS_STACK], *asked = some_asked;
 	FmResponse out;
@@ -300,7 +300,7 @@ static void respond_with_file(const fermata_response *response)
 	}
 	FmHeader *headers = fermata_response_fill(response, some, &out);
 	FmFile file = {
-		.path = fermata_str(response->source->path),
+		.path = fermata_str(Z_STR(response->source->value)),
 		.root = fermata_str_or_absent(response->source->root),
 		.tree = response->source->tree,
 		.content_type = out.content_type,
@@ -319,19 +319,8 @@ static void respond_with_file(const fermata_response *response)
 	}
 }
 
-/* Sends what is no string. An exception is left pending, and the request is then open. */
-void fermata_respond_source(const fermata_handler *handler, const fermata_response *response)
-{
-	if (response->source->upgrade) {
-		fermata_respond_with_upgrade(handler, response);
-	} else if (response->source->path) {
-		respond_with_file(response);
-	} else if (response->source->is_events) {
-		fermata_respond_events(handler, response);
-	} else {
-		respond_with_stream(handler, response);
-	}
-}
+const fermata_source_kind fermata_source_stream = {"Fermata\\Response::stream(): Argument #3 ($headers)", respond_with_stream};
+const fermata_source_kind fermata_source_file = {NULL, respond_with_file};
 
 /* Events */
 

@@ -61,9 +61,9 @@ static void decide(const fermata_handler *handler, fermata_upgrade *upgrade)
 }
 
 /* Answers by what has come through the middleware: the upgrade itself, or what they have made of it. */
-void fermata_respond_with_upgrade(const fermata_handler *handler, const fermata_response *response)
+static void respond_with_upgrade(const fermata_handler *handler, const fermata_response *response)
 {
-	fermata_upgrade *upgrade = FERMATA_FROM(fermata_upgrade, response->source->upgrade);
+	fermata_upgrade *upgrade = FERMATA_FROM(fermata_upgrade, Z_OBJ(response->source->value));
 	if (upgrade->state == UPGRADE_OVER || upgrade->request != fermata_run.request) {
 		fermata_misuse("this Response accepts another WebSocket; return what $next($request) has given");
 		return;
@@ -82,6 +82,8 @@ void fermata_respond_with_upgrade(const fermata_handler *handler, const fermata_
 	}
 	fermata_upgrade_end(upgrade);
 }
+
+const fermata_source_kind fermata_source_upgrade = {NULL, respond_with_upgrade};
 
 /* A handshake that middleware stands around. */
 static void upgrade_guarded(const fermata_socket_route *route)

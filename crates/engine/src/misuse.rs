@@ -60,6 +60,9 @@ pub enum Misuse {
     /// A hold that the GRIP edge in front cannot be told, and why.
     #[error("{0}")]
     Edge(String),
+    /// A hold in a format that the GRIP edge in front has no events in.
+    #[error("clients of a GRIP edge get events as text/event-stream alone; hold them so")]
+    EdgeFormat,
     /// A channel twice in one hold.
     #[error("channel name \"{0}\" is given twice to one hold")]
     HoldChannelTwice(String),

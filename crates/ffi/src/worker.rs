@@ -17,8 +17,8 @@ use fermata_io::Kernel;
 use fermata_tls::{ClientCertificate, Tls};
 
 use crate::abi::{
-    FM_BACKPRESSURE, FM_GONE, FM_ID_BYTES, FM_MISUSE, FmError, FmHeader, FmId, FmMessage, FmStr,
-    NOTHING, array, ask, guard, misuse, put,
+    FM_BACKPRESSURE, FM_GONE, FM_ID_BYTES, FM_MISUSE, Failure, FmError, FmHeader, FmId, FmMessage,
+    FmStr, NOTHING, array, ask, guard, misuse, put,
 };
 use crate::grip::{FmGrip, Front, Grip};
 use crate::server::log_level;
@@ -57,6 +57,9 @@ pub const FM_EVENT_READY: u32 = 11;
 pub const FM_EVENT_BODY: u32 = 12;
 /// A worker of another server of the cluster has sent `body` by `fm_worker_send_to_servers`. Only `kind` and `body` are set.
 pub const FM_EVENT_PEER_MESSAGE: u32 = 13;
+
+/// A held client gets server-sent events.
+pub const FM_FORMAT_EVENT_STREAM: u8 = 0;
 
 /// A slow client is told by a `gap` event what it has missed.
 pub const FM_SLOW_GAP: u32 = 0;
@@ -264,6 +267,8 @@ impl FmResponse {
 /// An answer that keeps the client.
 #[repr(C)]
 pub struct FmHold {
+    /// FM_FORMAT_*.
+    pub format: u8,
     /// Channels.
     pub channels: *const FmStr,
     /// Their number.
@@ -293,6 +298,13 @@ pub struct FmHold {
 }
 
 impl FmHold {
+    fn format(&self) -> Result<StreamFormat, Failure> {
+        match self.format {
+            FM_FORMAT_EVENT_STREAM => Ok(StreamFormat::EventStream),
+            unknown => Err(misuse(format_args!("no format has the number {unknown}"))),
+        }
+    }
+
     fn channels(&self) -> &[FmStr] {
         // SAFETY: C sets both fields: an array, and how many values it has.
         unsafe { array(self.channels, self.channels_len) }
@@ -602,7 +614,7 @@ pub extern "C" fn fm_hold(
         let with: Vec<Message<'_>> = hold.with().iter().map(lend_message).collect();
         let headers: Vec<(&[u8], &[u8])> = hold.lines().iter().map(FmHeader::line).collect();
         let hold = Hold {
-            format: StreamFormat::EventStream,
+            format: hold.format()?,
             channels: &channels,
             user: hold.user.option(),
             info: hold.info.option(),

@@ -11,16 +11,14 @@ use fermata_proto::ws::{frame, message as text};
 use crate::channels::stream_format::StreamFormat;
 use crate::websocket::Compression;
 
-// Numbers below are of [`StreamFormat`].
-
-/// The data of messages, each a text frame of a WebSocket.
-pub(crate) const FORMAT_WS_DATA: u8 = 1;
+/// The data of messages, each a text frame of a WebSocket. Smaller numbers are those of [`StreamFormat`].
+pub(crate) const FORMAT_WS_DATA: u8 = StreamFormat::ALL.len() as u8;
 
 /// All events as JSON, each a text frame of a WebSocket.
-pub(crate) const FORMAT_WS_JSON: u8 = 2;
+pub(crate) const FORMAT_WS_JSON: u8 = FORMAT_WS_DATA + 1;
 
 /// The first of the formats of compressed frames, which are numbered as they are needed.
-const FORMAT_WS_COMPRESSED: u8 = 3;
+const FORMAT_WS_COMPRESSED: u8 = FORMAT_WS_JSON + 1;
 
 /// Messages that the embedder makes of a record, each a text frame of a WebSocket.
 pub(crate) const FORMAT_WS_OWN: u8 = u8::MAX - 2;

@@ -10,6 +10,7 @@ use crate::admin::stats::{Counter, Counts};
 use crate::channels::follow;
 use crate::channels::hold::{Hold, HoldError};
 use crate::channels::stream_format::StreamFormat;
+use crate::misuse::Misuse;
 
 /// What the client gets first.
 pub struct Opening {
@@ -44,6 +45,9 @@ impl Channels {
         counts: &mut Counts,
     ) -> Result<Opening, HoldError> {
         hold.check(&self.settings)?;
+        if !hold.format.is_of_edges() {
+            return Err(Misuse::EdgeFormat.into());
+        }
         let mut body = Vec::new();
         let newest = self.ring.newest();
         let after = match lasts {

@@ -15,20 +15,25 @@ pub enum StreamFormat {
 }
 
 impl StreamFormat {
+    /// All of them, each at its number.
+    pub(crate) const ALL: [StreamFormat; 1] = [StreamFormat::EventStream];
+
     /// The number of what channels' logs hold for it: records in chunks of HTTP's chunked coding. Clients without that
     /// coding read the same log and are sent only what stands between the chunk marks.
     pub(crate) fn number(self) -> u8 {
-        match self {
-            StreamFormat::EventStream => 0,
-        }
+        self as u8
     }
 
     /// The format whose logs have this number.
     #[inline]
     pub(crate) fn of_number(number: u8) -> Option<StreamFormat> {
-        match number {
-            0 => Some(StreamFormat::EventStream),
-            _ => None,
+        StreamFormat::ALL.get(usize::from(number)).copied()
+    }
+
+    /// Whether a GRIP edge can hold its clients: what is published is told to edges once for all of them.
+    pub(crate) fn is_of_edges(self) -> bool {
+        match self {
+            StreamFormat::EventStream => true,
         }
     }
 
@@ -104,8 +109,9 @@ mod tests {
 
     #[test]
     fn logs_are_found_by_their_numbers() {
-        let format = StreamFormat::EventStream;
-        assert_eq!(StreamFormat::of_number(format.number()), Some(format));
+        for format in StreamFormat::ALL {
+            assert_eq!(StreamFormat::of_number(format.number()), Some(format));
+        }
         assert_eq!(StreamFormat::of_number(u8::MAX), None);
     }
 }

@@ -20,8 +20,8 @@ use crate::websocket::Socket;
 /// How long a finished connection waits for its peer's end of stream.
 const LINGER_MS: u64 = 2_000;
 
-/// Bytes of a file that are sent in a row before other clients get their turn.
-const FILE_TURN_BYTES: u64 = 1024 * 1024;
+/// Bytes of a body that are sent in a row before other clients get their turn.
+const BODY_TURN_BYTES: u64 = 1024 * 1024;
 
 impl<D: Driver> Net<D> {
     /// The kernel's buffer is full: a writable event will come, or the write time-out.
@@ -188,7 +188,7 @@ impl<D: Driver> Net<D> {
             if let Some(socket) = exchange.socket_mut() {
                 socket.on_flushed();
             }
-            if !matches!(exchange.body.as_deref(), Some(Outgoing::File(_))) {
+            if !exchange.body.as_deref().is_some_and(Outgoing::is_here) {
                 let out = std::mem::take(&mut connection.out);
                 if out.capacity() > 0 {
                     self.pool.give(out);
@@ -197,14 +197,14 @@ impl<D: Driver> Net<D> {
             }
             // Taken by the kernel: what stays in `out` would be sent again.
             connection.out.clear();
-            if turn_bytes >= FILE_TURN_BYTES {
+            if turn_bytes >= BODY_TURN_BYTES {
                 self.gauges.end_blocked(connection);
                 self.gauges.begin_active(connection, exchange);
                 connection.deadline_ms = u64::MAX;
                 self.mark_dirty(index);
                 return false;
             }
-            match self.advance_file(http, index) {
+            match self.advance_body(http, index) {
                 Advance::Went(bytes) => turn_bytes += bytes,
                 Advance::Blocked => {
                     self.block(index);

@@ -1,4 +1,6 @@
 //! Response bodies that go out piece by piece as the client takes them: files, and streams of the program.
+//!
+//! All that a connection asks of the body of its answer is asked here: a new kind is a new variant with what it does below.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -67,4 +69,40 @@ impl Outgoing {
             Outgoing::Stream(stream) => stream.left.unwrap_or(0),
         }
     }
+
+    /// Whether the server has what follows, and is not given it.
+    pub fn is_here(&self) -> bool {
+        match self {
+            Outgoing::File(_) => true,
+            Outgoing::Stream(_) => false,
+        }
+    }
+
+    /// What follows the bytes that have been taken. Bytes are put into `out`.
+    pub fn next_piece(&mut self, out: &mut Vec<u8>) -> Piece<'_> {
+        match self {
+            Outgoing::File(file) if file.remaining == 0 => {
+                let Some(part) = file.parts.pop_front() else {
+                    return Piece::End;
+                };
+                out.extend_from_slice(&part.head);
+                file.offset = part.range.start;
+                file.remaining = part.range.end - part.range.start;
+                Piece::Bytes
+            }
+            Outgoing::File(file) => Piece::OfFile(file),
+            // It is given when the program has made it.
+            Outgoing::Stream(_) => Piece::Bytes,
+        }
+    }
+}
+
+/// What follows of a body.
+pub(crate) enum Piece<'a> {
+    /// The bytes that were put into the output.
+    Bytes,
+    /// What is in a file.
+    OfFile(&'a mut FileBody),
+    /// Nothing: that was all.
+    End,
 }

@@ -1,4 +1,4 @@
-//! Files on their way to a client: by the kernel where it can, else piece by piece.
+//! Bodies on their way to a client that are here: of files by the kernel where it can, else piece by piece.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -8,7 +8,7 @@ use fermata_io::Driver;
 
 use crate::admin::stats::Counter;
 use crate::http::Http;
-use crate::http::respond::outgoing::Outgoing;
+use crate::http::respond::outgoing::{Outgoing, Piece};
 use crate::net::Net;
 use crate::net::connection::Origin;
 use crate::net::index::ConnectionIndex;
@@ -19,7 +19,7 @@ const FILE_PIECE_BYTES: usize = 64 * 1024;
 /// Most that the kernel is asked to send of a file at once.
 const FILE_SEND_BYTES: u64 = 256 * 1024;
 
-/// How far a file came.
+/// How far a body came.
 pub(crate) enum Advance {
     /// So many bytes on; look again.
     Went(u64),
@@ -49,27 +49,24 @@ impl<D: Driver> Net<D> {
 }
 
 impl<D: Driver> Net<D> {
-    /// Gets on with a file whose bytes so far have been taken: lets the kernel send from it, or puts its next piece
-    /// into `out`.
-    pub(crate) fn advance_file(&mut self, http: &mut Http, index: ConnectionIndex) -> Advance {
+    /// Gets on with a body that is here and whose bytes so far have been taken: has the kernel send from it, or puts its
+    /// next piece into `out`. The body is gone when nothing follows.
+    pub(crate) fn advance_body(&mut self, http: &mut Http, index: ConnectionIndex) -> Advance {
         let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
             return Advance::Over;
         };
         let (line, out) = (connection.line, &mut connection.out);
-        let Some(Outgoing::File(file)) = exchange.body.as_deref_mut() else {
+        let Some(body) = exchange.body.as_deref_mut() else {
             return Advance::Went(0);
         };
-        if file.remaining == 0 {
-            match file.parts.pop_front() {
-                Some(part) => {
-                    out.extend_from_slice(&part.head);
-                    file.offset = part.range.start;
-                    file.remaining = part.range.end - part.range.start;
-                }
-                None => exchange.body = None,
+        let file = match body.next_piece(out) {
+            Piece::OfFile(file) => file,
+            Piece::Bytes => return Advance::Went(out.len() as u64),
+            Piece::End => {
+                exchange.body = None;
+                return Advance::Went(0);
             }
-            return Advance::Went(0);
-        }
+        };
         let mut went = None;
         if let Some(fd) = line.socket()
             && !file.must_read
