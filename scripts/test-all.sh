@@ -3,18 +3,18 @@
 # `make test-NAME` runs one of them alone.
 #
 # Many suites wait most of their time, for clients, clocks and browsers. What judges no times runs beside them, one after the other,
-# with what they leave of the processor: what later suites need and a machine makes once (a PHP compiled from its source, a Debian
-# 13), the extension's tests under valgrind, which take as long as several suites together, and what compiles for other machines.
-# Results of these are printed at the end. A test that failed under valgrind without a report of valgrind's may have been starved,
-# so it has to pass alone.
+# with what they leave of the processor: what a machine makes once (a PHP compiled from its source, a Debian 13), the extension's
+# tests under valgrind, which take as long as several suites together, what compiles for other machines, the extension's tests with
+# other PHPs, and the half of the benchmark that counts faults. Results of these are printed at the end. A test of the extension that
+# failed there may have been starved, so it has to pass alone; one with a report of valgrind's has not been.
 #
 # Seconds of the processor stand beside those of the clock: a suite that takes few of them waits, and on a busy machine they alone
 # can be compared. What a suite starts and does not wait for is not in them.
 set -uo pipefail
 
 cd "$(dirname "$0")/.." || exit
-suites=(scripts generated rust loom phpt systemd release monitoring revolt server io chat php editor frameworks requests docs browser php84 zts versions bench)
-beside=(leak targets)
+suites=(scripts generated rust loom phpt systemd release monitoring revolt bench-tables server io chat php editor frameworks requests docs browser)
+beside=(leak targets php84 zts versions bench-loads)
 build=${BUILD:-build}
 output=$build/test-suite.log
 passed=0
@@ -42,13 +42,16 @@ count() {
     printf -- '-- %s %s in %d s, %d s of the processor%s\n' "$1" "$2" "$3" "$cpu" "${5:-}"
 }
 run_beside() {
-    local suite begin
+    local suite begin niceness
     # What they say is said again by the suites that need them.
     nice -n 10 scripts/source-php.sh --php >"$build/test-prepare.log" 2>&1
     nice -n 10 scripts/other-php.sh 8.4 --run true >>"$build/test-prepare.log" 2>&1
     for suite in "${beside[@]}"; do
         begin=$SECONDS
-        count_cpu "$build/test-$suite.cpu" nice -n 10 make --no-print-directory "test-$suite" >"$build/test-$suite.log" 2>&1
+        niceness=10
+        # It has bounds for what it waits for.
+        [ "$suite" != bench-loads ] || niceness=5
+        count_cpu "$build/test-$suite.cpu" nice -n "$niceness" make --no-print-directory "test-$suite" >"$build/test-$suite.log" 2>&1
         echo "$? $((SECONDS - begin))" >"$build/test-$suite.status"
     done
 }
@@ -77,11 +80,16 @@ for suite in "${beside[@]}"; do
     read -r status took <"$build/test-$suite.status"
     verdict=FAILED
     [ "$status" != 0 ] || verdict=passed
-    work=$build/phpt-valgrind
-    if [ "$suite $verdict" = 'leak FAILED' ] && [ -s "$work/failed" ] && [ -e "$work/reports" ] && [ ! -s "$work/reports" ]; then
+    work=
+    case $suite in
+        leak) work=$build/phpt-valgrind alone=(scripts/phpt.sh --valgrind) ;;
+        php84) work=$build/php8.4/phpt alone=(scripts/other-php.sh 8.4) ;;
+        zts) work=$(scripts/source-php.sh --php) && work=$build/${work##*/}/phpt alone=(scripts/source-php.sh) ;;
+    esac
+    if [ "$verdict" = FAILED ] && [ -s "$work/failed" ] && { [ "$suite" != leak ] || { [ -e "$work/reports" ] && [ ! -s "$work/reports" ]; }; }; then
         mapfile -t again <"$work/failed"
         printf -- '-- again, alone: %s\n' "${again[*]}"
-        scripts/phpt.sh --valgrind "${again[@]}" && verdict=passed
+        "${alone[@]}" "${again[@]}" && verdict=passed && flaky+=("${again[@]}")
     fi
     count "$suite" "$verdict" "$took" "$build/test-$suite.cpu" ', beside the others'
 done
