@@ -135,6 +135,12 @@ impl StreamAnswer {
         Some(config.to_string().into_bytes())
     }
 
+    /// Whether its messages are given by any copy, not by the leader alone.
+    pub fn allows_direct(&self) -> bool {
+        let allowed = self.config.get("allow_direct");
+        allowed.is_some_and(|it| it == true)
+    }
+
     /// Whether several servers have the stream and elect a leader.
     pub fn is_replicated(&self) -> bool {
         !self.replicas().is_empty()
@@ -230,6 +236,19 @@ pub(crate) struct Info {
     pub nonce: String,
     #[serde(default)]
     pub max_payload: u64,
+}
+
+/// The first version that gives many messages for one question.
+const BATCHED_GETS: (u32, u32) = (2, 11);
+
+impl Info {
+    pub fn has_batched_gets(&self) -> bool {
+        let mut numbers = self.version.split('.').map(str::parse::<u32>);
+        match (numbers.next(), numbers.next()) {
+            (Some(Ok(major)), Some(Ok(minor))) => (major, minor) >= BATCHED_GETS,
+            _ => false,
+        }
+    }
 }
 
 /// Fields behind `$JS.ACK` that are looked at, in the longer of its two forms.

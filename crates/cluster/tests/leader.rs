@@ -2,9 +2,12 @@
 
 #![allow(clippy::unwrap_used)]
 
-use fermata_cluster::{Address, Bridge, Content, Event, Options, Outgoing, Place};
+use fermata_cluster::{
+    Address, Bridge, Content, Event, Options, Outgoing, PastEntry, PastRequest, Place,
+};
 
-const INFO: &str = "INFO {\"headers\":true,\"jetstream\":true,\"max_payload\":4096}\r\n";
+const INFO: &str =
+    "INFO {\"version\":\"2.11.0\",\"headers\":true,\"jetstream\":true,\"max_payload\":4096}\r\n";
 /// How long the leader of a healthy stream has not heard of its copies, in nanoseconds.
 const HEALTHY: [u64; 2] = [30_000_000, 900_000_000];
 
@@ -16,6 +19,8 @@ struct Talk {
     events: Vec<Event>,
     /// Whether the leader says when it has stored its last message.
     has_times: bool,
+    /// Whether copies give messages, too.
+    allows_direct: bool,
 }
 
 impl Talk {
@@ -42,6 +47,7 @@ impl Talk {
             sent: String::new(),
             events: Vec::new(),
             has_times: false,
+            allows_direct: false,
         };
         talk.pass(0);
         talk.connect();
@@ -100,8 +106,9 @@ impl Talk {
             false => String::new(),
         };
         let text = format!(
-            "{{\"created\":\"x\",\"config\":{{}},\"state\":{{\"first_seq\":1,\"last_seq\":{last}{time}}},\
-             \"cluster\":{{\"leader\":\"l\",\"replicas\":[{{\"active\":{first}}},{{\"active\":{second}}}]}}}}"
+            "{{\"created\":\"x\",\"config\":{{\"allow_direct\":{}}},\"state\":{{\"first_seq\":1,\"last_seq\":{last}{time}}},\
+             \"cluster\":{{\"leader\":\"l\",\"replicas\":[{{\"active\":{first}}},{{\"active\":{second}}}]}}}}",
+            self.allows_direct,
         );
         self.answer(&to, &text);
     }
@@ -393,4 +400,151 @@ fn a_hole_in_a_copy_is_read_elsewhere() {
     talk.describe(57, HEALTHY);
     assert!(talk.sent.contains("\"opt_start_seq\":52"), "{}", talk.sent);
     assert!(!talk.has(|it| matches!(it, Event::Begin(_))));
+}
+
+impl Talk {
+    /// A live bridge that was asked for the events of a channel from 1 to 40.
+    fn asked_for_the_past() -> Talk {
+        let mut talk = Talk::new(None);
+        talk.allows_direct = true;
+        talk.begin(0);
+        let request = PastRequest {
+            id: 7,
+            epoch: place(1).epoch,
+            after: 0,
+            up_to: 40,
+            oldest_ms: 0,
+            events_max: 100,
+            bytes_max: 1 << 20,
+            channels: vec![b"c".to_vec()],
+            events_only: true,
+        };
+        talk.events.clear();
+        talk.bridge.ask_past(request, talk.now_ms);
+        talk.take();
+        talk
+    }
+
+    /// Answers a question for many messages, with those at these places and how many are left behind them.
+    fn give_many(&mut self, places: &[u64], left: usize) {
+        let to = self.asked("DIRECT.GET.").expect("it asks for many");
+        for (at, seq) in places.iter().enumerate() {
+            let pending = left + places.len() - at - 1;
+            let head = format!(
+                "NATS/1.0\r\nNats-Sequence: {seq}\r\nNats-Time-Stamp: 1970-01-01T00:00:{:02}Z\r\nNats-Num-Pending: {pending}\r\n\r\n",
+                seq % 60
+            );
+            self.give(&to, &head, "x");
+        }
+        self.give(
+            &to,
+            &format!("NATS/1.0 204 EOB\r\nNats-Num-Pending: {left}\r\n\r\n"),
+            "",
+        );
+    }
+
+    fn give(&mut self, to: &str, head: &str, data: &str) {
+        let (head_len, len) = (head.len(), head.len() + data.len());
+        self.hear(&format!("HMSG {to} 1 {head_len} {len}\r\n{head}{data}\r\n"));
+    }
+
+    /// The leader gives a message, or has none.
+    fn lead(&mut self, seq: Option<u64>) {
+        let to = self.asked("STREAM.MSG.GET.").expect("it asks the leader");
+        let text = match seq {
+            Some(seq) => format!(
+                "{{\"message\":{{\"seq\":{seq},\"data\":\"eA==\",\"time\":\"1970-01-01T00:00:59Z\"}}}}"
+            ),
+            None => "{\"error\":{\"code\":404,\"description\":\"none\"}}".to_owned(),
+        };
+        self.answer(&to, &text);
+    }
+
+    /// The places of what was found, and `true` for what is missing.
+    fn found(&mut self) -> Vec<(u64, bool)> {
+        let to = self
+            .asked("STREAM.INFO.")
+            .expect("it asks what the stream has");
+        let text = "{\"created\":\"x\",\"config\":{},\"state\":{\"first_seq\":1,\"last_seq\":50}}";
+        self.answer(&to, text);
+        let entries = self.events.iter().find_map(|it| match it {
+            Event::Past { id: 7, entries } => Some(entries),
+            _ => None,
+        });
+        let entries = entries.expect("it is answered").iter();
+        let found = entries.map(|it| match it {
+            PastEntry::Event(received) => (received.place.seq, false),
+            PastEntry::Gap(up_to) => (*up_to, true),
+        });
+        found.collect()
+    }
+}
+
+/// It was one question for each.
+#[test]
+fn many_older_messages_are_asked_for_at_once() {
+    let mut talk = Talk::asked_for_the_past();
+    assert!(talk.sent.contains("{\"batch\":16,"), "{}", talk.sent);
+    let first: Vec<u64> = (1..=16).collect();
+    talk.give_many(&first, 30);
+    assert!(talk.sent.contains("{\"batch\":32,"), "{}", talk.sent);
+    assert!(talk.sent.contains("\"seq\":17"), "{}", talk.sent);
+    let second: Vec<u64> = (17..=45).collect();
+    // Those behind the 40th were not asked for.
+    talk.give_many(&second, 1);
+    let expected: Vec<(u64, bool)> = (1..=40).map(|seq| (seq, false)).collect();
+    assert_eq!(talk.found(), expected);
+}
+
+/// A copy may lag behind: what it says of its end is not taken for that of the log.
+#[test]
+fn a_leader_is_asked_for_older_messages_that_a_copy_lacks() {
+    for tail in [&[3, 4][..], &[3, 4, 5, 6]] {
+        let mut talk = Talk::asked_for_the_past();
+        talk.give_many(tail, 0);
+        talk.lead(Some(20));
+        talk.lead(Some(30));
+        talk.lead(None);
+        let expected = tail.iter().chain(&[20, 30]).map(|seq| (*seq, false));
+        assert_eq!(talk.found(), expected.collect::<Vec<_>>());
+    }
+    let mut talk = Talk::asked_for_the_past();
+    let to = talk.asked("DIRECT.GET.").expect("it asks for many");
+    talk.give(&to, "NATS/1.0 404 Message Not Found\r\n\r\n", "");
+    talk.lead(Some(20));
+    talk.lead(Some(41));
+    assert_eq!(talk.found(), [(20, false)]);
+}
+
+#[test]
+fn older_messages_come_one_by_one_where_nobody_gives_many() {
+    // Nobody answers, an older server does, and the user may not ask so.
+    let mut talk = Talk::asked_for_the_past();
+    let to = talk.asked("DIRECT.GET.").expect("it asks for many");
+    talk.give(&to, "NATS/1.0 503\r\n\r\n", "");
+    talk.lead(Some(20));
+    talk.lead(None);
+    assert_eq!(talk.found(), [(20, false)]);
+
+    let mut talk = Talk::asked_for_the_past();
+    for seq in [10, 20] {
+        let to = talk.asked("DIRECT.GET.").expect("it asks for many");
+        let head = format!(
+            "NATS/1.0\r\nNats-Sequence: {seq}\r\nNats-Time-Stamp: 1970-01-01T00:00:01Z\r\n\r\n"
+        );
+        talk.give(&to, &head, "x");
+    }
+    let to = talk.asked("DIRECT.GET.").expect("it asks for many");
+    talk.give(&to, "NATS/1.0 404 Message Not Found\r\n\r\n", "");
+    talk.lead(None);
+    assert_eq!(talk.found(), [(10, false), (20, false)]);
+
+    let mut talk = Talk::asked_for_the_past();
+    talk.asked("DIRECT.GET.").expect("it asks for many");
+    talk.hear("-ERR 'Permissions Violation for Publish to \"$JS.API.DIRECT.GET.FERMATA_app\"'\r\n");
+    talk.pass(1);
+    talk.lead(Some(20));
+    talk.lead(None);
+    assert_eq!(talk.found(), [(20, false)]);
+    assert!(!talk.has(|it| matches!(it, Event::Notice(_))));
 }

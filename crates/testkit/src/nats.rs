@@ -65,7 +65,7 @@ impl Nats {
 
     /// Whether it listens: false when it has ended instead, since the port is not free.
     fn begin(&mut self) -> bool {
-        let name = format!("test {} {}", std::process::id(), self.port);
+        let name = format!("test-{}-{}", std::process::id(), self.port);
         let child = Command::new("nats-server")
             .args(["-js", "-a", "127.0.0.1", "-p", &self.port.to_string()])
             .args(["-n", &name, "-sd"])

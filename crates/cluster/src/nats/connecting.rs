@@ -7,11 +7,16 @@ use crate::wire;
 use serde_json::json;
 
 impl Nats {
-    pub(super) fn on_error(&mut self, text: &str) -> Result<(), String> {
+    pub(super) fn on_error(&mut self, text: &str, now_ms: u64) -> Result<(), String> {
         if text.contains(&updated(&self.stream)) {
             let notice = "this user of NATS may not learn that the stream was changed: after the log has lost messages, ids of \
                           this server and of others may differ until it connects again";
             self.events.push_back(Event::Notice(notice.to_owned()));
+            return Ok(());
+        }
+        if text.contains("DIRECT.GET") {
+            // The other way is slower.
+            self.end_batches(now_ms);
             return Ok(());
         }
         if text.contains("STREAM.MSG.GET") {
@@ -51,6 +56,7 @@ impl Nats {
                     .to_owned(),
             );
         }
+        self.has_batched_gets = info.has_batched_gets();
         self.nonce = info.nonce;
         self.payload_max = info.max_payload;
         if is_tls {

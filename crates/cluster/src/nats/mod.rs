@@ -128,6 +128,8 @@ struct Pasts {
     questions: u64,
     /// This user may not ask.
     is_forbidden: bool,
+    /// The server gives many messages for one question, and the stream lets it.
+    has_batches: bool,
 }
 
 /// One that the log answers.
@@ -135,6 +137,11 @@ struct OpenPast {
     collector: Collector,
     question: u64,
     asked_ms: u64,
+    /// The question is for many messages, and for how many the next such question will be.
+    is_batched: bool,
+    batch: u64,
+    /// The copy that gives many at once has no more of this channel: the leader is asked for what it may lack.
+    is_at_end: bool,
     /// All channels were gone through: what the stream has removed meanwhile is left to know.
     is_ending: bool,
 }
@@ -150,6 +157,8 @@ pub(crate) struct Nats {
     login: Login,
     /// What the server has given to be signed.
     nonce: String,
+    /// Its version has them.
+    has_batched_gets: bool,
     /// Everything up to here was given to the caller.
     reached: Option<Place>,
     /// When the log has stored the message of that place: no other message has both. `None` when that is not known.
@@ -237,6 +246,7 @@ impl Nats {
             reported: ReportedCauses::default(),
             login: Login::default(),
             nonce: String::new(),
+            has_batched_gets: false,
             reached,
             reached_ms,
             early: None,
@@ -584,7 +594,7 @@ impl Nats {
         match operation {
             Operation::Ping => self.output.extend_from_slice(b"PONG\r\n"),
             Operation::Pong | Operation::Ok => {}
-            Operation::Error(text) => self.on_error(&String::from_utf8_lossy(text))?,
+            Operation::Error(text) => self.on_error(&String::from_utf8_lossy(text), now_ms)?,
             Operation::Info(json) if self.step() == Some(Step::Info) => {
                 self.on_info(json, now_ms)?;
             }

@@ -1,10 +1,14 @@
-//! Older messages, for clients that come back after more than their node has: one after the other from the stream's leader, which
-//! alone surely has them all. A replica that lags behind would say that there are none.
+//! Older messages, for clients that come back after more than their node has.
+//!
+//! The stream's leader alone surely has them all, and gives one for each question. From 2.11 on any copy gives many. One that lags
+//! behind lacks the newest, and says that there are no more: so the leader is asked for what follows. What a copy has given is
+//! taken: those that were seen to lack something in the middle are of older versions.
 
 use serde::Deserialize;
 use serde_json::json;
 
 use super::{HEADER_CONTENT, HEADER_EXCEPT, HEADER_NAME, Nats, OpenPast, PROBE};
+use crate::decimal;
 use crate::exchange::{
     Content, Event, PAST_REQUESTS_MAX, PastRequest, Place, Received, read_except,
 };
@@ -16,6 +20,11 @@ use crate::wire::{self, Message};
 
 /// A question that NATS has forgotten, since nobody leads, is asked again after this time.
 const ASK_AGAIN_MS: u64 = 1_000;
+/// Messages that are asked for at once: few at first, since all behind `up_to` are given in vain, and twice as many each time.
+const BATCH_FIRST: u64 = 16;
+const BATCH_MAX: u64 = 256;
+/// Bytes after which a batch ends.
+const BATCH_BYTES_MAX: u64 = 1 << 20;
 
 impl Nats {
     /// Whether another part of the past may be asked for.
@@ -34,6 +43,9 @@ impl Nats {
             collector,
             question: 0,
             asked_ms: now_ms,
+            is_batched: false,
+            batch: BATCH_FIRST,
+            is_at_end: false,
             is_ending: false,
         });
         self.ask_next(self.pasts.open.len() - 1, now_ms);
@@ -42,8 +54,10 @@ impl Nats {
     fn ask_next(&mut self, at: usize, now_ms: u64) {
         self.pasts.questions += 1;
         let question = self.pasts.questions;
+        let has_batches = self.pasts.has_batches;
         let open = &mut self.pasts.open[at];
         (open.question, open.asked_ms) = (question, now_ms);
+        open.is_batched = has_batches && !open.is_at_end && !open.is_ending;
         let reply = format!("{}.r.h.{question}", self.options.inbox);
         let (subject, body) = match open.is_ending {
             true => (api("STREAM.INFO", &self.stream), Vec::new()),
@@ -54,11 +68,16 @@ impl Nats {
                     &mut subject,
                 );
                 let subject = String::from_utf8_lossy(&subject);
-                let body = json!({ "seq": open.collector.at + 1, "next_by_subj": subject });
-                (
-                    api("STREAM.MSG.GET", &self.stream),
-                    body.to_string().into_bytes(),
-                )
+                let mut body = json!({ "seq": open.collector.at + 1, "next_by_subj": subject });
+                let verb = match open.is_batched {
+                    true => {
+                        body["batch"] = open.batch.into();
+                        body["max_bytes"] = BATCH_BYTES_MAX.into();
+                        "DIRECT.GET"
+                    }
+                    false => "STREAM.MSG.GET",
+                };
+                (api(verb, &self.stream), body.to_string().into_bytes())
             }
         };
         let reply = Some(reply.as_bytes());
@@ -84,13 +103,19 @@ impl Nats {
         };
         let goes_on = match self.pasts.open[at].is_ending {
             true => return self.end_past(at, message),
+            false if self.pasts.open[at].is_batched => self.on_batched(at, message)?,
             false => self.on_past_message(at, message)?,
         };
         match goes_on {
             Next::Message => {}
+            Next::Given => {
+                self.pasts.open[at].asked_ms = now_ms;
+                return Ok(());
+            }
             Next::Channel => {
                 let open = &mut self.pasts.open[at];
                 open.is_ending = !open.collector.next_channel();
+                (open.is_at_end, open.batch) = (false, BATCH_FIRST);
             }
             Next::Nothing => {
                 self.fail_past(at);
@@ -112,43 +137,89 @@ impl Nats {
             (None, Some(error)) if error.code == 404 => return Ok(Next::Channel),
             (None, _) => return Ok(Next::Nothing),
         };
-        let collector = &mut self.pasts.open[at].collector;
-        if stored.seq > collector.request.up_to {
-            return Ok(Next::Channel);
-        }
-        let parts = stored.parts();
-        let (Some((head, payload, unix_ms)), true) = (parts, stored.seq > collector.at) else {
-            return Err("an older message is not as NATS gives it".to_owned());
+        let Some((head, payload, unix_ms)) = stored.parts() else {
+            return Err(NOT_AS_GIVEN.to_owned());
         };
-        collector.at = stored.seq;
-        let stored_message = Message {
+        let message = Message {
             subject: b"",
             sid: 0,
             reply: None,
             head: &head,
             payload: &payload,
         };
-        let content = stored_message.header(HEADER_CONTENT);
+        self.take_older(at, (stored.seq, unix_ms), message)
+    }
+
+    /// A message of many, or the end of them.
+    fn on_batched(&mut self, at: usize, message: Message<'_>) -> Result<Next, String> {
+        let [seq, time, pending] = message.headers([HEADER_SEQ, HEADER_TIME, HEADER_PENDING]);
+        let open = &mut self.pasts.open[at];
+        match message.status() {
+            None => {}
+            Some((204, _)) if pending != Some(b"0") => {
+                open.batch = (open.batch * 2).min(BATCH_MAX);
+                return Ok(Next::Message);
+            }
+            Some((204 | 404, _)) => {
+                open.is_at_end = true;
+                return Ok(Next::Message);
+            }
+            // The stream gives none in this way, whatever the version promises.
+            Some(_) => {
+                self.pasts.has_batches = false;
+                return Ok(Next::Message);
+            }
+        }
+        let seq = seq.and_then(decimal::read);
+        let unix_ns = time.and_then(|time| rfc3339::unix_ns(std::str::from_utf8(time).ok()?));
+        let (Some(seq), Some(unix_ns)) = (seq, unix_ns) else {
+            return Err(NOT_AS_GIVEN.to_owned());
+        };
+        Ok(
+            match self.take_older(at, (seq, unix_ns / 1_000_000), message)? {
+                // An older server among those that have the stream: it gives one, and does not say that there are no more.
+                Next::Message if pending.is_some() => Next::Given,
+                next => next,
+            },
+        )
+    }
+
+    /// Looks at a message that stands at a place and was stored at a time.
+    fn take_older(
+        &mut self,
+        at: usize,
+        (seq, unix_ms): (u64, u64),
+        message: Message<'_>,
+    ) -> Result<Next, String> {
+        let collector = &mut self.pasts.open[at].collector;
+        if seq > collector.request.up_to {
+            return Ok(Next::Channel);
+        }
+        if seq <= collector.at {
+            return Err(NOT_AS_GIVEN.to_owned());
+        }
+        collector.at = seq;
+        let content = message.header(HEADER_CONTENT);
         let content = match content == Some(PROBE) {
             true => None,
             false => Content::read(content),
         };
         let place = Place {
             epoch: collector.request.epoch,
-            seq: stored.seq,
+            seq,
         };
         let channel = collector.request.channels[collector.channel].clone();
         let goes_on = collector.look(content, || Received {
             place,
             content: content.unwrap_or_default(),
             channel,
-            name: stored_message.header(HEADER_NAME).map(<[u8]>::to_vec),
-            data: stored_message.payload.to_vec(),
-            except: stored_message.header(HEADER_EXCEPT).and_then(read_except),
+            name: message.header(HEADER_NAME).map(<[u8]>::to_vec),
+            data: message.payload.to_vec(),
+            except: message.header(HEADER_EXCEPT).and_then(read_except),
             unix_ms,
         });
         Ok(match goes_on {
-            true if stored.seq < collector.request.up_to => Next::Message,
+            true if seq < collector.request.up_to => Next::Message,
             true => Next::Channel,
             false => Next::Nothing,
         })
@@ -175,6 +246,16 @@ impl Nats {
     fn fail_past(&mut self, at: usize) {
         let (id, entries) = self.pasts.open.swap_remove(at).collector.fail();
         self.events.push_back(Event::Past { id, entries });
+    }
+
+    /// The user may not ask for many messages at once: one after the other is asked for.
+    pub(super) fn end_batches(&mut self, now_ms: u64) {
+        self.pasts.has_batches = false;
+        for at in 0..self.pasts.open.len() {
+            if self.pasts.open[at].is_batched {
+                self.ask_next(at, now_ms);
+            }
+        }
     }
 
     /// The user may not ask for messages: nothing older is to be had.
@@ -215,10 +296,18 @@ impl Nats {
 /// What is asked for next.
 enum Next {
     Message,
+    /// Nothing: more is on its way.
+    Given,
     Channel,
     /// It is not to be had.
     Nothing,
 }
+
+/// What a message of many is given with.
+const HEADER_SEQ: &str = "Nats-Sequence";
+const HEADER_TIME: &str = "Nats-Time-Stamp";
+const HEADER_PENDING: &str = "Nats-Num-Pending";
+const NOT_AS_GIVEN: &str = "an older message is not as NATS gives it";
 
 #[derive(Deserialize)]
 struct StoredAnswer {

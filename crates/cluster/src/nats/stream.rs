@@ -59,6 +59,7 @@ impl Nats {
         }
         self.epoch = answer.epoch();
         self.is_replicated = answer.is_replicated();
+        self.pasts.has_batches = self.has_batched_gets && answer.allows_direct();
         let (first, last) = (answer.state.first_seq.max(1), answer.state.last_seq);
         let lost = self
             .reached
