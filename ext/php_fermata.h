@@ -282,6 +282,7 @@ bool fermata_request_header(const fermata_request *request, FmStr lower_case_nam
 bool fermata_request_route_at(const fermata_request *request, size_t index, FmStr *name, FmStr *value);
 FmStr fermata_request_host(const fermata_request *request);
 FmStr fermata_request_remote(const fermata_request *request, uint16_t *port);
+FmStr fermata_request_server(const fermata_request *request, uint16_t *port, FmStr *protocol);
 /* subject.ptr is NULL without a certificate of the client. */
 bool fermata_request_tls(const fermata_request *request, FmStr *subject, FmStr *pem);
 

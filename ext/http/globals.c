@@ -224,14 +224,10 @@ static FmStr without_port(FmStr host)
 static void add_addresses(zend_array *to, const fermata_request *request)
 {
 	uint16_t port = 0;
-	FmStr address = fermata_request_remote(request, &port), protocol = FERMATA_LITERAL("HTTP/1.1"), subject, pem;
+	FmStr address = fermata_request_remote(request, &port), protocol, subject, pem;
 	set_text(to, REMOTE_ADDR, address);
 	set_port(to, REMOTE_PORT, port);
-	address = FERMATA_LITERAL("");
-	port = 0;
-	if (request->worker) {
-		fm_request_server(request->worker, request->event.request, &address, &port, &protocol);
-	}
+	address = fermata_request_server(request, &port, &protocol);
 	set_text(to, SERVER_ADDR, address);
 	set_port(to, SERVER_PORT, port);
 	if (EXPECTED(protocol.len == 8 && memcmp(protocol.ptr, "HTTP/1.1", 8) == 0)) {
@@ -242,6 +238,14 @@ static void add_addresses(zend_array *to, const fermata_request *request)
 	FmStr host = fermata_request_host(request);
 	if (host.len) {
 		set_text(to, HTTP_HOST, host);
+	}
+	/* An IPv6 address has brackets where it names a server (RFC 3875, 4.1.14). */
+	char bracketed[64];
+	if (!host.len && address.len <= sizeof(bracketed) - 2 && memchr(address.ptr, ':', address.len)) {
+		bracketed[0] = '[';
+		memcpy(bracketed + 1, address.ptr, address.len);
+		bracketed[address.len + 1] = ']';
+		address = (FmStr){bracketed, address.len + 2};
 	}
 	set_text(to, SERVER_NAME, host.len ? without_port(host) : address);
 	bool is_secure = fermata_request_tls(request, &subject, &pem);

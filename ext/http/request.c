@@ -12,12 +12,15 @@ typedef struct pair {
 /* One allocation: this struct, the pairs (headers first, then route parameters), then the bytes all of them point to. */
 struct fermata_kept {
 	size_t headers_len, routes_len;
-	FmStr address;
-	uint16_t port;
+	FmStr address, own_address, protocol;
+	uint16_t port, own_port;
 	bool is_secure;
 	FmStr certificate_subject, certificate_pem, host;
 	pair pairs[1];
 };
+
+/* An IPv6 address in text. */
+#define OWN_ADDRESS_BYTES_MAX 46
 
 static zend_object_handlers request_handlers;
 
@@ -164,6 +167,23 @@ FmStr fermata_request_remote(const fermata_request *request, uint16_t *port)
 	return address;
 }
 
+/* Of this server, which the client has connected to, and the version of HTTP. The address is empty for a Unix socket, and valid until
+   the core is asked again. */
+FmStr fermata_request_server(const fermata_request *request, uint16_t *port, FmStr *protocol)
+{
+	FmStr address = FERMATA_LITERAL("");
+	*port = 0;
+	*protocol = FERMATA_LITERAL("HTTP/1.1");
+	if (request->worker) {
+		fm_request_server(request->worker, request->event.request, &address, port, protocol);
+	} else if (request->kept) {
+		address = request->kept->own_address;
+		*port = request->kept->own_port;
+		*protocol = request->kept->protocol;
+	}
+	return address;
+}
+
 /* Empty when the client named none. */
 FmStr fermata_request_host(const fermata_request *request)
 {
@@ -209,7 +229,13 @@ void fermata_request_keep(fermata_request *request)
 	FmEvent *event = &request->event;
 	FmStr *own[] = {&event->method, &event->path, &event->target, &event->query, &event->body, &event->allow};
 	size_t bytes = 0, headers_len = 0, routes_len = 0;
-	uint16_t port;
+	uint16_t port, own_port;
+	/* The next question to the core overwrites it. */
+	char own_text[OWN_ADDRESS_BYTES_MAX];
+	FmStr protocol, own_address = fermata_request_server(request, &own_port, &protocol);
+	own_address.len = MIN(own_address.len, sizeof(own_text));
+	memcpy(own_text, own_address.ptr, own_address.len);
+	own_address.ptr = own_text;
 	FmStr name, value, address = fermata_request_remote(request, &port), subject, pem, host = fermata_request_host(request);
 	bool is_secure = fermata_request_tls(request, &subject, &pem);
 
@@ -222,7 +248,7 @@ void fermata_request_keep(fermata_request *request)
 	for (; fermata_request_route_at(request, routes_len, &name, &value); routes_len++) {
 		bytes += name.len + value.len;
 	}
-	bytes += address.len + subject.len + pem.len + host.len;
+	bytes += address.len + own_address.len + protocol.len + subject.len + pem.len + host.len;
 
 	size_t fixed = XtOffsetOf(fermata_kept, pairs) + (headers_len + routes_len) * sizeof(pair);
 	fermata_kept *kept = emalloc(fixed + bytes);
@@ -237,6 +263,9 @@ void fermata_request_keep(fermata_request *request)
 	}
 	kept->address = copy_bytes(&free_bytes, address);
 	kept->port = port;
+	kept->own_address = copy_bytes(&free_bytes, own_address);
+	kept->own_port = own_port;
+	kept->protocol = copy_bytes(&free_bytes, protocol);
 	kept->is_secure = is_secure;
 	kept->certificate_subject = copy_bytes(&free_bytes, subject);
 	kept->certificate_pem = copy_bytes(&free_bytes, pem);
