@@ -15,7 +15,7 @@ BLACK_BOX_TEST := scripts/black-box.sh $(CARGO_TEST)
 
 .DEFAULT_GOAL := all
 .PHONY: all site chat chat-cluster chat-https crowd test release lint bench bench-chat bench-json bench-files bench-fibers bench-floor bench-restart bench-counts bench-edge bench-held bench-http2 bench-million bench-million-edge bench-proxy bench-websocket chaos soak soak-edge soak-isolation soak-leaving soak-trust soak-trust-valgrind attack clean help setup generate test-rust test-phpt test-docs \
-	test-server test-io test-loom test-php84 test-php85 test-arm64 test-zts test-versions test-release test-targets test-systemd test-docker test-scripts test-chat test-browser test-wordpress test-mediawiki test-bench test-bench-tables test-bench-loads test-generated test-leak test-revolt test-http2 test-php test-editor test-frameworks test-requests test-monitoring fuzz
+	test-server test-io test-loom test-php84 test-php85 test-arm64 test-zts test-versions test-release test-targets test-systemd test-docker test-scripts test-chat test-browser test-wordpress test-mediawiki test-bench test-bench-tables test-bench-loads test-generated test-leak test-revolt test-http2 test-php test-editor test-frameworks test-frameworks-newer test-requests test-monitoring fuzz
 
 all: ## Build build/fermata.so and build/fermata
 	@scripts/setup.sh build
@@ -255,6 +255,13 @@ test-frameworks: all ## PHPUnit tests of the bridges, over real servers with Deb
 		--bootstrap php/tests/autoload.php php/tests/Frameworks
 	$(PHP) -d extension=$(FERMATA_EXTENSION) "$$(command -v phpunit)" --do-not-cache-result --bootstrap php/tests/autoload.php php/tests/Testing
 	$(PHP) -d extension=$(FERMATA_EXTENSION) "$$(command -v phpunit)" --do-not-cache-result --bootstrap php/tests/autoload.php php/tests/FastCgi
+
+test-frameworks-newer: all ## The bridges with Laravel 10 and Symfony 6.4, Debian 13's; FERMATA_OCTANE=FOLDER is a checkout of laravel/octane
+	@status=0; folder=$$(scripts/newer-frameworks.sh) || status=$$?; \
+	if [ "$$status" = 3 ] && [ -z "$$CI" ]; then echo "NOT RUN: newer frameworks cannot be had here"; exit 0; fi; \
+	[ "$$status" = 0 ] || exit "$$status"; \
+	FERMATA_FRAMEWORKS=$$folder $(PHP) -d extension=$(FERMATA_EXTENSION) -d include_path=.:/usr/share/php "$$(command -v phpunit)" \
+		--do-not-cache-result --bootstrap php/tests/autoload.php php/tests/Frameworks
 
 test-requests: all ## PHP's own tests of sessions, requests and uploads, through a FrankenPHP worker; FERMATA_PHP_SOURCE=FOLDER is a tree of PHP's source
 	$(PHP) php/tests/Requests/run.php

@@ -13,7 +13,7 @@
 set -uo pipefail
 
 cd "$(dirname "$0")/.." || exit
-suites=(scripts generated rust loom phpt systemd release monitoring revolt bench-tables server io chat php editor frameworks requests docs browser)
+suites=(scripts generated rust loom phpt systemd release monitoring revolt bench-tables server io chat php editor frameworks frameworks-newer requests docs browser)
 beside=(leak targets php84 zts versions bench-loads)
 build=${BUILD:-build}
 output=$build/test-suite.log

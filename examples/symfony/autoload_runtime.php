@@ -11,6 +11,10 @@ set_include_path(get_include_path() . PATH_SEPARATOR . '/usr/share/php');
 foreach (['Bundle/FrameworkBundle', 'Bundle/TwigBundle', 'Component/Runtime', 'Component/Console', 'Component/Dotenv', 'Component/Yaml'] as $package) {
     require_once "Symfony/$package/autoload.php";
 }
+// Symfony 6 asks Composer what is installed, and Debian's packages do not load what answers that.
+if (!class_exists(Composer\InstalledVersions::class) && stream_resolve_include_path('Composer/InstalledVersions.php')) {
+    require_once 'Composer/InstalledVersions.php';
+}
 spl_autoload_register(static function (string $class): void {
     foreach (['App\\' => __DIR__ . '/src/', 'Fermata\\' => dirname(__DIR__, 2) . '/php/src/'] as $prefix => $folder) {
         $file = $folder . str_replace('\\', '/', substr($class, strlen($prefix))) . '.php';

@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Fermata\Tests\Frameworks;
 
 use Fermata\Testing\TestServer;
+use Fermata\Tests\Php;
 use PHPUnit\Framework\TestCase;
 
 /**
@@ -59,7 +60,7 @@ final class IsolationTest extends TestCase
         $server = new TestServer(__DIR__ . "/$application/app.php", [
             'TEST_FOLDER' => $this->folder, 'TEST_PSR7' => 'nyholm', 'APP_ENV' => 'prod', 'APP_DEBUG' => '0', 'FERMATA_WORKERS' => '2', 'FERMATA_OCTANE' => $octane,
             'APP_SERVICES_CACHE' => "$this->folder/cache/services.php", 'APP_PACKAGES_CACHE' => "$this->folder/cache/packages.php",
-        ], options: ['-dinclude_path=.:/usr/share/php', '-derror_reporting=' . (E_ALL & ~E_DEPRECATED & ~E_USER_DEPRECATED)]);
+        ], options: Php::options());
         $requests = (int) (getenv('FERMATA_ISOLATION_REQUESTS') ?: 900);
         $seed = (int) (getenv('FERMATA_TEST_SEED') ?: random_int(1, 1_000_000));
         $failures = [];

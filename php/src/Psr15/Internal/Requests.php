@@ -93,7 +93,18 @@ final class Requests
 
     private static function origin(Request $native): string
     {
-        return "{$native->scheme()}://{$native->host()}";
+        return "{$native->scheme()}://" . ($native->host() ?: self::address($native));
+    }
+
+    /** In place of a host: HTTP/1.0 needs to name none (RFC 9112, 3.2), and libraries refuse a URI without one. */
+    private static function address(Request $native): string
+    {
+        ['SERVER_ADDR' => $address, 'SERVER_PORT' => $port] = $native->serverParams() + ['SERVER_ADDR' => '', 'SERVER_PORT' => ''];
+        if ($address === '') {
+            // It came over a Unix socket.
+            return 'localhost';
+        }
+        return (str_contains($address, ':') ? "[$address]" : $address) . ":$port";
     }
 
     private function base(Request $native): UriInterface

@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Fermata\Tests\Frameworks\Laravel;
 
 use Fermata\Testing\TestServer;
+use Fermata\Tests\Php;
 use PHPUnit\Framework\TestCase;
 
 /** artisan fermata:reload, with the example's application. */
@@ -15,7 +16,7 @@ final class ReloadTest extends TestCase
     public function testArtisanReloadsTheServer(): void
     {
         $folder = sys_get_temp_dir() . '/fermata-laravel-' . bin2hex(random_bytes(6));
-        $options = ['-dinclude_path=.:/usr/share/php', '-derror_reporting=' . (E_ALL & ~E_DEPRECATED & ~E_USER_DEPRECATED)];
+        $options = Php::options();
         try {
             [$status, $printed] = self::reload($folder, $options);
             self::assertSame(1, $status, $printed);
@@ -39,7 +40,7 @@ final class ReloadTest extends TestCase
     public function testAStopDuringAReloadWins(): void
     {
         $folder = sys_get_temp_dir() . '/fermata-laravel-' . bin2hex(random_bytes(6));
-        $options = ['-dinclude_path=.:/usr/share/php', '-derror_reporting=' . (E_ALL & ~E_DEPRECATED & ~E_USER_DEPRECATED)];
+        $options = Php::options();
         try {
             $server = new TestServer(self::ARTISAN, ['APP_VAR' => $folder], ['fermata:start', '--workers=1'], $options);
             $pid = $server->pid();

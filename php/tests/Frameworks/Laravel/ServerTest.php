@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Fermata\Tests\Frameworks\Laravel;
 
 use Fermata\Testing\{Answer, TestServer};
+use Fermata\Tests\{Php, Raw};
 use PHPUnit\Framework\TestCase;
 
 /** A whole Laravel application, of Debian's packages, over a real server. */
@@ -34,7 +35,7 @@ class ServerTest extends TestCase
             'TEST_FOLDER' => self::$folder,
             'APP_SERVICES_CACHE' => self::$folder . '/cache/services.php',
             'APP_PACKAGES_CACHE' => self::$folder . '/cache/packages.php',
-        ], options: ['-dinclude_path=.:/usr/share/php', '-derror_reporting=' . (E_ALL & ~E_DEPRECATED & ~E_USER_DEPRECATED)]);
+        ], options: Php::options());
     }
 
     public static function tearDownAfterClass(): void
@@ -57,6 +58,14 @@ class ServerTest extends TestCase
         self::assertSame("body {}\n", self::$server->get('/app.css')->body);
         self::assertSame(404, self::$server->get('/none')->status);
         self::assertStringContainsString('<h1>&lt;Title&gt;</h1>', self::$server->get('/view')->body);
+    }
+
+    /** RFC 9112, 3.2. */
+    public function testARequestOfHttp10NeedsNoHost(): void
+    {
+        $answer = Raw::ask(self::$server, "GET /all HTTP/1.0\r\n\r\n");
+        self::assertStringStartsWith('HTTP/1.1 200 ', $answer);
+        self::assertStringContainsString(json_encode(self::$server->url . '/all'), $answer);
     }
 
     public function testUsersAndSessionsAreTheirOwn(): void

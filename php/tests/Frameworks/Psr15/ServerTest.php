@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Fermata\Tests\Frameworks\Psr15;
 
 use Fermata\Testing\TestServer;
-use Fermata\Tests\Http2;
+use Fermata\Tests\{Http2, Php, Raw};
 use PHPUnit\Framework\TestCase;
 
 /** The bridge over a real server, with each PSR-7 library that Debian has. */
@@ -48,7 +48,7 @@ final class ServerTest extends TestCase
 
     private static function server(string $library): TestServer
     {
-        return self::$servers[$library] ??= new TestServer(__DIR__ . '/app.php', ['TEST_PSR7' => $library, 'TEST_FOLDER' => self::$folder]);
+        return self::$servers[$library] ??= new TestServer(__DIR__ . '/app.php', ['TEST_PSR7' => $library, 'TEST_FOLDER' => self::$folder], options: Php::options());
     }
 
     /** @dataProvider libraries */
@@ -99,6 +99,26 @@ final class ServerTest extends TestCase
         self::assertSame(['http://shop.example/made?a', '/made', 'a'], [$absolute['uri'], $absolute['path'], $absolute['query']]);
     }
 
+    /** HTTP/1.0 needs no Host (RFC 9112, 3.2): health checks, `ab` and old programs send none. @dataProvider libraries */
+    public function testARequestOfHttp10NeedsNoHost(string $library): void
+    {
+        foreach ([self::server($library), self::withoutGlobals($library)] as $server) {
+            foreach (['/made', '//other/made'] as $target) {
+                $answer = Raw::ask($server, "GET $target?a=1 HTTP/1.0\r\n\r\n");
+                self::assertStringStartsWith('HTTP/1.1 200 ', $answer);
+                $uri = json_decode(substr($answer, (int) strpos($answer, "\r\n\r\n")), true)['uri'];
+                self::assertSame($server->url, substr($uri, 0, strlen($server->url)));
+                self::assertSame('a=1', parse_url($uri, PHP_URL_QUERY));
+            }
+        }
+        $socket = self::$folder . "/socket-$library";
+        $server = new TestServer(__DIR__ . '/app.php', [
+            'TEST_PSR7' => $library, 'TEST_FOLDER' => self::$folder, 'FERMATA_LISTEN' => "http://127.0.0.1:0,unix:$socket",
+        ], options: Php::options());
+        $answer = Raw::ask($server, "GET /made HTTP/1.0\r\n\r\n", "unix://$socket");
+        self::assertStringContainsString('"uri":"http:\/\/localhost\/made"', $answer);
+    }
+
     /** @dataProvider libraries */
     public function testARequestThatIsMadeLaterTellsTheSame(string $library): void
     {
@@ -114,13 +134,13 @@ final class ServerTest extends TestCase
 
     public function testAHandlerForRequestsOfOneLibraryGetsThose(): void
     {
-        $server = new TestServer(__DIR__ . '/app.php', ['TEST_PSR7' => 'nyholm', 'TEST_FOLDER' => self::$folder, 'TEST_TYPED' => 'on']);
+        $server = new TestServer(__DIR__ . '/app.php', ['TEST_PSR7' => 'nyholm', 'TEST_FOLDER' => self::$folder, 'TEST_TYPED' => 'on'], options: Php::options());
         self::assertSame(array_fill(0, 3, \Nyholm\Psr7\ServerRequest::class), $server->get('/lazy')->json()['classes']);
     }
 
     private static function withoutGlobals(string $library): TestServer
     {
-        return new TestServer(__DIR__ . '/app.php', ['TEST_PSR7' => $library, 'TEST_FOLDER' => self::$folder, 'TEST_GLOBALS' => 'off']);
+        return new TestServer(__DIR__ . '/app.php', ['TEST_PSR7' => $library, 'TEST_FOLDER' => self::$folder, 'TEST_GLOBALS' => 'off'], options: Php::options());
     }
 
     /** @dataProvider libraries */
@@ -280,7 +300,7 @@ final class ServerTest extends TestCase
     /** @dataProvider libraries */
     public function testABodyOverHttp2NeedsNoLength(string $library): void
     {
-        $server = new TestServer(__DIR__ . '/app.php', ['TEST_PSR7' => $library, 'TEST_FOLDER' => self::$folder, 'FERMATA_HTTP2' => 'on']);
+        $server = new TestServer(__DIR__ . '/app.php', ['TEST_PSR7' => $library, 'TEST_FOLDER' => self::$folder, 'FERMATA_HTTP2' => 'on'], options: Php::options());
         self::assertSame('a body', Http2::post("$server->url/echo", 'a body'));
         $all = json_decode(Http2::post("$server->url/all", 'a body'), true);
         self::assertSame(['2.0', 'HTTP/2.0'], [$all['version'], $all['server']['SERVER_PROTOCOL']]);
@@ -288,7 +308,7 @@ final class ServerTest extends TestCase
 
     public function testAWorkerIsReplacedAfterItsRequests(): void
     {
-        $server = new TestServer(__DIR__ . '/app.php', ['TEST_PSR7' => 'nyholm', 'TEST_FOLDER' => self::$folder, 'TEST_REQUESTS_MAX' => '3']);
+        $server = new TestServer(__DIR__ . '/app.php', ['TEST_PSR7' => 'nyholm', 'TEST_FOLDER' => self::$folder, 'TEST_REQUESTS_MAX' => '3'], options: Php::options());
         $counts = [];
         for ($i = 0; $i < 20; $i++) {
             $answer = $server->get('/count');

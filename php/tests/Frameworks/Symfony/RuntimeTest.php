@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Fermata\Tests\Frameworks\Symfony;
 
 use Fermata\Testing\TestServer;
+use Fermata\Tests\{Php, Raw};
 use PHPUnit\Framework\TestCase;
 
 /** A whole Symfony application, of Debian's packages, over a real server. */
@@ -31,7 +32,7 @@ final class RuntimeTest extends TestCase
     private static function serve(string $environment): TestServer
     {
         return new TestServer(__DIR__ . '/app.php', ['TEST_FOLDER' => self::$folder, 'APP_ENV' => $environment, 'APP_DEBUG' => $environment === 'dev' ? '1' : '0'],
-            options: ['-dinclude_path=.:/usr/share/php', '-derror_reporting=' . (E_ALL & ~E_DEPRECATED & ~E_USER_DEPRECATED)]);
+            options: Php::options());
     }
 
     public function testARequestIsWhole(): void
@@ -48,6 +49,14 @@ final class RuntimeTest extends TestCase
         self::assertSame('body {}', self::$server->get('/app.css')->body);
         self::assertSame(['', 404], [self::$server->request('HEAD', '/none')->body, self::$server->get('/none')->status]);
         self::assertSame('native', self::$server->get('/native')->body);
+    }
+
+    /** RFC 9112, 3.2. */
+    public function testARequestOfHttp10NeedsNoHost(): void
+    {
+        $answer = Raw::ask(self::$server, "GET /all HTTP/1.0\r\n\r\n");
+        self::assertStringStartsWith('HTTP/1.1 200 ', $answer);
+        self::assertStringContainsString(json_encode(self::$server->url . '/all'), $answer);
     }
 
     public function testServicesAreResetAfterEachRequest(): void
@@ -213,7 +222,7 @@ final class RuntimeTest extends TestCase
         };
         file_put_contents(self::$folder . '/version', 'old');
         $server = new TestServer(__DIR__ . '/app.php', ['TEST_CONSOLE' => '1', 'TEST_FOLDER' => self::$folder], ['fermata:serve'],
-            ['-dinclude_path=.:/usr/share/php', '-derror_reporting=' . (E_ALL & ~E_DEPRECATED & ~E_USER_DEPRECATED)]);
+            Php::options());
         $pid = $server->pid();
         self::assertSame('old', $server->get('/version')->body);
         file_put_contents(self::$folder . '/version', 'new');
@@ -234,7 +243,7 @@ final class RuntimeTest extends TestCase
     {
         $fails = str_starts_with($arguments[0], '!');
         $arguments[0] = ltrim($arguments[0], '!');
-        $command = [PHP_BINARY, '-dinclude_path=.:/usr/share/php', '-derror_reporting=' . (E_ALL & ~E_DEPRECATED & ~E_USER_DEPRECATED)];
+        $command = [PHP_BINARY, ...Php::options()];
         $extension = (string) getenv('FERMATA_EXTENSION');
         $process = proc_open([...$command, ...($extension === '' ? [] : ["-dextension=$extension"]), __DIR__ . '/app.php', ...$arguments],
             [1 => ['pipe', 'w'], 2 => ['redirect', 1]], $pipes, null, ['TEST_CONSOLE' => '1', 'TEST_FOLDER' => self::$folder] + getenv());

@@ -20,8 +20,12 @@ use Symfony\Component\Routing\Loader\Configurator\RoutingConfigurator;
 use Symfony\Contracts\Service\ResetInterface;
 
 require_once dirname(__DIR__, 2) . '/autoload.php';
-foreach (['Bundle/FrameworkBundle', 'Component/Runtime', 'Component/Console', 'Component/Dotenv', 'Component/Yaml', 'Component/Mercure'] as $package) {
+foreach (['Bundle/FrameworkBundle', 'Component/Runtime', 'Component/Console', 'Component/Dotenv', 'Component/Yaml', 'Component/Mime', 'Component/Mercure'] as $package) {
     require_once "Symfony/$package/autoload.php";
+}
+// Symfony 6 asks Composer what is installed, and Debian's packages do not load what answers that.
+if (!class_exists(\Composer\InstalledVersions::class) && stream_resolve_include_path('Composer/InstalledVersions.php')) {
+    require_once 'Composer/InstalledVersions.php';
 }
 
 /** What the code was when the program began. */
