@@ -255,6 +255,7 @@ test-frameworks: all ## PHPUnit tests of the bridges, over real servers with Deb
 		--bootstrap php/tests/autoload.php php/tests/Frameworks
 	$(PHP) -d extension=$(FERMATA_EXTENSION) "$$(command -v phpunit)" --do-not-cache-result --bootstrap php/tests/autoload.php php/tests/Testing
 	$(PHP) -d extension=$(FERMATA_EXTENSION) "$$(command -v phpunit)" --do-not-cache-result --bootstrap php/tests/autoload.php php/tests/FastCgi
+	scripts/psr7-tests.sh
 
 test-frameworks-newer: all ## The bridges with Laravel 10 and Symfony 6.4, Debian 13's; FERMATA_OCTANE=FOLDER is a checkout of laravel/octane
 	@status=0; folder=$$(scripts/newer-frameworks.sh) || status=$$?; \
