@@ -214,13 +214,18 @@ pub fn headers(hub: &Hub, request: &Request<'_>) -> Vec<(&'static str, String)> 
 
 type Refusal = (u16, &'static str);
 
+const NO_TOKEN: Refusal = (401, "Unauthorized: the request has no token");
+
 fn subscribe(hub: &Hub, request: &Request<'_>, query: &Form) -> Result<Outcome, Refusal> {
     let claims = match &hub.subscriber {
         Some(verifier) => authorize(hub, verifier, request, query)?,
         None => None,
     };
     if claims.is_none() && !hub.is_anonymous {
-        return Err((401, "Unauthorized"));
+        return Err((
+            401,
+            "Unauthorized: the request has no token, and anonymous subscribers are not allowed",
+        ));
     }
     let topics: Vec<String> = query.all("topic").map(str::to_owned).collect();
     if topics.is_empty() {
@@ -260,16 +265,20 @@ pub(crate) fn last_event_id(request: &Request<'_>, query: &Form, names: &[&str])
 }
 
 fn publish(hub: &Hub, request: &Request<'_>, query: &Form) -> Result<Outcome, Refusal> {
-    let unauthorized = (401, "Unauthorized");
-    let verifier = hub.publisher.as_ref().ok_or(unauthorized)?;
-    let claims = authorize(hub, verifier, request, query)?.ok_or(unauthorized)?;
-    let grants = claims.publish.ok_or(unauthorized)?;
+    let verifier = hub.publisher.as_ref();
+    let verifier = verifier.ok_or((401, "Unauthorized: no key of publishers is configured"))?;
+    let claims = authorize(hub, verifier, request, query)?.ok_or(NO_TOKEN)?;
+    let grants = claims.publish;
+    let grants = grants.ok_or((401, "Unauthorized: the token has no mercure.publish"))?;
     let form = form_of(request)?;
     let update = Update::from_form(&form).map_err(|text| (400, text))?;
     let grants = compile(&grants)?;
     let mut topics = update.topics.iter().map(|it| Topic::new(it.as_str()));
     if !topics.all(|topic| grants.iter().any(|it| it.matches(&topic))) {
-        return Err((403, "Forbidden"));
+        return Err((
+            403,
+            "Forbidden: the token's mercure.publish does not have every topic of the update",
+        ));
     }
     Ok(Outcome::Publish(update))
 }
@@ -291,13 +300,15 @@ fn list(
     (path, rest): (&str, &str),
 ) -> Result<Outcome, Refusal> {
     let filter = Filter::parse(rest).ok_or((404, "Not Found"))?;
-    let unauthorized = (401, "Unauthorized");
     if let Some(verifier) = &hub.subscriber {
-        let claims = authorize(hub, verifier, request, query)?.ok_or(unauthorized)?;
+        let claims = authorize(hub, verifier, request, query)?.ok_or(NO_TOKEN)?;
         let grants = compile(&claims.subscribe.unwrap_or_default())?;
         let path = Topic::new(path);
         if !grants.iter().any(|it| it.matches(&path)) {
-            return Err((403, "Forbidden"));
+            return Err((
+                403,
+                "Forbidden: the token's mercure.subscribe does not have this path",
+            ));
         }
     }
     Ok(Outcome::Subscriptions(filter))
@@ -307,7 +318,7 @@ fn compile(selectors: &[String]) -> Result<Vec<Selector>, Refusal> {
     let compiled = selectors.iter().map(|text| Selector::parse(text));
     compiled
         .collect::<Result<_, _>>()
-        .map_err(|_| (403, "Forbidden"))
+        .map_err(|_| (403, "Forbidden: the token has a topic that is malformed"))
 }
 
 /// What the token says that a request brings. `None`: it brings none.

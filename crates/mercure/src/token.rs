@@ -6,8 +6,12 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::matcher::matcher;
@@ -54,6 +58,11 @@ pub enum KeyError {
         "there is no algorithm {0}; use HS256, HS384, HS512, RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384 or EdDSA"
     )]
     Algorithm(String),
+    /// A public key, or part of a pair, as a secret.
+    #[error(
+        "the key is PEM, and {0} takes a secret, so whoever knows the public key could sign: set the algorithm to that of the pair (RS256, ES256, EdDSA)"
+    )]
+    PemAsSecret(String),
     /// Not PEM of that kind of key.
     #[error("the key is not the public key in PEM that {0} needs")]
     Pem(String),
@@ -108,6 +117,10 @@ impl Verifier {
         let name = Algorithm::from_str(algorithm).map_err(unknown)?;
         use Algorithm::{ES256, ES384, EdDSA, HS256, HS384, HS512};
         let bytes = key.as_bytes();
+        let is_secret = matches!(name, HS256 | HS384 | HS512);
+        if is_secret && key.trim_start().starts_with("-----BEGIN ") {
+            return Err(KeyError::PemAsSecret(algorithm.to_owned()));
+        }
         let key = match name {
             HS256 | HS384 | HS512 => Ok(DecodingKey::from_secret(bytes)),
             ES256 | ES384 => DecodingKey::from_ec_pem(bytes),
@@ -203,6 +216,9 @@ impl Verifier {
     /// The type of a token and its claims, when one of the keys has signed it.
     fn decode(&self, token: &str) -> Result<(Option<String>, Value), TokenError> {
         if token.len() > TOKEN_BYTES_MAX {
+            return Err(TokenError::Malformed);
+        }
+        if has_critical(token) {
             return Err(TokenError::Malformed);
         }
         let header = jsonwebtoken::decode_header(token).map_err(|error| match error.kind() {
@@ -430,6 +446,21 @@ fn check_times(claims: &Value, unix_s: u64) -> Result<Option<u64>, TokenError> {
         return Err(TokenError::NotYet);
     }
     Ok(expires_s)
+}
+
+/// Whether a token says that it must be understood in a way which is not known here (RFC 7515, 4.1.11: no extension is).
+fn has_critical(token: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Header {
+        crit: Option<IgnoredAny>,
+    }
+    let header = token.split('.').next().unwrap_or_default();
+    let mut bytes = vec![0; header.len() + 3];
+    // One that cannot be read is refused by what reads the rest of it.
+    let len = URL_SAFE_NO_PAD.decode_slice(header, &mut bytes);
+    let header = len.ok().and_then(|len| bytes.get(..len));
+    let header = header.and_then(|it| serde_json::from_slice::<Header>(it).ok());
+    header.is_some_and(|it| it.crit.is_some())
 }
 
 fn claims_of(claims: &Value, unix_s: u64) -> Result<Claims, TokenError> {

@@ -132,6 +132,48 @@ fn post<'a>(authorization: Vec<&'a str>, body: &'a str) -> Request<'a> {
     }
 }
 
+/// "Offer more debug on infamous 401", https://github.com/dunglas/mercure/issues/63
+#[test]
+fn a_refusal_says_what_is_missing() {
+    let said = |hub: &Hub, request: &Request<'_>| match read(hub, request) {
+        Outcome::Refused(status, text) => format!("{status} {text}"),
+        other => panic!("{other:?}"),
+    };
+    let (hub, unkeyed) = (hub(), Hub::default());
+    let bearer = |grants| format!("Bearer {}", token(grants));
+    let (reader, writer) = (
+        bearer(json!({"subscribe": ["a"]})),
+        bearer(json!({"publish": ["a"]})),
+    );
+    let wrong = bearer(json!({"publish": ["{"]}));
+    let list = Request {
+        authorization: vec![&reader],
+        ..get("/.well-known/mercure/subscriptions")
+    };
+    for (hub, request, status, word) in [
+        (&hub, get(TOPIC), "401", "anonymous"),
+        (&hub, post(vec![], "topic=a"), "401", "no token"),
+        (&unkeyed, post(vec![&writer], "topic=a"), "401", "no key"),
+        (
+            &hub,
+            post(vec![&reader], "topic=a"),
+            "401",
+            "mercure.publish",
+        ),
+        (
+            &hub,
+            post(vec![&writer], "topic=b"),
+            "403",
+            "mercure.publish",
+        ),
+        (&hub, post(vec![&wrong], "topic=b"), "403", "malformed"),
+        (&hub, list, "403", "mercure.subscribe"),
+    ] {
+        let said = said(hub, &request);
+        assert!(said.starts_with(status) && said.contains(word), "{said}");
+    }
+}
+
 #[test]
 fn a_publisher_needs_all_topics() {
     let hub = hub();

@@ -121,6 +121,40 @@ fn no_other_algorithm_and_no_other_key() {
 }
 
 #[test]
+fn a_public_key_is_not_taken_for_a_secret() {
+    // An administrator who sets the key and not the algorithm would let everybody sign who has read the public key.
+    for (pem, name) in [
+        (include_str!("rsa.pub.pem"), "HS256"),
+        (include_str!("ec.pub.pem"), "HS512"),
+    ] {
+        let error = Verifier::new(pem, name).expect_err("no secret");
+        assert_eq!(error, KeyError::PemAsSecret(name.to_owned()));
+        assert!(!error.to_string().contains("BEGIN"), "{error}");
+    }
+}
+
+#[test]
+fn a_token_that_must_be_understood_otherwise_is_refused() {
+    let verifier = Verifier::new(SECRET, "HS256").expect("a key");
+    let key = EncodingKey::from_secret(SECRET.as_bytes());
+    let verify = |header: Value| {
+        let text = format!(
+            "{}.{}",
+            url_base64(&header.to_string()),
+            url_base64(&grants().to_string())
+        );
+        let signature = jsonwebtoken::crypto::sign(text.as_bytes(), &key, Algorithm::HS256);
+        let token = format!("{text}.{}", signature.expect("a signature"));
+        verifier.verify(&token, NOW_S).map(|_| ())
+    };
+    assert_eq!(verify(json!({"alg": "HS256", "x": ["exp"]})), Ok(()));
+    for crit in [json!(["exp"]), json!(["b64"]), json!([]), json!("x")] {
+        let header = json!({"alg": "HS256", "crit": crit});
+        assert_eq!(verify(header), Err(TokenError::Malformed));
+    }
+}
+
+#[test]
 fn pairs_of_keys() {
     let rsa = EncodingKey::from_rsa_pem(include_bytes!("rsa.pem")).expect("a key");
     let curve = EncodingKey::from_ec_pem(include_bytes!("ec.pem")).expect("a key");
