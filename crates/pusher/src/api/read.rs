@@ -9,6 +9,9 @@ use crate::connection::{check_event_name, data_text};
 use crate::socket_id::is_socket_id;
 use crate::{App, auth};
 
+/// Parameters of a query; the API knows eight.
+const PARAMETERS_MAX: usize = 32;
+
 /// A request of the HTTP API.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
@@ -277,6 +280,13 @@ fn channel_name(part: &str) -> Result<String, ApiError> {
 fn parse_query(query: &str) -> Result<Vec<(String, String)>, ApiError> {
     let mut pairs: Vec<(String, String)> = Vec::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        // Each is compared with those before it, and nothing is signed yet.
+        if pairs.len() == PARAMETERS_MAX {
+            return Err(ApiError::new(
+                400,
+                format!("The query has more than {PARAMETERS_MAX} parameters."),
+            ));
+        }
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let plain = |text: &str| decode(&text.replace('+', " "));
         let (Some(name), Some(value)) = (plain(name), plain(value)) else {

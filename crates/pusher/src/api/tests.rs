@@ -279,3 +279,11 @@ fn answers_tell_what_was_asked_for() {
     assert_eq!(answer, r#"{"channels":{"a":{}}}"#);
     assert_eq!(users_answer(&["7".to_owned()]), r#"{"users":[{"id":"7"}]}"#);
 }
+
+#[test]
+fn a_query_of_many_parameters_is_refused_before_they_are_compared() {
+    let names: Vec<String> = (0..33).map(|number| format!("n{number}")).collect();
+    let target = |count: usize| format!("/apps/1/channels?{}", names[..count].join("&"));
+    assert_eq!(ask(&apps(), "GET", &target(32), b""), Err(401));
+    assert_eq!(ask(&apps(), "GET", &target(33), b""), Err(400));
+}
