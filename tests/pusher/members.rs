@@ -54,6 +54,34 @@ impl Observer {
     }
 }
 
+/// Reverb knows users by presence channels alone, and has connections left that are subscribed to another one first:
+/// https://github.com/laravel/reverb/pull/399
+#[test]
+fn connections_of_a_user_who_is_present_are_ended() {
+    let hub = Hub::start(&[]);
+    let mut other = hub.client();
+    other.subscribe(&hub, CHANNEL, Some("2"));
+    // Mostly in several workers.
+    let mut tabs: Vec<Client> = (0..4).map(|_| hub.client()).collect();
+    for tab in &mut tabs {
+        tab.subscribe(&hub, "news", None);
+        tab.subscribe(&hub, CHANNEL, Some("1"));
+    }
+    let (status, answer) = hub.ask("POST", "/apps/1/users/1/terminate_connections", &[], "");
+    assert_eq!((status, answer), (200, json!({})));
+    for tab in &mut tabs {
+        while tab.socket.next_frame().close_code() != Some(4009) {}
+    }
+    let events: Vec<Value> = (0..2).map(|_| other.next()["event"].clone()).collect();
+    assert_eq!(
+        events,
+        [
+            "pusher_internal:member_added",
+            "pusher_internal:member_removed"
+        ]
+    );
+}
+
 #[test]
 fn a_user_is_added_once_and_removed_once() {
     let hub = Hub::start(&[]);

@@ -188,12 +188,10 @@ impl Gateway<'_> {
         self.send(socket, &text);
     }
 
-    /// Ends the connections of this worker on which a user has signed in.
+    /// Ends the connections of this worker on which a user has signed in, or is present in a channel.
     pub(crate) fn terminate(&mut self, app: &str, user: &str) {
         let is_it = |session: &Session| {
-            let signed_in = session.connection.user();
-            self.hub.settings.apps[session.app].id == app
-                && signed_in.is_some_and(|it| *it.id == *user)
+            self.hub.settings.apps[session.app].id == app && session.connection.belongs_to(user)
         };
         let found = self
             .hub

@@ -222,6 +222,16 @@ impl Connection {
         now_ms: u64,
     ) -> Outcome {
         if text.len() > app.limits.message_bytes_max {
+    /// Whether it is this user's: who has signed in, or is present in a channel by it.
+    pub fn belongs_to(&self, user: &str) -> bool {
+        let is_signed_in = self.user().is_some_and(|it| *it.id == *user);
+        let mut members = self
+            .subscriptions
+            .iter()
+            .filter_map(|it| it.user_id.as_deref());
+        is_signed_in || members.any(|it| it == user)
+    }
+
             return refuse(
                 Code::Malformed,
                 &format!(

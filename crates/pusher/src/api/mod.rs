@@ -41,7 +41,7 @@ pub enum Call {
     },
     /// How many connections there are.
     Connections,
-    /// End all connections on which this user has signed in.
+    /// End all connections on which this user has signed in or is present in a channel.
     Terminate {
         /// The user.
         user: String,

@@ -77,6 +77,24 @@ fn a_private_channel_needs_its_own_signature() {
 }
 
 #[test]
+fn a_connection_belongs_to_its_user_and_its_members() {
+    let (app, mut connection) = (app(), Connection::new());
+    subscribe(&mut connection, &app, "private-a", None);
+    assert!(!connection.belongs_to("10"));
+    let data = r#"{"user_id":10}"#;
+    subscribe(&mut connection, &app, "presence-room", Some(data));
+    assert!(connection.belongs_to("10") && !connection.belongs_to("1"));
+    let left = json!({"channel": "presence-room"});
+    say(&mut connection, &app, "pusher:unsubscribe", left);
+    assert!(!connection.belongs_to("10"));
+    let data = r#"{"id":"7"}"#;
+    let auth = auth::user(&app, ID, data);
+    let data = json!({"auth": auth, "user_data": data});
+    say(&mut connection, &app, "pusher:signin", data);
+    assert!(connection.belongs_to("7"));
+}
+
+#[test]
 fn presence_says_who() {
     let (app, mut connection) = (app(), Connection::new());
     let outcome = subscribe(
