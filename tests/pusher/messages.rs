@@ -1,7 +1,7 @@
 //! What is said and answered, byte by byte.
 
 use fermata_testkit::websocket::{PING, Socket};
-use fermata_testkit::{Directory, Random, wait_until};
+use fermata_testkit::{Connection, Directory, Random, free_port, wait_until};
 use serde_json::json;
 
 use crate::hub::{Hub, data_of, json_of};
@@ -54,6 +54,62 @@ fn a_client_that_comes_back_misses_nothing() {
         (&gap["event"], &gap["channel"]),
         (&json!("fermata:gap"), &json!("news"))
     );
+}
+
+#[test]
+fn a_newcomer_that_may_not_read_the_past_is_told_that_it_is_missing() {
+    let folder = Directory::new();
+    let app =
+        "[[app]]\nid = '1'\nkey = 'app-key'\nsecret = '0123456789abcdef'\nresume = 'public'\n";
+    let config = folder.write("hub.toml", app);
+    let hub = Hub::start(&["--config", config.to_str().expect("text")]);
+    let mut member = hub.client();
+    for channel in ["private-a", "news"] {
+        member.subscribe(&hub, channel, None);
+    }
+    let mut ids = Vec::new();
+    for at in 0..3 {
+        for channel in ["private-a", "news"] {
+            hub.publish(channel, "before", &at.to_string());
+            ids.push(member.next()["id"].clone());
+        }
+    }
+    // Somebody who was not there then, and has seen an id.
+    let mut newcomer = hub.client();
+    let auth = fermata_pusher::auth::subscription(&hub.app, &newcomer.id, "private-a", None);
+    let data = json!({"channel": "private-a", "auth": auth, "fermata:since": ids[0]});
+    newcomer.say("pusher:subscribe", &data);
+    let subscribed = "pusher_internal:subscription_succeeded";
+    assert_eq!(newcomer.next()["event"], subscribed);
+    let gap = newcomer.next();
+    assert_eq!(
+        (&gap["event"], &gap["channel"]),
+        (&json!("fermata:gap"), &json!("private-a"))
+    );
+    let data = json!({"channel": "news", "fermata:since": ids[1]});
+    newcomer.say("pusher:subscribe", &data);
+    assert_eq!(newcomer.next()["event"], subscribed);
+    for at in 1..3 {
+        let event = newcomer.next();
+        assert_eq!(
+            (&event["channel"], &event["data"]),
+            (&json!("news"), &json!(at.to_string()))
+        );
+    }
+    hub.publish("private-a", "live", "");
+    assert_eq!(newcomer.next()["event"], "live");
+}
+
+#[test]
+fn figures_and_health_have_an_address_of_their_own() {
+    let at = format!("127.0.0.1:{}", free_port());
+    let hub = Hub::configured(&format!("metrics_listen = \"{at}\""));
+    let address = at.parse().expect("an address");
+    let ask = |path| Connection::open(address).request("GET", path, &[], b"");
+    assert_eq!(ask("/health/ready").status(), 200);
+    assert!(ask("/metrics").text().contains("fermata_workers 3"));
+    let public = hub.connect().request("GET", "/metrics", &[], b"");
+    assert_eq!(public.status(), 404);
 }
 
 #[test]

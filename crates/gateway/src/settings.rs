@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use fermata_pusher::webhook::{Kind, Webhook};
-use fermata_pusher::{App, ClientEvents};
+use fermata_pusher::{App, ClientEvents, Resume};
 use serde::Deserialize;
 
 use crate::environment;
@@ -58,6 +58,8 @@ pub struct Settings {
     pub log_level: String,
     /// The control socket for `fermata stats` and `fermata top`; empty: the engine's default.
     pub control_socket: Option<String>,
+    /// An address for Prometheus and health checks, `host:port`; without it there is none.
+    pub metrics_listen: Option<String>,
 }
 
 /// How clients without WebSockets are served.
@@ -105,6 +107,7 @@ impl Default for Settings {
             group: None,
             log_level: "info".to_owned(),
             control_socket: None,
+            metrics_listen: None,
         }
     }
 }
@@ -132,6 +135,7 @@ struct File {
     group: Option<String>,
     log_level: Option<String>,
     control_socket: Option<String>,
+    metrics_listen: Option<String>,
     #[serde(default)]
     app: Vec<AppTable>,
     mercure: Option<Table>,
@@ -146,6 +150,7 @@ pub(crate) struct AppTable {
     enabled: Option<bool>,
     client_events: Option<bool>,
     subscription_counts: Option<bool>,
+    resume: Option<ResumeText>,
     shared_prefix: Option<String>,
     #[serde(default)]
     webhook: Vec<WebhookTable>,
@@ -163,6 +168,15 @@ pub(crate) struct AppTable {
     user_info_bytes_max: Option<usize>,
     watchlist_users_max: Option<usize>,
     clock_window_s: Option<u64>,
+}
+
+/// As settings name it.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum ResumeText {
+    All,
+    Public,
+    None,
 }
 
 #[derive(Deserialize)]
@@ -224,6 +238,7 @@ impl Settings {
             (&mut self.user, file.user),
             (&mut self.group, file.group),
             (&mut self.control_socket, file.control_socket),
+            (&mut self.metrics_listen, file.metrics_listen),
         ] {
             *into = from.or(into.take());
         }
@@ -536,6 +551,14 @@ impl AppTable {
         let mut app = App::new(&self.id, &self.key, &self.secret)
             .map_err(|error| SettingsError::new(error.to_string()))?;
         take(&mut app.counts_subscriptions, self.subscription_counts);
+        take(
+            &mut app.resume,
+            self.resume.map(|it| match it {
+                ResumeText::All => Resume::All,
+                ResumeText::Public => Resume::Public,
+                ResumeText::None => Resume::Refused,
+            }),
+        );
         app.shared_prefix = self.shared_prefix;
         for table in self.webhook {
             app.webhooks.push(table.into_webhook()?);

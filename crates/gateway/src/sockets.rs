@@ -288,6 +288,9 @@ impl Gateway<'_> {
             let text = frame::subscription_succeeded(&subscribe.channel, Some(&members));
             self.send(socket, &text);
         }
+        if subscribe.has_gap {
+            self.send(socket, &frame::gap(Some(&subscribe.channel)));
+        }
         let is_cache = ChannelName::new(&subscribe.channel).is_ok_and(ChannelName::is_cache);
         if is_cache && subscribe.since.is_none() {
             self.send_cached(socket, at, &ring, &subscribe.channel);

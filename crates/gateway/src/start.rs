@@ -194,6 +194,9 @@ fn configure(server: &mut Server, settings: &Settings) -> Result<(), StartError>
     if let Some(control) = &settings.control_socket {
         set("control", control)?;
     }
+    if let Some(address) = &settings.metrics_listen {
+        set("metrics_listen", &url("http", address))?;
+    }
     for (name, value) in [
         ("history_path", &settings.history_path),
         ("user", &settings.user),

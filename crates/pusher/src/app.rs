@@ -37,6 +37,19 @@ pub enum ClientEvents {
 
 /// What bounds an application's clients and publishers. Each default is what Pusher documents, or larger where that has
 /// been too small for Reverb's users.
+/// In which channels a client may go on after an event that it has had (`fermata:since`). Whoever may subscribe to a channel
+/// reads by that what was published before it could, as far back as events are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Resume {
+    /// In all.
+    #[default]
+    All,
+    /// In public ones, whose past is anybody's.
+    Public,
+    /// In none.
+    Refused,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Connections of the application on all workers; `None`: as many as the server takes.
@@ -107,6 +120,8 @@ pub struct App {
     pub client_events: ClientEvents,
     /// Hosts of pages that may connect, such as `example.com` or `*.example.com`; empty: all.
     pub allowed_origins: Vec<String>,
+    /// In which channels clients may resume.
+    pub resume: Resume,
     /// Whether subscribers are told how many they are (`pusher_internal:subscription_count`).
     pub counts_subscriptions: bool,
     /// What stands in front of the names of its channels where others speak of them; `None`: nobody else does.
@@ -145,6 +160,7 @@ impl App {
             client_events: ClientEvents::default(),
             allowed_origins: Vec::new(),
             counts_subscriptions: false,
+            resume: Resume::default(),
             shared_prefix: None,
             webhooks: Vec::new(),
             limits: Limits::default(),

@@ -13,7 +13,7 @@ use crate::channel::{Access, ChannelName, USER_PREFIX};
 use crate::frame::{self, Code, RingName};
 use crate::socket_id::{SocketId, is_socket_id};
 use crate::webhook::Kind;
-use crate::{App, ClientEvents, auth};
+use crate::{App, ClientEvents, Resume, auth};
 
 /// The number of the protocol.
 pub const PROTOCOL: &str = "7";
@@ -55,6 +55,8 @@ pub struct Subscribe {
 
 /// A member of a presence channel.
 #[derive(Clone, Debug, PartialEq)]
+    /// The client wants to resume where the application does not allow it: what it has missed stays missing, and it is told.
+    pub has_gap: bool,
 pub struct Member {
     /// Who.
     pub user_id: String,
@@ -323,7 +325,8 @@ impl Connection {
         Outcome::Subscribe(Subscribe {
             channel: name,
             member,
-            since: data.since,
+            since: data.since.filter(|_| resumes),
+            has_gap,
             // One of another server's is in no record here.
             formerly: data.formerly.as_deref().and_then(SocketId::parse),
         })
@@ -348,6 +351,12 @@ impl Connection {
 
     fn on_signin(&mut self, app: &App, socket_id: impl Display, data: Value) -> Outcome {
         let Some(data) = object::<SigninData>(data) else {
+        let resumes = match app.resume {
+            Resume::All => true,
+            Resume::Public => channel.access() == Access::Public,
+            Resume::Refused => false,
+        };
+        let has_gap = data.since.is_some() && !resumes;
             return refuse(Code::Malformed, "pusher:signin: its data is no object");
         };
         let (auth, user_data) = (

@@ -32,4 +32,4 @@ pub mod socket_id;
 mod target;
 pub mod webhook;
 
-pub use app::{App, AppError, ClientEvents, Limits, Secret};
+pub use app::{App, AppError, ClientEvents, Limits, Resume, Secret};
