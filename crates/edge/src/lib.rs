@@ -38,7 +38,6 @@ pub mod control;
 mod error;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
-mod numbered;
 mod prepared;
 mod publish;
 mod pushpin;
@@ -47,3 +46,5 @@ pub mod server;
 pub mod settings;
 mod timers;
 pub mod upstream;
+
+use fermata_engine::numbered;

@@ -113,6 +113,7 @@ mod log;
 mod master;
 mod misuse;
 mod net;
+pub mod numbered;
 mod server;
 mod start;
 #[cfg(test)]

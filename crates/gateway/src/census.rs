@@ -187,9 +187,9 @@ impl Census {
         add(&mut self.own.channels, ring_name);
         self.touch(ring_name);
         if let Some(news) = &mut self.news {
-            news.channels.insert(ring_name.to_owned());
+            note(&mut news.channels, ring_name);
         }
-        self.changed_channels.insert(ring_name.to_owned());
+        note(&mut self.changed_channels, ring_name);
     }
 
     /// It is no longer.
@@ -197,9 +197,9 @@ impl Census {
         remove(&mut self.own.channels, ring_name);
         self.touch(ring_name);
         if let Some(news) = &mut self.news {
-            news.channels.insert(ring_name.to_owned());
+            note(&mut news.channels, ring_name);
         }
-        self.changed_channels.insert(ring_name.to_owned());
+        note(&mut self.changed_channels, ring_name);
     }
 
     /// A user has signed in on a connection of this worker.
@@ -359,9 +359,9 @@ impl Census {
 
     fn note_app(&mut self, app: &str) {
         if let Some(news) = &mut self.news {
-            news.connections.insert(app.to_owned());
+            note(&mut news.connections, app);
         }
-        self.changed_apps.insert(app.to_owned());
+        note(&mut self.changed_apps, app);
     }
 
     /// Those of this server.
@@ -400,10 +400,8 @@ impl Has for Census {
 }
 
 fn touch(touched: &mut Option<HashSet<String>>, ring_name: &str) {
-    if let Some(touched) = touched
-        && !touched.contains(ring_name)
-    {
-        touched.insert(ring_name.to_owned());
+    if let Some(touched) = touched {
+        note(touched, ring_name);
     }
 }
 
@@ -421,6 +419,13 @@ fn take_part(changed: &mut HashSet<String>, counts: &HashMap<String, u64>) -> Ve
 
 fn count(counts: &HashMap<String, u64>, name: &str) -> u64 {
     counts.get(name).copied().unwrap_or_default()
+}
+
+/// Thousands come to one channel before it is told, and the name is copied for the first of them.
+fn note(names: &mut HashSet<String>, name: &str) {
+    if !names.contains(name) {
+        names.insert(name.to_owned());
+    }
 }
 
 fn add(counts: &mut HashMap<String, u64>, name: &str) {

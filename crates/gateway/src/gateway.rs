@@ -1,9 +1,9 @@
 //! The hub in one worker: what it remembers, and which event it takes how.
 
-use std::collections::HashMap;
 use std::rc::Rc;
 
 use fermata_config::LogLevel;
+use fermata_engine::numbered::Numbered;
 use fermata_engine::{Ack, Event, Message, PublishFailure, Worker};
 use fermata_io::Kernel;
 use fermata_mercure::update::Update;
@@ -48,7 +48,7 @@ pub(crate) struct Session {
 pub struct Hub {
     pub(crate) settings: Rc<Settings>,
     /// By the handle of their sockets.
-    pub(crate) sessions: HashMap<u64, Session>,
+    pub(crate) sessions: Numbered<u64, Session>,
     pub(crate) census: Census,
     pub(crate) watching: Watching,
     /// In the first worker alone: what applications and subscribers are told of counts.
@@ -94,7 +94,7 @@ impl Hub {
         let webhooks = prepared.begin(&settings.apps, worker);
         let mut hub = Hub {
             settings,
-            sessions: HashMap::new(),
+            sessions: Numbered::default(),
             census,
             watching: Watching::default(),
             webhooks,

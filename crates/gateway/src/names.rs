@@ -17,17 +17,18 @@ pub fn is_own(ring_name: &[u8]) -> bool {
 
 /// What stands in front of an application's channels on the ring.
 pub fn prefix(app: &App) -> String {
-    match &app.shared_prefix {
-        Some(shared) => shared.clone(),
-        None => format!("{PUSHER}{}:", app.id),
-    }
+    ring_name(app, "")
 }
 
 /// The ring's name of an application's channel.
 pub fn ring_name(app: &App, channel: &str) -> String {
-    let mut name = prefix(app);
-    name.push_str(channel);
-    name
+    let prefix = match &app.shared_prefix {
+        Some(shared) => [shared.as_str(), "", ""],
+        None => [PUSHER, &app.id, ":"],
+    };
+    // One allocation: each subscription and its end make one.
+    let [kind, id, end] = prefix;
+    [kind, id, end, channel].concat()
 }
 
 /// The application, by its place, and the channel of a name on the ring. Neither prefix of two applications begins the other.

@@ -2,20 +2,22 @@
 
 use std::fmt;
 
+use ring::hmac;
+
 use crate::target::{Kind, Webhook};
 
 /// What only the application and its backend know. It is not shown by `Debug`.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
+#[derive(Clone)]
+pub struct Secret(hmac::Key);
 
 impl Secret {
-    /// Takes the text as it is.
-    pub fn new(text: impl Into<String>) -> Secret {
-        Secret(text.into())
+    /// Takes the text as it is. It is made a key once: that costs as much as a signature does.
+    pub fn new(text: &str) -> Secret {
+        Secret(hmac::Key::new(hmac::HMAC_SHA256, text.as_bytes()))
     }
 
-    pub(crate) fn bytes(&self) -> &[u8] {
-        self.0.as_bytes()
+    pub(crate) fn key(&self) -> &hmac::Key {
+        &self.0
     }
 }
 
@@ -35,8 +37,6 @@ pub enum ClientEvents {
     Refused,
 }
 
-/// What bounds an application's clients and publishers. Each default is what Pusher documents, or larger where that has
-/// been too small for Reverb's users.
 /// In which channels a client may go on after an event that it has had (`fermata:since`). Whoever may subscribe to a channel
 /// reads by that what was published before it could, as far back as events are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,6 +50,8 @@ pub enum Resume {
     Refused,
 }
 
+/// What bounds an application's clients and publishers. Each default is what Pusher documents, or larger where that has
+/// been too small for Reverb's users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Connections of the application on all workers; `None`: as many as the server takes.
@@ -118,10 +120,10 @@ pub struct App {
     pub is_enabled: bool,
     /// From whom events are taken that clients send to each other.
     pub client_events: ClientEvents,
-    /// Hosts of pages that may connect, such as `example.com` or `*.example.com`; empty: all.
-    pub allowed_origins: Vec<String>,
     /// In which channels clients may resume.
     pub resume: Resume,
+    /// Hosts of pages that may connect, such as `example.com` or `*.example.com`; empty: all.
+    pub allowed_origins: Vec<String>,
     /// Whether subscribers are told how many they are (`pusher_internal:subscription_count`).
     pub counts_subscriptions: bool,
     /// What stands in front of the names of its channels where others speak of them; `None`: nobody else does.
@@ -158,9 +160,9 @@ impl App {
             secret: Secret::new(secret),
             is_enabled: true,
             client_events: ClientEvents::default(),
+            resume: Resume::default(),
             allowed_origins: Vec::new(),
             counts_subscriptions: false,
-            resume: Resume::default(),
             shared_prefix: None,
             webhooks: Vec::new(),
             limits: Limits::default(),

@@ -11,14 +11,13 @@ use crate::App;
 
 /// Signs a text with an application's secret.
 pub fn sign(app: &App, text: &[u8]) -> String {
-    let key = hmac::Key::new(hmac::HMAC_SHA256, app.secret.bytes());
-    hex(hmac::sign(&key, text).as_ref())
+    hex(hmac::sign(app.secret.key(), text).as_ref())
 }
 
 /// Whether this is the signature of the text.
 pub fn is_signed(app: &App, text: &[u8], signature: &str) -> bool {
-    let key = hmac::Key::new(hmac::HMAC_SHA256, app.secret.bytes());
-    unhex(signature).is_some_and(|signature| hmac::verify(&key, text, &signature).is_ok())
+    unhex(signature)
+        .is_some_and(|signature| hmac::verify(app.secret.key(), text, &signature).is_ok())
 }
 
 /// The `auth` of a subscription: `KEY:SIGNATURE`. `data` is the `channel_data` of a presence channel.

@@ -3,9 +3,13 @@
 //! The machine decides what the protocol and the application allow, and remembers what the connection is subscribed to.
 //! The embedder carries out the actions it returns, and reports failures: [`Connection::forget`].
 
-use std::fmt::Display;
+use std::borrow::Cow;
+use std::fmt::{self, Display};
+use std::marker::PhantomData;
 
-use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, DeserializeOwned, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use thiserror::Error;
 
@@ -51,12 +55,12 @@ pub struct Subscribe {
     pub since: Option<String>,
     /// The connection on which it has had it: what that one was not to get, this one does not get either.
     pub formerly: Option<SocketId>,
+    /// The client wants to resume where the application does not allow it: what it has missed stays missing, and it is told.
+    pub has_gap: bool,
 }
 
 /// A member of a presence channel.
 #[derive(Clone, Debug, PartialEq)]
-    /// The client wants to resume where the application does not allow it: what it has missed stays missing, and it is told.
-    pub has_gap: bool,
 pub struct Member {
     /// Who.
     pub user_id: String,
@@ -123,15 +127,30 @@ struct Allowance {
     used: u32,
 }
 
-/// A message as clients send it.
+/// A message as clients send it. Its data is read once more, as what the event makes of it: a value of JSON in between
+/// would cost each client that connects a dozen allocations.
 #[derive(Deserialize)]
-struct Message {
-    event: String,
-    #[serde(default)]
+struct Message<'a> {
+    #[serde(borrow)]
+    event: Cow<'a, str>,
     channel: Option<String>,
+}
+
+/// The data of a message.
+#[derive(Deserialize)]
+struct Carried<T> {
+    data: T,
+}
+
+/// The data of an event for others, which may have none.
+#[derive(Deserialize)]
+struct CarriedValue {
     #[serde(default)]
     data: Value,
 }
+
+/// Data that clients send as an object, or as JSON in a string.
+struct Object<T>(T);
 
 #[derive(Default, Deserialize)]
 struct SubscribeData {
@@ -203,6 +222,16 @@ impl Connection {
         self.active.as_ref()?.user.as_ref()
     }
 
+    /// Whether it is this user's: who has signed in, or is present in a channel by it.
+    pub fn belongs_to(&self, user: &str) -> bool {
+        let is_signed_in = self.user().is_some_and(|it| *it.id == *user);
+        let mut members = self
+            .subscriptions
+            .iter()
+            .filter_map(|it| it.user_id.as_deref());
+        is_signed_in || members.any(|it| it == user)
+    }
+
     /// What it is subscribed to.
     pub fn channels(&self) -> impl Iterator<Item = &str> {
         self.subscriptions.iter().map(|it| &*it.channel)
@@ -224,16 +253,6 @@ impl Connection {
         now_ms: u64,
     ) -> Outcome {
         if text.len() > app.limits.message_bytes_max {
-    /// Whether it is this user's: who has signed in, or is present in a channel by it.
-    pub fn belongs_to(&self, user: &str) -> bool {
-        let is_signed_in = self.user().is_some_and(|it| *it.id == *user);
-        let mut members = self
-            .subscriptions
-            .iter()
-            .filter_map(|it| it.user_id.as_deref());
-        is_signed_in || members.any(|it| it == user)
-    }
-
             return refuse(
                 Code::Malformed,
                 &format!(
@@ -245,14 +264,18 @@ impl Connection {
         let Ok(message) = serde_json::from_slice::<Message>(text) else {
             return refuse(Code::Malformed, "a message is no JSON object with an event");
         };
-        match message.event.as_str() {
+        match &*message.event {
             "pusher:ping" => Outcome::Reply(frame::pong()),
             "pusher:pong" => Outcome::Nothing,
-            "pusher:subscribe" => self.on_subscribe(app, socket_id, message.data),
-            "pusher:unsubscribe" => self.on_unsubscribe(message.data),
-            "pusher:signin" => self.on_signin(app, socket_id, message.data),
+            "pusher:subscribe" => self.on_subscribe(app, socket_id, object(text)),
+            "pusher:unsubscribe" => self.on_unsubscribe(object(text)),
+            "pusher:signin" => self.on_signin(app, socket_id, object(text)),
             event if event.starts_with("client-") => {
-                self.on_client_event(app, socket_id, &message, now_ms)
+                // Reading past it has not shown whether its numbers are any, for one.
+                let Ok(carried) = serde_json::from_slice::<CarriedValue>(text) else {
+                    return refuse(Code::Malformed, "the data of a message is no JSON");
+                };
+                self.on_client_event(app, socket_id, &message, &carried.data, now_ms)
             }
             // What later versions of the protocol may have.
             event if event.starts_with("pusher:") => Outcome::Nothing,
@@ -263,8 +286,13 @@ impl Connection {
         }
     }
 
-    fn on_subscribe(&mut self, app: &App, socket_id: impl Display, data: Value) -> Outcome {
-        let Some(data) = object::<SubscribeData>(data) else {
+    fn on_subscribe(
+        &mut self,
+        app: &App,
+        socket_id: impl Display,
+        data: Option<SubscribeData>,
+    ) -> Outcome {
+        let Some(data) = data else {
             return refuse(
                 Code::Malformed,
                 "pusher:subscribe: its data is no object with a channel",
@@ -322,6 +350,12 @@ impl Connection {
             user_id: member.as_ref().map(|it| it.user_id.as_str().into()),
         });
         self.subscriptions = subscriptions.into_boxed_slice();
+        let resumes = match app.resume {
+            Resume::All => true,
+            Resume::Public => channel.access() == Access::Public,
+            Resume::Refused => false,
+        };
+        let has_gap = data.since.is_some() && !resumes;
         Outcome::Subscribe(Subscribe {
             channel: name,
             member,
@@ -332,8 +366,8 @@ impl Connection {
         })
     }
 
-    fn on_unsubscribe(&mut self, data: Value) -> Outcome {
-        let name = object::<SubscribeData>(data).and_then(|it| it.channel);
+    fn on_unsubscribe(&mut self, data: Option<SubscribeData>) -> Outcome {
+        let name = data.and_then(|it| it.channel);
         let Some(name) = name else {
             return refuse(
                 Code::Malformed,
@@ -349,14 +383,13 @@ impl Connection {
         }
     }
 
-    fn on_signin(&mut self, app: &App, socket_id: impl Display, data: Value) -> Outcome {
-        let Some(data) = object::<SigninData>(data) else {
-        let resumes = match app.resume {
-            Resume::All => true,
-            Resume::Public => channel.access() == Access::Public,
-            Resume::Refused => false,
-        };
-        let has_gap = data.since.is_some() && !resumes;
+    fn on_signin(
+        &mut self,
+        app: &App,
+        socket_id: impl Display,
+        data: Option<SigninData>,
+    ) -> Outcome {
+        let Some(data) = data else {
             return refuse(Code::Malformed, "pusher:signin: its data is no object");
         };
         let (auth, user_data) = (
@@ -396,7 +429,8 @@ impl Connection {
         &mut self,
         app: &App,
         socket_id: impl Display,
-        message: &Message,
+        message: &Message<'_>,
+        data: &Value,
         now_ms: u64,
     ) -> Outcome {
         let limits = &app.limits;
@@ -418,7 +452,7 @@ impl Connection {
         if let Err(error) = check_event_name(&message.event, limits.event_name_chars_max) {
             return refuse(&error.to_string());
         }
-        let data = data_text(&message.data);
+        let data = data_text(data);
         if data.len() > limits.event_data_bytes_max {
             return refuse(&format!(
                 "the data of an event has more than {} bytes",
@@ -526,12 +560,33 @@ pub fn data_text(data: &Value) -> String {
     }
 }
 
-/// Data that clients send as an object, or as JSON in a string.
-fn object<T: serde::de::DeserializeOwned>(data: Value) -> Option<T> {
-    match data {
-        Value::String(text) => serde_json::from_str(&text).ok(),
-        data @ Value::Object(_) => serde_json::from_value(data).ok(),
-        _ => None,
+/// The data of a message, where it is what it has to be.
+fn object<T: DeserializeOwned>(text: &[u8]) -> Option<T> {
+    let carried = serde_json::from_slice::<Carried<Object<T>>>(text);
+    carried.ok().map(|it| it.data.0)
+}
+
+impl<'de, T: DeserializeOwned> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Object<T>, D::Error> {
+        deserializer.deserialize_any(ObjectVisitor(PhantomData))
+    }
+}
+
+struct ObjectVisitor<T>(PhantomData<T>);
+
+impl<'de, T: DeserializeOwned> Visitor<'de> for ObjectVisitor<T> {
+    type Value = Object<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object, or one in a string")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<T>, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Object<T>, E> {
+        serde_json::from_str(text).map(Object).map_err(E::custom)
     }
 }
 

@@ -221,6 +221,20 @@ fn clients_speak_in_channels_they_are_in_at_a_rate() {
 }
 
 #[test]
+fn an_event_whose_data_cannot_be_read_is_not_sent_without_them() {
+    let (app, mut connection) = (app(), Connection::new());
+    subscribe(&mut connection, &app, "private-a", None);
+    let mut send = |data: &str| {
+        let text = format!(r#"{{"event":"client-x","channel":"private-a"{data}}}"#);
+        connection.on_message(&app, ID, text.as_bytes(), 0)
+    };
+    assert!(matches!(send(""), Outcome::Publish(event) if event.data.is_empty()));
+    for data in [r#","data":1e999"#, r#","data":1,"data":2"#] {
+        assert_eq!(error_code(&send(data)), Some(4200), "{data}");
+    }
+}
+
+#[test]
 fn nobody_writes_a_sender_into_a_name() {
     let (app, mut connection) = (app(), Connection::new());
     subscribe(&mut connection, &app, "private-a", None);

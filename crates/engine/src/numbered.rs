@@ -1,4 +1,4 @@
-//! Tables by numbers that the edge or its engine has given out: wires, requests, conversations.
+//! Tables by numbers that the engine or its embedder has given out: wires, requests, sockets, conversations.
 //!
 //! This process chooses these numbers, so their hash need not withstand an attacker; a request looks a dozen of
 //! them up, and the hash of the standard library would be a tenth of its cost. Names of others stay with that one.
@@ -7,14 +7,14 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// A table by a number of our own.
-pub(crate) type Numbered<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
+pub type Numbered<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
 
 /// Odd, and with as many bits set as not: the fraction of the golden ratio.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Multiplies and folds, so that every bit of a number changes high and low bits of its hash.
+/// What hashes them. Multiplies and folds, so that every bit of a number changes high and low bits of its hash.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct NumberHasher(u64);
+pub struct NumberHasher(u64);
 
 impl Hasher for NumberHasher {
     fn finish(&self) -> u64 {
