@@ -286,6 +286,9 @@ FmStr fermata_request_server(const fermata_request *request, uint16_t *port, FmS
 /* subject.ptr is NULL without a certificate of the client. */
 bool fermata_request_tls(const fermata_request *request, FmStr *subject, FmStr *pem);
 
+/* core/opcache.c */
+void fermata_opcache_tell_time(time_t now);
+
 /* http/request_methods.c: the request has them until it is over. The stream is NULL after an exception. */
 zend_array *fermata_request_queries(fermata_request *request);
 zend_array *fermata_request_forms(fermata_request *request);

@@ -262,6 +262,7 @@ static void add_time(zend_array *to)
 	struct timeval now;
 	zval value;
 	gettimeofday(&now, NULL);
+	fermata_opcache_tell_time(now.tv_sec);
 	ZVAL_LONG(&value, now.tv_sec);
 	zend_hash_update(to, known.names[REQUEST_TIME], &value);
 	ZVAL_DOUBLE(&value, (double)now.tv_sec + (double)now.tv_usec / MICROSECONDS);
