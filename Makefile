@@ -193,7 +193,7 @@ EDGE_CONNECTIONS := arriving bounds failing http2 leaving upstreams
 
 test-io: all ## The black-box tests that touch sockets over io_uring, which are run over epoll otherwise
 	status=0; \
-	export FERMATA_IO=io_uring FERMATA_TEST_DEADLINE_S=60; \
+	export FERMATA_IO=io_uring; \
 	$(BLACK_BOX_TEST) --test http1 --test sse --test hub --test websocket --test tls --test workers -- --skip a_hundred_clients_share_eight_workers || status=$$?; \
 	RUST_TEST_THREADS=$$((2 * $$(nproc))) $(BLACK_BOX_TEST) --test edge -- $(EDGE_CONNECTIONS:%=%::) --skip a_flood_of_publishers_loses_nothing || status=$$?; \
 	exit $$status

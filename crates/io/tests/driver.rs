@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 
 use fermata_io::wake::Waker;
 use fermata_io::watch::{Interest, Watch};
-use fermata_io::{Driver, Kernel, Peer, net};
+use fermata_io::{Driver, Fd, Kernel, Peer, net};
 
 use support::{BACKLOG, LISTENER, PATIENCE_MS, STREAM, Server};
 
@@ -31,6 +31,9 @@ over_each_kernel! {
     an_end_of_ours_comes_behind_what_was_taken
     connections_that_are_not_read_keep_nobody_waiting
     the_end_of_a_connection_that_is_not_read_is_told
+    a_reset_right_behind_bytes_of_a_watched_connection_is_told
+    an_end_right_behind_bytes_of_a_watched_unix_connection_is_told
+    a_reset_behind_an_end_is_told
     every_reset_is_told_also_right_behind_bytes
     a_number_that_is_used_again_starts_afresh
     a_number_that_is_used_again_at_once_loses_nothing
@@ -388,6 +391,81 @@ fn the_end_of_a_connection_that_is_not_read_is_told(kernel: Kernel) {
         end => end,
     };
     assert_eq!(end, Some(0));
+    server.driver.close(fd);
+}
+
+/// Takes what a watched connection was sent before its end, as the engine does: a short read has emptied the socket unless
+/// a hang-up was reported.
+fn read_to_the_end(server: &mut Server, fd: Fd) -> (Vec<u8>, std::io::Result<usize>) {
+    let (mut received, mut buf, mut has_hung_up) = (Vec::new(), [0; 64], false);
+    loop {
+        let event = server.wait_until(|event| event.readable || event.hangup);
+        has_hung_up |= event.hangup;
+        loop {
+            match server.driver.recv(fd, &mut buf) {
+                Ok(Some(0)) => return (received, Ok(0)),
+                Err(error) => return (received, Err(error)),
+                Ok(Some(read)) => {
+                    received.extend_from_slice(&buf[..read]);
+                    if !has_hung_up {
+                        break;
+                    }
+                }
+                Ok(None) => break,
+            }
+        }
+    }
+}
+
+/// Both arrive while nobody waits, so that the kernel wakes once for the two.
+fn a_reset_right_behind_bytes_of_a_watched_connection_is_told(kernel: Kernel) {
+    let mut server = Server::new(kernel, "127.0.0.1:0");
+    for rounds in 0..3 {
+        let (mut client, fd) = server.connect();
+        for _ in 0..rounds {
+            client.write_all(b"before").expect("write");
+            server.wait_until(|event| event.readable);
+            let read = server.driver.recv(fd, &mut [0; 64]).expect("recv");
+            assert_eq!(read, Some(6));
+        }
+        client.write_all(b"a part of a request").expect("write");
+        net::abort_on_close(client.as_raw_fd());
+        drop(client);
+        let (received, end) = read_to_the_end(&mut server, fd);
+        assert_eq!(received, b"a part of a request");
+        let error = end.expect_err("no end of stream was sent").kind();
+        assert_eq!(error, std::io::ErrorKind::ConnectionReset);
+        server.driver.close(fd);
+    }
+}
+
+fn an_end_right_behind_bytes_of_a_watched_unix_connection_is_told(kernel: Kernel) {
+    let mut server = Server::new(kernel, "127.0.0.1:0");
+    let (mut client, stream) = UnixStream::pair().expect("a pair");
+    stream.set_nonblocking(true).expect("non-blocking");
+    let fd = stream.into_raw_fd();
+    server.driver.add_stream(fd, STREAM).expect("add");
+    server.wait_until(|event| event.writable);
+    client.write_all(b"all there is").expect("write");
+    drop(client);
+    let (received, end) = read_to_the_end(&mut server, fd);
+    assert_eq!(
+        (&received[..], end.expect("recv")),
+        (&b"all there is"[..], 0)
+    );
+    server.driver.close(fd);
+}
+
+fn a_reset_behind_an_end_is_told(kernel: Kernel) {
+    let mut server = Server::new(kernel, "127.0.0.1:0");
+    let (client, fd) = server.connect();
+    client.shutdown(Shutdown::Write).expect("shutdown");
+    server.wait_until(|event| event.hangup);
+    assert_eq!(server.driver.recv(fd, &mut [0; 64]).expect("recv"), Some(0));
+    while !server.wait(0).is_empty() {}
+    net::abort_on_close(client.as_raw_fd());
+    drop(client);
+    assert!(server.wait_until(|event| event.token == STREAM).hangup);
     server.driver.close(fd);
 }
 

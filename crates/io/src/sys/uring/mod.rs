@@ -175,10 +175,7 @@ impl Uring {
         let is_broken = done.result < 0 || done.result & broken != 0;
         match op {
             Op::Room => self.on_room(fd, is_broken),
-            Op::Hangup => {
-                slot.awaits_hangup = false;
-                self.tell_end(fd);
-            }
+            Op::Hangup => self.on_hangup(fd, is_broken, done.has_more),
             _ => {
                 self.tell(fd, |slot| {
                     slot.readable = true;

@@ -95,6 +95,12 @@ impl Ring {
         self.start(entry.build(), ticket);
     }
 
+    /// Reports the peer's end, and once more when the connection is broken.
+    pub fn poll_hangup(&mut self, ticket: Ticket) {
+        let entry = opcode::PollAdd::new(types::Fd(ticket.fd), libc::POLLRDHUP as u32);
+        self.start(entry.multi(true).build(), ticket);
+    }
+
     /// Sends without waiting for room: it completes inside the call that submits it.
     ///
     /// # Safety

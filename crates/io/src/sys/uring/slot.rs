@@ -27,12 +27,22 @@ pub(super) enum Receiving {
     Stopped,
 }
 
+/// What polls and receives have told of the other end of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Remote {
+    Open,
+    /// It sends nothing more, and may still be sent to.
+    Ended,
+    Broken,
+}
+
 #[derive(Clone, Copy)]
 pub(super) struct Slot {
     pub token: u64,
     pub generation: u32,
     pub kind: Kind,
     pub receiving: Receiving,
+    pub remote: Remote,
     /// What has arrived.
     pub chain: Chain,
     /// Bytes that arrived before those in `chain` were set aside.
@@ -45,7 +55,7 @@ pub(super) struct Slot {
     pub errno: u16,
     /// An operation that reports room is on its way.
     pub awaits_room: bool,
-    /// One that reports the peer's end.
+    /// One that reports the peer's end, or that the connection is broken.
     pub awaits_hangup: bool,
     /// A send is among the collected ones.
     pub is_sending: bool,
@@ -71,6 +81,7 @@ impl Slot {
             generation,
             kind: Kind::Unwatched,
             receiving: Receiving::Off,
+            remote: Remote::Open,
             chain: Chain::EMPTY,
             has_aside: false,
             may_hold_more: false,

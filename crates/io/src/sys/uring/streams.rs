@@ -10,7 +10,7 @@ use std::io;
 use super::Uring;
 use super::buffers::BUFFER_BYTES;
 use super::ring::Completion;
-use super::slot::{Kind, Receiving};
+use super::slot::{Kind, Receiving, Remote};
 use super::ticket::Op;
 use crate::driver::Fd;
 use crate::sys::socket;
@@ -81,9 +81,12 @@ impl Uring {
             Ok(Some(read)) if read == wanted => *filled += read,
             Ok(read) => {
                 slot.may_hold_more = false;
+                slot.has_ended |= read == Some(0);
+                let is_to_be_told = slot.has_ended && *filled > 0;
                 *filled += read.unwrap_or(0);
-                // With bytes before it, the end is left to the kernel to report.
-                slot.has_ended |= *filled == 0 && read == Some(0);
+                if is_to_be_told {
+                    self.tell_end(fd);
+                }
             }
             Err(error) => {
                 slot.may_hold_more = false;
@@ -137,12 +140,8 @@ impl Uring {
                 Receiving::Off => slot.receiving = Receiving::Stopped,
                 Receiving::Stopping | Receiving::Stopped => {}
             }
-            let slot = &mut self.slots[fd as usize];
             // Nothing would tell of the peer's end otherwise.
-            if !slot.is_over() && !std::mem::replace(&mut slot.awaits_hangup, true) {
-                let ticket = slot.ticket(Op::Hangup, fd);
-                self.ring.poll_add(ticket, libc::POLLRDHUP);
-            }
+            self.list_idle(fd);
         }
         self.unread = unread;
     }
@@ -169,15 +168,48 @@ impl Uring {
                     let ticket = slot.ticket(Op::Wake, fd);
                     self.ring.poll_add(ticket, libc::POLLIN);
                 }
-                Kind::Stream if slot.receiving == Receiving::Off && !slot.is_over() => {
-                    slot.receiving = Receiving::On;
-                    let ticket = slot.ticket(Op::Recv, fd);
-                    self.ring.recv(ticket);
+                Kind::Stream => {
+                    if slot.receiving == Receiving::Off && !slot.is_over() {
+                        slot.receiving = Receiving::On;
+                        let ticket = slot.ticket(Op::Recv, fd);
+                        self.ring.recv(ticket);
+                    }
+                    self.await_hangup(fd);
                 }
-                _ => {}
+                Kind::Unwatched | Kind::Leaving => {}
             }
         }
         self.idle = idle;
+    }
+
+    /// Has the kernel report the end of a stream beside its receive. That may sleep through a reset, whose wake-up is
+    /// merged with that of the bytes in front of it, and has nothing to say of one behind the peer's end.
+    fn await_hangup(&mut self, fd: Fd) {
+        let slot = &mut self.slots[fd as usize];
+        let is_broken = slot.remote == Remote::Broken || slot.errno != 0;
+        if !is_broken && !std::mem::replace(&mut slot.awaits_hangup, true) {
+            let ticket = slot.ticket(Op::Hangup, fd);
+            self.ring.poll_hangup(ticket);
+        }
+    }
+
+    pub(super) fn on_hangup(&mut self, fd: Fd, is_broken: bool, has_more: bool) {
+        let slot = &mut self.slots[fd as usize];
+        let remote = match is_broken {
+            true => Remote::Broken,
+            false => Remote::Ended,
+        };
+        if !has_more {
+            slot.awaits_hangup = false;
+            self.list_idle(fd);
+        }
+        let slot = &mut self.slots[fd as usize];
+        if remote > slot.remote {
+            slot.remote = remote;
+            // The owner's read asks the socket, should the receive have missed it.
+            slot.may_hold_more |= !slot.is_over();
+            self.tell_end(fd);
+        }
     }
 
     pub(super) fn on_recv(&mut self, done: Completion) {
@@ -198,13 +230,18 @@ impl Uring {
             if !std::mem::replace(&mut slot.is_unread, true) {
                 self.unread.push(fd);
             }
+            if !slot.awaits_hangup {
+                self.list_idle(fd);
+            }
             self.tell(fd, |slot| slot.readable = true);
         }
         let slot = &mut self.slots[fd as usize];
         match -done.result {
             0 => {
                 slot.has_ended = true;
+                slot.remote = slot.remote.max(Remote::Ended);
                 self.tell_end(fd);
+                self.list_idle(fd);
             }
             libc::ENOBUFS => slot.may_hold_more = true,
             libc::ECANCELED | ..0 => {}
