@@ -71,11 +71,15 @@ pub fn check_addresses(
     addresses: &[String],
     url: impl Fn(&str) -> String,
     fix: &str,
-) -> Result<(), String> {
+) -> Result<(), SettingError> {
     for address in addresses {
         if let Some(cause) = problem("listen", &url(address)) {
-            let shown = quoted(address);
-            return Err(format!("{setting} is {shown}: that is {cause}; give {fix}"));
+            return Err(SettingError::Invalid {
+                place: setting.to_owned(),
+                value: quoted(address),
+                cause,
+                fix: fix.to_owned(),
+            });
         }
     }
     Ok(())

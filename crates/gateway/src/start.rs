@@ -170,7 +170,8 @@ fn configure(server: &mut Server, settings: &Settings) -> Result<(), StartError>
         ("listen_tls", &settings.listen_tls, "https"),
     ] {
         let fix = "HOST:PORT, such as 127.0.0.1:8080";
-        check_addresses(name, addresses, |it| url(scheme, it), fix).map_err(StartError::Setting)?;
+        check_addresses(name, addresses, |it| url(scheme, it), fix)
+            .map_err(|error| StartError::Setting(error.to_string()))?;
     }
     let mut set = |name: &str, value: &str| {
         server

@@ -1,6 +1,6 @@
 //! The HTTP control port: what is asked of it, and the words it answers in, which publishers match.
 
-use crate::item::{Item, parse_list};
+use crate::item::{Item, ItemError, parse_list};
 use crate::packet::Notation;
 use crate::value::Value;
 
@@ -59,7 +59,7 @@ pub fn read(method: &[u8], path: &[u8], accept: Option<&[u8]>, body: &[u8]) -> R
     }
     match items(body) {
         Ok(items) => Request::Publish(items, done(media, "Published")),
-        Err(problem) => Request::Answer(text(400, &problem)),
+        Err(error) => Request::Answer(text(400, &error.to_string())),
     }
 }
 
@@ -68,16 +68,24 @@ pub fn length_required() -> Reply {
     text(411, "Must provide Content-Length header.")
 }
 
-fn items(body: &[u8]) -> Result<Vec<Item>, String> {
-    let json: serde_json::Value =
-        serde_json::from_slice(body).map_err(|_| "Body is not valid JSON.".to_owned())?;
+/// What is wrong with a body, in Pushpin's words.
+#[derive(Debug, thiserror::Error)]
+enum BodyError {
+    #[error("Body is not valid JSON.")]
+    Json,
+    #[error("Invalid format.")]
+    List,
+    #[error("Invalid format: {0}")]
+    Item(#[from] ItemError),
+}
+
+fn items(body: &[u8]) -> Result<Vec<Item>, BodyError> {
+    let json: serde_json::Value = serde_json::from_slice(body).map_err(|_| BodyError::Json)?;
     match Value::from(json) {
-        value @ Value::Map(_) => {
-            parse_list(&value, Notation::Json).map_err(|error| format!("Invalid format: {error}"))
-        }
-        Value::List(_) => Err("Invalid format.".to_owned()),
+        value @ Value::Map(_) => Ok(parse_list(&value, Notation::Json)?),
+        Value::List(_) => Err(BodyError::List),
         // A document of neither object nor list was no JSON once, and publishers know it so.
-        _ => Err("Body is not valid JSON.".to_owned()),
+        _ => Err(BodyError::Json),
     }
 }
 

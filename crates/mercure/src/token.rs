@@ -68,7 +68,33 @@ pub enum KeyError {
     Pem(String),
     /// Not a set of keys.
     #[error("the JWKS cannot be used: {0}")]
-    Jwks(String),
+    Jwks(JwksError),
+}
+
+/// What is wrong with a set of keys.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum JwksError {
+    /// No JSON, or of another shape; in the words of the parser, which has no error that can be compared.
+    #[error("{0}")]
+    Json(String),
+    /// None, or too many.
+    #[error("it has to have 1 to {KEYS_MAX} keys")]
+    Count,
+    /// Not one for signatures.
+    #[error("its keys are for encryption")]
+    Encryption,
+    /// Parameters that are none; in the words of the library.
+    #[error("{0}")]
+    Parameters(String),
+    /// An algorithm for something else.
+    #[error("{0} signs nothing")]
+    Algorithm(String),
+}
+
+impl From<serde_json::Error> for JwksError {
+    fn from(error: serde_json::Error) -> JwksError {
+        JwksError::Json(error.to_string())
+    }
 }
 
 /// What a token says.
@@ -167,10 +193,9 @@ impl Verifier {
     /// # Errors
     /// Why none of it can be used.
     pub fn from_jwks(text: &str) -> Result<Verifier, KeyError> {
-        let wrong = |error: String| KeyError::Jwks(error);
-        let set: Set = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        let set: Set = serde_json::from_str(text).map_err(|error| KeyError::Jwks(error.into()))?;
         if set.keys.is_empty() || set.keys.len() > KEYS_MAX {
-            return Err(wrong(format!("it has to have 1 to {KEYS_MAX} keys")));
+            return Err(KeyError::Jwks(JwksError::Count));
         }
         let mut keys = Vec::new();
         let mut first = None;
@@ -181,7 +206,7 @@ impl Verifier {
             }
         }
         match first {
-            Some(error) if keys.is_empty() => Err(wrong(error)),
+            Some(error) if keys.is_empty() => Err(KeyError::Jwks(error)),
             _ => Ok(Verifier::of(keys)),
         }
     }
@@ -271,17 +296,18 @@ struct Set {
 }
 
 impl Key {
-    fn from_jwk(jwk: Value) -> Result<Key, String> {
-        let jwk: Jwk = serde_json::from_value(jwk).map_err(|error| error.to_string())?;
+    fn from_jwk(jwk: Value) -> Result<Key, JwksError> {
+        let jwk: Jwk = serde_json::from_value(jwk)?;
         if jwk.common.public_key_use == Some(PublicKeyUse::Encryption) {
-            return Err("its keys are for encryption".to_owned());
+            return Err(JwksError::Encryption);
         }
-        let key = DecodingKey::from_jwk(&jwk).map_err(|error| error.to_string())?;
+        let key = DecodingKey::from_jwk(&jwk)
+            .map_err(|error| JwksError::Parameters(error.to_string()))?;
         let algorithms = match jwk.common.key_algorithm {
             Some(named) => {
                 let name = named.to_string();
                 let known = Algorithm::from_str(&name);
-                vec![known.map_err(|_| format!("{name} signs nothing"))?]
+                vec![known.map_err(|_| JwksError::Algorithm(name))?]
             }
             None => algorithms_of(&jwk.algorithm),
         };

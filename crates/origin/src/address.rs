@@ -1,10 +1,10 @@
 //! Where an edge takes what is published: a URL as libraries have it in `GRIP_URL`, or a ZeroMQ endpoint.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use fermata_grip::encoding::to_base64;
-use fermata_grip::sig::{self, Claims, Key, KeyError, SignError};
+use fermata_grip::sig::{self, Claims, FileError, Key, KeyError, SignError};
 use fermata_grip::zmtp::Endpoint;
 
 /// How long a token of ours is good.
@@ -340,8 +340,9 @@ fn key(value: &str) -> Result<Key, AddressProblem> {
 }
 
 fn parse_key(text: &str) -> Result<Key, KeyError> {
-    let read = |path: &str| std::fs::read(path).map_err(|error| format!("{path}: {error}"));
-    Key::parse(text, read)
+    Key::parse(text, |path| {
+        std::fs::read(path).map_err(|error| FileError::new(Path::new(path), &error))
+    })
 }
 
 fn host_and_port(authority: &str, port_default: u16) -> Result<(String, u16), UrlError> {

@@ -52,4 +52,4 @@ pub use rustls::ClientConfig;
 pub use rustls::pki_types::ServerName;
 pub use server::{Certificates, LoadError, Loaded, Options, PairNames};
 pub use session::is_about_name;
-pub use stream::{Stream, explain};
+pub use stream::{SecureError, Stream, explain};

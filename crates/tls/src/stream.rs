@@ -15,6 +15,17 @@ use rustls::{AlertDescription, CertificateError, ClientConfig, ClientConnection,
 
 use crate::client::ClientOptions;
 
+/// Why a connection cannot speak TLS to a server.
+#[derive(Debug, thiserror::Error)]
+pub enum SecureError {
+    /// The setting's: the server's name is none.
+    #[error("{0} is no name that a certificate could be for")]
+    Name(String),
+    /// What rustls cannot do.
+    #[error(transparent)]
+    Session(#[from] Error),
+}
+
 /// See the module.
 pub struct Stream {
     socket: TcpStream,
@@ -46,10 +57,10 @@ impl Stream {
     ///
     /// # Errors
     /// No certificate can be for such a name.
-    pub fn secure(&mut self, config: Arc<ClientConfig>, host: &str) -> Result<(), String> {
+    pub fn secure(&mut self, config: Arc<ClientConfig>, host: &str) -> Result<(), SecureError> {
         let name = ServerName::try_from(host.to_owned())
-            .map_err(|_| format!("{host} is no name that a certificate could be for"))?;
-        let session = ClientConnection::new(config, name).map_err(|error| error.to_string())?;
+            .map_err(|_| SecureError::Name(host.to_owned()))?;
+        let session = ClientConnection::new(config, name)?;
         self.session = Some(Box::new(session));
         Ok(())
     }

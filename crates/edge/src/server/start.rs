@@ -339,7 +339,8 @@ fn listen_addresses(settings: &Settings) -> Result<String, StartError> {
         ),
         ("listen_unix", &settings.listen_unix, &unix, PATH),
     ] {
-        check_addresses(name, list, url, fix).map_err(StartError::Setting)?;
+        check_addresses(name, list, url, fix)
+            .map_err(|error| StartError::Setting(error.to_string()))?;
         addresses.extend(list.iter().map(|it| url(it)));
     }
     Ok(addresses.join(","))

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use fermata_grip::sig;
-use fermata_grip::sig::{Key, KeyError};
+use fermata_grip::sig::{FileError, Key, KeyError};
 
 use crate::routes::Routes;
 
@@ -95,7 +95,7 @@ impl RouteKeys {
 pub(crate) fn read_key(text: &str, directory: &Path) -> Result<sig::Key, KeyError> {
     let read = |path: &str| {
         let path = directory.join(path);
-        std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))
+        std::fs::read(&path).map_err(|error| FileError::new(&path, &error))
     };
     sig::Key::parse(text, read)
 }

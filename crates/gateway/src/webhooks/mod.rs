@@ -30,8 +30,8 @@ use fermata_config::LogLevel;
 use fermata_engine::Worker;
 use fermata_io::shm::{self, Shared};
 use fermata_io::{Driver, clock, thread};
-use fermata_origin::Poster;
 use fermata_origin::address::{Url, UrlError};
+use fermata_origin::{Poster, TlsError};
 use fermata_pusher::App;
 use fermata_pusher::webhook::{Kind, Webhook};
 
@@ -71,6 +71,23 @@ struct Running {
     ended: mpsc::Receiver<()>,
 }
 
+/// Why webhooks cannot be sent.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WebhookError {
+    /// The setting's.
+    #[error(transparent)]
+    Url(#[from] UrlError),
+    /// That of the certificates the system trusts.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The machine's.
+    #[error("no memory for webhooks: {0}; the machine is out of memory or descriptors")]
+    Memory(io::Error),
+    /// The machine's, too.
+    #[error(transparent)]
+    Thread(io::Error),
+}
+
 /// Where a webhook goes.
 ///
 /// # Errors
@@ -84,22 +101,19 @@ impl Prepared {
     ///
     /// # Errors
     /// What is missing, and what helps.
-    pub fn new(apps: &[App]) -> Result<Prepared, String> {
+    pub fn new(apps: &[App]) -> Result<Prepared, WebhookError> {
         let all = || apps.iter().flat_map(|app| &app.webhooks);
         let count = all().count();
         for webhook in all() {
-            let url = parse_url(webhook).map_err(|error| error.to_string())?;
-            let prepared = Poster::new(url, Duration::ZERO).prepare();
-            prepared.map_err(|error| error.to_string())?;
+            Poster::new(parse_url(webhook)?, Duration::ZERO).prepare()?;
         }
-        let memory = |error: io::Error| {
-            format!("no memory for webhooks: {error}; the machine is out of memory or descriptors")
-        };
-        let shared = Shared::anonymous((count * WORDS).max(1)).map_err(memory)?;
+        let shared = Shared::anonymous((count * WORDS).max(1)).map_err(WebhookError::Memory)?;
         let files = (0..count).map(|_| shm::anonymous_file());
         Ok(Prepared {
             words: shared.words(),
-            files: files.collect::<io::Result<_>>().map_err(memory)?,
+            files: files
+                .collect::<io::Result<_>>()
+                .map_err(WebhookError::Memory)?,
             // By the clock of the ring's records, which is behind others by some milliseconds.
             from_unix_ms: clock::unix_ms(),
         })
@@ -146,7 +160,7 @@ fn begin<D: Driver>(
     kept: Kept,
     from_unix_ms: u64,
     worker: &mut Worker<D>,
-) -> Result<Running, String> {
+) -> Result<Running, WebhookError> {
     let reads_ring = [Kind::MemberAdded, Kind::MemberRemoved, Kind::ClientEvent]
         .into_iter()
         .any(|kind| webhook.wants(kind));
@@ -167,7 +181,7 @@ fn begin<D: Driver>(
     let sender = Sender::new(
         app.clone(),
         webhook.clone(),
-        parse_url(webhook).map_err(|error| error.to_string())?,
+        parse_url(webhook)?,
         follower,
         kept,
         Arc::clone(&inbox),
@@ -178,7 +192,7 @@ fn begin<D: Driver>(
         sender.run();
         drop(end);
     })
-    .map_err(|error| error.to_string())?;
+    .map_err(WebhookError::Thread)?;
     let thread = handle.thread().clone();
     if reads_ring {
         worker

@@ -1,6 +1,7 @@
 //! Keys, in the forms configurations give them.
 
-use std::fmt;
+use std::path::{Path, PathBuf};
+use std::{fmt, io};
 
 use ring::hmac;
 use ring::rand::SystemRandom;
@@ -21,6 +22,24 @@ pub(super) enum Kind {
     RsaPublic(Vec<u8>),
 }
 
+/// What the system says of a key's file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {cause}", path.display())]
+pub struct FileError {
+    path: PathBuf,
+    cause: String,
+}
+
+impl FileError {
+    /// The error of reading the file at `path`.
+    pub fn new(path: &Path, error: &io::Error) -> FileError {
+        FileError {
+            path: path.to_owned(),
+            cause: error.to_string(),
+        }
+    }
+}
+
 /// Why a key cannot be used. No text has a part of the key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
@@ -32,7 +51,7 @@ pub enum KeyError {
     Base64,
     /// After `file:`.
     #[error("the key file cannot be read: {0}")]
-    File(String),
+    File(#[from] FileError),
     /// A file of neither.
     #[error("the key file holds neither PEM nor a secret in hexadecimal")]
     FileContent,
@@ -48,10 +67,10 @@ impl Key {
     /// Why it cannot be used.
     pub fn parse(
         text: &str,
-        read: impl FnOnce(&str) -> Result<Vec<u8>, String>,
+        read: impl FnOnce(&str) -> Result<Vec<u8>, FileError>,
     ) -> Result<Self, KeyError> {
         if let Some(path) = text.strip_prefix("file:") {
-            let content = read(path).map_err(KeyError::File)?;
+            let content = read(path)?;
             return match content.trim_ascii() {
                 pem if pem.starts_with(b"-----BEGIN ") => Self::from_pem(pem),
                 text => match hex(text) {

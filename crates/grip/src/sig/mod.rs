@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::encoding::{base64_url, to_base64_url};
 
-pub use key::{Key, KeyError};
+pub use key::{FileError, Key, KeyError};
 
 use key::Kind;
 

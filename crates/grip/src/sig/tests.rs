@@ -13,7 +13,7 @@ fn claims() -> Claims {
     }
 }
 
-fn no_file(path: &str) -> Result<Vec<u8>, String> {
+fn no_file(path: &str) -> Result<Vec<u8>, FileError> {
     panic!("{path} is not to be read")
 }
 
@@ -132,8 +132,15 @@ fn an_unusable_key_says_why_and_never_itself() {
         Err(KeyError::Base64)
     );
     assert_eq!(
-        Key::parse("file:x", |_| Err("gone".into())).map(drop),
-        Err(KeyError::File("gone".into()))
+        Key::parse("file:x", |path| {
+            Err(FileError::new(
+                path.as_ref(),
+                &std::io::Error::other("gone"),
+            ))
+        })
+        .map_err(|error| error.to_string())
+        .map(drop),
+        Err("the key file cannot be read: x: gone".to_owned())
     );
     assert_eq!(file(""), Err(KeyError::FileContent));
     assert_eq!(file("secret"), Err(KeyError::FileContent));

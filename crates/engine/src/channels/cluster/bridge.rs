@@ -402,7 +402,7 @@ impl Process {
         let config = self.access.tls()?;
         stream
             .secure(config, &server.host)
-            .map_err(ConnectError::Tls)?;
+            .map_err(|error| ConnectError::Tls(error.to_string()))?;
         self.handshake_until_ms = Some(self.driver.refresh_now() + HANDSHAKE_MS_MAX);
         // What comes first needs no event.
         let shaken = stream.shake_hands().map(|_| ());
