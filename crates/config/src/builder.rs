@@ -4,6 +4,7 @@ use crate::declare::Setting;
 use crate::error::{SettingError, quoted};
 use crate::listen::{Listen, Transport, parse_port};
 use crate::otel::{self, Otel};
+use crate::program::Program;
 use crate::table::{Settings, declared, table};
 use crate::value_error::ValueError;
 use crate::variables::{ENVIRONMENT_PREFIX, Strangers, is_listed, is_ours, is_service_variable};
@@ -105,8 +106,8 @@ pub struct Builder {
     port: Option<u16>,
     /// What is probably not meant.
     warnings: Vec<String>,
-    /// Whether this program has the edge's settings, too.
-    reads_edge: bool,
+    /// For which the settings are.
+    program: Program,
 }
 
 impl Default for Builder {
@@ -123,13 +124,14 @@ impl Builder {
             sources: vec![Source::Default; table().len()],
             port: None,
             warnings: Vec::new(),
-            reads_edge: false,
+            program: Program::Php,
         }
     }
 
-    /// The program reads the variables that begin with [`crate::EDGE_PREFIX`] itself.
-    pub fn leave_edge(&mut self) {
-        self.reads_edge = true;
+    /// Says for which program the settings are; a server in PHP unless it is said. The edge reads the variables that begin with
+    /// [`crate::EDGE_PREFIX`] itself.
+    pub fn set_program(&mut self, program: Program) {
+        self.program = program;
     }
 
     /// Gives a setting a value, unless it already has one from a source with precedence.
@@ -202,10 +204,12 @@ impl Builder {
                         .nearest(&name)
                         .is_some_and(|(_, far)| far <= TYPO_DISTANCE_MAX)
             };
-            if declared().find(&name).is_some() || is_typo() {
+            if declared().find(&name).is_some() && !self.program.reads(&name) {
+                strangers.take_of_php(&variable);
+            } else if declared().find(&name).is_some() || is_typo() {
                 self.set(&name, &value, Source::Environment)?;
             } else {
-                strangers.take(&variable, &value, self.reads_edge);
+                strangers.take(&variable, &value, self.program);
             }
         }
         let names = table().iter().map(|setting| setting.environment_name());
@@ -669,9 +673,39 @@ mod tests {
             words.iter().all(|it| warnings[0].contains(it)),
             "{warnings:?}"
         );
-        builder.leave_edge();
+        builder.set_program(Program::Edge);
         builder.environment(variables(&edges)).expect("valid");
         assert_eq!(builder.take_warnings(), [""; 0]);
+    }
+
+    #[test]
+    fn variables_of_servers_in_php_are_told_by_other_programs() {
+        let given = [("FERMATA_HANDLERS_MAX", "7"), ("FERMATA_RETRY_MS", "9")];
+        let given = given.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        for (program, is_read) in [
+            (Program::Php, true),
+            (Program::Edge, false),
+            (Program::Hub, false),
+        ] {
+            let mut builder = Builder::new();
+            builder.set_program(program);
+            builder.environment(given.clone()).expect("valid");
+            let warnings = builder.take_warnings();
+            assert_eq!(warnings.is_empty(), is_read, "{program:?}: {warnings:?}");
+            for warning in &warnings {
+                assert!(warning.contains("FERMATA_HANDLERS_MAX changes nothing here"));
+                assert!(warning.contains("servers in PHP") && !warning.contains("RETRY_MS"));
+            }
+            let settings = builder.build().expect("valid");
+            assert_eq!(settings.handlers_max == 7, is_read);
+            assert_eq!(settings.retry_ms, 9);
+        }
+    }
+
+    #[test]
+    fn settings_of_servers_in_php_are_settings() {
+        let of_php = table().iter().filter(|it| !Program::Hub.reads(it.name));
+        assert_eq!(of_php.count(), crate::program::OF_PHP.len());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use crate::error::{SettingError, quoted};
 use crate::nearest::nearest;
+use crate::program::is_of_php;
 use crate::value::Kind;
 use crate::value_error::ValueError;
 
@@ -110,6 +111,12 @@ impl<A> Table<A> {
             Place::Option => name,
         };
         let Some((_, setting)) = self.find(name) else {
+            if is_of_php(name) {
+                return Err(SettingError::OfPhp {
+                    place: whole(written(name)),
+                    page: self.page,
+                });
+            }
             return Err(self.unknown(whole(quoted(&written(name))), name, written));
         };
         let values: Vec<&str> = values.iter().map(String::as_str).collect();

@@ -19,6 +19,14 @@ pub enum SettingError {
         /// The page that lists all settings.
         page: &'static str,
     },
+    /// Another program's: a server in PHP.
+    #[error("{place} is a setting of servers in PHP alone; {page} lists those of this program")]
+    OfPhp {
+        /// The name as the user wrote it, with the place.
+        place: String,
+        /// The page that lists the settings of this program.
+        page: &'static str,
+    },
     /// The text is no value of this setting.
     #[error("{place} is {value}: that is {cause}; give {fix}")]
     Invalid {

@@ -1,6 +1,7 @@
 //! The environment of this process: what a server reads of it, and what a command says of the rest.
 
 use crate::error::SettingError;
+use crate::program::Program;
 use crate::table::table;
 use crate::value_error::ValueError;
 use crate::variables::{ENVIRONMENT_PREFIX, Strangers, is_listed, is_ours};
@@ -38,7 +39,7 @@ pub fn unknown_variables<'a>(
     let mut strangers = Strangers::default();
     for (variable, value) in variables {
         if is_ours(variable) && !is_setting(variable) {
-            strangers.take(variable, value, true);
+            strangers.take(variable, value, Program::Edge);
         }
     }
     let settings = table().iter().map(|setting| setting.environment_name());

@@ -4,6 +4,7 @@
 //! builds and tools read is listed here and nowhere else.
 
 use crate::nearest::nearest;
+use crate::program::Program;
 
 /// What every setting's environment variable starts with.
 pub(crate) const ENVIRONMENT_PREFIX: &str = "FERMATA_";
@@ -115,13 +116,16 @@ pub(crate) struct Strangers {
     more: usize,
     /// Of the edge, for which this program is none.
     misplaced: Vec<String>,
+    /// Of servers in PHP, of which this program is none.
+    of_php: Vec<String>,
 }
 
 impl Strangers {
     /// Takes a variable that is no setting, unless it is somebody's.
-    pub fn take(&mut self, variable: &str, value: &str, reads_edge: bool) {
+    pub fn take(&mut self, variable: &str, value: &str, program: Program) {
         let is_edges = variable.starts_with(EDGE_PREFIX);
-        if is_listed(variable) || is_service_variable(variable, value) || is_edges && reads_edge {
+        let is_read = is_edges && program == Program::Edge;
+        if is_listed(variable) || is_service_variable(variable, value) || is_read {
             return;
         }
         let kept = match is_edges {
@@ -132,6 +136,11 @@ impl Strangers {
             true => kept.push(shown(variable)),
             false => self.more += 1,
         }
+    }
+
+    /// Takes a variable that is a setting of servers in PHP, for a program that is none. They are no more than there are such.
+    pub fn take_of_php(&mut self, variable: &str) {
+        self.of_php.push(variable.to_owned());
     }
 
     /// A sentence for each, with that of these settings' variables which was probably meant.
@@ -155,6 +164,12 @@ impl Strangers {
             sentences.push(format!(
                 "of the environment, {} changes nothing here: variables with {EDGE_PREFIX} are settings of fermata edge alone",
                 self.misplaced.join(", ")
+            ));
+        }
+        if !self.of_php.is_empty() {
+            sentences.push(format!(
+                "of the environment, {} changes nothing here: that is for servers in PHP alone",
+                self.of_php.join(", ")
             ));
         }
         if self.more > 0 {

@@ -142,9 +142,9 @@ impl Server {
         self.program.warnings.push(message.to_owned());
     }
 
-    /// Tells that the program reads environment variables that begin with `FERMATA_EDGE_` itself.
-    pub fn leave_edge_variables(&mut self) {
-        self.builder.leave_edge();
+    /// Says which program this is, where it is none in PHP: it is told of variables that it does not read.
+    pub fn set_reader(&mut self, program: fermata_config::Program) {
+        self.builder.set_program(program);
     }
 
     /// The settings that `start` would use.

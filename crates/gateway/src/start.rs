@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use fermata_config::{Source, check_addresses};
+use fermata_config::{Program, Source, check_addresses};
 use fermata_engine::websocket::{Callbacks, OriginPolicy, Route};
 use fermata_engine::{ChannelEvent, Event, Server, Started, Worker};
 use fermata_io::Kernel;
@@ -65,6 +65,7 @@ pub fn run(mut settings: Settings) -> Result<i32, StartError> {
         .map_err(|error| StartError::Setting(format!("webhook: {error}")))?;
     fermata_io::descriptors::leave_none();
     let mut server = Server::new();
+    server.set_reader(Program::Hub);
     configure(&mut server, &settings)?;
     if let Some(mercure) = &mut settings.mercure {
         for line in mercure.fetch_keys()? {

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use fermata_config::{Listen, Source as SettingSource, check_addresses, problem};
+use fermata_config::{Listen, Program, Source as SettingSource, check_addresses, problem};
 use fermata_engine::websocket::{Callbacks, Compression, OriginPolicy, Route};
 use fermata_engine::{BodyLimits, BodyPace, OpenPost, Server, Started, bind_unix};
 use fermata_io::net;
@@ -50,7 +50,7 @@ const STORED_BYTES_MAX: u64 = 1 << 30;
 pub fn run(settings: Settings, directory: &Path, open_post: OpenPost) -> Result<i32, StartError> {
     fermata_io::descriptors::leave_none();
     let mut server = Server::new();
-    server.leave_edge_variables();
+    server.set_reader(Program::Edge);
     server.set_post(open_post);
     let prepared = prepare(&mut server, settings, directory)?;
     let started = server.start().map_err(|error| match error {

@@ -167,6 +167,10 @@ fn what_has_no_meaning_names_place_and_fix() {
             ],
         ),
         (
+            "handlers_max = 7",
+            ["edge.toml: handlers_max is", "servers in PHP alone"],
+        ),
+        (
             "message_rate = -1",
             [
                 "edge.toml: message_rate is \"-1\"",
