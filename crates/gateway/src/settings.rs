@@ -198,8 +198,11 @@ impl Settings {
         let file: File = toml::from_str(text).map_err(|error| {
             SettingsError::new(format!("{name}: {}", error.to_string().trim_end()))
         })?;
-        if let Some(listen) = file.listen {
-            self.listen = listen.into_list();
+        match file.listen {
+            Some(listen) => self.listen = listen.into_list(),
+            // As by the options: a file that asks for TLS alone has nothing opened without it.
+            None if file.listen_tls.is_some() => self.listen.clear(),
+            None => {}
         }
         if let Some(listen) = file.listen_tls {
             self.listen_tls = listen.into_list();
@@ -832,6 +835,21 @@ mod tests {
         settings.read_toml("hub.toml", text).expect("settings");
         let error = settings.check().expect_err("no such application");
         assert!(error.to_string().contains("pusher_app"));
+    }
+
+    #[test]
+    fn a_file_with_tls_alone_opens_nothing_else() {
+        let of = |text: &str| {
+            let mut settings = Settings::default();
+            settings.read_toml("hub.toml", text).expect(text);
+            (settings.listen, settings.listen_tls)
+        };
+        let tls = "listen_tls = '0.0.0.0:443'\n";
+        let list = |address: &str| vec![address.to_owned()];
+        assert_eq!(of(""), (list(LISTEN), Vec::new()));
+        assert_eq!(of(tls), (Vec::new(), list("0.0.0.0:443")));
+        let both = format!("listen = '127.0.0.1:80'\n{tls}");
+        assert_eq!(of(&both), (list("127.0.0.1:80"), list("0.0.0.0:443")));
     }
 
     #[test]
