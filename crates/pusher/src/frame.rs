@@ -12,6 +12,10 @@ const ESTABLISHED: &str =
     "{\"event\":\"pusher:connection_established\",\"data\":\"{\\\"socket_id\\\":\\\"";
 const ESTABLISHED_TIMEOUT: &str = "\\\",\\\"activity_timeout\\\":";
 
+/// The confirmation of a subscription without members around its channel.
+const SUCCEEDED: &str = "{\"event\":\"pusher_internal:subscription_succeeded\",\"channel\":";
+const SUCCEEDED_END: &str = ",\"data\":\"{}\"}";
+
 /// Longer texts are data, which have quotation marks.
 const PLAIN_BYTES_MAX: usize = 256;
 
@@ -137,7 +141,15 @@ pub fn subscription_succeeded(channel: &str, members: Option<&[(String, Value)]>
             let data = json!({"presence": {"count": members.len(), "ids": ids, "hash": hash}});
             internal(event, Some(channel), &data)
         }
-        None => written(event, Some(channel), "{}"),
+        None => {
+            // What most clients get: the channel's name is all that differs.
+            let mut out = Vec::with_capacity(MESSAGE_BYTES + channel.len());
+            out.extend_from_slice(SUCCEEDED.as_bytes());
+            string(&mut out, channel);
+            out.extend_from_slice(SUCCEEDED_END.as_bytes());
+            // All of it was text.
+            String::from_utf8(out).unwrap_or_default()
+        }
     }
 }
 
@@ -267,6 +279,13 @@ mod tests {
             ),
             r#"{"event":"pusher:connection_established","data":"{\"socket_id\":\"1.2\",\"activity_timeout\":30}"}"#
         );
+        for channel in ["news", "private-a\"b\\"] {
+            let text = subscription_succeeded(channel, None);
+            let frame: Value = serde_json::from_str(&text).expect("JSON");
+            let event = "pusher_internal:subscription_succeeded";
+            let expected = json!({"event": event, "channel": channel, "data": "{}"});
+            assert_eq!(frame, expected);
+        }
         let members = [("7".to_owned(), json!({"name": "Ann"}))];
         let text = subscription_succeeded("presence-a", Some(&members));
         let frame: Value = serde_json::from_str(&text).expect("JSON");
