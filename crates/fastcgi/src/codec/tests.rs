@@ -355,6 +355,10 @@ fn a_front_controller_answers_what_is_no_program() {
         ("/image.jpg/x.php", "/index.php", ""),
         ("/.git/x.php", "/index.php", ""),
         ("/database", "/index.php", ""),
+        // No names of files: a page in Latin-1, and one with a slash in its name.
+        ("/wiki/%e4pfel", "/index.php", ""),
+        ("/doku.php%2fstart", "/index.php", ""),
+        ("/admin%2findex.php", "/index.php", ""),
     ] {
         let expected = Ok((name.to_owned(), info.to_owned()));
         assert_eq!(asked(target, "/index.php"), expected, "{target}");
@@ -366,10 +370,16 @@ fn a_front_controller_answers_what_is_no_program() {
         "/data/x.php",
         "/%64ata/x.php",
         "//data/sub/a",
+        "/data%2fx.php",
+        "/data/%ff",
     ] {
         let found = asked(target, "/index.php");
         assert_eq!(found, Err(VariablesError::Script), "{target}");
     }
     assert_eq!(asked("/a", "/no.php"), Err(VariablesError::Script));
+    for target in ["/a%2f..%2fb", "/a%00", "/%2e%2e/%ff"] {
+        let found = asked(target, "/index.php");
+        assert_eq!(found, Err(VariablesError::Path), "{target}");
+    }
     std::fs::remove_dir_all(folder).expect("it was made");
 }

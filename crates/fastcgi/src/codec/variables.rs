@@ -57,7 +57,7 @@ pub enum Script<'a> {
 /// Why a request has no program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VariablesError {
-    /// It leaves the root, is not UTF-8, or holds a NUL: 400.
+    /// It leaves the root or holds a NUL, or, where it has to name a script, is not UTF-8 or has an encoded slash: 400.
     #[error("the path cannot name a file")]
     Path,
     /// It names no `.php`: 404.
@@ -86,17 +86,20 @@ pub fn variables(
         Some(at) => (&request.target[..at], &request.target[at + 1..]),
         None => (request.target, &[][..]),
     };
-    let whole = decode(path)?;
+    let (whole, is_name) = decode(path)?;
     let path = below(&whole, request.prefix.as_bytes())?;
     let script_name;
     let (root, name, info) = match script {
         Script::Fixed { root, name } => (root, name.as_bytes(), &[][..]),
         Script::Path { root } => {
+            if !is_name {
+                return Err(VariablesError::Path);
+            }
             let end = script_end(path).ok_or(VariablesError::Script)?;
             (root, &path[..end], &path[end..])
         }
         Script::Front { root, name, denied } => {
-            let found = front(path, root, name, denied)?;
+            let found = front(path, is_name, root, name, denied)?;
             script_name = found.0;
             (root, &script_name[..], &path[found.1..])
         }
@@ -195,9 +198,11 @@ fn script_end(path: &[u8]) -> Option<usize> {
 /// Which program of a folder answers a path, and where in the path its path info begins.
 ///
 /// What the path names decides as long as it is there: a program is run with what follows it as path info, a folder has
-/// its `index.php`. Anything else is the front controller's, also a program that is hidden or below a file.
+/// its `index.php`. Anything else is the front controller's, also a program that is hidden or below a file, and a path
+/// that is no file's name.
 fn front(
     path: &[u8],
+    is_name: bool,
     root: &str,
     name: &str,
     denied: &[String],
@@ -206,11 +211,14 @@ fn front(
         return Err(VariablesError::Script);
     }
     let root = Path::new(root);
-    let text = std::str::from_utf8(path).map_err(|_| VariablesError::Path)?;
     let at = |name: &str| root.join(name.trim_start_matches('/'));
     let otherwise = || match at(name).is_file() {
         true => Ok((name.as_bytes().to_vec(), path.len())),
         false => Err(VariablesError::Script),
+    };
+    let text = match std::str::from_utf8(path) {
+        Ok(text) if is_name => text,
+        _ => return otherwise(),
     };
     let mut end = 0;
     for segment in text.split_inclusive('/') {
@@ -252,10 +260,12 @@ pub fn is_denied(path: &[u8], denied: &[String]) -> bool {
     })
 }
 
-/// The path without percent-encoding. A segment `..`, an encoded slash or a NUL could name another file than the one
-/// that was checked for.
-fn decode(path: &[u8]) -> Result<Vec<u8>, VariablesError> {
+/// The path without percent-encoding, and whether it may name a file. One with an encoded slash, which could name another
+/// than the one that was checked for, or in bytes that are not UTF-8 is for a front controller alone; one with a segment
+/// `..` or a NUL is for nobody.
+fn decode(path: &[u8]) -> Result<(Vec<u8>, bool), VariablesError> {
     let mut out = Vec::with_capacity(path.len());
+    let mut has_slash = false;
     let mut rest = path;
     while let Some((&byte, after)) = rest.split_first() {
         rest = after;
@@ -267,16 +277,16 @@ fn decode(path: &[u8]) -> Result<Vec<u8>, VariablesError> {
         rest = after;
         let digit = |byte: u8| char::from(byte).to_digit(16).ok_or(VariablesError::Path);
         let byte = (digit(pair[0])? << 4 | digit(pair[1])?) as u8;
-        if byte == b'/' || byte == b'\\' {
-            return Err(VariablesError::Path);
-        }
+        has_slash |= byte == b'/' || byte == b'\\';
         out.push(byte);
     }
     let is_clean = out.first() == Some(&b'/')
         && !out.contains(&0)
-        && std::str::from_utf8(&out).is_ok()
         && !out
-            .split(|&byte| byte == b'/')
+            .split(|&byte| byte == b'/' || byte == b'\\')
             .any(|segment| segment == b".." || segment == b".");
-    is_clean.then_some(out).ok_or(VariablesError::Path)
+    let is_name = !has_slash && std::str::from_utf8(&out).is_ok();
+    is_clean
+        .then_some((out, is_name))
+        .ok_or(VariablesError::Path)
 }
