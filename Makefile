@@ -236,10 +236,11 @@ test-systemd: all ## The unit of docs/deploy.md, checked and run under a systemd
 test-docker: ## Build packaging/docker/Dockerfile on stand-ins for its images, and run what comes out; no part of `make test`; as root, PROFILE=quick is faster
 	scripts/test-docker.sh
 
-test-scripts: all ## Tests of the scripts that set a machine up, and that run PHP's own tests
+test-scripts: all ## Tests of the scripts that set a machine up, that run PHP's own tests, and that check sources
 	scripts/test-black-box.sh
 	scripts/test-setup.sh
 	scripts/test-php-phpt.sh
+	scripts/test-lookups.sh
 
 test-chat: ## PHPUnit tests of the chat
 	$(PHP) "$$(command -v phpunit)" --do-not-cache-result --bootstrap examples/chat/tests/autoload.php examples/chat/tests

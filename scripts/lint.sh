@@ -25,6 +25,9 @@ python3 scripts/modules.py
 step "dependencies"
 python3 scripts/dependencies.py
 
+step "look-ups"
+python3 scripts/lookups.py
+
 step "words"
 python3 scripts/words.py
 

@@ -146,6 +146,7 @@ impl<D: Driver> Worker<D> {
 
     fn drain_connection(&mut self, index: ConnectionIndex) {
         let is_retired = matches!(self.net.running, Running::Retired { .. });
+        // A stream ends with its connection, which may have been before it in the list.
         let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
             return;
         };

@@ -111,6 +111,7 @@ mod http;
 mod in_process;
 mod log;
 mod master;
+mod missed;
 mod misuse;
 mod net;
 pub mod numbered;
@@ -167,7 +168,9 @@ pub use http::respond::streams::{StreamError, Wanted};
 pub use http::{files, router};
 pub use in_process::Memory;
 pub use log::{Detail, Logger};
-pub use master::{Companion, EXIT_RETIRED, Frames, StartError, Started, control_path};
+pub use master::{
+    Companion, EXIT_RETIRED, Frames, StartError, Started, control_path,
+};
 pub use misuse::{Misuse, NameProblem};
 pub use net::Net;
 pub use net::listen_error::ListenError;

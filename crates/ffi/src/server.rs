@@ -85,6 +85,7 @@ pub extern "C" fn fm_info_at(
                 .chain(settings.into_iter().map(|(n, v)| (n.to_owned(), v)))
                 .collect()
         });
+        // C asks for one after another until there is none.
         let Some((row_name, row_value)) = rows.get(index) else {
             return false;
         };
@@ -103,6 +104,7 @@ pub extern "C" fn fm_setting_at(
     doc: Option<&mut MaybeUninit<FmStr>>,
 ) -> bool {
     ask(NOTHING, false, |()| {
+        // C asks for one after another until there is none.
         let Some(setting) = table().get(index) else {
             return false;
         };

@@ -42,6 +42,7 @@ pub extern "C" fn fm_upload_field_at(
 ) -> bool {
     ask(worker, false, |worker| {
         let upload = worker.worker.http.upload(upload);
+        // C asks for one after another until there is none.
         let Some((field_name, field_value)) = upload.and_then(|upload| upload.fields.get(index))
         else {
             return false;
@@ -64,6 +65,7 @@ pub extern "C" fn fm_upload_unchosen_at(
 ) -> bool {
     ask(worker, false, |worker| {
         let upload = worker.worker.http.upload(upload);
+        // C asks for one after another until there is none.
         let Some(field) = upload.and_then(|upload| upload.unchosen.get(index)) else {
             return false;
         };
@@ -83,6 +85,7 @@ pub extern "C" fn fm_upload_file_at(
 ) -> bool {
     ask(worker, false, |worker| {
         let upload = worker.worker.http.upload(upload);
+        // C asks for one after another until there is none.
         let Some(found) = upload.and_then(|upload| upload.files.get(index)) else {
             return false;
         };

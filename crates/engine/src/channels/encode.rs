@@ -9,6 +9,7 @@ use fermata_proto::ws::frame::{Opcode, Reserved};
 use fermata_proto::ws::{frame, message as text};
 
 use crate::channels::stream_format::StreamFormat;
+use crate::missed::missed;
 use crate::websocket::Compression;
 
 /// The data of messages, each a text frame of a WebSocket. Smaller numbers are those of [`StreamFormat`].
@@ -223,7 +224,7 @@ impl Encoder {
 
     fn compressed_frame(&mut self, at: u8, record: &Record, out: &mut Vec<u8>) {
         let Some(format) = self.compressed.get(usize::from(at)) else {
-            return;
+            return missed(());
         };
         let compressor = self.compressors.get_mut(format.compressor);
         let text = payload(&self.ids, &mut self.payload, format.is_json, record);

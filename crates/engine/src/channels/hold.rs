@@ -23,6 +23,7 @@ use crate::embed::waiting::Waiting;
 use crate::http::Http;
 use crate::http::exchange::{Exchange, Held, Stage};
 use crate::http::protocol::BodyLength;
+use crate::missed::missed;
 use crate::misuse::Misuse;
 use crate::net::Net;
 use crate::net::connection::{Phase, Writing};
@@ -184,7 +185,7 @@ impl Channels {
         to.http
             .write_head(to.net, index, 200, content_type, headers, length);
         let Some((connection, exchange)) = to.net.connections.pair_mut(index) else {
-            return Err(HoldError::Gone);
+            return Err(missed(HoldError::Gone));
         };
         let is_head = exchange.is_head;
         if !is_head {
@@ -211,8 +212,8 @@ impl Channels {
     ) {
         to.waiting.tell_reader(to.net, index);
         let Some((connection, exchange)) = to.net.connections.pair_mut(index) else {
-            debug_assert!(false, "its head was written just now");
-            return;
+            // Its head was written just now.
+            return missed(());
         };
         to.net.gauges.end_active(connection);
         to.net.gauges.held += 1;
@@ -265,8 +266,8 @@ impl Channels {
             self.queue_resume(to.net, index);
             // Other channels go on meanwhile.
             let Some(again) = to.net.connections.pair_mut(index) else {
-                debug_assert!(false, "it was listed just now, and nothing was sent");
-                return;
+                // It was listed just now, and nothing was sent.
+                return missed(());
             };
             (connection, exchange) = again;
         }
@@ -355,8 +356,8 @@ impl Channels {
     /// The log has moved past what a slow client has received.
     fn on_gap<D: Driver>(&mut self, to: &mut Clients<'_, D>, index: ExchangeIndex) {
         let Some((connection, exchange)) = to.net.connections.pair_mut(index) else {
-            debug_assert!(false, "its cursor was looked at just now");
-            return;
+            // Its cursor was looked at just now.
+            return missed(());
         };
         let closes_on_gap = exchange.held().is_some_and(Held::closes_on_gap);
         let message = format!(
@@ -399,7 +400,7 @@ impl Channels {
         index: ExchangeIndex,
     ) {
         let Some((connection, exchange)) = net.connections.pair_mut(index) else {
-            return;
+            return missed(());
         };
         let (due_ms, keeps_interval) = (connection.deadline_ms, exchange.keeps_interval());
         let Stage::Held(held) = &exchange.stage else {
@@ -456,7 +457,7 @@ impl Channels {
         self.drop_subscriptions(net, index);
         waiting.tell_reader(net, index);
         let Some((connection, exchange)) = net.connections.pair_mut(index) else {
-            return;
+            return missed(());
         };
         net.gauges.held -= u64::from(exchange.is_held());
         exchange.stage = Stage::Handling(None);

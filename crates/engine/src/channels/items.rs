@@ -13,6 +13,7 @@ use crate::embed::event::Left;
 use crate::embed::relayed::{Items, Relayed};
 use crate::embed::waiting::{WaitEvent, Waiting};
 use crate::http::exchange::Stage;
+use crate::missed::missed;
 use crate::net::Net;
 use crate::net::index::ExchangeIndex;
 
@@ -23,7 +24,7 @@ impl Channels {
     /// Hands the embedder what the log has for a client. One that takes nothing now gets it later.
     pub(crate) fn send_items<D: Driver>(&mut self, to: &mut Clients<'_, D>, index: ExchangeIndex) {
         let Some((connection, exchange)) = to.net.connections.pair(index) else {
-            return;
+            return missed(());
         };
         let is_polling = exchange.is_handling();
         if !is_polling && (connection.is_blocked || connection.unsent() > 0) {
@@ -88,7 +89,7 @@ impl Channels {
             FORMAT_STREAM
         };
         let Some(exchange) = net.connections.exchange_mut(index) else {
-            return;
+            return missed(());
         };
         self.local.unsubscribe(exchange.chain);
         exchange.chain = SubId::NONE;

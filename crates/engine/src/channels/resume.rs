@@ -13,6 +13,7 @@ use crate::admin::stats::Counter;
 use crate::channels::Channels;
 use crate::channels::clients::Clients;
 use crate::http::exchange::{Held, Stage};
+use crate::missed::missed;
 use crate::net::Net;
 use crate::net::connection::Phase;
 use crate::net::index::ExchangeIndex;
@@ -39,6 +40,7 @@ impl Channels {
             let Some(key) = self.resuming.pop_front() else {
                 break;
             };
+            // It was closed since it was listed.
             let Some((connection, exchange)) = to.net.connections.get_mut(key) else {
                 continue;
             };
@@ -80,7 +82,7 @@ impl Channels {
         mut resume: Box<Resume>,
     ) {
         let Some((connection, exchange)) = to.net.connections.pair_mut(index) else {
-            return;
+            return missed(());
         };
         let peer = connection.peer;
         let held = exchange.held();
@@ -146,8 +148,8 @@ impl Channels {
         channels: impl Iterator<Item = &'a [u8]>,
     ) {
         let Some(exchange) = net.connections.exchange_mut(index) else {
-            debug_assert!(false, "it was sent something just now");
-            return;
+            // It was sent something just now.
+            return missed(());
         };
         let format = exchange.held().and_then(Held::format).unwrap_or_default();
         let mut chain = SubId::NONE;
@@ -162,7 +164,7 @@ impl Channels {
     /// Notes that a client has taken everything so far and waits for its next piece.
     pub(crate) fn queue_resume<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) {
         let Some(key) = net.connections.key(index.connection()) else {
-            return;
+            return missed(());
         };
         if let Some(exchange) = net.connections.exchange_mut(index)
             && let Some(is_queued) = exchange.resume_queued()

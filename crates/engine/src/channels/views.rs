@@ -24,6 +24,7 @@ use crate::channels::presence::check_member;
 use crate::channels::publish::check_channel;
 use crate::channels::stream_format::StreamFormat;
 use crate::http::exchange::{Held, HeldView};
+use crate::missed::missed;
 use crate::net::index::ExchangeIndex;
 use crate::net::running::Running;
 
@@ -204,7 +205,7 @@ impl Channels {
         mut resume: Box<Resume>,
     ) {
         let Some((connection, _)) = to.net.connections.pair_mut(index) else {
-            return;
+            return missed(());
         };
         let peer = connection.peer;
         let mut piece = std::mem::take(&mut to.net.scratch);

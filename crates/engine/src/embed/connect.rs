@@ -165,6 +165,7 @@ impl<D: Driver> Net<D> {
     /// An event whose token is no connection's.
     #[cold]
     pub(crate) fn on_wire(&mut self, http: &mut Http, waiting: &mut Waiting, event: IoEvent) {
+        // It was closed within the turn that the event is of.
         let Ok(&Wire { fd, kind }) = self.wires.get(event.token) else {
             return;
         };

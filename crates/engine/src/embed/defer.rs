@@ -22,6 +22,7 @@ use crate::http::exchange::Exchange;
 use crate::http::exchange::{Held, Stage};
 use crate::http::files::ContentHeaders;
 use crate::http::respond::Gone;
+use crate::missed::missed;
 use crate::net::Net;
 use crate::net::connection::{Origin, Phase, Writing};
 use crate::net::ended::Ended;
@@ -163,7 +164,7 @@ impl<D: Driver> Worker<D> {
         };
         self.channels.drop_subscriptions(&mut self.net, index);
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
-            return;
+            return missed(());
         };
         // Its owner knows: it is not told of the end any more.
         exchange.is_deferred = false;
@@ -270,7 +271,7 @@ impl<D: Driver> Worker<D> {
 impl Waiting {
     pub(crate) fn defer_at<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) {
         let Some((connection, exchange)) = net.connections.pair_mut(index) else {
-            return;
+            return missed(());
         };
         if !std::mem::replace(&mut exchange.is_deferred, true) {
             net.counts.add(Counter::HandlersWaited, 1);
@@ -325,7 +326,7 @@ impl Waiting {
             return false;
         }
         let Some(connection) = net.connections.at_mut(index) else {
-            return true;
+            return missed(true);
         };
         if connection.origin != Origin::Public {
             return false;

@@ -21,6 +21,7 @@ use crate::http::protocol::BodyLength;
 use crate::http::respond::Gone;
 use crate::http::respond::stream::in_head;
 use crate::http::respond::streams::StreamError;
+use crate::missed::missed;
 use crate::net::Net;
 use crate::net::index::ExchangeIndex;
 use crate::net::running::Running;
@@ -169,7 +170,7 @@ impl<D: Driver> Worker<D> {
         let index = self.net.open_request(handle)?;
         self.write_relayed_head(index, head, BodyLength::Unknown);
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
-            return Err(Gone);
+            return Err(missed(Gone));
         };
         if exchange.is_head {
             self.http.finish_answer(&mut self.net, index);
@@ -230,7 +231,7 @@ impl<D: Driver> Worker<D> {
     pub fn write_held(&mut self, handle: u64, bytes: &[u8]) -> Result<usize, Gone> {
         let index = self.net.held(handle)?;
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
-            return Err(Gone);
+            return Err(missed(Gone));
         };
         let out = connection.take_buffer(&mut self.net.pool);
         exchange.protocol.write_piece(out, bytes);

@@ -12,6 +12,7 @@ use crate::http::Http;
 use crate::http::files::Directory;
 use crate::http::request::{Place, UNROUTED_FILE};
 use crate::http::router::{Found, Params};
+use crate::missed::missed;
 use crate::net::Net;
 use crate::net::connection::Origin;
 use crate::net::index::ExchangeIndex;
@@ -73,8 +74,8 @@ impl Http {
 
     fn dispatch_to<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) -> Answerer {
         let Some(connection) = net.connections.at(index.connection()) else {
-            debug_assert!(false, "a request that was just read has a connection");
-            return Answerer::Server;
+            // A request that was just read has a connection.
+            return missed(Answerer::Server);
         };
         match connection.origin {
             Origin::Public => {}

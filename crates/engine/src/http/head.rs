@@ -8,6 +8,7 @@ use crate::http::Http;
 use crate::http::body::{BodyRest, HeadAt};
 use crate::http::protocol::Protocol;
 use crate::http::request::Place;
+use crate::missed::missed;
 use crate::net::Net;
 use crate::net::buffer::Current;
 use crate::net::index::ExchangeIndex;
@@ -65,7 +66,7 @@ impl Http {
         let head = &self.request.head;
         if head.body == Body::None {
             let Some((connection, exchange)) = net.connections.pair_mut(index.exchange()) else {
-                return Step::Starved;
+                return missed(Step::Starved);
             };
             connection.note_head(head.keep_alive && !is_draining);
             exchange.note_head(head);
@@ -87,7 +88,7 @@ impl Http {
         };
         let head = &self.request.head;
         let Some((connection, exchange)) = net.connections.pair_mut(index.exchange()) else {
-            return Step::Starved;
+            return missed(Step::Starved);
         };
         connection.note_head(head.keep_alive && !is_draining);
         exchange.note_head(head);
@@ -133,7 +134,7 @@ impl Http {
     ) {
         self.serial = self.serial.wrapping_add(1);
         let Some(pair) = net.connections.pair_mut(index) else {
-            return;
+            return missed(());
         };
         self.request.begin(pair, index, self.serial, place);
         self.lent = self.request.handle;

@@ -6,6 +6,7 @@ use fermata_io::Driver;
 use fermata_io::handover::Taken;
 
 use super::state::Master;
+use crate::missed::missed;
 
 impl Master {
     /// Hands what is in the inbox of an ended worker to the others. Without any it stays there for the next worker that
@@ -23,7 +24,7 @@ impl Master {
         let mut heirs = BTreeSet::new();
         let slots = self.inboxes.len() as u16;
         let Some(inbox) = self.inboxes.get(usize::from(slot)) else {
-            return heirs;
+            return missed(heirs);
         };
         loop {
             let heir = self.stats.least_settled(slots, 0);

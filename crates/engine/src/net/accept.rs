@@ -6,6 +6,7 @@ use fermata_io::{Driver, Event, Fd, Peer};
 use crate::admin::stats::Counter;
 use crate::http::Http;
 use crate::http::respond::refuse::asks_for_head;
+use crate::missed::missed;
 use crate::net::Net;
 use crate::net::READ_BYTES;
 use crate::net::connection::{Connection, Origin, Phase};
@@ -93,10 +94,12 @@ impl<D: Driver> Net<D> {
     /// reported by the next wait.
     pub(crate) fn watch_fresh(&mut self, http: &mut Http) {
         while let Some(index) = self.fresh.pop() {
+            // It was closed within the turn.
             let Some(key) = self.connections.key(index) else {
                 continue;
             };
             let Some(connection) = self.connections.at_mut(index) else {
+                missed(());
                 continue;
             };
             // An entry may have been freed and taken again within the turn: it is listed twice then.

@@ -20,6 +20,7 @@ use fermata_io::{Driver, Fd, Peer};
 use crate::admin::stats::Counter;
 use crate::http::Http;
 use crate::http::exchange::Exchange;
+use crate::missed::missed;
 use crate::net::Net;
 use crate::net::connection::{Awaited, Connection, Origin, Phase};
 use crate::net::index::ConnectionIndex;
@@ -51,7 +52,7 @@ impl<D: Driver> Net<D> {
             return false;
         }
         let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
-            return false;
+            return missed(false);
         };
         if connection.origin != Origin::Public || !self.handover.balances {
             connection.is_settled = true;
@@ -121,14 +122,14 @@ impl<D: Driver> Net<D> {
     /// Gives a connection away. False when it stays, as it was.
     pub(crate) fn hand_over(&mut self, http: &mut Http, index: ConnectionIndex, slot: u16) -> bool {
         let Some(connection) = self.connections.at(index) else {
-            return false;
+            return missed(false);
         };
         let (peer, is_watched) = (connection.peer, connection.is_watched);
         let Some(fd) = connection.line.socket() else {
             return false;
         };
         let Some(inbox) = self.handover.inboxes.get(usize::from(slot)) else {
-            return false;
+            return missed(false);
         };
         if !self.driver.release(fd) {
             return false;
@@ -165,6 +166,7 @@ impl<D: Driver> Net<D> {
 
     fn take_from(&mut self, slot: u16, is_inherited: bool) {
         let inboxes = Arc::clone(&self.handover.inboxes);
+        // A worker without a master has none.
         let Some(inbox) = inboxes.get(usize::from(slot)) else {
             return;
         };

@@ -4,6 +4,7 @@ use fermata_io::Driver;
 
 use crate::http::Http;
 use crate::http::exchange::Stage;
+use crate::missed::missed;
 use crate::net::Net;
 use crate::net::connection::{Phase, Writing};
 use crate::net::ended::Ended;
@@ -14,11 +15,12 @@ impl<D: Driver> Net<D> {
     /// Ends a connection. Parts that know of it are told afterwards, by `Channels::after_output`.
     pub(crate) fn close(&mut self, http: &mut Http, index: ConnectionIndex) {
         http.trace.on_close(index.exchange(), self);
+        // Two parts may give up the same connection.
         let Some(key) = self.connections.key(index) else {
             return;
         };
         let Some((mut connection, exchange)) = self.connections.remove(index) else {
-            return;
+            return missed(());
         };
         self.gauges.end(&mut connection, &exchange);
         if connection.is_settled {

@@ -15,6 +15,7 @@ use crate::embed::waiting::Waiting;
 use crate::http::Http;
 use crate::http::body::SPOOL_TURN_BYTES;
 use crate::http::exchange::Stage;
+use crate::missed::missed;
 use crate::net::Net;
 use crate::net::READ_BYTES;
 use crate::net::buffer::Current;
@@ -49,6 +50,7 @@ impl<D: Driver> Net<D> {
         if phase == Some(Phase::Preface) && !self.read_preface(http, index) {
             return false;
         }
+        // It was closed since it was listed, or has just been.
         let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
             return false;
         };
@@ -95,7 +97,7 @@ impl<D: Driver> Net<D> {
             return false;
         }
         let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
-            return false;
+            return missed(false);
         };
         debug_assert!(self.input.current.is_none());
         let Some(fd) = connection.line.socket() else {
@@ -156,7 +158,7 @@ impl<D: Driver> Net<D> {
     /// Drops what a held or lingering client sends, and notices that it has left.
     fn discard(&mut self, http: &mut Http, index: ConnectionIndex) {
         let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
-            return;
+            return missed(());
         };
         let fd = match connection.line.carries() {
             Carries::Socket(fd) => fd,
@@ -217,7 +219,7 @@ impl<D: Driver> Net<D> {
             return;
         };
         let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
-            return;
+            return missed(());
         };
         // A held client has nothing to say any more.
         if at < filled && !exchange.is_held() {

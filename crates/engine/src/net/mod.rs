@@ -37,6 +37,7 @@ use fermata_io::{Driver, Event, Fd};
 use crate::admin::stats::Counts;
 use crate::embed::wires::Wires;
 use crate::log::Log;
+use crate::missed::missed;
 use crate::net::index::{ConnectionIndex, ExchangeIndex};
 use crate::websocket::Silence;
 use buffer::Input;
@@ -179,7 +180,7 @@ impl<D: Driver> Net<D> {
     /// Tells a client that waits for it to send its body.
     pub(crate) fn send_continue(&mut self, index: ConnectionIndex) {
         let Some(connection) = self.connections.at_mut(index) else {
-            return;
+            return missed(());
         };
         match connection.line.stream() {
             None => {
@@ -222,7 +223,7 @@ impl<D: Driver> Net<D> {
     /// Puts a connection into the wheel.
     pub(crate) fn arm(&mut self, index: ConnectionIndex) {
         let Some(key) = self.connections.key(index) else {
-            return;
+            return missed(());
         };
         let latest_ms = self.driver.now_ms() + ARMED_AHEAD_MS_MAX;
         if let Some(connection) = self.connections.at_mut(index)

@@ -11,6 +11,7 @@ use crate::http::Http;
 use crate::http::exchange::Stage;
 use crate::http::respond::outgoing::Outgoing;
 use crate::http::respond::sending::Advance;
+use crate::missed::missed;
 use crate::net::Net;
 use crate::net::connection::{Connection, Origin, Phase, Writing};
 use crate::net::index::ConnectionIndex;
@@ -51,6 +52,7 @@ impl<D: Driver> Net<D> {
     pub(crate) fn flush_dirty(&mut self, http: &mut Http) {
         let mut dirty = std::mem::take(&mut self.dirty);
         for index in dirty.drain(..) {
+            // It was closed since it was listed.
             let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
                 continue;
             };
@@ -73,7 +75,7 @@ impl<D: Driver> Net<D> {
     #[inline]
     fn flush_usual(&mut self, http: &mut Http, index: ConnectionIndex) {
         let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
-            return;
+            return missed(());
         };
         let unsent = &connection.out[connection.out_sent as usize..];
         let length = unsent.len();
@@ -152,7 +154,7 @@ impl<D: Driver> Net<D> {
         let mut turn_bytes = 0;
         loop {
             let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
-                return false;
+                return missed(false);
             };
             let is_stream = connection.line.is_stream();
             if connection.unsent() > 0 || is_stream {
@@ -219,7 +221,7 @@ impl<D: Driver> Net<D> {
     pub(crate) fn on_flushed(&mut self, http: &mut Http, index: ConnectionIndex) {
         http.trace.on_flushed(index.exchange(), self);
         let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
-            return;
+            return missed(());
         };
         let was_blocked = self.gauges.end_blocked(connection);
         if connection.is_active && exchange.awaits_request() && connection.inbox.is_empty() {
@@ -271,7 +273,7 @@ impl<D: Driver> Net<D> {
             return;
         }
         let Some(connection) = self.connections.at_mut(index) else {
-            return;
+            return missed(());
         };
         if was_blocked || connection.deadline_ms == u64::MAX {
             self.restart_deadline(index);

@@ -12,6 +12,7 @@ use fermata_proto::proxy::{self, Source, Step};
 
 use crate::admin::stats::Counter;
 use crate::http::Http;
+use crate::missed::missed;
 use crate::net::Net;
 use crate::net::connection::{Connection, Origin, Phase};
 use crate::net::index::ConnectionIndex;
@@ -38,7 +39,7 @@ impl<D: Driver> Net<D> {
     pub(crate) fn read_preface(&mut self, http: &mut Http, index: ConnectionIndex) -> bool {
         loop {
             let Some(connection) = self.connections.at_mut(index) else {
-                return false;
+                return missed(false);
             };
             let more = match proxy::read(&connection.inbox) {
                 Ok(Step::Complete(source)) => return self.end_preface(http, index, source),
@@ -77,7 +78,7 @@ impl<D: Driver> Net<D> {
 
     fn end_preface(&mut self, http: &mut Http, index: ConnectionIndex, source: Source) -> bool {
         let Some(connection) = self.connections.at_mut(index) else {
-            return false;
+            return missed(false);
         };
         self.pool.give(std::mem::take(&mut connection.inbox));
         match source {
@@ -113,7 +114,7 @@ impl<D: Driver> Net<D> {
     /// Closes a connection without its header. A peer that does not speak the protocol gets no answer in another one.
     pub(crate) fn refuse_preface(&mut self, http: &mut Http, index: ConnectionIndex, cause: &str) {
         let Some(connection) = self.connections.at(index) else {
-            return;
+            return missed(());
         };
         let message = format!("connection from {} closed: {cause}", connection.peer);
         self.counts.add(Counter::RefusedProxy, 1);

@@ -6,6 +6,7 @@ use fermata_io::Driver;
 use crate::admin::stats::Counter;
 use crate::channels::pace::Place;
 use crate::http::exchange::Stage;
+use crate::missed::missed;
 use crate::net::Net;
 use crate::net::connection::Phase;
 use crate::net::index::ConnectionIndex;
@@ -18,7 +19,7 @@ impl<D: Driver> Net<D> {
     /// A client is given up that has taken nothing for `write_timeout_ms`.
     pub(crate) fn note_write_timeout(&mut self, index: ConnectionIndex) {
         let Some(connection) = self.connections.at(index) else {
-            return;
+            return missed(());
         };
         let message = format!(
             "{}: the client took nothing for write_timeout_ms",
@@ -35,7 +36,7 @@ impl<D: Driver> Net<D> {
     pub(crate) fn restart_deadline(&mut self, index: ConnectionIndex) {
         let now_ms = self.driver.now_ms();
         let Some((connection, exchange)) = self.connections.pair(index.exchange()) else {
-            return;
+            return missed(());
         };
         if connection.phase != Phase::Open {
             return;

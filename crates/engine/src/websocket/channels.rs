@@ -19,6 +19,7 @@ use crate::channels::presence::check_member;
 use crate::channels::private_channel;
 use crate::channels::publish::{PublishFailure, check_channel};
 use crate::embed::waiting::WaitEvent;
+use crate::missed::missed;
 use crate::misuse::Misuse;
 use crate::net::Net;
 use crate::net::index::ExchangeIndex;
@@ -346,7 +347,7 @@ impl Channels {
     /// A socket that sends nothing any more receives nothing any more, and its user is gone.
     pub(super) fn leave_channels<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) {
         let Some(exchange) = net.connections.exchange_mut(index) else {
-            return;
+            return missed(());
         };
         let chain = std::mem::replace(&mut exchange.chain, SubId::NONE);
         self.local.unsubscribe(chain);

@@ -13,6 +13,7 @@ use crate::channels::Channels;
 use crate::http::Http;
 use crate::http::exchange::Exchange;
 use crate::log::Detail;
+use crate::missed::missed;
 use crate::misuse::Misuse;
 use crate::net::Net;
 use crate::net::connection::Writing;
@@ -87,13 +88,13 @@ impl Sockets {
     ) {
         let now_ms = net.driver.now_ms();
         let Some((connection, exchange)) = net.connections.pair_mut(index) else {
-            debug_assert!(false, "its deadline has just been found");
-            return;
+            // Its deadline has just been found.
+            return missed(());
         };
         let (peer, has_unread) = (connection.peer, connection.has_unread);
         let Some(socket) = exchange.socket_mut() else {
-            debug_assert!(false, "its deadline was that of a socket");
-            return;
+            // Its deadline was that of a socket.
+            return missed(());
         };
         let silence = net.silences[socket.route()];
         if !socket.can_send() {
@@ -217,7 +218,7 @@ impl Sockets {
             .exchange_mut(index)
             .and_then(Exchange::socket_mut)
         else {
-            return;
+            return missed(());
         };
         let answer = socket.busy().closing.handle_close(code);
         let code = socket
@@ -253,13 +254,13 @@ impl Sockets {
         violation: Violation,
     ) {
         let Some((connection, exchange)) = net.connections.pair_mut(index) else {
-            debug_assert!(false, "its input is being parsed");
-            return;
+            // Its input is being parsed.
+            return missed(());
         };
         let line = format!("{}: WebSocket closed: {violation}", connection.peer);
         let Some(socket) = exchange.socket_mut() else {
-            debug_assert!(false, "its input was parsed as frames");
-            return;
+            // Its input was parsed as frames.
+            return missed(());
         };
         let payload = socket.busy().closing.fail(violation);
         // A peer that sees our end before it has answered may never read the code: relays take the end of one
@@ -294,8 +295,8 @@ impl Sockets {
         let Some((connection, exchange, route)) =
             pair.and_then(|(it, exchange)| Some((it, &*exchange, exchange.socket()?.route())))
         else {
-            debug_assert!(false, "its cursor has just been looked at");
-            return;
+            // Its cursor has just been looked at.
+            return missed(());
         };
         if self.served[route].queue_policy == QueuePolicy::Close {
             net.counts.add(Counter::DroppedSlow, 1);

@@ -14,6 +14,7 @@ use super::{Busy, Served, Socket};
 use crate::admin::stats::Counter;
 use crate::channels::Channels;
 use crate::embed::event::Event;
+use crate::missed::missed;
 use crate::net::Net;
 use crate::net::buffer::Current;
 use crate::net::input::Step;
@@ -49,8 +50,8 @@ impl Sockets {
         let found =
             pair.and_then(|(connection, exchange)| Some((connection, exchange.socket_mut()?)));
         let Some((key, (connection, socket))) = key.zip(found) else {
-            debug_assert!(false, "`step_input` has just seen that it is a socket");
-            return Step::Starved;
+            // `step_input` has just seen that it is a socket.
+            return missed(Step::Starved);
         };
         let served = &self.served[socket.route()];
         if !socket.can_read() {

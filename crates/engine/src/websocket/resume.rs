@@ -21,6 +21,7 @@ use crate::channels::Channels;
 use crate::channels::missed::PIECE_BYTES;
 use crate::http::Http;
 use crate::http::exchange::Exchange;
+use crate::missed::missed;
 use crate::net::Net;
 use crate::net::index::ExchangeIndex;
 use crate::websocket::Sockets;
@@ -53,8 +54,8 @@ impl Sockets {
             connection, socket, ..
         }) = open_socket(net.connections.pair_mut(index))
         else {
-            debug_assert!(false, "it has just joined");
-            return;
+            // It has just joined.
+            return missed(());
         };
         let has_room = connection.unsent() < PIECE_BYTES;
         let resume = socket.busy().resume.get_or_insert_with(|| {
@@ -172,7 +173,7 @@ impl Sockets {
         index: ExchangeIndex,
     ) {
         let Some(connection) = net.connections.at_mut(index.connection()) else {
-            return;
+            return missed(());
         };
         let line = format!(
             "{}: WebSocket closed: the client has caught up too slowly, history is gone",

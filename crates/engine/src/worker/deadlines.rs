@@ -5,6 +5,7 @@ use fermata_io::wheel::Fired;
 
 use crate::channels::pace::Place;
 use crate::http::exchange::Stage;
+use crate::missed::missed;
 use crate::net::connection::Phase;
 use crate::net::deadline::Armed;
 use crate::net::index::ConnectionIndex;
@@ -24,6 +25,7 @@ impl<D: Driver> Worker<D> {
         let is_burst = fired.len() >= BURST;
         for Fired { key, due_ms } in fired.drain(..) {
             let key = Key::from_u64(key);
+            // It was closed since it was armed.
             let Some((connection, _)) = self.net.connections.get_mut(key) else {
                 continue;
             };
@@ -46,13 +48,13 @@ impl<D: Driver> Worker<D> {
 
     fn on_deadline(&mut self, index: ConnectionIndex) {
         let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
-            return;
+            return missed(());
         };
         let due_ms = std::mem::replace(&mut connection.deadline_ms, u64::MAX);
         if connection.is_blocked {
             self.net.note_write_timeout(index);
             let Some(connection) = self.net.connections.at(index) else {
-                return;
+                return missed(());
             };
             // Else the kernel would keep megabytes for each client that takes nothing.
             let line = connection.line;

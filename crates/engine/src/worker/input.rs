@@ -6,6 +6,7 @@ use crate::embed::event::Event;
 use crate::http::body::SPOOL_TURN_BYTES;
 use crate::http::dispatch::Answerer;
 use crate::http::exchange::Stage;
+use crate::missed::missed;
 use crate::net::connection::{Origin, Writing};
 use crate::net::index::ConnectionIndex;
 use crate::net::input::Step;
@@ -254,7 +255,7 @@ impl<D: Driver> Worker<D> {
     /// The peer has finished sending, and nothing whole is left of what it has sent.
     fn on_end_of_stream(&mut self, index: ConnectionIndex) {
         let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
-            return;
+            return missed(());
         };
         if exchange.socket().is_some() {
             self.sockets.on_socket_end(

@@ -138,6 +138,7 @@ impl Reporter {
         net.counts.add(Counter::ConnectedMs, connected_ms);
         self.clients = net.gauges.active + net.gauges.held + net.gauges.sockets;
         self.clients_ms = now_ms;
+        net.counts.add(Counter::Missed, crate::missed::take());
         let traffic = local.traffic();
         net.counts.set(Counter::RecordsRead, traffic.records_read);
         net.counts.set(Counter::Deliveries, traffic.deliveries);

@@ -241,6 +241,7 @@ impl Snapshot {
         let mut channels: HashMap<String, BusyChannel> = HashMap::new();
         let mut slowest_clients = Vec::new();
         for slot in server.slots {
+            // A slot that names no worker of this server.
             let Some(worker) = workers.get_mut(usize::from(slot.index)) else {
                 continue;
             };

@@ -319,6 +319,8 @@ figures! {
     "Lines of the access log that were left out because the disk or the reader did not take them." { AccessLogDropped }
     "turns" "turns_total" Plain Sum
     "Turns of the event loop." { Turns }
+    "lookups_missed" "lookups_missed_total" Plain Sum
+    "Things that had to be there and were not: a fault of the server's, which has gone on. Please report it." { Missed }
     "slow_turns" "slow_turns_total" Plain Sum
     "Turns of the event loop that took 100 ms or longer: everybody else waited." { SlowTurns }
     "busy_ms" "busy_seconds_total" Milliseconds Sum

@@ -19,6 +19,7 @@ use crate::admin::stats::{Counter, Counts};
 use crate::channels::publish::{EventId, PublishFailure};
 use crate::http::protocol::Protocol;
 use crate::log;
+use crate::missed::missed;
 use crate::net::Net;
 use crate::net::connection::{Connection, Origin};
 use crate::net::index::ExchangeIndex;
@@ -155,7 +156,7 @@ impl Trace {
     fn end<D: Driver>(&mut self, index: ExchangeIndex, net: &mut Net<D>) {
         let unix_ms = net.driver.unix_ms();
         let Some(connection) = net.connections.at(index.connection()) else {
-            return;
+            return missed(());
         };
         let peer = connection.peer;
         let now_us = clock::monotonic_us();

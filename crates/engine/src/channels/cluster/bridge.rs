@@ -605,6 +605,7 @@ impl Process {
     }
 
     fn answer(&mut self, outbox: u64, answer: Answer) {
+        // It has ended meanwhile, or wants no answer.
         let Some(slot) = self.publishers.remove(&outbox).filter(|it| *it != NOBODY) else {
             return;
         };

@@ -10,6 +10,7 @@ use crate::http::Http;
 use crate::http::exchange::Stage;
 use crate::http::request::Place;
 use crate::http::router::{BodyRule, Found};
+use crate::missed::missed;
 use crate::net::Net;
 use crate::net::buffer::Current;
 use crate::net::connection::Origin;
@@ -194,7 +195,7 @@ impl Http {
         let pace = net.body_pace(plan);
         let head = std::mem::take(&mut self.request.head);
         let Some((connection, exchange)) = net.connections.pair_mut(index) else {
-            return false;
+            return missed(false);
         };
         exchange.stage = Stage::Body(Box::new(Partial {
             head_bytes,
@@ -245,7 +246,7 @@ impl Http {
     pub(crate) fn step_body<D: Driver>(&mut self, net: &mut Net<D>, current: Current) -> Step {
         let (index, at, filled) = (current.index.exchange(), current.at, current.filled);
         let Some((connection, exchange)) = net.connections.pair_mut(index) else {
-            return Step::Starved;
+            return missed(Step::Starved);
         };
         let Stage::Body(partial) = &mut exchange.stage else {
             return Step::Starved;

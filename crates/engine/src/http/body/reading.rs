@@ -9,6 +9,7 @@ use crate::embed::waiting::Waiting;
 use crate::http::Http;
 use crate::http::exchange::{Exchange, Stage};
 use crate::http::request::Place;
+use crate::missed::missed;
 use crate::net::Net;
 use crate::net::connection::{Connection, Phase, Writing};
 use crate::net::index::ExchangeIndex;
@@ -73,7 +74,7 @@ impl<D: Driver> Net<D> {
     fn end_waiting(&mut self, index: ExchangeIndex) -> bool {
         let now_ms = self.driver.now_ms();
         let Some((connection, exchange)) = self.connections.pair_mut(index) else {
-            return false;
+            return missed(false);
         };
         let is_blocked = connection.is_blocked;
         let Some(early) = exchange.early_mut() else {
@@ -286,7 +287,7 @@ impl Waiting {
     /// Something has come for a connection whose handler runs.
     pub(crate) fn note_arrived<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) {
         let Some(exchange) = net.connections.exchange_mut(index) else {
-            return;
+            return missed(());
         };
         let handle = exchange.handle(index);
         let Some(early) = exchange.early_mut() else {
@@ -341,7 +342,7 @@ impl Http {
     ) -> Step {
         let pace = net.body_pace(plan);
         let Some(connection) = net.connections.at_mut(index.connection()) else {
-            return Step::Starved;
+            return missed(Step::Starved);
         };
         let early = Early {
             keeps_alive: connection.keeps_alive,

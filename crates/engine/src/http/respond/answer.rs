@@ -11,6 +11,7 @@ use crate::http::exchange::Stage;
 use crate::http::protocol::{BodyLength, Protocol};
 use crate::http::respond::Gone;
 use crate::log::Detail;
+use crate::missed::missed;
 use crate::net::Net;
 use crate::net::connection::{Origin, Phase, Writing};
 use crate::net::index::ExchangeIndex;
@@ -159,7 +160,7 @@ impl Http {
             return false;
         };
         let Some((connection, exchange)) = net.connections.pair_mut(index) else {
-            return false;
+            return missed(false);
         };
         if !connection.keeps_alive
             || exchange.protocol != Protocol::Http11
@@ -227,7 +228,7 @@ impl Http {
             Some(_) => self.take_reason(net, index, status),
         };
         let Some((connection, exchange)) = net.connections.pair_mut(index) else {
-            return;
+            return missed(());
         };
         if connection.origin == Origin::Public {
             net.counts.response(status);
@@ -265,7 +266,7 @@ impl Http {
             .current
             .filter(|current| current.index == index.connection());
         let Some(exchange) = net.connections.exchange(index) else {
-            return;
+            return missed(());
         };
         let end = if exchange.body.is_some() {
             End::Sent
@@ -274,7 +275,7 @@ impl Http {
         };
         self.trace.on_answer(index, end, net);
         let Some((connection, exchange)) = net.connections.pair_mut(index) else {
-            return;
+            return missed(());
         };
         exchange.is_deferred = false;
         if connection.keeps_alive {

@@ -26,6 +26,7 @@ use crate::http::respond::Gone;
 use crate::http::respond::choose::VARY;
 use crate::http::respond::outgoing::{FileBody, Outgoing, Part};
 use crate::log::Detail;
+use crate::missed::missed;
 use crate::net::Net;
 use crate::net::index::ExchangeIndex;
 
@@ -416,7 +417,7 @@ impl Http {
         let length = BodyLength::Known(len);
         self.write_head(net, index, status, Some(content_type), headers, length);
         let Some((connection, exchange)) = net.connections.pair_mut(index) else {
-            return;
+            return missed(());
         };
         if exchange.is_head || len == 0 {
             self.finish_answer(net, index);

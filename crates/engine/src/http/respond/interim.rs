@@ -8,6 +8,7 @@ use crate::http::Http;
 use crate::http::protocol::Protocol;
 use crate::http::respond::Gone;
 use crate::http::respond::reason::Reason;
+use crate::missed::missed;
 use crate::net::Net;
 use crate::net::connection::Origin;
 use crate::net::index::ExchangeIndex;
@@ -35,7 +36,7 @@ impl Http {
     ) -> Result<bool, Gone> {
         let index = net.open_request(handle)?;
         let Some((connection, exchange)) = net.connections.pair_mut(index) else {
-            return Err(Gone);
+            return Err(missed(Gone));
         };
         if exchange.protocol == Protocol::Http10 || connection.origin != Origin::Public {
             return Ok(false);

@@ -7,6 +7,7 @@ use fermata_io::buffer::Buffer;
 use crate::http::Http;
 use crate::http::exchange::{Exchange, Stage};
 use crate::http::protocol::Protocol;
+use crate::missed::missed;
 use crate::net::Net;
 use crate::net::connection::{Connection, Writing};
 use crate::net::index::ExchangeIndex;
@@ -59,7 +60,7 @@ impl Http {
         // Of a stream it is credited: its client could not send the rest, which is dropped, without a window.
         net.drop_input(index.connection());
         let Some((connection, exchange)) = net.connections.pair_mut(index) else {
-            return;
+            return missed(());
         };
         let line = format!(
             "{}: refused with {status}: {}",

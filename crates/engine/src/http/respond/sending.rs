@@ -9,6 +9,7 @@ use fermata_io::Driver;
 use crate::admin::stats::Counter;
 use crate::http::Http;
 use crate::http::respond::outgoing::{Outgoing, Piece};
+use crate::missed::missed;
 use crate::net::Net;
 use crate::net::connection::Origin;
 use crate::net::index::ConnectionIndex;
@@ -33,7 +34,7 @@ impl<D: Driver> Net<D> {
     /// Puts the next piece of a file into `out`, and returns its length.
     fn read_file_piece(&mut self, index: ConnectionIndex) -> io::Result<usize> {
         let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
-            return Ok(0);
+            return missed(Ok(0));
         };
         let out = &mut connection.out;
         let Some(Outgoing::File(file)) = exchange.body.as_deref() else {
@@ -53,7 +54,7 @@ impl<D: Driver> Net<D> {
     /// next piece into `out`. The body is gone when nothing follows.
     pub(crate) fn advance_body(&mut self, http: &mut Http, index: ConnectionIndex) -> Advance {
         let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
-            return Advance::Over;
+            return missed(Advance::Over);
         };
         let (line, out) = (connection.line, &mut connection.out);
         let Some(body) = exchange.body.as_deref_mut() else {
@@ -109,7 +110,7 @@ impl<D: Driver> Net<D> {
     /// The rest of a file is not to be had. Its length has been promised already; only closing tells the client.
     fn cut_file(&mut self, http: &mut Http, index: ConnectionIndex, error: Option<io::Error>) {
         let Some(connection) = self.connections.at(index) else {
-            return;
+            return missed(());
         };
         let peer = connection.peer;
         match error {

@@ -16,6 +16,7 @@ use crate::http::respond::Gone;
 use crate::http::respond::outgoing::{Outgoing, StreamBody};
 use crate::http::respond::streams::{StreamError, Wanted};
 use crate::log::Detail;
+use crate::missed::missed;
 use crate::misuse::Misuse;
 use crate::net::Net;
 use crate::net::connection::{Connection, Origin};
@@ -48,7 +49,7 @@ impl<D: Driver> Net<D> {
         let index = self.open_stream(handle)?;
         let room = self.settings.queue_bytes_max.min(COPY_BYTES_MAX);
         let Some((connection, exchange)) = self.connections.pair_mut(index) else {
-            return Err(Gone.into());
+            return Err(missed(Gone).into());
         };
         exchange.is_deferred = false;
         let Some(Outgoing::Stream(stream)) = exchange.body.as_deref_mut() else {
@@ -92,7 +93,7 @@ impl Http {
     ) -> Result<usize, StreamError> {
         let index = net.open_stream(handle)?;
         let Some((connection, exchange)) = net.connections.pair_mut(index) else {
-            return Err(Gone.into());
+            return Err(missed(Gone).into());
         };
         let Some(fd) = connection.line.socket() else {
             return Ok(0);
@@ -320,7 +321,7 @@ impl Http {
     ) -> Result<(), StreamError> {
         let index = net.open_stream(handle)?;
         let Some((connection, exchange)) = net.connections.pair_mut(index) else {
-            return Err(Gone.into());
+            return Err(missed(Gone).into());
         };
         let Some(Outgoing::Stream(stream)) = exchange.body.as_deref() else {
             return Err(Gone.into());

@@ -9,6 +9,7 @@ use crate::admin::stats::Counter;
 use crate::embed::waiting::Waiting;
 use crate::http::Http;
 use crate::http::exchange::Stage;
+use crate::missed::missed;
 use crate::net::Net;
 use crate::net::connection::{Phase, Writing};
 use crate::net::index::ConnectionIndex;
@@ -44,13 +45,13 @@ impl<D: Driver> Net<D> {
     pub(crate) fn pace_carrier(&mut self, index: ConnectionIndex, place: CarrierPlace) {
         let now_ms = self.driver.now_ms();
         let Some(connection) = self.connections.at(index) else {
-            return;
+            return missed(());
         };
         if connection.phase != Phase::Open || connection.writing != Writing::Open {
             return;
         }
         let Some(carrier) = self.http2.carriers.at_mut(place.0) else {
-            return;
+            return missed(());
         };
         let mut due_ms = u64::MAX;
         if carrier.machine.streams_count() > 0 {
@@ -106,7 +107,7 @@ impl Http {
         loop {
             let http2 = &mut net.http2;
             let Some(carrier) = http2.carriers.at_mut(place.0) else {
-                return;
+                return missed(());
             };
             carrier.tick_ms = 0;
             let (machine, out) = (&mut carrier.machine, &mut carrier.out);
@@ -146,7 +147,7 @@ impl Http {
         origin: Origin,
     ) {
         let Some((connection, exchange)) = net.connections.pair_mut(index.exchange()) else {
-            return;
+            return missed(());
         };
         let Some(place) = connection.line.stream() else {
             return;
@@ -197,7 +198,7 @@ impl<D: Driver> Net<D> {
         let mut turn_bytes = 0;
         loop {
             let Some(connection) = self.connections.at_mut(index) else {
-                return;
+                return missed(());
             };
             if connection.unsent() == 0 {
                 self.offer_turns(http, place);
@@ -246,7 +247,7 @@ impl<D: Driver> Net<D> {
     fn offer_turns(&mut self, http: &mut Http, place: CarrierPlace) {
         loop {
             let Some(carrier) = self.http2.carriers.at_mut(place.0) else {
-                return;
+                return missed(());
             };
             if carrier.out.len() >= ROOM_BYTES {
                 return;
@@ -275,7 +276,7 @@ impl<D: Driver> Net<D> {
         violation: Violation,
     ) {
         let Some(connection) = self.connections.at_mut(index) else {
-            return;
+            return missed(());
         };
         connection.writing = Writing::Linger;
         let message = format!("{}: HTTP/2 connection closed: {violation}", connection.peer);
@@ -292,7 +293,7 @@ impl<D: Driver> Net<D> {
     /// The streams of a connection that has ended have ended.
     pub(crate) fn close_streams(&mut self, http: &mut Http, place: CarrierPlace) {
         let Some(carrier) = self.http2.carriers.at(place.0) else {
-            return;
+            return missed(());
         };
         let machine = &carrier.machine;
         let streams = machine.streams().filter_map(|it| machine.context(it));

@@ -27,6 +27,7 @@ use fermata_proto::http2::{
 use super::index::ConnectionIndex;
 use super::slab::Slab;
 use crate::admin::stats::Counter;
+use crate::missed::missed;
 
 /// Bytes of DATA that wait for the socket before streams have to wait: more would be memory alone, and make what is urgent
 /// late.
@@ -241,11 +242,12 @@ impl Http2 {
 
     fn send_block(&mut self, place: StreamPlace, status: u16, block: &[u8], ends: bool) -> bool {
         let Some(stream) = self.streams.at_mut(place.0) else {
-            return false;
+            return missed(false);
         };
         if stream.is_reset || stream.has_head {
             return false;
         }
+        // Its connection may have ended before it.
         let Some(carrier) = self.carriers.at_mut(stream.carrier.0) else {
             return false;
         };
@@ -396,7 +398,7 @@ impl Http2 {
             }
         }
         let Some(mut stream) = self.streams.remove(place.0) else {
-            return;
+            return missed(());
         };
         if stream.has_trailers {
             self.trailers.remove(&place.0);

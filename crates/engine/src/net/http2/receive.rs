@@ -15,6 +15,7 @@ use crate::http::body::HeadAt;
 use crate::http::exchange::{Exchange, Stage};
 use crate::http::protocol::Protocol;
 use crate::http::request::Place;
+use crate::missed::missed;
 use crate::net::Net;
 use crate::net::READ_BYTES;
 use crate::net::buffer::Current;
@@ -37,7 +38,7 @@ impl<D: Driver> Net<D> {
     /// What `load` does for a stream, whose bytes lie in its inbox. True when there is input to parse.
     pub(crate) fn load_stream(&mut self, index: ConnectionIndex) -> bool {
         let Some(connection) = self.connections.at_mut(index) else {
-            return false;
+            return missed(false);
         };
         let taken = connection.inbox.len().min(READ_BYTES);
         if taken == 0 && !connection.has_ended {
@@ -112,7 +113,7 @@ impl Http {
         let queue_bytes_max = net.settings.queue_bytes_max;
         let now_ms = net.driver.now_ms();
         let Some(carrier) = net.http2.carriers.at_mut(place.0) else {
-            return Step::Starved;
+            return missed(Step::Starved);
         };
         if carrier.out.len() > queue_bytes_max {
             // The client asks faster than it reads. Go on when it has caught up.
@@ -217,7 +218,7 @@ impl Http {
         index: ConnectionIndex,
     ) {
         let Some((connection, exchange)) = net.connections.pair_mut(index.exchange()) else {
-            return;
+            return missed(());
         };
         let is_lingering = connection.phase == Phase::Lingering;
         if is_lingering && connection.has_ended {
@@ -235,7 +236,7 @@ impl Http {
                     return;
                 }
                 let Some(key) = net.connections.key(index) else {
-                    return;
+                    return missed(());
                 };
                 let token = key.to_u64();
                 // In this turn still, behind the input that it came with.
@@ -270,7 +271,7 @@ impl<D: Driver> Net<D> {
         let now_ms = self.driver.now_ms();
         let index = current.index;
         let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
-            return false;
+            return missed(false);
         };
         if connection.origin != Origin::Public || connection.awaited != Awaited::First {
             return false;

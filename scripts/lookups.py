@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""Finds look-ups in tables of state that end in silence when they find nothing.
+
+    scripts/lookups.py [FILE...]
+
+What `let Some(…) = ….get(…) else { return; }` leaves open is whether nothing can be there. Where it can, a comment says why,
+in the statement or above it, or an error says it to the caller. Where it cannot, `missed(…)` asserts it and counts it. Tests
+may be silent.
+"""
+
+import re
+import subprocess
+import sys
+
+# Those that are held to it; the others have some to mend first.
+CRATES = ["cli", "config", "engine", "ffi", "hub", "mercure", "origin", "pusher", "shm", "sockjs", "table", "testkit"]
+
+# Of maps and slabs, and of the engine's tables of connections.
+LOOK_UP = re.compile(r"\.(?:get|get_mut|at|at_mut|pair|pair_mut|exchange|exchange_mut|remove|key|entry)\((?!\))")
+BEGIN = re.compile(r"^\s*let (?:Some|Ok)\(")
+END = re.compile(r"\belse \{$|\belse \{ .* \}$|;$")
+SILENT = re.compile(r"^\s*(?:return\b(?! Err\().*;|continue;|break;)")
+
+
+def code(line):
+    return line.split(" //")[0].rstrip()
+
+
+def findings(path, lines):
+    for start, line in enumerate(lines):
+        if line.startswith("#[cfg(test)]"):
+            return
+        if not BEGIN.match(line):
+            continue
+        end = start
+        while end + 1 < len(lines) and not END.search(code(lines[end])):
+            end += 1
+        statement = lines[start : end + 1]
+        if not code(lines[end]).endswith("else {") or not LOOK_UP.search(re.sub(r"\s+", "", "".join(map(code, statement)))):
+            continue
+        close = end + 1
+        while close < len(lines) and lines[close].strip() != "};":
+            close += 1
+        body = lines[end + 1 : close]
+        above = lines[start - 1].strip() if start else ""
+        is_told = above.startswith("//") or any("//" in it for it in statement + body) or any("missed(" in it for it in body)
+        if not is_told and len(body) == 1 and SILENT.match(body[0]):
+            yield f"{path}:{start + 1}: a look-up ends in silence: say why it may, or use missed()"
+
+
+def main():
+    paths = sys.argv[1:]
+    if not paths:
+        listed = subprocess.run(
+            ["git", "ls-files", "-z", *(f"crates/{crate}/src/*.rs" for crate in CRATES)],
+            check=True, capture_output=True, text=True,
+        ).stdout
+        paths = [path for path in listed.split("\0") if path and "/tests/" not in path and not path.endswith("/tests.rs")]
+    found = []
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            found += findings(path, file.read().splitlines())
+    print("\n".join(found) if found else "lookups: clean")
+    sys.exit(1 if found else 0)
+
+
+if __name__ == "__main__":
+    main()
