@@ -128,6 +128,7 @@ pub use admin::stats;
 pub use admin::stats::{MoreMetrics, Tables};
 pub use admin::trace::{SpanIds, Upstream};
 pub use channels::Channels;
+pub use channels::busy::{Busy, RingWait};
 pub use channels::cluster::{
     Ack, ClusterError, ClusterFigures, History, HistoryError, HistoryReader, OWN_USER, Publishing,
 };
@@ -169,7 +170,7 @@ pub use http::{files, router};
 pub use in_process::Memory;
 pub use log::{Detail, Logger};
 pub use master::{
-    Companion, EXIT_RETIRED, Frames, StartError, Started, control_path,
+    Companion, EXIT_RETIRED, Frames, IdentityError, StartError, Started, control_path,
 };
 pub use misuse::{Misuse, NameProblem};
 pub use net::Net;

@@ -178,7 +178,7 @@ pub extern "C" fn fm_mercure_publish(
             published.ok_or(misuse("Mercure is not spoken; call $server->mercure()"))?;
         let published = published.map_err(|failure| match failure {
             PublishFailure::Misuse(cause) => misuse(cause),
-            PublishFailure::Backpressure(text) => (FM_BACKPRESSURE, text),
+            PublishFailure::Backpressure(cause) => (FM_BACKPRESSURE, cause.to_string()),
         })?;
         worker.text.clear();
         worker.text.extend_from_slice(published.as_bytes());

@@ -1,6 +1,5 @@
 //! GRIP edges in front: holds become instructions, and what is published is told to them.
 
-use std::fmt::Display;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -9,7 +8,9 @@ use fermata_engine::{Followed, Follower, Hold, HoldError, Last, Logger, Misuse, 
 use fermata_grip::last;
 use fermata_io::shm::Shared;
 use fermata_io::{Driver, thread};
+use fermata_origin::address::AddressError;
 use fermata_origin::courier::{CourierError, Level, Log};
+use fermata_origin::edges::EdgeError;
 use fermata_origin::{Courier, Edges, Item, Next, Source, answer};
 
 use crate::abi::{FmStr, array, ask};
@@ -67,26 +68,35 @@ pub(crate) struct Grip {
     couriers: Vec<Courier>,
 }
 
+/// Why a server has no edges that it should have. The mistakes are the setting's.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FrontError {
+    #[error("setting grip_url (Server gripUrl): {0}")]
+    Address(#[from] AddressError),
+    #[error("setting grip_url (Server gripUrl): {0}")]
+    Edge(#[from] EdgeError),
+    /// The machine's, not the setting's.
+    #[error(
+        "setting grip_url (Server gripUrl): no memory for it: {0}; the machine is out of memory or descriptors"
+    )]
+    Memory(#[source] std::io::Error),
+}
+
 /// The edges of the settings; `None`: there are none. `has_doors`: Pusher or Mercure are spoken here, whose own channels no
 /// client of an edge is in.
 ///
 /// # Errors
 /// What is wrong with an address, and never its text.
-pub(crate) fn front(settings: &Settings, has_doors: bool) -> Result<Option<Front>, String> {
+pub(crate) fn front(settings: &Settings, has_doors: bool) -> Result<Option<Front>, FrontError> {
     let Some(text) = &settings.grip_url else {
         return Ok(None);
     };
-    let wrong = |error: &dyn Display| format!("setting grip_url (Server gripUrl): {error}");
-    let edges = Edges::parse(text).map_err(|error| wrong(&error))?;
-    edges.check().map_err(|error| wrong(&error))?;
+    let edges = Edges::parse(text)?;
+    edges.check()?;
     if edges.is_empty() {
         return Ok(None);
     }
-    let shared = Shared::anonymous(edges.len() * WORDS).map_err(|error| {
-        wrong(&format_args!(
-            "no memory for it: {error}; the machine is out of memory or descriptors"
-        ))
-    })?;
+    let shared = Shared::anonymous(edges.len() * WORDS).map_err(FrontError::Memory)?;
     let progress = Progress {
         words: shared.words(),
         from_unix_ms: unix_ms().saturating_sub(AGAIN_MS),

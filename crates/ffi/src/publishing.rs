@@ -26,7 +26,7 @@ fn ack_of(ack: u32) -> Ack {
 fn failure(failure: PublishFailure) -> Failure {
     match failure {
         PublishFailure::Misuse(cause) => misuse(cause),
-        PublishFailure::Backpressure(message) => (FM_BACKPRESSURE, message),
+        PublishFailure::Backpressure(cause) => (FM_BACKPRESSURE, cause.to_string()),
     }
 }
 

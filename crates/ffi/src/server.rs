@@ -442,7 +442,7 @@ pub extern "C" fn fm_server_start(
         let settings = server.server.settings();
         let settings = settings.map_err(|error| (FM_CONFIGURATION, error.to_string()))?;
         let front = grip::front(&settings, server.doors.is_some())
-            .map_err(|error| (FM_CONFIGURATION, error))?;
+            .map_err(|error| (FM_CONFIGURATION, error.to_string()))?;
         if front.as_ref().is_some_and(|front| !front.can_verify()) {
             server.server.warn("grip_url has no key, so requests of the edge cannot be told from others: their clients are held here");
         }

@@ -14,7 +14,7 @@ use fermata_proto::ws::opening::{self, NotOpened, Opening};
 
 use crate::abi::{
     FM_GONE, FM_IO, FM_MISUSE, FM_PARTIAL, FM_PROTOCOL, FmError, FmHeader, FmStr, array, ask,
-    guard, put,
+    guard, misuse, put,
 };
 
 /// Nothing that came needs the program; there may be output to send.
@@ -268,7 +268,7 @@ pub extern "C" fn fm_ws_client_new(
         let (protocols, headers) = asked.protocols_and_headers();
         let protocols: Vec<&[u8]> = protocols.iter().map(FmStr::bytes).collect();
         let headers: Vec<(&[u8], &[u8])> = headers.iter().map(FmHeader::line).collect();
-        check(&protocols, &headers).map_err(|message| (FM_MISUSE, message))?;
+        check(&protocols, &headers).map_err(misuse)?;
         let nonce = [fermata_io::random::u64(), fermata_io::random::u64()];
         let mut bytes = [0; opening::NONCE_BYTES];
         bytes[..8].copy_from_slice(&nonce[0].to_ne_bytes());
@@ -288,23 +288,30 @@ pub extern "C" fn fm_ws_client_new(
     client
 }
 
-fn check(protocols: &[&[u8]], headers: &[(&[u8], &[u8])]) -> Result<(), String> {
+/// What the program wants to say in its handshake and may not.
+#[derive(Debug, thiserror::Error)]
+enum UnsayableInHandshake {
+    #[error("subprotocols have to be different names without spaces")]
+    Protocols,
+    #[error("the header {0:?} is malformed; leave out line breaks and control characters")]
+    Malformed(String),
+    #[error("the header {0:?} is the client's own; leave it out")]
+    Reserved(String),
+}
+
+fn check(protocols: &[&[u8]], headers: &[(&[u8], &[u8])]) -> Result<(), UnsayableInHandshake> {
     for (at, name) in protocols.iter().enumerate() {
         if !valid_name(name) || protocols[..at].contains(name) {
-            return Err("subprotocols have to be different names without spaces".into());
+            return Err(UnsayableInHandshake::Protocols);
         }
     }
     for (name, value) in headers {
-        let text = String::from_utf8_lossy(name);
+        let text = || String::from_utf8_lossy(name).into_owned();
         if !valid_name(name) || !valid_value(value) {
-            return Err(format!(
-                "the header {text:?} is malformed; leave out line breaks and control characters"
-            ));
+            return Err(UnsayableInHandshake::Malformed(text()));
         }
         if reserved_name(name) || name.eq_ignore_ascii_case(b"host") {
-            return Err(format!(
-                "the header {text:?} is the client's own; leave it out"
-            ));
+            return Err(UnsayableInHandshake::Reserved(text()));
         }
     }
     Ok(())

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use fermata_config::LogLevel;
-use fermata_engine::{Ack, EventId, Left, Message, PublishFailure, Publishing};
+use fermata_engine::{Ack, Busy, EventId, Left, Message, PublishFailure, Publishing};
 
 use crate::gateway::Gateway;
 use crate::posts::{Flight, Post, Publication, Reply};
@@ -41,7 +41,7 @@ impl Gateway<'_> {
                 let line = format!("an event does not reach the channel that shares it: {cause}");
                 self.worker.net.log(LogLevel::Warning, &line);
             }
-            post.failure = Some(PublishFailure::Backpressure(cause.to_owned()));
+            post.failure = Some(Busy::Embedder(cause).into());
             self.answer_post(post);
             return;
         }

@@ -152,7 +152,7 @@ impl Gateway<'_> {
                 (200, events_answer(events, answers, is_batch))
             }
             Some(PublishFailure::Misuse(cause)) => (400, error(&cause.to_string())),
-            Some(PublishFailure::Backpressure(cause)) => (503, error(&cause)),
+            Some(PublishFailure::Backpressure(cause)) => (503, error(&cause.to_string())),
         };
         self.answer_question(handle, status, &body);
     }

@@ -1,7 +1,7 @@
 //! Clients' WebSockets: handshake, what they say, and their end.
 
 use fermata_engine::websocket::{Format, Join, SendError};
-use fermata_engine::{Ack, Message, PublishFailure, Publishing};
+use fermata_engine::{Ack, Busy, Message, PublishFailure, Publishing};
 use fermata_pusher::channel::ChannelName;
 use fermata_pusher::connection::{Connection, Outcome, SignedIn, Subscribe, check_handshake};
 use fermata_pusher::frame::{self, Code, SUBSCRIPTION_COUNT};
@@ -125,9 +125,7 @@ impl Gateway<'_> {
                             self.worker
                                 .begin_publish(ring.as_bytes(), message, socket, how);
                         begun.and_then(|begun| match begun {
-                            Publishing::Later => {
-                                Err(PublishFailure::Backpressure("there is no room".to_owned()))
-                            }
+                            Publishing::Later => Err(Busy::Embedder("there is no room").into()),
                             Publishing::Done(_) | Publishing::Pending(_) => Ok(()),
                         })
                     }

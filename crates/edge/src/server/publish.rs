@@ -2,7 +2,7 @@
 
 use fermata_config::LogLevel;
 use fermata_engine::stats::Counter;
-use fermata_engine::{Message, PublishFailure};
+use fermata_engine::{Busy, Message, PublishFailure};
 use fermata_grip::item::Item;
 
 use crate::client::delivery;
@@ -44,7 +44,7 @@ impl Edge {
         if self.publishing.sequence.is_behindhand() {
             // Before an id is remembered, or the publisher's next try would be taken for a duplicate.
             let text = "items published before wait for a worker that is behind; publish again in a second";
-            return Err(PublishFailure::Backpressure(text.to_owned()));
+            return Err(Busy::Embedder(text).into());
         }
         self.take_items(items)
     }

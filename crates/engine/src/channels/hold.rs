@@ -14,6 +14,7 @@ use fermata_proto::http2::Rest;
 use crate::admin::stats::Counter;
 use crate::admin::trace::End;
 use crate::channels::Channels;
+use crate::channels::busy::Busy;
 use crate::channels::clients::Clients;
 use crate::channels::missed::{OnLoss, Resume};
 use crate::channels::presence::check_member;
@@ -113,8 +114,8 @@ pub enum HoldError {
     #[error(transparent)]
     Misuse(#[from] Misuse),
     /// The presence table is full or not to be had.
-    #[error("{0}")]
-    Backpressure(String),
+    #[error(transparent)]
+    Backpressure(Busy),
 }
 
 impl From<PublishFailure> for HoldError {

@@ -8,6 +8,7 @@ use fermata_io::Driver;
 
 use crate::admin::stats::Counter;
 use crate::channels::Channels;
+use crate::channels::busy::Busy;
 use crate::channels::clients::Clients;
 use crate::channels::hold::{Hold, HoldError};
 use crate::channels::presence::{Presence, announcement, network_of};
@@ -103,7 +104,7 @@ impl Channels {
                 }
                 Ok(Err(cause)) => {
                     to.net.note_refused_member(channel, client, &cause);
-                    HoldError::Backpressure(format!("presence: {cause}"))
+                    HoldError::Backpressure(Busy::Presence(cause))
                 }
                 Err(failure) => failure.into(),
             };

@@ -2,6 +2,7 @@
 
 pub(crate) mod ahead;
 mod append;
+pub(crate) mod busy;
 pub(crate) mod clients;
 pub(crate) mod cluster;
 pub(crate) mod encode;

@@ -5,6 +5,7 @@ use fermata_hub::{Backlog, ID_BYTES_MAX, IdRef, Ids, Kind, LockError, PublishErr
 
 use super::Channels;
 use crate::admin::stats::{Counter, Counts, Shared};
+use crate::channels::busy::{Busy, RingWait};
 use crate::channels::stream_format::StreamFormat;
 use crate::log::Log;
 use crate::misuse::{Misuse, NameProblem};
@@ -55,9 +56,9 @@ pub enum PublishFailure {
     /// The message or the channel's name is not acceptable.
     #[error(transparent)]
     Misuse(#[from] Misuse),
-    /// The shared log was not to be had in time.
-    #[error("{0}")]
-    Backpressure(String),
+    /// The log was not to be had in time.
+    #[error(transparent)]
+    Backpressure(#[from] Busy),
 }
 
 /// A message of the past.
@@ -162,7 +163,7 @@ impl Channels {
                 return Err(Misuse::Record(*error).into());
             }
             PublishError::Lock(LockError::Corrupt) => {
-                return Err(PublishFailure::Backpressure(error.to_string()));
+                return Err(Busy::Ring(*error).into());
             }
             PublishError::Behind { slot } => Some(slot),
             PublishError::Lock(LockError::Locked { .. }) => None,
@@ -173,12 +174,11 @@ impl Channels {
         }
         let waited_ms = with.now_ms - *wait.since_ms.get_or_insert(with.now_ms);
         if waited_ms >= wait_ms {
-            let cause = self.why_publishing_waits(error, with.shared);
-            let message = format!("{cause}; waited for publish_wait_ms_max ({wait_ms} ms)");
-            return Err(PublishFailure::Backpressure(message));
+            let cause = self.why_publishing_waits(*error, with.shared);
+            return Err(Busy::RingWait { cause, wait_ms }.into());
         }
         if waited_ms >= BEHIND_NOTICE_MS && !std::mem::replace(&mut wait.was_noticed, true) {
-            let cause = self.why_publishing_waits(error, with.shared);
+            let cause = self.why_publishing_waits(*error, with.shared);
             let message = format!("publishing waits: {cause}");
             with.log
                 .write_limited(LogLevel::Warning, with.unix_ms, &message);
@@ -190,18 +190,14 @@ impl Channels {
         }
     }
 
-    fn why_publishing_waits(&self, error: &PublishError, shared: &Shared) -> String {
-        let PublishError::Behind { slot } = *error else {
-            return error.to_string();
+    fn why_publishing_waits(&self, error: PublishError, shared: &Shared) -> RingWait {
+        let PublishError::Behind { slot } = error else {
+            return error.into();
         };
-        let who = match shared.worker(slot) {
-            Some((index, pid)) => format!("worker {index} (pid {pid})"),
-            None => "a worker that is just starting or ending".to_owned(),
-        };
-        let bytes = self.ring.lag_bytes(slot);
-        format!(
-            "the ring (history_bytes_max) is full of events that {who} has not read, {bytes} bytes of them"
-        )
+        RingWait::Reader {
+            worker: shared.worker(slot),
+            bytes: self.ring.lag_bytes(slot),
+        }
     }
 
     /// Wakes the workers that sleep while there is something to read.

@@ -8,6 +8,7 @@ use crate::admin::otlp::OtlpError;
 use crate::admin::trace::SinkError;
 use crate::channels::cluster::ClusterError;
 use crate::channels::memory::HubError;
+use crate::master::identity::IdentityError;
 use crate::net::listen_error::ListenError;
 use crate::net::tls::TlsError;
 
@@ -54,13 +55,8 @@ pub enum StartError {
         source: std::io::Error,
     },
     /// The user whose rights workers are to have.
-    #[error("{setting}: {cause}")]
-    Account {
-        /// `user` or `group`.
-        setting: &'static str,
-        /// What went wrong and what helps.
-        cause: String,
-    },
+    #[error(transparent)]
+    Account(#[from] IdentityError),
     /// The shared memory or file of the hub.
     #[error(transparent)]
     Hub(#[from] HubError),

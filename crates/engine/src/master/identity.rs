@@ -8,10 +8,41 @@ use std::path::Path;
 
 use fermata_config::Settings;
 use fermata_io::process::{self, ROOT};
-use fermata_io::users::{self, GROUPS, USERS};
+use fermata_io::users::{self, GROUPS, USERS, UnknownName};
 
-use super::error::StartError;
 use crate::admin::trace::Sink;
+
+/// Why workers cannot have the rights of the user that the settings name.
+#[derive(Debug, thiserror::Error)]
+pub enum IdentityError {
+    /// A group without a user.
+    #[error("group: it says nothing without user; set user as well")]
+    GroupAlone,
+    /// The machine does not know the user.
+    #[error("user: {0}")]
+    User(#[source] UnknownName),
+    /// Nor the group.
+    #[error("group: {0}")]
+    Group(#[source] UnknownName),
+    /// The user is a number that is in no list.
+    #[error("user: {0} is not in {USERS}, so its group is not known; set group")]
+    NoGroup(String),
+    /// The server was started as another user than root.
+    #[error(
+        "user: only root can become {name}, and this is user {own}; start the server as root or as {name}"
+    )]
+    NotRoot {
+        /// The setting.
+        name: String,
+        /// What the server runs as.
+        own: u32,
+    },
+    /// The kernel does not let root change it.
+    #[error(
+        "user: this process may not change its user: {0}; does the container allow it (SETUID, SETGID)?"
+    )]
+    Refused(#[source] std::io::Error),
+}
 
 /// The user and groups of workers.
 pub(super) struct Identity {
@@ -22,28 +53,21 @@ pub(super) struct Identity {
 
 impl Identity {
     /// What the settings ask for; `None` where nothing is to be changed.
-    pub(super) fn of(settings: &Settings) -> Result<Option<Identity>, StartError> {
-        let failed = |setting, cause| StartError::Account { setting, cause };
+    pub(super) fn of(settings: &Settings) -> Result<Option<Identity>, IdentityError> {
         let Some(name) = &settings.user else {
             return match &settings.group {
                 None => Ok(None),
-                Some(_) => Err(failed(
-                    "group",
-                    "it says nothing without user; set user as well".to_owned(),
-                )),
+                Some(_) => Err(IdentityError::GroupAlone),
             };
         };
         let account = users::account(name, Path::new(USERS), Path::new(GROUPS))
-            .map_err(|unknown| failed("user", unknown.to_string()))?;
+            .map_err(IdentityError::User)?;
         let group = match (&settings.group, account.group) {
-            (Some(group), _) => users::number(group, Path::new(GROUPS))
-                .map_err(|unknown| failed("group", unknown.to_string()))?,
-            (None, Some(group)) => group,
-            (None, None) => {
-                let cause =
-                    format!("{name} is not in {USERS}, so its group is not known; set group");
-                return Err(failed("user", cause));
+            (Some(group), _) => {
+                users::number(group, Path::new(GROUPS)).map_err(IdentityError::Group)?
             }
+            (None, Some(group)) => group,
+            (None, None) => return Err(IdentityError::NoGroup(name.clone())),
         };
         match process::user() {
             ROOT => Ok(Some(Identity {
@@ -55,21 +79,16 @@ impl Identity {
                 },
             })),
             own if own == account.user => Ok(None),
-            own => Err(failed(
-                "user",
-                format!(
-                    "only root can become {name}, and this is user {own}; start the server as root or as {name}"
-                ),
-            )),
+            own => Err(IdentityError::NotRoot {
+                name: name.clone(),
+                own,
+            }),
         }
     }
 
     /// Changes this process, which is to run handlers.
-    pub(super) fn take_on(&self) -> Result<(), StartError> {
-        process::become_user(self.user, self.group, &self.groups).map_err(|source| StartError::Account {
-            setting: "user",
-            cause: format!("this process may not change its user: {source}; does the container allow it (SETUID, SETGID)?"),
-        })
+    pub(super) fn take_on(&self) -> Result<(), IdentityError> {
+        process::become_user(self.user, self.group, &self.groups).map_err(IdentityError::Refused)
     }
 
     /// Gives a socket that root has just made to those who use it. They may be able to put a link in its place: that

@@ -34,6 +34,7 @@ use fermata_io::process;
 pub use companion::Companion;
 pub use error::StartError;
 pub use frames::Frames;
+pub use identity::IdentityError;
 pub use link::EXIT_RETIRED;
 pub(crate) use state::{Master, Program};
 pub use supervise::Started;

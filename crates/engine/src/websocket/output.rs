@@ -11,6 +11,7 @@ use fermata_proto::ws::{Role, utf8};
 use super::{QueuePolicy, Served, Socket};
 use crate::admin::stats::Counter;
 use crate::channels::Channels;
+use crate::channels::busy::Busy;
 use crate::channels::hold::HoldError;
 use crate::channels::publish::PublishFailure;
 use crate::http::Http;
@@ -36,8 +37,8 @@ pub enum SendError {
     #[error("the WebSocket is closed")]
     Gone,
     /// The client takes less than it is sent, and the route refuses what does not fit.
-    #[error("{0}")]
-    Backpressure(String),
+    #[error(transparent)]
+    Backpressure(Busy),
     /// An argument is not acceptable.
     #[error(transparent)]
     Misuse(#[from] Misuse),
@@ -215,10 +216,7 @@ impl Sockets {
             match policy {
                 QueuePolicy::Refuse => {
                     net.counts.add(Counter::WebSocketQueueRefused, 1);
-                    return Err(SendError::Backpressure(format!(
-                        "{queued} bytes wait for the client and the message does not fit into \
-                         queueBytes ({max}); wait, or use trySend()"
-                    )));
+                    return Err(SendError::Backpressure(Busy::Queue { queued, max }));
                 }
                 QueuePolicy::DropOldest => {
                     let wanted = (queued + bytes - max).max(max / DROP_PART);

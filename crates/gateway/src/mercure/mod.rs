@@ -272,8 +272,8 @@ impl Gateway<'_> {
             Err(HoldError::Misuse(cause)) => {
                 self.refuse_request(handle, 400, &cause.to_string(), refused_headers)
             }
-            Err(HoldError::Backpressure(text)) => {
-                self.refuse_request(handle, 503, &text, refused_headers);
+            Err(HoldError::Backpressure(cause)) => {
+                self.refuse_request(handle, 503, &cause.to_string(), refused_headers);
             }
         }
     }
@@ -338,10 +338,10 @@ impl Gateway<'_> {
             }
             Err(PublishFailure::Backpressure(cause)) => {
                 let text = match self.is_in_cluster() {
-                    true => cause.as_str(),
-                    false => "The server is busy; publish again.",
+                    true => cause.to_string(),
+                    false => "The server is busy; publish again.".to_owned(),
                 };
-                self.refuse_request(handle, 503, text, headers);
+                self.refuse_request(handle, 503, &text, headers);
             }
         }
     }

@@ -10,6 +10,7 @@ use super::memory::{
     DIRECT_HEAD_BYTES, MARK_BYTES, MARK_DIRECT, MARK_WORKERS, NOBODY, READER_SLOT,
 };
 use super::presence::NO_CHANNEL;
+use crate::channels::busy::Busy;
 use crate::channels::publish::PublishFailure;
 use crate::channels::{Channels, WORKERS_CHANNEL, private_channel};
 use crate::misuse::Misuse;
@@ -106,8 +107,7 @@ impl Channels {
     ) -> Result<(), PublishFailure> {
         let is_ready = self.is_log_ready();
         let Some(outbox) = self.outbox.as_mut().filter(|_| is_ready) else {
-            let cause = "it is for another server and the log of the cluster is not there; the message was not sent";
-            return Err(PublishFailure::Backpressure(cause.to_owned()));
+            return Err(Busy::NoWay.into());
         };
         let [low, high] = NOBODY.to_le_bytes();
         let mark: [u8; MARK_BYTES] = [low, high, mark];
@@ -126,11 +126,8 @@ impl Channels {
         }
         match put {
             Ok(_) => Ok(()),
-            Err(PublishError::Behind { .. }) => Err(PublishFailure::Backpressure(
-                "the outbox is full of events that the log has not taken; the message was not sent"
-                    .to_owned(),
-            )),
-            Err(error) => Err(PublishFailure::Backpressure(error.to_string())),
+            Err(PublishError::Behind { .. }) => Err(Busy::WayFull.into()),
+            Err(error) => Err(Busy::Ring(error).into()),
         }
     }
 }

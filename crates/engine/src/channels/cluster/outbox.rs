@@ -12,6 +12,7 @@ use super::figures::ClusterFigures;
 use super::memory::{Answer, MARK_BYTES, NOBODY, Outbox, READER_SLOT};
 use super::presence::{Note, member_note, put_note};
 use crate::channels::Channels;
+use crate::channels::busy::Busy;
 use crate::channels::clients::Clients;
 use crate::channels::encode::Encoder;
 use crate::channels::publish::{EventId, Message, PublishFailure};
@@ -178,8 +179,7 @@ impl Channels {
         user: u64,
     ) -> Result<Put, PublishFailure> {
         let Some(outbox) = &mut self.outbox else {
-            let cause = "there is no outbox";
-            return Err(PublishFailure::Backpressure(cause.to_owned()));
+            return Err(Busy::NoOutbox.into());
         };
         let slot = match ack {
             Ack::Cluster => self.slot,
@@ -225,17 +225,14 @@ impl Channels {
         // Not at all when it has been gone for as long as a publisher waits.
         let away_ms = outbox.state.away_ms(monotonic_ms);
         if away_ms >= wait_ms || now_ms - began_ms >= wait_ms {
-            return Err(PublishFailure::Backpressure(format!(
-                "the log of the cluster is not there for {away_ms} ms (publish_wait_ms_max is {wait_ms} ms); the event was not \
-                 published"
-            )));
+            return Err(Busy::LogAway { away_ms, wait_ms }.into());
         }
         Ok(false)
     }
 
     fn check_room(
         &self,
-        error: &PublishError,
+        &cause: &PublishError,
         began_ms: u64,
         now_ms: u64,
     ) -> Result<(), PublishFailure> {
@@ -243,15 +240,7 @@ impl Channels {
         if now_ms - began_ms < wait_ms {
             return Ok(());
         }
-        let cause = match error {
-            PublishError::Behind { .. } => {
-                "the outbox is full of events that the log has not taken".to_owned()
-            }
-            error => error.to_string(),
-        };
-        Err(PublishFailure::Backpressure(format!(
-            "{cause}; waited for publish_wait_ms_max ({wait_ms} ms). The event was not published"
-        )))
+        Err(Busy::OutboxWait { cause, wait_ms }.into())
     }
 
     /// What became of a record; `None`: that is not known yet.
@@ -268,23 +257,15 @@ impl Channels {
             Some(Answer::Accepted(place)) => {
                 return Some(Ok(EventId::new(&Ids::new(place.epoch), place.seq)));
             }
-            Some(Answer::Refused) => {
-                "the log of the cluster does not take the event; the server's log says why".to_owned()
-            }
-            Some(Answer::Unknown) => {
-                "the event was too old to be sent to the log of the cluster again. It may have been published all the same"
-                    .to_owned()
-            }
+            Some(Answer::Refused) => Busy::LogRefused,
+            Some(Answer::Unknown) => Busy::TooOld,
             None if now_ms - began_ms >= wait_ms => {
                 pending.forget(outbox);
-                format!(
-                    "the log of the cluster has not acknowledged the event; waited for publish_wait_ms_max ({wait_ms} ms). \
-                     It may have been published all the same"
-                )
+                Busy::NotAcknowledged { wait_ms }
             }
             None => return None,
         };
-        Some(Err(PublishFailure::Backpressure(failure)))
+        Some(Err(failure.into()))
     }
 }
 
