@@ -80,14 +80,7 @@ impl Master {
             .add_wake(sampler.waker.fd(), TOKEN_SAMPLER)
             .map_err(io("epoll"))?;
         let manager = Manager::new(driver.now_ms());
-        let seats = listeners
-            .into_iter()
-            .map(|listeners| Seat {
-                listeners,
-                due_ms: Some(0),
-                delay_ms: 0,
-            })
-            .collect();
+        let seats = listeners.into_iter().map(Seat::new).collect();
         let check_due_ms = match settings.stall_timeout_ms {
             0 => u64::MAX,
             _ => driver.now_ms(),

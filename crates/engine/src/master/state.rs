@@ -90,6 +90,17 @@ pub(super) struct Seat {
     pub delay_ms: u64,
 }
 
+impl Seat {
+    /// It is to be filled at once.
+    pub fn new(listeners: Vec<OwnedFd>) -> Seat {
+        Seat {
+            listeners,
+            due_ms: Some(0),
+            delay_ms: 0,
+        }
+    }
+}
+
 /// The master's state. It is also what a forked worker starts from.
 pub(crate) struct Master {
     pub(super) settings: Arc<Settings>,

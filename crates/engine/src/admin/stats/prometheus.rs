@@ -60,6 +60,18 @@ impl Snapshot {
         writeln!(out, "# TYPE fermata_start_time_seconds gauge")?;
         let started = Seconds(self.started_unix_ms);
         writeln!(out, "fermata_start_time_seconds {started}")?;
+        self.write_server(out)?;
+        self.write_cluster(out)?;
+        self.write_tables(out)?;
+        let counter = |worker: usize, at: usize| self.workers[worker].figures.counters[at];
+        self.write_table(out, Counter::TABLE, "counter", is_edge, &counter)?;
+        self.write_histogram(out, &counter)?;
+        let gauge = |worker: usize, at: usize| self.workers[worker].figures.gauges[at];
+        self.write_table(out, Gauge::TABLE, "gauge", is_edge, &gauge)
+    }
+
+    /// What the master and the processes beside its workers have.
+    fn write_server(&self, out: &mut String) -> fmt::Result {
         write_series(
             out,
             &[
@@ -129,9 +141,13 @@ impl Snapshot {
                     self.ring_bytes,
                 ),
             ],
-        )?;
-        if let Some(cluster) = &self.cluster {
-            write_series(
+        )
+    }
+
+    fn write_cluster(&self, out: &mut String) -> fmt::Result {
+        match &self.cluster {
+            None => Ok(()),
+            Some(cluster) => write_series(
                 out,
                 &[
                     (
@@ -165,14 +181,8 @@ impl Snapshot {
                         cluster.disconnects,
                     ),
                 ],
-            )?;
+            ),
         }
-        self.write_tables(out)?;
-        let counter = |worker: usize, at: usize| self.workers[worker].figures.counters[at];
-        self.write_table(out, Counter::TABLE, "counter", is_edge, &counter)?;
-        self.write_histogram(out, &counter)?;
-        let gauge = |worker: usize, at: usize| self.workers[worker].figures.gauges[at];
-        self.write_table(out, Gauge::TABLE, "gauge", is_edge, &gauge)
     }
 
     /// What tables in shared memory have, each by its number.
