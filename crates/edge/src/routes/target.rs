@@ -104,7 +104,7 @@ impl Target {
     ) -> Result<Self, Cause> {
         let mut target = Self::new(section.value.clone(), origin(&section.value)?);
         if let Origin::Files(folder) = &target.origin {
-            check(folder).map_err(|error| unreadable("file", &error))?;
+            readable("file", folder.clone(), check)?;
         }
         for (name, value) in &section.props {
             if !target.set(name, value.clone().unwrap_or_default(), check)? {
@@ -146,22 +146,16 @@ impl Target {
 
     /// Gives it a property. False: none has this name.
     fn set(&mut self, name: &str, text: String, check: &mut CheckFile<'_>) -> Result<bool, Cause> {
+        if let Some(fix) = self.fix(name, &text) {
+            return Err(wrong(name, &text, fix));
+        }
         match name {
             "ssl" => self.is_tls = true,
             "untrusted" => self.is_trusted = false,
             "trust_connect_host" => self.trust_connect_host = true,
             "insecure" => self.insecure = true,
-            "host" if text.is_empty() => return Err(wrong(name, &text, "give a host")),
             "host" => self.host = Some(text),
-            "http2" if !self.speaks_http() => {
-                return Err(wrong(
-                    name,
-                    &text,
-                    "give it to a target of HTTP: HOST:PORT or unix/PATH",
-                ));
-            }
             "http2" => self.http2 = true,
-            "sub" if text.is_empty() => return Err(wrong(name, &text, "give a channel")),
             "sub" => self.subscriptions.push(text),
             "over_http" => self.over_http = true,
             "one_event" => self.one_event = true,
@@ -169,57 +163,13 @@ impl Target {
                 Ok(mode @ 0..=0o777) => self.ipc_file_mode = Some(mode),
                 _ => return Err(wrong(name, &text, "give an octal mode, such as 660")),
             },
-            "ca" => {
-                check(&text).map_err(|error| unreadable("ca", &error))?;
-                self.ca = Some(text);
-            }
-            "client_cert" => {
-                check(&text).map_err(|error| unreadable("client_cert", &error))?;
-                self.client_cert = Some(text);
-            }
-            "client_key" => {
-                check(&text).map_err(|error| unreadable("client_key", &error))?;
-                self.client_key = Some(text);
-            }
-            "root" if !text.starts_with('/') => {
-                return Err(wrong(
-                    name,
-                    &text,
-                    "give a directory, such as /var/www/html",
-                ));
-            }
+            "ca" => self.ca = Some(readable("ca", text, check)?),
+            "client_cert" => self.client_cert = Some(readable("client_cert", text, check)?),
+            "client_key" => self.client_key = Some(readable("client_key", text, check)?),
             "root" => self.root = Some(text),
-            "script" if !text.starts_with('/') => {
-                return Err(wrong(
-                    name,
-                    &text,
-                    "give a path below the root, such as /index.php",
-                ));
-            }
             "script" => self.script = Some(text),
             "front" => self.is_front = true,
-            "deny" if !text.starts_with('/') || text.trim_matches('/').is_empty() => {
-                return Err(wrong(
-                    name,
-                    &text,
-                    "give a folder below the root, such as /data",
-                ));
-            }
             "deny" => self.denied.push(text),
-            "index" if text.contains('/') => {
-                return Err(wrong(
-                    name,
-                    &text,
-                    "give the name of a file, or nothing for none",
-                ));
-            }
-            "index" if is_program(text.as_bytes()) => {
-                return Err(wrong(
-                    name,
-                    &text,
-                    "a program is not served as it is; give a page, and the program by a target behind this one, such as fastcgi/PATH,root=FOLDER,script=/index.php",
-                ));
-            }
             "index" => self.index = Some(text),
             "cache" => match text.parse() {
                 Ok(seconds) => self.cache_s = Some(seconds),
@@ -233,6 +183,26 @@ impl Target {
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// What to give in the place of a text that has no meaning as this property.
+    fn fix(&self, name: &str, text: &str) -> Option<&'static str> {
+        let is_path = text.starts_with('/');
+        Some(match name {
+            "host" if text.is_empty() => "give a host",
+            "sub" if text.is_empty() => "give a channel",
+            "http2" if !self.speaks_http() => "give it to a target of HTTP: HOST:PORT or unix/PATH",
+            "root" if !is_path => "give a directory, such as /var/www/html",
+            "script" if !is_path => "give a path below the root, such as /index.php",
+            "deny" if !is_path || text.trim_matches('/').is_empty() => {
+                "give a folder below the root, such as /data"
+            }
+            "index" if text.contains('/') => "give the name of a file, or nothing for none",
+            "index" if is_program(text.as_bytes()) => {
+                "a program is not served as it is; give a page, and the program by a target behind this one, such as fastcgi/PATH,root=FOLDER,script=/index.php"
+            }
+            _ => return None,
+        })
     }
 
     /// Properties that mean nothing without others.
@@ -324,9 +294,13 @@ fn address(text: &str) -> Option<(String, u16)> {
     (!host.is_empty() && !is_bare && host.chars().all(is_name)).then(|| (host.to_owned(), port))
 }
 
-fn unreadable(name: &'static str, error: &io::Error) -> Cause {
-    Cause::File {
-        name,
-        error: error.to_string(),
+/// The path of a file that can be read.
+fn readable(name: &'static str, path: String, check: &mut CheckFile<'_>) -> Result<String, Cause> {
+    match check(&path) {
+        Ok(()) => Ok(path),
+        Err(error) => Err(Cause::File {
+            name,
+            error: error.to_string(),
+        }),
     }
 }
