@@ -244,3 +244,16 @@ fn a_bad_address_is_named_by_its_own_setting() {
         assert!(!said.contains("Server"), "{said}");
     }
 }
+
+#[test]
+fn what_only_servers_in_php_read_is_told() {
+    let (_origin, route) = origin();
+    let variables = [("FERMATA_HANDLERS_MAX", "7"), ("FERMATA_RETRY_MS", "9")];
+    let edge = Own::start_with(&variables, &["--route", &route]);
+    wait_until("the variable is named", || {
+        let log = edge.log();
+        log.contains("FERMATA_HANDLERS_MAX changes nothing here")
+            .then_some(())
+    });
+    assert!(!edge.log().contains("FERMATA_RETRY_MS"));
+}
