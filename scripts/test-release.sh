@@ -53,6 +53,15 @@ pie=$dist/php_fermata-${version}_php8.2-x86_64-linux-glibc.zip
 # PIE looks for this name, and for the library at the archive's root.
 has_library() { python3 -c 'import sys, zipfile; sys.exit("fermata.so" not in zipfile.ZipFile(sys.argv[1]).namelist())' "$pie"; }
 report "PIE's archive" has_library
+# Where PIE has no archive it builds, which needs Rust.
+names_cargo() {
+    local tools=/usr/bin:/bin
+    [ -z "$(PATH=$tools command -v cargo)" ] || { echo "Rust is in $tools; a machine without is NOT TESTED"; return; }
+    cp -r ext "$work/source"
+    ! (cd "$work/source" && export FERMATA_ROOT=$root PATH=$tools CARGO_HOME=$work/none CARGO='' FERMATA_CORE='' && phpize && ./configure) >"$work/log" 2>&1 &&
+        grep -q 'error: cargo not found; install Rust from https://rustup.rs' "$work/log" || { tail -n 5 "$work/log"; return 1; }
+}
+report "a build without cargo says what is missing" names_cargo
 is_cyclonedx() {
     python3 - "$dist/sbom.cdx.json" <<'PYTHON'
 import json, sys
