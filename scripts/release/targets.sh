@@ -44,7 +44,7 @@ compile() {
     CC_x86_64_unknown_linux_musl=musl-gcc \
         CC_aarch64_unknown_linux_gnu=aarch64-linux-gnu-gcc CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
         CARGO_ENCODED_RUSTFLAGS=$(printf '%s\x1f%s' "--remap-path-prefix=$root=." "--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo") \
-        CARGO_INCREMENTAL=0 CARGO_TARGET_DIR=$target_dir cargo build --profile "$profile" --locked --target "$target" "${packages[@]}"
+        CARGO_PROFILE_RELEASE_DEBUG=line-tables-only CARGO_INCREMENTAL=0 CARGO_TARGET_DIR=$target_dir cargo build --profile "$profile" --locked --target "$target" "${packages[@]}"
 }
 
 # The file that `compile` has left.
