@@ -15,7 +15,7 @@ BLACK_BOX_TEST := scripts/black-box.sh $(CARGO_TEST)
 
 .DEFAULT_GOAL := all
 .PHONY: all site chat chat-cluster chat-https crowd test release lint bench bench-chat bench-json bench-files bench-fibers bench-floor bench-restart bench-counts bench-edge bench-held bench-http2 bench-million bench-million-edge bench-proxy bench-websocket chaos soak soak-edge soak-isolation soak-leaving soak-trust soak-trust-valgrind attack clean help setup generate test-rust test-phpt test-docs \
-	test-server test-io test-loom test-php84 test-php85 test-arm64 test-zts test-versions test-release test-targets test-systemd test-docker test-scripts test-chat test-browser test-wordpress test-mediawiki test-bench test-bench-tables test-bench-loads test-generated test-leak test-revolt test-http2 test-php test-editor test-frameworks test-frameworks-newer test-requests test-monitoring fuzz
+	test-server test-io test-loom test-php84 test-php85 test-arm64 test-zts test-musl test-versions test-release test-targets test-systemd test-docker test-scripts test-chat test-browser test-wordpress test-mediawiki test-bench test-bench-tables test-bench-loads test-generated test-leak test-revolt test-http2 test-php test-editor test-frameworks test-frameworks-newer test-requests test-monitoring fuzz
 
 all: ## Build build/fermata.so and build/fermata
 	@scripts/setup.sh build
@@ -216,6 +216,9 @@ test-arm64: ## A part of them with the extension for arm64 and Debian's PHP 8.2,
 
 test-zts: all ## The same with a PHP with threads, compiled from Debian's source once in ~/.cache/fermata
 	scripts/source-php.sh
+
+test-musl: ## The same with a PHP for musl, compiled like that with musl-gcc, and the extension for it; no part of `make test`
+	FERMATA_PHP_LIBC=musl scripts/source-php.sh $(TESTS)
 
 test-versions: all ## Compile the extension against the headers of every PHP that is there
 	scripts/php-versions.sh

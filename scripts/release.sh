@@ -8,7 +8,8 @@
 #
 # Targets besides the machine's own are built where their tools are there, and named where they are not; release/targets.sh
 # has them.
-# PHPs: those of this machine, those of scripts/other-php.sh and scripts/source-php.sh, and each php-config that FERMATA_PHP_CONFIGS names.
+# PHPs: those of this machine, those of scripts/other-php.sh, scripts/source-php.sh and scripts/arm64-php.sh, and each php-config that
+# FERMATA_PHP_CONFIGS names.
 #
 #   --quick                     this machine's target and its PHP alone
 #   FERMATA_CORE, FERMATA_BINARY  take this libfermata_ffi.a and this command as built, and do not compile for x86_64 glibc
@@ -52,31 +53,41 @@ missing=()
 [ -n "${FERMATA_BINARY:-}" ] || missing+=(fermata-cli)
 [ ${#missing[@]} -eq 0 ] || compile "$glibc" "${missing[@]}"
 install -D "$binary" "$stage/bin/x86_64-glibc/fermata"
+declare -A cores=(["x86_64-glibc"]=$core)
 if [ -z "$quick" ]; then
-    command_for() { # target, its name in artefacts, its name in words
+    for_target() { # target, its name in artefacts, its name in words
         local missing
         missing=$(missing_for "$1")
-        [ -z "$missing" ] || { leave_out "the command for $3: $missing"; return; }
-        compile "$1" fermata-cli
+        [ -z "$missing" ] || { leave_out "the command and the extension for $3: $missing"; return; }
+        compile "$1" fermata-ffi fermata-cli
         install -D "$(built "$1" fermata)" "$stage/bin/$2/fermata"
+        cores[$2]=$(built "$1" libfermata_ffi.a)
     }
-    command_for "$musl" x86_64-musl "x86_64 without a C library"
-    command_for "$arm64" arm64-glibc arm64
+    for_target "$musl" x86_64-musl "x86_64 without glibc"
+    for_target "$arm64" arm64-glibc arm64
+    if [ -n "${cores[x86_64-musl]:-}" ]; then
+        with_unwinder "${cores[x86_64-musl]}" "$stage/x86_64-musl.a"
+        cores[x86_64-musl]=$stage/x86_64-musl.a
+    fi
 fi
 
-# extension NAME PHPIZE PHP_CONFIG
+# extension NAME PHPIZE PHP_CONFIG [TARGET]
 seen=' '
 extension() {
-    local version
+    local version target=${4:-x86_64-glibc} compiler=() arguments=
     version=$("$3" --version)
     version=${version%.*}
     ! grep -q '^#define ZTS 1' "$("$3" --include-dir)/main/php_config.h" || version+=+zts
-    case $seen in *" $version "*) return ;; esac
-    seen+="$version "
-    say "the extension for PHP $version"
-    PHPIZE=$2 PHP_CONFIG=$3 BUILD=$stage/$1 FERMATA_CORE=$core \
+    case $seen in *" $version-$target "*) return ;; esac
+    seen+="$version-$target "
+    say "the extension for PHP $version, $target"
+    case $target in
+        arm64-*) compiler=(CC=aarch64-linux-gnu-gcc) arguments=--host=aarch64-linux-gnu ;;
+        *-musl) compiler=("CC=$(musl_compiler "$cache")") ;;
+    esac
+    env "${compiler[@]}" CONFIGURE_ARGUMENTS=$arguments PHPIZE="$2" PHP_CONFIG="$3" BUILD="$stage/$1" FERMATA_CORE="${cores[$target]}" \
         CFLAGS="-g -O2 -ffile-prefix-map=$root=. -ffile-prefix-map=$cache=." scripts/build-ext.sh >/dev/null
-    install -D "$stage/$1/fermata.so" "$stage/so/php$version-x86_64-glibc/fermata.so"
+    install -D "$stage/$1/fermata.so" "$stage/so/php$version-$target/fermata.so"
 }
 # The PHP of a Debian in a folder: its phpize and php-config name /usr, and are told of the folder.
 extension_of_root() { # folder, version
@@ -93,11 +104,29 @@ extension "php$version" "$(command -v "phpize$version" || command -v phpize)" "$
 if [ -z "$quick" ]; then
     for version in 8.2 8.3; do
         command -v "php-config$version" >/dev/null && extension "php$version" "$(command -v "phpize$version")" "$(command -v "php-config$version")"
-        case $seen in *" $version "*) ;; *) leave_out "the extension for PHP $version: this machine has no php-config$version, and FERMATA_PHP_CONFIGS names none" ;; esac
+        case $seen in *" $version-x86_64-glibc "*) ;; *) leave_out "the extension for PHP $version: this machine has no php-config$version, and FERMATA_PHP_CONFIGS names none" ;; esac
     done
     extension_of_root "$cache/trixie" 8.4
     extension_of_root "$cache/sid" 8.5
     has_zts=
+    # An extension for arm64 and for musl: of the PHPs that its tests run with.
+    arm64_extension() {
+        local php version
+        php=$(scripts/arm64-php.sh --root) || php=
+        [ -n "$php" ] || { leave_out "the extension for arm64: there is no PHP for it"; return; }
+        version=$(basename "$php"/usr/bin/php-config?.?)
+        version=${version#php-config}
+        tools_of_root "$php" "$version" "$stage/tools-arm64"
+        extension "php$version-arm64" "$stage/tools-arm64/phpize" "$stage/tools-arm64/php-config" arm64-glibc
+    }
+    musl_extension() {
+        local php
+        php=$(FERMATA_PHP_LIBC=musl scripts/source-php.sh --php) || php=
+        [ -n "$php" ] || { leave_out "the extension for musl: there is no PHP for it"; return; }
+        extension "$(basename "$php")" "$php/bin/phpize" "$php/bin/php-config" x86_64-musl
+    }
+    [ -z "${cores[arm64-glibc]:-}" ] || arm64_extension
+    [ -z "${cores[x86_64-musl]:-}" ] || musl_extension
     for config in "$cache"/php-*-zts/bin/php-config; do
         [ ! -x "$config" ] || { extension "$(basename "${config%/bin/*}")" "${config%-config}ize" "$config" && has_zts=yes; }
     done

@@ -4,6 +4,7 @@
 #   scripts/source-php.sh [TEST…]              the .phpt named; default: all of them
 #   FERMATA_PHP_SOURCE=FOLDER … [TEST…]        the source in this folder (php-8.3.27 …) in place of the one that Debian's package has
 #   FERMATA_PHP_THREADS=no …                   a PHP without threads
+#   FERMATA_PHP_LIBC=musl …                    a PHP without threads and without glibc, compiled by musl-gcc, and with it the extension
 #   scripts/source-php.sh --source             prints the folder with the source, and does no more
 #   scripts/source-php.sh --php                compiles the PHP where that is to be done, prints its folder, and does no more
 #
@@ -16,9 +17,15 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
 # shellcheck source=scripts/debian.sh
 . scripts/debian.sh
+# shellcheck disable=SC2034 # for release/targets.sh
+profile=dev
+# shellcheck source=scripts/release/targets.sh
+. scripts/release/targets.sh
 cache=${FERMATA_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/fermata}
 core=${CARGO_TARGET_DIR:-$root/target}/release/libfermata_ffi.a
 threads=${FERMATA_PHP_THREADS:-yes}
+libc=${FERMATA_PHP_LIBC:-}
+[ -z "$libc" ] || threads=no
 # What the tests use, as libraries where Debian's packages have libraries. scripts/setup.sh brings what they are built with.
 configuration=(--disable-all --enable-cli --enable-cgi --disable-phpdbg --enable-opcache --enable-session --enable-pcntl --enable-filter
     --with-openssl --with-libxml --with-zlib)
@@ -27,6 +34,12 @@ for module in posix sockets ctype tokenizer ftp pdo dom simplexml xml; do
 done
 configuration+=("--with-pdo-mysql=shared,mysqlnd" "--with-mysqli=shared,mysqlnd" --with-pdo-sqlite=shared --with-sqlite3=shared --with-curl=shared)
 [ "$threads" = no ] || configuration+=(--enable-zts)
+if [ "$libc" = musl ]; then
+    # Without what needs a library, which Debian has for glibc alone.
+    configuration=(--disable-all --enable-cli --disable-cgi --disable-phpdbg --without-valgrind --enable-opcache --enable-session
+        --enable-pcntl --enable-filter)
+    for module in posix sockets ctype tokenizer pdo; do configuration+=("--enable-$module=shared"); done
+fi
 
 say() { printf 'source-php: %s\n' "$*" >&2; }
 cannot() {
@@ -53,6 +66,11 @@ download() { # folder, package
 mkdir -p "$cache"
 exec 9>"$cache/source-php.lock"
 flock 9
+if [ "$libc" = musl ]; then
+    command -v musl-gcc >/dev/null || cannot "there is no musl-gcc (apt-get install musl-tools)"
+    CC=$(musl_compiler "$cache")
+    export CC
+fi
 source=${FERMATA_PHP_SOURCE:-}
 if [ -z "$source" ]; then
     command -v apt-get >/dev/null || cannot "there is no apt-get; FERMATA_PHP_SOURCE names a folder with PHP's source"
@@ -74,7 +92,7 @@ if [ "${1:-}" = --source ]; then
     exit
 fi
 version=$(sed -n 's/^#define PHP_VERSION "\(.*\)"/\1/p' "$source/main/php_version.h")
-name=php-$version-$([ "$threads" = no ] && echo nts || echo zts)
+name=php-$version-$([ "$threads" = no ] && echo nts || echo zts)${libc:+-$libc}
 prefix=$cache/$name
 if [ "$(cat "$prefix/configuration" 2>/dev/null)" != "${configuration[*]}" ]; then
     say "compiling $name in $prefix"
@@ -92,14 +110,24 @@ if [ "${1:-}" = --php ]; then
 fi
 flock -s 9
 
-[ -f "$core" ] || { say "$core not found; run make first"; exit 1; }
 build=$root/build/$name
 mkdir -p "$build"
+if [ "$libc" = musl ]; then
+    missing=$(missing_for "$musl")
+    [ -z "$missing" ] || cannot "$missing"
+    compile "$musl" fermata-ffi >"$build/core.log" 2>&1 || { tail -n 30 "$build/core.log" >&2; exit 1; }
+    core=$build/libfermata_ffi.a
+    with_unwinder "$(built "$musl" libfermata_ffi.a)" "$core"
+fi
+[ -f "$core" ] || { say "$core not found; run make first"; exit 1; }
 export PHP=$prefix/bin/php BUILD=$build
 PHPIZE=$prefix/bin/phpize PHP_CONFIG=$prefix/bin/php-config FERMATA_CORE=$core scripts/build-ext.sh
-refusal=$("$prefix/bin/php-cgi" -n -d extension="$build/fermata.so" -v 2>&1) || true
+refusal=
+[ "$threads" = no ] || refusal=$("$prefix/bin/php-cgi" -n -d extension="$build/fermata.so" -v 2>&1) || true
 if [ "$threads" != no ] && ! grep -q 'it works for the command line only' <<<"$refusal"; then
     say "the extension starts beside threads, or does not say why it does not"
     exit 1
 fi
+# What tests start says of each such variable that it is none of its settings.
+unset "${!FERMATA_PHP_@}"
 RUN_TESTS=$prefix/lib/php/build/run-tests.php FERMATA_EXTENSION=$build/fermata.so exec scripts/phpt.sh "$@"

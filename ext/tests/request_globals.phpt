@@ -123,7 +123,7 @@ foreach (['/exit', '/location', '/throws', '/none', '/task'] as $target) {
 $clients = array_map(fn (string $who) => [$server->connect(), $who], ['a', 'b', 'c']);
 array_map(fn (array $client) => $client[0]->start('GET', "/waits?who=$client[1]"), $clients);
 echo implode(' ', array_map(fn (array $client) => $client[0]->answer(), $clients)), "\n";
-array_map(unlink(...), glob($server->folder() . '/{sess_*,moved,custom}', GLOB_BRACE));
+array_map(unlink(...), array_merge(...array_map(fn ($name) => glob("{$server->folder()}/$name"), ['sess_*', 'moved', 'custom'])));
 
 echo $server->get('/bare?by=a'), ' ', $server->get('/bare?by=b'), "\n";
 $server->get('/callback?who=a');

@@ -380,7 +380,7 @@ class Packer:
             php, has_threads, threads = php.partition("+")
             suffix = f"-{threads}" if has_threads else ""
             self.zip(f"php_fermata-{self.release}_php{php}-{architecture}-linux-{libc}{suffix}.zip", inside)
-            if not has_threads:  # Debian has no PHP with threads.
+            if not has_threads and libc == "glibc":  # Debian has no PHP with threads, and none for another C library.
                 self.deb_of_extension(extension, php, target)
             # Both, for who wants to copy two files.
             folder = self.work / f"both-{php}-{target}{suffix}"

@@ -51,3 +51,19 @@ compile() {
 built() { # target, file
     echo "$target_dir/$1/${profile/dev/debug}/$2"
 }
+
+# musl-gcc with the headers of the kernel, which it does not see: they are the same for each C library, and Debian keeps them with
+# glibc's. FOLDER gets links to them.
+musl_compiler() { # FOLDER
+    local kernel=$1/kernel-headers
+    mkdir -p "$kernel"
+    ln -sfn /usr/include/linux /usr/include/asm-generic "/usr/include/$(uname -m)-linux-gnu/asm" "$kernel"
+    echo "musl-gcc -isystem $kernel"
+}
+
+# Writes FILE, which the linker takes for the core of an extension for musl and what unwinds the stack at a panic: gcc's library for
+# that is there for glibc alone, and a PHP for musl need not bring it. No archive of both, since ar indexes nothing of Rust's own
+# library where a plugin of an older LLVM is installed.
+with_unwinder() { # CORE, FILE
+    [ "$2" -nt "$1" ] || printf 'INPUT("%s" "%s")\n' "$1" "$(rustc --print sysroot)/lib/rustlib/$musl/lib/self-contained/libunwind.a" >"$2"
+}
