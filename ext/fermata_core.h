@@ -2289,9 +2289,9 @@ bool fm_publish_waits(const struct FmWorker *worker);
 uint64_t fm_publish_wait_ms_max(const struct FmWorker *worker);
 
 /**
- * Begins to publish as `fm_publish` does, for a handler that waits, in which it has begun at `began_ms` of `fm_worker_now_ms`.
- * On FM_OK `record` is 0 when it is over, FM_PUBLISH_LATER when it is to be begun again a little later, and else for
- * `fm_publish_end` when `fm_publish_next` has given `user`, which is not 0. FM_MISUSE, FM_BACKPRESSURE.
+ * Begins to publish as `fm_publish` does, for a handler that waits, in which it has begun at `began_ms` of `fm_worker_now_ms`,
+ * 0 for one with FM_ACK_LOCAL that begins. On FM_OK `record` is 0 when it is over, FM_PUBLISH_LATER when it is to be begun
+ * again a little later, and else for `fm_publish_end` when `fm_publish_next` has given `user`, which is not 0. FM_MISUSE, FM_BACKPRESSURE.
  */
 uint32_t fm_publish_begin(struct FmWorker *worker,
                           struct FmStr channel,

@@ -44,7 +44,11 @@ static uint32_t begin(fermata_publication *publication, uint64_t user, uint64_t 
 		if (code != FM_OK || *record != FM_PUBLISH_LATER) {
 			return code;
 		}
-		if (fermata_wait_shielded(fm_worker_now_ms(fermata_run.worker) + LATER_MS) == FERMATA_WAIT_FAILED) {
+		uint64_t now_ms = fm_worker_now_ms(fermata_run.worker);
+		if (!began_ms) {
+			began_ms = now_ms;
+		}
+		if (fermata_wait_shielded(now_ms + LATER_MS) == FERMATA_WAIT_FAILED) {
 			return FM_GONE;
 		}
 	}
@@ -54,7 +58,8 @@ static uint32_t begin(fermata_publication *publication, uint64_t user, uint64_t 
 static uint32_t publish_waiting(fermata_publication *publication, FmId *id, FmError *error)
 {
 	publish_wait one = {.fiber = fermata_run.fiber};
-	uint64_t record = 0, began_ms = fm_worker_now_ms(fermata_run.worker);
+	/* A publisher that does not wait for the log looks at the clock only when there is no room. */
+	uint64_t record = 0, began_ms = publication->ack == FM_ACK_LOCAL ? 0 : fm_worker_now_ms(fermata_run.worker);
 	uint32_t code = begin(publication, (uintptr_t)&one, began_ms, &record, id, error);
 	if (code != FM_OK || !record) {
 		return code;

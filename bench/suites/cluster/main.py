@@ -58,7 +58,9 @@ def main() -> int:
     parser.add_argument("--bytes", type=int, default=100, help="data of an event")
     parser.add_argument("--out", type=Path, help="a folder for results.json")
     parser.add_argument("--nodes", action="store_true", help="three servers instead")
-    parser.add_argument("--instructions", action="store_true", help="of a bridge per record instead, counted by callgrind")
+    parser.add_argument(
+        "--instructions", action="store_true", help="of a bridge per record and a worker per publish instead, by callgrind"
+    )
     parser.add_argument("--rate", type=int, default=1_000, help="of --nodes: publishes per second, default 1,000")
     parser.add_argument("--seconds", type=int, default=10, help="of --nodes: how long they are published, default 10")
     parser.add_argument("--clients", type=int, default=30_000, help="of --nodes: held when a server is killed, default 30,000")
@@ -67,6 +69,8 @@ def main() -> int:
     options = parser.parse_args()
     if options.instructions:
         print(f"nats   a record there and back: {instructions.per_record()} instructions of the bridge's protocol")
+        for row in instructions.per_publish():
+            print(f"worker a publish, {row['title']}: {row['cluster']} instructions, {row['alone']} without a cluster", flush=True)
         return 0
     if options.quick:
         options.logs, options.rate, options.seconds, options.clients = ["nats"], 50, 1, 300

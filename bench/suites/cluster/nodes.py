@@ -94,7 +94,7 @@ def loss(log: str, options: argparse.Namespace) -> dict[str, Any]:
         tempfile.TemporaryDirectory() as directory,
         network(options.clients * 4, own=not options.quick),
         nodes_of(log, directory, workers_for(options.clients)) as nodes,
-        proxy_of(nodes, options.clients, directory) as front,
+        proxy_of(nodes, options.clients, directory) as (front, proxy),
     ):
         out, steps = Path(directory, "load.json"), Path(directory, "steps.jsonl")
         # Longer than the goal where there are more clients than can come back in that time, so that they are seen to come back.
@@ -112,8 +112,12 @@ def loss(log: str, options: argparse.Namespace) -> dict[str, Any]:
         try:
             wait_held(steps, options.clients, running)
             time.sleep(KILL_AFTER_SECONDS)
+            parts = {"servers": [it.pid for it in nodes[:-1]], "nginx": [proxy], "load": [running.pid]}
+            before = {name: spent_ns(pids) for name, pids in parts.items()}
             killed_unix = time.time()
             os.killpg(nodes[-1].pid, signal.SIGKILL)
+            wait_open(steps, options.clients, running, hold_seconds)
+            spent = {name: spent_ns(pids) - before[name] for name, pids in parts.items()}
             running.wait(hold_seconds + connect_seconds(options.clients))
         finally:
             process.stop(running)
@@ -124,6 +128,9 @@ def loss(log: str, options: argparse.Namespace) -> dict[str, Any]:
         "workers_per_server": workers_for(options.clients),
         "clients_of_the_killed": result["counters"]["reconnects"],
         "recovered_s": recovered(result["series"], options.clients),
+        "cpu_us_per_client": {
+            name: round(ns / 1000 / max(1, result["counters"]["reconnects"]), 1) for name, ns in spent.items()
+        },
         "killed_unix": round(killed_unix, 3),
         "deliveries": result["counters"]["deliveries"],
         "latency_us": result["latency_us"],
@@ -145,6 +152,23 @@ def sources(clients: int) -> str:
     count = clients // CLIENTS_PER_SOURCE + 1
     parts = [f"        {100 / count:.2f}% 127.2.0.{number};" for number in range(1, count)]
     return "\n".join([*parts, f"        * 127.2.0.{count};"])
+
+
+def spent_ns(pids: list[int]) -> int:
+    """Processor time of processes and all below them, threads and the kernel's part included."""
+    return process.cpu_ns([pid for parent in pids for pid in process.tree(parent)])
+
+
+def wait_open(steps: Path, clients: int, running: subprocess.Popen[bytes], seconds: float) -> None:
+    """Until clients have been missing and all are there again, or for as long as they are held."""
+    deadline, was_missed = time.monotonic() + seconds, False
+    while time.monotonic() < deadline and running.poll() is None:
+        time.sleep(0.1)
+        with contextlib.suppress(ValueError, IndexError):
+            are_all = json.loads(steps.read_text().splitlines()[-1]).get("open", 0) >= clients
+            if are_all and was_missed:
+                return
+            was_missed |= not are_all
 
 
 def faults(result: dict[str, Any]) -> dict[str, int]:
@@ -179,8 +203,8 @@ def wait_held(steps: Path, clients: int, running: subprocess.Popen[bytes]) -> No
 
 
 @contextlib.contextmanager
-def proxy_of(nodes: list[Running], clients: int, directory: str) -> Iterator[str]:
-    """nginx in front of the servers, as docs/cluster.md has it; gives its address."""
+def proxy_of(nodes: list[Running], clients: int, directory: str) -> Iterator[tuple[str, int]]:
+    """nginx in front of the servers, as docs/cluster.md has it; gives its address and its process."""
     port = process.free_port()
     servers = "\n".join(
         f"        server {node.address.removeprefix('http://')} max_fails=1 fail_timeout=30s;" for node in nodes
@@ -224,7 +248,7 @@ http {{
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     try:
         wait_listening(port, child)
-        yield f"http://127.0.0.1:{port}"
+        yield f"http://127.0.0.1:{port}", child.pid
     finally:
         process.stop(child)
 
@@ -249,7 +273,8 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
         print(
             f"{log:6} one of {NODES} servers killed under {row['clients']} clients: {row['clients_of_the_killed']} came back "
             f"elsewhere, all after {after} s (goal {RECOVERY_GOAL_SECONDS:.0f} s: {goal}), {row['deliveries']} deliveries, "
-            f"faults {row['faults'] or 'none'}",
+            f"faults {row['faults'] or 'none'}; processor time for each: "
+            + ", ".join(f"{name} {us} us" for name, us in row["cpu_us_per_client"].items()),
             flush=True,
         )
     if options.quick and any(row["faults"] for row in rows):

@@ -8,7 +8,7 @@ import re
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +27,9 @@ class Running:
     pid: int
     """Of the master, which leads a process group of its own."""
     bridge: int
-    """Of the process that talks to the log."""
+    """Of the process that talks to the log; 0 without one."""
+    worker: int
+    """Of the first worker."""
 
 
 def wait_listening(port: int, child: subprocess.Popen[bytes]) -> None:
@@ -60,8 +62,8 @@ def log_of(kind: str, directory: str) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def server_of(cluster: str, directory: str, workers: int = 1) -> Iterator[Running]:
-    """A server with so many workers."""
+def server_of(cluster: str, directory: str, workers: int = 1, tool: Sequence[str] = ()) -> Iterator[Running]:
+    """A server with so many workers, in a cluster or by itself; `tool` is the beginning of its command."""
     port = process.free_port()
     environment = {
         **os.environ,
@@ -73,16 +75,17 @@ def server_of(cluster: str, directory: str, workers: int = 1) -> Iterator[Runnin
         "FERMATA_CONNECTIONS_MAX": "19000",
     }
     out = Path(directory, "server.log")
-    command = [PHP, "-n", "-d", f"extension={EXTENSION}", str(Path(__file__).with_name("server.php")), str(port)]
+    command = [*tool, PHP, "-n", "-d", f"extension={EXTENSION}", str(Path(__file__).with_name("server.php")), str(port)]
     with out.open("wb") as log:
         child = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
     try:
         deadline = time.monotonic() + READY_SECONDS_MAX
-        while "connected to the log of the cluster" not in out.read_text():
+        is_ready = "connected to the log of the cluster" if cluster else "worker 0 started"
+        while is_ready not in out.read_text():
             if time.monotonic() > deadline or child.poll() is not None:
                 raise SystemExit(f"cluster: the server is not ready:\n{out.read_text()}")
             time.sleep(0.05)
-        bridge = int(re.findall(r"bridge started pid=(\d+)", out.read_text())[-1])
-        yield Running(f"http://127.0.0.1:{port}", child.pid, bridge)
+        pids = {name: int(pid) for name, pid in re.findall(r"(bridge|worker 0) started pid=(\d+)", out.read_text())}
+        yield Running(f"http://127.0.0.1:{port}", child.pid, pids.get("bridge", 0), pids["worker 0"])
     finally:
         process.stop(child)

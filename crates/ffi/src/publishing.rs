@@ -91,9 +91,9 @@ pub extern "C" fn fm_publish_wait_ms_max(worker: Option<&FmWorker>) -> u64 {
     })
 }
 
-/// Begins to publish as `fm_publish` does, for a handler that waits, in which it has begun at `began_ms` of `fm_worker_now_ms`.
-/// On FM_OK `record` is 0 when it is over, FM_PUBLISH_LATER when it is to be begun again a little later, and else for
-/// `fm_publish_end` when `fm_publish_next` has given `user`, which is not 0. FM_MISUSE, FM_BACKPRESSURE.
+/// Begins to publish as `fm_publish` does, for a handler that waits, in which it has begun at `began_ms` of `fm_worker_now_ms`,
+/// 0 for one with FM_ACK_LOCAL that begins. On FM_OK `record` is 0 when it is over, FM_PUBLISH_LATER when it is to be begun
+/// again a little later, and else for `fm_publish_end` when `fm_publish_next` has given `user`, which is not 0. FM_MISUSE, FM_BACKPRESSURE.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_publish_begin(
     worker: Option<&mut FmWorker>,

@@ -159,6 +159,8 @@ pub(crate) struct Outbox {
     pub(super) waker: Waker,
     pub(super) pending: Pending,
     pub(super) past: PastReader,
+    /// Mark and name of the record that is being published, reused: as long as an event may be at most.
+    pub(super) name: Vec<u8>,
     /// See [`Cluster::node`].
     pub(super) node: u64,
 }
@@ -230,6 +232,7 @@ impl Cluster {
             waker: self.waker,
             pending: Pending::default(),
             past: PastReader::new(self.pages),
+            name: Vec::new(),
             node: self.node,
         }
     }

@@ -185,12 +185,14 @@ impl Channels {
             Ack::Cluster => self.slot,
             Ack::Local => NOBODY,
         };
-        let mut name = Vec::with_capacity(MARK_BYTES + record.name.map_or(0, <[u8]>::len));
-        name.extend_from_slice(&slot.to_le_bytes());
-        name.push(u8::from(record.name.is_some()));
+        let name = &mut outbox.name;
+        name.clear();
+        let [low, high] = slot.to_le_bytes();
+        let mark: [u8; MARK_BYTES] = [low, high, u8::from(record.name.is_some())];
+        name.extend_from_slice(&mark);
         name.extend_from_slice(record.name.unwrap_or_default());
         let record = Record {
-            name: Some(&name),
+            name: Some(name),
             ..*record
         };
         let put = outbox
@@ -388,7 +390,11 @@ impl Channels {
         (ack, user, began_ms): (Ack, u64, u64),
     ) -> Result<Publishing, PublishFailure> {
         self.check_event_size(net, record)?;
-        let now_ms = net.driver.refresh_now();
+        // A publisher that does not wait needs no clock while there is room.
+        let now_ms = match ack {
+            Ack::Cluster => net.driver.refresh_now(),
+            Ack::Local => 0,
+        };
         let channels = self;
         let is_full = channels
             .outbox
@@ -407,7 +413,9 @@ impl Channels {
             Put::InOutbox(outbox) if ack == Ack::Cluster => Ok(Publishing::Pending(outbox)),
             Put::InOutbox(_) => Ok(Publishing::Done(EventId::UNKNOWN)),
             Put::Later(error) => {
-                channels.check_room(&error, began_ms, now_ms)?;
+                if began_ms > 0 {
+                    channels.check_room(&error, began_ms, net.driver.refresh_now())?;
+                }
                 Ok(Publishing::Later)
             }
         }
