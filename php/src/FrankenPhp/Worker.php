@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Fermata\FrankenPhp;
 
 use Fermata\Internal\{FrontController, Headers};
-use Fermata\{Hold, Request, Response};
+use Fermata\{Hold, Request, Response, Server};
 
 /**
  * Runs a worker script of FrankenPHP as it is.
@@ -31,7 +31,14 @@ final class Worker
     /**
      * @param string $file the worker script
      * @param string|null $public the folder whose files are sent without the script; that of the script if nothing is said
+     * @param string|list<string>|null $listen addresses; null = as the settings say
+     * @param int|null $workers null = as the settings say
      * @param int $requestsMax requests after which a worker is replaced; 0 for none
+     * @param Server|null $server the server to add the script to, for everything that its other routes do not take: it holds
+     *        clients beside the script. It needs Limits(handlers: 1). Default: one with the hub of Mercure that the environment
+     *        has keys for
+     * @throws \ValueError when there is no such file, when $listen or $workers is beside a $server, which has its own, and when
+     *         the environment asks for a hub that cannot be had
      */
     public function __construct(
         string $file,
@@ -39,7 +46,11 @@ final class Worker
         private readonly string|array|null $listen = null,
         private readonly ?int $workers = null,
         private readonly int $requestsMax = 0,
+        private readonly ?Server $server = null,
     ) {
+        if ($server !== null && ($listen !== null || $workers !== null)) {
+            throw new \ValueError('listen and workers are those of the server that is given');
+        }
         $path = realpath($file);
         if ($path === false) {
             throw new \ValueError("there is no file $file");
@@ -70,7 +81,7 @@ final class Worker
         if ($this->script->isTerminated()) {
             throw new \LogicException("$this->file has ended without a call of frankenphp_handle_request()");
         }
-        $server = FrontController::server($this->listen, $this->workers);
+        $server = $this->server ?? $this->ownServer();
         (new FrontController($this->handle(...), $this->public ?? dirname($this->file), requestsMax: $this->requestsMax))->register($server);
         $main = getmypid();
         register_shutdown_function(function () use ($main): void {
@@ -80,6 +91,16 @@ final class Worker
             }
         });
         $server->run();
+    }
+
+    private function ownServer(): Server
+    {
+        $server = FrontController::server($this->listen, $this->workers);
+        $hub = Hub::ofEnvironment(getenv());
+        if ($hub !== null) {
+            $server->mercure($hub);
+        }
+        return $server;
     }
 
     private function handle(Request $request): Response|Hold

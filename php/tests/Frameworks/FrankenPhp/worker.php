@@ -74,6 +74,9 @@ $handler = static function () use (&$handled, $folder, $booted): void {
             file_put_contents("$folder/finished", 'after');
             echo 'lost';
             break;
+        case '/publish':
+            echo mercure_publish(['https://example.com/books/1'], 'new title');
+            break;
         case '/throw':
             throw new RuntimeException('thrown');
         case '/uncaught':
