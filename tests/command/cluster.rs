@@ -180,7 +180,7 @@ fn the_proxy_gives_clients_to_servers_that_run(cluster: &mut Cluster) {
     let from = cluster.enter("kill 1");
     cluster.wait_for(from, "server 1 has ended");
     for number in 0..6 {
-        let response = Connection::open(proxy).post("/publish/news", &number.to_string());
+        let response = Connection::open(proxy).post("/publish/news", number.to_string());
         assert_eq!(response.status(), 200, "{}", response.text());
     }
     let from = cluster.enter("kill proxy");
