@@ -131,6 +131,7 @@ need_test() {
     need rabbitmq-server test -e /usr/lib/rabbitmq/bin/rabbitmq-server
     need php-amqplib test -e /usr/share/php/PhpAmqpLib/autoload.php
     # What the bridges to frameworks are tested with.
+    need php-psr-http-message test -e /usr/share/php/Psr/Http/Message/autoload.php
     need php-nyholm-psr7 test -e /usr/share/php/Nyholm/Psr7/autoload.php
     need php-guzzlehttp-psr7 test -e /usr/share/php/GuzzleHttp/Psr7/autoload.php
     need php-slim-psr7 test -e /usr/share/php/Slim/Psr7/autoload.php
@@ -141,6 +142,7 @@ need_test() {
     need php-symfony-console test -e /usr/share/php/Symfony/Component/Console/autoload.php
     need php-symfony-dotenv test -e /usr/share/php/Symfony/Component/Dotenv/autoload.php
     need php-symfony-mercure test -e /usr/share/php/Symfony/Component/Mercure/autoload.php
+    need php-symfony-mime test -e /usr/share/php/Symfony/Component/Mime/autoload.php
     need php-symfony-yaml test -e /usr/share/php/Symfony/Component/Yaml/autoload.php
     need php-laravel-framework test -e /usr/share/php/Illuminate/autoload.php
     need "$php_package-pgsql" has_module pdo_pgsql

@@ -8,11 +8,15 @@
 # other PHPs, and the half of the benchmark that counts faults. Results of these are printed at the end. A test of the extension that
 # failed there may have been starved, so it has to pass alone; one with a report of valgrind's has not been.
 #
+# How often a loop goes round for a request depends on what else the machine does, so the one suite that counts system calls goes
+# first, with nothing beside it.
+#
 # Seconds of the processor stand beside those of the clock: a suite that takes few of them waits, and on a busy machine they alone
 # can be compared. What a suite starts and does not wait for is not in them.
 set -uo pipefail
 
 cd "$(dirname "$0")/.." || exit
+alone=(counts)
 suites=(scripts generated rust loom phpt systemd release monitoring revolt bench-tables server io chat php editor frameworks frameworks-newer requests docs browser)
 beside=(leak targets php84 zts versions bench-loads)
 build=${BUILD:-build}
@@ -56,21 +60,24 @@ run_beside() {
     done
 }
 
+run() {
+    local suite=$1 verdict=FAILED
+    printf '\n== %s (make test-%s)\n' "$suite" "$suite"
+    SECONDS=0
+    if count_cpu "$output.cpu" make --no-print-directory "test-$suite" 2>&1 | tee "$output"; then verdict=passed; fi
+    count "$suite" "$verdict" "$SECONDS" "$output.cpu"
+    mapfile -O "${#flaky[@]}" -t flaky < <(sed -n 's/^FLAKY: //p' "$output")
+}
+
 for suite in "${beside[@]}"; do rm -f "$build/test-$suite.status"; done
+for suite in "${alone[@]}"; do run "$suite"; done
 # A group of its own, so that all of it can be ended.
 set -m
 run_beside &
 others=$!
 set +m
 trap 'kill -- "-$others" 2>/dev/null' EXIT
-for suite in "${suites[@]}"; do
-    printf '\n== %s (make test-%s)\n' "$suite" "$suite"
-    SECONDS=0
-    verdict=FAILED
-    if count_cpu "$output.cpu" make --no-print-directory "test-$suite" 2>&1 | tee "$output"; then verdict=passed; fi
-    count "$suite" "$verdict" "$SECONDS" "$output.cpu"
-    mapfile -O "${#flaky[@]}" -t flaky < <(sed -n 's/^FLAKY: //p' "$output")
-done
+for suite in "${suites[@]}"; do run "$suite"; done
 SECONDS=0
 wait "$others"
 waited=$SECONDS
@@ -82,14 +89,14 @@ for suite in "${beside[@]}"; do
     [ "$status" != 0 ] || verdict=passed
     work=
     case $suite in
-        leak) work=$build/phpt-valgrind alone=(scripts/phpt.sh --valgrind) ;;
-        php84) work=$build/php8.4/phpt alone=(scripts/other-php.sh 8.4) ;;
-        zts) work=$(scripts/source-php.sh --php) && work=$build/${work##*/}/phpt alone=(scripts/source-php.sh) ;;
+        leak) work=$build/phpt-valgrind retry=(scripts/phpt.sh --valgrind) ;;
+        php84) work=$build/php8.4/phpt retry=(scripts/other-php.sh 8.4) ;;
+        zts) work=$(scripts/source-php.sh --php) && work=$build/${work##*/}/phpt retry=(scripts/source-php.sh) ;;
     esac
     if [ "$verdict" = FAILED ] && [ -s "$work/failed" ] && { [ "$suite" != leak ] || { [ -e "$work/reports" ] && [ ! -s "$work/reports" ]; }; }; then
         mapfile -t again <"$work/failed"
         printf -- '-- again, alone: %s\n' "${again[*]}"
-        "${alone[@]}" "${again[@]}" && verdict=passed && flaky+=("${again[@]}")
+        "${retry[@]}" "${again[@]}" && verdict=passed && flaky+=("${again[@]}")
     fi
     count "$suite" "$verdict" "$took" "$build/test-$suite.cpu" ', beside the others'
 done

@@ -29,6 +29,7 @@ pub(crate) const OTHERS: &[(&str, &str)] = &[
     ("FERMATA_CACHE", "scripts: where downloads are kept"),
     ("FERMATA_PHP_CONFIGS", "releases: for which PHPs"),
     ("FERMATA_PHP_SOURCE", "tests: PHP's own"),
+    ("FERMATA_PHP_LIBC", "tests: of a PHP from its source"),
     ("FERMATA_PHP_THREADS", "tests: how many at a time"),
     ("FERMATA_DEBIAN_MIRROR", "scripts"),
     ("FERMATA_APT_PAUSE_S", "scripts"),

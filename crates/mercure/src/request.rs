@@ -318,7 +318,7 @@ fn compile(selectors: &[String]) -> Result<Vec<Selector>, Refusal> {
     let compiled = selectors.iter().map(|text| Selector::parse(text));
     compiled
         .collect::<Result<_, _>>()
-        .map_err(|_| (403, "Forbidden: the token has a topic that is malformed"))
+        .map_err(|_| (403, "Forbidden: the token has a topic that is too large"))
 }
 
 /// What the token says that a request brings. `None`: it brings none.
