@@ -101,6 +101,6 @@ case ${1:-} in
     '') tests=("${some[@]}") ;;
     *) tests=("$@") ;;
 esac
-# An emulated PHP takes ten times as long: what the defaults give seconds gets minutes, and a slow worker is none to kill.
-export FERMATA_PHPT_WAIT_S=240 FERMATA_DRAIN_TIMEOUT_MS=60000 FERMATA_STALL_TIMEOUT_MS=0 FERMATA_IO=epoll
+# An emulated PHP takes ten times as long: what the defaults give seconds gets minutes, and a slow worker is none to kill or to warn of.
+export FERMATA_PHPT_WAIT_S=240 FERMATA_DRAIN_TIMEOUT_MS=60000 FERMATA_STALL_TIMEOUT_MS=0 FERMATA_BLOCKING_CALL_MS=60000 FERMATA_IO=epoll
 FERMATA_EXTENSION=$build/fermata.so FERMATA_PHPT_PHP=$build/php BUILD=$build exec scripts/phpt.sh "${tests[@]}"

@@ -527,7 +527,7 @@ ZEND_METHOD(Fermata_Response, output)
 		Z_PARAM_LONG(status)
 		Z_PARAM_ARRAY_HT(headers)
 	ZEND_PARSE_PARAMETERS_END();
+	/* Without keep-alives: a comment between two pieces would be a part of what is printed. */
 	fermata_source *source = fermata_source_new(&output_kind, &info.function_name);
-	source->keep_alive_ms = -1;
 	fermata_response_with_source(return_value, source, status, fermata_known.type_text, headers);
 }
