@@ -8,12 +8,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 static MISSED: AtomicU64 = AtomicU64::new(0);
 
 /// What is not there would have to be: asserts in tests and counts otherwise. Goes on with what it is given.
-#[cold]
+#[inline]
 #[track_caller]
 pub(crate) fn missed<T>(otherwise: T) -> T {
+    note();
+    otherwise
+}
+
+/// Apart, and never a part of its callers: those that run for each request have nothing of it but a call.
+#[cold]
+#[inline(never)]
+#[track_caller]
+fn note() {
     debug_assert!(false, "what was looked up would have to be there");
     MISSED.fetch_add(1, Ordering::Relaxed);
-    otherwise
 }
 
 /// How often it was since the last time.
