@@ -6,6 +6,7 @@ namespace Fermata\Symfony;
 
 use Fermata\Internal\{FrontController, HttpFoundation};
 use Fermata\{Hold, Request, Response};
+use Symfony\Component\ErrorHandler\{BufferingLogger, ErrorHandler};
 use Symfony\Component\EventDispatcher\EventDispatcherInterface;
 use Symfony\Component\HttpFoundation\Request as SymfonyRequest;
 use Symfony\Component\HttpKernel\EventListener\StreamedResponseListener;
@@ -98,6 +99,7 @@ final class Runner implements RunnerInterface
 
     private function finish(SymfonyRequest $request, ?\Symfony\Component\HttpFoundation\Response $response): void
     {
+        self::writeKeptLogs();
         if ($response === null) {
             // exit(), or an exception: the kernel still counts the request, and would never reset its services.
             if ($this->kernel instanceof KernelInterface) {
@@ -111,6 +113,28 @@ final class Runner implements RunnerInterface
         if ($this->kernel instanceof KernelInterface) {
             // Resets the services, so that nothing of this request is there while none runs.
             $this->kernel->boot();
+        }
+    }
+
+    /**
+     * Writes what no logger has taken, such as deprecations in production, to PHP's log: Symfony keeps it with its trace until the
+     * process ends, which it takes for the end of the request.
+     */
+    private static function writeKeptLogs(): void
+    {
+        $handler = set_error_handler(null);
+        restore_error_handler();
+        if (!is_array($handler) || !$handler[0] instanceof ErrorHandler) {
+            return;
+        }
+        foreach ($handler[0]->setLoggers([]) as [$logger]) {
+            if ($logger instanceof BufferingLogger && ($kept = $logger->cleanLogs()) !== []) {
+                // It writes them when it goes.
+                $writer = new BufferingLogger();
+                foreach ($kept as $log) {
+                    $writer->log(...$log);
+                }
+            }
         }
     }
 }

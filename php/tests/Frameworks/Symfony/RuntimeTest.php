@@ -67,6 +67,17 @@ final class RuntimeTest extends TestCase
         self::assertSame($resets + 1, (int) self::$server->get('/resets')->body);
     }
 
+    /** Symfony keeps it until the process ends, and a worker would grow with each request. */
+    public function testWhatNoLoggerTakesIsLoggedAfterTheRequest(): void
+    {
+        self::assertSame('deprecated', self::$server->get('/deprecated')->body);
+        self::assertSame('deprecated', self::$server->get('/deprecated')->body);
+        for ($deadline = microtime(true) + 30; substr_count(self::$server->log(), 'an old way') < 2; usleep(5000)) {
+            self::assertLessThan($deadline, microtime(true), self::$server->log());
+        }
+        self::assertTrue(true);
+    }
+
     public function testSessions(): void
     {
         $first = self::$server->get('/session');

@@ -115,6 +115,7 @@ final class TestKernel extends Kernel
         return match ($action) {
             '', 'index' => new Response('Hello ' . $request->query->get('name', 'nobody')),
             'hints' => $this->hint(),
+            'deprecated' => new Response(trigger_error('an old way', E_USER_DEPRECATED) ? 'deprecated' : ''),
             'version' => new Response(VERSION),
             'refused-file' => new JsonResponse([$request->files->get('one')->getError(), $request->files->get('one')->getClientOriginalName()]),
             'reason' => (new Response('x'))->setStatusCode(299, 'Own Phrase'),
