@@ -76,13 +76,17 @@ class Counts:
     own: float
     """Of them in the extension or the command: not in PHP and the C library, which other machines have in other versions."""
     syscalls: float
+    """Those that did something. One that finds nothing yet depends on how fast the other side is."""
     by_syscall: dict[str, float]
+    fruitless: float = 0.0
+    """System calls that found nothing (EAGAIN, as a rule)."""
 
 
 def measure(peer: Peer, case: Case) -> Counts:
     """Both figures of a case. Raises CannotRun."""
     few = max(BATCH_CONNECTIONS, case.requests // 10) if case.units == 1 else case.requests
-    calls_once, calls_twice = _syscalls(peer, case, few), _syscalls(peer, case, 2 * few)
+    (calls_once, fruitless_once), (calls_twice, fruitless_twice) = _syscalls(peer, case, few), _syscalls(peer, case, 2 * few)
+    fruitless = (fruitless_twice - fruitless_once) / few / case.units
     by_syscall = {name: (calls_twice[name] - calls_once.get(name, 0)) / few for name in sorted(calls_twice)}
     by_syscall = {name: count / case.units for name, count in by_syscall.items() if abs(count) >= 0.001}
     once, twice = _instructions(peer, case, case.requests), _instructions(peer, case, 2 * case.requests)
@@ -91,7 +95,7 @@ def measure(peer: Peer, case: Case) -> Counts:
         more = sum(cost - once.get(name, 0) for name, cost in twice.items() if is_counted(name))
         return more / case.requests / case.units
 
-    return Counts(each(lambda _: True), each(lambda name: name in OURS), sum(by_syscall.values()), by_syscall)
+    return Counts(each(lambda _: True), each(lambda name: name in OURS), sum(by_syscall.values()), by_syscall, fruitless)
 
 
 def instructions(peer: Peer, case: Case) -> float:
@@ -230,13 +234,14 @@ def _callgrind(peer: Peer, case: Case, requests: int, folder: Path) -> list[Path
     return files
 
 
-def _syscalls(peer: Peer, case: Case, requests: int) -> dict[str, int]:
-    """System calls by name of all the server's processes for one run."""
+def _syscalls(peer: Peer, case: Case, requests: int) -> tuple[dict[str, int], int]:
+    """System calls of all the server's processes for one run: those that did something by name, and the number of others."""
     with tempfile.NamedTemporaryFile() as file:
-        _serve(peer, case, requests, ["strace", "-f", "-qq", "-c", "-U", "calls,name", "-o", file.name])
+        _serve(peer, case, requests, ["strace", "-f", "-qq", "-c", "-U", "calls,errors,name", "-o", file.name])
         text = Path(file.name).read_text()
-    rows = re.findall(r"^ *(\d+) (\w+)$", text, re.MULTILINE)
-    return {name: int(count) for count, name in rows if name not in ("total", *TIMED)}
+    rows = re.findall(r"^ *(\d+) +(\d*) *([a-z]\w*)$", text, re.MULTILINE)
+    rows = [(int(calls), int(errors or 0), name) for calls, errors, name in rows if name not in ("total", *TIMED)]
+    return {name: calls - errors for calls, errors, name in rows}, sum(errors for _, errors, _ in rows)
 
 
 def _serve(peer: Peer, case: Case, requests: int, prefix: list[str]) -> None:

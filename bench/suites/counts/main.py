@@ -38,6 +38,8 @@ COMPARABLE = {
 }
 """What has to be as it was at the recording for a figure to be compared."""
 TRIES_MAX = 3
+FRUITLESS_MAX = 0.5
+"""System calls per request that find nothing."""
 SYSCALLS_GROWTH_MAX = 0.1
 """System calls per request; a batch found in two looks instead of one makes a few hundredths."""
 
@@ -106,7 +108,8 @@ def measured(peer: Peer, case: Case, is_check: bool) -> Counts:
         if budget is None or not has_grown(counts, budget, ("own", "instructions")):
             break
         again = measure(peer, case)
-        least = {figure: min(getattr(counts, figure), getattr(again, figure)) for figure in ("instructions", "own", "syscalls")}
+        figures = ("instructions", "own", "syscalls", "fruitless")
+        least = {figure: min(getattr(counts, figure), getattr(again, figure)) for figure in figures}
         counts = replace(counts if counts.syscalls < again.syscalls else again, **least)
     return counts
 
@@ -114,7 +117,7 @@ def measured(peer: Peer, case: Case, is_check: bool) -> Counts:
 def has_grown(now: Counts, limit: dict[str, Any], figures: Iterable[str]) -> bool:
     """Whether it is above its budget by more than is tolerated; instructions are compared where `figures` names them."""
     is_above = any(getattr(now, figure) > limit[figure] * (1 + INSTRUCTIONS_GROWTH_MAX) for figure in figures)
-    return is_above or now.syscalls > limit["syscalls"] + SYSCALLS_GROWTH_MAX
+    return is_above or now.syscalls > limit["syscalls"] + SYSCALLS_GROWTH_MAX or now.fruitless > FRUITLESS_MAX
 
 
 def parse_options() -> argparse.Namespace:
@@ -179,7 +182,7 @@ def judge(
         notes.append(
             f"{id}: {verdict}: {now.instructions:,.0f} instructions (budget {limit['instructions']:,.0f}), "
             f"{now.own:,.0f} of our own ({limit['own']:,.0f}), "
-            f"{now.syscalls:.2f} system calls ({limit['syscalls']:.2f})"
+            f"{now.syscalls:.2f} system calls ({limit['syscalls']:.2f}) and {now.fruitless:.2f} that found nothing"
         )
         grown = grown or verdict == "GREW"
     return grown, notes
