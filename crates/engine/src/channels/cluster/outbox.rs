@@ -390,29 +390,25 @@ impl Channels {
         (ack, user, began_ms): (Ack, u64, u64),
     ) -> Result<Publishing, PublishFailure> {
         self.check_event_size(net, record)?;
-        // A publisher that does not wait needs no clock while there is room.
-        let now_ms = match ack {
-            Ack::Cluster => net.driver.refresh_now(),
-            Ack::Local => 0,
-        };
         let channels = self;
-        let is_full = channels
-            .outbox
-            .as_ref()
-            .is_some_and(|outbox| outbox.pending.is_full());
-        // A publisher that does not wait leaves its event in the outbox, as long as that has room.
-        if ack == Ack::Cluster && !channels.may_publish(began_ms, now_ms)? {
-            return Ok(Publishing::Later);
-        }
-        if ack == Ack::Cluster && is_full {
-            let error = PublishError::Behind { slot: READER_SLOT };
-            channels.check_room(&error, began_ms, now_ms)?;
-            return Ok(Publishing::Later);
+        // A publisher that does not wait leaves its event in the outbox, and needs no clock, as long as that has room.
+        if ack == Ack::Cluster {
+            let now_ms = net.driver.refresh_now();
+            if !channels.may_publish(began_ms, now_ms)? {
+                return Ok(Publishing::Later);
+            }
+            let outbox = channels.outbox.as_ref();
+            if outbox.is_some_and(|outbox| outbox.pending.is_full()) {
+                let error = PublishError::Behind { slot: READER_SLOT };
+                channels.check_room(&error, began_ms, now_ms)?;
+                return Ok(Publishing::Later);
+            }
         }
         match channels.put_in_outbox(record, except, ack, user)? {
             Put::InOutbox(outbox) if ack == Ack::Cluster => Ok(Publishing::Pending(outbox)),
             Put::InOutbox(_) => Ok(Publishing::Done(EventId::UNKNOWN)),
             Put::Later(error) => {
+                // 0: it has not waited yet, and has looked at no clock.
                 if began_ms > 0 {
                     channels.check_room(&error, began_ms, net.driver.refresh_now())?;
                 }
