@@ -150,7 +150,7 @@ pub(crate) struct AppTable {
     enabled: Option<bool>,
     client_events: Option<bool>,
     subscription_counts: Option<bool>,
-    resume: Option<ResumeText>,
+    resume: Option<Resume>,
     shared_prefix: Option<String>,
     #[serde(default)]
     webhook: Vec<WebhookTable>,
@@ -168,15 +168,6 @@ pub(crate) struct AppTable {
     user_info_bytes_max: Option<usize>,
     watchlist_users_max: Option<usize>,
     clock_window_s: Option<u64>,
-}
-
-/// As settings name it.
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum ResumeText {
-    All,
-    Public,
-    None,
 }
 
 #[derive(Deserialize)]
@@ -554,14 +545,7 @@ impl AppTable {
         let mut app = App::new(&self.id, &self.key, &self.secret)
             .map_err(|error| SettingsError::new(error.to_string()))?;
         take(&mut app.counts_subscriptions, self.subscription_counts);
-        take(
-            &mut app.resume,
-            self.resume.map(|it| match it {
-                ResumeText::All => Resume::All,
-                ResumeText::Public => Resume::Public,
-                ResumeText::None => Resume::Refused,
-            }),
-        );
+        take(&mut app.resume, self.resume);
         app.shared_prefix = self.shared_prefix;
         for table in self.webhook {
             app.webhooks.push(table.into_webhook()?);

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use ring::hmac;
+use serde::Deserialize;
 
 use crate::target::{Kind, Webhook};
 
@@ -37,9 +38,10 @@ pub enum ClientEvents {
     Refused,
 }
 
-/// In which channels a client may go on after an event that it has had (`fermata:since`). Whoever may subscribe to a channel
-/// reads by that what was published before it could, as far back as events are kept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// In which channels a client may go on after an event that it has had (`fermata:since`). A client that may subscribe to a
+/// channel reads by that what was published before it could, as far back as events are kept. Settings name it in lower case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Resume {
     /// In all.
     #[default]
@@ -47,7 +49,7 @@ pub enum Resume {
     /// In public ones, whose past is anybody's.
     Public,
     /// In none.
-    Refused,
+    None,
 }
 
 /// What bounds an application's clients and publishers. Each default is what Pusher documents, or larger where that has

@@ -353,7 +353,7 @@ impl Connection {
         let resumes = match app.resume {
             Resume::All => true,
             Resume::Public => channel.access() == Access::Public,
-            Resume::Refused => false,
+            Resume::None => false,
         };
         let has_gap = data.since.is_some() && !resumes;
         Outcome::Subscribe(Subscribe {
