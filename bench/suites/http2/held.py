@@ -12,7 +12,8 @@ from bench.lib import compiled, process
 from bench.lib.peers import BUILD, SUBJECT, CannotRun, Running
 from bench.suites.held.rows import least_squares, rest
 
-SERVER_CORE, CLIENT_CORE = 0, 1
+CLIENT_CORE = 1
+"""Not the server's."""
 LEVELS = (2_000, 6_000, 10_000, 14_000, 18_000)
 """Connections, as one worker and one client may have descriptors."""
 MANY_LEVELS = (20, 60, 100, 140, 180)

@@ -34,6 +34,8 @@ MEMORY_ROUNDS = 2
 """Memory is nearly the same each time."""
 SECONDS = 3.0
 QUICK_SECONDS = 0.2
+HELD = "held streams"
+"""All rows of them, where they cannot be run."""
 VERSION = 2
 
 
@@ -89,8 +91,7 @@ def main() -> int:
         try:
             held.build()
         except CannotRun as reason:
-            for row in (*MEMORY, *BROADCAST):
-                skip(run.not_run, f"{SUBJECT}/{row}", reason)
+            skip(run.not_run, HELD, reason)
     for id, peer in run.peers.items():
         try:
             run.versions[id] = peer.prepare()
@@ -99,7 +100,7 @@ def main() -> int:
     try:
         measure_all(run)
     except KeyboardInterrupt:
-        if not run.samples:
+        if not run.samples and not run.held:
             raise
         run.not_run["the rest"] = "interrupted"
 
@@ -164,6 +165,8 @@ def measure_one(run: Run, id: str, running: Running, round: int) -> None:
 
 def measure_held(run: Run, round: int, source: random.Random) -> None:
     """Each row at a server that is started for it: memory that was free once does not grow again."""
+    if HELD in run.not_run:
+        return
     asked = [row for row in run.options["rows"] if row in BROADCAST or (row in MEMORY and round <= MEMORY_ROUNDS)]
     source.shuffle(asked)
     for row in asked:
@@ -172,7 +175,7 @@ def measure_held(run: Run, round: int, source: random.Random) -> None:
             continue
         measure = held.measure_memory if row in MEMORY else held.measure_broadcast
         try:
-            with Running(run.peers[id], "h2held", ["taskset", "-c", str(held.SERVER_CORE)]) as running:
+            with Running(run.peers[id], "h2held", ["taskset", "-c", str(CORE)]) as running:
                 run.held.append(measure(row, running, round, run.options["quick"]))
         except CannotRun as reason:
             skip(run.not_run, f"{id}/{row}", reason)
