@@ -80,6 +80,7 @@ fn read<'a>(bytes: &'a [u8], at: &mut usize, depth: usize) -> Result<Option<Valu
             let Some(len) = length(line, BULK_BYTES_MAX)? else {
                 return Ok(Some(Value::Null));
             };
+            // It is not all there yet.
             let Some(text) = bytes.get(*at..*at + len + 2) else {
                 return Ok(None);
             };

@@ -128,6 +128,7 @@ fn message<'a>(
     if head_len > total {
         return Err(WireError::Malformed);
     }
+    // It is not all there yet.
     let Some(content) = input.get(line_taken..line_taken + total + 2) else {
         return Ok(None);
     };

@@ -1,0 +1,414 @@
+//! Redis as the log: one stream for all channels of an application, written and read by scripts, so that each step is whole.
+//!
+//! Keys are `{PREFIX}:log` (the stream), `{PREFIX}:meta` (epoch and last place) and `{PREFIX}:sent:OUTBOX` (which records of an
+//! outbox the log has, as long as they may be sent again). Each append publishes its last place on the channel `{PREFIX}:new`.
+//!
+//! That channel may drop messages, so a bridge that has heard nothing reads all the same every two seconds ([`PING_MS`]). A
+//! fail-over may lose what was acknowledged: the epoch changes as soon as a bridge connects that has read more than the log has,
+//! or another message at its place, or had more acknowledged than it has read. A bridge that stays connected looks for the same
+//! with each read.
+//!
+//! A server may refuse to write and answer reads all the same: its memory is full, it cannot save, too few replicas. Therefore
+//! the log counts as there when it has taken something, at first an append of no records. After a refusal the connection stays
+//! and is read from; the append of no records is tried again until it is taken.
+
+mod entry;
+mod past;
+mod pending;
+mod reading;
+mod refusal;
+mod scripts;
+mod writing;
+
+use std::collections::VecDeque;
+
+use self::pending::Pending;
+use self::refusal::{
+    REPLICA, SENTINEL, TLS_ALERT, TLS_MAJOR, WANTS_TLS, is_greeted_by, refusal, words_of_refusal,
+};
+use self::scripts::SCRIPTS;
+use crate::exchange::{
+    ANSWER_MS_MAX, Event, Login, Options, PING_MS, Place, SILENCE_MS_MAX, answer_due_ms,
+};
+use crate::flight::Flight;
+use crate::link::{Link, ReportedCauses};
+use crate::past::Collector;
+use crate::resp::{self, RespError, Value};
+
+/// Longest reply: what one script gives, the event with which it passed its bound, and what is around them.
+const REPLY_BYTES_MAX: usize = 64 << 20;
+
+/// See the module.
+pub(crate) struct Redis {
+    options: Options,
+    keys: Keys,
+    link: Link,
+    reached: Option<Place>,
+    reached_ms: Option<u64>,
+    /// The last place that the log has acknowledged, and when it stored the record, where it has said so.
+    acknowledged: Option<(Place, Option<u64>)>,
+    epoch: u64,
+    /// Connections so far: no two make the same epoch.
+    connections: u64,
+    /// The log's end as far as it is known, and when the connection began.
+    last: u64,
+    past_until: u64,
+    is_live: bool,
+    is_reading: bool,
+    write: Write,
+    /// Refusals since a record was taken.
+    refusals: u32,
+    /// The last one, for a server that is left because of it.
+    refusal: String,
+    reported: ReportedCauses,
+    login: Login,
+    scripts: [Vec<u8>; 4],
+    pending: VecDeque<(Pending, u64)>,
+    flight: Flight,
+    /// Records for the next script: arguments as they are sent, and their places in the outbox.
+    batch: Vec<u8>,
+    batched: Vec<u64>,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    events: VecDeque<Event>,
+    heard_ms: u64,
+    /// When the last answer was complete, and when bytes of one came that is not.
+    answered_ms: u64,
+    arrived_ms: u64,
+    read_ms: u64,
+    now_ms: u64,
+}
+
+/// Whether the server takes records.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Write {
+    /// It was asked, or is to be asked.
+    Unknown,
+    Taken,
+    /// It does not; it is asked again at this time.
+    Refused {
+        since_ms: u64,
+        retry_ms: u64,
+    },
+}
+
+struct Keys {
+    meta: Vec<u8>,
+    log: Vec<u8>,
+    sent: Vec<u8>,
+    news: Vec<u8>,
+    events_max: Vec<u8>,
+}
+
+impl Redis {
+    pub fn new(
+        options: Options,
+        reached: Option<Place>,
+        reached_ms: Option<u64>,
+        now_ms: u64,
+    ) -> Redis {
+        let key = |name: &str| format!("{{{}}}:{name}", options.prefix).into_bytes();
+        Redis {
+            keys: Keys {
+                meta: key("meta"),
+                log: key("log"),
+                sent: key(&format!("sent:{}", options.outbox)),
+                news: key("new"),
+                events_max: options.events_max.to_string().into_bytes(),
+            },
+            options,
+            link: Link::new(now_ms),
+            reached,
+            reached_ms,
+            acknowledged: None,
+            epoch: 0,
+            connections: 0,
+            last: 0,
+            past_until: 0,
+            is_live: false,
+            is_reading: false,
+            write: Write::Unknown,
+            refusals: 0,
+            refusal: String::new(),
+            reported: ReportedCauses::default(),
+            login: Login::default(),
+            scripts: Default::default(),
+            pending: VecDeque::new(),
+            flight: Flight::default(),
+            batch: Vec::new(),
+            batched: Vec::new(),
+            input: Vec::new(),
+            output: Vec::new(),
+            events: VecDeque::new(),
+            heard_ms: now_ms,
+            answered_ms: now_ms,
+            arrived_ms: now_ms,
+            read_ms: now_ms,
+            now_ms,
+        }
+    }
+
+    pub fn set_login(&mut self, login: Login) {
+        self.login = login;
+    }
+
+    pub fn handle_connected(&mut self, now_ms: u64) {
+        (self.now_ms, self.heard_ms, self.read_ms) = (now_ms, now_ms, now_ms);
+        (self.answered_ms, self.arrived_ms) = (now_ms, now_ms);
+        self.link.handle_connected();
+        self.connections += 1;
+        let server = &self.options.servers[self.link.server()];
+        let mut hello: Vec<&[u8]> = vec![b"HELLO", b"3"];
+        let login = self.login.of(server);
+        if !login.user.is_empty() || !login.password.is_empty() {
+            let user = match login.user.is_empty() {
+                true => "default",
+                false => &login.user,
+            };
+            hello.extend([b"AUTH", user.as_bytes(), login.password.as_bytes()]);
+        }
+        resp::command(&mut self.output, &hello);
+        self.pending.push_back((Pending::Hello, now_ms));
+        if server.database > 0 {
+            let database = server.database.to_string();
+            resp::command(&mut self.output, &[b"SELECT", database.as_bytes()]);
+            self.pending.push_back((Pending::Select, now_ms));
+        }
+        for (at, script) in SCRIPTS.into_iter().enumerate() {
+            resp::command(&mut self.output, &[b"SCRIPT", b"LOAD", script]);
+            self.pending.push_back((Pending::Load(at), now_ms));
+        }
+        // Its answer is a pushed message.
+        resp::command(&mut self.output, &[b"SUBSCRIBE", &self.keys.news]);
+    }
+
+    pub fn handle_closed(&mut self, cause: &str, now_ms: u64) {
+        self.now_ms = now_ms;
+        let server = &self.options.servers[self.link.server()];
+        match self.pending.front() {
+            // A server with TLS does that to what is in the clear.
+            Some((Pending::Hello, _)) if self.link.is_up() && !server.is_tls => {
+                self.end(&format!(
+                    "{cause} at once; if it speaks TLS at this port, write rediss:// in cluster"
+                ));
+            }
+            _ => self.end(cause),
+        }
+    }
+
+    pub fn handle_input(&mut self, bytes: &[u8], now_ms: u64) {
+        (self.now_ms, self.heard_ms) = (now_ms, now_ms);
+        let mut input = std::mem::take(&mut self.input);
+        input.extend_from_slice(bytes);
+        let mut taken = 0;
+        if let (Some((Pending::Hello, _)), [TLS_ALERT, TLS_MAJOR, ..]) =
+            (self.pending.front(), &input[..])
+        {
+            return self.fail(WANTS_TLS);
+        }
+        while self.link.is_up() {
+            let outcome = match resp::parse(&input[taken..]) {
+                Ok(None) if input.len() - taken > REPLY_BYTES_MAX => {
+                    Err(RespError::TooLong.to_string())
+                }
+                Ok(None) => break,
+                Ok(Some((value, len))) => {
+                    taken += len;
+                    self.on_value(value)
+                }
+                Err(error) => Err(error.to_string()),
+            };
+            if let Err(cause) = outcome {
+                return self.fail(&cause);
+            }
+        }
+        if self.link.is_up() {
+            input.drain(..taken);
+            if input.first().is_some_and(|kind| *kind != b'>') {
+                self.arrived_ms = now_ms;
+            }
+            self.input = input;
+            self.read_on();
+        }
+    }
+
+    pub fn handle_time(&mut self, now_ms: u64) {
+        self.now_ms = now_ms;
+        if let Some(server) = self.link.begin(now_ms) {
+            return self.events.push_back(Event::Connect(server));
+        }
+        if self.link.is_late(now_ms) {
+            return self.fail("the connection was not opened in time");
+        }
+        if !self.link.is_up() {
+            return;
+        }
+        if self.answer_due_ms() <= now_ms {
+            self.fail("no answer in time");
+        } else if now_ms >= self.heard_ms + SILENCE_MS_MAX {
+            self.fail("the connection is silent");
+        } else if let Write::Refused { since_ms, retry_ms } = self.write
+            && retry_ms <= now_ms
+        {
+            // Another server may take records by now.
+            if self.options.servers.len() > 1 && since_ms + ANSWER_MS_MAX <= now_ms {
+                return self.fail(&self.refusal.clone());
+            }
+            self.write = Write::Refused {
+                since_ms,
+                retry_ms: u64::MAX,
+            };
+            self.ask_to_write();
+        } else if self.is_live && !self.is_reading && now_ms >= self.read_ms + PING_MS {
+            // What was told may have been missed, and the server must show that it lives.
+            self.read();
+        }
+    }
+
+    pub fn due_ms(&self) -> u64 {
+        if !self.link.is_up() {
+            return self.link.due_ms();
+        }
+        let next_write = match self.write {
+            Write::Refused { retry_ms, .. } => retry_ms,
+            _ => u64::MAX,
+        };
+        let next_read = match self.is_live && !self.is_reading {
+            true => self.read_ms + PING_MS,
+            false => u64::MAX,
+        };
+        self.answer_due_ms()
+            .min(next_write)
+            .min(self.heard_ms + SILENCE_MS_MAX)
+            .min(next_read)
+    }
+
+    /// When the next answer must be there.
+    fn answer_due_ms(&self) -> u64 {
+        self.pending.front().map_or(u64::MAX, |(_, sent_ms)| {
+            let since_ms = self.answered_ms.max(*sent_ms);
+            answer_due_ms(since_ms, ANSWER_MS_MAX, self.arrived_ms)
+        })
+    }
+
+    pub fn poll_event(&mut self) -> Option<Event> {
+        let event = self.events.pop_front();
+        event.or_else(|| self.flight.released().map(Event::Released))
+    }
+
+    pub fn transmit(&mut self) -> &mut Vec<u8> {
+        self.append();
+        &mut self.output
+    }
+
+    fn on_value(&mut self, value: Value<'_>) -> Result<(), String> {
+        if let Value::Push(message) = value {
+            if let [kind, _, last] = &message[..]
+                && kind.as_text() == Some(b"message")
+            {
+                self.last = self.last.max(last.as_number().unwrap_or(0));
+            }
+            return Ok(());
+        }
+        let Some((pending, _)) = self.pending.pop_front() else {
+            return Err("an answer that was not asked for".to_owned());
+        };
+        self.answered_ms = self.now_ms;
+        if let Value::Error(text) = value {
+            let text = String::from_utf8_lossy(text);
+            return match (&pending, words_of_refusal(&text)) {
+                (Pending::Append(_), Some(words)) => {
+                    self.on_refused(words);
+                    Ok(())
+                }
+                (Pending::Hello, _) if !text.starts_with("ERR ") => {
+                    let server = &self.options.servers[self.link.server()];
+                    let code = text.split(' ').next().unwrap_or_default();
+                    let hint = match code {
+                        "WRONGPASS" | "NOAUTH" | "NOPERM" => self.login.hint(server),
+                        _ => "see its log",
+                    };
+                    Err(format!("the server refuses us: {code}; {hint}"))
+                }
+                _ => Err(refusal(&pending, &text)),
+            };
+        }
+        match pending {
+            // A replica would do until the first publish.
+            Pending::Hello if is_greeted_by(&value, "role", "replica") => {
+                return Err(REPLICA.to_owned());
+            }
+            Pending::Hello if is_greeted_by(&value, "mode", "sentinel") => {
+                return Err(SENTINEL.to_owned());
+            }
+            Pending::Hello | Pending::Select => {}
+            Pending::Load(at) => {
+                let sha = value.as_text().ok_or("a script has no name")?;
+                self.scripts[at] = sha.to_vec();
+                if at == SCRIPTS.len() - 1 {
+                    self.open();
+                }
+            }
+            Pending::Open => self
+                .on_open(&value)
+                .ok_or("where the log stands is not said")?,
+            Pending::Append(records) => self
+                .on_appended(&records, &value)
+                .ok_or("what became of records is not said")?,
+            Pending::Past(collector) => self
+                .on_past(collector, &value)
+                .ok_or("an older event is none")?,
+            Pending::Read => {
+                self.is_reading = false;
+                self.on_read(&value).ok_or("what was read is no event")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn tell_away(&mut self, cause: String) {
+        if self.reported.add(&cause) {
+            self.events.push_back(Event::Away(cause));
+        }
+    }
+
+    fn note_ready(&mut self) {
+        let is_past_given = self.reached.is_some_and(|it| it.seq >= self.past_until);
+        let is_there = self.is_live && self.write == Write::Taken;
+        if is_there && is_past_given && self.link.note_ready() {
+            self.reported.clear();
+            self.events.push_back(Event::Ready);
+        }
+    }
+
+    fn notice(&mut self, text: &str) {
+        self.events.push_back(Event::Notice(text.to_owned()));
+    }
+
+    fn fail(&mut self, cause: &str) {
+        self.events.push_back(Event::Disconnect);
+        self.end(cause);
+    }
+
+    fn end(&mut self, cause: &str) {
+        let server = self.link.server();
+        if !self.link.end(self.options.servers.len(), self.now_ms) {
+            return;
+        }
+        (self.is_live, self.is_reading) = (false, false);
+        self.write = Write::Unknown;
+        for (pending, _) in self.pending.drain(..) {
+            if let Pending::Past(collector) = pending {
+                self.events.push_back(Event::PastLost(collector.request.id));
+            }
+        }
+        self.batch.clear();
+        self.batched.clear();
+        self.input = Vec::new();
+        self.output.clear();
+        self.events.extend(self.flight.clear().map(Event::Released));
+        self.events.push_back(Event::Rewind);
+        let server = &self.options.servers[server];
+        self.tell_away(format!("{server}: {cause}"));
+    }
+}

@@ -1,0 +1,183 @@
+//! Where the log stands, and what follows.
+
+use super::Redis;
+use super::entry::Entry;
+use super::pending::Pending;
+use super::scripts::{READ_BYTES_MAX, READ_MAX, SCRIPT_OPEN, SCRIPT_READ};
+use crate::epoch::epoch_of;
+use crate::exchange::{Event, Place};
+use crate::resp::{self, Value};
+
+impl Redis {
+    pub(super) fn open(&mut self) {
+        let candidate = epoch_of(&format!("{} {}", self.options.inbox, self.connections));
+        let candidate = candidate.to_string();
+        let (place, stored_ms) = self.newest_known();
+        let stored = stored(stored_ms);
+        let (epoch, seq) = match place {
+            Some(place) => (place.epoch.to_string(), place.seq.to_string()),
+            None => (String::new(), "0".to_owned()),
+        };
+        let command: [&[u8]; 9] = [
+            b"EVALSHA",
+            &self.scripts[SCRIPT_OPEN],
+            b"2",
+            &self.keys.meta,
+            &self.keys.log,
+            candidate.as_bytes(),
+            epoch.as_bytes(),
+            seq.as_bytes(),
+            stored.as_bytes(),
+        ];
+        resp::command(&mut self.output, &command);
+        self.pending.push_back((Pending::Open, self.now_ms));
+    }
+
+    /// The last place that the log is known to have had, and when it stored what is there. What it has acknowledged may not have
+    /// been read before it was lost.
+    pub(super) fn newest_known(&self) -> (Option<Place>, Option<u64>) {
+        let is_newer = |place: Place| {
+            self.reached
+                .is_none_or(|it| it.epoch == place.epoch && it.seq < place.seq)
+        };
+        match self.acknowledged {
+            Some((place, stored_ms)) if is_newer(place) => (Some(place), stored_ms),
+            _ => (self.reached, self.reached_ms),
+        }
+    }
+
+    pub(super) fn on_open(&mut self, value: &Value<'_>) -> Option<()> {
+        let [epoch, last, oldest, lost] = value.as_array()? else {
+            return None;
+        };
+        (self.epoch, self.last) = (epoch.as_number()?, last.as_number()?);
+        let oldest = match oldest.as_number()? {
+            0 => self.last,
+            oldest => oldest - 1,
+        };
+        let newest = self.last.saturating_sub(self.options.past_max);
+        match self.reached {
+            Some(place) if place.epoch == self.epoch && place.seq >= oldest => {}
+            Some(place) if place.epoch == self.epoch => {
+                self.notice_removed(oldest - place.seq);
+                self.begin(oldest);
+            }
+            reached => {
+                if lost.as_number()? == 1 {
+                    self.notice(
+                        "the log has lost messages that it had acknowledged: it gets a new epoch",
+                    );
+                }
+                if reached.is_some() {
+                    self.notice(
+                        "the log was made anew or has lost messages: clients are told that messages may be missing",
+                    );
+                }
+                self.begin(newest.max(oldest));
+            }
+        }
+        self.past_until = self.last;
+        self.is_live = true;
+        self.ask_to_write();
+        Some(())
+    }
+
+    /// Asks for what follows.
+    pub(super) fn read(&mut self) {
+        let Some(reached) = self.reached else { return };
+        let (epoch, from) = (self.epoch.to_string(), (reached.seq + 1).to_string());
+        let (before, stored) = (reached.seq.to_string(), stored(self.reached_ms));
+        let command: [&[u8]; 11] = [
+            b"EVALSHA",
+            &self.scripts[SCRIPT_READ],
+            b"2",
+            &self.keys.meta,
+            &self.keys.log,
+            epoch.as_bytes(),
+            from.as_bytes(),
+            READ_MAX,
+            READ_BYTES_MAX,
+            before.as_bytes(),
+            stored.as_bytes(),
+        ];
+        resp::command(&mut self.output, &command);
+        self.pending.push_back((Pending::Read, self.now_ms));
+        self.is_reading = true;
+        self.read_ms = self.now_ms;
+    }
+
+    pub(super) fn read_on(&mut self) {
+        let is_behind = self.reached.is_some_and(|it| it.seq < self.last);
+        if self.is_live && !self.is_reading && is_behind {
+            self.read();
+        }
+    }
+
+    pub(super) fn on_read(&mut self, value: &Value<'_>) -> Option<()> {
+        let [last, entries] = value.as_array()? else {
+            return None;
+        };
+        let last = last.as_number()?;
+        self.last = self.last.max(last);
+        let entries = entries.as_array()?;
+        for entry in entries {
+            self.on_entry(entry)?;
+        }
+        let reached = self.reached?;
+        if entries.is_empty() && reached.seq < last {
+            self.notice_removed(last - reached.seq);
+            self.begin(last);
+        }
+        self.note_ready();
+        Some(())
+    }
+
+    pub(super) fn on_entry(&mut self, entry: &Value<'_>) -> Option<()> {
+        let entry = Entry::read(entry)?;
+        let (seq, stored) = (entry.seq, entry.stored);
+        let reached = self.reached?;
+        if seq <= reached.seq {
+            return None;
+        }
+        if seq > reached.seq + 1 {
+            self.notice_removed(seq - reached.seq - 1);
+            self.begin(seq - 1);
+        }
+        let place = Place {
+            epoch: self.epoch,
+            seq,
+        };
+        self.reached = Some(place);
+        self.reached_ms = stored;
+        match (entry.channel, entry.data, entry.content) {
+            (Some(_), Some(_), Some(_)) => {
+                self.events.push_back(Event::Record(entry.received(place)));
+            }
+            _ => self.notice(
+                "a message is left out: it has no channel or no data, or its content is not known",
+            ),
+        }
+        Some(())
+    }
+
+    pub(super) fn begin(&mut self, seq: u64) {
+        let place = Place {
+            epoch: self.epoch,
+            seq,
+        };
+        self.reached = Some(place);
+        self.reached_ms = None;
+        self.events.push_back(Event::Begin(place));
+    }
+
+    pub(super) fn notice_removed(&mut self, count: u64) {
+        self.notice(&format!(
+            "the log has removed messages that were not read, {count} of them: clients are told that messages may be missing"
+        ));
+    }
+}
+
+/// When the log has stored a record, as scripts have it.
+fn stored(ms: Option<u64>) -> String {
+    ms.map_or(String::new(), |ms| ms.to_string())
+}
