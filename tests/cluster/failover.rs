@@ -1,11 +1,13 @@
 //! The log goes over to another server. Redis with a replica, which Sentinel promotes: what the replica had not got is lost, and
 //! everybody is told once. Three servers of NATS: nothing is lost, and nobody is told anything.
 
+use std::time::Instant;
+
 use fermata_testkit::sse::Stream;
 use fermata_testkit::{NatsCluster, Redis, Relay, Sentinel, Server, wait_until};
 use fermata_tests::{fixture, json, publish};
 
-use crate::node::{PATIENT_MS, cluster_figure, wait_ready};
+use crate::node::{PATIENT_MS, cluster_figure, node_at, wait_ready};
 
 /// A server of a log that is at one of these.
 fn node(log: &[&Redis]) -> Server {
@@ -92,6 +94,86 @@ fn what_is_lost_by_a_promotion_is_one_gap_on_every_server() {
             .map(|node| json(&node.connect().get("/history/news")));
         (histories[0] == histories[1]).then_some(())
     });
+}
+
+/// Servers that are told of Sentinels alone, while events are published: by the command of an operator, and by a kill.
+#[test]
+fn sentinels_say_who_leads_and_publishing_goes_on_there() {
+    let (Some(mut first), Some(second)) = (Redis::start(), Redis::start()) else {
+        return;
+    };
+    second.ask(&format!("REPLICAOF 127.0.0.1 {}", first.port()));
+    let sentinels = Sentinel::watch_by_three(&first);
+    let places: Vec<String> = sentinels
+        .iter()
+        .map(|it| format!("127.0.0.1:{}", it.port()))
+        .collect();
+    let log = format!("redis+sentinel://{}/main", places.join(","));
+    let nodes = [(); 2].map(|()| {
+        node_at("hub", &log)
+            .setting("cluster_prefix", "test")
+            .start()
+    });
+    for node in &nodes {
+        wait_ready(node, 200);
+    }
+    let mut streams = nodes
+        .each_ref()
+        .map(|node| Stream::open(node.connect(), "/events", None));
+    let mut published = 0..;
+    // Publishes until the fail-over is over, and some more.
+    let mut check = |streams: &mut [Stream; 2], what: &str, is_over: &dyn Fn() -> bool| {
+        let (began, mut sent, mut ids) = (Instant::now(), Vec::new(), Vec::new());
+        let mut more = 20;
+        while more > 0 {
+            let data = published.next().map_or(0, |at: u32| at).to_string();
+            ids.push(publish(&nodes[sent.len() % 2], "news", &data));
+            sent.push(data);
+            more -= usize::from(is_over());
+        }
+        println!("{what}: {} published in {:?}", sent.len(), began.elapsed());
+        for stream in streams {
+            let (mut at, mut has_gap) = (0, false);
+            while at < sent.len() {
+                let event = stream.next_event();
+                if event.name == "gap" {
+                    // What the log still has comes again, under new ids.
+                    (at, has_gap) = (0, true);
+                    continue;
+                }
+                let number: u32 = event.data.parse().expect("a number");
+                let next: u32 = sent[at].parse().expect("a number");
+                if number < next && has_gap {
+                    continue;
+                }
+                assert!(number == next || has_gap, "{number} instead of {next}");
+                assert!(number >= next, "{number} instead of {next}");
+                assert!(has_gap || event.id.as_ref() == Some(&ids[at]), "{number}");
+                at = sent
+                    .iter()
+                    .position(|it| *it == event.data)
+                    .expect("it was sent")
+                    + 1;
+            }
+        }
+    };
+    check(&mut streams, "at first", &|| true);
+    wait_replicated(&first, &second);
+    let leads = |port: u16| {
+        let is_new = move |it: &Sentinel| it.main_port() == Some(port);
+        sentinels.iter().all(is_new)
+    };
+    assert!(sentinels[0].ask("SENTINEL FAILOVER main").is_some());
+    check(&mut streams, "on command", &|| leads(second.port()));
+    wait_until("the old one has all", || {
+        let text = first.ask("INFO replication");
+        text.contains("master_link_status:up").then_some(())
+    });
+    wait_replicated(&second, &first);
+    let mut second = second;
+    second.kill();
+    check(&mut streams, "after a kill", &|| leads(first.port()));
+    first.kill();
 }
 
 /// The one that leads the stream is killed, or cut off from the other two without knowing it.

@@ -1,10 +1,13 @@
 //! Where the log is: `nats://[user:password@|token@]host[:port]` or `redis://[user:password@|password@]host[:port][/database]`,
-//! several separated by commas; `tls://` and `rediss://` are the same over TLS.
+//! several separated by commas; `tls://` and `rediss://` are the same over TLS. Sentinels are one address, in the form that most
+//! clients of Python, Java and Go read: `redis+sentinel://[user:password@]host[:port][,host[:port]…]/master[/database][?options]`,
+//! `rediss+sentinel://` where they and Redis speak TLS.
 
 use thiserror::Error;
 
 const NATS_PORT: u16 = 4222;
 const REDIS_PORT: u16 = 6379;
+const SENTINEL_PORT: u16 = 26379;
 /// Most servers of one log that are named.
 const SERVERS_MAX: usize = 32;
 
@@ -17,22 +20,42 @@ pub enum Kind {
     Redis,
 }
 
-/// How addresses begin: of which kind of log, and whether over TLS. What clients of NATS and of Redis call it.
-const SCHEMES: [(&str, Kind, bool); 4] = [
-    ("nats://", Kind::Nats, false),
-    ("tls://", Kind::Nats, true),
-    ("redis://", Kind::Redis, false),
-    ("rediss://", Kind::Redis, true),
-];
+/// How addresses begin, what clients of NATS and of Redis call it.
+struct Scheme {
+    text: &'static str,
+    kind: Kind,
+    is_tls: bool,
+    port: u16,
+    is_sentinel: bool,
+}
 
-impl Kind {
-    fn port(self) -> u16 {
-        match self {
-            Kind::Nats => NATS_PORT,
-            Kind::Redis => REDIS_PORT,
+impl Scheme {
+    const fn new(text: &'static str, kind: Kind, port: u16) -> Scheme {
+        Scheme {
+            text,
+            kind,
+            is_tls: false,
+            port,
+            is_sentinel: port == SENTINEL_PORT,
+        }
+    }
+
+    const fn over_tls(self) -> Scheme {
+        Scheme {
+            is_tls: true,
+            ..self
         }
     }
 }
+
+const SCHEMES: [Scheme; 6] = [
+    Scheme::new("nats://", Kind::Nats, NATS_PORT),
+    Scheme::new("tls://", Kind::Nats, NATS_PORT).over_tls(),
+    Scheme::new("redis://", Kind::Redis, REDIS_PORT),
+    Scheme::new("rediss://", Kind::Redis, REDIS_PORT).over_tls(),
+    Scheme::new("redis+sentinel://", Kind::Redis, SENTINEL_PORT),
+    Scheme::new("rediss+sentinel://", Kind::Redis, SENTINEL_PORT).over_tls(),
+];
 
 /// One server of the log.
 #[derive(Clone, PartialEq, Eq)]
@@ -51,14 +74,34 @@ pub struct Address {
     pub token: Option<String>,
     /// Which of Redis' databases.
     pub database: u32,
+    /// It is a Sentinel; account, token and database are for the master that it names.
+    pub sentinel: Option<Sentinel>,
+}
+
+/// What a Sentinel is asked for, and as whom.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Sentinel {
+    /// The name under which it watches the master (`sentinel monitor NAME`).
+    pub master: String,
+    /// The user at the Sentinel.
+    pub user: String,
+    /// The password there.
+    pub password: String,
+}
+
+/// Without what is secret.
+impl std::fmt::Debug for Sentinel {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(&self.master)
+    }
 }
 
 /// What is wrong with the text. It never has the text itself, which may have a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum AddressError {
-    /// None of the four, or not the same for all.
+    /// None of those there are, or not the same for all.
     #[error(
-        "use nats://host:port or redis://host:port, or tls://host:port (NATS) or rediss://host:port (Redis) over TLS, several separated by commas that begin alike"
+        "use nats://host:port or redis://host:port, or tls://host:port (NATS) or rediss://host:port (Redis) over TLS, several separated by commas that begin alike; or redis+sentinel://host:port,host:port/master"
     )]
     Scheme,
     /// No host.
@@ -70,6 +113,16 @@ pub enum AddressError {
     /// What is behind the port.
     #[error("what is behind the port of one of the addresses is no number of a database of Redis")]
     Database,
+    /// Sentinels that are not told whom they are asked for.
+    #[error(
+        "there is no name of the master; use redis+sentinel://host:port/name, with the name that `sentinel monitor` has"
+    )]
+    Master,
+    /// What is behind the question mark.
+    #[error(
+        "what is behind the ? of redis+sentinel:// is not known; use sentinel_username=… and sentinel_password=… with & between them, percent-encoded"
+    )]
+    Option,
     /// Too many.
     #[error("there are more than {SERVERS_MAX} addresses")]
     TooMany,
@@ -81,25 +134,36 @@ impl Address {
     /// # Errors
     /// [`AddressError`].
     pub fn list(text: &str) -> Result<Vec<Address>, AddressError> {
+        let text = text.trim();
         let scheme = SCHEMES
             .iter()
-            .find(|(scheme, ..)| text.trim_start().starts_with(scheme))
+            .find(|scheme| text.starts_with(scheme.text))
             .ok_or(AddressError::Scheme)?;
-        let list = text
-            .split(',')
-            .map(|text| Address::read(text.trim(), *scheme))
-            .collect::<Result<Vec<_>, _>>()?;
+        let list = match scheme.is_sentinel {
+            true => Address::sentinels(&text[scheme.text.len()..], scheme)?,
+            false => text
+                .split(',')
+                .map(|text| Address::read(text.trim(), scheme))
+                .collect::<Result<Vec<_>, _>>()?,
+        };
         if list.len() > SERVERS_MAX {
             return Err(AddressError::TooMany);
         }
         Ok(list)
     }
 
-    fn read(
-        text: &str,
-        (scheme, kind, is_tls): (&str, Kind, bool),
-    ) -> Result<Address, AddressError> {
-        let rest = match text.strip_prefix(scheme) {
+    /// Another server that has the same log, as this one has said.
+    pub(crate) fn referred_to(&self, host: &str, port: u16) -> Address {
+        Address {
+            host: host.to_owned(),
+            port,
+            sentinel: None,
+            ..self.clone()
+        }
+    }
+
+    fn read(text: &str, scheme: &Scheme) -> Result<Address, AddressError> {
+        let rest = match text.strip_prefix(scheme.text) {
             Some(rest) => rest,
             None if !text.contains("://") => text,
             None => return Err(AddressError::Scheme),
@@ -108,10 +172,9 @@ impl Address {
         // A password may have a slash.
         let place_at = rest.rfind('@').map_or(0, |at| at + 1);
         let (rest, database) = match rest[place_at..].find('/') {
-            Some(at) if kind == Kind::Redis => {
+            Some(at) if scheme.kind == Kind::Redis => {
                 let (rest, database) = rest.split_at(place_at + at);
-                let database = database[1..].parse();
-                (rest, database.map_err(|_| AddressError::Database)?)
+                (rest, read_database(&database[1..])?)
             }
             _ => (rest, 0),
         };
@@ -119,6 +182,61 @@ impl Address {
             Some((account, place)) => (Some(account), place),
             None => (None, rest),
         };
+        let mut address = Address::at(place, scheme)?;
+        address.database = database;
+        if let Some(account) = account {
+            address.set_account(account);
+        }
+        Ok(address)
+    }
+
+    /// What stands behind the scheme is about one master: what is not a host is the same for all Sentinels.
+    fn sentinels(text: &str, scheme: &Scheme) -> Result<Vec<Address>, AddressError> {
+        let (text, options) = text.split_once('?').unwrap_or((text, ""));
+        if text.contains("://") {
+            return Err(AddressError::Scheme);
+        }
+        let (account, text) = match text.rsplit_once('@') {
+            Some((account, text)) => (Some(account), text),
+            None => (None, text),
+        };
+        let (places, path) = text.split_once('/').ok_or(AddressError::Master)?;
+        let path = path.strip_suffix('/').unwrap_or(path);
+        let (master, database) = match path.split_once('/') {
+            Some((master, database)) => (master, read_database(database)?),
+            None => (path, 0),
+        };
+        if master.is_empty() || master.contains(char::is_whitespace) {
+            return Err(AddressError::Master);
+        }
+        let mut sentinel = Sentinel {
+            master: master.to_owned(),
+            user: String::new(),
+            password: String::new(),
+        };
+        for option in options.split('&').filter(|option| !option.is_empty()) {
+            let (name, value) = option.split_once('=').ok_or(AddressError::Option)?;
+            let value = decode(value).ok_or(AddressError::Option)?;
+            match name {
+                "sentinel_username" => sentinel.user = value,
+                "sentinel_password" => sentinel.password = value,
+                _ => return Err(AddressError::Option),
+            }
+        }
+        let read = |place: &str| {
+            let mut address = Address::at(place.trim(), scheme)?;
+            address.database = database;
+            address.sentinel = Some(sentinel.clone());
+            if let Some(account) = account {
+                address.set_account(account);
+            }
+            Ok(address)
+        };
+        places.split(',').map(read).collect()
+    }
+
+    /// `host[:port]`.
+    fn at(place: &str, scheme: &Scheme) -> Result<Address, AddressError> {
         let (host, port) = match place.strip_prefix('[') {
             Some(place) => {
                 let (host, rest) = place.split_once(']').ok_or(AddressError::Host)?;
@@ -135,28 +253,58 @@ impl Address {
             return Err(AddressError::Host);
         }
         let port = match port {
-            None => kind.port(),
+            None => scheme.port,
             Some(port) => port
                 .parse()
                 .ok()
                 .filter(|port| *port > 0)
                 .ok_or(AddressError::Port)?,
         };
-        let (account, token) = match account.map(|account| account.split_once(':').ok_or(account)) {
-            None => (None, None),
-            Some(Ok((user, password))) => (Some((user.to_owned(), password.to_owned())), None),
-            Some(Err(token)) => (None, Some(token.to_owned())),
-        };
         Ok(Address {
-            kind,
-            is_tls,
-            database,
+            kind: scheme.kind,
+            is_tls: scheme.is_tls,
             host: host.to_owned(),
             port,
-            account,
-            token,
+            account: None,
+            token: None,
+            database: 0,
+            sentinel: None,
         })
     }
+
+    fn set_account(&mut self, account: &str) {
+        match account.split_once(':') {
+            Some((user, password)) => {
+                self.account = Some((user.to_owned(), password.to_owned()));
+            }
+            None => self.token = Some(account.to_owned()),
+        }
+    }
+}
+
+fn read_database(text: &str) -> Result<u32, AddressError> {
+    text.parse().map_err(|_| AddressError::Database)
+}
+
+/// What a percent-encoded text says.
+fn decode(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, behind)) = rest.split_first() {
+        rest = behind;
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let (digits, behind) = rest.split_at_checked(2)?;
+        let digits = std::str::from_utf8(digits).ok()?;
+        if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return None;
+        }
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        rest = behind;
+    }
+    String::from_utf8(bytes).ok()
 }
 
 /// Without what is secret.
@@ -217,6 +365,27 @@ mod tests {
     }
 
     #[test]
+    fn sentinels_are_read() {
+        let text = "redis+sentinel://u:p/w@a, b:7,[::1]:9/main/3?sentinel_username=s&sentinel_password=%26w@%3F";
+        let list = Address::list(text).unwrap();
+        let shown: Vec<String> = list.iter().map(Address::to_string).collect();
+        assert_eq!(shown, ["a:26379", "b:7", "[::1]:9"]);
+        for it in &list {
+            assert_eq!((it.kind, it.is_tls, it.database), (Kind::Redis, false, 3));
+            assert_eq!(it.account, Some(("u".to_owned(), "p/w".to_owned())));
+            let sentinel = it.sentinel.as_ref().unwrap();
+            assert_eq!(sentinel.master, "main");
+            assert_eq!((&sentinel.user[..], &sentinel.password[..]), ("s", "&w@?"));
+            assert_eq!(format!("{sentinel:?}"), "main");
+        }
+        let list = Address::list("rediss+sentinel://w@a/main").unwrap();
+        let [it] = &list[..] else { panic!("{list:?}") };
+        assert!(it.is_tls && it.token.as_deref() == Some("w"));
+        let master = it.referred_to("m", 6379);
+        assert!(master.is_tls && master.sentinel.is_none() && master.token == it.token);
+    }
+
+    #[test]
     fn mistakes_are_named() {
         for (text, error) in [
             ("", AddressError::Scheme),
@@ -226,6 +395,24 @@ mod tests {
             ("tls://a,rediss://b", AddressError::Scheme),
             ("nats://a,redis://b", AddressError::Scheme),
             ("redis://a:1/x", AddressError::Database),
+            ("redis+sentinel://a", AddressError::Master),
+            ("redis+sentinel://a,b/", AddressError::Master),
+            ("redis+sentinel://a/m/x", AddressError::Database),
+            ("redis+sentinel:///m", AddressError::Host),
+            ("redis+sentinel://a,/m", AddressError::Host),
+            (
+                "redis+sentinel://a/m,redis+sentinel://b/m",
+                AddressError::Scheme,
+            ),
+            ("redis+sentinel://a/m?db=1", AddressError::Option),
+            (
+                "redis+sentinel://a/m?sentinel_password=%4",
+                AddressError::Option,
+            ),
+            (
+                "redis+sentinel://a/m?sentinel_password",
+                AddressError::Option,
+            ),
             ("nats://a/1", AddressError::Host),
             ("nats://", AddressError::Host),
             ("nats://:4", AddressError::Host),

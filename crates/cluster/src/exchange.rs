@@ -73,8 +73,15 @@ impl std::fmt::Debug for Login {
 }
 
 impl Login {
-    /// This, as far as an address does not say it itself.
+    /// This, as far as an address does not say it itself. A Sentinel has its own alone.
     pub(crate) fn of(&self, server: &Address) -> Login {
+        if let Some(sentinel) = &server.sentinel {
+            return Login {
+                user: sentinel.user.clone(),
+                password: sentinel.password.clone(),
+                credentials: None,
+            };
+        }
         match (&server.account, &server.token) {
             (Some((user, password)), _) => Login {
                 user: user.clone(),
@@ -92,6 +99,9 @@ impl Login {
 
     /// What to look at when a server refuses it.
     pub(crate) fn hint(&self, server: &Address) -> &'static str {
+        if server.sentinel.is_some() {
+            return "check sentinel_username and sentinel_password behind the ? in cluster";
+        }
         match server.account.is_some() || server.token.is_some() {
             true => "check the user and password before the host in cluster",
             false if self.credentials.is_some() => "check cluster_credentials",
@@ -197,9 +207,10 @@ pub enum PastEntry {
 /// What the caller does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Open a connection to this server (an index of `Options::servers`), with TLS where Redis is spoken to over TLS: NATS
-    /// begins in the clear and asks for it by [`Event::Secure`]. Then `handle_connected` or `handle_closed`.
-    Connect(usize),
+    /// Open a connection to this server, one of `Options::servers` or one that has been named by one of them; with TLS where Redis
+    /// is spoken to over TLS: NATS begins in the clear and asks for it by [`Event::Secure`]. Then `handle_connected` or
+    /// `handle_closed`.
+    Connect(Box<Address>),
     /// Speak TLS on the connection from here on, then `handle_secured`; or `handle_closed`.
     Secure,
     /// Close the connection. `handle_closed` is not called for it.

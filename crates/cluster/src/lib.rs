@@ -21,7 +21,10 @@
 //! # Decisions and their price
 //!
 //! **Our own clients.** NATS has ten verbs and RESP3 a dozen kinds of values, and the clients that exist bring a runtime or
-//! a pool of connections. TLS is the caller's, who has one already; [`Event::Secure`] says when. Price: no Sentinel.
+//! a pool of connections. TLS is the caller's, who has one already; [`Event::Secure`] says when.
+//!
+//! **One connection at a time.** A Sentinel is asked who the master is, and left for the master; a server of a Redis Cluster that
+//! names another one, too. Price: nobody tells of a fail-over, it is noticed by the connection that ends.
 //!
 //! **One consumer for all channels of an application.** A node reads everything that is published under its prefix. Price: a
 //! node costs what the whole cluster publishes, whoever is connected to it.
@@ -45,7 +48,7 @@ mod rfc3339;
 mod subject;
 mod wire;
 
-pub use address::{Address, AddressError, Kind};
+pub use address::{Address, AddressError, Kind, Sentinel};
 pub use bridge::Bridge;
 pub use exchange::{
     Content, Event, IN_FLIGHT_MAX, Login, Options, Outgoing, PAST_REQUESTS_MAX, PastEntry,

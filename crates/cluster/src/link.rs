@@ -1,9 +1,13 @@
 //! The connection to the log: which server, since when, and when it is tried again.
 
+use crate::address::Address;
 use crate::exchange::{ANSWER_MS_MAX, retry_ms};
 
 /// Most causes reported for one outage: one per server of the list, and what follows.
 const CAUSES_MAX: usize = 8;
+/// How often a server may name another one before the next of the list is tried: a Sentinel names the master, a server of a Redis
+/// Cluster the one that has the log, and that one may have lost it meanwhile.
+const REFERRALS_MAX: u32 = 4;
 
 /// Causes of one outage that were reported to the caller, each once.
 #[derive(Default)]
@@ -37,24 +41,49 @@ enum State {
 /// One connection after the other, to one server after the other.
 pub(crate) struct Link {
     state: State,
-    server: usize,
+    /// Those that are tried in turn, and which one it is.
+    servers: Vec<Address>,
+    at: usize,
+    /// The server that another one has named, and which one that was.
+    referral: Option<(Address, String)>,
+    referrals: u32,
     failures: u32,
     is_ready: bool,
 }
 
 impl Link {
-    pub fn new(now_ms: u64) -> Link {
+    /// There is at least one server.
+    pub fn new(servers: Vec<Address>, now_ms: u64) -> Link {
         Link {
             state: State::Down { retry_ms: now_ms },
-            server: 0,
+            servers,
+            at: 0,
+            referral: None,
+            referrals: 0,
             failures: 0,
             is_ready: false,
         }
     }
 
-    /// The server, an index of the options' list.
-    pub fn server(&self) -> usize {
-        self.server
+    /// The server.
+    pub fn server(&self) -> &Address {
+        match &self.referral {
+            Some((server, _)) => server,
+            None => &self.servers[self.at],
+        }
+    }
+
+    /// What it is called in what is told.
+    pub fn name(&self) -> String {
+        match &self.referral {
+            Some((server, by)) => format!("{server}, named by {by}"),
+            None => self.servers[self.at].to_string(),
+        }
+    }
+
+    /// Whether another server may be found when this one is of no use.
+    pub fn has_others(&self) -> bool {
+        self.servers.len() > 1 || self.referral.is_some()
     }
 
     pub fn is_up(&self) -> bool {
@@ -62,12 +91,12 @@ impl Link {
     }
 
     /// The server to connect to, when it is time.
-    pub fn begin(&mut self, now_ms: u64) -> Option<usize> {
+    pub fn begin(&mut self, now_ms: u64) -> Option<&Address> {
         match self.state {
             State::Down { retry_ms } if retry_ms <= now_ms => {
                 let until_ms = now_ms + ANSWER_MS_MAX;
                 self.state = State::Opening { until_ms };
-                Some(self.server)
+                Some(self.server())
             }
             _ => None,
         }
@@ -94,6 +123,7 @@ impl Link {
     /// The log can be written to and read from.
     pub fn handle_success(&mut self) {
         self.failures = 0;
+        self.referrals = 0;
     }
 
     /// What the log had has been given. Whether that is news.
@@ -101,12 +131,28 @@ impl Link {
         !std::mem::replace(&mut self.is_ready, true)
     }
 
+    /// Whether the connection may be left for the server that this one has named: not without end.
+    pub fn can_be_referred(&self) -> bool {
+        self.referrals < REFERRALS_MAX
+    }
+
+    /// The connection was left for that server, which is connected to at once. Whether the log was there.
+    pub fn refer(&mut self, host: &str, port: u16, now_ms: u64) -> bool {
+        let server = self.server();
+        self.referral = Some((server.referred_to(host, port), server.to_string()));
+        self.referrals += 1;
+        self.state = State::Down { retry_ms: now_ms };
+        std::mem::replace(&mut self.is_ready, false)
+    }
+
     /// The connection has ended; false: there was none.
-    pub fn end(&mut self, servers: usize, now_ms: u64) -> bool {
+    pub fn end(&mut self, now_ms: u64) -> bool {
         if matches!(self.state, State::Down { .. }) {
             return false;
         }
-        self.server = (self.server + 1) % servers;
+        self.referral = None;
+        self.referrals = 0;
+        self.at = (self.at + 1) % self.servers.len();
         let retry_ms = now_ms + retry_ms(self.failures);
         self.failures += 1;
         self.state = State::Down { retry_ms };

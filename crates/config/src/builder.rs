@@ -384,7 +384,7 @@ fn check_cluster(settings: &Settings) -> Result<(), SettingError> {
         ("cluster_certificate", &settings.cluster_certificate),
         ("cluster_key", &settings.cluster_key),
     ];
-    let is_tls = ["tls://", "rediss://"]
+    let is_tls = ["tls://", "rediss://", "rediss+sentinel://"]
         .iter()
         .any(|it| cluster.starts_with(it));
     if !is_tls && let Some((name, _)) = files.iter().find(|(_, file)| file.is_some()) {

@@ -158,7 +158,7 @@ crate::declare! {
          Without it the kernel spreads connections by a hash, which is uneven while there are few.";
     cluster: Option<String> = "", Kind::LogServers, Some("Server cluster"),
         "Servers of the log that several machines share, NATS with JetStream or Redis: what one machine publishes, clients of all of them get, in one order and under one id.\n\
-         nats://HOST:PORT or redis://HOST:PORT, tls://HOST:PORT (NATS) or rediss://HOST:PORT (Redis) over TLS, with nats://USER:PASSWORD@HOST:PORT where there is an account, several with commas between them; docs/cluster.md says what is guaranteed.\n\
+         nats://HOST:PORT or redis://HOST:PORT, tls://HOST:PORT (NATS) or rediss://HOST:PORT (Redis) over TLS, with nats://USER:PASSWORD@HOST:PORT where there is an account, several with commas between them, or Sentinels: redis+sentinel://HOST:PORT,HOST:PORT/NAME; docs/cluster.md says what is guaranteed.\n\
          Empty keeps channels on this machine.";
     cluster_user: String = "", Kind::Text, None,
         "User at the servers of cluster, for addresses without one.\n\

@@ -472,8 +472,15 @@ impl Value for Option<String> {
             },
             // The engine reads them as a whole.
             Kind::LogServers => {
-                let mut schemes = ["nats://", "tls://", "redis://", "rediss://"].into_iter();
-                match schemes.any(|scheme| text.starts_with(scheme)) {
+                let schemes = [
+                    "nats://",
+                    "tls://",
+                    "redis://",
+                    "rediss://",
+                    "redis+sentinel://",
+                    "rediss+sentinel://",
+                ];
+                match schemes.iter().any(|scheme| text.starts_with(scheme)) {
                     true => Ok(Some(text.to_owned())),
                     false => Err(ValueError::Form("a list of nats:// or redis:// addresses")),
                 }

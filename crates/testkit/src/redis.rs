@@ -12,6 +12,8 @@ use crate::{Directory, Signal, free_port, send_signal, wait_until};
 pub struct Redis {
     directory: Directory,
     port: u16,
+    /// What else it is started with.
+    options: &'static [&'static str],
     child: Option<Child>,
 }
 
@@ -27,12 +29,18 @@ impl Redis {
 
     /// `None` where it is not installed.
     pub fn start() -> Option<Redis> {
+        Redis::start_with(&[])
+    }
+
+    /// The same with these options.
+    pub(crate) fn start_with(options: &'static [&'static str]) -> Option<Redis> {
         if !Redis::is_there() {
             return None;
         }
         let mut redis = Redis {
             directory: Directory::new(),
             port: 0,
+            options,
             child: None,
         };
         // Another process may take a port that was free.
@@ -86,6 +94,11 @@ impl Redis {
         }
     }
 
+    /// Whether it was not killed.
+    pub(crate) fn is_running(&self) -> bool {
+        self.child.is_some()
+    }
+
     /// Sends a command in one line, and gives the beginning of its answer.
     pub fn ask(&self, command: &str) -> String {
         // Sentinel closes connections of a server whose role it changes.
@@ -104,6 +117,7 @@ impl Redis {
                 "--save",
                 "",
             ])
+            .args(self.options)
             .arg("--dir")
             .arg(self.directory.path())
             .stdout(Stdio::null())
@@ -122,10 +136,11 @@ impl Redis {
 
 /// A Sentinel that watches one server, whose replica it promotes when that is gone; killed when dropped.
 pub struct Sentinel {
-    child: Child,
+    child: Option<Child>,
     port: u16,
+    password: Option<&'static str>,
     /// Its configuration, which it writes to.
-    _directory: Directory,
+    directory: Directory,
 }
 
 impl Sentinel {
@@ -136,32 +151,84 @@ impl Sentinel {
 
     /// The same for a main server that it finds at this port of 127.0.0.1, as its replicas do.
     pub fn watch_at(main: u16) -> Sentinel {
+        let sentinel = Sentinel::begin(main, 1, None);
+        sentinel.wait_known("num-slaves", 1);
+        sentinel
+    }
+
+    /// The same, with a password.
+    pub fn watch_behind(main: &Redis, password: &'static str) -> Sentinel {
+        let sentinel = Sentinel::begin(main.port(), 1, Some(password));
+        sentinel.wait_known("num-slaves", 1);
+        sentinel
+    }
+
+    /// Three that watch it together: two have to agree.
+    pub fn watch_by_three(main: &Redis) -> [Sentinel; 3] {
+        let three = [(); 3].map(|()| Sentinel::begin(main.port(), 2, None));
+        for sentinel in &three {
+            sentinel.wait_known("num-slaves", 1);
+            sentinel.wait_known("num-other-sentinels", 2);
+        }
+        three
+    }
+
+    fn begin(main: u16, quorum: usize, password: Option<&'static str>) -> Sentinel {
         let (port, directory) = (free_port(), Directory::new());
+        let password_line = password.map(|password| format!("requirepass {password}\n"));
         directory.write(
             "sentinel.conf",
             format!(
-                "port {port}\nbind 127.0.0.1\nsentinel monitor main 127.0.0.1 {main} 1\n\
-                 sentinel down-after-milliseconds main 1000\nsentinel failover-timeout main 5000\n"
+                "port {port}\nbind 127.0.0.1\nsentinel monitor main 127.0.0.1 {main} {quorum}\n\
+                 sentinel down-after-milliseconds main 1000\nsentinel failover-timeout main 5000\n{}",
+                password_line.unwrap_or_default()
             ),
         );
+        let mut sentinel = Sentinel {
+            child: None,
+            port,
+            password,
+            directory,
+        };
+        sentinel.restart();
+        sentinel
+    }
+
+    /// As if it had failed.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// What it knew stays.
+    pub fn restart(&mut self) {
+        self.kill();
         let child = Command::new("redis-server")
-            .arg(directory.join("sentinel.conf"))
+            .arg(self.directory.join("sentinel.conf"))
             .arg("--sentinel")
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .expect("it can be started");
-        let sentinel = Sentinel {
-            child,
-            port,
-            _directory: directory,
-        };
-        wait_until("the Sentinel knows the replica", || {
-            let text = ask(port, "SENTINEL MASTER main")?;
-            let (_, rest) = text.split_once("num-slaves\r\n")?;
-            rest.starts_with("$1\r\n1").then_some(())
+        self.child = Some(child);
+    }
+
+    fn wait_known(&self, what: &str, count: usize) {
+        wait_until("the Sentinel knows the others", || {
+            let text = self.ask("SENTINEL MASTER main")?;
+            let (_, rest) = text.split_once(&format!("{what}\r\n"))?;
+            rest.starts_with(&format!("$1\r\n{count}")).then_some(())
         });
-        sentinel
+    }
+
+    /// Sends a command in one line, and gives the beginning of its answer.
+    pub fn ask(&self, command: &str) -> Option<String> {
+        match self.password {
+            Some(password) => ask(self.port, &format!("AUTH {password}\r\n{command}")),
+            None => ask(self.port, command),
+        }
     }
 
     /// Its own port.
@@ -171,15 +238,14 @@ impl Sentinel {
 
     /// The port of the server that it takes for the main one.
     pub fn main_port(&self) -> Option<u16> {
-        let text = ask(self.port, "SENTINEL GET-MASTER-ADDR-BY-NAME main")?;
+        let text = self.ask("SENTINEL GET-MASTER-ADDR-BY-NAME main")?;
         text.lines().last()?.trim().parse().ok()
     }
 }
 
 impl Drop for Sentinel {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.kill();
     }
 }
 

@@ -365,7 +365,8 @@ impl Nats {
                 self.link = Link::Opening {
                     until_ms: now_ms + ANSWER_MS_MAX,
                 };
-                self.events.push_back(Event::Connect(self.server));
+                let server = self.options.servers[self.server].clone();
+                self.events.push_back(Event::Connect(Box::new(server)));
             }
             Link::Opening { until_ms } if until_ms <= now_ms => {
                 self.fail("the connection was not opened in time", now_ms);

@@ -11,6 +11,9 @@
 //! A server may refuse to write and answer reads all the same: its memory is full, it cannot save, too few replicas. Therefore
 //! the log counts as there when it has taken something, at first an append of no records. After a refusal the connection stays
 //! and is read from; the append of no records is tried again until it is taken.
+//!
+//! A Sentinel is asked who the master is, with each new connection, and a server of a Redis Cluster that has not the log says who
+//! has it: the connection is left for that server.
 
 mod entry;
 mod past;
@@ -18,21 +21,20 @@ mod pending;
 mod reading;
 mod refusal;
 mod scripts;
+mod servers;
 mod writing;
 
 use std::collections::VecDeque;
 
-use self::pending::Pending;
-use self::refusal::{
-    REPLICA, SENTINEL, TLS_ALERT, TLS_MAJOR, WANTS_TLS, is_greeted_by, refusal, words_of_refusal,
-};
+use self::pending::{End, Pending};
+use self::refusal::{TLS_ALERT, TLS_MAJOR, refusal, tls_scheme, words_of_refusal};
 use self::scripts::SCRIPTS;
+use self::servers::{check_greeting, master, moved};
 use crate::exchange::{
     ANSWER_MS_MAX, Event, Login, Options, PING_MS, Place, SILENCE_MS_MAX, answer_due_ms,
 };
 use crate::flight::Flight;
 use crate::link::{Link, ReportedCauses};
-use crate::past::Collector;
 use crate::resp::{self, RespError, Value};
 
 /// Longest reply: what one script gives, the event with which it passed its bound, and what is around them.
@@ -116,8 +118,8 @@ impl Redis {
                 news: key("new"),
                 events_max: options.events_max.to_string().into_bytes(),
             },
+            link: Link::new(options.servers.clone(), now_ms),
             options,
-            link: Link::new(now_ms),
             reached,
             reached_ms,
             acknowledged: None,
@@ -157,7 +159,7 @@ impl Redis {
         (self.answered_ms, self.arrived_ms) = (now_ms, now_ms);
         self.link.handle_connected();
         self.connections += 1;
-        let server = &self.options.servers[self.link.server()];
+        let server = self.link.server();
         let mut hello: Vec<&[u8]> = vec![b"HELLO", b"3"];
         let login = self.login.of(server);
         if !login.user.is_empty() || !login.password.is_empty() {
@@ -169,6 +171,12 @@ impl Redis {
         }
         resp::command(&mut self.output, &hello);
         self.pending.push_back((Pending::Hello, now_ms));
+        if let Some(sentinel) = &server.sentinel {
+            let master = sentinel.master.as_bytes();
+            let command: [&[u8]; 3] = [b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", master];
+            resp::command(&mut self.output, &command);
+            return self.pending.push_back((Pending::Master, now_ms));
+        }
         if server.database > 0 {
             let database = server.database.to_string();
             resp::command(&mut self.output, &[b"SELECT", database.as_bytes()]);
@@ -184,12 +192,12 @@ impl Redis {
 
     pub fn handle_closed(&mut self, cause: &str, now_ms: u64) {
         self.now_ms = now_ms;
-        let server = &self.options.servers[self.link.server()];
         match self.pending.front() {
             // A server with TLS does that to what is in the clear.
-            Some((Pending::Hello, _)) if self.link.is_up() && !server.is_tls => {
+            Some((Pending::Hello, _)) if self.link.is_up() && !self.link.server().is_tls => {
+                let scheme = tls_scheme(self.link.server());
                 self.end(&format!(
-                    "{cause} at once; if it speaks TLS at this port, write rediss:// in cluster"
+                    "{cause} at once; if it speaks TLS at this port, write {scheme} in cluster"
                 ));
             }
             _ => self.end(cause),
@@ -204,22 +212,27 @@ impl Redis {
         if let (Some((Pending::Hello, _)), [TLS_ALERT, TLS_MAJOR, ..]) =
             (self.pending.front(), &input[..])
         {
-            return self.fail(WANTS_TLS);
+            let scheme = tls_scheme(self.link.server());
+            return self.fail(&format!(
+                "the server speaks TLS at this port; write {scheme} in cluster"
+            ));
         }
         while self.link.is_up() {
             let outcome = match resp::parse(&input[taken..]) {
                 Ok(None) if input.len() - taken > REPLY_BYTES_MAX => {
-                    Err(RespError::TooLong.to_string())
+                    Err(RespError::TooLong.to_string().into())
                 }
                 Ok(None) => break,
                 Ok(Some((value, len))) => {
                     taken += len;
                     self.on_value(value)
                 }
-                Err(error) => Err(error.to_string()),
+                Err(error) => Err(error.to_string().into()),
             };
-            if let Err(cause) = outcome {
-                return self.fail(&cause);
+            match outcome {
+                Ok(()) => {}
+                Err(End::Failure(cause)) => return self.fail(&cause),
+                Err(End::Referral { host, port }) => return self.refer(&host, port),
             }
         }
         if self.link.is_up() {
@@ -235,6 +248,7 @@ impl Redis {
     pub fn handle_time(&mut self, now_ms: u64) {
         self.now_ms = now_ms;
         if let Some(server) = self.link.begin(now_ms) {
+            let server = Box::new(server.clone());
             return self.events.push_back(Event::Connect(server));
         }
         if self.link.is_late(now_ms) {
@@ -251,7 +265,7 @@ impl Redis {
             && retry_ms <= now_ms
         {
             // Another server may take records by now.
-            if self.options.servers.len() > 1 && since_ms + ANSWER_MS_MAX <= now_ms {
+            if self.link.has_others() && since_ms + ANSWER_MS_MAX <= now_ms {
                 return self.fail(&self.refusal.clone());
             }
             self.write = Write::Refused {
@@ -301,7 +315,7 @@ impl Redis {
         &mut self.output
     }
 
-    fn on_value(&mut self, value: Value<'_>) -> Result<(), String> {
+    fn on_value(&mut self, value: Value<'_>) -> Result<(), End> {
         if let Value::Push(message) = value {
             if let [kind, _, last] = &message[..]
                 && kind.as_text() == Some(b"message")
@@ -311,37 +325,16 @@ impl Redis {
             return Ok(());
         }
         let Some((pending, _)) = self.pending.pop_front() else {
-            return Err("an answer that was not asked for".to_owned());
+            return Err("an answer that was not asked for".into());
         };
         self.answered_ms = self.now_ms;
         if let Value::Error(text) = value {
-            let text = String::from_utf8_lossy(text);
-            return match (&pending, words_of_refusal(&text)) {
-                (Pending::Append(_), Some(words)) => {
-                    self.on_refused(words);
-                    Ok(())
-                }
-                (Pending::Hello, _) if !text.starts_with("ERR ") => {
-                    let server = &self.options.servers[self.link.server()];
-                    let code = text.split(' ').next().unwrap_or_default();
-                    let hint = match code {
-                        "WRONGPASS" | "NOAUTH" | "NOPERM" => self.login.hint(server),
-                        _ => "see its log",
-                    };
-                    Err(format!("the server refuses us: {code}; {hint}"))
-                }
-                _ => Err(refusal(&pending, &text)),
-            };
+            return self.on_error(&pending, &String::from_utf8_lossy(text));
         }
         match pending {
-            // A replica would do until the first publish.
-            Pending::Hello if is_greeted_by(&value, "role", "replica") => {
-                return Err(REPLICA.to_owned());
-            }
-            Pending::Hello if is_greeted_by(&value, "mode", "sentinel") => {
-                return Err(SENTINEL.to_owned());
-            }
-            Pending::Hello | Pending::Select => {}
+            Pending::Hello => check_greeting(&value, self.link.server())?,
+            Pending::Master => return Err(master(&value, self.link.server())),
+            Pending::Select => {}
             Pending::Load(at) => {
                 let sha = value.as_text().ok_or("a script has no name")?;
                 self.scripts[at] = sha.to_vec();
@@ -364,6 +357,27 @@ impl Redis {
             }
         }
         Ok(())
+    }
+
+    fn on_error(&mut self, pending: &Pending, text: &str) -> Result<(), End> {
+        match (pending, words_of_refusal(text)) {
+            (Pending::Append(_), Some(words)) => {
+                self.on_refused(words);
+                Ok(())
+            }
+            (Pending::Hello, _) if !text.starts_with("ERR ") => {
+                let code = text.split(' ').next().unwrap_or_default();
+                let hint = match code {
+                    "WRONGPASS" | "NOAUTH" | "NOPERM" => self.login.hint(self.link.server()),
+                    _ => "see its log",
+                };
+                Err(format!("the server refuses us: {code}; {hint}").into())
+            }
+            _ => match moved(text, self.link.server()) {
+                Some(referral) => Err(referral),
+                None => Err(refusal(pending, text).into()),
+            },
+        }
     }
 
     fn tell_away(&mut self, cause: String) {
@@ -391,10 +405,30 @@ impl Redis {
     }
 
     fn end(&mut self, cause: &str) {
-        let server = self.link.server();
-        if !self.link.end(self.options.servers.len(), self.now_ms) {
-            return;
+        let name = self.link.name();
+        if self.link.end(self.now_ms) {
+            self.forget_connection();
+            self.tell_away(format!("{name}: {cause}"));
         }
+    }
+
+    /// Goes on at the server that this one has named.
+    fn refer(&mut self, host: &str, port: u16) {
+        if !self.link.can_be_referred() {
+            return self.fail("servers name one another, and none has the log");
+        }
+        self.events.push_back(Event::Disconnect);
+        let name = self.link.name();
+        let was_there = self.link.refer(host, port, self.now_ms);
+        self.forget_connection();
+        if was_there {
+            let server = self.link.server();
+            self.tell_away(format!("{name}: {server} has the log now"));
+        }
+    }
+
+    /// What was asked for has to be asked again.
+    fn forget_connection(&mut self) {
         (self.is_live, self.is_reading) = (false, false);
         self.write = Write::Unknown;
         for (pending, _) in self.pending.drain(..) {
@@ -408,7 +442,5 @@ impl Redis {
         self.output.clear();
         self.events.extend(self.flight.clear().map(Event::Released));
         self.events.push_back(Event::Rewind);
-        let server = &self.options.servers[server];
-        self.tell_away(format!("{server}: {cause}"));
     }
 }

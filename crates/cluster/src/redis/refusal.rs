@@ -1,23 +1,19 @@
-//! What a server says when it is greeted or refuses something, in words for whoever runs it.
+//! What a server says when it refuses something, in words for whoever runs it.
 
 use super::pending::Pending;
-use crate::resp::Value;
+use super::servers::REPLICA;
+use crate::address::Address;
 
 /// How a record of TLS begins that says what went wrong (RFC 8446, 5.1).
 pub(super) const TLS_ALERT: u8 = 21;
 pub(super) const TLS_MAJOR: u8 = 3;
-pub(super) const WANTS_TLS: &str = "the server speaks TLS at this port; write rediss:// in cluster";
 
-pub(super) const REPLICA: &str = "the server is a replica, which takes no events";
-
-pub(super) const SENTINEL: &str = "the server is a Sentinel, which has no events and is not asked who has them; write the master and its \
-                        replicas in cluster, the one that is promoted is found";
-
-/// Whether a server says so of itself when it is greeted.
-pub(super) fn is_greeted_by(greeting: &Value<'_>, name: &str, value: &str) -> bool {
-    let pairs = greeting.as_array().unwrap_or_default().chunks_exact(2);
-    let mut named = pairs.filter(|pair| pair[0].as_text() == Some(name.as_bytes()));
-    named.any(|pair| pair[1].as_text() == Some(value.as_bytes()))
+/// How a server is written in `cluster` that is spoken to over TLS.
+pub(super) fn tls_scheme(server: &Address) -> &'static str {
+    match server.sentinel.is_some() {
+        true => "rediss+sentinel://",
+        false => "rediss://",
+    }
 }
 
 /// Errors of a server that answers reads and does not write, for a while. `ORDER` is of our script.
@@ -47,7 +43,16 @@ pub(super) fn refusal(pending: &Pending, text: &str) -> String {
             "the server does not speak RESP3, the protocol of Redis 6 and later".to_owned()
         }
         (_, "READONLY") => REPLICA.to_owned(),
-        (_, "MOVED") => "another server of this Redis Cluster has the log".to_owned(),
+        (_, "MOVED") => {
+            "another server of this Redis Cluster has the log, and its address is not said".to_owned()
+        }
+        (_, "ASK" | "TRYAGAIN") => {
+            "the log is on its way to another server of this Redis Cluster".to_owned()
+        }
+        (_, "CLUSTERDOWN") => format!("the Redis Cluster is not whole: {text}"),
+        (Pending::Select, "ERR") => {
+            "the server has no such database, and a Redis Cluster has one; leave out the number at the end of the address in cluster".to_owned()
+        }
         (_, "EPOCH") => "the log was made anew".to_owned(),
         (_, "LOST") => "the log has lost messages that were read".to_owned(),
         _ => format!("the server says {text}"),

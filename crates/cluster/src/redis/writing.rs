@@ -113,8 +113,7 @@ impl Redis {
         self.refusals = self.refusals.saturating_add(1);
         self.refusal = format!("the server refuses to write: {words}");
         self.link.note_away();
-        let server = &self.options.servers[self.link.server()];
-        let cause = format!("{server}: {}", self.refusal);
+        let cause = format!("{}: {}", self.link.name(), self.refusal);
         self.tell_away(cause);
     }
 

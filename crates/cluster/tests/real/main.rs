@@ -7,3 +7,4 @@ mod nats;
 mod nats_cluster;
 mod node;
 mod redis;
+mod sentinel;

@@ -12,7 +12,6 @@ use fermata_testkit::wait_until;
 pub struct Node {
     pub bridge: Bridge,
     pub began: Instant,
-    servers: Vec<Address>,
     pub stream: Option<TcpStream>,
     pub outbox: Vec<String>,
     /// How many records were handed over, and how many are not needed any more.
@@ -58,7 +57,6 @@ impl Node {
             past_max: 10_000,
         };
         Node {
-            servers: options.servers.clone(),
             bridge: Bridge::new(options, reached, None, 0),
             began: Instant::now(),
             stream: None,
@@ -165,8 +163,8 @@ impl Node {
     fn take_events(&mut self, now_ms: u64) {
         while let Some(event) = self.bridge.poll_event() {
             match event {
-                Event::Connect(at) => {
-                    match TcpStream::connect(("127.0.0.1", self.servers[at].port)) {
+                Event::Connect(server) => {
+                    match TcpStream::connect((&server.host[..], server.port)) {
                         Ok(stream) => {
                             let timeout = Some(Duration::from_millis(1));
                             stream.set_read_timeout(timeout).unwrap();

@@ -43,7 +43,10 @@ fn a_sentinel_is_told_from_a_log_and_passed_over() {
     run("it is in the log", &mut [&mut node], |nodes| {
         nodes[0].told.len() == 1
     });
-    let told = node.causes.iter().any(|cause| cause.contains("a Sentinel"));
+    let told = node
+        .causes
+        .iter()
+        .any(|cause| cause.contains("redis+sentinel://"));
     assert!(told, "{:?}", node.causes);
 }
 

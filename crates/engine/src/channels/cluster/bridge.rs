@@ -65,8 +65,6 @@ const TOKEN_SOCKET: u64 = 1;
 /// Why there is no connection to a server of the log.
 #[derive(Debug, thiserror::Error)]
 enum ConnectError {
-    #[error("there is no such server")]
-    NoServer,
     #[error("there is no connection")]
     NoConnection,
     #[error(transparent)]
@@ -81,10 +79,9 @@ enum ConnectError {
 /// What the process is made of.
 pub(crate) struct Process {
     bridge: Bridge,
-    servers: Vec<Address>,
     access: Access,
-    /// The server that is or was connected to, an index of `servers`.
-    server: usize,
+    /// The server that is or was connected to; none at first.
+    server: Option<Address>,
     ring: Ring,
     owner: Owner,
     consumer: Consumer,
@@ -135,7 +132,7 @@ impl Process {
         let mut driver = Epoll::new()?;
         driver.add_wake(cluster.waker.fd(), TOKEN_OUTBOX)?;
         let options = Options {
-            servers: cluster.servers.clone(),
+            servers: cluster.servers,
             prefix: settings.cluster_prefix.clone(),
             inbox: format!("_INBOX.{:016x}", random::u64()),
             outbox: cluster.name.clone(),
@@ -165,9 +162,8 @@ impl Process {
         );
         Ok(Process {
             bridge: Bridge::new(options, reached, reached_ms, driver.now_ms()),
-            servers: cluster.servers,
             access: Access::new(settings),
-            server: 0,
+            server: None,
             consumer,
             state: cluster.state,
             members,
@@ -303,7 +299,7 @@ impl Process {
     fn take_events(&mut self) -> std::io::Result<()> {
         while let Some(event) = self.bridge.poll_event() {
             match event {
-                Event::Connect(server) => self.connect(server),
+                Event::Connect(server) => self.connect(*server),
                 Event::Secure => {
                     if let Err(cause) = self.secure() {
                         let now_ms = self.driver.refresh_now();
@@ -361,9 +357,13 @@ impl Process {
         Ok(())
     }
 
-    fn connect(&mut self, server: usize) {
-        self.server = server;
-        let opened = self.open(server);
+    fn connect(&mut self, server: Address) {
+        let opened = self.open(&server);
+        self.server = Some(server);
+        let opened = opened.and_then(|is_secured| match is_secured {
+            true => self.secure(),
+            false => Ok(()),
+        });
         let now_ms = self.driver.refresh_now();
         match opened {
             Ok(()) if self.handshake_until_ms.is_none() => self.bridge.handle_connected(now_ms),
@@ -375,28 +375,21 @@ impl Process {
         }
     }
 
-    /// Opens a connection, and begins with TLS where it comes first.
-    fn open(&mut self, server: usize) -> Result<(), ConnectError> {
-        let (kind, is_tls) = match self.servers.get(server) {
-            Some(address) => (address.kind, address.is_tls),
-            None => return Err(ConnectError::NoServer),
-        };
+    /// Opens a connection. Whether TLS comes first there.
+    fn open(&mut self, server: &Address) -> Result<bool, ConnectError> {
         self.bridge.set_login(self.access.login()?);
-        let stream = open(&self.servers[server]).and_then(|socket| {
+        let stream = open(server).and_then(|socket| {
             let stream = Stream::new(socket)?;
             self.driver.add_wake(stream.fd(), TOKEN_SOCKET)?;
             Ok(stream)
         });
         self.stream = Some(stream?);
-        match is_tls && kind == LogKind::Redis {
-            true => self.secure(),
-            false => Ok(()),
-        }
+        Ok(server.is_tls && server.kind == LogKind::Redis)
     }
 
     /// Begins the handshake of TLS.
     fn secure(&mut self) -> Result<(), ConnectError> {
-        let (Some(stream), Some(server)) = (&mut self.stream, self.servers.get(self.server)) else {
+        let (Some(stream), Some(server)) = (&mut self.stream, &self.server) else {
             return Err(ConnectError::NoConnection);
         };
         let config = self.access.tls()?;
@@ -421,7 +414,7 @@ impl Process {
             Ok(true) => {
                 self.handshake_until_ms = None;
                 // NATS is connected to for some time by now.
-                match self.servers.get(self.server).map(|it| it.kind) {
+                match self.server.as_ref().map(|it| it.kind) {
                     Some(LogKind::Nats) => self.bridge.handle_secured(now_ms),
                     _ => self.bridge.handle_connected(now_ms),
                 }
@@ -436,7 +429,7 @@ impl Process {
 
     /// What an error of the connection means.
     fn trouble(&self, error: &std::io::Error) -> String {
-        match self.servers.get(self.server) {
+        match &self.server {
             Some(server) if server.is_tls => {
                 let cause = explain(error, &self.access.options, SERVERS, &server.host);
                 format!("TLS: {cause}")
