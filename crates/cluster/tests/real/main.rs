@@ -7,4 +7,5 @@ mod nats;
 mod nats_cluster;
 mod node;
 mod redis;
+mod redis_cluster;
 mod sentinel;
