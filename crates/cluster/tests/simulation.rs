@@ -1,5 +1,6 @@
 //! Bridges of several nodes and a log that speaks NATS, in one thread and under a seed: connections are cut at any byte, bridges
-//! die, the log restarts, forgets old messages, is made anew, and has a copy that lacks messages.
+//! die, the log restarts, forgets old messages, is made anew, and has a copy that lacks messages. Meanwhile nodes ask for older
+//! messages, which the log gives one by one or many at once, from a copy that lags behind, and sometimes not at all.
 //!
 //! Repeat a run with `FERMATA_TEST_SEED`.
 
@@ -7,7 +8,9 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use fermata_cluster::{Address, Bridge, Content, Event, Options, Outgoing, Place};
+use fermata_cluster::{
+    Address, Bridge, Content, Event, Options, Outgoing, PastEntry, PastRequest, Place,
+};
 use fermata_testkit::Random;
 
 const NODES: usize = 3;
@@ -57,6 +60,11 @@ struct Server {
     consumers: u64,
     known: HashMap<Vec<u8>, u64>,
     connections: HashMap<usize, Connection>,
+    /// It gives many older messages at once, of a copy that lags behind.
+    has_batches: bool,
+    /// Questions about older messages, of which one in a few has no answer while there are faults.
+    questions: u64,
+    is_forgetful: bool,
 }
 
 #[derive(Default)]
@@ -100,9 +108,12 @@ impl Server {
     }
 
     fn open(&mut self, node: usize) {
-        let info = "INFO {\"version\":\"test\",\"headers\":true,\"jetstream\":true,\"max_payload\":4096}\r\n";
+        let version = if self.has_batches { "2.11.0" } else { "2.9.10" };
+        let info = format!(
+            "INFO {{\"version\":\"{version}\",\"headers\":true,\"jetstream\":true,\"max_payload\":4096}}\r\n"
+        );
         let connection = Connection {
-            output: info.as_bytes().to_vec(),
+            output: info.into_bytes(),
             ..Connection::default()
         };
         self.connections.insert(node, connection);
@@ -159,7 +170,7 @@ impl Server {
             false => (String::new(), ""),
         };
         let text = format!(
-            "{{\"created\":\"life {}\",\"config\":{{\"description\":\"{}\"}},\"state\":{{\"first_seq\":{},\"last_seq\":{}{time}}}{copies}}}",
+            "{{\"created\":\"life {}\",\"config\":{{\"description\":\"{}\",\"allow_direct\":true}},\"state\":{{\"first_seq\":{},\"last_seq\":{}{time}}}{copies}}}",
             self.life,
             self.description,
             self.first,
@@ -194,6 +205,10 @@ impl Server {
                 connection.output.extend_from_slice(text.as_bytes());
             }
             self.describe(node, reply);
+        } else if subject.starts_with("$JS.API.STREAM.MSG.GET.") {
+            self.give_older(node, reply, content, false);
+        } else if subject.starts_with("$JS.API.DIRECT.GET.") {
+            self.give_older(node, reply, content, true);
         } else if subject.starts_with("$JS.API.CONSUMER.CREATE.") {
             if !self.exists {
                 return self.answer(
@@ -203,14 +218,7 @@ impl Server {
                 );
             }
             let text = String::from_utf8(content.to_vec()).unwrap();
-            let value = |key: &str| {
-                let rest = text.split(&format!("\"{key}\":")).nth(1).unwrap();
-                rest.split([',', '}'])
-                    .next()
-                    .unwrap()
-                    .trim_matches('"')
-                    .to_owned()
-            };
+            let value = |key: &str| value(&text, key);
             let from: u64 = value("opt_start_seq").parse().unwrap();
             let consumer = (
                 value("deliver_subject").into_bytes(),
@@ -223,6 +231,65 @@ impl Server {
             connection.is_bad = self.is_replicated && self.consumers.is_multiple_of(3);
             connection.consumer = Some(consumer);
         }
+    }
+
+    /// What it has of a subject from a place on: the first, or as many as are asked for.
+    fn give_older(&mut self, node: usize, reply: &str, content: &[u8], is_batched: bool) {
+        self.questions += 1;
+        if self.is_forgetful && self.questions.is_multiple_of(5) {
+            return;
+        }
+        let text = String::from_utf8(content.to_vec()).unwrap();
+        let from: u64 = value(&text, "seq").parse().unwrap();
+        let subject = value(&text, "next_by_subj");
+        let lag = if is_batched { self.questions % 4 } else { 0 };
+        let places = from.max(self.first)..=self.last().saturating_sub(lag);
+        let found = places.filter_map(|seq| {
+            let stored = &self.stored[(seq - self.first) as usize];
+            (stored.subject == subject.as_bytes()).then_some((seq, stored))
+        });
+        let found: Vec<(u64, &Stored)> = match self.exists {
+            true => found.collect(),
+            false => Vec::new(),
+        };
+        let mut output = String::new();
+        let mut say = |head: &str, data: &str| {
+            let (head_len, len) = (head.len(), head.len() + data.len());
+            output += &format!("HMSG {reply} 1 {head_len} {len}\r\n{head}{data}\r\n");
+        };
+        match found.first() {
+            None if is_batched => say("NATS/1.0 404 Message Not Found\r\n\r\n", ""),
+            None => {
+                let text = "{\"error\":{\"code\":404,\"description\":\"no message found\"}}";
+                return self.answer(node, reply, text);
+            }
+            Some((seq, stored)) if !is_batched => {
+                let [head, data] = [&stored.head, &stored.data].map(|bytes| base64(bytes));
+                let time = time_text(stored.at_ns);
+                let text = format!(
+                    "{{\"message\":{{\"seq\":{seq},\"hdrs\":\"{head}\",\"data\":\"{data}\",\"time\":\"{time}\"}}}}"
+                );
+                return self.answer(node, reply, &text);
+            }
+            Some(_) => {
+                let batch: usize = value(&text, "batch").parse().unwrap();
+                for (at, (seq, stored)) in found.iter().enumerate().take(batch) {
+                    let head = String::from_utf8(stored.head.clone()).unwrap();
+                    let headers = head.strip_prefix("NATS/1.0\r\n").unwrap();
+                    let time = time_text(stored.at_ns);
+                    let pending = found.len() - at - 1;
+                    let head = format!(
+                        "NATS/1.0\r\nNats-Sequence: {seq}\r\nNats-Time-Stamp: {time}\r\nNats-Num-Pending: {pending}\r\n{headers}"
+                    );
+                    say(&head, &String::from_utf8(stored.data.clone()).unwrap());
+                }
+                let pending = found.len().saturating_sub(batch);
+                let head = format!("NATS/1.0 204 EOB\r\nNats-Num-Pending: {pending}\r\n\r\n");
+                say(&head, "");
+            }
+        }
+        let connection = self.connections.get_mut(&node).unwrap();
+        connection.output.extend_from_slice(output.as_bytes());
     }
 
     fn store(&mut self, node: usize, subject: &str, reply: &str, head: &[u8], data: &[u8]) {
@@ -320,6 +387,31 @@ impl Server {
     }
 }
 
+/// A number or word of a flat JSON object.
+fn value(text: &str, key: &str) -> String {
+    let rest = text.split(&format!("\"{key}\":")).nth(1).unwrap();
+    let value = rest.split([',', '}']).next().unwrap();
+    value.trim_matches('"').to_owned()
+}
+
+/// RFC 4648, 4.
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for chunk in bytes.chunks(3) {
+        let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or(0));
+        let word = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for at in 0..4 {
+            let digit = word >> (18 - 6 * at) & 63;
+            text.push(match at <= chunk.len() {
+                true => DIGITS[digit as usize] as char,
+                false => '=',
+            });
+        }
+    }
+    text
+}
+
 /// RFC 3339, for the first day of 1970.
 fn time_text(ns: u64) -> String {
     let seconds = ns / 1_000_000_000;
@@ -362,6 +454,25 @@ struct Node {
     /// When the last of them was stored.
     reached_ms: Option<u64>,
     is_ready: bool,
+    /// What was asked for of the past and is not answered, and how many were and had something.
+    asked: HashMap<u64, PastRequest>,
+    questions: u64,
+    answers: u64,
+    log: Log,
+}
+
+/// Records of an outbox are of these in turn.
+const CHANNELS: [&[u8]; 2] = [b"a room.of *", b"another"];
+
+fn channel_of(outbox: u64) -> &'static [u8] {
+    CHANNELS[(outbox % 2) as usize]
+}
+
+/// The same of an event's data.
+fn channel_of_data(data: &[u8]) -> &'static [u8] {
+    let text = std::str::from_utf8(data).unwrap();
+    let (_, outbox) = text.split_once(':').unwrap();
+    channel_of(outbox.parse().unwrap())
 }
 
 fn options(node: usize, life: u32) -> Options {
@@ -379,8 +490,12 @@ fn options(node: usize, life: u32) -> Options {
 }
 
 impl Node {
-    fn new(node: usize) -> Node {
+    fn new(node: usize, log: Log) -> Node {
         Node {
+            asked: HashMap::new(),
+            questions: 0,
+            answers: 0,
+            log,
             bridge: Bridge::new(options(node, 0), None, None, 0),
             lives: 1,
             outbox: VecDeque::new(),
@@ -410,6 +525,94 @@ impl Node {
         self.lives += 1;
         self.handed = 0;
         self.is_ready = false;
+        self.asked.clear();
+    }
+
+    /// Asks for a part of what it was told.
+    fn ask_past(&mut self, random: &mut Random, now_ms: u64) {
+        let Some(reached) = self.reached().filter(|_| self.bridge.can_ask_past()) else {
+            return;
+        };
+        let up_to = below(random, reached.seq + 1);
+        let request = PastRequest {
+            id: self.questions,
+            epoch: reached.epoch ^ u64::from(below(random, 20) == 0),
+            // Few enough that they are given in time, one by one.
+            after: up_to - below(random, up_to.min(200) + 1),
+            up_to,
+            oldest_ms: 0,
+            events_max: [5, 100_000][below(random, 2) as usize],
+            bytes_max: 1 << 20,
+            channels: [&CHANNELS[..], &CHANNELS[1..]][below(random, 2) as usize]
+                .iter()
+                .map(|name| name.to_vec())
+                .collect(),
+            events_only: below(random, 2) == 0,
+        };
+        self.questions += 1;
+        self.asked.insert(request.id, request.clone());
+        self.bridge.ask_past(request, now_ms);
+    }
+
+    /// What was told and is asked for is there, or is said to be missing.
+    fn check_past(&mut self, id: u64, entries: &[PastEntry]) {
+        let request = self.asked.remove(&id).expect("it was asked for");
+        let (mut at, mut gap, mut events) = (request.after, 0, HashMap::new());
+        for entry in entries {
+            let seq = match entry {
+                PastEntry::Gap(up_to) => {
+                    gap = *up_to;
+                    *up_to
+                }
+                PastEntry::Event(received) => {
+                    assert_eq!(received.place.epoch, request.epoch);
+                    assert_eq!(received.channel, channel_of_data(&received.data));
+                    assert!(request.channels.contains(&received.channel));
+                    events.insert(received.place.seq, &received.data);
+                    received.place.seq
+                }
+            };
+            assert!(at < seq && seq <= request.up_to, "{request:?}: {entries:?}");
+            at = seq;
+        }
+        assert!(events.len() <= request.events_max);
+        let (mut count, mut told) = (0, HashMap::new());
+        for delivered in &self.delivered {
+            if let Delivered::Event(place, data) = delivered
+                && place.epoch == request.epoch
+            {
+                told.insert(place.seq, data);
+            }
+        }
+        for (seq, data) in told {
+            let is_wanted = request
+                .channels
+                .iter()
+                .any(|it| it == channel_of_data(data));
+            if !(request.after < seq && seq <= request.up_to && is_wanted) {
+                continue;
+            }
+            count += 1;
+            // Another message may stand there: a bad copy has told this one.
+            let given = events.get(&seq);
+            assert!(
+                given.is_none_or(|given| *given == data) || self.log == Log::HasBadCopy,
+                "{seq}: {request:?}"
+            );
+            assert!(
+                given.is_some() || seq <= gap || self.log == Log::HasBadCopy,
+                "{seq} is left out in silence: {request:?}: {entries:?}"
+            );
+        }
+        // Nothing is missing that the log has.
+        let is_of_this_log = self.reached().is_some_and(|it| it.epoch == request.epoch);
+        if matches!(self.log, Log::Keeps | Log::Refuses)
+            && is_of_this_log
+            && count <= request.events_max
+        {
+            assert!(gap == 0, "{request:?}: {entries:?}");
+        }
+        self.answers += u64::from(!events.is_empty());
     }
 
     fn publish(&mut self, node: usize) {
@@ -425,7 +628,7 @@ impl Node {
             let record = Outgoing {
                 outbox: *outbox,
                 content: Content::Event,
-                channel: b"a room.of *",
+                channel: channel_of(*outbox),
                 name: None,
                 data,
                 except: Some((7, *outbox)),
@@ -450,7 +653,7 @@ impl Node {
                     self.reached_ms = None;
                 }
                 Event::Record(record) => {
-                    assert_eq!(record.channel, b"a room.of *");
+                    assert_eq!(record.channel, channel_of_data(&record.data));
                     assert_eq!(record.except.map(|it| it.0), Some(7));
                     self.delivered
                         .push(Delivered::Event(record.place, record.data));
@@ -472,20 +675,28 @@ impl Node {
                 Event::Rewind => self.handed = 0,
                 Event::Ready => self.is_ready = true,
                 Event::Away(_) => self.is_ready = false,
-                Event::Secure | Event::Past { .. } | Event::PastLost(_) | Event::Notice(_) => {}
+                Event::Past { id, entries } => self.check_past(id, &entries),
+                Event::PastLost(id) => {
+                    self.asked.remove(&id).expect("it was asked for");
+                }
+                Event::Secure | Event::Notice(_) => {}
             }
         }
     }
 }
 
-fn simulate(seed: u64, log: Log) {
+/// How many questions about older messages had an answer with some.
+fn simulate(seed: u64, log: Log) -> u64 {
     let mut random = Random::new(seed);
     let mut server = Server {
         first: 1,
         is_replicated: log == Log::HasBadCopy,
+        // The copies of newer versions have all.
+        has_batches: log != Log::HasBadCopy && below(&mut random, 2) == 0,
+        is_forgetful: true,
         ..Server::default()
     };
-    let mut nodes: Vec<Node> = (0..NODES).map(Node::new).collect();
+    let mut nodes: Vec<Node> = (0..NODES).map(|at| Node::new(at, log)).collect();
     let mut now_ms = 0;
     let mut is_reachable = true;
     let steps = 4_000;
@@ -494,6 +705,7 @@ fn simulate(seed: u64, log: Log) {
         let has_faults = step < steps;
         if !has_faults {
             (is_reachable, server.is_full) = (true, false);
+            server.is_forgetful = false;
             if is_at_rest(&server, &nodes) {
                 break;
             }
@@ -533,6 +745,7 @@ fn simulate(seed: u64, log: Log) {
                     node.kill(at, now_ms);
                 }
                 2..80 => node.publish(at),
+                80..90 => node.ask_past(&mut random, now_ms),
                 _ => {}
             }
         }
@@ -564,6 +777,7 @@ fn simulate(seed: u64, log: Log) {
         node.take_events(at, &mut server, is_reachable, now_ms);
     }
     check(&server, &nodes, log);
+    nodes.iter().map(|node| node.answers).sum()
 }
 
 /// Whether every node has sent all it has and reads the end of the log that there is now: one that has not noticed yet that its
@@ -577,6 +791,7 @@ fn is_at_rest(server: &Server, nodes: &[Node]) -> bool {
         reads
             && node.is_ready
             && node.outbox.is_empty()
+            && node.asked.is_empty()
             && seq.is_some_and(|seq| seq >= server.last_record())
             && epoch(node) == epoch(&nodes[0])
     })
@@ -673,11 +888,13 @@ fn check(server: &Server, nodes: &[Node], log: Log) {
 
 fn run(log: Log) {
     let seed = Random::seed_from_environment();
+    let mut answers = 0;
     for round in 0..40 {
         let seed = seed.wrapping_add(round);
         println!("round {round}: FERMATA_TEST_SEED={seed}");
-        simulate(seed, log);
+        answers += simulate(seed, log);
     }
+    assert!(answers > 20, "{answers} were given something of the past");
 }
 
 #[test]
@@ -745,7 +962,7 @@ fn a_log_that_is_made_anew_while_a_consumer_is_made_is_another_one() {
         first: 1,
         ..Server::default()
     };
-    let mut nodes: Vec<Node> = (0..2).map(Node::new).collect();
+    let mut nodes: Vec<Node> = (0..2).map(|at| Node::new(at, Log::IsMadeAnew)).collect();
     nodes[0].publish(0);
     converse(&mut nodes[0], 0, &mut server, 0, |_| false);
     assert_eq!(server.last(), 1);
