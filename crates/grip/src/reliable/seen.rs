@@ -47,6 +47,16 @@ impl Seen {
         }
     }
 
+    /// Forgets an item, whichever it is: it was taken and then went nowhere.
+    pub fn forget(&mut self, channel: &[u8], id: &[u8]) {
+        let key = key(channel, id);
+        if self.keys.remove(&key)
+            && let Some(at) = self.order.iter().rposition(|(_, it)| *it == key)
+        {
+            self.order.remove(at);
+        }
+    }
+
     fn expire(&mut self, now_ms: u64) {
         while let Some((since_ms, _)) = self.order.front()
             && now_ms.saturating_sub(*since_ms) >= self.ttl_ms
@@ -84,6 +94,17 @@ mod tests {
         seen.remove(b"a", b"1");
         seen.remove(b"a", b"2");
         assert!(!seen.insert(0, b"a", b"1") && seen.insert(0, b"a", b"2"));
+    }
+
+    #[test]
+    fn what_went_nowhere_is_not_known_whatever_came_since() {
+        let mut seen = Seen::new(1000, 10);
+        assert!(seen.insert(0, b"a", b"1") && seen.insert(500, b"a", b"2"));
+        seen.forget(b"a", b"1");
+        seen.forget(b"a", b"3");
+        assert!(seen.insert(600, b"a", b"1") && !seen.insert(600, b"a", b"2"));
+        // Its time is that of the second one.
+        assert!(!seen.insert(1_599, b"a", b"1") && seen.insert(1_600, b"a", b"1"));
     }
 
     #[test]

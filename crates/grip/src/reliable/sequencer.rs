@@ -141,6 +141,64 @@ impl<T> Sequencer<T> {
         }
     }
 
+    /// A channel has had an item that was not offered here: what waited for it is appended to `out`, and its next item follows
+    /// the newest of these. One that was offered here before only lets go what has waited for it.
+    pub fn observe(
+        &mut self,
+        now_ms: u64,
+        channel: &[u8],
+        (id, no_seq): (&[u8], bool),
+        out: &mut Vec<T>,
+    ) {
+        let is_new = self.seen.insert(now_ms, channel, id);
+        if no_seq {
+            return;
+        }
+        let Some(state) = self.channels.get_mut(channel) else {
+            if is_new {
+                self.remember(now_ms, channel, Some(id.to_vec()));
+            }
+            return;
+        };
+        state.since_ms = now_ms;
+        if is_new || state.waiting.contains_key(id) {
+            self.waiting_bytes -= state.follow(id.to_vec(), out);
+        }
+    }
+
+    /// An item that was delivered went nowhere: it is taken when it is offered again.
+    pub fn forget_item(&mut self, channel: &[u8], id: &[u8]) {
+        self.seen.forget(channel, id);
+        if let Some(state) = self.channels.get_mut(channel)
+            && state.last_id.as_deref() == Some(id)
+        {
+            // Which one its successor follows now is up to what was delivered before, which is not known any more.
+            state.last_id = None;
+        }
+    }
+
+    /// Whether items wait for their predecessors.
+    pub fn is_waiting(&self) -> bool {
+        self.waiting_bytes > 0
+    }
+
+    /// Channels of such items: at most `max`, those that wait longest.
+    pub fn waiting(&mut self, max: usize) -> Vec<Vec<u8>> {
+        let waits = |(_, channel, prev_id): &(u64, Vec<u8>, Vec<u8>)| {
+            let state = self.channels.get(channel);
+            state.is_some_and(|it| it.waiting.contains_key(prev_id))
+        };
+        while self.deadlines.front().is_some_and(|it| !waits(it)) {
+            self.deadlines.pop_front();
+        }
+        let oldest = self.deadlines.iter().take(max);
+        let channels = oldest.filter(|it| waits(it)).map(|it| &it.1);
+        let mut channels: Vec<Vec<u8>> = channels.cloned().collect();
+        channels.sort_unstable();
+        channels.dedup();
+        channels
+    }
+
     fn remember(&mut self, now_ms: u64, channel: &[u8], last_id: Option<Vec<u8>>) {
         if self.channels.len() >= self.limits.channels_max && now_ms >= self.tidy_ms {
             self.tidy_ms = now_ms.saturating_add(TIDY_MS);
@@ -333,6 +391,47 @@ mod tests {
         // Deadlines of items that went long ago do nothing.
         run.sequencer.expire(1_000_000, &mut run.out);
         assert_eq!((run.out.len(), run.sequencer.next_deadline_ms()), (5, None));
+    }
+
+    #[test]
+    fn what_came_elsewhere_is_followed() {
+        let mut run = Run::new(Limits::default());
+        run.offer(0, "a", None);
+        assert_eq!(run.offer(0, "c", Some("b")), Verdict::Waiting);
+        assert!(run.sequencer.is_waiting());
+        assert_eq!(run.sequencer.waiting(10), [b"c"]);
+        let observe = |run: &mut Run, id: &[u8]| {
+            let item = (id, false);
+            run.sequencer.observe(0, b"c", item, &mut run.out);
+        };
+        observe(&mut run, b"b");
+        assert_eq!(run.out, ["a", "c"]);
+        assert!(run.sequencer.waiting(10).is_empty() && !run.sequencer.is_waiting());
+        // What was offered here comes back, behind one that was not.
+        for id in [&b"a"[..], b"x", b"c"] {
+            observe(&mut run, id);
+        }
+        assert_eq!(run.sequencer.last_id(b"c"), Some(&b"x"[..]));
+        // The publisher of "c" goes on, and waits only until that is seen again.
+        assert_eq!(run.offer(0, "d", Some("c")), Verdict::Waiting);
+        observe(&mut run, b"c");
+        assert_eq!(run.offer(0, "x", None), Verdict::Duplicate);
+        assert_eq!(
+            (&run.out[2..], run.sequencer.waiting_bytes),
+            (&["d".to_owned()][..], 0)
+        );
+    }
+
+    #[test]
+    fn what_went_nowhere_is_taken_again() {
+        let mut run = Run::new(Limits::default());
+        run.offer(0, "a", None);
+        run.offer(0, "b", Some("a"));
+        run.sequencer.forget_item(b"c", b"b");
+        assert_eq!(run.offer(0, "b", Some("a")), Verdict::Delivered);
+        assert_eq!(run.offer(0, "b", Some("a")), Verdict::Duplicate);
+        assert_eq!(run.offer(0, "a", None), Verdict::Duplicate);
+        assert_eq!(run.out, ["a", "b", "b"]);
     }
 
     #[test]
