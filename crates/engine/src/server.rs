@@ -184,9 +184,10 @@ impl Server {
         self.program.open_post = Some(open);
     }
 
-    /// Lets channels span several machines where the setting `cluster` says so; without this call such a start fails.
-    pub fn allow_cluster(&mut self) {
-        self.program.allows_cluster = true;
+    /// Has events of a cluster that have a name be told once, whichever servers they were published to, and how often: one is left
+    /// out whose channel has had another with its name for less than so long, by the log's clock.
+    pub fn tell_names_once(&mut self, window_ms: u64) {
+        self.program.once_ms = Some(window_ms);
     }
 
     /// Makes one worker in this process, without a listener, for tests of a program: see `in_process`.

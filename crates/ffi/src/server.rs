@@ -138,10 +138,8 @@ pub unsafe extern "C" fn fm_mask_secrets(text: FmStr, place: *mut c_char, len: u
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_server_new() -> Option<Box<FmServer>> {
     ask(NOTHING, None, |()| {
-        let mut server = Server::new();
-        server.allow_cluster();
         Some(Box::new(FmServer {
-            server,
+            server: Server::new(),
             doors: None,
             sites: Vec::new(),
         }))

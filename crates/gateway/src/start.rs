@@ -73,7 +73,6 @@ pub fn run(mut settings: Settings) -> Result<i32, StartError> {
         }
     }
     server.set_post(open_post);
-    server.allow_cluster();
     server.fallback(HANDLER_REQUESTS, true);
     if !settings.apps.is_empty() {
         let pattern = format!("{}/app/{{key}}", settings.path);

@@ -23,7 +23,7 @@ use super::state::{Master, Program, SIGNALS, Seat, TERMINAL, TOKEN_SAMPLER, TOKE
 use super::{control_path, descriptors, workers_of};
 use crate::admin::otlp::Otlp;
 use crate::admin::trace::Sink;
-use crate::channels::cluster::{Cluster, ClusterError};
+use crate::channels::cluster::Cluster;
 use crate::channels::memory;
 use crate::http::body::Spools;
 use crate::http::router::Router;
@@ -60,7 +60,7 @@ impl Master {
         for listener in listeners.iter().flatten().chain(metrics_listener) {
             net::limit_undelivered(listener, settings.write_timeout_ms);
         }
-        let (ring, cluster) = open_channels(&settings, program.allows_cluster, &logger)?;
+        let (ring, cluster) = open_channels(&settings, program.once_ms, &logger)?;
         let stats = memory::open_stats()?;
         let logger = logger.counted(stats);
         let (wakers, inboxes) = open_wakers(workers)?;
@@ -154,17 +154,15 @@ fn open_access_log(settings: &Settings, identity: Option<&Identity>) -> Result<b
 /// Maps the ring that all workers read, and what leads to the log of a cluster.
 fn open_channels(
     settings: &Settings,
-    allows_cluster: bool,
+    once_ms: Option<u64>,
     logger: &Logger,
 ) -> Result<(Ring, Option<Cluster>), StartError> {
     let mut ring = memory::open(settings, logger)?;
     let owner = memory::owner(Owner::MASTER_SLOT);
-    let cluster = Cluster::open(settings, memory::SLOTS, owner)?;
-    match &cluster {
+    let cluster = Cluster::open(settings, memory::SLOTS, owner, once_ms)?;
+    if cluster.is_none() {
         // What a history file has of a log means nothing here any more.
-        None => ring.end_log(),
-        Some(_) if !allows_cluster => return Err(ClusterError::OtherProgram.into()),
-        Some(_) => {}
+        ring.end_log();
     }
     Ok((ring, cluster))
 }

@@ -57,8 +57,8 @@ pub struct Program {
     pub frames: Option<Frames>,
     /// The name of its companion in the log; none without a name.
     pub companion: Option<String>,
-    /// Channels may span machines.
-    pub allows_cluster: bool,
+    /// For how long an event of a cluster is left out whose channel has had one with the same name.
+    pub once_ms: Option<u64>,
     /// Its client for HTTP, which takes spans to their collector.
     pub open_post: Option<OpenPost>,
     /// What it calls the settings of certificates and their keys.

@@ -30,6 +30,7 @@ use super::memory::{
     Answer, BEAT_MS_MAX, Cluster, MARK_BYTES, MARK_DIRECT, MARK_NOTE, MARK_WORKERS, NOBODY,
     READER_SLOT, State,
 };
+use super::once::Once;
 use super::past::{Pages, Ticket};
 use super::presence::{Members, Note};
 use crate::channels::publish::{self, check_channel, check_message};
@@ -101,6 +102,8 @@ pub(crate) struct Process {
     event_bytes_max: usize,
     /// Tells this server from all others.
     node: u64,
+    /// What names channels have had, where an event with the same one is left out.
+    once: Option<Once>,
     /// This server has not been ready yet: what others have told workers is of a past that its workers have not been in.
     is_new: bool,
     has_published: bool,
@@ -168,7 +171,6 @@ impl Process {
             state: cluster.state,
             members,
             waker: cluster.waker,
-            ring,
             owner,
             wakers,
             driver,
@@ -180,11 +182,13 @@ impl Process {
             event_bytes_max: settings.event_bytes_max,
             node: cluster.node,
             event_ms_max: (settings.publish_wait_ms_max + GRACE_MS).min(EVENT_MS_MAX),
+            once: cluster.once_ms.map(|window_ms| Once::new(window_ms, &ring)),
             is_new: reached.is_none(),
             has_published: false,
             has_unsent: false,
             answered: 0,
             pages: cluster.pages,
+            ring,
             asked_past: Vec::new(),
             unheard: 0,
             figures: ClusterFigures::default(),
@@ -666,6 +670,11 @@ impl Process {
             self.log_limited(LogLevel::Warning, &message);
             return Ok(());
         }
+        if let (Some(once), Some(name)) = (&mut self.once, message.name)
+            && !once.is_first(&received.channel, name, received.unix_ms)
+        {
+            return Ok(());
+        }
         let record = Message {
             channel: &received.channel,
             kind: Kind::Message,
@@ -884,7 +893,7 @@ mod tests {
         };
         let owner = memory::owner(0);
         let ring = Ring::create(words, config, 7, 11).expect("memory of the right size");
-        let cluster = Cluster::open(&settings, 2, owner)
+        let cluster = Cluster::open(&settings, 2, owner, None)
             .expect("there is memory")
             .expect("a cluster is set");
         let logger = Logger::new(LogFormat::Text, LogLevel::Warning, "test");

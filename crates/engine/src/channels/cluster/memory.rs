@@ -94,11 +94,6 @@ pub enum ClusterError {
     /// The setting.
     #[error("cluster: {0}")]
     Address(#[from] AddressError),
-    /// Another server than PHP's.
-    #[error(
-        "cluster: only hubs and servers that PHP programs start can share channels with other machines; unset it here"
-    )]
-    OtherProgram,
     /// Memory or descriptors.
     #[error("cluster: memory for the outbox: {0}")]
     Io(#[from] std::io::Error),
@@ -149,6 +144,8 @@ pub(crate) struct Cluster {
     pub(super) node: u64,
     /// Tells this outbox from all others.
     pub(super) name: String,
+    /// For how long an event is left out whose channel has had one with the same name, if at all.
+    pub(super) once_ms: Option<u64>,
 }
 
 /// A worker's part.
@@ -171,6 +168,7 @@ impl Cluster {
         settings: &Settings,
         slots: u16,
         owner: Owner,
+        once_ms: Option<u64>,
     ) -> Result<Option<Cluster>, ClusterError> {
         let Some(servers) = &settings.cluster else {
             return Ok(None);
@@ -213,6 +211,7 @@ impl Cluster {
         state.set_away(clock::monotonic_ms());
         Ok(Some(Cluster {
             servers,
+            once_ms,
             ring,
             members,
             state,

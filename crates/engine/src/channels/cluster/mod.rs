@@ -11,6 +11,7 @@ mod figures;
 mod history;
 mod identity;
 mod memory;
+mod once;
 mod outbox;
 mod past;
 mod presence;

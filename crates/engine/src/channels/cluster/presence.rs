@@ -743,7 +743,7 @@ mod tests {
         let len = Layout::new(&config).expect("sizes that fit").words();
         let words: Vec<AtomicU64> = (0..len).map(|_| AtomicU64::new(0)).collect();
         let ring = Ring::create(words.leak(), &config, 7, 11).expect("memory of the right size");
-        let cluster = Cluster::open(&settings, 2, owner)
+        let cluster = Cluster::open(&settings, 2, owner, None)
             .expect("there is memory")
             .expect("a cluster is set");
         let tables = (cluster.members, ring, cluster.ring);
