@@ -40,6 +40,7 @@ mod publishers;
 mod quiet;
 mod reload;
 mod routes;
+mod shared_log;
 mod sharing;
 mod socket;
 mod sockets_http2;

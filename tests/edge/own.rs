@@ -129,6 +129,15 @@ impl Own {
         assert!(sent.is_ok_and(|status| status.success()));
     }
 
+    /// As if its machine had failed: all its processes at once.
+    pub fn kill_all(self) {
+        let pid = self.child.id();
+        let all = std::iter::once(pid).chain(children(pid));
+        let all: Vec<String> = all.map(|pid| pid.to_string()).collect();
+        let killed = Command::new("kill").arg("-9").args(&all).status();
+        assert!(killed.is_ok_and(|status| status.success()));
+    }
+
     /// What it has written.
     pub fn log(&self) -> String {
         fs::read_to_string(self.log_path()).unwrap_or_default()

@@ -28,7 +28,8 @@
 //! through worker 0, which has the ports.
 //! A client that missed items gets them from the ring or from its origin, a few clients at a time (`reliable.rs`). Items that
 //! wait for their predecessor are noted in the ring as well, so that the next worker 0 has them (`channels/notes.rs` of the
-//! engine, which also broadcasts to all workers). Deliveries are paced only where `rate.rs` is configured: then every client
+//! engine, which also broadcasts to all workers). In a cluster (`posts.rs`) worker 0 gives items to the log in their order, reads
+//! along what other edges publish, and answers publishers when the log has their items. Deliveries are paced only where `rate.rs` is configured: then every client
 //! takes items one by one.
 
 #![forbid(unsafe_code)]

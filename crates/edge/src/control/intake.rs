@@ -80,6 +80,40 @@ impl Intake {
         self.sequencer.prime(now_ms, channel, ids);
     }
 
+    /// Takes over what a channel has had that was not offered here, oldest first; appends to `out` what has waited for it.
+    pub fn observe(&mut self, now_ms: u64, channel: &[u8], items: &[Item], out: &mut Vec<Item>) {
+        let before = out.len();
+        for item in items {
+            if let Some(id) = item.id.as_deref() {
+                let order = (id, item.no_seq);
+                self.sequencer.observe(now_ms, channel, order, out);
+            }
+        }
+        self.counts.delivered += (out.len() - before) as u64;
+    }
+
+    /// An item that was given out went nowhere: it is no duplicate when it comes again.
+    pub fn forget_item(&mut self, item: &Item) {
+        if let Some(id) = &item.id {
+            self.sequencer.forget_item(&item.channel, id);
+        }
+    }
+
+    /// Whether items wait for their predecessors.
+    pub fn is_waiting(&self) -> bool {
+        self.sequencer.is_waiting()
+    }
+
+    /// Channels of such items: at most `max`, those that wait longest.
+    pub fn waiting(&mut self, max: usize) -> Vec<Vec<u8>> {
+        self.sequencer.waiting(max)
+    }
+
+    /// Whether what channels have had before counts no longer.
+    pub fn has_recovered(&self) -> bool {
+        self.has_recovered
+    }
+
     /// Appends to `out` what has waited long enough for its predecessor.
     pub fn expire(&mut self, now_ms: u64, out: &mut Vec<Item>) {
         let before = out.len();

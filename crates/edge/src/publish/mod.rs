@@ -5,6 +5,7 @@ pub(crate) mod pacer;
 pub(crate) mod parts;
 pub(crate) mod port;
 pub(crate) mod ports;
+pub(crate) mod posts;
 pub(crate) mod publishers;
 pub(crate) mod sequence;
 pub(crate) mod stream;

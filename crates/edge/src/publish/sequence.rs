@@ -27,12 +27,26 @@ pub(crate) enum Offered {
     Dropped(Counter, &'static str),
 }
 
+/// An item in its order.
+#[derive(Clone, Debug)]
+pub(crate) struct Queued {
+    pub item: Item,
+    /// The requests that wait until the log of a cluster has it, by their numbers.
+    pub posts: Vec<u64>,
+    /// It waits while the log is away, which may have it already: from an earlier try, or from another edge.
+    pub is_late: bool,
+    /// It was found there.
+    pub is_there: bool,
+}
+
 /// Items in their order; of use in the one worker that has the ports of publishers.
 #[derive(Debug)]
 pub(crate) struct Sequence {
     intake: Intake,
     /// Items in their order that are not in the ring yet.
-    backlog: VecDeque<Item>,
+    backlog: VecDeque<Queued>,
+    /// How large they are.
+    backlog_bytes: usize,
     /// How long an item waits for its predecessor.
     wait_ms: u64,
     /// What one call of the intake gives out; empty between calls, kept for its memory.
@@ -49,20 +63,23 @@ impl Sequence {
                 ..Limits::default()
             }),
             backlog: VecDeque::new(),
+            backlog_bytes: 0,
             wait_ms: settings.message_wait_ms,
             ready: Vec::new(),
         }
     }
 
-    /// Takes an item. The ring's newest items of its channel have to be known: [`Self::knows`].
-    pub(crate) fn offer(&mut self, now_ms: u64, item: Item) -> Offered {
+    /// Takes an item of a request; 0: none waits for it. The ring's newest items of its channel have to be known:
+    /// [`Self::knows`].
+    pub(crate) fn offer(&mut self, now_ms: u64, item: Item, post: u64) -> Offered {
         // The intake keeps the item, so it is written down before.
         let note = match item.prev_id.is_some() && !item.no_seq {
             true => encoded(&item),
             false => String::new(),
         };
         let verdict = self.intake.offer(now_ms, item, &mut self.ready);
-        self.backlog.extend(self.ready.drain(..));
+        // Behind it come others that have waited for it, whose publishers were answered.
+        self.queue_ready(post);
         match verdict {
             Verdict::Delivered => Offered::Ready,
             Verdict::Waiting => Offered::Waiting(note),
@@ -82,7 +99,7 @@ impl Sequence {
     pub(crate) fn expire(&mut self, now_ms: u64) -> u64 {
         let overdue = self.intake.counts().overdue;
         self.intake.expire(now_ms, &mut self.ready);
-        self.backlog.extend(self.ready.drain(..));
+        self.queue_ready(0);
         self.intake.counts().overdue - overdue
     }
 
@@ -91,19 +108,105 @@ impl Sequence {
         self.intake.prime(now_ms, channel, items);
     }
 
+    /// Takes over what a channel has had from other edges, oldest first: what waited for it is ready.
+    pub(crate) fn observe(&mut self, now_ms: u64, channel: &[u8], items: &[Item]) {
+        if self.is_behindhand() {
+            for id in items.iter().filter_map(|it| it.id.as_deref()) {
+                if let Some(queued) = self.queued_mut(channel, id) {
+                    queued.is_there = true;
+                }
+            }
+        }
+        self.intake.observe(now_ms, channel, items, &mut self.ready);
+        self.queue_ready(0);
+    }
+
+    /// An item that was taken out went nowhere: it is taken when its publisher sends it again.
+    pub(crate) fn forget(&mut self, item: &Item) {
+        self.intake.forget_item(item);
+    }
+
+    /// Whether items wait for their predecessors.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.intake.is_waiting()
+    }
+
+    /// Channels of such items: at most `max`, those that wait longest.
+    pub(crate) fn waiting(&mut self, max: usize) -> Vec<Vec<u8>> {
+        self.intake.waiting(max)
+    }
+
+    /// Whether what channels have had before counts no longer.
+    pub(crate) fn has_recovered(&self) -> bool {
+        self.intake.has_recovered()
+    }
+
     /// Forgets every last id: what comes next is taken as it is.
     pub(crate) fn recover(&mut self) {
         self.intake.recover();
     }
 
-    /// The next item for the ring.
-    pub(crate) fn take(&mut self) -> Option<Item> {
-        self.backlog.pop_front()
+    /// The next item for the ring, if there is one.
+    pub(crate) fn first(&self) -> Option<&Queued> {
+        self.backlog.front()
     }
 
-    /// The ring has no room for an item that was taken: it stays the next.
-    pub(crate) fn put_back(&mut self, item: Item) {
-        self.backlog.push_front(item);
+    /// The same, taken out.
+    pub(crate) fn take(&mut self) -> Option<Queued> {
+        let queued = self.backlog.pop_front()?;
+        self.backlog_bytes -= queued.item.bytes();
+        Some(queued)
+    }
+
+    /// There is no room for an item that was taken: it stays the next.
+    pub(crate) fn put_back(&mut self, queued: Queued) {
+        self.backlog_bytes += queued.item.bytes();
+        self.backlog.push_front(queued);
+    }
+
+    /// Takes out the items of such requests.
+    pub(crate) fn take_of(&mut self, is_over: impl Fn(&[u64]) -> bool) -> VecDeque<Queued> {
+        let backlog = std::mem::take(&mut self.backlog).into_iter();
+        let (over, left): (VecDeque<Queued>, VecDeque<Queued>) =
+            backlog.partition(|it| !it.posts.is_empty() && is_over(&it.posts));
+        self.backlog = left;
+        self.backlog_bytes -= over.iter().map(|it| it.item.bytes()).sum::<usize>();
+        over
+    }
+
+    /// The log is away: what waits for it is late.
+    pub(crate) fn set_late(&mut self) {
+        for queued in &mut self.backlog {
+            queued.is_late = true;
+        }
+    }
+
+    /// The item of this channel with this id, if it is not in the ring yet.
+    pub(crate) fn queued_mut(&mut self, channel: &[u8], id: &[u8]) -> Option<&mut Queued> {
+        let mut backlog = self.backlog.iter_mut();
+        backlog.find(|it| it.is(channel, id))
+    }
+
+    /// Bytes of the items that are not in the ring yet.
+    pub(crate) fn backlog_bytes(&self) -> usize {
+        self.backlog_bytes
+    }
+
+    /// Queues what the intake has given out; the first of these is the request's.
+    fn queue_ready(&mut self, post: u64) {
+        for (at, item) in self.ready.drain(..).enumerate() {
+            self.backlog_bytes += item.bytes();
+            let posts = match at == 0 && post != 0 {
+                true => vec![post],
+                false => Vec::new(),
+            };
+            self.backlog.push_back(Queued {
+                item,
+                posts,
+                is_late: false,
+                is_there: false,
+            });
+        }
     }
 
     /// Whether an item can be brought into order without what the ring has of its channel: [`Self::prime`].
@@ -126,6 +229,13 @@ impl Sequence {
         let again_ms = self.is_behindhand().then(|| now_ms + BACKLOG_MS);
         let expires_ms = self.intake.next_deadline_ms();
         expires_ms.into_iter().chain(again_ms).min()
+    }
+}
+
+impl Queued {
+    /// Whether it is the item of this channel with this id.
+    pub(crate) fn is(&self, channel: &[u8], id: &[u8]) -> bool {
+        self.item.channel == channel && self.item.id.as_deref() == Some(id)
     }
 }
 
@@ -159,24 +269,24 @@ mod tests {
 
     fn take_all(sequence: &mut Sequence) -> String {
         let items = std::iter::from_fn(|| sequence.take());
-        let ids: Vec<u8> = items.filter_map(|it| it.id).flatten().collect();
+        let ids: Vec<u8> = items.filter_map(|it| it.item.id).flatten().collect();
         String::from_utf8(ids).expect("letters")
     }
 
     #[test]
     fn an_item_waits_for_its_predecessor_and_is_noted() {
         let mut sequence = sequence();
-        assert_eq!(sequence.offer(0, item("a", None)), Offered::Ready);
+        assert_eq!(sequence.offer(0, item("a", None), 0), Offered::Ready);
         let late = item("c", Some("b"));
         let note = Offered::Waiting(encoded(&late));
-        assert_eq!(sequence.offer(0, late), note);
+        assert_eq!(sequence.offer(0, late, 0), note);
         assert_eq!(take_all(&mut sequence), "a");
-        assert_eq!(sequence.offer(0, item("a", None)), Offered::Duplicate);
+        assert_eq!(sequence.offer(0, item("a", None), 0), Offered::Duplicate);
         assert!(matches!(
-            sequence.offer(0, item("x", Some("b"))),
+            sequence.offer(0, item("x", Some("b")), 0),
             Offered::Dropped(Counter::EdgeItemRival, _)
         ));
-        assert_eq!(sequence.offer(0, item("b", Some("a"))), Offered::Ready);
+        assert_eq!(sequence.offer(0, item("b", Some("a")), 0), Offered::Ready);
         assert_eq!(take_all(&mut sequence), "bc");
         assert!(!sequence.is_behindhand());
         // Its time is looked at still, and nothing is there any more.
@@ -187,9 +297,9 @@ mod tests {
     #[test]
     fn an_item_whose_predecessor_never_comes_is_ready_in_time() {
         let mut sequence = sequence();
-        sequence.offer(0, item("a", None));
+        sequence.offer(0, item("a", None), 0);
         sequence.take();
-        sequence.offer(5, item("c", Some("b")));
+        sequence.offer(5, item("c", Some("b")), 0);
         assert_eq!(sequence.due_ms(5), Some(1_005));
         assert_eq!((sequence.expire(1_004), sequence.expire(1_005)), (0, 1));
         assert_eq!(take_all(&mut sequence), "c");
@@ -199,7 +309,7 @@ mod tests {
     fn what_the_ring_refuses_stays_the_next() {
         let mut sequence = sequence();
         for id in ["a", "b"] {
-            sequence.offer(0, item(id, None));
+            sequence.offer(0, item(id, None), 0);
         }
         let first = sequence.take().expect("an item");
         sequence.put_back(first);

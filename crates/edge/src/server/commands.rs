@@ -182,10 +182,22 @@ impl Publishing {
         waiting: &Waiting,
         outcome: Result<Value, Condition>,
     ) {
-        let reply = waiting.request.reply(outcome);
-        let mut message: Vec<&[u8]> = waiting.envelope.iter().map(Vec::as_slice).collect();
+        let to = (waiting.wire, &waiting.envelope[..]);
+        self.reply_command(worker, to, &waiting.request, outcome);
+    }
+
+    /// Answers the command of a program, by its connection and envelope.
+    pub(super) fn reply_command(
+        &mut self,
+        worker: &mut Engine,
+        (wire, envelope): (u64, &[Vec<u8>]),
+        request: &Request,
+        outcome: Result<Value, Condition>,
+    ) {
+        let reply = request.reply(outcome);
+        let mut message: Vec<&[u8]> = envelope.iter().map(Vec::as_slice).collect();
         message.push(&reply);
         // A program that has left needs no answer.
-        self.send_parts(worker, waiting.wire, &message);
+        self.send_parts(worker, wire, &message);
     }
 }

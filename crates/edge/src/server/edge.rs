@@ -69,7 +69,7 @@ impl Edge {
             routing: Routing::new(prepared, worker.net.now_ms()),
             upstream: Upstream::new(prepared),
             clients: Clients::new(settings),
-            publishing: Publishing::new(settings),
+            publishing: Publishing::new(settings, worker.channels.cluster_node().is_some()),
             pushpin: Pushpin::new(prepared, worker.index()),
             route_figures: prepared.route_figures,
             timers: Timers::default(),
@@ -120,7 +120,10 @@ impl Edge {
                     Left::Socket(_) => {}
                 },
                 Event::PeerMessage => self.on_peer_message(),
-                Event::Wake => self.on_timers(),
+                Event::Wake => {
+                    self.on_log_answers();
+                    self.on_timers();
+                }
                 Event::Message => self.on_client_message(),
                 Event::Ping => self.on_client_control(true),
                 Event::Pong => self.on_client_control(false),

@@ -33,6 +33,7 @@ mod over_http;
 mod per_route;
 mod policy;
 mod poll;
+mod posts;
 mod publish;
 mod publishers;
 mod rate;

@@ -10,6 +10,7 @@ use crate::client::source::Engine;
 use crate::control;
 use crate::control::{Action, Answer, Request};
 use crate::publish::parts::Publishing;
+use crate::publish::posts::{Refusal, Reply};
 use crate::publish::sequence::{Offered, encoded};
 use crate::server::edge::Edge;
 use crate::timers::Timer;
@@ -20,6 +21,9 @@ const PRIMED_MAX: usize = 256;
 
 /// Items that waited when a worker ended and are taken over by the next.
 const NOTES_MAX: usize = 10_000;
+
+/// How soon it is looked again whether another edge has published what an item waits for.
+const READ_ALONG_MS: u64 = 20;
 
 /// What workers are told when everybody is to ask again.
 const RECOVER: &[u8] = b"recover";
@@ -33,10 +37,15 @@ impl Edge {
             data: data.as_bytes(),
         };
         self.worker.publish(&item.channel, message)?;
+        self.tell_published(item);
+        Ok(())
+    }
+
+    /// An item is on its way to clients.
+    pub(super) fn tell_published(&mut self, item: &Item) {
         self.log_published(item);
         self.pushpin
             .stats_message(&mut self.publishing, &mut self.worker, item);
-        Ok(())
     }
 
     /// Publishes items, or takes none of them: in the order of their ids, each once.
@@ -51,16 +60,31 @@ impl Edge {
 
     /// Publishes items, whatever port they came by. What the ring has no room for now waits, so nothing that is taken is lost.
     pub(super) fn take_items(&mut self, items: Vec<Item>) -> Result<(), PublishFailure> {
-        let now_ms = self.worker.net.now_ms();
         // Those before go first, when their timer says so.
         let was_behindhand = self.publishing.sequence.is_behindhand();
+        self.offer_items(items, 0);
+        let outcome = match was_behindhand {
+            true => Ok(()),
+            false => self.append_backlog(),
+        };
+        self.publishing
+            .watch_items(&mut self.timers, &mut self.worker);
+        outcome
+    }
+
+    /// Brings items of a request into order; 0: none waits for them.
+    pub(super) fn offer_items(&mut self, items: Vec<Item>, post: u64) {
+        let now_ms = self.worker.net.now_ms();
         for item in items {
-            let channel = item.channel.clone();
+            let (channel, id) = (item.channel.clone(), item.id.clone());
             self.publishing.prime(&mut self.worker, now_ms, &item);
-            match self.publishing.sequence.offer(now_ms, item) {
-                Offered::Ready => {}
+            match self.publishing.sequence.offer(now_ms, item, post) {
+                Offered::Ready => self.publishing.posts.add_item(post),
                 Offered::Waiting(note) => self.note_waiting(&note),
-                Offered::Duplicate => self.worker.net.count(Counter::EdgeItemDuplicate, 1),
+                Offered::Duplicate => {
+                    self.worker.net.count(Counter::EdgeItemDuplicate, 1);
+                    self.publishing.wait_for_first(&channel, id, post);
+                }
                 Offered::Dropped(counter, reason) => {
                     self.worker.net.count(counter, 1);
                     let line = format!(
@@ -71,13 +95,6 @@ impl Edge {
                 }
             }
         }
-        let outcome = match was_behindhand {
-            true => Ok(()),
-            false => self.append_backlog(),
-        };
-        self.publishing
-            .watch_items(&mut self.timers, &mut self.worker);
-        outcome
     }
 
     /// Keeps an item that waits for its predecessor where the next worker finds it, should this one die: its publisher is
@@ -113,29 +130,37 @@ impl Edge {
     pub(super) fn on_peer_message(&mut self) {
         let notice = self.worker.waiting.peer_message().to_vec();
         if notice == RECOVER {
+            // It matters to the worker that publishes, and then another edge has told it.
+            self.publishing.sequence.recover();
             self.recover_clients();
         } else {
             self.on_command_message(&notice);
         }
     }
 
-    /// Forgets every last id, and lets the clients of all workers that could have missed something ask their origins.
+    /// Forgets every last id, and lets the clients of all workers that could have missed something ask their origins; in a
+    /// cluster those of all edges.
     pub(super) fn recover(&mut self) -> Result<(), PublishFailure> {
         self.publishing.sequence.recover();
         self.recover_clients();
-        self.worker.send_to_workers(RECOVER).map(|_| ())
+        self.worker.send_to_workers(RECOVER)?;
+        self.worker.channels.send_to_servers(RECOVER).map(|_| ())
     }
 
     /// Appends what is ready, until the ring has no room. One that no ring would take is left out and told of.
     fn append_backlog(&mut self) -> Result<(), PublishFailure> {
+        if self.publishing.is_in_cluster {
+            self.append_to_log();
+            return Ok(());
+        }
         let mut outcome = Ok(());
-        while let Some(item) = self.publishing.sequence.take() {
-            match self.append(&item) {
+        while let Some(queued) = self.publishing.sequence.take() {
+            match self.append(&queued.item) {
                 Ok(()) => {}
                 Err(PublishFailure::Backpressure(reason)) => {
                     let line = format!("publishing waits: {reason}");
                     self.worker.net.log_for_client(LogLevel::Warning, &line);
-                    self.publishing.sequence.put_back(item);
+                    self.publishing.sequence.put_back(queued);
                     break;
                 }
                 Err(failure) => {
@@ -153,8 +178,11 @@ impl Edge {
         let now_ms = self.worker.net.now_ms();
         let overdue = self.publishing.sequence.expire(now_ms);
         self.worker.net.count(Counter::EdgeItemOverdue, overdue);
-        // Its publishers were answered long ago; the log has why.
-        let _ = self.append_backlog();
+        match self.publishing.is_in_cluster {
+            true => self.on_posts_due(),
+            // Its publishers were answered long ago; the log has why.
+            false => drop(self.append_backlog()),
+        }
         self.publishing
             .watch_items(&mut self.timers, &mut self.worker);
     }
@@ -200,12 +228,35 @@ impl Edge {
         }
         let done = match action {
             Action::None => Ok(()),
-            Action::Recover => self.recover(),
-            Action::Publish(items) => self.publish(items),
+            Action::Recover => self.recover().map_err(|failure| Refusal::from(&failure)),
+            Action::Publish(items) => {
+                match self.post(items, || Reply::Control(handle, answer.clone())) {
+                    Some(outcome) => outcome,
+                    None => {
+                        // One whose client has left is told of soon.
+                        let _ = self.worker.defer(handle);
+                        return;
+                    }
+                }
+            }
         };
+        self.answer_control(handle, answer, done);
+    }
+
+    /// Answers a request to the control port.
+    pub(super) fn answer_control(
+        &mut self,
+        handle: u64,
+        answer: Answer,
+        done: Result<(), Refusal>,
+    ) {
         let answer = match done {
             Ok(()) => answer,
-            Err(failure) => refused(&failure),
+            Err(Refusal { status, text }) => Answer {
+                status,
+                headers: vec![("Content-Type", "text/plain")],
+                body: format!("{text}\n").into_bytes(),
+            },
         };
         let headers = answer.headers.iter();
         let headers = headers.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
@@ -220,6 +271,12 @@ impl Publishing {
     /// Tells the sequencer what a channel has had that it does not know: from another worker's life, or longer ago than it
     /// remembers.
     fn prime(&mut self, worker: &mut Engine, now_ms: u64, item: &Item) {
+        if self.is_in_cluster {
+            if item.id.is_some() {
+                self.read_along(worker, now_ms, &item.channel);
+            }
+            return;
+        }
         if self.sequence.knows(item) {
             return;
         }
@@ -231,9 +288,34 @@ impl Publishing {
         self.sequence.prime(now_ms, &item.channel, &items);
     }
 
-    fn watch_items(&self, timers: &mut Timers, worker: &mut Engine) {
+    /// A request publishes an item once more: it is answered with the one before.
+    fn wait_for_first(&mut self, channel: &[u8], id: Option<Vec<u8>>, post: u64) {
+        let Some(id) = id.filter(|_| post != 0) else {
+            return;
+        };
+        let mut flights = self.posts.flights.values_mut();
+        let first = flights.find(|it| it.queued.is(channel, &id));
+        let first = match first {
+            Some(flight) => Some(&mut flight.queued),
+            None => self.sequence.queued_mut(channel, &id),
+        };
+        // Others are in the log, or wait for what comes before them.
+        if let Some(first) = first {
+            first.posts.push(post);
+            self.posts.add_item(post);
+        }
+    }
+
+    pub(super) fn watch_items(&self, timers: &mut Timers, worker: &mut Engine) {
         let now_ms = worker.net.now_ms();
-        if let Some(due_ms) = self.sequence.due_ms(now_ms) {
+        let mut due_ms = self.sequence.due_ms(now_ms);
+        if self.is_in_cluster {
+            let is_waiting = self.sequence.is_waiting();
+            let again_ms = is_waiting.then(|| now_ms + READ_ALONG_MS);
+            let over_ms = self.posts.due_ms(now_ms);
+            due_ms = due_ms.into_iter().chain(again_ms).chain(over_ms).min();
+        }
+        if let Some(due_ms) = due_ms {
             timers.at(due_ms, Timer::Items);
         }
     }
@@ -248,17 +330,5 @@ impl Edge {
             Some((file, _)) => std::fs::read(file.path()).unwrap_or_default(),
             None => self.worker.request().body().to_vec(),
         }
-    }
-}
-
-fn refused(failure: &PublishFailure) -> Answer {
-    let status = match failure {
-        PublishFailure::Misuse(_) => 400,
-        PublishFailure::Backpressure(_) => 503,
-    };
-    Answer {
-        status,
-        headers: vec![("Content-Type", "text/plain")],
-        body: format!("{failure}\n").into_bytes(),
     }
 }

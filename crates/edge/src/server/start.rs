@@ -42,6 +42,9 @@ const GATHER_MS_MAX: u64 = 20;
 /// The engine's own bound of bodies, which it stores; those of clients pass through.
 const STORED_BYTES_MAX: u64 = 1 << 30;
 
+/// The name of what edges share in the log of a cluster, where FERMATA_CLUSTER_PREFIX names nothing else.
+const CLUSTER_PREFIX: &str = "fermata_edge";
+
 /// Runs the edge until it is stopped, and returns what the process should exit with. `directory` is where files of the
 /// settings are looked for; `open_post` is the client for HTTP that takes spans to their collector.
 ///
@@ -52,6 +55,7 @@ pub fn run(settings: Settings, directory: &Path, open_post: OpenPost) -> Result<
     let mut server = Server::new();
     server.set_reader(Program::Edge);
     server.set_post(open_post);
+    server.tell_names_once(settings.id_cache_ttl_ms);
     let prepared = prepare(&mut server, settings, directory)?;
     let started = server.start().map_err(|error| match error {
         // The edge has another name for that setting.
@@ -303,6 +307,8 @@ fn configure(server: &mut Server, settings: &Settings, directory: &Path) -> Resu
     let body_bytes = settings.body_bytes_max.min(STORED_BYTES_MAX);
     set("body_bytes_max", &body_bytes.to_string())?;
     set("queue_bytes_max", &settings.event_bytes_max.to_string())?;
+    // What edges share is none of the events that servers of PHP and hubs share by the same log.
+    set("cluster_prefix", CLUSTER_PREFIX)?;
     set("gather_ms_max", &GATHER_MS_MAX.to_string())?;
     if let Some(address) = metrics_address(settings)? {
         set("metrics_listen", &address)?;

@@ -4,8 +4,8 @@
 //! breaks the protocol loses its own connection.
 
 use fermata_config::LogLevel;
+use fermata_engine::WireEvent;
 use fermata_engine::stats::Counter;
-use fermata_engine::{PublishFailure, WireEvent};
 use fermata_grip::command::{Command, Condition, Request};
 use fermata_grip::item::{Format, Item, MessageAction};
 use fermata_grip::value::Value;
@@ -17,6 +17,7 @@ use crate::publish::commands::Query;
 use crate::publish::parts::Publishing;
 use crate::publish::port::Port;
 use crate::publish::ports::{Connection, Ports, Uris};
+use crate::publish::posts::Reply;
 use crate::publish::stream::BACKLOG_MS;
 use crate::server::edge::Edge;
 use crate::timers::Timer;
@@ -245,19 +246,33 @@ impl Edge {
                     ws_message: Some(Format::new(MessageAction::Refresh)),
                     ..Item::default()
                 };
-                Some(done(self.publish(vec![refresh])))
+                self.post_command(wire, &parts[..envelope], &request, vec![refresh])
             }
-            Ok(Command::Publish(items)) => Some(done(self.publish(items))),
+            Ok(Command::Publish(items)) => {
+                self.post_command(wire, &parts[..envelope], &request, items)
+            }
             Err(condition) => Some(Err(condition)),
         };
         let Some(outcome) = outcome else {
-            // Other workers are asked first.
+            // Other workers are asked first, or the log.
             return;
         };
         let reply = request.reply(outcome);
         let mut message: Vec<&[u8]> = parts[..envelope].iter().map(Vec::as_slice).collect();
         message.push(&reply);
         zmtp::message(&mut connection.out, &message);
+    }
+
+    /// Publishes what a command says. `None`: it is answered when the log has it.
+    fn post_command(
+        &mut self,
+        wire: u64,
+        envelope: &[Vec<u8>],
+        request: &Request,
+        items: Vec<Item>,
+    ) -> Option<Result<Value, Condition>> {
+        let reply = || Reply::Command(wire, envelope.to_vec(), request.clone());
+        self.post(items, reply).map(done)
     }
 }
 
@@ -269,7 +284,7 @@ impl Publishing {
 }
 
 /// What a command answers that has nothing to say but whether it was done.
-fn done(outcome: Result<(), PublishFailure>) -> Result<Value, Condition> {
+pub(super) fn done<E>(outcome: Result<(), E>) -> Result<Value, Condition> {
     match outcome {
         Ok(()) => Ok(Value::Null),
         Err(_) => Err(Condition::ProxyRequestFailed),

@@ -307,6 +307,11 @@ const SAID_TO_OTHERS: &[(&str, &str, &str)] = &[
         "the edge tells the engine",
     ),
     (
+        "edge/server/start.rs",
+        "cluster_prefix",
+        "the edge tells the engine, unless the environment does",
+    ),
+    (
         "engine/admin/stats/table.rs",
         "connections_per_address_max",
         "a label; it is 0 in the edge",
@@ -402,7 +407,11 @@ const SAID_TO_OTHERS: &[(&str, &str, &str)] = &[
         "access_log",
         "the edge has log_requests",
     ),
-    ("engine/channels/cluster/", "", "the edge is in no cluster"),
+    (
+        "engine/channels/cluster/",
+        "",
+        "the edge takes them from the environment, as FERMATA_CLUSTER",
+    ),
     (
         "engine/misuse.rs",
         "channels_per_hold_max",

@@ -1,0 +1,263 @@
+//! Publishing in a cluster: items go to the log that edges share, in their order, and come back from it as those of all edges
+//! do. Their worker serves clients meanwhile.
+//!
+//! Items are brought into order before that, by the edge that they are published to. It reads along what the others have
+//! published, so an item may follow one of theirs, and one that they have had is a duplicate. One that two edges have taken at
+//! the same moment is left out when it is read: its event has the item's id for a name.
+
+use std::collections::BTreeMap;
+
+use fermata_config::LogLevel;
+use fermata_engine::{Ack, Busy, Message, PublishFailure, Publishing as Begun};
+use fermata_grip::item::Item;
+
+use crate::client::delivery;
+use crate::client::source::Engine;
+use crate::publish::parts::Publishing;
+use crate::publish::posts::{Flight, Post, Refusal, Reply};
+use crate::publish::sequence::{Queued, encoded};
+use crate::server::edge::Edge;
+
+/// Records of a channel that are looked at for what other edges have published since the last time.
+const READ: [usize; 3] = [1, 16, 256];
+
+/// Channels that are looked at again for what their items wait for.
+const WAITING_MAX: usize = 256;
+
+impl Edge {
+    /// Publishes items of a request. `None`: it is answered as `reply` says when the log has them.
+    pub(super) fn post(
+        &mut self,
+        items: Vec<Item>,
+        reply: impl FnOnce() -> Reply,
+    ) -> Option<Result<(), Refusal>> {
+        if !self.publishing.is_in_cluster {
+            let outcome = self.publish(items);
+            return Some(outcome.map_err(|failure| Refusal::from(&failure)));
+        }
+        let bytes = self.publishing.sequence.backlog_bytes();
+        if self.publishing.posts.is_full() || bytes > self.publishing.backlog_bytes_max {
+            let text = "too many publishers wait for the log of the cluster; publish again";
+            let failure = PublishFailure::from(Busy::Embedder(text));
+            return Some(Err(Refusal::from(&failure)));
+        }
+        let number = self.publishing.posts.begin(self.worker.net.now_ms());
+        self.offer_items(items, number);
+        self.append_to_log();
+        self.publishing
+            .watch_items(&mut self.timers, &mut self.worker);
+        self.publishing.posts.wait(number, reply)
+    }
+
+    /// Hands over what is ready, until the log is away or has no room.
+    pub(super) fn append_to_log(&mut self) {
+        while let Some(first) = self.publishing.sequence.first() {
+            let now_ms = self.worker.net.now_ms();
+            if first.is_late && first.item.id.is_some() {
+                let channel = first.item.channel.clone();
+                self.publishing
+                    .read_along(&mut self.worker, now_ms, &channel);
+            }
+            let Some(queued) = self.publishing.sequence.take() else {
+                break;
+            };
+            if queued.is_there {
+                self.end_item(&queued, None);
+                continue;
+            }
+            let began_ms = self.publishing.posts.began_ms(&queued.posts);
+            let began_ms = began_ms.unwrap_or(now_ms);
+            let data = encoded(&queued.item);
+            let name = { &queued.item.id }
+                .as_ref()
+                .map(|id| id.escape_ascii().to_string());
+            let message = Message {
+                name: name.as_deref().map(str::as_bytes),
+                data: data.as_bytes(),
+            };
+            let user = self.publishing.posts.user();
+            let how = (Ack::Cluster, user, began_ms);
+            let channel = &queued.item.channel;
+            match self.worker.begin_publish(channel, message, 0, how) {
+                Ok(Begun::Done(_)) => self.end_item(&queued, None),
+                Ok(Begun::Pending(record)) => {
+                    if !queued.is_late {
+                        self.tell_published(&queued.item);
+                    }
+                    let flight = Flight {
+                        queued,
+                        record,
+                        began_ms,
+                    };
+                    self.publishing.posts.flights.insert(user, flight);
+                }
+                Ok(Begun::Later) => {
+                    self.put_back(queued);
+                    break;
+                }
+                Err(failure) => {
+                    let line = format!("publishing fails: {failure}");
+                    self.worker.net.log_for_client(LogLevel::Warning, &line);
+                    let is_kept = matches!(failure, PublishFailure::Backpressure(_));
+                    let refusal = Refusal::from(&failure);
+                    if queued.posts.is_empty() && is_kept {
+                        self.put_back(queued);
+                        // Those behind it would not be taken either.
+                        self.refuse_posts(&refusal, |_| true);
+                        break;
+                    }
+                    self.end_item(&queued, Some(&refusal));
+                }
+            }
+        }
+    }
+
+    /// Takes what the log has said of items.
+    pub(super) fn on_log_answers(&mut self) {
+        let mut over = Vec::new();
+        while let Some(user) = self.worker.channels.next_own_published() {
+            over.push(user);
+        }
+        if !over.is_empty() {
+            over.sort_unstable();
+            self.end_flights(over);
+            self.append_to_log();
+            self.publishing
+                .watch_items(&mut self.timers, &mut self.worker);
+        }
+    }
+
+    /// Looks after items that wait: for the log, or for what other edges publish.
+    pub(super) fn on_posts_due(&mut self) {
+        let now_ms = self.worker.net.now_ms();
+        let wait_ms = self.worker.settings().publish_wait_ms_max;
+        let overdue = self.publishing.posts.overdue(now_ms, wait_ms);
+        self.end_flights(overdue);
+        for channel in self.publishing.sequence.waiting(WAITING_MAX) {
+            self.publishing
+                .read_along(&mut self.worker, now_ms, &channel);
+        }
+        self.append_to_log();
+        let text = "the log of the cluster was not there for as long as a publisher waits (publish_wait_ms_max)";
+        let refusal = Refusal::from(&PublishFailure::from(Busy::Embedder(text)));
+        self.refuse_posts(&refusal, |began_ms| began_ms + wait_ms <= now_ms);
+    }
+
+    /// Looks what became of items that were handed over.
+    fn end_flights(&mut self, users: Vec<u64>) {
+        let mut again = BTreeMap::new();
+        for user in users {
+            let Some(flight) = self.publishing.posts.flights.get(&user) else {
+                continue;
+            };
+            let (record, began_ms) = (flight.record, flight.began_ms);
+            let Some(outcome) = self.worker.end_publish(record, began_ms) else {
+                continue;
+            };
+            let Some(Flight { mut queued, .. }) = self.publishing.posts.flights.remove(&user)
+            else {
+                continue;
+            };
+            let Err(failure) = outcome else {
+                self.end_item(&queued, None);
+                continue;
+            };
+            let line = format!("an item is not acknowledged: {failure}");
+            self.worker.net.log_for_client(LogLevel::Warning, &line);
+            // Its publisher does not send it again. With an id it is told once, should the log have it.
+            if queued.posts.is_empty() && queued.item.id.is_some() {
+                queued.is_late = true;
+                again.insert(user, queued);
+            } else {
+                self.end_item(&queued, Some(&Refusal::from(&failure)));
+            }
+        }
+        for queued in again.into_values().rev() {
+            self.publishing.sequence.put_back(queued);
+        }
+    }
+
+    /// An item is not taken yet.
+    fn put_back(&mut self, queued: Queued) {
+        self.publishing.sequence.put_back(queued);
+        if !self.worker.channels.is_log_ready() {
+            self.publishing.sequence.set_late();
+        }
+    }
+
+    /// Refuses the requests of which something waits here, and which began at such a moment.
+    fn refuse_posts(&mut self, refusal: &Refusal, is_over: impl Fn(u64) -> bool) {
+        let posts = &self.publishing.posts;
+        let over = { &mut self.publishing.sequence }
+            .take_of(|numbers| posts.began_ms(numbers).is_some_and(&is_over));
+        for queued in over {
+            self.end_item(&queued, Some(refusal));
+        }
+    }
+
+    /// An item is in the log, or it is known why not.
+    fn end_item(&mut self, queued: &Queued, refusal: Option<&Refusal>) {
+        if refusal.is_some() {
+            // Its publisher may send it again.
+            self.publishing.sequence.forget(&queued.item);
+        }
+        for &number in &queued.posts {
+            if let Some(post) = self.publishing.posts.end_item(number, refusal) {
+                self.answer_post(post);
+            }
+        }
+    }
+
+    fn answer_post(&mut self, post: Post) {
+        let outcome = post.failure.map_or(Ok(()), Err);
+        match post.reply {
+            Some(Reply::Control(handle, answer)) => {
+                self.answer_control(handle, answer, outcome);
+                self.worker.http.settle_request(handle);
+            }
+            Some(Reply::Command(wire, envelope, request)) => {
+                self.publishing.reply_command(
+                    &mut self.worker,
+                    (wire, &envelope),
+                    &request,
+                    super::zmq::done(outcome),
+                );
+            }
+            None => {}
+        }
+    }
+}
+
+impl Publishing {
+    /// Takes over what other edges have published to a channel since it was looked at the last time.
+    pub(super) fn read_along(&mut self, worker: &mut Engine, now_ms: u64, channel: &[u8]) {
+        let known = self.posts.read_up_to(channel);
+        if known.is_none() && self.sequence.has_recovered() {
+            // What there was before counts no longer.
+            if let Ok(newest) = worker.history_read(channel, 1)
+                && let Some(newest) = newest.into_iter().next()
+            {
+                self.posts.set_read(channel, newest.id);
+            }
+            return;
+        }
+        for count in READ {
+            let Ok(mut records) = worker.history_read(channel, count) else {
+                return;
+            };
+            let Some(newest) = records.last().map(|it| it.id.clone()) else {
+                return;
+            };
+            let at = records.iter().rposition(|it| Some(it.id.as_str()) == known);
+            let is_all = records.len() < count || count == READ[READ.len() - 1];
+            if at.is_none() && !is_all {
+                continue;
+            }
+            let new = records.drain(at.map_or(0, |at| at + 1)..);
+            let items: Vec<Item> = new.filter_map(|it| delivery::read(&it.data)).collect();
+            self.sequence.observe(now_ms, channel, &items);
+            self.posts.set_read(channel, newest);
+            return;
+        }
+    }
+}
