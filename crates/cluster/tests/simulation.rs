@@ -1002,3 +1002,43 @@ fn a_log_that_is_made_anew_while_a_consumer_is_made_is_another_one() {
             .all(|it| of_second_log.contains(it))
     );
 }
+
+/// The places are the same, the messages are others.
+#[test]
+fn older_messages_of_a_log_that_was_made_anew_meanwhile_are_a_gap() {
+    let mut server = Server {
+        first: 1,
+        ..Server::default()
+    };
+    let mut node = Node::new(0, Log::IsMadeAnew);
+    for _ in 0..5 {
+        node.publish(0);
+    }
+    converse(&mut node, 0, &mut server, 0, |_| false);
+    let reached = node.reached().unwrap();
+    assert_eq!(reached.seq, 5);
+    let request = PastRequest {
+        id: 0,
+        epoch: reached.epoch,
+        after: 1,
+        up_to: 5,
+        oldest_ms: 0,
+        events_max: 100,
+        bytes_max: 1 << 20,
+        channels: CHANNELS.iter().map(|name| name.to_vec()).collect(),
+        events_only: false,
+    };
+    node.asked.insert(0, request.clone());
+    node.bridge.ask_past(request, 0);
+    // Before the question comes there.
+    let mut other = Node::new(1, Log::IsMadeAnew);
+    server.delete();
+    for _ in 0..5 {
+        other.publish(1);
+    }
+    converse(&mut other, 1, &mut server, 0, |_| false);
+    assert_eq!((server.life, server.last()), (2, 5));
+    converse(&mut node, 0, &mut server, 10, |_| false);
+    assert!(node.asked.is_empty());
+    assert_eq!(node.answers, 0);
+}
