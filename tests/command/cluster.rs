@@ -195,6 +195,57 @@ fn the_proxy_gives_clients_to_servers_that_run(cluster: &mut Cluster) {
     assert_eq!(response.status(), 200, "{}", response.text());
 }
 
+/// Which of the log's three servers leads, as `status` says.
+fn wait_leader(cluster: &mut Cluster) -> usize {
+    wait_until("a server leads", || {
+        let from = cluster.enter("status");
+        cluster.wait_for(from, "server 3  ");
+        let said = cluster.said();
+        let mut lines = said[from..].lines();
+        let leader = lines.find(|line| line.ends_with(", leads"))?;
+        let number = leader.strip_prefix("log ")?.split(' ').next()?;
+        number.parse().ok()
+    })
+}
+
+#[test]
+fn of_three_servers_of_nats_the_one_that_leads_is_told_and_may_be_killed() {
+    if !fermata_testkit::Nats::is_there() {
+        return;
+    }
+    let mut cluster = Cluster::start("nats3");
+    for number in 1..=3 {
+        cluster.wait_connected(0, number);
+    }
+    let from = cluster.enter("status");
+    cluster.wait_for(
+        from,
+        &format!("connected to the log at 127.0.0.1:{}", cluster.log_port),
+    );
+    let mut stream = Stream::open(cluster.connect(2), "/events", None);
+    cluster.publish(1, "one");
+    assert_eq!(stream.next_event().data, "one");
+    let first = wait_leader(&mut cluster);
+    let from = cluster.enter(&format!("kill log {first}"));
+    cluster.wait_for(from, &format!("the log {first} has ended (signal 9)"));
+    let second = wait_leader(&mut cluster);
+    assert_ne!(first, second);
+    // Publishers wait for it.
+    cluster.publish(3, "two");
+    assert_eq!(stream.next_event().data, "two");
+    cluster.enter("start log");
+    let from = cluster.enter("kill log 4");
+    cluster.wait_for(from, "4 is no number of a server of the log");
+    wait_until("all three run", || {
+        let from = cluster.enter("status");
+        cluster.wait_for(from, "server 3  ");
+        (cluster.said()[from..].matches("nats-server, runs").count() == 3).then_some(())
+    });
+    send_signal(cluster.child.id(), Signal::Interrupt);
+    let status = cluster.child.wait().expect("it is our child");
+    assert!(status.success(), "{status}:\n{}", cluster.said());
+}
+
 /// Nothing of it goes on, and the next one removes its folder.
 #[test]
 fn what_it_has_started_ends_with_it_when_it_is_killed() {

@@ -23,16 +23,16 @@ const REST_MAX: Duration = Duration::from_millis(500);
 const REST_LOOK: Duration = Duration::from_millis(5);
 
 pub struct Companion {
-    /// What it is called, `log` or `proxy`.
-    name: &'static str,
+    /// What it is called: `log`, `log 2` or `proxy`.
+    name: String,
     child: Option<Child>,
     output: Option<Output>,
 }
 
 impl Companion {
-    pub fn new(name: &'static str) -> Self {
+    pub fn new(name: impl Into<String>) -> Self {
         Self {
-            name,
+            name: name.into(),
             child: None,
             output: None,
         }
@@ -69,7 +69,7 @@ impl Companion {
             Exit::Signal(_) => None,
         };
         let said = line.map_or_else(String::new, |line| format!(": {line}"));
-        let name = self.name;
+        let name = &self.name;
         eprintln!("the {name} has ended ({exit}){said}; start {name} brings it back");
     }
 
@@ -79,8 +79,12 @@ impl Companion {
         }
     }
 
+    pub fn is_running(&self) -> bool {
+        self.child.is_some()
+    }
+
     pub fn state(&self) -> &'static str {
-        if self.child.is_some() {
+        if self.is_running() {
             "runs"
         } else {
             "does not run"

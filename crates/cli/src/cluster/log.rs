@@ -6,13 +6,20 @@ use std::process::Command;
 
 use super::companion::{Companion, is_installed};
 use super::folder::Folder;
+use super::leader::leader;
+use crate::child::Signals;
 use crate::error::{Error, at};
+
+/// How many servers of NATS have the log where one of them may be killed.
+const SERVERS: usize = 3;
 
 /// What keeps the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Kind {
     /// nats-server with JetStream
     Nats,
+    /// three of them, of which any one may be killed
+    Nats3,
     /// redis-server
     Redis,
 }
@@ -20,7 +27,7 @@ pub enum Kind {
 impl Kind {
     fn program(self) -> &'static str {
         match self {
-            Kind::Nats => "nats-server",
+            Kind::Nats | Kind::Nats3 => "nats-server",
             Kind::Redis => "redis-server",
         }
     }
@@ -31,11 +38,18 @@ impl Kind {
 }
 
 /// A server of the log, and the folder where it keeps what it has.
+struct Server {
+    port: u16,
+    /// Where the others of three reach it.
+    route_port: u16,
+    folder: PathBuf,
+    process: Companion,
+}
+
+/// The servers of the log.
 pub struct Log {
     kind: Kind,
-    port: u16,
-    folder: PathBuf,
-    pub process: Companion,
+    servers: Vec<Server>,
 }
 
 impl Log {
@@ -56,36 +70,51 @@ impl Log {
                     "neither nats-server nor redis-server is installed; install one, or name a log that runs by --cluster",
                 )?,
         };
-        let port = match port {
-            Some(port) => {
-                TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(|error| {
-                    format!(
+        // All are bound until each has its own.
+        let mut ports = Vec::new();
+        let mut servers = Vec::new();
+        for number in 1..=if kind == Kind::Nats3 { SERVERS } else { 1 } {
+            let named = port.filter(|_| number == 1);
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, named.unwrap_or(0))).map_err(
+                |error| match named {
+                    Some(port) => Error::from(format!(
                         "--log-port {port}: {error}; name a port that is free, or the log that runs there by --cluster"
-                    )
-                })?;
-                port
-            }
-            None => free_port()?,
-        };
-        let mut log = Self {
-            kind,
-            port,
-            folder: folder.inner("log")?,
-            process: Companion::new("log"),
-        };
-        log.begin()?;
+                    )),
+                    None => at("a port for the log")(error),
+                },
+            )?;
+            let route =
+                TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(at("a port for the log"))?;
+            let (name, inner) = match kind {
+                Kind::Nats3 => (format!("log {number}"), format!("log-{number}")),
+                Kind::Nats | Kind::Redis => ("log".to_owned(), "log".to_owned()),
+            };
+            let port_of = |it: &TcpListener| it.local_addr().map_err(at("a port for the log"));
+            servers.push(Server {
+                port: port_of(&listener)?.port(),
+                route_port: port_of(&route)?.port(),
+                folder: folder.inner(&inner)?,
+                process: Companion::new(name),
+            });
+            ports.push([listener, route]);
+        }
+        drop(ports);
+        let mut log = Self { kind, servers };
+        for at in 0..log.servers.len() {
+            log.begin(at)?;
+        }
         Ok(log)
     }
 
-    /// Starts it, with what it had.
+    /// Starts a server of it, with what it had.
     ///
     /// # Errors
     /// One sentence for the user.
-    pub fn begin(&mut self) -> Result<(), Error> {
-        let port = self.port.to_string();
+    pub fn begin(&mut self, at: usize) -> Result<(), Error> {
         let mut command = Command::new(self.kind.program());
+        let port = self.servers[at].port.to_string();
         match self.kind {
-            Kind::Nats => command.args(["-js", "-a", "127.0.0.1", "-p", &port, "-sd"]),
+            Kind::Nats | Kind::Nats3 => command.args(["-js", "-a", "127.0.0.1", "-p", &port]),
             Kind::Redis => command.args([
                 "--bind",
                 "127.0.0.1",
@@ -95,33 +124,106 @@ impl Log {
                 "yes",
                 "--save",
                 "",
-                "--dir",
             ]),
         };
-        command.arg(&self.folder);
-        self.process.start(&command)
+        if self.kind == Kind::Nats3 {
+            let route = |it: &Server| format!("nats://127.0.0.1:{}", it.route_port);
+            let routes: Vec<String> = self.servers.iter().map(route).collect();
+            command
+                .args(["--name", &name(at), "--cluster_name", "fermata"])
+                .args(["--cluster", &routes[at], "--routes", &routes.join(",")]);
+        }
+        let server = &mut self.servers[at];
+        command.arg(match self.kind {
+            Kind::Nats | Kind::Nats3 => "-sd",
+            Kind::Redis => "--dir",
+        });
+        command.arg(&server.folder);
+        server.process.start(&command)
     }
 
-    /// Where it is, as the setting `cluster` has it.
-    pub fn url(&self) -> String {
-        match self.kind {
-            Kind::Nats => format!("nats://127.0.0.1:{}", self.port),
-            Kind::Redis => format!("redis://127.0.0.1:{}", self.port),
+    /// The server of this number; all of them without one.
+    ///
+    /// # Errors
+    /// There is none of this number.
+    pub fn numbered(&self, number: Option<&str>) -> Result<Vec<usize>, Error> {
+        let Some(number) = number else {
+            return Ok((0..self.servers.len()).collect());
+        };
+        let at = number.parse().ok().and_then(|it: usize| it.checked_sub(1));
+        let at = at.filter(|at| *at < self.servers.len());
+        let at = at.ok_or_else(|| {
+            Error::Misuse(format!(
+                "{number} is no number of a server of the log; type status"
+            ))
+        })?;
+        Ok(vec![at])
+    }
+
+    pub fn is_running(&self, at: usize) -> bool {
+        self.servers[at].process.is_running()
+    }
+
+    pub fn kill(&self, at: usize) {
+        self.servers[at].process.kill();
+    }
+
+    pub fn notice_ends(&mut self) {
+        for server in &mut self.servers {
+            server.process.notice_end();
         }
     }
-}
 
-impl std::fmt::Display for Log {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let state = self.process.state();
-        write!(out, "{}  {}, {state}", self.url(), self.kind.program())
+    pub fn end(&mut self, signals: &Signals) {
+        for server in &mut self.servers {
+            server.process.end(signals);
+        }
+    }
+
+    /// On how many servers it keeps an event.
+    pub fn copies(&self) -> usize {
+        self.servers.len()
+    }
+
+    /// Where it is, as the setting `cluster` has it; each server of the program begins with another one.
+    pub fn url(&self, first: usize) -> String {
+        let len = self.servers.len();
+        let servers = (0..len).map(|at| self.url_of((first + at) % len));
+        servers.collect::<Vec<_>>().join(",")
+    }
+
+    fn url_of(&self, at: usize) -> String {
+        let port = self.servers[at].port;
+        match self.kind {
+            Kind::Nats | Kind::Nats3 => format!("nats://127.0.0.1:{port}"),
+            Kind::Redis => format!("redis://127.0.0.1:{port}"),
+        }
+    }
+
+    /// What runs, and of three who leads the stream of an application: a line for each.
+    pub fn status(&self, prefix: &str) -> Vec<String> {
+        let mut running = self.servers.iter().filter(|it| it.process.is_running());
+        let leader = match self.kind {
+            Kind::Nats3 => running.next().and_then(|it| leader(it.port, prefix)),
+            Kind::Nats | Kind::Redis => None,
+        };
+        let line = |(at, server): (usize, &Server)| {
+            let number = match self.kind {
+                Kind::Nats3 => format!("log {}   ", at + 1),
+                Kind::Nats | Kind::Redis => "log     ".to_owned(),
+            };
+            let leads = match leader.as_deref() == Some(&name(at)[..]) {
+                true => ", leads",
+                false => "",
+            };
+            let (url, state) = (self.url_of(at), server.process.state());
+            format!("{number}  {url}  {}, {state}{leads}", self.kind.program())
+        };
+        self.servers.iter().enumerate().map(line).collect()
     }
 }
 
-fn free_port() -> Result<u16, Error> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-    let address = listener.and_then(|listener| listener.local_addr());
-    address
-        .map(|address| address.port())
-        .map_err(at("a port for the log"))
+/// What a server of three is called among them.
+fn name(at: usize) -> String {
+    format!("log-{}", at + 1)
 }

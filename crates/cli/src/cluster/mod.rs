@@ -3,6 +3,7 @@
 
 mod companion;
 mod folder;
+mod leader;
 mod log;
 mod proxy;
 
@@ -30,17 +31,21 @@ const LOOK: Duration = Duration::from_millis(50);
 const LINES_MAX: usize = 1024;
 /// What the log of NATS may have, unless the environment says more: NATS reserves it.
 const LOG_BYTES_MAX: &str = "64m";
+/// How long publishers wait for a log of three servers, which takes up to nine seconds to elect another leader.
+const ELECTION_MS_MAX: &str = "15000";
+/// What an application is called in the log unless it says so.
+const PREFIX: &str = "fermata";
 /// Longest path of a socket, with room below the kernel's 107 bytes.
 const SOCKET_PATH_MAX: usize = 100;
 
 const HELP: &str = "\
-status          what runs, and where
+status          what runs and where, who leads, and who is connected to whom
 kill 2          kill a server with all its processes (SIGKILL)
 kill worker 2   kill a worker of a server; it is started anew
 kill bridge 2   kill the process of a server that speaks to the log; it is started anew
-kill log        kill the log
+kill log        kill the log; of --log nats3 all servers, and kill log 2 one of them
 kill proxy      kill the proxy
-start 2, start log, start proxy
+start 2, start log, start log 2, start proxy
 quit            end everything; Ctrl+C does the same";
 
 /// Try a program on several servers that share their channels.
@@ -100,7 +105,8 @@ struct Node {
     bridge: Option<Pid>,
     /// The worker that was started last.
     worker: Option<Pid>,
-    is_connected: bool,
+    /// The server of the log that it is connected to.
+    connected_to: Option<String>,
 }
 
 struct Cluster<'a> {
@@ -108,7 +114,6 @@ struct Cluster<'a> {
     php: Php,
     log: Option<Log>,
     proxy: Option<Proxy>,
-    url: String,
     nodes: Vec<Node>,
     sender: mpsc::SyncSender<News>,
     /// Behind all that have files in it, so that it is removed when they have ended.
@@ -149,17 +154,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
         Some(port) => Some(Proxy::start(port, &up.ports, &folder)?),
         None => None,
     };
-    let url = match (&up.cluster, &log) {
-        (Some(url), _) => url.clone(),
-        (None, log) => log.as_ref().map_or_else(String::new, Log::url),
-    };
     let (sender, receiver) = mpsc::sync_channel(LINES_MAX);
     let mut cluster = Cluster {
         up,
         php,
         log,
         proxy,
-        url,
         nodes: Vec::new(),
         sender,
         folder,
@@ -170,7 +170,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
             child: None,
             bridge: None,
             worker: None,
-            is_connected: false,
+            connected_to: None,
         });
         cluster.start(cluster.nodes.len() - 1)?;
     }
@@ -210,8 +210,23 @@ impl Cluster<'_> {
         match words[..] {
             [] => {}
             ["status"] => self.status(),
-            ["kill", "log"] => self.log()?.process.kill(),
-            ["start", "log"] => self.log()?.begin()?,
+            ["kill", "log", ref number @ ..] if number.len() < 2 => {
+                let log = self.log()?;
+                for at in log.numbered(number.first().copied())? {
+                    log.kill(at);
+                }
+            }
+            ["start", "log", ref number @ ..] if number.len() < 2 => {
+                let log = self.log()?;
+                let mut servers = log.numbered(number.first().copied())?;
+                // Of several the ones that are missing.
+                if servers.iter().any(|at| !log.is_running(*at)) {
+                    servers.retain(|at| !log.is_running(*at));
+                }
+                for at in servers {
+                    log.begin(at)?;
+                }
+            }
             ["kill", "proxy"] => self.proxy()?.process.kill(),
             ["start", "proxy"] => self.proxy()?.begin()?,
             ["kill", what @ ("bridge" | "worker"), number] => {
@@ -263,10 +278,14 @@ impl Cluster<'_> {
     }
 
     fn start(&mut self, at: usize) -> Result<(), Error> {
+        let url = match (&self.log, &self.up.cluster) {
+            (Some(log), _) => log.url(at),
+            (None, url) => url.clone().unwrap_or_default(),
+        };
         let mut command = self.php.command(false);
         command
             .arg(&self.up.program)
-            .env("FERMATA_CLUSTER", &self.url)
+            .env("FERMATA_CLUSTER", url)
             .env("FERMATA_WORKERS", self.up.workers.to_string())
             // Each has its own address, and no other that all would have.
             .env(
@@ -279,8 +298,15 @@ impl Cluster<'_> {
         if self.proxy.is_some() && std::env::var_os("FERMATA_TRUSTED_PROXIES").is_none() {
             command.env("FERMATA_TRUSTED_PROXIES", "127.0.0.1");
         }
-        if std::env::var_os("FERMATA_CLUSTER_BYTES_MAX").is_none() {
-            command.env("FERMATA_CLUSTER_BYTES_MAX", LOG_BYTES_MAX);
+        let mut defaults = vec![("FERMATA_CLUSTER_BYTES_MAX", LOG_BYTES_MAX.to_owned())];
+        if let Some(copies) = self.log.as_ref().map(Log::copies).filter(|it| *it > 1) {
+            defaults.push(("FERMATA_CLUSTER_REPLICAS", copies.to_string()));
+            defaults.push(("FERMATA_PUBLISH_WAIT_MS_MAX", ELECTION_MS_MAX.to_owned()));
+        }
+        for (name, value) in defaults {
+            if std::env::var_os(name).is_none() {
+                command.env(name, value);
+            }
         }
         let (reader, child) = child::start_piped(&command)?;
         let sender = self.sender.clone();
@@ -306,10 +332,11 @@ impl Cluster<'_> {
     fn take_line(&mut self, at: usize, line: &str) {
         let node = &mut self.nodes[at];
         eprintln!("{} | {line}", at + 1);
-        if line.contains("connected to the log of the cluster") {
-            node.is_connected = true;
+        if let Some((_, server)) = line.split_once("connected to the log of the cluster at ") {
+            let server = server.split([' ', '"']).next();
+            node.connected_to = server.map(str::to_owned);
         } else if line.contains("the log of the cluster is not there") {
-            node.is_connected = false;
+            node.connected_to = None;
         } else if line.contains("bridge started pid=") {
             node.bridge = pid_of(line);
         } else if line.contains("worker ") && line.contains(" started pid=") {
@@ -323,12 +350,12 @@ impl Cluster<'_> {
                 continue;
             };
             (node.child, node.bridge, node.worker) = (None, None, None);
-            node.is_connected = false;
+            node.connected_to = None;
             let number = at + 1;
             eprintln!("server {number} has ended ({exit}); start {number} brings it back");
         }
         if let Some(log) = &mut self.log {
-            log.process.notice_end();
+            log.notice_ends();
         }
         if let Some(proxy) = &mut self.proxy {
             proxy.process.notice_end();
@@ -336,19 +363,24 @@ impl Cluster<'_> {
     }
 
     fn status(&self) {
-        let url = match &self.log {
-            Some(log) => log.to_string(),
-            None => fermata_engine::mask_secrets(&self.url).into_owned(),
-        };
-        eprintln!("log       {url}");
+        match (&self.log, &self.up.cluster) {
+            (Some(log), _) => {
+                let prefix = std::env::var("FERMATA_CLUSTER_PREFIX");
+                for line in log.status(prefix.as_deref().unwrap_or(PREFIX)) {
+                    eprintln!("{line}");
+                }
+            }
+            (None, Some(url)) => eprintln!("log       {}", fermata_engine::mask_secrets(url)),
+            (None, None) => {}
+        }
         if let Some(proxy) = &self.proxy {
             eprintln!("proxy     {proxy}");
         }
         for (at, node) in self.nodes.iter().enumerate() {
-            let state = match (&node.child, node.is_connected) {
-                (None, _) => "does not run",
-                (Some(_), true) => "connected to the log",
-                (Some(_), false) => "not connected to the log",
+            let state = match (&node.child, &node.connected_to) {
+                (None, _) => "does not run".to_owned(),
+                (Some(_), Some(server)) => format!("connected to the log at {server}"),
+                (Some(_), None) => "not connected to the log".to_owned(),
             };
             eprintln!("server {}  http://127.0.0.1:{}  {state}", at + 1, node.port);
         }
@@ -370,7 +402,7 @@ impl Cluster<'_> {
             child::end(child, SIGTERM, signals, END_MAX);
         }
         if let Some(log) = &mut self.log {
-            log.process.end(signals);
+            log.end(signals);
         }
     }
 }

@@ -342,7 +342,12 @@ impl Process {
                     self.is_new = false;
                     self.state.set_ready();
                     self.members.on_ready(clock::monotonic_ms());
-                    self.log(LogLevel::Info, "connected to the log of the cluster");
+                    let server = self.server.as_ref().map(Address::to_string);
+                    let message = format!(
+                        "connected to the log of the cluster at {}",
+                        server.unwrap_or_default()
+                    );
+                    self.log(LogLevel::Info, &message);
                 }
                 Event::Away(cause) => {
                     self.figures.disconnects += u64::from(self.state.says_ready());
