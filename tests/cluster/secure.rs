@@ -395,11 +395,72 @@ fn what_is_mended_needs_no_restart(mut log: Secure) {
     check_server(&server);
 }
 
+/// Ends with the test.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_sentinel_behind_tls_names_the_master_and_shows_no_secret() {
+    let Some(log) = Secure::start("redis") else {
+        return;
+    };
+    let (port, folder) = (free_port(), log.directory.path().display());
+    let text = format!(
+        "bind 127.0.0.1\nport 0\ntls-port {port}\ntls-replication yes\nrequirepass {SECRET}&\n\
+         tls-cert-file {folder}/server.crt\ntls-key-file {folder}/server.key\n\
+         tls-ca-cert-file {folder}/ca.crt\ntls-auth-clients yes\n\
+         sentinel monitor main 127.0.0.1 {} 1\nsentinel auth-user main app\nsentinel auth-pass main {SECRET}\n",
+        log.port
+    );
+    log.directory.write("sentinel.conf", text);
+    let sentinel = Command::new("redis-server")
+        .arg(log.directory.join("sentinel.conf"))
+        .arg("--sentinel")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it can be started");
+    let _sentinel = Process(sentinel);
+    wait_until("the Sentinel listens", || {
+        TcpStream::connect(("127.0.0.1", port)).ok()
+    });
+    let node = |scheme: &str, password: &str| {
+        let place = format!("{scheme}://127.0.0.1:{port}/main?sentinel_password={password}");
+        let builder = log.node_with_file().setting("cluster", place);
+        builder.control().start()
+    };
+    let server = node("rediss+sentinel", &format!("{SECRET}%26"));
+    wait_ready(&server, 200);
+    let mut stream = Stream::open(server.connect(), "/events", None);
+    publish(&server, "news", "one");
+    assert_eq!(stream.next_event().data, "one");
+    check_server(&server);
+    // Without the last of it.
+    let server = node("rediss+sentinel", SECRET);
+    wait_ready(&server, 503);
+    server
+        .log()
+        .wait_for(0, "check sentinel_username and sentinel_password");
+    check_server(&server);
+}
+
 #[test]
 fn phpinfo_and_the_command_do_not_show_a_password() {
-    let servers = format!("rediss://app:{SECRET}@127.0.0.1:1");
+    phpinfo_and_the_command_do_not_show(&format!("rediss://app:{SECRET}@127.0.0.1:1"));
+    phpinfo_and_the_command_do_not_show(&format!(
+        "rediss+sentinel://app:{SECRET}@127.0.0.1:1,127.0.0.1:2/main?sentinel_username=u&sentinel_password={SECRET}"
+    ));
+}
+
+fn phpinfo_and_the_command_do_not_show(servers: &str) {
     let settings = [
-        ("cluster", servers.as_str()),
+        ("cluster", servers),
         ("cluster_password", SECRET),
         ("cluster_user", "app"),
     ];

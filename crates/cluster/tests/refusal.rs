@@ -531,6 +531,13 @@ fn what_is_wrong_with_a_login_or_with_tls_is_named_with_its_setting() {
             "write rediss:// in cluster",
         ),
         (
+            "redis+sentinel://a/main",
+            login(),
+            "\u{15}\u{3}\u{3}".to_owned(),
+            false,
+            "write rediss+sentinel:// in cluster",
+        ),
+        (
             "redis://a",
             login(),
             String::new(),
@@ -586,6 +593,12 @@ fn a_login_is_sent_and_to_nats_over_tls_alone() {
         password: "hunter2".to_owned(),
         ..Login::default()
     };
+    let (_, sent) = cause("rediss+sentinel://a/main", login.clone(), b"", false);
+    assert!(sent.contains("main"), "{sent}");
+    assert!(
+        !sent.contains("AUTH") && !sent.contains("hunter2"),
+        "{sent}"
+    );
     let (_, sent) = cause("rediss://a", login.clone(), b"", false);
     assert!(
         sent.contains("AUTH\r\n$3\r\napp\r\n$7\r\nhunter2\r\n"),
