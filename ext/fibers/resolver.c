@@ -309,7 +309,6 @@ static int hooked_getaddrinfo(const char *name, const char *service, const struc
 
 /* gethostbyname_r() */
 
-#ifdef __GLIBC__
 static void ask_host(question *it)
 {
 	it->code = gethostbyname_r(it->name, &it->host, it->room, it->room_len, &it->host_found, &it->host_error);
@@ -424,10 +423,11 @@ static void exchange_function(const char *name, zif_handler handler, zif_handler
 	}
 }
 
-/* res_nsearch(): dns_get_record() and its kin */
+/* res_nsearch(), res_search() of musl: dns_get_record() and its kin */
 
 static void ask_server(question *it)
 {
+#ifdef __GLIBC__
 	struct __res_state state;
 	memset(&state, 0, sizeof(state));
 	if (res_ninit(&state) != 0) {
@@ -439,20 +439,28 @@ static void ask_server(question *it)
 	it->error = errno;
 	it->host_error = state.res_h_errno;
 	res_nclose(&state);
+#else
+	/* It keeps no state, and h_errno is the thread's. */
+	it->code = res_search(it->name, it->class, it->type, (unsigned char *)it->room, (int)it->room_len);
+	it->error = errno;
+	it->host_error = h_errno;
+#endif
 }
 
-static int hooked_res_nsearch(res_state state, const char *name, int class, int type, unsigned char *buf, int len)
+/* False when it is to be asked here and now. */
+static bool ask_for_records(const char *name, int class, int type, unsigned char *buf, int len, int *code, int *host_error)
 {
 	if (UNEXPECTED(fermata_hook_where() == FERMATA_PLACE_CUT)) {
-		state->res_h_errno = TRY_AGAIN;
-		return -1;
+		*code = -1;
+		*host_error = TRY_AGAIN;
+		return true;
 	}
 	question *it = len > 0 && fermata_hook_may_wait() ? question_new(name) : NULL;
 	if (!it || !(it->room = malloc((size_t)len))) {
 		if (it) {
 			free_question(it);
 		}
-		return res_nsearch(state, name, class, type, buf, len);
+		return false;
 	}
 	it->room_len = (size_t)len;
 	it->class = class;
@@ -460,37 +468,59 @@ static int hooked_res_nsearch(res_state state, const char *name, int class, int 
 	it->ask = ask_server;
 	switch (wait_for(it)) {
 		case OUTCOME_CUT:
-			state->res_h_errno = TRY_AGAIN;
-			return -1;
-		case OUTCOME_IMPOSSIBLE: return res_nsearch(state, name, class, type, buf, len);
+			*code = -1;
+			*host_error = TRY_AGAIN;
+			return true;
+		case OUTCOME_IMPOSSIBLE: return false;
 		case OUTCOME_ANSWERED: break;
 	}
-	int code = it->code;
-	if (code > 0) {
-		memcpy(buf, it->room, (size_t)MIN(code, len));
+	*code = it->code;
+	*host_error = it->host_error;
+	if (it->code > 0) {
+		memcpy(buf, it->room, (size_t)MIN(it->code, len));
 	}
-	state->res_h_errno = it->host_error;
 	errno = it->error;
 	free_question(it);
+	return true;
+}
+
+#ifdef __GLIBC__
+static int hooked_res_nsearch(res_state state, const char *name, int class, int type, unsigned char *buf, int len)
+{
+	int code, host_error;
+	if (!ask_for_records(name, class, type, buf, len, &code, &host_error)) {
+		return res_nsearch(state, name, class, type, buf, len);
+	}
+	state->res_h_errno = host_error;
+	return code;
+}
+#else
+static int hooked_res_search(const char *name, int class, int type, unsigned char *buf, int len)
+{
+	int code, host_error;
+	if (!ask_for_records(name, class, type, buf, len, &code, &host_error)) {
+		return res_search(name, class, type, buf, len);
+	}
+	h_errno = host_error;
 	return code;
 }
 #endif
 
 bool fermata_hook_names(void)
 {
-#ifdef __GLIBC__
 	exchange_function("gethostbyname", hooked_gethostbyname, &original_gethostbyname);
 	exchange_function("gethostbynamel", hooked_gethostbynamel, &original_gethostbynamel);
-#endif
 	return true;
 }
 
 const fermata_replacement fermata_calls_dns[] = {
 	{"getaddrinfo", hooked_getaddrinfo},
-#ifdef __GLIBC__
 	{"gethostbyname_r", hooked_gethostbyname_r},
+#ifdef __GLIBC__
 	{"res_nsearch", hooked_res_nsearch},
 	{"__res_nsearch", hooked_res_nsearch},
+#else
+	{"res_search", hooked_res_search},
 #endif
 };
 const size_t fermata_calls_dns_len = sizeof(fermata_calls_dns) / sizeof(fermata_replacement);
