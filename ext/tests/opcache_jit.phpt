@@ -5,6 +5,8 @@ fermata
 --SKIPIF--
 <?php
 if (getenv('USE_ZEND_ALLOC') === '0') die('skip memcheck and machine code made at run time do not mix');
+require __DIR__ . '/jit.inc';
+if (!JIT_WORKS) die("skip this PHP's JIT crashes, without the extension, too");
 ?>
 --FILE--
 <?php

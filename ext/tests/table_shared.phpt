@@ -6,6 +6,7 @@ posix
 --FILE--
 <?php
 require __DIR__ . '/server.inc';
+require __DIR__ . '/jit.inc';
 
 $server = new TestServer(<<<'PHP'
 use Fermata\Table;
@@ -59,7 +60,7 @@ $server->every(0.001, function () use ($table, $pids) {
         mt_rand(0, 9) ? $table->set($key, ['first' => $number, 'text' => str_repeat(chr($number & 255), $number % 3000), 'last' => $number]) : $table->delete($key);
     }
 }, inEachWorker: true);
-PHP, 'workers: 3', ini: [...(PHP_VERSION_ID < 80500 ? ['-dzend_extension=opcache'] : []), '-dopcache.enable_cli=1', '-dopcache.jit=tracing', '-dopcache.jit_buffer_size=32M', ...SLOW]);
+PHP, 'workers: 3', ini: [...(PHP_VERSION_ID < 80500 ? ['-dzend_extension=opcache'] : []), '-dopcache.enable_cli=1', ...(JIT_WORKS ? ['-dopcache.jit=tracing', '-dopcache.jit_buffer_size=32M'] : []), ...SLOW]);
 
 /** Once more when the worker that was to answer is killed. */
 function body(string $path): string

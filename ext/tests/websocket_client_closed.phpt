@@ -2,6 +2,7 @@
 WebSocket\Client: a server that closes, breaks off, breaks the protocol or takes nothing
 --EXTENSIONS--
 fermata
+zlib
 --FILE--
 <?php
 require __DIR__ . '/websocket_peer.inc';
