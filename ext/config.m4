@@ -39,7 +39,8 @@ EOT
   fi
 
   dnl Only get_module leaves the library: neither Rust's symbols nor ours can collide with another extension's.
-  FERMATA_SHARED_LIBADD="-Wl,--exclude-libs,ALL -Wl,--gc-sections $FERMATA_CORE -lpthread -ldl -lm"
+  dnl A panic is caught with the table that --eh-frame-hdr makes; musl-gcc does not ask for it by itself.
+  FERMATA_SHARED_LIBADD="-Wl,--eh-frame-hdr -Wl,--exclude-libs,ALL -Wl,--gc-sections $FERMATA_CORE -lpthread -ldl -lm"
   FERMATA_SHARED_DEPENDENCIES=$FERMATA_CORE
   PHP_SUBST([FERMATA_SHARED_LIBADD])
   PHP_SUBST([FERMATA_SHARED_DEPENDENCIES])

@@ -337,6 +337,11 @@ class Packer:
         if glibc > GLIBC_MAX:
             fail(f"{program} asks for glibc {'.'.join(map(str, glibc))}, newer than that of Debian 12")
 
+    def check_unwinding(self, program: Path) -> None:
+        """A panic that cannot be caught ends the worker with all its connections, and nothing else tells that."""
+        if "GNU_EH_FRAME" not in run("readelf", "--program-headers", "--wide", str(program)):
+            fail(f"{program} has no table to unwind the stack with; link it with --eh-frame-hdr")
+
     def pack(self) -> None:
         sources = Sources()
         self.notices = {
@@ -356,6 +361,7 @@ class Packer:
         for source in sorted(self.stage.glob("so/*/fermata.so")):
             php, target = source.parent.name.removeprefix("php").split("-", 1)
             self.check_glibc(source, target)
+            self.check_unwinding(source)
             own = stripped / "so" / source.parent.name / "fermata.so"
             strip(source, own, symbols / source.parent.name / "fermata.so.debug", target.split("-")[0])
             # A library is no program.
