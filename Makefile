@@ -15,7 +15,7 @@ BLACK_BOX_TEST := scripts/black-box.sh $(CARGO_TEST)
 
 .DEFAULT_GOAL := all
 .PHONY: all site chat chat-cluster chat-https crowd test release lint bench bench-chat bench-json bench-files bench-fibers bench-floor bench-restart bench-counts bench-edge bench-held bench-http2 bench-million bench-million-edge bench-proxy bench-websocket chaos soak soak-edge soak-isolation soak-leaving soak-trust soak-trust-valgrind attack clean help setup generate test-rust test-phpt test-docs \
-	test-server test-io test-loom test-php84 test-php85 test-arm64 test-zts test-musl test-versions test-release test-targets test-systemd test-docker test-scripts test-chat test-browser test-wordpress test-mediawiki test-bench test-counts test-bench-tables test-bench-loads test-generated test-leak test-revolt test-http2 test-php test-editor test-frameworks test-frameworks-newer test-requests test-monitoring fuzz
+	test-server test-io test-loom test-php84 test-php85 test-arm64 test-zts test-musl test-versions test-release test-pie test-targets test-systemd test-docker test-scripts test-chat test-browser test-wordpress test-mediawiki test-bench test-counts test-bench-tables test-bench-loads test-generated test-leak test-revolt test-http2 test-php test-editor test-frameworks test-frameworks-newer test-requests test-monitoring fuzz
 
 all: ## Build build/fermata.so and build/fermata
 	@scripts/setup.sh build
@@ -225,6 +225,9 @@ test-versions: all ## Compile the extension against the headers of every PHP tha
 
 test-release: all ## Pack what is built, and install, run and purge it in a Debian 12 without Rust; as root
 	scripts/test-release.sh
+
+test-pie: ## Install the extension by PIE, from a release and from source, as if this commit were published; PIE=FILE is pie.phar; as root
+	scripts/test-pie.sh
 
 test-targets: ## Compile the command without a C library and for arm64, and run both; as root, with QEMU. DIST=dist runs those of a release
 	scripts/test-targets.sh

@@ -62,6 +62,17 @@ names_cargo() {
         grep -q 'error: cargo not found; install Rust from https://rustup.rs' "$work/log" || { tail -n 5 "$work/log"; return 1; }
 }
 report "a build without cargo says what is missing" names_cargo
+names_old_cargo() {
+    mkdir -p "$work/old"
+    printf '#!/bin/sh\necho "cargo 1.63.0"\n' >"$work/old/cargo"
+    chmod +x "$work/old/cargo"
+    rm -rf "$work/source"
+    cp -r ext "$work/source"
+    ! (cd "$work/source" && export FERMATA_ROOT=$root CARGO=$work/old/cargo FERMATA_CORE='' && phpize && ./configure) >"$work/log" 2>&1 &&
+        grep -q 'error: .*/cargo is of Rust 1.63.0, and Fermata needs 1.[0-9.]* or later; install it from https://rustup.rs or set CARGO' "$work/log" ||
+        { tail -n 5 "$work/log"; return 1; }
+}
+report "a build with an old cargo says so" names_old_cargo
 is_cyclonedx() {
     python3 - "$dist/sbom.cdx.json" <<'PYTHON'
 import json, sys
