@@ -1,0 +1,227 @@
+//! The connection to a server of the log: opened, secured, read from and written to.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::time::Duration;
+
+use fermata_cluster::{Address, Kind as LogKind};
+use fermata_io::Driver;
+use fermata_tls::{Stream, explain};
+
+use super::{Process, TOKEN_SOCKET};
+use crate::channels::cluster::access::{AccessError, SERVERS};
+
+/// How long a server is given to take a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(2_000);
+/// How long a server is given for the handshake of TLS: less than the log is waited for, which could not say what is missing.
+const HANDSHAKE_MS_MAX: u64 = 4_000;
+/// Most bytes that are read from a connection which takes none any more: what a server says before it closes.
+const LAST_WORDS_BYTES_MAX: usize = 16 * 1024;
+
+/// Why there is no connection to a server of the log.
+#[derive(Debug, thiserror::Error)]
+enum ConnectError {
+    #[error("there is no connection")]
+    NoConnection,
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    /// The handshake, as a sentence that says what to set.
+    #[error("{0}")]
+    Tls(String),
+}
+
+impl Process {
+    pub(super) fn connect(&mut self, server: Address) {
+        let opened = self.open(&server);
+        self.server = Some(server);
+        let opened = opened.and_then(|is_secured| match is_secured {
+            true => self.secure(),
+            false => Ok(()),
+        });
+        let now_ms = self.driver.refresh_now();
+        match opened {
+            Ok(()) if self.handshake_until_ms.is_none() => self.bridge.handle_connected(now_ms),
+            Ok(()) => {}
+            Err(cause) => self.give_up(&cause),
+        }
+    }
+
+    /// Goes on with TLS on a connection that is open.
+    pub(super) fn begin_tls(&mut self) {
+        if let Err(cause) = self.secure() {
+            self.give_up(&cause);
+        }
+    }
+
+    fn give_up(&mut self, cause: &ConnectError) {
+        let now_ms = self.driver.refresh_now();
+        self.disconnect();
+        self.bridge.handle_closed(&cause.to_string(), now_ms);
+    }
+
+    /// Opens a connection. Whether TLS comes first there.
+    fn open(&mut self, server: &Address) -> Result<bool, ConnectError> {
+        self.bridge.set_login(self.access.login()?);
+        let stream = open(server).and_then(|socket| {
+            let stream = Stream::new(socket)?;
+            self.driver.add_wake(stream.fd(), TOKEN_SOCKET)?;
+            Ok(stream)
+        });
+        self.stream = Some(stream?);
+        Ok(server.is_tls && server.kind == LogKind::Redis)
+    }
+
+    /// Begins the handshake of TLS.
+    fn secure(&mut self) -> Result<(), ConnectError> {
+        let (Some(stream), Some(server)) = (&mut self.stream, &self.server) else {
+            return Err(ConnectError::NoConnection);
+        };
+        let config = self.access.tls()?;
+        stream
+            .secure(config, &server.host)
+            .map_err(|error| ConnectError::Tls(error.to_string()))?;
+        self.handshake_until_ms = Some(self.driver.refresh_now() + HANDSHAKE_MS_MAX);
+        // What comes first needs no event.
+        let shaken = stream.shake_hands().map(|_| ());
+        shaken.map_err(|error| ConnectError::Tls(self.trouble(&error)))
+    }
+
+    /// Goes on with the handshake.
+    fn shake_hands(&mut self) -> std::io::Result<()> {
+        let Some(stream) = &mut self.stream else {
+            return Ok(());
+        };
+        let outcome = stream.shake_hands();
+        let now_ms = self.driver.refresh_now();
+        match outcome {
+            Ok(false) => Ok(()),
+            Ok(true) => {
+                self.handshake_until_ms = None;
+                // NATS is connected to for some time by now.
+                match self.server.as_ref().map(|it| it.kind) {
+                    Some(LogKind::Nats) => self.bridge.handle_secured(now_ms),
+                    _ => self.bridge.handle_connected(now_ms),
+                }
+                self.take_events()
+            }
+            Err(error) => {
+                let cause = self.trouble(&error);
+                self.lose(&cause, now_ms)
+            }
+        }
+    }
+
+    /// What an error of the connection means.
+    fn trouble(&self, error: &std::io::Error) -> String {
+        match &self.server {
+            Some(server) if server.is_tls => {
+                let cause = explain(error, &self.access.options, SERVERS, &server.host);
+                format!("TLS: {cause}")
+            }
+            _ => error.to_string(),
+        }
+    }
+
+    pub(super) fn disconnect(&mut self) {
+        if let Some(stream) = self.stream.take() {
+            let _ = self.driver.remove(stream.fd());
+        }
+        self.handshake_until_ms = None;
+        self.has_unsent = false;
+    }
+
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<()> {
+        if self.handshake_until_ms.is_some() {
+            self.shake_hands()?;
+        }
+        // What follows the handshake may be there already.
+        let Some(stream) = self
+            .stream
+            .as_mut()
+            .filter(|_| self.handshake_until_ms.is_none())
+        else {
+            return Ok(());
+        };
+        let outcome = stream.read(buffer);
+        let now_ms = self.driver.refresh_now();
+        match outcome {
+            Ok(0) => self.lose("the server has closed the connection", now_ms),
+            Ok(len) => {
+                if let Some(bytes) = buffer.get(..len) {
+                    self.bridge.handle_input(bytes, now_ms);
+                }
+                self.take_events()
+            }
+            Err(error) if is_transient(&error) => Ok(()),
+            Err(error) => {
+                let cause = self.trouble(&error);
+                self.lose(&cause, now_ms)
+            }
+        }
+    }
+
+    pub(super) fn write(&mut self) -> std::io::Result<()> {
+        self.has_unsent = false;
+        loop {
+            let (Some(stream), out) = (&mut self.stream, self.bridge.transmit()) else {
+                return Ok(());
+            };
+            let outcome = match out.is_empty() {
+                true if stream.has_unsent() => stream.flush().map(|()| 0),
+                true => return Ok(()),
+                false => stream.write(out),
+            };
+            match outcome {
+                Ok(len) => {
+                    out.drain(..len);
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if is_transient(&error) => {
+                    self.has_unsent = true;
+                    return Ok(());
+                }
+                Err(error) => {
+                    // The server may have said why before it closed: an alert of TLS, or an error.
+                    let mut last = vec![0; LAST_WORDS_BYTES_MAX];
+                    let told = stream.read(&mut last);
+                    let now_ms = self.driver.refresh_now();
+                    if let Ok(len) = told {
+                        self.bridge.handle_input(&last[..len], now_ms);
+                        self.take_events()?;
+                    }
+                    let cause = match told {
+                        Err(told) if !is_transient(&told) => self.trouble(&told),
+                        _ => self.trouble(&error),
+                    };
+                    return self.lose(&cause, now_ms);
+                }
+            }
+        }
+    }
+
+    pub(super) fn lose(&mut self, cause: &str, now_ms: u64) -> std::io::Result<()> {
+        self.disconnect();
+        self.bridge.handle_closed(cause, now_ms);
+        self.take_events()
+    }
+}
+
+fn is_transient(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+fn open(server: &Address) -> std::io::Result<TcpStream> {
+    let mut last = ErrorKind::NotFound.into();
+    for address in (server.host.as_str(), server.port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                return Ok(stream);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}

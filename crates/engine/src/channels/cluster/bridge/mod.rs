@@ -1,0 +1,359 @@
+//! The bridge process: one loop over the connection to the log, the outbox and the ring.
+//!
+//! It may be killed at any moment: what it knows is in the ring (how far the log was read) and in the outbox (what was not
+//! acknowledged).
+
+mod connection;
+mod receiving;
+mod sending;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use fermata_cluster::{Address, Bridge, Event, Options, PastEntry, Place};
+use fermata_config::{LogLevel, Settings, mask_secrets};
+use fermata_hub::{Consumer, LogPlace, Owner, Record, Ring};
+use fermata_io::sys::epoll::Epoll;
+use fermata_io::wake::Waker;
+use fermata_io::{Driver, clock, random};
+use fermata_tls::Stream;
+
+use super::access::Access;
+use super::figures::ClusterFigures;
+use super::memory::{Answer, BEAT_MS_MAX, Cluster, READER_SLOT, State};
+use super::once::Once;
+use super::past::{Pages, Ticket};
+use super::presence::Members;
+use crate::log::{Log, Logger};
+
+/// What a small event takes in the ring. A new machine begins with as many messages of the log's past as its ring may hold, so
+/// that it has what others have, within these bounds; a million takes some seconds.
+const SMALL_EVENT_BYTES: u64 = 128;
+const PAST_MESSAGES_MIN: u64 = 10_000;
+const PAST_MESSAGES_MAX: u64 = 1_000_000;
+/// What a publisher may be late in giving up; an older record of the outbox is not sent any more.
+const GRACE_MS: u64 = 1_000;
+/// How old a record of the outbox may be in any case: the log knows for two minutes what it has had.
+const EVENT_MS_MAX: u64 = 60_000;
+const RETRY_MS: u64 = 1;
+/// How often the process says that it lives within the time after which it counts as stuck.
+const BEATS: u64 = 4;
+const READ_BYTES: usize = 256 * 1024;
+
+const TOKEN_OUTBOX: u64 = 0;
+const TOKEN_SOCKET: u64 = 1;
+
+/// What the process is made of.
+pub(crate) struct Process {
+    bridge: Bridge,
+    access: Access,
+    /// The server that is or was connected to; none at first.
+    server: Option<Address>,
+    ring: Ring,
+    owner: Owner,
+    consumer: Consumer,
+    state: State,
+    members: Members,
+    waker: Waker,
+    wakers: Arc<Vec<Waker>>,
+    driver: Epoll,
+    stream: Option<Stream>,
+    /// Until when the handshake of TLS must be complete, while there is one.
+    handshake_until_ms: Option<u64>,
+    logger: Log,
+    /// Publishers that wait for the outcome of a record.
+    publishers: HashMap<u64, u16>,
+    record: Record,
+    event_ms_max: u64,
+    event_bytes_max: usize,
+    /// Tells this server from all others.
+    node: u64,
+    /// What names channels have had, where an event with the same one is left out.
+    once: Option<Once>,
+    /// This server has not been ready yet: what others have told workers is of a past that its workers have not been in.
+    is_new: bool,
+    has_published: bool,
+    has_unsent: bool,
+    /// Workers that have an answer to read, by slot.
+    answered: u64,
+    pages: Pages,
+    /// Requests for the past that the log has to answer.
+    asked_past: Vec<Ticket>,
+    /// Answers for which workers had no room in this turn.
+    unheard: u64,
+    /// Of this turn.
+    figures: ClusterFigures,
+}
+
+impl Process {
+    /// Begins in the forked process. `owner` is how it names itself to the ring's lock.
+    ///
+    /// # Errors
+    /// No descriptors.
+    pub fn new(
+        cluster: Cluster,
+        mut ring: Ring,
+        owner: Owner,
+        wakers: Arc<Vec<Waker>>,
+        settings: &Settings,
+        logger: Logger,
+    ) -> std::io::Result<Process> {
+        let mut driver = Epoll::new()?;
+        driver.add_wake(cluster.waker.fd(), TOKEN_OUTBOX)?;
+        let options = Options {
+            servers: cluster.servers,
+            prefix: settings.cluster_prefix.clone(),
+            inbox: format!("_INBOX.{:016x}", random::u64()),
+            outbox: cluster.name.clone(),
+            age_ms_max: settings.history_age_ms_max,
+            bytes_max: settings.cluster_bytes_max,
+            replicas: settings.cluster_replicas,
+            events_max: settings.cluster_events_max,
+            past_max: (settings.history_bytes_max as u64 / SMALL_EVENT_BYTES)
+                .clamp(PAST_MESSAGES_MIN, PAST_MESSAGES_MAX),
+        };
+        cluster.pages.answer_again();
+        let reached = ring.log_reached().map(|place| Place {
+            epoch: place.epoch,
+            seq: place.seq,
+        });
+        let reached_ms = ring.log_reached_unix_ms();
+        let consumer = cluster.ring.consume(READER_SLOT);
+        let tables = (cluster.members, ring.twin(), cluster.ring);
+        let (lease_ms, monotonic_ms) = (settings.cluster_lease_ms, clock::monotonic_ms());
+        let members = Members::new(
+            tables,
+            cluster.state,
+            owner,
+            cluster.node,
+            lease_ms,
+            monotonic_ms,
+        );
+        Ok(Process {
+            bridge: Bridge::new(options, reached, reached_ms, driver.now_ms()),
+            access: Access::new(settings),
+            server: None,
+            consumer,
+            state: cluster.state,
+            members,
+            waker: cluster.waker,
+            owner,
+            wakers,
+            driver,
+            stream: None,
+            handshake_until_ms: None,
+            logger: Log::new(logger),
+            publishers: HashMap::new(),
+            record: Record::empty(),
+            event_bytes_max: settings.event_bytes_max,
+            node: cluster.node,
+            event_ms_max: (settings.publish_wait_ms_max + GRACE_MS).min(EVENT_MS_MAX),
+            once: cluster.once_ms.map(|window_ms| Once::new(window_ms, &ring)),
+            is_new: reached.is_none(),
+            has_published: false,
+            has_unsent: false,
+            answered: 0,
+            pages: cluster.pages,
+            ring,
+            asked_past: Vec::new(),
+            unheard: 0,
+            figures: ClusterFigures::default(),
+        })
+    }
+
+    /// Runs until it fails or is killed.
+    pub fn run(mut self) -> std::io::Error {
+        let mut events = Vec::new();
+        let mut buffer = vec![0; READ_BYTES];
+        loop {
+            if let Err(error) = self.turn(&mut events, &mut buffer) {
+                return error;
+            }
+        }
+    }
+
+    /// # Errors
+    /// The process is of no use any more.
+    fn turn(
+        &mut self,
+        events: &mut Vec<fermata_io::Event>,
+        buffer: &mut [u8],
+    ) -> std::io::Result<()> {
+        let now_ms = self.driver.refresh_now();
+        self.state.beat(clock::monotonic_ms());
+        if self
+            .handshake_until_ms
+            .is_some_and(|until_ms| until_ms <= now_ms)
+        {
+            let cause = "TLS: the server has not answered the handshake in time; give the port at which it speaks TLS in cluster";
+            self.lose(cause, now_ms)?;
+        }
+        if self.bridge.due_ms() <= now_ms {
+            self.bridge.handle_time(now_ms);
+        }
+        self.take_events()?;
+        self.members.turn(clock::monotonic_ms());
+        self.send_outbox();
+        self.ask_past();
+        self.take_events()?;
+        self.write()?;
+        self.wake_workers();
+        self.state.count(std::mem::take(&mut self.figures));
+        let timeout_ms = self.timeout_ms();
+        events.clear();
+        self.driver.wait(events, Some(timeout_ms))?;
+        for event in events.iter() {
+            match event.token {
+                TOKEN_OUTBOX => self.waker.drain(),
+                _ => self.read(buffer)?,
+            }
+        }
+        // Of TLS, which the kernel does not know.
+        if self.stream.as_ref().is_some_and(Stream::has_more) {
+            self.read(buffer)?;
+        }
+        Ok(())
+    }
+
+    fn timeout_ms(&mut self) -> u64 {
+        let now_ms = self.driver.refresh_now();
+        if self.stream.as_ref().is_some_and(Stream::has_more) {
+            return 0;
+        }
+        if self.has_unsent {
+            return RETRY_MS;
+        }
+        // Without room the outbox waits for acknowledgements, which come over the socket.
+        if self.bridge.can_send() && !self.consumer.set_sleeping() {
+            return 0;
+        }
+        let due_ms = self.bridge.due_ms();
+        let due_ms = due_ms.min(self.handshake_until_ms.unwrap_or(u64::MAX));
+        let due_ms = due_ms.saturating_sub(now_ms);
+        let monotonic_ms = clock::monotonic_ms();
+        let members_ms = self.members.due_ms(monotonic_ms);
+        due_ms
+            .min(members_ms.saturating_sub(monotonic_ms))
+            .min(BEAT_MS_MAX / BEATS)
+    }
+
+    /// Asks the log for what workers need of the past.
+    fn ask_past(&mut self) {
+        while self.bridge.can_ask_past()
+            && let Some((ticket, request)) = self.pages.next_request(&self.asked_past)
+        {
+            self.asked_past.push(ticket);
+            let now_ms = self.driver.refresh_now();
+            self.bridge.ask_past(request, now_ms);
+        }
+    }
+
+    /// Gives a worker what the log has answered.
+    fn answer_past(&mut self, id: u64, entries: &[PastEntry]) {
+        let ticket = Ticket::from_u64(id);
+        self.asked_past.retain(|it| *it != ticket);
+        if let Some(slot) = self.pages.answer(ticket, entries) {
+            self.answered |= 1 << slot;
+        }
+    }
+
+    fn log(&self, level: LogLevel, message: &str) {
+        self.logger.write(level, clock::unix_ms(), message);
+    }
+
+    /// The same for a line about a record: whoever writes to the log of the cluster causes as many as records.
+    fn log_limited(&mut self, level: LogLevel, message: &str) {
+        self.logger.write_limited(level, clock::unix_ms(), message);
+    }
+
+    fn take_events(&mut self) -> std::io::Result<()> {
+        while let Some(event) = self.bridge.poll_event() {
+            match event {
+                Event::Connect(server) => self.connect(*server),
+                Event::Secure => self.begin_tls(),
+                Event::Disconnect => self.disconnect(),
+                Event::Begin(place) => self.begin(place)?,
+                Event::Record(received) => {
+                    self.figures.received += 1;
+                    self.publish(&received)?;
+                }
+                Event::Accepted { outbox, place } => {
+                    self.figures.published += 1;
+                    let place = log_place(place);
+                    self.answer(outbox, Answer::Accepted(place));
+                }
+                Event::Rejected(rejected) => {
+                    self.figures.rejected += 1;
+                    let message = format!("an event was not published: {}", rejected.cause);
+                    self.log_limited(LogLevel::Error, &message);
+                    self.answer(rejected.outbox, Answer::Refused);
+                }
+                Event::Released(outbox) => self.consumer.release(outbox),
+                Event::Rewind => {
+                    self.publishers.clear();
+                    self.consumer.rewind();
+                }
+                Event::Past { id, entries } => self.answer_past(id, &entries),
+                Event::PastLost(id) => {
+                    let ticket = Ticket::from_u64(id);
+                    self.asked_past.retain(|it| *it != ticket);
+                }
+                Event::Ready => {
+                    self.is_new = false;
+                    self.state.set_ready();
+                    self.members.on_ready(clock::monotonic_ms());
+                    let server = self.server.as_ref().map(Address::to_string);
+                    let message = format!(
+                        "connected to the log of the cluster at {}",
+                        server.unwrap_or_default()
+                    );
+                    self.log(LogLevel::Info, &message);
+                }
+                Event::Away(cause) => {
+                    self.figures.disconnects += u64::from(self.state.says_ready());
+                    // Some of it may be a server's words.
+                    let cause = cause.replace(char::is_control, " ");
+                    self.state.set_cause(&mask_secrets(&cause));
+                    self.state.set_away(clock::monotonic_ms());
+                    let message = format!(
+                        "the log of the cluster is not there: {cause}; publishing waits for it, then fails. It is tried again"
+                    );
+                    self.log(LogLevel::Warning, &message);
+                }
+                Event::Notice(text) => self.log_limited(LogLevel::Warning, &text),
+            }
+        }
+        Ok(())
+    }
+
+    fn wake_workers(&mut self) {
+        let mut waked = std::mem::take(&mut self.answered);
+        if std::mem::take(&mut self.has_published) {
+            waked |= self.ring.wake_list();
+        }
+        while waked != 0 {
+            let slot = waked.trailing_zeros();
+            waked &= waked - 1;
+            if let Some(waker) = self.wakers.get(slot as usize) {
+                waker.wake();
+            }
+        }
+        let unheard = std::mem::take(&mut self.unheard);
+        if unheard > 0 {
+            let message = format!(
+                "{unheard} answers of the log of the cluster found no room with workers that read none; their publishers give up"
+            );
+            self.log(LogLevel::Warning, &message);
+        }
+    }
+}
+
+fn log_place(place: Place) -> LogPlace {
+    LogPlace {
+        epoch: place.epoch,
+        seq: place.seq,
+    }
+}
+
+#[cfg(test)]
+mod tests;
