@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::thread;
 
-use fermata_testkit::{Signal, wait_until};
+use fermata_testkit::{Server, Signal, wait_until};
 use fermata_tests::{fixture, json};
 
 use crate::support::{Load, load};
@@ -218,4 +218,42 @@ fn a_server_that_repeats_loses_and_damages_is_found_out() {
     );
     // The one left out and the damaged one.
     assert_eq!(result.count("lost"), 2);
+}
+
+#[test]
+fn clients_of_a_server_that_is_gone_are_spread_over_the_others() {
+    let mut servers = [(); 3].map(|()| fixture("hub").start());
+    let [first, second, third] = servers.each_ref().map(|it| it.address().to_string());
+    let url = format!("http://{first}/events?user={{client}}&silent=1");
+    let run = Load::start(&[
+        "hold",
+        &url,
+        "--also",
+        &second,
+        "--also",
+        &third,
+        "-c",
+        "12",
+        "-t",
+        "4s",
+        "--reconnect-delay",
+        "50ms",
+    ]);
+    let wait_members = |server: &Server, count: usize| {
+        wait_until("clients are there", || {
+            let members = server.connect().get("/members/news");
+            (json(&members).as_array().map_or(0, Vec::len) == count).then_some(())
+        });
+    };
+    for server in &servers {
+        wait_members(server, 4);
+    }
+    servers[2].signal(Signal::Kill);
+    servers[2].wait_exit();
+    for server in &servers[..2] {
+        wait_members(server, 6);
+    }
+    let result = run.end();
+    assert_eq!(result.count("not_held"), 0, "{}", result.all());
+    assert_eq!(result.count("reconnects"), 4, "{}", result.all());
 }

@@ -50,7 +50,7 @@ pub(crate) enum WsScenario {
     /// Hold clients, and have one of them send bursts that the server sends to all
     Fanout(ws::FanoutArguments),
     /// Hold clients on WebSockets, publish to them and verify every message
-    Broadcast(subscribe::SubscribeArguments),
+    Broadcast(Box<subscribe::SubscribeArguments>),
 }
 
 /// What every scenario knows.

@@ -165,6 +165,11 @@ struct ConnectArguments {
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = value::duration)]
     connect_timeout: Duration,
 
+    /// Another server, as HOST:PORT, for the same path; may be repeated. Clients are spread over all, and each goes to another
+    /// one whenever its connection has ended or failed
+    #[arg(long = "also", value_name = "HOST:PORT")]
+    also: Vec<String>,
+
     /// How often in a row a client tries to connect before it gives up
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u8).range(1..))]
     attempts_max: u8,
@@ -334,15 +339,20 @@ impl SubscribeArguments {
             let fix = "raise --clients-per-process-max and the descriptor limit (ulimit -n)";
             return Err(Error::option("--clients", cause, fix));
         }
+        let mut servers = vec![(target.address, target.host.clone())];
+        for server in &connect.also {
+            let scheme = if websocket { "ws" } else { "http" };
+            let other = Target::parse("--also", &format!("{scheme}://{server}"), scheme)?;
+            servers.push((other.address, other.host));
+        }
         let share = f64::from(processes);
         let mut first = 0;
         let mut jobs = Vec::new();
         for index in 0..u64::from(processes) {
             let end = sizes.clients * (index + 1) / u64::from(processes);
             let plan = receiver::Plan {
-                address: target.address,
+                servers: servers.clone(),
                 sources: connect.sources(target, index as u32, clients, processes)?,
-                host: target.host.clone(),
                 path: target.path.clone(),
                 headers: self.common.headers.concat().into_bytes(),
                 websocket,

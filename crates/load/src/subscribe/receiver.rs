@@ -1,5 +1,6 @@
 //! One process's held clients: connect, receive, verify, come back.
 
+use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
@@ -25,17 +26,15 @@ use crate::websocket::Opening;
 const READ_BYTES: usize = 64 * 1024;
 /// How often it is looked whether everybody has everything.
 const SETTLE_SCAN_US: u64 = 20_000;
-/// When too many connect at once, others try again after this.
-const CROWDED_MS: u64 = 10;
 const LINK: u64 = u64::MAX;
 
 /// What one process has to do.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
-    pub address: SocketAddr,
+    /// The servers and how they are called in `Host`: at least one.
+    pub servers: Vec<(SocketAddr, String)>,
     /// Its first source address and how many there are, which clients take in turn.
     pub sources: Option<(Ipv4Addr, u32)>,
-    pub host: String,
     pub path: Template,
     /// Further headers, each with its line end.
     pub headers: Vec<u8>,
@@ -79,6 +78,8 @@ struct Receiver {
     shared: Shared,
     /// The first client that has not been started.
     started: usize,
+    /// Clients that come back when fewer connect, by the keys of their timers.
+    crowd: VecDeque<u64>,
     connecting: usize,
     held: usize,
     given_up: usize,
@@ -105,7 +106,7 @@ pub(crate) fn run(plan: Plan, clock: Clock, link: &mut Link) -> Result<(), Error
         .map_err(Error::system("watching the parent's pipe"))?;
     let opening = plan
         .websocket
-        .then(|| Opening::new(&plan.host, &plan.path, plan.headers.clone()));
+        .then(|| Opening::new(&plan.servers[0].1, &plan.path, plan.headers.clone()));
     let clients = (0..plan.clients as u64)
         .map(|index| Client::new(plan.sizes.group(plan.first + index)))
         .collect();
@@ -122,6 +123,7 @@ pub(crate) fn run(plan: Plan, clock: Clock, link: &mut Link) -> Result<(), Error
         epoll,
         clients,
         started: 0,
+        crowd: VecDeque::new(),
         connecting: 0,
         held: 0,
         given_up: 0,
@@ -138,6 +140,21 @@ pub(crate) fn run(plan: Plan, clock: Clock, link: &mut Link) -> Result<(), Error
         request: Vec::new(),
     };
     receiver.work(link)
+}
+
+impl Plan {
+    /// The server of a client's connection, which is its `generation`th: its own first, then another one each time. Clients of
+    /// one server go to all others alike.
+    fn server(&self, slot: usize, generation: u16) -> &(SocketAddr, String) {
+        let count = self.servers.len() as u64;
+        let client = self.first + slot as u64;
+        let step = match count {
+            0 | 1 => 0,
+            _ => 1 + client / count % (count - 1),
+        };
+        let before = u64::from(generation.wrapping_sub(1));
+        &self.servers[((client + before * step) % count) as usize]
+    }
 }
 
 impl Receiver {
@@ -160,6 +177,7 @@ impl Receiver {
             for timer in fired.drain(..) {
                 self.handle_timer(timer.key);
             }
+            self.bring_back();
             if stage == Stage::Working && self.held + self.given_up == self.clients.len() {
                 stage = Stage::Ready;
                 report_us = now_us;
@@ -242,6 +260,19 @@ impl Receiver {
         }
     }
 
+    /// Opens connections of clients that come back, as far as there is room.
+    fn bring_back(&mut self) {
+        while self.connecting < self.plan.connecting_max
+            && let Some(key) = self.crowd.pop_front()
+        {
+            let slot = key as u32 as usize;
+            let client = &self.clients[slot];
+            if client.generation == (key >> 32) as u16 && client.state == State::Waiting {
+                self.open(slot);
+            }
+        }
+    }
+
     /// Has clients leave and come back, one after the other.
     fn churn(&mut self, now_us: u64) {
         let Some(churn) = &mut self.churn else {
@@ -271,7 +302,8 @@ impl Receiver {
             let address = u32::from(first) + slot as u32 % count;
             IpAddr::V4(Ipv4Addr::from(address))
         });
-        let opened = net::connect_tcp(self.plan.address, source);
+        let (address, _) = self.plan.server(slot, client.generation);
+        let opened = net::connect_tcp(*address, source);
         let watched = opened.and_then(|fd| match self.epoll.add_stream(fd, token) {
             Ok(()) => Ok(fd),
             Err(error) => {
@@ -314,7 +346,8 @@ impl Receiver {
         out.extend_from_slice(b"GET ");
         self.plan.path.render(values, out);
         out.extend_from_slice(b" HTTP/1.1\r\nHost: ");
-        out.extend_from_slice(self.plan.host.as_bytes());
+        let (_, host) = self.plan.server(slot, client.generation);
+        out.extend_from_slice(host.as_bytes());
         out.extend_from_slice(b"\r\nAccept: text/event-stream\r\n");
         out.extend_from_slice(&self.plan.headers);
         if self.plan.resume
@@ -442,8 +475,7 @@ impl Receiver {
                 self.shared.counters.increment(Counter::Timeouts);
                 self.fail(slot, "no answer within --connect-timeout");
             }
-            State::Waiting if self.connecting < self.plan.connecting_max => self.open(slot),
-            State::Waiting => self.wheel.arm(key, self.epoll.now_ms() + CROWDED_MS),
+            State::Waiting => self.crowd.push_back(key),
             State::New | State::Held | State::GivenUp => {}
         }
     }
