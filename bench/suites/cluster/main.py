@@ -64,6 +64,8 @@ def main() -> int:
     parser.add_argument("--rate", type=int, default=1_000, help="of --nodes: publishes per second, default 1,000")
     parser.add_argument("--seconds", type=int, default=10, help="of --nodes: how long they are published, default 10")
     parser.add_argument("--clients", type=int, default=30_000, help="of --nodes: held when a server is killed, default 30,000")
+    parser.add_argument("--direct", action="store_true", help="of --nodes: clients know all servers; no nginx, no latency")
+    parser.add_argument("--ahead", action="store_true", help="of --nodes, as root: the kernel runs it before other programs")
     parser.add_argument("--loss-rate", type=int, default=20, help="of --nodes: publishes per second meanwhile, default 20")
     parser.add_argument("--quick", action="store_true", help="of --nodes: a smoke test, whose figures mean nothing")
     options = parser.parse_args()
