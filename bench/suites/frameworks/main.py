@@ -3,8 +3,8 @@
 The same programs run in both, with opcache in both. In every round each server is measured once, in a random order, by wrk over
 eight kept-alive connections on the cores that the servers have; the CPU time is that of all processes of a server.
 
-The floor of Laravel is its application in a bare loop, without a server and with nothing reset between two requests: CPU time that
-no server goes below.
+The floor of each is its application in a bare loop, without a server and with nothing reset between two requests: CPU time that
+no server goes below. `--instructions` counts those of the loop and of both servers under callgrind in place of all that.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -29,17 +30,21 @@ from statistics import median
 from bench.lib import machine, process
 from bench.lib.peers import EXTENSION, PHP
 
+from . import instructions
+
 APPS = Path(__file__).with_name("apps")
 ROOT = Path(__file__).resolve().parents[3]
 ROUNDS = 5
 SECONDS = 3
 CONNECTIONS = 8
 WORKERS = 2
-START_S = 60
+START_S = 300
+"""Under valgrind, on a busy machine."""
 TARGET = "/books/7"
 LOOP = "loop"
 LOOP_REQUESTS = 100
 """How many the bare loop answers so that all is compiled, and then more for each second of a measurement."""
+JITS = ("off", "tracing", "function")
 # Deprecations of Debian's packages under a newer PHP are no work of the servers'.
 QUIET = ["-d", "error_reporting=8191", "-d", "display_errors=0"]
 
@@ -58,7 +63,7 @@ class Row:
 
 
 ROWS = (
-    Row("symfony", "Symfony: kernel, router, a Twig template", 12, APPS / "symfony.php"),
+    Row("symfony", "Symfony: kernel, router, a Twig template", 12, APPS / "symfony.php", loop=APPS / "symfony-loop.php"),
     Row(
         "laravel",
         "Laravel: middleware, router, a Blade page",
@@ -68,7 +73,7 @@ ROWS = (
         ("fermata:start",),
         APPS / "laravel-loop.php",
     ),
-    Row("slim", "Slim: a route that answers JSON", 20, APPS / "slim.php"),
+    Row("slim", "Slim: a route that answers JSON", 20, APPS / "slim.php", loop=APPS / "slim-loop.php"),
 )
 
 
@@ -76,6 +81,7 @@ class Served:
     """A server and all its processes."""
 
     def __init__(self, folder: Path, commands: list[list[str]], port: int, target: str, environment: dict[str, str]) -> None:
+        self.port = port
         self.url = f"http://127.0.0.1:{port}{target}"
         self.log = folder / f"log-{port}"
         with self.log.open("wb") as log:
@@ -105,24 +111,34 @@ class Served:
             process.stop(it)
 
 
-def fermata(folder: Path, row: Row, environment: dict[str, str]) -> Served:
+def opcache(jit: str) -> list[str]:
+    """The same for all: what `fermata serve` sets, or another JIT."""
+    settings = ["opcache.enable_cli=1", f"opcache.jit={jit}", f"opcache.jit_buffer_size={'0' if jit == 'off' else '64M'}"]
+    return [word for setting in settings for word in ("-d", setting)]
+
+
+def fermata(
+    folder: Path, row: Row, environment: dict[str, str], jit: str, prefix: Sequence[str] = (), workers: int = WORKERS
+) -> Served:
     port = process.free_port()
-    command = [PHP, "-d", f"extension={EXTENSION}", "-d", "opcache.enable_cli=1", *QUIET, str(row.script), *row.arguments]
-    settings = {"FERMATA_LISTEN": f"http://127.0.0.1:{port}", "FERMATA_WORKERS": str(WORKERS)}
+    command = [*prefix, PHP, "-d", f"extension={EXTENSION}", *opcache(jit), *QUIET, str(row.script), *row.arguments]
+    settings = {"FERMATA_LISTEN": f"http://127.0.0.1:{port}", "FERMATA_WORKERS": str(workers)}
     return Served(folder, [command], port, row.target, {**environment, **settings})
 
 
-def fpm(folder: Path, row: Row, environment: dict[str, str]) -> Served:
+def fpm(
+    folder: Path, row: Row, environment: dict[str, str], jit: str, prefix: Sequence[str] = (), workers: int = WORKERS
+) -> Served:
     port = process.free_port()
     name = f"{row.id}-{port}"
     script = ROOT / "bench/suites/frameworks/apps/laravel-fpm.php" if row.id == "laravel" else row.script
     variables = "".join(f"env[{key}] = {value}\n" for key, value in environment.items())
     (folder / f"{name}.fpm").write_text(
         f"[global]\nerror_log = {folder}/fpm-{port}.log\ndaemonize = no\n[www]\nlisten = {folder}/{name}.sock\nlisten.mode = 0666\n"
-        f"user = root\ngroup = root\npm = static\npm.max_children = {WORKERS}\n{variables}"
+        f"user = root\ngroup = root\npm = static\npm.max_children = {workers}\n{variables}"
     )
     (folder / f"{name}.nginx").write_text(
-        f"daemon off; worker_processes {WORKERS}; pid {folder}/{name}.pid; error_log {folder}/nginx-{port}.log; user root;\n"
+        f"daemon off; worker_processes {workers}; pid {folder}/{name}.pid; error_log {folder}/nginx-{port}.log; user root;\n"
         "events {}\nhttp { access_log off; keepalive_requests 1000000000;\n"
         f"server {{ listen 127.0.0.1:{port}; location / {{ include /etc/nginx/fastcgi_params;\n"
         f"fastcgi_param SCRIPT_FILENAME {script}; fastcgi_param SCRIPT_NAME /index.php;\n"
@@ -130,9 +146,10 @@ def fpm(folder: Path, row: Row, environment: dict[str, str]) -> Served:
     )
     tell = [PHP, "-n", "-r", "echo PHP_MAJOR_VERSION, '.', PHP_MINOR_VERSION;"]
     version = subprocess.run(tell, capture_output=True, text=True).stdout
+    settings = [*opcache(jit), *QUIET, "-y", str(folder / f"{name}.fpm")]
     commands = [
-        [shutil.which(f"php-fpm{version}") or f"/usr/sbin/php-fpm{version}", "-R", "-F", *QUIET, "-y", str(folder / f"{name}.fpm")],
-        [shutil.which("nginx") or "/usr/sbin/nginx", "-c", str(folder / f"{name}.nginx")],
+        [*prefix, shutil.which(f"php-fpm{version}") or f"/usr/sbin/php-fpm{version}", "-R", "-F", *settings],
+        [*prefix, shutil.which("nginx") or "/usr/sbin/nginx", "-c", str(folder / f"{name}.nginx")],
     ]
     return Served(folder, commands, port, row.target, environment)
 
@@ -154,7 +171,7 @@ def measure(server: Served, seconds: int) -> dict[str, float]:
 
 
 def run_row(
-    row: Row, servers: dict[str, Served], rounds: int, seconds: int, environment: dict[str, str]
+    row: Row, servers: dict[str, Served], rounds: int, seconds: int, environment: dict[str, str], jit: str
 ) -> dict[str, list[dict[str, float]]]:
     names = [*servers, LOOP] if row.loop else list(servers)
     samples: dict[str, list[dict[str, float]]] = {name: [] for name in names}
@@ -165,21 +182,25 @@ def run_row(
         random.shuffle(order)
         for name in order:
             if name == LOOP:
-                samples[name].append({"cpu_us": loop_cpu_us(row.loop, environment, seconds)})
+                samples[name].append({"cpu_us": loop_cpu_us(row.loop, environment, seconds, jit)})
             else:
                 samples[name].append(measure(servers[name], seconds))
         print(f"frameworks: {row.id}, round {round} of {rounds}", file=sys.stderr, flush=True)
     return samples
 
 
-def loop_cpu_us(script: Path, environment: dict[str, str], seconds: int) -> float:
+def loop(script: Path, requests: int, jit: str) -> list[str]:
+    return [PHP, *opcache(jit), *QUIET, str(script), str(requests)]
+
+
+def loop_cpu_us(script: Path, environment: dict[str, str], seconds: int, jit: str) -> float:
     """CPU time of a request in a bare loop: of two runs, what the longer one took more.
 
     As many loops run at once as servers have workers: two threads of one core take longer than one alone."""
     few, many = LOOP_REQUESTS, LOOP_REQUESTS * (1 + 3 * seconds)
     took = []
     for requests in (few, many):
-        command = [PHP, "-d", "opcache.enable_cli=1", *QUIET, str(script), str(requests)]
+        command = loop(script, requests, jit)
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         loops = [subprocess.Popen(command, env={**os.environ, **environment}) for _ in range(WORKERS)]
         if any([it.wait() for it in loops]):
@@ -224,13 +245,42 @@ def line(title: str, samples: dict[str, list[dict[str, float]]], other: str, goa
     return f"| {' | '.join(cells)} |"
 
 
+def production(folder: str) -> dict[str, str]:
+    return {"BENCH_FOLDER": folder, "APP_VAR": folder, "APP_ENV": "prod", "APP_DEBUG": "0", "SESSION_DRIVER": "array"}
+
+
+def count(rows: list[Row], jit: str) -> int:
+    print("| | bare loop | Fermata | of which not the loop's | nginx and PHP-FPM | PHP-FPM's / Fermata's |")
+    print("|---|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory(prefix="fermata-frameworks-") as place:
+        folder, environment = Path(place), production(place)
+        for row in rows:
+            alone = instructions.of_loop(lambda requests, row=row: loop(row.loop, requests, jit), environment)
+            started = {
+                start: lambda prefix, row=row, start=start: start(folder, row, environment, jit, prefix, 1)
+                for start in (fermata, fpm)
+            }
+            ours = instructions.of_server(started[fermata], row.target)
+            theirs = instructions.of_server(started[fpm], row.target, instructions.REQUESTS_FPM)
+            cells = [row.title, *(f"{it:,.0f}" for it in (alone, ours, ours - alone, theirs)), f"{theirs / ours:.1f}"]
+            print(f"| {' | '.join(cells)} |", flush=True)
+    return 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a smoke test: its figures mean nothing")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--seconds", type=int, default=SECONDS, help="of each measurement")
     parser.add_argument("--out", type=Path, help="folder for table and raw data; default: only printed")
+    parser.add_argument("--jit", choices=JITS, default="tracing", help="of both sides; default: as `fermata serve` has it")
+    parser.add_argument("--rows", nargs="+", choices=[row.id for row in ROWS], default=[row.id for row in ROWS])
+    parser.add_argument(
+        "--instructions", action="store_true", help="count instructions per request, whatever else the machine does"
+    )
     options = parser.parse_args()
+    if options.instructions:
+        return count([row for row in ROWS if row.id in options.rows], options.jit)
     rounds, seconds = (1, 1) if options.quick else (options.rounds, options.seconds)
     raw: dict[str, dict[str, list[dict[str, float]]]] = {}
     lines = [
@@ -240,12 +290,14 @@ def main() -> int:
     ]
     with tempfile.TemporaryDirectory(prefix="fermata-frameworks-") as place:
         folder = Path(place)
-        environment = {"BENCH_FOLDER": place, "APP_VAR": place, "APP_ENV": "prod", "APP_DEBUG": "0", "SESSION_DRIVER": "array"}
+        environment = production(place)
         for row in ROWS:
-            servers = {"fermata": fermata(folder, row, environment)}
+            if row.id not in options.rows:
+                continue
+            servers = {"fermata": fermata(folder, row, environment, options.jit)}
             try:
-                servers["fpm"] = fpm(folder, row, environment)
-                raw[row.id] = run_row(row, servers, rounds, seconds, environment)
+                servers["fpm"] = fpm(folder, row, environment, options.jit)
+                raw[row.id] = run_row(row, servers, rounds, seconds, environment, options.jit)
             finally:
                 for server in servers.values():
                     server.stop()
@@ -255,10 +307,10 @@ def main() -> int:
                 lines.append(floor_line(title, raw[row.id], row.goal))
         for title, variables in (("with superglobals", {}), ("without", {"BENCH_GLOBALS": "0"})):
             row = Row(f"psr15 {title}", f"PSR-15, a handler that does nothing, {title}; a native route", 0, APPS / "psr15.php")
-            servers = {"fermata": fermata(folder, row, {**environment, **variables, "FERMATA_HANDLERS_MAX": "1"})}
+            servers = {"fermata": fermata(folder, row, {**environment, **variables, "FERMATA_HANDLERS_MAX": "1"}, options.jit)}
             try:
-                servers["native"] = fermata(folder, Row("native", "", 0, APPS / "native.php"), environment)
-                raw[row.id] = run_row(row, servers, rounds, seconds, environment)
+                servers["native"] = fermata(folder, Row("native", "", 0, APPS / "native.php"), environment, options.jit)
+                raw[row.id] = run_row(row, servers, rounds, seconds, environment, options.jit)
             finally:
                 for server in servers.values():
                     server.stop()

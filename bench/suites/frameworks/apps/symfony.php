@@ -2,53 +2,11 @@
 
 declare(strict_types=1);
 
-// Kernel, router and one Twig template; the same program for PHP-FPM and Fermata.
+// The same program for PHP-FPM and Fermata.
 
 use Fermata\Symfony\Runtime;
-use Symfony\Bundle\FrameworkBundle\FrameworkBundle;
-use Symfony\Bundle\FrameworkBundle\Kernel\MicroKernelTrait;
-use Symfony\Bundle\TwigBundle\TwigBundle;
-use Symfony\Component\DependencyInjection\Loader\Configurator\ContainerConfigurator;
-use Symfony\Component\HttpFoundation\Response;
-use Symfony\Component\HttpKernel\Kernel;
-use Symfony\Component\Routing\Loader\Configurator\RoutingConfigurator;
 
-require_once __DIR__ . '/autoload.php';
-foreach (['Bundle/FrameworkBundle', 'Bundle/TwigBundle', 'Component/Runtime', 'Component/Console', 'Component/Dotenv', 'Component/Yaml'] as $package) {
-    require_once "Symfony/$package/autoload.php";
-}
-
-final class BenchKernel extends Kernel
-{
-    use MicroKernelTrait;
-
-    public function registerBundles(): iterable
-    {
-        return [new FrameworkBundle(), new TwigBundle()];
-    }
-
-    public function getProjectDir(): string
-    {
-        return (string) ($_SERVER['BENCH_FOLDER'] ?? getenv('BENCH_FOLDER'));
-    }
-
-    protected function configureContainer(ContainerConfigurator $container): void
-    {
-        $container->extension('framework', ['secret' => 'bench', 'http_method_override' => false, 'router' => ['utf8' => true]]);
-        $container->extension('twig', ['default_path' => __DIR__]);
-        $container->services()->set('logger', Psr\Log\NullLogger::class);
-    }
-
-    protected function configureRoutes(RoutingConfigurator $routes): void
-    {
-        $routes->add('page', '/books/{id}')->controller([self::class, 'show'])->requirements(['id' => '\d+']);
-    }
-
-    public function show(int $id): Response
-    {
-        return new Response($this->container->get('twig')->render('page.html.twig', ['id' => $id, 'items' => range(1, 20)]));
-    }
-}
+require __DIR__ . '/symfony-kernel.php';
 
 $runtime = new Runtime(['project_dir' => getenv('BENCH_FOLDER') ?: $_SERVER['BENCH_FOLDER'], 'disable_dotenv' => true, 'env' => 'prod', 'debug' => false, 'fermata' => ['public' => __DIR__]]);
 [$application, $arguments] = $runtime->getResolver(static fn(): BenchKernel => new BenchKernel('prod', false))->resolve();

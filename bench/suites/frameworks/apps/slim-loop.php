@@ -1,0 +1,19 @@
+<?php
+
+declare(strict_types=1);
+
+// The application of slim.php without a server: given one request after another, with nothing reset between two. The argument is
+// how many.
+
+use Nyholm\Psr7\{Response, ServerRequest};
+
+$app = require __DIR__ . '/slim-app.php';
+$requests = (int) ($argv[1] ?? 1);
+$request = new ServerRequest('GET', 'http://127.0.0.1/books/7', ['host' => '127.0.0.1']);
+for ($i = 0; $i < $requests; $i++) {
+    $content = (string) $app->process($request, new Response())->getBody();
+    if (!str_contains($content, 'Book 7')) {
+        fwrite(STDERR, "the application answers $content\n");
+        exit(1);
+    }
+}
