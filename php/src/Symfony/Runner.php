@@ -24,7 +24,10 @@ final class Runner implements RunnerInterface
     private HttpKernelInterface $kernel;
 
     /** Whose listeners have been prepared. */
-    private ?object $dispatcher = null;
+    private ?object $container = null;
+
+    /** Symfony's, where the application runs with it. */
+    private ?ErrorHandler $errors = null;
 
     public function __construct(
         HttpKernelInterface $kernel,
@@ -38,6 +41,7 @@ final class Runner implements RunnerInterface
         if ($this->kernel instanceof KernelInterface) {
             $this->kernel->boot();
         }
+        $this->errors = self::errorHandler();
         $server = FrontController::server($this->options->listen, $this->options->workers);
         $this->addRoutes($server);
         $front = new FrontController(
@@ -82,11 +86,11 @@ final class Runner implements RunnerInterface
     private function prepare(KernelInterface $kernel): void
     {
         $container = $kernel->getContainer();
-        $dispatcher = $container->has('event_dispatcher') ? $container->get('event_dispatcher') : null;
-        if ($dispatcher === $this->dispatcher) {
+        if ($container === $this->container) {
             return;
         }
-        $this->dispatcher = $dispatcher;
+        $this->container = $container;
+        $dispatcher = $container->has('event_dispatcher') ? $container->get('event_dispatcher') : null;
         if (!$dispatcher instanceof EventDispatcherInterface || !class_exists(StreamedResponseListener::class)) {
             return;
         }
@@ -99,7 +103,7 @@ final class Runner implements RunnerInterface
 
     private function finish(SymfonyRequest $request, ?\Symfony\Component\HttpFoundation\Response $response): void
     {
-        self::writeKeptLogs();
+        $this->writeKeptLogs();
         if ($response === null) {
             // exit(), or an exception: the kernel still counts the request, and would never reset its services.
             if ($this->kernel instanceof KernelInterface) {
@@ -120,21 +124,41 @@ final class Runner implements RunnerInterface
      * Writes what no logger has taken, such as deprecations in production, to PHP's log: Symfony keeps it with its trace until the
      * process ends, which it takes for the end of the request.
      */
-    private static function writeKeptLogs(): void
+    private function writeKeptLogs(): void
+    {
+        $logger = $this->errors === null ? null : self::keptBy($this->errors);
+        if ($logger !== null && ($kept = $logger->cleanLogs()) !== []) {
+            // It writes them when it goes.
+            $writer = new BufferingLogger();
+            foreach ($kept as $log) {
+                $writer->log(...$log);
+            }
+        }
+    }
+
+    /** To find it once is to set another and to put it back once. */
+    private static function errorHandler(): ?ErrorHandler
     {
         $handler = set_error_handler(null);
         restore_error_handler();
-        if (!is_array($handler) || !$handler[0] instanceof ErrorHandler) {
-            return;
-        }
-        foreach ($handler[0]->setLoggers([]) as [$logger]) {
-            if ($logger instanceof BufferingLogger && ($kept = $logger->cleanLogs()) !== []) {
-                // It writes them when it goes.
-                $writer = new BufferingLogger();
-                foreach ($kept as $log) {
-                    $writer->log(...$log);
+        return is_array($handler) && $handler[0] instanceof ErrorHandler ? $handler[0] : null;
+    }
+
+    /** Its logger until it has been given one; it tells it only with those of all levels, which are many. */
+    private static function keptBy(ErrorHandler $errors): ?BufferingLogger
+    {
+        static $read = null;
+        $read ??= property_exists(ErrorHandler::class, 'bootstrappingLogger')
+            ? \Closure::bind(static fn(ErrorHandler $errors): mixed => $errors->bootstrappingLogger, null, ErrorHandler::class)
+            : static function (ErrorHandler $errors): ?BufferingLogger {
+                foreach ($errors->setLoggers([]) as [$logger]) {
+                    if ($logger instanceof BufferingLogger) {
+                        return $logger;
+                    }
                 }
-            }
-        }
+                return null;
+            };
+        $kept = $read($errors);
+        return $kept instanceof BufferingLogger ? $kept : null;
     }
 }

@@ -20,16 +20,20 @@ final class LazyRequest implements ServerRequestInterface
 {
     private ?ServerRequestInterface $made = null;
 
-    /** @param array<string, mixed>|null $server the superglobal; null where the handler has none, and it is made with the rest */
+    /**
+     * @param array<string, mixed>|null $server the superglobal; null where the handler has none, and it is made with the rest
+     * @param UriInterface $base the URI of its scheme and host
+     */
     public function __construct(
         private readonly Requests $requests,
         private readonly Request $native,
         private readonly ?array $server,
+        private readonly UriInterface $base,
     ) {}
 
     private function made(): ServerRequestInterface
     {
-        return $this->made ??= $this->requests->make($this->native, $this->server);
+        return $this->made ??= $this->requests->make($this->native, $this->server, $this->base);
     }
 
     public function getMethod(): string

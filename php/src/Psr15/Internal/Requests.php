@@ -42,16 +42,18 @@ final class Requests
         if (!$this->isLazy || !self::isPlain($native->target())) {
             return $this->make($native);
         }
-        $this->base($native);
         // The superglobal now, and not that of another request that comes before this is looked at.
-        return new LazyRequest($this, $native, $this->front->serverNow());
+        return new LazyRequest($this, $native, $this->front->serverNow(), $this->base($native));
     }
 
-    /** @param array<string, mixed>|null $server the superglobal; null where the handler has none */
-    public function make(Request $native, ?array $server = null): ServerRequestInterface
+    /**
+     * @param array<string, mixed>|null $server the superglobal; null where the handler has none
+     * @param UriInterface|null $base of its scheme and host, where the target is known to be plain
+     */
+    public function make(Request $native, ?array $server = null, ?UriInterface $base = null): ServerRequestInterface
     {
         $server ??= $this->front->serverOf($native);
-        $uri = $this->uri($native);
+        $uri = $this->uri($native, $base);
         $method = $native->method();
         $headers = $native->headers();
         $version = substr($server['SERVER_PROTOCOL'], 5);
@@ -69,16 +71,16 @@ final class Requests
         return $request->withAttribute(Request::class, $native);
     }
 
-    private function uri(Request $native): UriInterface
+    private function uri(Request $native, ?UriInterface $base): UriInterface
     {
         $target = $native->target();
         try {
-            if (!self::isPlain($target)) {
+            if ($base === null && !self::isPlain($target)) {
                 $origin = self::origin($native);
                 return $this->factories->uris->createUri($target === '*' ? $origin : (str_starts_with($target, '/') ? $origin : '') . $target);
             }
             $mark = strpos($target, '?');
-            $uri = $this->base($native)->withPath($mark === false ? $target : substr($target, 0, $mark));
+            $uri = ($base ?? $this->base($native))->withPath($mark === false ? $target : substr($target, 0, $mark));
             return $mark === false ? $uri : $uri->withQuery(substr($target, $mark + 1));
         } catch (\InvalidArgumentException $error) {
             throw self::badTarget($error);
