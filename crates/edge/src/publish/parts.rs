@@ -9,12 +9,31 @@ use super::ports::Ports;
 use super::posts::Posts;
 use super::publishers::Publisher;
 use super::sequence::Sequence;
+use crate::client::delivery;
 use crate::settings::Settings;
+
+/// The item that was read last: it goes to many clients in a row.
+#[derive(Default)]
+pub(crate) struct LastItem(Option<(Vec<u8>, Rc<Item>)>);
+
+impl LastItem {
+    /// The item of a record; `None`: it is none.
+    pub fn read(&mut self, data: &[u8]) -> Option<Rc<Item>> {
+        if let Some((known, item)) = &self.0
+            && known == data
+        {
+            return Some(Rc::clone(item));
+        }
+        let item = Rc::new(delivery::read(data)?);
+        self.0 = Some((data.to_vec(), Rc::clone(&item)));
+        Some(item)
+    }
+}
 
 /// Where items come from, and their order.
 pub(crate) struct Publishing {
     pub sequence: Sequence,
-    pub last_item: Option<(Vec<u8>, Rc<Item>)>,
+    pub last_item: LastItem,
     pub ports: Ports,
     /// Those that are connected to.
     pub publishers: Vec<Publisher>,
@@ -30,7 +49,7 @@ impl Publishing {
     pub fn new(settings: &Settings, is_in_cluster: bool) -> Self {
         Self {
             sequence: Sequence::new(settings),
-            last_item: None,
+            last_item: LastItem::default(),
             ports: Ports::default(),
             publishers: Vec::new(),
             commands: Commands::new(),

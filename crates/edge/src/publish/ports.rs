@@ -172,6 +172,18 @@ impl Ports {
         self.peers.insert(wire, connection);
     }
 
+    /// Sends what waits for a connection, which ends where that fails.
+    pub fn push(&mut self, worker: &mut Engine, wire: u64) {
+        if let Some(mut connection) = self.peers.remove(&wire) {
+            match Self::flush(worker, wire, &mut connection) {
+                true => {
+                    self.peers.insert(wire, connection);
+                }
+                false => self.end_peer(worker, wire),
+            }
+        }
+    }
+
     /// Those who have never said what they are lose their connections.
     pub fn on_peers_due(&mut self, worker: &mut Engine, timers: &mut Timers) {
         let now_ms = worker.net.now_ms();

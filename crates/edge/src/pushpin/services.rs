@@ -149,6 +149,9 @@ pub(crate) struct Unanswered {
     pub is_unheard: bool,
 }
 
+/// A question that is over, and how.
+pub(crate) type Answered = (Question, Result<Value, Unanswered>);
+
 pub(crate) struct PendingQuestion {
     pub(crate) what: Question,
     pub(crate) service: u16,
@@ -293,10 +296,109 @@ impl Services {
         self.pending.contains_key(&id)
     }
 
+    /// Takes the questions that have no answer in time. One that was asked has the rest of its time for the answer.
+    pub fn take_late(&mut self, now_ms: u64) -> Vec<Answered> {
+        let pending = self.pending.iter();
+        let late: Vec<(u64, u16, u64)> = pending
+            .filter(|(_, it)| it.due_ms <= now_ms)
+            .map(|(&id, it)| (id, it.service, it.answer_due_ms))
+            .collect();
+        let mut answered = Vec::new();
+        for (id, service, answer_due_ms) in late {
+            if answer_due_ms > now_ms && !self.is_waiting(service, id) {
+                if let Some(question) = self.pending.get_mut(&id) {
+                    question.due_ms = answer_due_ms;
+                }
+            } else if let Some((what, is_unheard)) = self.take(id) {
+                let reason = match is_unheard {
+                    true => line::NOBODY_THERE,
+                    false => "it does not answer in time",
+                };
+                answered.push(unanswered(what, reason, is_unheard));
+            }
+        }
+        answered
+    }
+
+    /// When something is late again, also of what other workers ask through this one.
+    pub fn due_ms(&self) -> Option<u64> {
+        let pending = self.pending.values().map(|it| it.due_ms);
+        let fronts = self.outbox.values().filter_map(VecDeque::front);
+        let relayed = fronts.filter(|it| it.id == 0).map(|it| it.due_ms);
+        pending.chain(relayed).min()
+    }
+
+    /// Takes what was asked by a worker that has ended and is not answered. What waits for somebody to ask goes on waiting.
+    pub fn take_lost(&mut self, reason: &str) -> Vec<Answered> {
+        let pending = self.pending.iter();
+        let lost: Vec<u64> = pending
+            .filter(|(id, it)| !self.is_waiting(it.service, **id))
+            .map(|(&id, _)| id)
+            .collect();
+        let taken = lost.into_iter().filter_map(|id| self.take(id));
+        taken
+            .map(|(what, _)| unanswered(what, reason, false))
+            .collect()
+    }
+
+    /// Takes the question that this answers; what is a packet of a session goes to the inbox.
+    pub fn take_reply(&mut self, reply: Value) -> Option<Answered> {
+        let refusal = line::why_unheard(&reply);
+        let id = match reply.get("id") {
+            // Several sessions at once.
+            Some(Value::List(_)) => {
+                self.inbox.push_back(reply);
+                return None;
+            }
+            Some(Value::Bytes(id)) if id.contains(&b'-') => {
+                let number = self.session_number(id).filter(|it| self.is_asked(*it));
+                if refusal.is_none() || number.is_none() {
+                    self.inbox.push_back(reply);
+                    return None;
+                }
+                number
+            }
+            id => id
+                .and_then(Value::integer)
+                .and_then(|id| u64::try_from(id).ok()),
+        };
+        // Of one that nobody waits for any more there is none.
+        let (what, _) = self.take(id?)?;
+        Some(match refusal {
+            None => (what, Ok(reply)),
+            Some(reason) => unanswered(what, reason, true),
+        })
+    }
+
+    /// The client that waits for an answer has left.
+    pub fn forget_of_client(&mut self, handle: u64) {
+        if self.pending.is_empty() {
+            return;
+        }
+        let is_its = |question: &PendingQuestion| match &question.what {
+            Question::State(what) => what.handle() == Some(handle),
+            // A conversation takes its own back.
+            Question::Request(_) | Question::Session(_) => false,
+        };
+        let pending = self.pending.iter();
+        let ids: Vec<u64> = pending
+            .filter(|(_, question)| is_its(question))
+            .map(|(&id, _)| id)
+            .collect();
+        for id in ids {
+            self.forget(id);
+        }
+    }
+
     pub(crate) fn is_waiting(&self, service: u16, id: u64) -> bool {
         let queue = self.outbox.get(&service);
         queue.is_some_and(|it| it.iter().any(|it| it.id == id))
     }
+}
+
+fn unanswered(what: Question, reason: &str, is_unheard: bool) -> Answered {
+    let reason = reason.to_owned();
+    (what, Err(Unanswered { reason, is_unheard }))
 }
 
 /// Opens the socket for workers that have not the ports.
@@ -381,5 +483,56 @@ mod tests {
         assert!(matches!(services.take(id), Some((_, false))));
         assert!(matches!(services.take(other), Some((_, true))));
         assert!(services.take(other).is_none());
+    }
+
+    #[test]
+    fn a_question_that_was_asked_has_the_rest_of_its_time() {
+        let mut services = Services::new(Addresses::default(), 0, None);
+        let asked = ask(&mut services, OTHER, Question::Request(TalkId::of(0)));
+        services.outbox.clear();
+        ask(&mut services, OTHER, Question::Request(TalkId::of(1)));
+        assert_eq!(services.due_ms(), Some(1));
+        // The other has found nobody who takes it.
+        let late = services.take_late(1);
+        assert!(matches!(
+            &late[..],
+            [(Question::Request(talk), Err(it))] if *talk == TalkId::of(1) && it.is_unheard
+        ));
+        assert!(services.is_asked(asked));
+        assert_eq!(services.due_ms(), Some(2));
+        let late = services.take_late(2);
+        assert!(matches!(&late[..], [(_, Err(it))] if !it.is_unheard));
+        assert_eq!(services.due_ms(), None);
+    }
+
+    #[test]
+    fn what_answers_no_question_is_a_packet_of_a_session() {
+        let mut services = Services::new(Addresses::default(), 0, None);
+        let id = ask(&mut services, OTHER, Question::Session(TalkId::of(0)));
+        let name = services.text(&services.pending[&id], id);
+        let packet = |condition: Option<&str>| {
+            let mut entries = vec![(b"id".to_vec(), Value::from(name.as_str()))];
+            entries.extend(condition.map(|it| (b"condition".to_vec(), Value::from(it))));
+            Value::Map(entries)
+        };
+        assert!(services.take_reply(packet(None)).is_none());
+        assert!(services.take_reply(packet(Some("no"))).is_none());
+        assert_eq!(services.inbox.len(), 2);
+        let refused = services.take_reply(packet(Some(line::NOBODY)));
+        assert!(matches!(refused, Some((Question::Session(_), Err(it))) if it.is_unheard));
+        // Nobody waits any more, so it is none of ours either.
+        assert!(services.take_reply(packet(Some(line::NOBODY))).is_none());
+        assert_eq!(services.inbox.len(), 3);
+    }
+
+    #[test]
+    fn what_a_worker_that_has_ended_was_asked_is_lost_alone() {
+        let mut services = Services::new(Addresses::default(), 1, None);
+        ask(&mut services, OTHER, Question::Request(TalkId::of(0)));
+        services.outbox.clear();
+        let waits = ask(&mut services, OTHER, Question::Request(TalkId::of(1)));
+        let lost = services.take_lost("gone");
+        assert!(matches!(&lost[..], [(_, Err(it))] if it.reason == "gone" && !it.is_unheard));
+        assert!(services.is_asked(waits));
     }
 }

@@ -8,6 +8,12 @@ use fermata_grip::value::Value;
 use crate::client::source::Source;
 use crate::settings::Settings;
 
+/// How many sessions may have ids that the service has not been told.
+pub(crate) const UPDATES_MAX: usize = 10_000;
+
+/// How often the service hears that a session is still there.
+pub(crate) const ALIVE_MS: u64 = 60_000;
+
 /// What a worker has of the service.
 pub(crate) struct State {
     pub(crate) timeout_ms: u64,
@@ -83,6 +89,35 @@ impl State {
             })
         })
     }
+
+    /// Notes the last id that a session has had of a channel. False: there are too many.
+    pub fn note_id(&mut self, session: &SessionId, channel: &[u8], id: &[u8]) -> bool {
+        if self.updates.len() >= UPDATES_MAX && !self.updates.contains_key(session) {
+            return false;
+        }
+        let ids = self.updates.entry(session.clone()).or_default();
+        ids.insert(channel.to_vec(), id.to_vec());
+        true
+    }
+
+    /// What the service is to be told now: what is new, and from time to time all sessions that are there.
+    pub fn take_updates(
+        &mut self,
+        now_ms: u64,
+        names: impl Iterator<Item = SessionId>,
+    ) -> HashMap<SessionId, Ids> {
+        let mut updates = std::mem::take(&mut self.updates);
+        if self.alive_ms != 0 && self.alive_ms <= now_ms {
+            for name in names {
+                updates.entry(name).or_default();
+            }
+            self.alive_ms = match updates.is_empty() {
+                true => 0,
+                false => now_ms + ALIVE_MS,
+            };
+        }
+        updates
+    }
 }
 
 #[cfg(test)]
@@ -90,6 +125,44 @@ mod tests {
     use fermata_grip::value::map;
 
     use super::*;
+
+    #[test]
+    fn sessions_are_told_while_there_are_some() {
+        let name = |text: &str| SessionId::new(text.as_bytes()).expect("an id");
+        let mut state = *State::new(&Settings {
+            zmq_state: "tcp://127.0.0.1:1".to_owned(),
+            ..Settings::default()
+        })
+        .expect("a service is named");
+        assert!(state.note_id(&name("a"), b"c", b"1"));
+        assert!(state.note_id(&name("a"), b"c", b"2"));
+        let told = state.take_updates(0, [name("b")].into_iter());
+        assert_eq!(told[&name("a")].get(&b"c"[..]), Some(&b"2".to_vec()));
+        assert_eq!(told.len(), 1);
+        state.alive_ms = 5;
+        let told = state.take_updates(5, [name("b")].into_iter());
+        assert!(told[&name("b")].is_empty());
+        assert_eq!(state.alive_ms, 5 + ALIVE_MS);
+        assert!(
+            state
+                .take_updates(state.alive_ms, std::iter::empty())
+                .is_empty()
+        );
+        assert_eq!(state.alive_ms, 0);
+    }
+
+    #[test]
+    fn one_session_more_than_may_be_told_is_left_out() {
+        let name = |at: usize| SessionId::new(at.to_string().as_bytes()).expect("an id");
+        let mut state = *State::new(&Settings {
+            zmq_state: "tcp://127.0.0.1:1".to_owned(),
+            ..Settings::default()
+        })
+        .expect("a service is named");
+        let noted = (0..=UPDATES_MAX).filter(|at| state.note_id(&name(*at), b"c", b"1"));
+        assert_eq!(noted.count(), UPDATES_MAX);
+        assert!(state.note_id(&name(0), b"c", b"2"));
+    }
 
     #[test]
     fn a_reply_is_a_value_or_says_why_there_is_none() {

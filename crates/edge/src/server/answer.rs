@@ -44,7 +44,7 @@ impl Edge {
                     self.on_frames_end(talk)
                 }
                 ResponsePart::End { is_reusable } => {
-                    self.release_wire(talk, is_reusable);
+                    self.outbound().release_wire(talk, is_reusable);
                     self.on_end(talk)
                 }
             };

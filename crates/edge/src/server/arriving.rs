@@ -16,7 +16,7 @@ use crate::client::request::Body;
 use crate::client::source::Engine;
 use crate::client::source::{Owner, Source};
 use crate::server::edge::Edge;
-use crate::timers::Timer;
+use crate::timers::{Timer, Timers};
 use crate::upstream::codec::{Codec, write_end, write_piece};
 use crate::upstream::talk::{Step, Talk};
 
@@ -103,53 +103,60 @@ impl Edge {
             None => self.ask_with_session(handle, source),
         }
     }
+}
 
+impl Talk {
     /// Reads on in the body of a conversation's client: what its connection takes is sent from where it was received, the rest
     /// is to be sent. False: there is nothing to send now.
-    pub(super) fn read_on(&mut self, talk: &mut Talk, turn_bytes: &mut usize) -> bool {
-        let Owner::Client(handle) = talk.owner else {
+    pub(super) fn read_on(
+        &mut self,
+        timers: &mut Timers,
+        worker: &mut Engine,
+        turn_bytes: &mut usize,
+    ) -> bool {
+        let Owner::Client(handle) = self.owner else {
             return false;
         };
-        let Some(arriving) = &mut talk.arriving else {
+        let Some(arriving) = &mut self.arriving else {
             return false;
         };
         if arriving.has_ended || arriving.failure.is_some() {
             return false;
         }
         if *turn_bytes >= TURN_BYTES_MAX {
-            let now_ms = self.worker.net.now_ms();
-            self.timers.at(now_ms, Timer::Body(handle));
+            let now_ms = worker.net.now_ms();
+            timers.at(now_ms, Timer::Body(handle));
             return false;
         }
-        let read = self.worker.read_body(handle, PIECE_BYTES_MAX);
+        let read = worker.read_body(handle, PIECE_BYTES_MAX);
         let piece = match &read {
             Ok(Read::Pending) => return false,
             Err(failure) => {
                 arriving.failure = Some(failure.clone());
                 return false;
             }
-            Ok(Read::Piece | Read::Last) => self.worker.http.body_piece(),
+            Ok(Read::Piece | Read::Last) => worker.http.body_piece(),
             Ok(Read::End) => &[],
         };
         arriving.has_begun = true;
         *turn_bytes += piece.len();
-        talk.noted.body_bytes += piece.len() as u64;
-        talk.out.clear();
-        talk.sent = 0;
-        let has_length = talk.source.request.said_length().is_some();
-        let is_as_it_came = has_length && matches!(talk.codec, Codec::Http(_));
-        let sent = match talk.wire {
+        self.noted.body_bytes += piece.len() as u64;
+        self.out.clear();
+        self.sent = 0;
+        let has_length = self.source.request.said_length().is_some();
+        let is_as_it_came = has_length && matches!(self.codec, Codec::Http(_));
+        let sent = match self.wire {
             // An error is met again, and then handled, where the rest is sent.
             Some(wire) if is_as_it_came && !piece.is_empty() => {
-                let sent = self.worker.net.send_wire(wire, piece);
+                let sent = worker.net.send_wire(wire, piece);
                 sent.ok().flatten().unwrap_or_default()
             }
             _ => 0,
         };
-        write_piece(&talk.codec, has_length, &piece[sent..], &mut talk.out);
+        write_piece(&self.codec, has_length, &piece[sent..], &mut self.out);
         if read != Ok(Read::Piece) {
             arriving.has_ended = true;
-            write_end(&talk.codec, has_length, &mut talk.out);
+            write_end(&self.codec, has_length, &mut self.out);
         }
         true
     }

@@ -198,6 +198,6 @@ impl Publishing {
         let mut message: Vec<&[u8]> = envelope.iter().map(Vec::as_slice).collect();
         message.push(&reply);
         // A program that has left needs no answer.
-        self.send_parts(worker, wire, &message);
+        self.ports.send(worker, wire, &message);
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::routes::{Origin, Target};
 use crate::server::edge::Edge;
+use crate::server::outbound::Outbound;
 use crate::upstream::Failure;
 use crate::upstream::connections::WireUse;
 use crate::upstream::error::UpstreamError;
@@ -11,93 +12,6 @@ use crate::upstream::resolve::Found;
 use crate::upstream::talk::{Talk, Wait};
 
 impl Edge {
-    /// Gives the conversation a connection to its target.
-    pub(super) fn open_target(
-        &mut self,
-        talk: &mut Talk,
-        target: &Target,
-        may_reuse: bool,
-    ) -> Result<(), UpstreamError> {
-        if let Origin::ZhttpReq(spec) = &target.origin {
-            return self.open_zhttp(talk, target, spec);
-        }
-        if let Origin::Zhttp(spec) = &target.origin {
-            return self.open_stream(talk, target, spec);
-        }
-        if talk.may_speak_http2(target) && may_reuse && self.join_carrier(talk, target)? {
-            return Ok(());
-        }
-        // A WebSocket has been told by now whether its target takes it there.
-        let may_speak_http2 = talk.may_speak_http2(target);
-        // A conversation that waited goes on with its request as written, and with the rest of its time.
-        let waited = talk.waits.take();
-        if matches!(waited, None | Some(Wait::Carrier(_))) {
-            self.write_request(talk, target)?;
-        }
-        talk.is_connected = false;
-        talk.can_read = false;
-        talk.has_hung_up = false;
-        talk.has_response = false;
-        let now_ms = self.worker.net.now_ms();
-        let due_ms = match waited {
-            Some(_) => talk.due_ms,
-            None => now_ms + self.policy.limits.connect_ms,
-        };
-        if may_reuse
-            && let Some(wire) = self
-                .upstream
-                .connections
-                .take_idle(&mut self.worker, &talk.place())
-        {
-            self.upstream
-                .end_opening(&mut self.timers, &mut self.worker, talk);
-            self.upstream.give(wire, talk);
-            talk.is_reused = true;
-            talk.is_connected = true;
-            talk.due_ms = now_ms + self.policy.limits.response_ms;
-            return Ok(());
-        }
-        talk.is_reused = false;
-        talk.due_ms = due_ms;
-        let (connections, worker) = (&mut self.upstream.connections, &mut self.worker);
-        let wire = match &target.origin {
-            Origin::Host { host, port } | Origin::FastCgiHost { host, port } => {
-                if talk.addresses.is_empty() {
-                    match connections.find_host(worker, host, *port)? {
-                        Found::Addresses(addresses) => talk.addresses = addresses,
-                        Found::Later => {
-                            talk.waits = Some(Wait::Name(host.clone()));
-                            return Ok(());
-                        }
-                    }
-                    talk.addresses.reverse();
-                }
-                connections.connect_any(worker, talk, target, host)?
-            }
-            Origin::Unix(path) | Origin::FastCgiUnix(path) => {
-                let timers = &mut self.timers;
-                let Some(wire) = connections.connect_unix(worker, timers, talk.id(), path)? else {
-                    talk.waits = Some(Wait::Room);
-                    return Ok(());
-                };
-                // A connection over a Unix socket stands at once.
-                talk.is_connected = true;
-                talk.due_ms = now_ms + self.policy.limits.response_ms;
-                if may_speak_http2 {
-                    talk.wire = Some(wire);
-                    return self.become_carrier(talk, target);
-                }
-                wire
-            }
-            Origin::Test | Origin::Files(_) | Origin::Zhttp(_) | Origin::ZhttpReq(_) => {
-                let reason = format!("{} speaks no WebSocket", target.name);
-                return Err(UpstreamError::Request(502, reason));
-            }
-        };
-        self.upstream.give(wire, talk);
-        Ok(())
-    }
-
     /// Names have been looked up: who waits for them goes on.
     pub(super) fn on_names(&mut self, wire: u64) {
         let names = self.upstream.connections.take_names(&mut self.worker, wire);
@@ -140,6 +54,94 @@ impl Edge {
         self.upstream
             .connections
             .watch_rooms(&mut self.worker, &mut self.timers);
+    }
+}
+
+impl Outbound<'_> {
+    /// Gives the conversation a connection to its target.
+    pub(super) fn open_target(
+        &mut self,
+        talk: &mut Talk,
+        target: &Target,
+        may_reuse: bool,
+    ) -> Result<(), UpstreamError> {
+        if let Origin::ZhttpReq(spec) = &target.origin {
+            return self.open_zhttp(talk, target, spec);
+        }
+        if let Origin::Zhttp(spec) = &target.origin {
+            return self.open_stream(talk, target, spec);
+        }
+        if talk.may_speak_http2(target) && may_reuse && self.join_carrier(talk, target)? {
+            return Ok(());
+        }
+        // A WebSocket has been told by now whether its target takes it there.
+        let may_speak_http2 = talk.may_speak_http2(target);
+        // A conversation that waited goes on with its request as written, and with the rest of its time.
+        let waited = talk.waits.take();
+        if matches!(waited, None | Some(Wait::Carrier(_))) {
+            self.write_request(talk, target)?;
+        }
+        talk.is_connected = false;
+        talk.can_read = false;
+        talk.has_hung_up = false;
+        talk.has_response = false;
+        let now_ms = self.worker.net.now_ms();
+        let due_ms = match waited {
+            Some(_) => talk.due_ms,
+            None => now_ms + self.policy.limits.connect_ms,
+        };
+        if may_reuse
+            && let Some(wire) = self
+                .upstream
+                .connections
+                .take_idle(self.worker, &talk.place())
+        {
+            self.upstream.end_opening(self.timers, self.worker, talk);
+            self.upstream.give(wire, talk);
+            talk.is_reused = true;
+            talk.is_connected = true;
+            talk.due_ms = now_ms + self.policy.limits.response_ms;
+            return Ok(());
+        }
+        talk.is_reused = false;
+        talk.due_ms = due_ms;
+        let (connections, worker) = (&mut self.upstream.connections, &mut *self.worker);
+        let wire = match &target.origin {
+            Origin::Host { host, port } | Origin::FastCgiHost { host, port } => {
+                if talk.addresses.is_empty() {
+                    match connections.find_host(worker, host, *port)? {
+                        Found::Addresses(addresses) => talk.addresses = addresses,
+                        Found::Later => {
+                            talk.waits = Some(Wait::Name(host.clone()));
+                            return Ok(());
+                        }
+                    }
+                    talk.addresses.reverse();
+                }
+                connections.connect_any(worker, talk, target, host)?
+            }
+            Origin::Unix(path) | Origin::FastCgiUnix(path) => {
+                let Some(wire) = connections.connect_unix(worker, self.timers, talk.id(), path)?
+                else {
+                    talk.waits = Some(Wait::Room);
+                    return Ok(());
+                };
+                // A connection over a Unix socket stands at once.
+                talk.is_connected = true;
+                talk.due_ms = now_ms + self.policy.limits.response_ms;
+                if may_speak_http2 {
+                    talk.wire = Some(wire);
+                    return self.become_carrier(talk, target);
+                }
+                wire
+            }
+            Origin::Test | Origin::Files(_) | Origin::Zhttp(_) | Origin::ZhttpReq(_) => {
+                let reason = format!("{} speaks no WebSocket", target.name);
+                return Err(UpstreamError::Request(502, reason));
+            }
+        };
+        self.upstream.give(wire, talk);
+        Ok(())
     }
 
     /// Why a connection does not stand.

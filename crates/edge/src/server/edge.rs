@@ -318,7 +318,7 @@ impl Edge {
         self.timers.forget(Timer::Poll(handle));
         self.timers.forget(Timer::Link(handle));
         self.on_asker_left(handle);
-        self.pushpin.forget_questions(handle);
+        self.pushpin.services.forget_of_client(handle);
         self.timers.forget(Timer::Body(handle));
         self.clients.bodies.stop_collecting(handle);
         self.tell_gone(handle);
@@ -326,11 +326,6 @@ impl Edge {
         self.upstream.leave_shared(handle);
         self.abandon(handle);
         self.clients.forget_request(&mut self.worker, handle);
-    }
-
-    pub(super) fn watch_talks(&mut self) {
-        let due_ms = self.worker.net.now_ms() + TALKS_MS;
-        self.timers.at(due_ms, Timer::Talks);
     }
 
     fn on_timers(&mut self) {
@@ -344,7 +339,7 @@ impl Edge {
                     self.check_talks(now_ms);
                     self.check_carriers(now_ms);
                     if !self.upstream.talks.is_empty() || !self.upstream.carriers.is_empty() {
-                        self.watch_talks();
+                        watch_talks(&mut self.timers, now_ms);
                     }
                 }
                 Timer::Pool => self
@@ -374,7 +369,17 @@ impl Edge {
                 Timer::Updates => self.on_updates_due(),
                 Timer::FirstSubscriptions => self.on_first_subscriptions_due(),
                 Timer::Stats => self.on_stats_due(),
-                Timer::State => self.on_state_due(),
+                Timer::State => {
+                    let ports = &mut self.publishing.ports;
+                    let sessions = self.clients.sessions.values();
+                    let names = sessions.filter_map(|it| it.source.session_id.clone());
+                    if let Some(mut keeper) =
+                        self.pushpin
+                            .keeper(ports, &mut self.timers, &mut self.worker)
+                    {
+                        keeper.on_due(names);
+                    }
+                }
                 Timer::Streams => self.on_streams_due(),
                 Timer::Services => self.on_services_due(),
                 Timer::Link(handle) => self.on_link_due(handle),
@@ -385,6 +390,11 @@ impl Edge {
             }
         }
     }
+}
+
+/// Conversations are looked through from now on.
+pub(super) fn watch_talks(timers: &mut Timers, now_ms: u64) {
+    timers.at(now_ms + TALKS_MS, Timer::Talks);
 }
 
 impl Clients {

@@ -135,7 +135,9 @@ impl Edge {
             serial,
         };
         self.clients.sessions.insert(handle, Box::new(session));
-        self.watch_sessions();
+        if let Some(mut keeper) = self.keeper() {
+            keeper.watch();
+        }
         if standing == Standing::Behind && !self.catch_up(Left::Held(handle), false) {
             self.on_missed(handle);
             return;

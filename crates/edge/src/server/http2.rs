@@ -16,7 +16,9 @@ use crate::client::request::Body;
 use crate::client::source::Engine;
 use crate::client::source::Owner;
 use crate::routes::Target;
-use crate::server::edge::Edge;
+use crate::server::edge::{Edge, watch_talks};
+use crate::server::outbound::Outbound;
+use crate::server::send::Unsent;
 use crate::timers::Timer;
 use crate::timers::Timers;
 use crate::upstream::Failure;
@@ -46,6 +48,187 @@ const TURNS_MAX: usize = 4_096;
 pub(super) const REFUSALS_MAX: u8 = 3;
 
 impl Edge {
+    /// Something has happened on a connection that carries requests.
+    pub(super) fn on_carrier(&mut self, event: WireEvent) {
+        let wire = event.wire;
+        if event.writable {
+            self.upstream
+                .flush_carrier(&mut self.timers, &mut self.worker, wire);
+        }
+        if (event.readable || event.hangup)
+            && let Err(loss) = self.read_carrier(wire)
+        {
+            self.lose_carrier(wire, &loss.to_string());
+            return;
+        }
+        self.offer_turns(wire);
+        self.upstream
+            .flush_carrier(&mut self.timers, &mut self.worker, wire);
+        if let Some((carrier, _)) = self.upstream.carriers.get_mut(wire)
+            && carrier.is_over()
+        {
+            self.upstream.close_carrier(&mut self.worker, wire);
+        }
+    }
+
+    /// Takes what the target has said. What it may say at most before clients have taken it bounds this.
+    fn read_carrier(&mut self, wire: u64) -> Result<(), CarrierLoss> {
+        loop {
+            let mut buffer = std::mem::take(&mut self.buffer);
+            let received = self.worker.net.recv_wire(wire, &mut buffer);
+            let now_ms = self.worker.net.now_ms();
+            let (inputs, outcome) = match received {
+                Ok(Some(read @ 1..)) => self.upstream.carriers.read(wire, &buffer[..read], now_ms),
+                _ => (Vec::new(), Ok(())),
+            };
+            self.buffer = buffer;
+            self.upstream
+                .watch_carriers(&mut self.timers, &mut self.worker);
+            for input in inputs {
+                self.with_talk(input.talk, |edge, talk| {
+                    edge.on_stream_input(talk, wire, input)
+                });
+            }
+            outcome?;
+            match received {
+                Ok(Some(1..)) => {}
+                Ok(None) => return Ok(()),
+                Ok(Some(0)) => return Err(CarrierLoss::Ended),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn on_stream_input(&mut self, talk: &mut Talk, wire: u64, input: StreamInput) -> Step {
+        let Some(on) = &mut talk.http2 else {
+            return Step::Goes;
+        };
+        if on.wire != wire || on.stream != input.stream {
+            return Step::Goes;
+        }
+        if !input.parts.is_empty() {
+            talk.has_response = true;
+            // A WebSocket that is being closed has its time, whatever the target goes on saying.
+            if !matches!(talk.phase, Phase::Socket { .. }) {
+                talk.due_ms = self.worker.net.now_ms() + self.policy.limits.idle_ms;
+            }
+            on.uncredited += input.parts.iter().map(body_bytes).sum::<usize>();
+            if self.take(talk, input.parts) == Step::Over {
+                return Step::Over;
+            }
+        }
+        if talk.http2.is_none() {
+            // The response is complete.
+            return Step::Goes;
+        }
+        match input.lost {
+            None => self.flush_talk(talk),
+            Some(StreamLoss::Reset(code)) => {
+                let reason = format!("the target has reset the stream with {code:?}");
+                self.retry(talk, Failure::Response, &reason)
+            }
+            Some(StreamLoss::Violation(violation)) => {
+                self.retry(talk, Failure::Response, &violation.to_string())
+            }
+            Some(lost @ (StreamLoss::Refused | StreamLoss::Left)) => {
+                if lost == StreamLoss::Refused
+                    && let Some((carrier, _)) = self.upstream.carriers.get_mut(wire)
+                {
+                    carrier.streams_max = carrier.talks.len().saturating_sub(1).max(1);
+                }
+                talk.refusals += 1;
+                let failure = match talk.refusals > REFUSALS_MAX {
+                    true => Failure::Connect,
+                    false => Failure::Unprocessed,
+                };
+                self.retry(talk, failure, "the target has not taken the request")
+            }
+        }
+    }
+
+    /// Has requests send whose turn it is, while there is room.
+    fn offer_turns(&mut self, wire: u64) {
+        for _ in 0..TURNS_MAX {
+            let Some((carrier, _)) = self.upstream.carriers.get_mut(wire) else {
+                return;
+            };
+            if carrier.unsent() >= ROOM_BYTES {
+                return;
+            }
+            let Some(ready) = carrier.machine.next_ready() else {
+                return;
+            };
+            // It says so itself when this turn is not enough.
+            carrier.machine.set_pending(ready.stream, false);
+            if let Some(&talk) = carrier.talks.get(&ready.stream) {
+                self.with_talk(talk, |edge, talk| {
+                    let outcome = edge.outbound().pump_carrier(talk, true);
+                    edge.after_flush(talk, outcome)
+                });
+            }
+        }
+    }
+
+    /// A connection is over: its requests are sent again where that can do no harm.
+    fn lose_carrier(&mut self, wire: u64, reason: &str) {
+        self.upstream
+            .flush_carrier(&mut self.timers, &mut self.worker, wire);
+        let Some(carrier) = self.upstream.carriers.remove(wire) else {
+            return;
+        };
+        self.upstream.connections.close(&mut self.worker, wire);
+        // WebSockets may wait for what it would have said of them.
+        self.upstream.carriers.settle(carrier.place.clone());
+        self.upstream
+            .watch_carriers(&mut self.timers, &mut self.worker);
+        for &talk in carrier.talks.values() {
+            self.with_talk(talk, |edge, talk| {
+                let failure = match talk.has_response {
+                    true => Failure::Response,
+                    false => Failure::NoResponse,
+                };
+                edge.retry(talk, failure, reason)
+            });
+        }
+    }
+
+    /// Connections are broken, or conversations need not wait for one any longer.
+    pub(super) fn on_carriers_due(&mut self) {
+        for wire in self.upstream.carriers.take_broken() {
+            let outcome = self.read_carrier(wire);
+            let loss = outcome.err().unwrap_or(CarrierLoss::Unsendable);
+            self.lose_carrier(wire, &loss.to_string());
+        }
+        let settled = self.upstream.carriers.take_settled();
+        if settled.is_empty() {
+            return;
+        }
+        let goes_on = |talk: &Talk| matches!(&talk.waits, Some(Wait::Carrier(place)) if settled.contains(place));
+        for id in self.upstream.talks.find(goes_on) {
+            self.with_talk(id, |edge, talk| edge.open(talk, true));
+        }
+    }
+
+    /// Looks through the connections once a second.
+    pub(super) fn check_carriers(&mut self, now_ms: u64) {
+        for (wire, looked) in self.upstream.carriers.tick(now_ms) {
+            match looked {
+                TickOutcome::MustSend => {
+                    self.upstream
+                        .flush_carrier(&mut self.timers, &mut self.worker, wire)
+                }
+                TickOutcome::Failed(reason) => self.lose_carrier(wire, &reason),
+                TickOutcome::Idle => {
+                    self.upstream
+                        .flush_carrier(&mut self.timers, &mut self.worker, wire);
+                    self.upstream.close_carrier(&mut self.worker, wire);
+                }
+            }
+        }
+    }
+}
+
+impl Outbound<'_> {
     /// Gives the conversation a stream of a connection that there is, or has it wait for one that is being opened. False: it
     /// has to open one.
     pub(super) fn join_carrier(
@@ -65,8 +248,7 @@ impl Edge {
             WebSocketSupport::Ready(wire) => {
                 self.enter_carrier(talk, target, wire)?;
                 // One that has come in while it waited to open its own does not open it any more.
-                self.upstream
-                    .end_opening(&mut self.timers, &mut self.worker, talk);
+                self.upstream.end_opening(self.timers, self.worker, talk);
                 return Ok(true);
             }
             WebSocketSupport::Unknown => {
@@ -118,21 +300,19 @@ impl Edge {
             .carriers
             .add(wire, place.clone(), is_private, now_ms);
         self.upstream.connections.give(wire, WireUse::Carrier);
-        self.watch_talks();
+        watch_talks(self.timers, now_ms);
         let entered = match talk.purpose {
             Purpose::Upgrade(_) => {
                 // Whether it takes WebSockets is said by its SETTINGS. One that never says it is spoken to in HTTP/1.1.
                 talk.refusals += 1;
                 talk.is_http1 = talk.refusals > REFUSALS_MAX;
                 self.wait_for_carrier(talk, place, now_ms);
-                self.upstream
-                    .flush_carrier(&mut self.timers, &mut self.worker, wire);
+                self.upstream.flush_carrier(self.timers, self.worker, wire);
                 Ok(())
             }
             _ => self.enter_carrier(talk, target, wire),
         };
-        self.upstream
-            .end_opening(&mut self.timers, &mut self.worker, talk);
+        self.upstream.end_opening(self.timers, self.worker, talk);
         entered
     }
 
@@ -210,36 +390,22 @@ impl Edge {
     }
 
     /// Sends what can be sent of the request, and lets the target send what the client has taken.
-    pub(super) fn pump_carrier(&mut self, talk: &mut Talk, is_its_turn: bool) -> Step {
+    pub(super) fn pump_carrier(
+        &mut self,
+        talk: &mut Talk,
+        is_its_turn: bool,
+    ) -> Result<(), Unsent> {
         let before = talk.sent;
-        let outcome = self.send_request_body(talk, is_its_turn);
-        if let Err(error) = outcome {
-            return self.retry(talk, Failure::Response, &error.to_string());
-        }
-        if let Some(arriving) = &mut talk.arriving
-            && let Some(failure) = arriving.failure.take()
-        {
-            return self
-                .clients
-                .on_body_failure(&mut self.worker, talk, &failure);
-        }
-        if !talk.has_response && (talk.sent != before || talk.due_ms == u64::MAX) {
-            talk.due_ms = match talk.is_sent() || talk.queued() > 0 {
-                true => self.worker.net.now_ms() + self.policy.limits.response_ms,
-                // The engine sees to it that a body arrives.
-                false => u64::MAX,
-            };
-        }
-        if talk.has_deferred && talk.is_sent() {
-            talk.has_deferred = false;
-            self.worker.net.resume_socket(talk.owner.handle());
-        }
+        self.send_request_body(talk, is_its_turn)
+            .map_err(|error| Unsent::Failed(error.to_string()))?;
+        self.give_time(talk, talk.sent != before);
+        self.on_flushed(talk)?;
         self.upstream.give_carrier_credit(talk);
         if let Some(on) = &talk.http2 {
             self.upstream
-                .flush_carrier(&mut self.timers, &mut self.worker, on.wire);
+                .flush_carrier(self.timers, self.worker, on.wire);
         }
-        Step::Goes
+        Ok(())
     }
 
     fn send_request_body(&mut self, talk: &mut Talk, is_its_turn: bool) -> std::io::Result<()> {
@@ -283,7 +449,7 @@ impl Edge {
                 continue;
             }
             let Some(file) = &mut talk.file else {
-                match self.read_on(talk, &mut turn_bytes) {
+                match talk.read_on(self.timers, self.worker, &mut turn_bytes) {
                     true => continue,
                     false => return Ok(()),
                 }
@@ -295,182 +461,6 @@ impl Edge {
             talk.sent = 0;
             if read == 0 {
                 talk.file = None;
-            }
-        }
-    }
-
-    /// Something has happened on a connection that carries requests.
-    pub(super) fn on_carrier(&mut self, event: WireEvent) {
-        let wire = event.wire;
-        if event.writable {
-            self.upstream
-                .flush_carrier(&mut self.timers, &mut self.worker, wire);
-        }
-        if (event.readable || event.hangup)
-            && let Err(loss) = self.read_carrier(wire)
-        {
-            self.lose_carrier(wire, &loss.to_string());
-            return;
-        }
-        self.offer_turns(wire);
-        self.upstream
-            .flush_carrier(&mut self.timers, &mut self.worker, wire);
-        if let Some((carrier, _)) = self.upstream.carriers.get_mut(wire)
-            && carrier.is_over()
-        {
-            self.upstream.close_carrier(&mut self.worker, wire);
-        }
-    }
-
-    /// Takes what the target has said. What it may say at most before clients have taken it bounds this.
-    fn read_carrier(&mut self, wire: u64) -> Result<(), CarrierLoss> {
-        loop {
-            let mut buffer = std::mem::take(&mut self.buffer);
-            let received = self.worker.net.recv_wire(wire, &mut buffer);
-            let now_ms = self.worker.net.now_ms();
-            let (inputs, outcome) = match received {
-                Ok(Some(read @ 1..)) => self.upstream.carriers.read(wire, &buffer[..read], now_ms),
-                _ => (Vec::new(), Ok(())),
-            };
-            self.buffer = buffer;
-            self.upstream
-                .watch_carriers(&mut self.timers, &mut self.worker);
-            for input in inputs {
-                self.with_talk(input.talk, |edge, talk| {
-                    edge.on_stream_input(talk, wire, input)
-                });
-            }
-            outcome?;
-            match received {
-                Ok(Some(1..)) => {}
-                Ok(None) => return Ok(()),
-                Ok(Some(0)) => return Err(CarrierLoss::Ended),
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }
-
-    fn on_stream_input(&mut self, talk: &mut Talk, wire: u64, input: StreamInput) -> Step {
-        let Some(on) = &mut talk.http2 else {
-            return Step::Goes;
-        };
-        if on.wire != wire || on.stream != input.stream {
-            return Step::Goes;
-        }
-        if !input.parts.is_empty() {
-            talk.has_response = true;
-            // A WebSocket that is being closed has its time, whatever the target goes on saying.
-            if !matches!(talk.phase, Phase::Socket { .. }) {
-                talk.due_ms = self.worker.net.now_ms() + self.policy.limits.idle_ms;
-            }
-            on.uncredited += input.parts.iter().map(body_bytes).sum::<usize>();
-            if self.take(talk, input.parts) == Step::Over {
-                return Step::Over;
-            }
-        }
-        if talk.http2.is_none() {
-            // The response is complete.
-            return Step::Goes;
-        }
-        match input.lost {
-            None => self.pump_carrier(talk, false),
-            Some(StreamLoss::Reset(code)) => {
-                let reason = format!("the target has reset the stream with {code:?}");
-                self.retry(talk, Failure::Response, &reason)
-            }
-            Some(StreamLoss::Violation(violation)) => {
-                self.retry(talk, Failure::Response, &violation.to_string())
-            }
-            Some(lost @ (StreamLoss::Refused | StreamLoss::Left)) => {
-                if lost == StreamLoss::Refused
-                    && let Some((carrier, _)) = self.upstream.carriers.get_mut(wire)
-                {
-                    carrier.streams_max = carrier.talks.len().saturating_sub(1).max(1);
-                }
-                talk.refusals += 1;
-                let failure = match talk.refusals > REFUSALS_MAX {
-                    true => Failure::Connect,
-                    false => Failure::Unprocessed,
-                };
-                self.retry(talk, failure, "the target has not taken the request")
-            }
-        }
-    }
-
-    /// Has requests send whose turn it is, while there is room.
-    fn offer_turns(&mut self, wire: u64) {
-        for _ in 0..TURNS_MAX {
-            let Some((carrier, _)) = self.upstream.carriers.get_mut(wire) else {
-                return;
-            };
-            if carrier.unsent() >= ROOM_BYTES {
-                return;
-            }
-            let Some(ready) = carrier.machine.next_ready() else {
-                return;
-            };
-            // It says so itself when this turn is not enough.
-            carrier.machine.set_pending(ready.stream, false);
-            if let Some(&talk) = carrier.talks.get(&ready.stream) {
-                self.with_talk(talk, |edge, talk| edge.pump_carrier(talk, true));
-            }
-        }
-    }
-
-    /// A connection is over: its requests are sent again where that can do no harm.
-    fn lose_carrier(&mut self, wire: u64, reason: &str) {
-        self.upstream
-            .flush_carrier(&mut self.timers, &mut self.worker, wire);
-        let Some(carrier) = self.upstream.carriers.remove(wire) else {
-            return;
-        };
-        self.upstream.connections.close(&mut self.worker, wire);
-        // WebSockets may wait for what it would have said of them.
-        self.upstream.carriers.settle(carrier.place.clone());
-        self.upstream
-            .watch_carriers(&mut self.timers, &mut self.worker);
-        for &talk in carrier.talks.values() {
-            self.with_talk(talk, |edge, talk| {
-                let failure = match talk.has_response {
-                    true => Failure::Response,
-                    false => Failure::NoResponse,
-                };
-                edge.retry(talk, failure, reason)
-            });
-        }
-    }
-
-    /// Connections are broken, or conversations need not wait for one any longer.
-    pub(super) fn on_carriers_due(&mut self) {
-        for wire in self.upstream.carriers.take_broken() {
-            let outcome = self.read_carrier(wire);
-            let loss = outcome.err().unwrap_or(CarrierLoss::Unsendable);
-            self.lose_carrier(wire, &loss.to_string());
-        }
-        let settled = self.upstream.carriers.take_settled();
-        if settled.is_empty() {
-            return;
-        }
-        let goes_on = |talk: &Talk| matches!(&talk.waits, Some(Wait::Carrier(place)) if settled.contains(place));
-        for id in self.upstream.talks.find(goes_on) {
-            self.with_talk(id, |edge, talk| edge.open(talk, true));
-        }
-    }
-
-    /// Looks through the connections once a second.
-    pub(super) fn check_carriers(&mut self, now_ms: u64) {
-        for (wire, looked) in self.upstream.carriers.tick(now_ms) {
-            match looked {
-                TickOutcome::MustSend => {
-                    self.upstream
-                        .flush_carrier(&mut self.timers, &mut self.worker, wire)
-                }
-                TickOutcome::Failed(reason) => self.lose_carrier(wire, &reason),
-                TickOutcome::Idle => {
-                    self.upstream
-                        .flush_carrier(&mut self.timers, &mut self.worker, wire);
-                    self.upstream.close_carrier(&mut self.worker, wire);
-                }
             }
         }
     }

@@ -9,22 +9,19 @@ use fermata_grip::item;
 use fermata_grip::item::{Item, StreamAction};
 use fermata_grip::reliable::OnItem;
 
-use crate::client::delivery::{Delivery, WAITING_BYTES_MAX, excluded_by, read};
+use crate::client::delivery::{Delivery, WAITING_BYTES_MAX, excluded_by};
 use crate::client::session::{Kind, Session};
-use crate::publish::parts::Publishing;
 use crate::server::edge::Edge;
 
 impl Edge {
     /// Something was published to one client.
     pub(super) fn on_items(&mut self, items: &Items) {
-        if self.pushpin.state.is_some() {
-            self.note_ids(items);
-        }
+        self.note_ids(items);
         if items.gap && self.on_gap(items.client) {
             return;
         }
         for (channel, data) in items.iter() {
-            let Some(item) = self.publishing.item(data) else {
+            let Some(item) = self.publishing.last_item.read(data) else {
                 continue;
             };
             if !self
@@ -88,11 +85,19 @@ impl Edge {
     /// Remembers what a client's session has had, for the service that keeps it.
     fn note_ids(&mut self, items: &Items) {
         let (Left::Request(handle) | Left::Held(handle) | Left::Socket(handle)) = items.client;
+        let ports = &mut self.publishing.ports;
+        let keeper = self
+            .pushpin
+            .keeper(ports, &mut self.timers, &mut self.worker);
+        // The client may have left before it took them.
+        let (Some(mut keeper), Some(session)) = (keeper, self.clients.sessions.get(&handle)) else {
+            return;
+        };
         for (channel, data) in items.iter() {
-            if let Some(item) = self.publishing.item(data)
+            if let Some(item) = self.publishing.last_item.read(data)
                 && let Some(id) = &item.id
             {
-                self.note_id(handle, channel, id);
+                keeper.note_id(session, channel, id);
             }
         }
     }
@@ -217,19 +222,6 @@ impl Edge {
         self.clients.sessions.remove(&handle);
         self.abandon(handle);
         self.on_no_longer_held(handle);
-    }
-}
-
-impl Publishing {
-    pub(super) fn item(&mut self, data: &[u8]) -> Option<Rc<Item>> {
-        if let Some((known, item)) = &self.last_item
-            && known == data
-        {
-            return Some(Rc::clone(item));
-        }
-        let item = Rc::new(read(data)?);
-        self.last_item = Some((data.to_vec(), Rc::clone(&item)));
-        Some(item)
     }
 }
 

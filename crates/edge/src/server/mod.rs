@@ -29,6 +29,7 @@ mod link_body;
 mod links;
 mod notices;
 mod origin;
+mod outbound;
 mod over_http;
 mod per_route;
 mod policy;

@@ -13,8 +13,9 @@ use crate::client::journal::Outcome;
 use crate::client::source::Engine;
 use crate::client::source::{Owner, Source};
 use crate::routes::Origin;
-use crate::server::edge::Edge;
+use crate::server::edge::{Edge, watch_talks};
 use crate::server::http2::REFUSALS_MAX;
+use crate::server::outbound::Outbound;
 use crate::timers::Timers;
 use crate::upstream::codec::Codec;
 use crate::upstream::connections::WireUse;
@@ -92,7 +93,7 @@ impl Edge {
         match self.open(&mut talk, may_reuse) {
             Step::Goes => {
                 if self.upstream.talks.is_empty() {
-                    self.watch_talks();
+                    watch_talks(&mut self.timers, self.worker.net.now_ms());
                 }
                 self.upstream.talks.keep(talk);
             }
@@ -106,31 +107,9 @@ impl Edge {
         self.release_sharers(&mut talk);
         self.route_figures.count_talk(&self.worker, &talk);
         self.log_talk(&mut talk);
-        self.end_span(&mut talk);
-        self.drop_wire(&mut talk);
+        self.outbound().end_span(&mut talk);
+        self.outbound().drop_wire(&mut talk);
         talk.leave_target();
-    }
-
-    /// Hands over the span of a conversation that is over.
-    fn end_span(&mut self, talk: &mut Talk) {
-        let Some(span) = talk.span.take() else {
-            return;
-        };
-        let request = &talk.source.request;
-        let path = request.target.split(|byte| *byte == b'?').next();
-        let target = talk.source.target();
-        let outcome = talk.noted.outcome;
-        let upstream = UpstreamSpan {
-            method: &request.method,
-            path: path.unwrap_or_default(),
-            server: target.map_or(&[], |target| target.name.as_bytes()),
-            status: match outcome {
-                Outcome::Answered(status) => Some(status),
-                Outcome::Failed | Outcome::Held | Outcome::File => None,
-            },
-            is_failed: outcome == Outcome::Failed,
-        };
-        self.worker.end_upstream(span, &upstream);
     }
 
     /// Runs a conversation that is under way, and keeps it unless it is over.
@@ -205,7 +184,7 @@ impl Edge {
                         Err(failure) => Err(failure),
                     }
                 }
-                _ => self.open_target(talk, target, may_reuse),
+                _ => self.outbound().open_target(talk, target, may_reuse),
             };
             match opened {
                 Ok(()) => return self.pump(talk),
@@ -272,7 +251,7 @@ impl Edge {
         talk.has_hung_up |= event.hangup;
         if !talk.is_connected {
             if event.hangup {
-                let (failure, reason) = self.why_unconnected(talk);
+                let (failure, reason) = self.outbound().why_unconnected(talk);
                 return self.retry(talk, failure, &reason);
             }
             if event.writable {
@@ -287,7 +266,7 @@ impl Edge {
                         talk,
                         target,
                     )
-                    && let Err(failure) = self.become_carrier(talk, target)
+                    && let Err(failure) = self.outbound().become_carrier(talk, target)
                 {
                     return self.retry(talk, Failure::Connect, failure.reason());
                 }
@@ -302,7 +281,7 @@ impl Edge {
             return self.pump_stream(talk);
         }
         if talk.http2.is_some() {
-            return self.pump_carrier(talk, false);
+            return self.flush_talk(talk);
         }
         if talk.wire.is_none() || !talk.is_connected {
             return Step::Goes;
@@ -381,7 +360,7 @@ impl Edge {
             Ok(()) => Step::Goes,
             // The response is complete, and its tail waits for the client: what comes behind it costs the connection alone.
             Err(_) if talk.has_ended() => {
-                self.drop_wire(talk);
+                self.outbound().drop_wire(talk);
                 Step::Goes
             }
             Err(reason) => self.retry(talk, Failure::Response, &reason),
@@ -440,7 +419,7 @@ impl Edge {
             is_replayable: talk.arriving.as_ref().is_none_or(|it| !it.has_begun),
         };
         let has_tried = talk.wire.is_some();
-        self.drop_wire(talk);
+        self.outbound().drop_wire(talk);
         talk.waits = None;
         if let Phase::Socket { .. } = talk.phase {
             return self.on_frames_end(talk);
@@ -481,42 +460,6 @@ impl Edge {
         self.open(talk, failure.is_unsent() || was_on_carrier)
     }
 
-    /// The response is complete: its connection may serve another request.
-    pub(super) fn release_wire(&mut self, talk: &mut Talk, is_reusable: bool) {
-        if talk.http2.is_some() {
-            self.upstream
-                .leave_carrier(&mut self.timers, &mut self.worker, talk);
-            return;
-        }
-        // A FastCGI program's process serves one connection: it would wait here for the next request of this worker while
-        // others wait for a process.
-        let is_fastcgi = matches!(talk.codec, Codec::FastCgi(_));
-        // No later request uses its table.
-        let is_single = matches!(talk.owner, Owner::Filter(_)) && talk.source.is_foreign();
-        if is_fastcgi || is_single || !is_reusable || talk.has_hung_up || !talk.is_sent() {
-            self.drop_wire(talk);
-            return;
-        }
-        if let Some(wire) = talk.wire.take() {
-            let (connections, place) = (&mut self.upstream.connections, talk.place());
-            connections.release(&mut self.worker, &mut self.timers, place, wire);
-        }
-    }
-
-    pub(super) fn drop_wire(&mut self, talk: &mut Talk) {
-        if let Some(wire) = talk.wire.take() {
-            self.upstream.connections.close(&mut self.worker, wire);
-        }
-        self.upstream
-            .leave_carrier(&mut self.timers, &mut self.worker, talk);
-        self.upstream
-            .end_opening(&mut self.timers, &mut self.worker, talk);
-        if let Some(question) = talk.question.take() {
-            self.pushpin.services.forget(question);
-        }
-        self.drop_stream_of(talk);
-    }
-
     /// Ends conversations in which nothing happens.
     pub(super) fn check_talks(&mut self, now_ms: u64) {
         self.check_streams(now_ms);
@@ -542,6 +485,63 @@ impl Edge {
                 }
             });
         }
+    }
+}
+
+impl Outbound<'_> {
+    /// Hands over the span of a conversation that is over.
+    fn end_span(&mut self, talk: &mut Talk) {
+        let Some(span) = talk.span.take() else {
+            return;
+        };
+        let request = &talk.source.request;
+        let path = request.target.split(|byte| *byte == b'?').next();
+        let target = talk.source.target();
+        let outcome = talk.noted.outcome;
+        let upstream = UpstreamSpan {
+            method: &request.method,
+            path: path.unwrap_or_default(),
+            server: target.map_or(&[], |target| target.name.as_bytes()),
+            status: match outcome {
+                Outcome::Answered(status) => Some(status),
+                Outcome::Failed | Outcome::Held | Outcome::File => None,
+            },
+            is_failed: outcome == Outcome::Failed,
+        };
+        self.worker.end_upstream(span, &upstream);
+    }
+
+    /// The response is complete: its connection may serve another request.
+    pub(super) fn release_wire(&mut self, talk: &mut Talk, is_reusable: bool) {
+        if talk.http2.is_some() {
+            self.upstream.leave_carrier(self.timers, self.worker, talk);
+            return;
+        }
+        // A FastCGI program's process serves one connection: it would wait here for the next request of this worker while
+        // others wait for a process.
+        let is_fastcgi = matches!(talk.codec, Codec::FastCgi(_));
+        // No later request uses its table.
+        let is_single = matches!(talk.owner, Owner::Filter(_)) && talk.source.is_foreign();
+        if is_fastcgi || is_single || !is_reusable || talk.has_hung_up || !talk.is_sent() {
+            self.drop_wire(talk);
+            return;
+        }
+        if let Some(wire) = talk.wire.take() {
+            let (connections, place) = (&mut self.upstream.connections, talk.place());
+            connections.release(self.worker, self.timers, place, wire);
+        }
+    }
+
+    pub(super) fn drop_wire(&mut self, talk: &mut Talk) {
+        if let Some(wire) = talk.wire.take() {
+            self.upstream.connections.close(self.worker, wire);
+        }
+        self.upstream.leave_carrier(self.timers, self.worker, talk);
+        self.upstream.end_opening(self.timers, self.worker, talk);
+        if let Some(question) = talk.question.take() {
+            self.services.forget(question);
+        }
+        self.drop_stream_of(talk);
     }
 }
 

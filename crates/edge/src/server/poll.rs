@@ -58,7 +58,9 @@ impl Edge {
             serial,
         };
         self.clients.sessions.insert(handle, Box::new(session));
-        self.watch_sessions();
+        if let Some(mut keeper) = self.keeper() {
+            keeper.watch();
+        }
         // Once: an origin whose ids are not those that are published would be asked for ever.
         let may_ask = talk.last_ids.is_empty();
         match standing {

@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use fermata_config::LogLevel;
 use fermata_edge_pushpin::state::id::SessionId;
+use fermata_engine::ReadError;
 use fermata_fastcgi::codec as fastcgi;
 use fermata_fastcgi::codec::Script;
 use fermata_proto::response_reader::{RequestKind, ResponseReader};
@@ -19,6 +20,8 @@ use crate::pushpin::sockjs::workers;
 use crate::routes::figures::Count;
 use crate::routes::{Origin, Target};
 use crate::server::edge::Edge;
+use crate::server::outbound::Outbound;
+use crate::upstream::Failure;
 use crate::upstream::codec::Codec;
 use crate::upstream::error::UpstreamError;
 use crate::upstream::forward::{Forwarded, Hop, trace_of};
@@ -28,7 +31,34 @@ use crate::upstream::talk::{Purpose, Step, Talk};
 /// Piece of a body in a file that is read at once.
 const FILE_PIECE_BYTES: usize = 64 * 1024;
 
+/// Why an origin gets no more of a request.
+pub(super) enum Unsent {
+    /// The rest of the body cannot be had.
+    Body(ReadError),
+    /// The way there is broken.
+    Failed(String),
+}
+
 impl Edge {
+    /// Sends what waits, as far as the origin takes it.
+    pub(super) fn flush_talk(&mut self, talk: &mut Talk) -> Step {
+        let outcome = self.outbound().flush(talk);
+        self.after_flush(talk, outcome)
+    }
+
+    pub(super) fn after_flush(&mut self, talk: &mut Talk, outcome: Result<(), Unsent>) -> Step {
+        match outcome {
+            Ok(()) => Step::Goes,
+            Err(Unsent::Body(failure)) => {
+                self.clients
+                    .on_body_failure(&mut self.worker, talk, &failure)
+            }
+            Err(Unsent::Failed(reason)) => self.retry(talk, Failure::Response, &reason),
+        }
+    }
+}
+
+impl Outbound<'_> {
     /// What a target gets of a conversation's request, but for its framing.
     pub(super) fn forwarded<'a>(
         &mut self,
@@ -66,7 +96,7 @@ impl Edge {
         let forwarded = Forwarded::new(request, &hop);
         let bytes = forwarded.words_bytes(&request.method);
         self.route_figures
-            .count_of_talk(&self.worker, talk, &[(Count::ServerHeadSent, bytes)]);
+            .count_of_talk(self.worker, talk, &[(Count::ServerHeadSent, bytes)]);
         Ok(forwarded)
     }
 
@@ -153,7 +183,10 @@ impl Edge {
     }
 
     /// Sends what waits, as far as the origin takes it.
-    pub(super) fn flush_talk(&mut self, talk: &mut Talk) -> Step {
+    ///
+    /// # Errors
+    /// Why it gets no more.
+    pub(super) fn flush(&mut self, talk: &mut Talk) -> Result<(), Unsent> {
         if talk.stream.is_some() {
             return self.flush_stream(talk);
         }
@@ -161,37 +194,43 @@ impl Edge {
             return self.pump_carrier(talk, false);
         }
         if talk.wire.is_none() || talk.is_sent() {
-            return Step::Goes;
+            return Ok(());
         }
         let mut has_moved = false;
         let outcome = self.send_request(talk, &mut has_moved);
-        let is_asked = !talk.has_response && !matches!(talk.phase, Phase::Socket { .. });
-        // It may have been the client's turn before.
-        if is_asked && (has_moved || talk.due_ms == u64::MAX) {
-            let is_its_turn = talk.is_sent() || talk.queued() > 0;
-            talk.due_ms = match is_its_turn {
-                // The origin's time to answer begins anew with all that it takes of the request.
-                true => self.worker.net.now_ms() + self.policy.limits.response_ms,
-                // The engine sees to it that a body arrives.
-                false => u64::MAX,
-            };
-        }
+        self.give_time(talk, has_moved);
         if outcome.is_err() {
             // What the origin has said before it closed counts, so it is read first.
             talk.can_read = true;
         }
+        self.on_flushed(talk)
+    }
+
+    /// What of a request could be sent has been.
+    pub(super) fn on_flushed(&mut self, talk: &mut Talk) -> Result<(), Unsent> {
         if let Some(arriving) = &mut talk.arriving
             && let Some(failure) = arriving.failure.take()
         {
-            return self
-                .clients
-                .on_body_failure(&mut self.worker, talk, &failure);
+            return Err(Unsent::Body(failure));
         }
         if talk.has_deferred && talk.is_sent() {
             talk.has_deferred = false;
             self.worker.net.resume_socket(talk.owner.handle());
         }
-        Step::Goes
+        Ok(())
+    }
+
+    /// The origin's time to answer begins anew with all that it takes of the request.
+    pub(super) fn give_time(&mut self, talk: &mut Talk, has_moved: bool) {
+        let is_asked = !talk.has_response && !matches!(talk.phase, Phase::Socket { .. });
+        // It may have been the client's turn before.
+        if is_asked && (has_moved || talk.due_ms == u64::MAX) {
+            talk.due_ms = match talk.is_sent() || talk.queued() > 0 {
+                true => self.worker.net.now_ms() + self.policy.limits.response_ms,
+                // The engine sees to it that a body arrives.
+                false => u64::MAX,
+            };
+        }
     }
 
     fn send_request(&mut self, talk: &mut Talk, has_moved: &mut bool) -> std::io::Result<()> {
@@ -210,7 +249,7 @@ impl Edge {
                 }
             }
             let Some(file) = &mut talk.file else {
-                match self.read_on(talk, &mut turn_bytes) {
+                match talk.read_on(self.timers, self.worker, &mut turn_bytes) {
                     true => continue,
                     false => return Ok(()),
                 }

@@ -200,7 +200,18 @@ impl Edge {
                 );
             }
             Control::Detach => self.detach(handle),
-            Control::Session(id) => self.name_session(handle, id.as_deref().unwrap_or_default()),
+            Control::Session(id) => {
+                let ports = &mut self.publishing.ports;
+                let keeper = self
+                    .pushpin
+                    .keeper(ports, &mut self.timers, &mut self.worker);
+                // Without a service that keeps it an id means nothing.
+                if let Some(mut keeper) = keeper
+                    && let Some(session) = self.clients.sessions.get_mut(&handle)
+                {
+                    keeper.name(&mut session.source, id.as_deref().unwrap_or_default());
+                }
+            }
             Control::SetMeta { name, value } => {
                 if let Some(session) = self.clients.sessions.get_mut(&handle) {
                     match value {

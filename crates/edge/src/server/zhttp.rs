@@ -12,6 +12,7 @@ use crate::pushpin::services::{Question, Unanswered};
 use crate::pushpin::zhttp::{headers, peer_address, read};
 use crate::routes::Target;
 use crate::server::edge::Edge;
+use crate::server::outbound::Outbound;
 use crate::upstream::Failure;
 use crate::upstream::error::UpstreamError;
 use crate::upstream::forward::Forwarded;
@@ -23,6 +24,33 @@ use crate::upstream::talk::{Purpose, Step, Talk};
 const BODY_BYTES_MAX: u64 = 900_000;
 
 impl Edge {
+    /// The backend has answered, or not.
+    pub(super) fn on_zhttp_answer(&mut self, talk: TalkId, outcome: Result<Value, Unanswered>) {
+        self.with_talk(talk, |edge, talk| match outcome {
+            // What nobody has heard may be asked of the next one.
+            Err(it) if it.is_unheard && !talk.targets.is_empty() => {
+                edge.retry(talk, Failure::Connect, &it.reason)
+            }
+            Err(it) => edge.retry(talk, Failure::TimeOut, &it.reason),
+            Ok(reply) => edge.on_zhttp_reply(talk, &reply),
+        });
+    }
+
+    fn on_zhttp_reply(&mut self, talk: &mut Talk, reply: &Value) -> Step {
+        match read(reply) {
+            Ok((head, body)) => {
+                let end = ResponsePart::End { is_reusable: false };
+                self.take(
+                    talk,
+                    vec![ResponsePart::Head(head), ResponsePart::Body(body), end],
+                )
+            }
+            Err(error) => self.fail(talk, 502, &error.to_string()),
+        }
+    }
+}
+
+impl Outbound<'_> {
     /// Asks a target that gets whole requests and gives whole responses.
     pub(super) fn open_zhttp(
         &mut self,
@@ -55,18 +83,11 @@ impl Edge {
         spec: &str,
         forwarded: &Forwarded,
     ) -> Result<(), UpstreamError> {
-        let Some(service) = self.pushpin.services.addresses.find(spec, false) else {
+        let Some(service) = self.services.addresses.find(spec, false) else {
             return Err(UpstreamError::Target(format!(
                 "zhttpreq/{spec}: it was not among the routes when the edge started; start it anew"
             )));
         };
-        let question = Question::Request(talk.id());
-        if !self.pushpin.services.may_ask(service, &question) {
-            // It would be answered before anybody waits.
-            return Err(UpstreamError::Local(format!(
-                "zhttpreq/{spec}: too many requests wait for answers"
-            )));
-        }
         let bytes = talk.source.request.body.bytes();
         if bytes > BODY_BYTES_MAX {
             return Err(UpstreamError::Request(
@@ -94,39 +115,21 @@ impl Edge {
         );
         // It has its time as a question.
         talk.due_ms = u64::MAX;
-        talk.question = self.ask_service(service, times, question, |id| {
+        let question = Question::Request(talk.id());
+        let asked = self.backends().ask(service, times, question, |id| {
             let mut entries = vec![(b"id".to_vec(), Value::from(id))];
             entries.extend(request);
             let mut payload = Vec::new();
             packet::encode(&mut payload, &Value::Map(entries), Notation::Tnetstring);
             payload
         });
+        let problem = |_| {
+            UpstreamError::Local(format!(
+                "zhttpreq/{spec}: too many requests wait for answers"
+            ))
+        };
+        talk.question = Some(asked.map_err(problem)?);
         Ok(())
-    }
-
-    /// The backend has answered, or not.
-    pub(super) fn on_zhttp_answer(&mut self, talk: TalkId, outcome: Result<Value, Unanswered>) {
-        self.with_talk(talk, |edge, talk| match outcome {
-            // What nobody has heard may be asked of the next one.
-            Err(it) if it.is_unheard && !talk.targets.is_empty() => {
-                edge.retry(talk, Failure::Connect, &it.reason)
-            }
-            Err(it) => edge.retry(talk, Failure::TimeOut, &it.reason),
-            Ok(reply) => edge.on_zhttp_reply(talk, &reply),
-        });
-    }
-
-    fn on_zhttp_reply(&mut self, talk: &mut Talk, reply: &Value) -> Step {
-        match read(reply) {
-            Ok((head, body)) => {
-                let end = ResponsePart::End { is_reusable: false };
-                self.take(
-                    talk,
-                    vec![ResponsePart::Head(head), ResponsePart::Body(body), end],
-                )
-            }
-            Err(error) => self.fail(talk, 502, &error.to_string()),
-        }
     }
 }
 

@@ -21,6 +21,9 @@ use crate::pushpin::services::Question;
 use crate::pushpin::zhttp::{headers, peer_address};
 use crate::routes::Target;
 use crate::server::edge::Edge;
+use crate::server::outbound::Outbound;
+use crate::server::send::Unsent;
+use crate::server::services::Backends;
 use crate::timers::Timer;
 use crate::upstream::Failure;
 use crate::upstream::codec::Codec;
@@ -42,65 +45,6 @@ const PACKET_BYTES: usize = 1_024;
 const PAUSE_MS: u64 = 20;
 
 impl Edge {
-    /// Opens a session with the first backend of the target that takes it.
-    pub(super) fn open_stream(
-        &mut self,
-        talk: &mut Talk,
-        target: &Target,
-        spec: &str,
-    ) -> Result<(), UpstreamError> {
-        let Some(service) = self.pushpin.services.addresses.find(spec, true) else {
-            return Err(UpstreamError::Target(format!(
-                "zhttp/{spec}: it was not among the routes when the edge started; start it anew"
-            )));
-        };
-        let question = Question::Session(talk.id());
-        if !self.pushpin.services.may_ask(service, &question) {
-            return Err(UpstreamError::Local(format!(
-                "zhttp/{spec}: too many requests wait for answers"
-            )));
-        }
-        let request = Rc::clone(&talk.source.request);
-        let forwarded = self.forwarded(talk, &request, target)?;
-        talk.wire = None;
-        talk.waits = None;
-        talk.has_response = false;
-        // What is sent there may have been heard.
-        talk.is_connected = true;
-        talk.is_reused = false;
-        let (entries, body, has_more) = begin(talk, &forwarded)?;
-        let from = self.pushpin.services.from.clone();
-        let now_ms = self.worker.net.now_ms();
-        let times = (
-            self.policy.limits.connect_ms,
-            self.policy.limits.response_ms,
-        );
-        talk.due_ms = now_ms + self.policy.limits.response_ms;
-        let mut exchange = Exchange::default();
-        let number = self.ask_service(service, times, question, |id| {
-            let opening = Opening {
-                from: &from,
-                id,
-                entries,
-                body: body.as_deref(),
-                has_more,
-            };
-            let (opened, packet) = Exchange::open(opening, now_ms);
-            exchange = opened;
-            packet
-        });
-        let Some(number) = number else {
-            return Err(UpstreamError::Local(format!(
-                "zhttp/{spec} cannot be asked"
-            )));
-        };
-        talk.codec = Codec::Zhttp(Box::new(exchange));
-        talk.question = Some(number);
-        talk.stream = Some(StreamOf { number, service });
-        self.pushpin.services.sessions.insert(number, talk.id());
-        Ok(())
-    }
-
     /// Takes what backends have said of sessions.
     pub(super) fn on_session_packets(&mut self) {
         while let Some(packet) = self.pushpin.services.inbox.pop_front() {
@@ -126,7 +70,7 @@ impl Edge {
         let number = self.pushpin.services.session_number(id);
         let talk = number.and_then(|it| Some((it, *self.pushpin.services.sessions.get(&it)?)));
         let Some((number, talk)) = talk else {
-            self.refuse_session_packet(id, packet);
+            self.backends().refuse_session_packet(id, packet);
             return;
         };
         self.pushpin.services.settle_session(number);
@@ -170,24 +114,9 @@ impl Edge {
         Step::Over
     }
 
-    /// A session that nobody here has: the backend need not go on with it.
-    fn refuse_session_packet(&mut self, id: &[u8], packet: &Value) {
-        let kind = zhttp::packet::bytes(packet, "type");
-        let peer = zhttp::packet::bytes(packet, "from");
-        let is_end = matches!(kind, b"error" | b"cancel") || packet.get("more").is_none();
-        // A response that ends with its packet has nothing to be cancelled.
-        if peer.is_empty() || (is_end && !matches!(kind, b"credit" | b"keep-alive")) {
-            return;
-        }
-        let cancel = zhttp::cancel(&self.pushpin.services.from, id);
-        for service in self.pushpin.services.addresses.streams() {
-            self.send_to_session(service, peer, &cancel);
-        }
-    }
-
     /// Sends and takes what can be sent and taken.
     pub(super) fn pump_stream(&mut self, talk: &mut Talk) -> Step {
-        if self.flush_stream(talk) == Step::Over {
+        if self.flush_talk(talk) == Step::Over {
             return Step::Over;
         }
         while talk.phase.wants_more() {
@@ -208,147 +137,8 @@ impl Edge {
                 return Step::Over;
             }
         }
-        self.give_credit(talk);
-        self.flush_stream(talk)
-    }
-
-    fn give_credit(&mut self, talk: &mut Talk) {
-        let (Some(stream), Codec::Zhttp(exchange)) = (talk.stream, &mut talk.codec) else {
-            return;
-        };
-        let Some((packet, bytes)) = exchange.credit() else {
-            return;
-        };
-        match self.send_to_session(stream.service, exchange.peer(), &packet) {
-            true => exchange.sent_credit(bytes),
-            // The backend waits for it: nothing else would have it sent.
-            false => self.pause_streams(),
-        }
-    }
-
-    /// Sends what waits, as far as the backend has given credit for it.
-    pub(super) fn flush_stream(&mut self, talk: &mut Talk) -> Step {
-        let Some(stream) = talk.stream else {
-            return Step::Goes;
-        };
-        let before = talk.sent;
-        let outcome = match talk.phase {
-            Phase::Socket { .. } => self.send_frames(talk, stream),
-            _ => self.send_body(talk, stream),
-        };
-        if let Err(error) = outcome {
-            return self.retry(talk, Failure::Response, &error.to_string());
-        }
-        if let Some(arriving) = &mut talk.arriving
-            && let Some(failure) = arriving.failure.take()
-        {
-            return self
-                .clients
-                .on_body_failure(&mut self.worker, talk, &failure);
-        }
-        let is_asked = !talk.has_response && !matches!(talk.phase, Phase::Socket { .. });
-        if is_asked && (talk.sent != before || talk.due_ms == u64::MAX) {
-            talk.due_ms = match talk.is_sent() || talk.queued() > 0 {
-                true => self.worker.net.now_ms() + self.policy.limits.response_ms,
-                // The engine sees to it that a body arrives.
-                false => u64::MAX,
-            };
-        }
-        if talk.has_deferred && talk.is_sent() {
-            talk.has_deferred = false;
-            self.worker.net.resume_socket(talk.owner.handle());
-        }
-        Step::Goes
-    }
-
-    fn send_body(&mut self, talk: &mut Talk, stream: StreamOf) -> Result<(), Unsent> {
-        let mut turn_bytes = 0;
-        loop {
-            let is_sent = talk.is_sent();
-            let Codec::Zhttp(exchange) = &mut talk.codec else {
-                return Ok(());
-            };
-            if talk.sent < talk.out.len() {
-                if !exchange.may_send() {
-                    return Ok(());
-                }
-                let piece = &talk.out[talk.sent..];
-                let piece = &piece[..piece.len().min(FILE_PIECE_BYTES)];
-                let (packet, bytes) = exchange.body(piece);
-                if !self.has_room_to(stream.service, exchange.peer(), packet.len()) {
-                    self.pause_streams();
-                    return Ok(());
-                }
-                if !self.send_to_session(stream.service, exchange.peer(), &packet) {
-                    return Err(Unsent::Gone);
-                }
-                exchange.sent_body(bytes);
-                talk.sent += bytes;
-                continue;
-            }
-            if is_sent {
-                let Some(packet) = exchange.body_end() else {
-                    return Ok(());
-                };
-                if !self.has_room_to(stream.service, exchange.peer(), packet.len()) {
-                    self.pause_streams();
-                } else if self.send_to_session(stream.service, exchange.peer(), &packet) {
-                    exchange.sent_end();
-                }
-                return Ok(());
-            }
-            // Nothing is read that nobody takes.
-            if !exchange.may_send() {
-                return Ok(());
-            }
-            let Some(file) = &mut talk.file else {
-                match self.read_on(talk, &mut turn_bytes) {
-                    true => continue,
-                    false => return Ok(()),
-                }
-            };
-            let mut piece = vec![0; FILE_PIECE_BYTES];
-            let read = file.read(&mut piece)?;
-            piece.truncate(read);
-            talk.out = piece;
-            talk.sent = 0;
-            if read == 0 {
-                talk.file = None;
-            }
-        }
-    }
-
-    fn send_frames(&mut self, talk: &mut Talk, stream: StreamOf) -> Result<(), Unsent> {
-        let mut turn_bytes = 0;
-        loop {
-            let Codec::Zhttp(exchange) = &mut talk.codec else {
-                return Ok(());
-            };
-            if talk.sent == talk.out.len() && !exchange.has_frame() {
-                return Ok(());
-            }
-            let room = WINDOW_BYTES + PACKET_BYTES;
-            let is_its_turn = turn_bytes < TURN_BYTES_MAX;
-            if !is_its_turn || !self.has_room_to(stream.service, exchange.peer(), room) {
-                self.pause_streams();
-                return Ok(());
-            }
-            let (packet, taken) = exchange.frame(&talk.out[talk.sent..]);
-            talk.sent += taken;
-            let Some((packet, bytes, is_done)) = packet else {
-                return Ok(());
-            };
-            if !self.send_to_session(stream.service, exchange.peer(), &packet) {
-                return Err(Unsent::Gone);
-            }
-            exchange.sent_frame(bytes, is_done);
-            turn_bytes += bytes;
-        }
-    }
-
-    fn pause_streams(&mut self) {
-        let due_ms = self.worker.net.now_ms() + PAUSE_MS;
-        self.timers.at(due_ms, Timer::Streams);
+        self.backends().give_credit(talk);
+        self.flush_talk(talk)
     }
 
     /// Backends that took nothing may take something now.
@@ -356,9 +146,9 @@ impl Edge {
         let talks: Vec<TalkId> = self.pushpin.services.sessions.values().copied().collect();
         for talk in talks {
             self.with_talk(talk, |edge, talk| {
-                let step = edge.flush_stream(talk);
+                let step = edge.flush_talk(talk);
                 if step == Step::Goes {
-                    edge.give_credit(talk);
+                    edge.backends().give_credit(talk);
                 }
                 step
             });
@@ -368,7 +158,9 @@ impl Edge {
     /// The worker that has the ports has ended, and with it what was under way between it and backends.
     pub(super) fn on_sessions_lost(&mut self) {
         let reason = "the worker that has the ports of zhttp backends has ended";
-        self.lose_questions(reason);
+        for answered in self.pushpin.services.take_lost(reason) {
+            self.on_service_answer(answered);
+        }
         let sessions = self.pushpin.services.sessions.iter();
         let begun: Vec<TalkId> = sessions
             .filter(|(number, _)| !self.pushpin.services.is_asked(**number))
@@ -401,7 +193,9 @@ impl Edge {
                     return edge.retry(talk, Failure::TimeOut, reason);
                 }
                 if let Some(packet) = exchange.keep_alive(now_ms)
-                    && edge.send_to_session(stream.service, exchange.peer(), &packet)
+                    && edge
+                        .backends()
+                        .send_to_session(stream.service, exchange.peer(), &packet)
                 {
                     exchange.sent_keep_alive(now_ms);
                 }
@@ -409,20 +203,212 @@ impl Edge {
             });
         }
     }
+}
+
+impl Outbound<'_> {
+    /// Opens a session with the first backend of the target that takes it.
+    pub(super) fn open_stream(
+        &mut self,
+        talk: &mut Talk,
+        target: &Target,
+        spec: &str,
+    ) -> Result<(), UpstreamError> {
+        let Some(service) = self.services.addresses.find(spec, true) else {
+            return Err(UpstreamError::Target(format!(
+                "zhttp/{spec}: it was not among the routes when the edge started; start it anew"
+            )));
+        };
+        let request = Rc::clone(&talk.source.request);
+        let forwarded = self.forwarded(talk, &request, target)?;
+        talk.wire = None;
+        talk.waits = None;
+        talk.has_response = false;
+        // What is sent there may have been heard.
+        talk.is_connected = true;
+        talk.is_reused = false;
+        let (entries, body, has_more) = begin(talk, &forwarded)?;
+        let from = self.services.from.clone();
+        let now_ms = self.worker.net.now_ms();
+        let times = (
+            self.policy.limits.connect_ms,
+            self.policy.limits.response_ms,
+        );
+        talk.due_ms = now_ms + self.policy.limits.response_ms;
+        let mut exchange = Exchange::default();
+        let question = Question::Session(talk.id());
+        let asked = self.backends().ask(service, times, question, |id| {
+            let opening = Opening {
+                from: &from,
+                id,
+                entries,
+                body: body.as_deref(),
+                has_more,
+            };
+            let (opened, packet) = Exchange::open(opening, now_ms);
+            exchange = opened;
+            packet
+        });
+        let problem =
+            |_| UpstreamError::Local(format!("zhttp/{spec}: too many requests wait for answers"));
+        let number = asked.map_err(problem)?;
+        talk.codec = Codec::Zhttp(Box::new(exchange));
+        talk.question = Some(number);
+        talk.stream = Some(StreamOf { number, service });
+        self.services.sessions.insert(number, talk.id());
+        Ok(())
+    }
+
+    /// Sends what waits, as far as the backend has given credit for it.
+    pub(super) fn flush_stream(&mut self, talk: &mut Talk) -> Result<(), Unsent> {
+        let Some(stream) = talk.stream else {
+            return Ok(());
+        };
+        let before = talk.sent;
+        match talk.phase {
+            Phase::Socket { .. } => self.backends().send_frames(talk, stream),
+            _ => self.backends().send_body(talk, stream),
+        }
+        .map_err(|problem| Unsent::Failed(problem.to_string()))?;
+        self.give_time(talk, talk.sent != before);
+        self.on_flushed(talk)
+    }
 
     /// A conversation has no more use for its session.
     pub(super) fn drop_stream_of(&mut self, talk: &mut Talk) {
         let Some(stream) = talk.stream.take() else {
             return;
         };
-        self.pushpin.services.sessions.remove(&stream.number);
+        self.services.sessions.remove(&stream.number);
         if let Codec::Zhttp(exchange) = &mut talk.codec
             && let Some(packet) = exchange.cancel()
-            && !self.send_to_session(stream.service, exchange.peer(), &packet)
+            && !self
+                .backends()
+                .send_to_session(stream.service, exchange.peer(), &packet)
         {
             let line = "zhttp: a backend is not told that its client has left: it has no connection for that";
             self.worker.net.log_for_client(LogLevel::Debug, line);
         }
+    }
+}
+
+impl Backends<'_> {
+    /// A session that nobody here has: the backend need not go on with it.
+    fn refuse_session_packet(&mut self, id: &[u8], packet: &Value) {
+        let kind = zhttp::packet::bytes(packet, "type");
+        let peer = zhttp::packet::bytes(packet, "from");
+        let is_end = matches!(kind, b"error" | b"cancel") || packet.get("more").is_none();
+        // A response that ends with its packet has nothing to be cancelled.
+        if peer.is_empty() || (is_end && !matches!(kind, b"credit" | b"keep-alive")) {
+            return;
+        }
+        let cancel = zhttp::cancel(&self.services.from, id);
+        for service in self.services.addresses.streams() {
+            self.send_to_session(service, peer, &cancel);
+        }
+    }
+
+    fn give_credit(&mut self, talk: &mut Talk) {
+        let (Some(stream), Codec::Zhttp(exchange)) = (talk.stream, &mut talk.codec) else {
+            return;
+        };
+        let Some((packet, bytes)) = exchange.credit() else {
+            return;
+        };
+        match self.send_to_session(stream.service, exchange.peer(), &packet) {
+            true => exchange.sent_credit(bytes),
+            // The backend waits for it: nothing else would have it sent.
+            false => self.pause_streams(),
+        }
+    }
+
+    fn send_body(&mut self, talk: &mut Talk, stream: StreamOf) -> Result<(), Unheard> {
+        let mut turn_bytes = 0;
+        loop {
+            let is_sent = talk.is_sent();
+            let Codec::Zhttp(exchange) = &mut talk.codec else {
+                return Ok(());
+            };
+            if talk.sent < talk.out.len() {
+                if !exchange.may_send() {
+                    return Ok(());
+                }
+                let piece = &talk.out[talk.sent..];
+                let piece = &piece[..piece.len().min(FILE_PIECE_BYTES)];
+                let (packet, bytes) = exchange.body(piece);
+                if !self.has_room_to(stream.service, exchange.peer(), packet.len()) {
+                    self.pause_streams();
+                    return Ok(());
+                }
+                if !self.send_to_session(stream.service, exchange.peer(), &packet) {
+                    return Err(Unheard::Gone);
+                }
+                exchange.sent_body(bytes);
+                talk.sent += bytes;
+                continue;
+            }
+            if is_sent {
+                let Some(packet) = exchange.body_end() else {
+                    return Ok(());
+                };
+                if !self.has_room_to(stream.service, exchange.peer(), packet.len()) {
+                    self.pause_streams();
+                } else if self.send_to_session(stream.service, exchange.peer(), &packet) {
+                    exchange.sent_end();
+                }
+                return Ok(());
+            }
+            // Nothing is read that nobody takes.
+            if !exchange.may_send() {
+                return Ok(());
+            }
+            let Some(file) = &mut talk.file else {
+                match talk.read_on(self.timers, self.worker, &mut turn_bytes) {
+                    true => continue,
+                    false => return Ok(()),
+                }
+            };
+            let mut piece = vec![0; FILE_PIECE_BYTES];
+            let read = file.read(&mut piece)?;
+            piece.truncate(read);
+            talk.out = piece;
+            talk.sent = 0;
+            if read == 0 {
+                talk.file = None;
+            }
+        }
+    }
+
+    fn send_frames(&mut self, talk: &mut Talk, stream: StreamOf) -> Result<(), Unheard> {
+        let mut turn_bytes = 0;
+        loop {
+            let Codec::Zhttp(exchange) = &mut talk.codec else {
+                return Ok(());
+            };
+            if talk.sent == talk.out.len() && !exchange.has_frame() {
+                return Ok(());
+            }
+            let room = WINDOW_BYTES + PACKET_BYTES;
+            let is_its_turn = turn_bytes < TURN_BYTES_MAX;
+            if !is_its_turn || !self.has_room_to(stream.service, exchange.peer(), room) {
+                self.pause_streams();
+                return Ok(());
+            }
+            let (packet, taken) = exchange.frame(&talk.out[talk.sent..]);
+            talk.sent += taken;
+            let Some((packet, bytes, is_done)) = packet else {
+                return Ok(());
+            };
+            if !self.send_to_session(stream.service, exchange.peer(), &packet) {
+                return Err(Unheard::Gone);
+            }
+            exchange.sent_frame(bytes, is_done);
+            turn_bytes += bytes;
+        }
+    }
+
+    fn pause_streams(&mut self) {
+        let due_ms = self.worker.net.now_ms() + PAUSE_MS;
+        self.timers.at(due_ms, Timer::Streams);
     }
 }
 
@@ -485,7 +471,7 @@ fn begin(talk: &mut Talk, forwarded: &Forwarded) -> Result<Beginning, UpstreamEr
 
 /// Why a backend gets no more of a request.
 #[derive(Debug, thiserror::Error)]
-enum Unsent {
+enum Unheard {
     /// It has left.
     #[error("the backend is gone")]
     Gone,

@@ -12,9 +12,7 @@ use fermata_grip::value::Value;
 use fermata_grip::zmtp::Event;
 use fermata_grip::{command, item, packet, zmtp};
 
-use crate::client::source::Engine;
 use crate::publish::commands::Query;
-use crate::publish::parts::Publishing;
 use crate::publish::port::Port;
 use crate::publish::ports::{Connection, Ports, Uris};
 use crate::publish::posts::Reply;
@@ -56,7 +54,7 @@ impl Edge {
             false => self.publishing.ports.end_peer(&mut self.worker, event.wire),
         }
         // What it has said may have been a reason to ask, and now it can be asked itself.
-        self.flush_services();
+        self.backends().flush();
         self.on_session_packets();
         true
     }
@@ -66,7 +64,16 @@ impl Edge {
         for wire in std::mem::take(&mut self.publishing.ports.ended) {
             self.publishing
                 .on_publisher_gone(&mut self.timers, &mut self.worker, wire);
-            self.on_line_gone(wire);
+            if self
+                .pushpin
+                .services
+                .line
+                .wire
+                .take_if(|it| *it == wire)
+                .is_some()
+            {
+                self.on_sessions_lost();
+            }
         }
     }
 
@@ -177,19 +184,27 @@ impl Edge {
                 }
             }
             (Port::Stats, Event::Message(_)) => {}
-            (Port::Service(_), Event::Message(parts)) => self.on_service_message(&parts),
+            (Port::Service(_), Event::Message(parts)) => {
+                if let Some(answered) = self.backends().on_service_message(&parts) {
+                    self.on_service_answer(answered);
+                }
+            }
             (Port::Responses, Event::Ready(_)) => {
                 let name = format!("{}.", self.pushpin.services.addresses.instance());
                 zmtp::subscription(&mut connection.out, name.as_bytes(), true);
             }
             (Port::Responses, Event::Message(parts)) => match &parts[..] {
-                [message] => self.on_response(message),
+                [message] => {
+                    if let Some(answered) = self.backends().on_response(message) {
+                        self.on_service_answer(answered);
+                    }
+                }
                 _ => self.drop_message(connection.port, "it has several parts"),
             },
             // This side sends no requests that would be answered here.
             (Port::Requests(_) | Port::Sessions(_), Event::Message(_)) => {}
             (Port::Questions, Event::Message(parts)) => {
-                if let Some(reply) = self.on_worker_question(wire, parts) {
+                if let Some(reply) = self.backends().on_worker_question(wire, parts) {
                     zmtp::message(&mut connection.out, &[b"", &reply]);
                 }
             }
@@ -273,13 +288,6 @@ impl Edge {
     ) -> Option<Result<Value, Condition>> {
         let reply = || Reply::Command(wire, envelope.to_vec(), request.clone());
         self.post(items, reply).map(done)
-    }
-}
-
-impl Publishing {
-    /// Sends a message to one connection. False: it is not there, or takes nothing.
-    pub(super) fn send_parts(&mut self, worker: &mut Engine, wire: u64, parts: &[&[u8]]) -> bool {
-        self.ports.send(worker, wire, parts)
     }
 }
 

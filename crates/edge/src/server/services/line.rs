@@ -4,12 +4,9 @@ use std::path::Path;
 
 use fermata_config::LogLevel;
 use fermata_edge_pushpin::line::{NOBODY, TOO_MANY, Waiting, envelope, read_envelope, refusal};
-use fermata_engine::WireEvent;
 
-use crate::client::source::Engine;
-use crate::publish::parts::Publishing;
+use super::{Answered, Backends};
 use crate::publish::port::Port;
-use crate::server::edge::Edge;
 use crate::timers::Timer;
 
 /// Until a worker that cannot be reached is tried again.
@@ -18,14 +15,14 @@ const RETRY_MS: u64 = 500;
 /// What it is told of a packet for which there was no room.
 const LOST: &str = "fermata-packet-lost";
 
-impl Edge {
+impl Backends<'_> {
     /// Sends questions that wait, as far as there is somebody to send them to.
-    pub(in crate::server) fn flush_services(&mut self) {
-        if self.pushpin.services.outbox.is_empty() {
+    pub fn flush(&mut self) {
+        if self.services.outbox.is_empty() {
             return;
         }
         let now_ms = self.worker.net.now_ms();
-        for (service, mut queue) in std::mem::take(&mut self.pushpin.services.outbox) {
+        for (service, mut queue) in std::mem::take(&mut self.services.outbox) {
             while let Some(waiting) = queue.front() {
                 // The timer ends the wait for one of this worker's.
                 let is_late = waiting.id == 0 && waiting.due_ms <= now_ms;
@@ -36,14 +33,14 @@ impl Edge {
                 if let Some(waiting) = queue.pop_front()
                     && is_late
                 {
-                    self.publishing.return_question(&mut self.worker, &waiting);
+                    self.return_question(&waiting);
                 }
             }
             // An answer may have been a reason to ask once more.
-            let newer = self.pushpin.services.outbox.remove(&service);
+            let newer = self.services.outbox.remove(&service);
             queue.extend(newer.into_iter().flatten());
             if !queue.is_empty() {
-                self.pushpin.services.outbox.insert(service, queue);
+                self.services.outbox.insert(service, queue);
             }
         }
     }
@@ -51,36 +48,36 @@ impl Edge {
     fn send_question(&mut self, service: u16, waiting: &Waiting, now_ms: u64) -> bool {
         let wires = self.service_wires(service);
         let left_ms = waiting.due_ms.saturating_sub(now_ms);
-        let envelope = envelope(self.pushpin.services.own_index, service, left_ms);
+        let envelope = envelope(self.services.own_index, service, left_ms);
         let mut parts: Vec<&[u8]> = waiting.parts.iter().map(Vec::as_slice).collect();
-        if self.pushpin.services.line.path.is_some() {
+        if self.services.line.path.is_some() {
             parts.insert(0, &envelope);
-        } else if self.pushpin.services.addresses.is_stream(service) {
+        } else if self.services.addresses.is_stream(service) {
             // What opens a session says itself who is to be answered.
             parts.drain(..parts.len() - 1);
         }
         wires
             .into_iter()
-            .any(|wire| self.publishing.send_parts(&mut self.worker, wire, &parts))
+            .any(|wire| self.ports.send(self.worker, wire, &parts))
     }
 
     /// Where to send: the connections of the service, another one first each time, or the worker that has them.
     fn service_wires(&mut self, service: u16) -> Vec<u64> {
         let now_ms = self.worker.net.now_ms();
-        let port = match self.pushpin.services.addresses.is_stream(service) {
+        let port = match self.services.addresses.is_stream(service) {
             true => Port::Requests(service),
             false => Port::Service(service),
         };
-        let line = &mut self.pushpin.services.line;
+        let line = &mut self.services.line;
         let Some(path) = &line.path else {
-            let mut wires = self.publishing.ports.open(port);
+            let mut wires = self.ports.open(port);
             line.turn = line.turn.wrapping_add(1);
             let turn = line.turn % wires.len().max(1);
             wires.rotate_left(turn);
             return wires;
         };
         if let Some(wire) = line.wire {
-            return Vec::from_iter(self.publishing.ports.is_open(wire).then_some(wire));
+            return Vec::from_iter(self.ports.is_open(wire).then_some(wire));
         }
         if line.retry_ms > now_ms {
             return Vec::new();
@@ -90,35 +87,23 @@ impl Edge {
             return Vec::new();
         };
         line.wire = Some(wire);
-        let (ports, worker) = (&mut self.publishing.ports, &mut self.worker);
-        ports.greet(worker, &mut self.timers, wire, Port::Service(service));
-        self.on_port(WireEvent {
-            wire,
-            ..WireEvent::default()
-        });
+        self.ports
+            .greet(self.worker, self.timers, wire, Port::Service(service));
+        self.ports.push(self.worker, wire);
         Vec::new()
     }
 
-    /// A connection of the ports has ended: it may be the line.
-    pub(in crate::server) fn on_line_gone(&mut self, wire: u64) {
-        if self.pushpin.services.line.wire == Some(wire) {
-            self.pushpin.services.line.wire = None;
-            self.on_sessions_lost();
-        }
-    }
-
     /// A service, or the worker in between, has answered.
-    pub(in crate::server) fn on_service_message(&mut self, parts: &[Vec<u8>]) {
+    pub fn on_service_message(&mut self, parts: &[Vec<u8>]) -> Option<Answered> {
         match parts {
-            [empty, payload] if empty.is_empty() => self.on_service_reply(payload),
+            [empty, payload] if empty.is_empty() => return self.take_reply(payload),
             // Another worker's, by the number of its wire.
             [wire, empty, payload] if empty.is_empty() => {
                 // A service may say any number, so it is looked whether that is a worker's.
                 if let Some(wire) = wire.first_chunk::<8>().map(|it| u64::from_be_bytes(*it))
-                    && self.publishing.ports.is_at(wire, Port::Questions)
+                    && self.ports.is_at(wire, Port::Questions)
                 {
-                    self.publishing
-                        .send_parts(&mut self.worker, wire, &[b"", payload]);
+                    self.ports.send(self.worker, wire, &[b"", payload]);
                 }
             }
             _ => self.worker.net.log_for_client(
@@ -126,20 +111,17 @@ impl Edge {
                 "the message of a service is dropped: it is no reply",
             ),
         }
+        None
     }
 
     /// Another worker asks. Returns what it is told where the service cannot be asked.
-    pub(in crate::server) fn on_worker_question(
-        &mut self,
-        wire: u64,
-        parts: Vec<Vec<u8>>,
-    ) -> Option<Vec<u8>> {
+    pub fn on_worker_question(&mut self, wire: u64, parts: Vec<Vec<u8>>) -> Option<Vec<u8>> {
         let [envelope, empty, payload] = <[Vec<u8>; 3]>::try_from(parts).ok()?;
         let (worker, service, left_ms) = read_envelope(&envelope)?;
-        self.pushpin.services.workers.insert(worker, wire);
+        self.services.workers.insert(worker, wire);
         if !empty.is_empty() {
             let peer = empty;
-            return match self.publishing.ports.named(Port::Sessions(service), &peer) {
+            return match self.ports.named(Port::Sessions(service), &peer) {
                 // A backend that never listens does not mind; another one waits for it.
                 None => {
                     let line = format!(
@@ -149,23 +131,17 @@ impl Edge {
                     self.worker.net.log_for_client(LogLevel::Debug, &line);
                     None
                 }
-                Some(it)
-                    if self
-                        .publishing
-                        .send_parts(&mut self.worker, it, &[b"", &payload]) =>
-                {
-                    None
-                }
+                Some(it) if self.ports.send(self.worker, it, &[b"", &payload]) => None,
                 // Those behind it would have wrong numbers.
                 Some(_) => refusal(&payload, LOST),
             };
         }
-        if self.pushpin.services.is_blocked(service) {
+        if self.services.is_blocked(service) {
             return refusal(&payload, TOO_MANY);
         }
         let due_ms = self.worker.net.now_ms().saturating_add(left_ms);
         self.timers.at(due_ms, Timer::Services);
-        let queue = self.pushpin.services.outbox.entry(service).or_default();
+        let queue = self.services.outbox.entry(service).or_default();
         queue.push_back(Waiting {
             id: 0,
             due_ms,
@@ -175,25 +151,22 @@ impl Edge {
     }
 
     /// What a backend says to one of the workers, whose name is in front.
-    pub(in crate::server) fn on_response(&mut self, message: &[u8]) {
+    pub fn on_response(&mut self, message: &[u8]) -> Option<Answered> {
         let space = message.iter().position(|&byte| byte == b' ');
         let (name, payload) = message.split_at(space.unwrap_or(0));
         let name = std::str::from_utf8(name).unwrap_or_default();
-        let instance = self.pushpin.services.addresses.instance();
+        let instance = self.services.addresses.instance();
         let worker = name
             .strip_prefix(instance)
             .and_then(|it| it.strip_prefix('.'));
         let worker = worker.and_then(|it| it.parse::<u16>().ok());
         let payload = payload.get(1..).unwrap_or_default();
         match worker {
-            Some(worker) if worker == self.pushpin.services.own_index => {
-                self.on_service_reply(payload)
-            }
+            Some(worker) if worker == self.services.own_index => return self.take_reply(payload),
             Some(worker) => {
                 // One that has ended has nobody who waits.
-                if let Some(&wire) = self.pushpin.services.workers.get(&worker) {
-                    self.publishing
-                        .send_parts(&mut self.worker, wire, &[b"", payload]);
+                if let Some(&wire) = self.services.workers.get(&worker) {
+                    self.ports.send(self.worker, wire, &[b"", payload]);
                 }
             }
             None => self.worker.net.log_for_client(
@@ -201,48 +174,40 @@ impl Edge {
                 "zhttp: a message is dropped: it does not begin with the name it is for",
             ),
         }
+        None
     }
 
     /// Whether what belongs to a session may be sent to the backend that has it: it is there, and takes what it gets.
-    pub(in crate::server) fn has_room_to(&self, service: u16, peer: &[u8], bytes: usize) -> bool {
-        let wire = match self.pushpin.services.line.path {
-            Some(_) => self.pushpin.services.line.wire,
-            None => self.publishing.ports.named(Port::Sessions(service), peer),
+    pub fn has_room_to(&self, service: u16, peer: &[u8], bytes: usize) -> bool {
+        let wire = match self.services.line.path {
+            Some(_) => self.services.line.wire,
+            None => self.ports.named(Port::Sessions(service), peer),
         };
-        wire.is_some_and(|wire| self.publishing.ports.has_room(wire, bytes))
+        wire.is_some_and(|wire| self.ports.has_room(wire, bytes))
     }
 
     /// Sends what belongs to a session to the backend that has it. False: it did not go.
-    pub(in crate::server) fn send_to_session(
-        &mut self,
-        service: u16,
-        peer: &[u8],
-        payload: &[u8],
-    ) -> bool {
-        if self.pushpin.services.line.path.is_none() {
-            let wire = self.publishing.ports.named(Port::Sessions(service), peer);
-            return wire.is_some_and(|wire| {
-                self.publishing
-                    .send_parts(&mut self.worker, wire, &[b"", payload])
-            });
+    pub fn send_to_session(&mut self, service: u16, peer: &[u8], payload: &[u8]) -> bool {
+        if self.services.line.path.is_none() {
+            let wire = self.ports.named(Port::Sessions(service), peer);
+            return wire.is_some_and(|wire| self.ports.send(self.worker, wire, &[b"", payload]));
         }
-        let envelope = envelope(self.pushpin.services.own_index, service, 0);
-        let wire = self.pushpin.services.line.wire;
+        let envelope = envelope(self.services.own_index, service, 0);
+        let wire = self.services.line.wire;
         wire.is_some_and(|wire| {
-            self.publishing
-                .send_parts(&mut self.worker, wire, &[&envelope, peer, payload])
+            self.ports
+                .send(self.worker, wire, &[&envelope, peer, payload])
         })
     }
-}
 
-impl Publishing {
     /// No service took another worker's question in time.
-    fn return_question(&mut self, worker: &mut Engine, waiting: &Waiting) {
+    fn return_question(&mut self, waiting: &Waiting) {
         if let [wire, _, payload] = &waiting.parts[..]
             && let Some(wire) = wire.first_chunk::<8>()
             && let Some(reply) = refusal(payload, NOBODY)
         {
-            self.send_parts(worker, u64::from_be_bytes(*wire), &[b"", &reply]);
+            let wire = u64::from_be_bytes(*wire);
+            self.ports.send(self.worker, wire, &[b"", &reply]);
         }
     }
 }

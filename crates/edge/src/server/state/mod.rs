@@ -11,24 +11,66 @@ use fermata_grip::instruct::Instruct;
 use fermata_grip::value::{Value, map};
 
 use crate::client::request::{Body, ClientRequest};
-use crate::client::source::{Owner, Source};
+use crate::client::session::Session;
+use crate::client::source::{Engine, Owner, Source};
 use crate::publish::port::SESSIONS;
-use crate::pushpin::state::{Question, StateError, read_reply};
+use crate::publish::ports::Ports;
+use crate::pushpin::parts::Pushpin;
+use crate::pushpin::state::{ALIVE_MS, Question, State, StateError, UPDATES_MAX, read_reply};
 use crate::server::edge::Edge;
-use crate::server::services;
-use crate::timers::Timer;
+use crate::server::services::{self, Backends};
+use crate::timers::{Timer, Timers};
 
 /// The largest body that is looked through for a session's id.
 const BODY_BYTES_MAX: u64 = 100_000;
 
-/// Ids of items are told together that come within this time, and of so many sessions.
+/// Ids of items are told together that come within this time.
 const UPDATE_MS: u64 = 10;
-const UPDATES_MAX: usize = 10_000;
 
-/// How often the service hears that a session is still there.
-const ALIVE_MS: u64 = 60_000;
+/// What is said of a question for which there is no room.
+const TOO_MANY: &str = "too many questions wait for answers";
+
+/// The service that keeps sessions, and the way to it.
+pub(super) struct Keeper<'a> {
+    state: &'a mut State,
+    backends: Backends<'a>,
+}
+
+impl Pushpin {
+    /// `None`: no service keeps sessions.
+    pub(super) fn keeper<'a>(
+        &'a mut self,
+        ports: &'a mut Ports,
+        timers: &'a mut Timers,
+        worker: &'a mut Engine,
+    ) -> Option<Keeper<'a>> {
+        let state = self.state.as_deref_mut()?;
+        let services = &mut self.services;
+        let backends = Backends {
+            services,
+            ports,
+            timers,
+            worker,
+        };
+        Some(Keeper { state, backends })
+    }
+}
 
 impl Edge {
+    pub(super) fn keeper(&mut self) -> Option<Keeper<'_>> {
+        let ports = &mut self.publishing.ports;
+        self.pushpin
+            .keeper(ports, &mut self.timers, &mut self.worker)
+    }
+
+    /// What an instruction says of sessions goes to the service; where there is none, it says nothing.
+    pub(super) fn settle_session(&mut self, source: &mut Source, instruct: &mut Instruct) {
+        match self.keeper() {
+            Some(mut keeper) => keeper.settle(source, instruct),
+            None => instruct.session_id = None,
+        }
+    }
+
     /// Asks the origin for a request, with its session where the route wants one and it has one.
     pub(super) fn ask_with_session(&mut self, handle: u64, source: Source) {
         let is_wanted =
@@ -44,12 +86,40 @@ impl Edge {
         self.ask_state(args, Question::Rules(handle, source));
     }
 
-    /// What an instruction says of sessions goes to the service; where there is none, it says nothing.
-    pub(super) fn settle_session(&mut self, source: &mut Source, instruct: &mut Instruct) {
+    fn ask_state(&mut self, args: Value, what: Question) {
+        let unasked = match self.keeper() {
+            Some(mut keeper) => keeper.ask(args, what),
+            None => Some(what),
+        };
+        if let Some(Question::Rules(handle, source) | Question::LastIds(handle, source)) = unasked {
+            self.ask(Owner::Client(handle), source, Vec::new());
+        }
+    }
+
+    /// The service has answered, or not.
+    pub(super) fn on_state_answer(&mut self, what: Question, outcome: Result<Value, StateError>) {
+        match after(what, outcome.and_then(read_reply)) {
+            Next::Ask(handle, source, last_ids) => {
+                self.ask(Owner::Client(handle), source, last_ids)
+            }
+            Next::LastIds(args, what) => self.ask_state(args, what),
+            Next::Without(what, error) => {
+                log_failure(&mut self.worker, &what, &error.to_string());
+                if let Question::Rules(handle, source) | Question::LastIds(handle, source) = what {
+                    self.ask(Owner::Client(handle), source, Vec::new());
+                }
+            }
+            Next::Nothing => {}
+        }
+    }
+}
+
+impl Keeper<'_> {
+    /// What an instruction says of sessions goes to the service, where the route wants one.
+    pub fn settle(&mut self, source: &mut Source, instruct: &mut Instruct) {
         let rules = std::mem::take(&mut instruct.session_detect);
         let last_ids = std::mem::take(&mut instruct.last_ids);
-        let is_wanted = source.home().rule().is_some_and(|rule| rule.session);
-        if self.pushpin.state.is_none() || !is_wanted {
+        if !source.home().rule().is_some_and(|rule| rule.session) {
             instruct.session_id = None;
             return;
         }
@@ -57,181 +127,156 @@ impl Edge {
             let domain = source.request.host_name();
             let rules = rules.iter().map(|rule| rules::write(&domain, rule));
             let args = map([("rules", Value::List(rules.collect()))]);
-            self.ask_state(args, Question::Notify("session-detect-rules-set"));
+            self.notify(args, "session-detect-rules-set");
         }
         let Some(id) = &instruct.session_id else {
             return;
         };
         match SessionId::new(id) {
             Some(id) => {
-                self.tell_session(&id, &last_ids.into_iter().collect());
+                self.tell(&id, &last_ids.into_iter().collect());
                 source.session_id = Some(id);
             }
             None => {
                 instruct.session_id = None;
-                self.refuse_session();
+                self.refuse();
             }
         }
     }
 
     /// The origin says by what session a WebSocket is known; empty: by none.
-    pub(super) fn name_session(&mut self, socket: u64, id: &[u8]) {
-        // Without a service that keeps it an id means nothing.
-        if self.pushpin.state.is_none() {
-            return;
-        }
+    pub fn name(&mut self, source: &mut Source, id: &[u8]) {
         let id = match SessionId::new(id) {
-            None if !id.is_empty() => return self.refuse_session(),
+            None if !id.is_empty() => return self.refuse(),
             id => id,
         };
         if let Some(id) = &id {
-            self.tell_session(id, &Ids::new());
+            self.tell(id, &Ids::new());
         }
-        if let Some(session) = self.clients.sessions.get_mut(&socket) {
-            session.source.session_id = id;
-            self.watch_sessions();
-        }
+        source.session_id = id;
+        self.watch();
     }
 
-    fn refuse_session(&mut self) {
+    fn refuse(&mut self) {
         let line = "zmq_state: the id of a session that the origin has named is ignored: an id is text of at most \
                     1,000 bytes without control characters";
-        self.worker.net.log_for_client(LogLevel::Warning, line);
+        let net = &mut self.backends.worker.net;
+        net.log_for_client(LogLevel::Warning, line);
     }
 
     /// Tells the service of a session.
-    fn tell_session(&mut self, id: &SessionId, last_ids: &Ids) {
+    fn tell(&mut self, id: &SessionId, last_ids: &Ids) {
         let args = map([
             ("sid", bytes(id.as_str().as_bytes())),
             ("last-ids", ids(last_ids)),
         ]);
-        self.ask_state(args, Question::Notify("session-create-or-update"));
+        self.notify(args, "session-create-or-update");
     }
 
     /// A session has had an item.
-    pub(super) fn note_id(&mut self, session: u64, channel: &[u8], id: &[u8]) {
-        let Some(held) = self.clients.sessions.get(&session) else {
-            return;
-        };
-        let Some(name) = held.source.session_id.clone() else {
+    pub fn note_id(&mut self, held: &Session, channel: &[u8], id: &[u8]) {
+        let Some(name) = &held.source.session_id else {
             return;
         };
         let subscription = held.subscriptions.iter().find(|it| it.channel == channel);
         let channel = subscription
             .and_then(|it| it.own.as_deref())
             .unwrap_or(channel);
-        let channel = channel.to_vec();
-        let Some(state) = &mut self.pushpin.state else {
-            return;
-        };
-        if state.updates.len() >= UPDATES_MAX && !state.updates.contains_key(&name) {
-            let line =
-                format!("zmq_state: an id is left out: {UPDATES_MAX} sessions have new ones");
-            self.worker.net.log_for_client(LogLevel::Warning, &line);
-            return;
+        let Backends { timers, worker, .. } = &mut self.backends;
+        match self.state.note_id(name, channel, id) {
+            true => timers.at(worker.net.now_ms() + UPDATE_MS, Timer::State),
+            false => {
+                let line =
+                    format!("zmq_state: an id is left out: {UPDATES_MAX} sessions have new ones");
+                worker.net.log_for_client(LogLevel::Warning, &line);
+            }
         }
-        let ids = state.updates.entry(name).or_default();
-        ids.insert(channel, id.to_vec());
-        let due_ms = self.worker.net.now_ms() + UPDATE_MS;
-        self.timers.at(due_ms, Timer::State);
     }
 
     /// A client holds on with a session: the service is to keep it.
-    pub(super) fn watch_sessions(&mut self) {
-        let now_ms = self.worker.net.now_ms();
-        if let Some(state) = &mut self.pushpin.state
-            && state.alive_ms == 0
-        {
-            state.alive_ms = now_ms + ALIVE_MS;
-            self.timers.at(state.alive_ms, Timer::State);
+    pub fn watch(&mut self) {
+        if self.state.alive_ms == 0 {
+            self.state.alive_ms = self.backends.worker.net.now_ms() + ALIVE_MS;
+            self.backends.timers.at(self.state.alive_ms, Timer::State);
         }
     }
 
-    /// There is something to tell.
-    pub(super) fn on_state_due(&mut self) {
-        let now_ms = self.worker.net.now_ms();
-        let Some(state) = &mut self.pushpin.state else {
-            return;
-        };
-        let mut updates = std::mem::take(&mut state.updates);
-        if state.alive_ms != 0 && state.alive_ms <= now_ms {
-            for name in self
-                .clients
-                .sessions
-                .values()
-                .filter_map(|it| it.source.session_id.clone())
-            {
-                updates.entry(name).or_default();
-            }
-            state.alive_ms = match updates.is_empty() {
-                true => 0,
-                false => now_ms + ALIVE_MS,
-            };
-        }
-        let alive_ms = state.alive_ms;
-        if alive_ms != 0 {
-            self.timers.at(alive_ms, Timer::State);
+    /// There is something to tell; `names` of all sessions that are there.
+    pub fn on_due(&mut self, names: impl Iterator<Item = SessionId>) {
+        let now_ms = self.backends.worker.net.now_ms();
+        let updates = self.state.take_updates(now_ms, names);
+        if self.state.alive_ms != 0 {
+            self.backends.timers.at(self.state.alive_ms, Timer::State);
         }
         for sessions in messages(&updates) {
             let args = map([("sid-last-ids", Value::Map(sessions))]);
-            self.ask_state(args, Question::Notify("session-update-many"));
+            self.notify(args, "session-update-many");
         }
     }
 
-    fn ask_state(&mut self, args: Value, what: Question) {
-        let Some(state) = &self.pushpin.state else {
-            return self.go_without(what, "there is none");
-        };
-        let (timeout_ms, method) = (state.timeout_ms, what.method());
+    fn notify(&mut self, args: Value, method: &'static str) {
+        self.ask(args, Question::Notify(method));
+    }
+
+    /// Asks the service. Returns what cannot be asked, of which the log tells.
+    fn ask(&mut self, args: Value, what: Question) -> Option<Question> {
+        let (timeout_ms, method) = (self.state.timeout_ms, what.method());
         let what = services::Question::State(what);
-        self.ask_service(SESSIONS, (timeout_ms, timeout_ms), what, |id| {
+        let times = (timeout_ms, timeout_ms);
+        let asked = self.backends.ask(SESSIONS, times, what, |id| {
             command::request(id, method, args)
         });
+        let Err(services::Question::State(what)) = asked else {
+            return None;
+        };
+        log_failure(self.backends.worker, &what, TOO_MANY);
+        Some(what)
     }
+}
 
-    /// The service has answered, or not.
-    pub(super) fn on_state_answer(&mut self, what: Question, outcome: Result<Value, StateError>) {
-        match (what, outcome.and_then(read_reply)) {
-            (Question::Rules(handle, source), Ok(rules)) => {
-                let found = rules::read(&rules)
-                    .iter()
-                    .find_map(|rule| rules::find(rule, &body(&source.request)));
-                match found {
-                    None => self.ask(Owner::Client(handle), source, Vec::new()),
-                    Some(id) => {
-                        let args = map([("sid", bytes(id.as_str().as_bytes()))]);
-                        let mut source = source;
-                        source.session_id = Some(id);
-                        self.ask_state(args, Question::LastIds(handle, source));
-                    }
-                }
-            }
-            (Question::LastIds(handle, source), Ok(had)) => {
-                let last_ids = match had {
-                    Value::Map(entries) => entries
-                        .into_iter()
-                        .filter_map(|(channel, id)| Some((channel, id.bytes()?.to_vec())))
-                        .collect(),
-                    _ => Vec::new(),
-                };
-                self.ask(Owner::Client(handle), source, last_ids);
-            }
-            (Question::Notify(_), Ok(_)) => {}
-            // A session of which nothing is known yet.
-            (Question::LastIds(handle, source), Err(StateError::NotFound)) => {
-                self.ask(Owner::Client(handle), source, Vec::new());
-            }
-            (what, Err(error)) => self.go_without(what, &error.to_string()),
-        }
-    }
+/// What follows from an answer of the service.
+enum Next {
+    /// The origin is asked, with what the session has had.
+    Ask(u64, Source, Vec<(Vec<u8>, Vec<u8>)>),
+    /// The service is asked what the session has had.
+    LastIds(Value, Question),
+    /// It goes on without it.
+    Without(Question, StateError),
+    Nothing,
+}
 
-    fn go_without(&mut self, what: Question, reason: &str) {
-        let line = format!("zmq_state: {} fails: {reason}", what.method());
-        self.worker.net.log_for_client(LogLevel::Warning, &line);
-        if let Question::Rules(handle, source) | Question::LastIds(handle, source) = what {
-            self.ask(Owner::Client(handle), source, Vec::new());
+fn after(what: Question, outcome: Result<Value, StateError>) -> Next {
+    match (what, outcome) {
+        (Question::Rules(handle, mut source), Ok(rules)) => {
+            let body = body(&source.request);
+            let found = rules::read(&rules)
+                .iter()
+                .find_map(|rule| rules::find(rule, &body));
+            let Some(id) = found else {
+                return Next::Ask(handle, source, Vec::new());
+            };
+            let args = map([("sid", bytes(id.as_str().as_bytes()))]);
+            source.session_id = Some(id);
+            Next::LastIds(args, Question::LastIds(handle, source))
         }
+        (Question::LastIds(handle, source), Ok(Value::Map(had))) => {
+            let last_ids = had
+                .into_iter()
+                .filter_map(|(channel, id)| Some((channel, id.bytes()?.to_vec())));
+            Next::Ask(handle, source, last_ids.collect())
+        }
+        // A session of which nothing is known yet.
+        (Question::LastIds(handle, source), Ok(_) | Err(StateError::NotFound)) => {
+            Next::Ask(handle, source, Vec::new())
+        }
+        (Question::Notify(_), Ok(_)) => Next::Nothing,
+        (what, Err(error)) => Next::Without(what, error),
     }
+}
+
+fn log_failure(worker: &mut Engine, what: &Question, reason: &str) {
+    let line = format!("zmq_state: {} fails: {reason}", what.method());
+    worker.net.log_for_client(LogLevel::Warning, &line);
 }
 
 fn body(request: &ClientRequest) -> Vec<u8> {
@@ -242,5 +287,43 @@ fn body(request: &ClientRequest) -> Vec<u8> {
         Body::File { path, .. } => std::fs::read(path).unwrap_or_default(),
         // Nor does one that is too large to be held with.
         Body::Arriving { .. } => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn last_ids(next: Next) -> Vec<(Vec<u8>, Vec<u8>)> {
+        match next {
+            Next::Ask(1, _, last_ids) => last_ids,
+            _ => panic!("the origin is asked"),
+        }
+    }
+
+    #[test]
+    fn a_request_goes_on_with_what_its_session_has_had() {
+        let question = || Question::LastIds(1, Source::of_get("/"));
+        let had = map([("a", "1".into()), ("b", Value::Integer(2))]);
+        let expected = vec![(b"a".to_vec(), b"1".to_vec())];
+        assert_eq!(last_ids(after(question(), Ok(had))), expected);
+        for outcome in [Ok(Value::Null), Err(StateError::NotFound)] {
+            assert!(last_ids(after(question(), outcome)).is_empty());
+        }
+        let error = Err(StateError::Refused("general".to_owned()));
+        assert!(matches!(
+            after(question(), error),
+            Next::Without(Question::LastIds(..), StateError::Refused(_))
+        ));
+    }
+
+    #[test]
+    fn a_request_without_a_session_asks_its_origin_alone() {
+        let question = || Question::Rules(1, Source::of_get("/"));
+        let next = after(question(), Ok(Value::List(Vec::new())));
+        assert!(last_ids(next).is_empty());
+        // A service that does not know its rules is none.
+        let next = after(question(), Err(StateError::NotFound));
+        assert!(matches!(next, Next::Without(Question::Rules(..), _)));
     }
 }

@@ -1,0 +1,47 @@
+//! Requests on their way to targets: what writes and sends them knows no clients, and answers nobody.
+
+use super::edge::Edge;
+use super::policy::EdgePolicy;
+use super::services::Backends;
+use crate::client::source::Engine;
+use crate::publish::ports::Ports;
+use crate::pushpin::services::Services;
+use crate::routes::figures::RouteFigures;
+use crate::timers::Timers;
+use crate::upstream::parts::Upstream;
+
+/// What a request needs to reach its target, by whatever way.
+pub(super) struct Outbound<'a> {
+    pub policy: &'a EdgePolicy,
+    pub upstream: &'a mut Upstream,
+    pub route_figures: &'a RouteFigures,
+    pub services: &'a mut Services,
+    pub ports: &'a mut Ports,
+    pub timers: &'a mut Timers,
+    pub worker: &'a mut Engine,
+}
+
+impl Edge {
+    pub(super) fn outbound(&mut self) -> Outbound<'_> {
+        Outbound {
+            policy: &self.policy,
+            upstream: &mut self.upstream,
+            route_figures: &self.route_figures,
+            services: &mut self.pushpin.services,
+            ports: &mut self.publishing.ports,
+            timers: &mut self.timers,
+            worker: &mut self.worker,
+        }
+    }
+}
+
+impl Outbound<'_> {
+    pub fn backends(&mut self) -> Backends<'_> {
+        Backends {
+            services: self.services,
+            ports: self.ports,
+            timers: self.timers,
+            worker: self.worker,
+        }
+    }
+}
