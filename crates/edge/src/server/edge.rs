@@ -317,7 +317,7 @@ impl Edge {
         self.clients.sessions.remove(&handle);
         self.timers.forget(Timer::Poll(handle));
         self.timers.forget(Timer::Link(handle));
-        self.on_asker_left(handle);
+        self.polling().on_asker_left(handle);
         self.pushpin.services.forget_of_client(handle);
         self.timers.forget(Timer::Body(handle));
         self.clients.bodies.stop_collecting(handle);
@@ -352,7 +352,7 @@ impl Edge {
                 Timer::Room => self.on_room(),
                 Timer::Body(handle) => self.on_body_arrived(handle),
                 Timer::Poll(handle) => self.on_poll_due(handle),
-                Timer::Session(id) => self.on_session_due(id),
+                Timer::Session(id) => self.polling().on_due(id),
                 Timer::Items => self.on_items_due(),
                 Timer::Ports => self.on_ports_due(),
                 Timer::Publishers => self.connect_publishers(),

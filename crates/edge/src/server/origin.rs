@@ -241,7 +241,7 @@ impl Edge {
                     .connections
                     .end_idle(&mut self.worker, event.wire);
             }
-            Some(&WireUse::Session(id)) => self.on_session_wire(id, event),
+            Some(&WireUse::Session(id)) => self.polling().on_wire(id, event),
             Some(WireUse::Idle(_)) | None => {}
         }
     }

@@ -19,11 +19,15 @@ use std::rc::Rc;
 use fermata_sockjs::place::{self, Place, Transport};
 use fermata_sockjs::queue::Asker;
 
+use crate::client::clients::Clients;
 use crate::client::request::{Body, ClientRequest};
-use crate::client::source::Source;
-use crate::pushpin::sockjs::base;
+use crate::client::source::{Engine, Source};
 use crate::pushpin::sockjs::text;
+use crate::pushpin::sockjs::{SockJs, base};
 use crate::server::edge::Edge;
+use crate::timers::Timers;
+use crate::upstream::connections::Connections;
+use fermata_io::random::Masks;
 
 /// The largest body of a request.
 const BODY_BYTES_MAX: u64 = 100_000;
@@ -31,7 +35,38 @@ const BODY_BYTES_MAX: u64 = 100_000;
 /// The largest page of an iframe lasts a year: its name has a version in it.
 const PAGE_CACHE: &str = "public, max-age=31536000";
 
+/// What polling sessions need: the clients they answer, and the wires of their WebSockets.
+pub(super) struct Polling<'a> {
+    sockjs: &'a mut SockJs,
+    clients: &'a mut Clients,
+    connections: &'a mut Connections,
+    masks: &'a mut Masks,
+    timers: &'a mut Timers,
+    worker: &'a mut Engine,
+}
+
+/// What becomes of a request below the path of SockJS.
+enum Next {
+    /// It is, or will be, answered from here.
+    Answered,
+    /// It is the handshake of a WebSocket for the backend.
+    Socket(Source),
+    /// Another worker has its session.
+    HandOn(Source, usize),
+}
+
 impl Edge {
+    pub(super) fn polling(&mut self) -> Polling<'_> {
+        Polling {
+            sockjs: &mut self.pushpin.sockjs,
+            clients: &mut self.clients,
+            connections: &mut self.upstream.connections,
+            masks: &mut self.upstream.masks,
+            timers: &mut self.timers,
+            worker: &mut self.worker,
+        }
+    }
+
     /// Serves a request below the path of SockJS, of which `at` bytes come before; `is_of_worker`: another worker has got it.
     pub(super) fn begin_sockjs(
         &mut self,
@@ -40,6 +75,19 @@ impl Edge {
         at: usize,
         is_of_worker: bool,
     ) {
+        match self
+            .polling()
+            .take_request(handle, source, at, is_of_worker)
+        {
+            Next::Answered => {}
+            Next::Socket(source) => self.begin_socket(handle, source),
+            Next::HandOn(source, owner) => self.hand_on(handle, &source, owner),
+        }
+    }
+}
+
+impl Polling<'_> {
+    fn take_request(&mut self, handle: u64, source: Source, at: usize, is_of_worker: bool) -> Next {
         let request = Rc::clone(&source.request);
         let place = place::read(&request.path()[at..]);
         if request.is_websocket() {
@@ -47,51 +95,37 @@ impl Edge {
                 Place::Socket => false,
                 Place::Session(_, Transport::Socket) => true,
                 _ => {
-                    return self
-                        .clients
-                        .answer_text(&mut self.worker, handle, 404, "Not Found");
+                    self.clients
+                        .answer_text(self.worker, handle, 404, "Not Found");
+                    return Next::Answered;
                 }
             };
             let mut source = source;
             source.request = Rc::new(for_backend(&source, at));
             source.is_sockjs = is_framed;
-            return self.begin_socket(handle, source);
+            return Next::Socket(source);
         }
         if request.body.bytes() > BODY_BYTES_MAX {
-            return self.pushpin.refuse(
-                &mut self.clients,
-                &mut self.worker,
-                handle,
-                &request,
-                400,
-                "Request too large.",
-            );
+            self.refuse(handle, &request, 400, "Request too large.");
+            return Next::Answered;
         }
         match (&request.method[..], place) {
-            (b"OPTIONS", _) => self
-                .clients
-                .answer_preflight(&mut self.worker, handle, &request),
-            (b"GET", Place::Info) => self.clients.answer_info(&mut self.worker, handle, &request),
-            (b"GET", Place::Page) if !self.pushpin.sockjs.url.is_empty() => {
-                self.pushpin
-                    .answer_page(&mut self.clients, &mut self.worker, handle, &request);
+            (b"OPTIONS", _) => self.answer_preflight(handle, &request),
+            (b"GET", Place::Info) => self.answer_info(handle, &request),
+            (b"GET", Place::Page) if !self.sockjs.url.is_empty() => {
+                self.answer_page(handle, &request);
             }
             (method, Place::Session(name, transport)) if transport.takes(method) => {
-                let owner = self.pushpin.owner_of(&self.worker, name);
-                match owner == usize::from(self.worker.index()) || is_of_worker {
-                    true => self.on_session_request(handle, source, at, name, transport),
-                    false => self.hand_on(handle, &source, owner),
+                let own = usize::from(self.worker.index());
+                let owner = self.sockjs.owner_of(own, name);
+                if owner != own && !is_of_worker {
+                    return Next::HandOn(source, owner);
                 }
+                self.on_session_request(handle, source, at, name, transport);
             }
-            _ => self.pushpin.refuse(
-                &mut self.clients,
-                &mut self.worker,
-                handle,
-                &request,
-                404,
-                "Not Found",
-            ),
+            _ => self.refuse(handle, &request, 404, "Not Found"),
         }
+        Next::Answered
     }
 
     /// A request of a polling session, in the worker that has it.
@@ -107,25 +141,11 @@ impl Edge {
         let callback = match text::callback(&request, transport.is_script()) {
             Ok(callback) => callback,
             Err(()) => {
-                return self.pushpin.refuse(
-                    &mut self.clients,
-                    &mut self.worker,
-                    handle,
-                    &request,
-                    400,
-                    "Invalid callback parameter.",
-                );
+                return self.refuse(handle, &request, 400, "Invalid callback parameter.");
             }
         };
         if transport == Transport::ScriptPoll && callback.is_none() {
-            return self.pushpin.refuse(
-                &mut self.clients,
-                &mut self.worker,
-                handle,
-                &request,
-                400,
-                "Bad Request",
-            );
+            return self.refuse(handle, &request, 400, "Bad Request");
         }
         let asker = Asker {
             handle,
@@ -137,32 +157,18 @@ impl Edge {
             base(&source).unwrap_or_default().to_owned(),
             name.to_vec(),
         );
-        let known = self.pushpin.sockjs.by_name.get(&name).copied();
+        let known = self.sockjs.by_name.get(&name).copied();
         match (known, transport.is_send()) {
             (Some(id), true) => match text::payload(&request, transport) {
                 Some(messages) => self.take_messages(id, asker, messages),
-                None => self.pushpin.refuse(
-                    &mut self.clients,
-                    &mut self.worker,
-                    handle,
-                    &request,
-                    400,
-                    "Payload expected",
-                ),
+                None => self.refuse(handle, &request, 400, "Payload expected"),
             },
-            (Some(id), false) => self.poll_session(id, asker),
-            (None, true) => self.pushpin.refuse(
-                &mut self.clients,
-                &mut self.worker,
-                handle,
-                &request,
-                404,
-                "Not Found",
-            ),
+            (Some(id), false) => self.poll(id, asker),
+            (None, true) => self.refuse(handle, &request, 404, "Not Found"),
             (None, false) => {
                 let mut source = source;
                 source.request = Rc::new(for_backend(&source, at));
-                self.open_session(name, source, asker);
+                self.open(name, source, asker);
             }
         }
     }

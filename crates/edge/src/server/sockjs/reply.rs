@@ -3,12 +3,9 @@
 use fermata_sockjs::frame;
 use fermata_sockjs::queue::Asker;
 
-use crate::client::clients::Clients;
 use crate::client::request::ClientRequest;
-use crate::client::source::Engine;
-use crate::pushpin::parts::Pushpin;
 use crate::pushpin::sockjs::reply::{NEVER, PLAIN, head, headers, page, push};
-use crate::server::sockjs::PAGE_CACHE;
+use crate::server::sockjs::{PAGE_CACHE, Polling};
 use crate::upstream::response::Head;
 
 const SCRIPT: &str = "application/javascript; charset=UTF-8";
@@ -16,40 +13,42 @@ const SCRIPT: &str = "application/javascript; charset=UTF-8";
 /// How long browsers need not ask again whether they may ask.
 const PREFLIGHT_AGE_S: &str = "31536000";
 
-impl Pushpin {
+impl Polling<'_> {
     /// Answers with a frame.
-    pub(super) fn reply(
-        &mut self,
-        clients: &mut Clients,
-        worker: &mut Engine,
-        asker: &Asker,
-        frame: &str,
-    ) {
+    pub(super) fn reply(&mut self, asker: &Asker, frame: &str) {
         self.sockjs.asking.remove(&asker.handle);
         let (media, body) = match &asker.callback {
             Some(callback) => (SCRIPT, frame::script(callback, frame)),
             None => (PLAIN, format!("{frame}\n")),
         };
         let headers = headers(asker.origin.as_deref(), media, NEVER);
-        clients.respond(worker, asker.handle, &head(200, headers), body.as_bytes());
+        self.clients.respond(
+            self.worker,
+            asker.handle,
+            &head(200, headers),
+            body.as_bytes(),
+        );
     }
 
     /// Says that messages were taken.
-    pub(super) fn reply_ok(&mut self, clients: &mut Clients, worker: &mut Engine, asker: &Asker) {
+    pub(super) fn reply_ok(&mut self, asker: &Asker) {
         self.sockjs.asking.remove(&asker.handle);
         let (media, body) = match &asker.callback {
             Some(callback) => (SCRIPT, frame::script(callback, "ok")),
             None => (PLAIN, "ok".to_owned()),
         };
         let headers = headers(asker.origin.as_deref(), media, NEVER);
-        clients.respond(worker, asker.handle, &head(200, headers), body.as_bytes());
+        self.clients.respond(
+            self.worker,
+            asker.handle,
+            &head(200, headers),
+            body.as_bytes(),
+        );
     }
 
     /// Answers what cannot be done.
     pub(super) fn refuse(
         &mut self,
-        clients: &mut Clients,
-        worker: &mut Engine,
         handle: u64,
         request: &ClientRequest,
         status: u16,
@@ -60,23 +59,16 @@ impl Pushpin {
             callback: None,
             origin: request.header("origin").map(<[u8]>::to_vec),
         };
-        self.refuse_asker(clients, worker, &asker, status, reason);
+        self.refuse_asker(&asker, status, reason);
     }
 
     /// The same, for a request that has waited.
-    pub(super) fn refuse_asker(
-        &mut self,
-        clients: &mut Clients,
-        worker: &mut Engine,
-        asker: &Asker,
-        status: u16,
-        reason: &str,
-    ) {
+    pub(super) fn refuse_asker(&mut self, asker: &Asker, status: u16, reason: &str) {
         self.sockjs.asking.remove(&asker.handle);
         let headers = headers(asker.origin.as_deref(), PLAIN, NEVER);
         let body = format!("{reason}\n");
-        clients.respond(
-            worker,
+        self.clients.respond(
+            self.worker,
             asker.handle,
             &head(status, headers),
             body.as_bytes(),
@@ -84,14 +76,7 @@ impl Pushpin {
     }
 
     /// Answers with what the backend says instead of a WebSocket.
-    pub(super) fn relay_refusal(
-        &mut self,
-        clients: &mut Clients,
-        worker: &mut Engine,
-        asker: &Asker,
-        head: Head,
-        body: &[u8],
-    ) {
+    pub(super) fn relay_refusal(&mut self, asker: &Asker, head: Head, body: &[u8]) {
         self.sockjs.asking.remove(&asker.handle);
         let mut head = head;
         for (name, value) in headers(asker.origin.as_deref(), PLAIN, NEVER) {
@@ -100,17 +85,11 @@ impl Pushpin {
                 head.headers.push((name, value));
             }
         }
-        clients.respond(worker, asker.handle, &head, body);
+        self.clients.respond(self.worker, asker.handle, &head, body);
     }
 
     /// The page that clients of other hosts load in an iframe.
-    pub(super) fn answer_page(
-        &self,
-        clients: &mut Clients,
-        worker: &mut Engine,
-        handle: u64,
-        request: &ClientRequest,
-    ) {
+    pub(super) fn answer_page(&mut self, handle: u64, request: &ClientRequest) {
         let page = page(&self.sockjs.url);
         let origin = request.header("origin");
         let mut headers = headers(origin, "text/html; charset=UTF-8", PAGE_CACHE);
@@ -121,20 +100,18 @@ impl Pushpin {
         );
         push(&mut headers, "ETag", tag.as_bytes());
         match request.header("if-none-match") == Some(tag.as_bytes()) {
-            true => clients.respond(worker, handle, &head(304, headers), b""),
-            false => clients.respond(worker, handle, &head(200, headers), page.as_bytes()),
+            true => self
+                .clients
+                .respond(self.worker, handle, &head(304, headers), b""),
+            false => {
+                self.clients
+                    .respond(self.worker, handle, &head(200, headers), page.as_bytes())
+            }
         }
     }
-}
 
-impl Clients {
     /// A browser asks whether a page may ask.
-    pub(super) fn answer_preflight(
-        &mut self,
-        worker: &mut Engine,
-        handle: u64,
-        request: &ClientRequest,
-    ) {
+    pub(super) fn answer_preflight(&mut self, handle: u64, request: &ClientRequest) {
         let mut headers = headers(request.header("origin"), PLAIN, NEVER);
         push(
             &mut headers,
@@ -149,16 +126,12 @@ impl Clients {
             "Access-Control-Max-Age",
             PREFLIGHT_AGE_S.as_bytes(),
         );
-        self.respond(worker, handle, &head(204, headers), b"");
+        self.clients
+            .respond(self.worker, handle, &head(204, headers), b"");
     }
 
     /// What clients ask first.
-    pub(super) fn answer_info(
-        &mut self,
-        worker: &mut Engine,
-        handle: u64,
-        request: &ClientRequest,
-    ) {
+    pub(super) fn answer_info(&mut self, handle: u64, request: &ClientRequest) {
         let info = serde_json::json!({
             "websocket": true,
             "origins": ["*:*"],
@@ -170,8 +143,8 @@ impl Clients {
             "application/json; charset=UTF-8",
             NEVER,
         );
-        self.respond(
-            worker,
+        self.clients.respond(
+            self.worker,
             handle,
             &head(200, headers),
             format!("{info}\n").as_bytes(),

@@ -2,9 +2,8 @@
 
 use std::rc::Rc;
 
-use crate::client::source::Engine;
 use crate::client::source::{Owner, Source, Table};
-use crate::pushpin::parts::Pushpin;
+use crate::pushpin::sockjs::SockJs;
 use crate::pushpin::sockjs::workers::hash;
 use crate::routes::Routes;
 use crate::server::edge::Edge;
@@ -14,7 +13,7 @@ use crate::upstream::talk::Purpose;
 impl Edge {
     /// Hands a request to the worker that has its session; that one's answer is the client's.
     pub(super) fn hand_on(&mut self, handle: u64, source: &Source, owner: usize) {
-        let Some(table) = self.pushpin.routes_to(&mut self.routing, owner) else {
+        let Some(table) = self.pushpin.sockjs.routes_to(&mut self.routing, owner) else {
             return self.clients.answer_text(
                 &mut self.worker,
                 handle,
@@ -39,20 +38,20 @@ impl Edge {
     }
 }
 
-impl Pushpin {
-    /// Which worker has a session of this name.
-    pub(super) fn owner_of(&self, worker: &Engine, name: &[u8]) -> usize {
-        match self.sockjs.paths.len() {
-            0 => usize::from(worker.index()),
+impl SockJs {
+    /// Which worker has a session of this name: `own`, where there are no others.
+    pub(super) fn owner_of(&self, own: usize, name: &[u8]) -> usize {
+        match self.paths.len() {
+            0 => own,
             workers => (hash(name) % workers as u64) as usize,
         }
     }
 
     fn routes_to(&mut self, routing: &mut Routing, worker: usize) -> Option<Rc<Table>> {
-        if let Some(table) = self.sockjs.routes.get(&worker) {
+        if let Some(table) = self.routes.get(&worker) {
             return Some(Rc::clone(table));
         }
-        let path = self.sockjs.paths.get(worker)?.to_str()?;
+        let path = self.paths.get(worker)?.to_str()?;
         let quoted = path.replace('\\', "\\\\").replace('"', "\\\"");
         // Its answers are as they are to be.
         let line = format!("*,no_grip \"unix/{quoted}\"");
@@ -67,7 +66,7 @@ impl Pushpin {
             home: None,
             watched: Vec::new(),
         });
-        self.sockjs.routes.insert(worker, Rc::clone(&table));
+        self.routes.insert(worker, Rc::clone(&table));
         Some(table)
     }
 }
