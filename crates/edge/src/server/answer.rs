@@ -274,7 +274,7 @@ impl Edge {
                 return;
             }
             Owner::GoneNotice(_) => {
-                self.on_gone(&head, &body);
+                self.clients.on_gone(&mut self.worker, &head, &body);
                 return;
             }
             Owner::Filter(number) => {
@@ -376,13 +376,14 @@ impl Edge {
             // Told before.
             Owner::Check(..) => {}
             Owner::Link(handle) => self.on_link_failed(handle, reason),
-            Owner::GoneNotice(_) => self.on_gone_unheard(reason),
+            Owner::GoneNotice(_) => self.clients.on_gone_unheard(&mut self.worker, reason),
             Owner::Filter(number) => self.on_filter_failed(number, reason),
             Owner::Socket(handle) if talk.may_be_unheard() => {
-                self.on_events_failed(handle, reason);
+                self.clients
+                    .on_events_failed(&mut self.timers, &mut self.worker, handle, reason);
             }
             // The origin may have acted on the events: they are not said twice.
-            Owner::Socket(handle) => self.end_events(handle, reason),
+            Owner::Socket(handle) => self.clients.end_events(&mut self.worker, handle, reason),
             Owner::Client(handle) if matches!(talk.phase, Phase::Streaming { .. }) => {
                 // Only a cut tells that this is not all.
                 self.worker.drop_stream(handle);
@@ -397,32 +398,6 @@ impl Edge {
                     .answer_text(&mut self.worker, handle, status, &text);
             }
         }
-        Step::Over
-    }
-
-    /// Gives the client a piece of a body from where it was received: what it does not take is all that is copied for later.
-    pub(super) fn pass_at_once(&mut self, talk: &mut Talk, piece: &[u8]) -> Step {
-        let Owner::Client(handle) = talk.owner else {
-            return Step::Over;
-        };
-        let Phase::Streaming { pending, wants, .. } = &mut talk.phase else {
-            return Step::Goes;
-        };
-        talk.noted.bytes += piece.len() as u64;
-        match self.worker.pass_stream(handle, piece) {
-            Ok(taken) => {
-                pending.extend_from_slice(&piece[taken..]);
-                *wants = false;
-                Step::Goes
-            }
-            Err(_) => self.cut_stream(handle),
-        }
-    }
-
-    /// The client of a stream has left, or the origin says more than it has promised.
-    fn cut_stream(&mut self, handle: u64) -> Step {
-        self.worker.drop_stream(handle);
-        self.clients.forget_request(&mut self.worker, handle);
         Step::Over
     }
 
@@ -446,7 +421,7 @@ impl Edge {
                 Ok(taken) => {
                     pending.drain(..taken);
                 }
-                Err(_) => return self.cut_stream(handle),
+                Err(_) => return self.clients.cut_stream(&mut self.worker, handle),
             }
             *wants = false;
         }
@@ -496,6 +471,39 @@ impl Edge {
             }
             step
         });
+    }
+}
+
+impl Clients {
+    /// Gives the client a piece of a body from where it was received: what it does not take is all that is copied for later.
+    pub(super) fn pass_at_once(
+        &mut self,
+        worker: &mut Engine,
+        talk: &mut Talk,
+        piece: &[u8],
+    ) -> Step {
+        let Owner::Client(handle) = talk.owner else {
+            return Step::Over;
+        };
+        let Phase::Streaming { pending, wants, .. } = &mut talk.phase else {
+            return Step::Goes;
+        };
+        talk.noted.bytes += piece.len() as u64;
+        match worker.pass_stream(handle, piece) {
+            Ok(taken) => {
+                pending.extend_from_slice(&piece[taken..]);
+                *wants = false;
+                Step::Goes
+            }
+            Err(_) => self.cut_stream(worker, handle),
+        }
+    }
+
+    /// The client of a stream has left, or the origin says more than it has promised.
+    fn cut_stream(&mut self, worker: &mut Engine, handle: u64) -> Step {
+        worker.drop_stream(handle);
+        self.forget_request(worker, handle);
+        Step::Over
     }
 }
 

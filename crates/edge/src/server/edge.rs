@@ -194,7 +194,8 @@ impl Edge {
             session_id: None,
         };
         if rule.is_none() {
-            self.log_unrouted(&source);
+            self.journal
+                .log_unrouted(&self.policy, &mut self.timers, &mut self.worker, &source);
             self.clients
                 .answer_text(&mut self.worker, handle, 502, "Route not found");
             return;

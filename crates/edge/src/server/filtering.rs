@@ -4,6 +4,8 @@
 //! does not fit into a queue is missed as what a slow client misses: whoever can asks its origin, and the others are
 //! disconnected.
 
+use crate::server::items::drop_item;
+use crate::server::sockets::close_slow_socket;
 use std::rc::Rc;
 
 use fermata_config::LogLevel;
@@ -73,8 +75,8 @@ impl Edge {
                 Verdict::LeftOut(Some(counter)) => self.worker.net.count(counter, 1),
                 Verdict::Behind(Left::Request(handle)) => self.update(handle),
                 Verdict::Behind(Left::Held(handle)) => self.on_missed(handle),
-                Verdict::Unanswered(error) => self.drop_item(&error.to_string()),
-                Verdict::Failed(error) => self.drop_item(&error.to_string()),
+                Verdict::Unanswered(error) => drop_item(&mut self.worker, &error.to_string()),
+                Verdict::Failed(error) => drop_item(&mut self.worker, &error.to_string()),
                 Verdict::Deliver(filtered) => self.deliver_filtered(filtered),
                 Verdict::Ask {
                     number,
@@ -149,7 +151,7 @@ impl Edge {
                 self.update(handle)
             }
             Some((Left::Held(handle), true)) => self.end_stream_of(handle),
-            Some((Left::Socket(handle), true)) => self.close_slow_socket(handle),
+            Some((Left::Socket(handle), true)) => close_slow_socket(&mut self.worker, handle),
             Some((Left::Held(_) | Left::Socket(_), false)) | None => {}
         }
     }

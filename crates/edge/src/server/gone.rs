@@ -3,6 +3,7 @@
 //! It is told once, by a POST without content; what it answers changes nothing. A client that was answered, or whose stream
 //! its origin has ended, has not left.
 
+use crate::client::source::Engine;
 use std::rc::Rc;
 
 use fermata_config::LogLevel;
@@ -28,10 +29,14 @@ impl Edge {
         };
         let (source, uri) = *told;
         if self.clients.gone_links.telling >= TELLING_MAX {
-            return self.on_gone_failed("too many origins are being told already");
+            return self
+                .clients
+                .on_gone_failed(&mut self.worker, "too many origins are being told already");
         }
         let Some(mut source) = self.routing.link_source(&source, &uri) else {
-            return self.on_gone_failed("the gone link leads nowhere");
+            return self
+                .clients
+                .on_gone_failed(&mut self.worker, "the gone link leads nowhere");
         };
         let get = &source.request;
         source.request = Rc::new(ClientRequest {
@@ -48,32 +53,34 @@ impl Edge {
         let number = self.clients.gone_links.last << 32 | NOBODY;
         self.ask(Owner::GoneNotice(number), source, Vec::new());
     }
+}
 
+impl Clients {
     /// The origin has answered.
-    pub(super) fn on_gone(&mut self, head: &Head, body: &[u8]) {
+    pub(super) fn on_gone(&mut self, worker: &mut Engine, head: &Head, body: &[u8]) {
         if (200..300).contains(&head.status) && body.is_empty() {
-            self.clients.gone_links.telling = self.clients.gone_links.telling.saturating_sub(1);
-            self.worker.net.count(Counter::EdgeGoneTold, 1);
+            self.gone_links.telling = self.gone_links.telling.saturating_sub(1);
+            worker.net.count(Counter::EdgeGoneTold, 1);
         } else {
             let reason = format!(
                 "the gone link answers {} with {} bytes; give a status of 200 to 299 and no body",
                 head.status,
                 body.len()
             );
-            self.on_gone_unheard(&reason);
+            self.on_gone_unheard(worker, &reason);
         }
     }
 
     /// The origin could not be told.
-    pub(super) fn on_gone_unheard(&mut self, reason: &str) {
-        self.clients.gone_links.telling = self.clients.gone_links.telling.saturating_sub(1);
-        self.on_gone_failed(reason);
+    pub(super) fn on_gone_unheard(&mut self, worker: &mut Engine, reason: &str) {
+        self.gone_links.telling = self.gone_links.telling.saturating_sub(1);
+        self.on_gone_failed(worker, reason);
     }
 
-    fn on_gone_failed(&mut self, reason: &str) {
-        self.worker.net.count(Counter::EdgeGoneFailed, 1);
+    fn on_gone_failed(&mut self, worker: &mut Engine, reason: &str) {
+        worker.net.count(Counter::EdgeGoneFailed, 1);
         let line = format!("an origin was not told of a client that has left: {reason}");
-        self.worker.net.log_for_client(LogLevel::Warning, &line);
+        worker.net.log_for_client(LogLevel::Warning, &line);
     }
 }
 

@@ -3,6 +3,7 @@
 //! One without wishes (no filters, no reliable delivery, no next link) is known to the engine alone: it costs the edge
 //! nothing, and published content goes to it straight from the channel's log. Of any other there is a [`Session`].
 
+use crate::server::reliable::standing;
 use std::rc::Rc;
 
 use fermata_edge_pushpin::stats::mode::Mode;
@@ -112,7 +113,7 @@ impl Edge {
         if !takes_items {
             return;
         }
-        let standing = self.standing(&subscriptions);
+        let standing = standing(&mut self.worker, &subscriptions);
         let serial = self.clients.next_serial();
         let mut source = talk.source.clone();
         if instruct.next.is_none() {

@@ -1,5 +1,7 @@
 //! What published items do to clients that take them one by one.
 
+use crate::client::source::Engine;
+use crate::server::sockets::close_slow_socket;
 use std::rc::Rc;
 
 use fermata_config::LogLevel;
@@ -61,7 +63,7 @@ impl Edge {
                 true
             }
             Left::Socket(handle) => {
-                self.close_slow_socket(handle);
+                close_slow_socket(&mut self.worker, handle);
                 true
             }
         }
@@ -102,13 +104,6 @@ impl Edge {
         }
     }
 
-    /// An item could not be made what a client's filters want.
-    pub(super) fn drop_item(&mut self, reason: &str) {
-        self.worker.net.count(Counter::EdgeDroppedFilter, 1);
-        let line = format!("an item is dropped: {reason}");
-        self.worker.net.log_for_client(LogLevel::Warning, &line);
-    }
-
     fn on_item_of_poll(&mut self, handle: u64, channel: &[u8], item: &Rc<Item>) -> bool {
         let Some(session) = self.clients.sessions.get_mut(&handle) else {
             return true;
@@ -147,7 +142,7 @@ impl Edge {
                     match filters.content(&**session, body) {
                         Ok(content) => response.body = item::Body::Bytes(content.into_owned()),
                         Err(error) => {
-                            self.drop_item(&error.to_string());
+                            drop_item(&mut self.worker, &error.to_string());
                             return false;
                         }
                     }
@@ -200,7 +195,7 @@ impl Edge {
             Delivery::Act(StreamAction::Hint) => self.on_hint(handle),
             Delivery::Behind => self.on_missed(handle),
             Delivery::Act(StreamAction::Send(_) | StreamAction::Refresh) => {}
-            Delivery::Failed(reason) => self.drop_item(&reason),
+            Delivery::Failed(reason) => drop_item(&mut self.worker, &reason),
         }
         false
     }
@@ -223,6 +218,13 @@ impl Edge {
         self.abandon(handle);
         self.on_no_longer_held(handle);
     }
+}
+
+/// An item could not be made what a client's filters want.
+pub(super) fn drop_item(worker: &mut Engine, reason: &str) {
+    worker.net.count(Counter::EdgeDroppedFilter, 1);
+    let line = format!("an item is dropped: {reason}");
+    worker.net.log_for_client(LogLevel::Warning, &line);
 }
 
 fn deliver(session: &mut Session, channel: &[u8], item: &Item) -> Delivery {

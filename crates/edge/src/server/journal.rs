@@ -3,6 +3,7 @@
 //! They are many where they are wanted, so they are collected and written at most ten times a second, and nobody who does
 //! not want them pays more than a comparison.
 
+use crate::pushpin::parts::Pushpin;
 use fermata_config::LogLevel;
 use fermata_grip::item::Item;
 
@@ -23,10 +24,34 @@ const FLUSH_MS: u64 = 100;
 /// Bytes that are not waited with.
 const FLUSH_BYTES: usize = 32 * 1024;
 
-impl Edge {
+impl Journal {
+    /// An item was published, for so many clients of all workers.
+    pub(super) fn log_published(
+        &mut self,
+        pushpin: &Pushpin,
+        timers: &mut Timers,
+        worker: &mut Engine,
+        item: &Item,
+    ) {
+        if !self.is_on {
+            return;
+        }
+        let mut line = format!("publish channel={}", field(&item.channel));
+        if let Some(receivers) = pushpin.receivers(item) {
+            line += &format!(" receivers={receivers}");
+        }
+        self.journal_line(timers, worker, &line);
+    }
+
     /// A conversation is over, or has become a WebSocket.
-    pub(super) fn log_talk(&mut self, talk: &mut Talk) {
-        if talk.noted.is_written || !self.journal.wants(talk.source.rule()) {
+    pub(super) fn log_talk(
+        &mut self,
+        policy: &EdgePolicy,
+        timers: &mut Timers,
+        worker: &mut Engine,
+        talk: &mut Talk,
+    ) {
+        if talk.noted.is_written || !self.wants(talk.source.rule()) {
             return;
         }
         let is_opening = match talk.purpose {
@@ -40,9 +65,7 @@ impl Edge {
         }
         talk.noted.is_written = true;
         let is_again = matches!(talk.owner, Owner::Client(_)) && !talk.last_ids.is_empty();
-        let mut line = self
-            .journal
-            .request_line(&self.policy, &talk.source, is_opening);
+        let mut line = self.request_line(policy, &talk.source, is_opening);
         match talk.noted.outcome {
             Outcome::Answered(status) => line += &format!(" code={status} {}", talk.noted.bytes),
             Outcome::Held => line += " accept",
@@ -52,7 +75,7 @@ impl Edge {
         if is_again {
             line += " retry";
         }
-        if self.journal.has_programs
+        if self.has_programs
             && let Some(program) = talk.source.request.header("user-agent")
         {
             line += &format!(" ua={}", field(program));
@@ -60,36 +83,23 @@ impl Edge {
         for (channel, id) in &talk.last_ids {
             line += &format!(" #{}={}", field(channel), field(id));
         }
-        self.journal
-            .journal_line(&mut self.timers, &mut self.worker, &line);
+        self.journal_line(timers, worker, &line);
     }
 
     /// A request has no route.
-    pub(super) fn log_unrouted(&mut self, source: &Source) {
-        if self.journal.wants(None) {
-            let line =
-                self.journal
-                    .request_line(&self.policy, source, source.request.is_websocket());
-            self.journal
-                .journal_line(&mut self.timers, &mut self.worker, &format!("{line} error"));
+    pub(super) fn log_unrouted(
+        &mut self,
+        policy: &EdgePolicy,
+        timers: &mut Timers,
+        worker: &mut Engine,
+        source: &Source,
+    ) {
+        if self.wants(None) {
+            let line = self.request_line(policy, source, source.request.is_websocket());
+            self.journal_line(timers, worker, &format!("{line} error"));
         }
     }
 
-    /// An item was published, for so many clients of all workers.
-    pub(super) fn log_published(&mut self, item: &Item) {
-        if !self.journal.is_on {
-            return;
-        }
-        let mut line = format!("publish channel={}", field(&item.channel));
-        if let Some(receivers) = self.pushpin.receivers(item) {
-            line += &format!(" receivers={receivers}");
-        }
-        self.journal
-            .journal_line(&mut self.timers, &mut self.worker, &line);
-    }
-}
-
-impl Journal {
     /// A client is subscribed to a channel, or is not any more.
     pub(super) fn log_subscription(
         &mut self,

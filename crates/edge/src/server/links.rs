@@ -1,5 +1,6 @@
 //! Next links: where a stream goes on when something was missed, or after a time without news.
 
+use crate::server::reliable::standing;
 use std::rc::Rc;
 
 use fermata_config::LogLevel;
@@ -173,7 +174,7 @@ impl Edge {
                 }
                 self.stats_replace(handle);
                 // What was published while it was asked was let go, and a new channel has begun in the middle.
-                let is_behind = self.standing(&subscriptions) == Standing::Behind;
+                let is_behind = standing(&mut self.worker, &subscriptions) == Standing::Behind;
                 if is_behind && !self.catch_up(Left::Held(handle), false) {
                     self.ask_link_again(handle);
                     return;

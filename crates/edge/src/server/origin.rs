@@ -106,7 +106,8 @@ impl Edge {
         let mut talk = talk;
         self.release_sharers(&mut talk);
         self.route_figures.count_talk(&self.worker, &talk);
-        self.log_talk(&mut talk);
+        self.journal
+            .log_talk(&self.policy, &mut self.timers, &mut self.worker, &mut talk);
         self.outbound().end_span(&mut talk);
         self.outbound().drop_wire(&mut talk);
         talk.leave_target();
@@ -327,7 +328,7 @@ impl Edge {
             && talk.phase.passes_at_once()
             && exchange.pass(bytes)
         {
-            return self.pass_at_once(talk, bytes);
+            return self.clients.pass_at_once(&mut self.worker, talk, bytes);
         }
         let (parts, outcome) = match &mut talk.codec {
             Codec::Http(exchange) => {

@@ -1,6 +1,10 @@
 //! WebSocket-over-HTTP: an origin that speaks no WebSocket gets what clients send as requests, and answers with what they
 //! are to be sent. One request at a time for each client.
 
+use crate::client::source::Engine;
+use crate::server::sockets::close_socket;
+use crate::server::upgrade::accept;
+use crate::timers::Timers;
 use std::rc::Rc;
 
 use fermata_config::LogLevel;
@@ -21,7 +25,8 @@ impl Edge {
     /// The answer to the opening: events, or what the client gets instead of a WebSocket.
     pub(super) fn on_opening(&mut self, talk: &mut Talk, handle: u64, head: &Head, body: &[u8]) {
         // While it is known to be an opening.
-        self.log_talk(talk);
+        self.journal
+            .log_talk(&self.policy, &mut self.timers, &mut self.worker, talk);
         let Purpose::Events(over) = &mut talk.purpose else {
             return;
         };
@@ -40,7 +45,7 @@ impl Edge {
                 return;
             }
         };
-        let Some(socket) = self.accept(handle, head) else {
+        let Some(socket) = accept(&mut self.worker, handle, head) else {
             self.fail(
                 talk,
                 502,
@@ -66,7 +71,9 @@ impl Edge {
         };
         match over.on_answer(head, body) {
             Ok((reply, events)) => self.on_reply(handle, reply, events),
-            Err(error) => self.end_events(handle, &error.to_string()),
+            Err(error) => self
+                .clients
+                .end_events(&mut self.worker, handle, &error.to_string()),
         }
     }
 
@@ -88,11 +95,13 @@ impl Edge {
                 }
                 Event::Close(close) => {
                     let (code, reason) = close.unwrap_or((1000, Vec::new()));
-                    self.on_origin_close(handle, code, &reason);
+                    self.clients
+                        .on_origin_close(&mut self.worker, handle, code, &reason);
                     return;
                 }
                 Event::Disconnect => {
-                    self.on_origin_close(handle, 1006, b"");
+                    self.clients
+                        .on_origin_close(&mut self.worker, handle, 1006, b"");
                     return;
                 }
             }
@@ -128,38 +137,11 @@ impl Edge {
         }
     }
 
-    /// The origin has not got the request: once more after a while, a few times.
-    pub(super) fn on_events_failed(&mut self, handle: u64, reason: &str) {
-        let now_ms = self.worker.net.now_ms();
-        let random = fermata_io::random::u64() as u32;
-        let Some(over) = self.clients.over(handle) else {
-            // The client has detached its origin.
-            return;
-        };
-        match over.on_unheard(random) {
-            Some(delay_ms) => self.timers.at(now_ms + delay_ms, Timer::Events(handle)),
-            None => self.end_events(handle, reason),
-        }
-    }
-
     pub(super) fn on_events_due(&mut self, handle: u64) {
         if let Some(over) = self.clients.over(handle) {
             over.wake();
             self.ask_events(handle);
         }
-    }
-
-    pub(super) fn end_events(&mut self, handle: u64, reason: &str) {
-        let line = format!("a WebSocket over HTTP ends: {reason}");
-        self.worker.net.log_for_client(LogLevel::Warning, &line);
-        if self.clients.socket(handle).is_some_and(|it| it.is_gone) {
-            self.clients.sessions.remove(&handle);
-            return;
-        }
-        if let Some(socket) = self.clients.socket(handle) {
-            socket.via = None;
-        }
-        self.close_socket(handle, 1011, b"");
     }
 
     /// A message of the client for its origin.
@@ -171,7 +153,10 @@ impl Edge {
         match self.clients.over(handle).map(|over| over.push(event)) {
             // A message is one of a client that is there, and its origin is asked by requests.
             None => debug_assert!(false, "a socket without its origin"),
-            Some(Err(error)) => self.end_events(handle, &error.to_string()),
+            Some(Err(error)) => {
+                self.clients
+                    .end_events(&mut self.worker, handle, &error.to_string())
+            }
             Some(Ok(room)) => {
                 if room == Room::Little {
                     let _ = self.worker.defer_socket(handle);
@@ -190,6 +175,43 @@ impl Edge {
                 self.clients.sessions.remove(&handle);
             }
         }
+    }
+}
+
+impl Clients {
+    /// The origin has not got the request: once more after a while, a few times.
+    pub(super) fn on_events_failed(
+        &mut self,
+        timers: &mut Timers,
+        worker: &mut Engine,
+        handle: u64,
+        reason: &str,
+    ) {
+        let now_ms = worker.net.now_ms();
+        let random = fermata_io::random::u64() as u32;
+        let Some(over) = self.over(handle) else {
+            // The client has detached its origin.
+            return;
+        };
+        match over.on_unheard(random) {
+            Some(delay_ms) => timers.at(now_ms + delay_ms, Timer::Events(handle)),
+            None => self.end_events(worker, handle, reason),
+        }
+    }
+}
+
+impl Clients {
+    pub(super) fn end_events(&mut self, worker: &mut Engine, handle: u64, reason: &str) {
+        let line = format!("a WebSocket over HTTP ends: {reason}");
+        worker.net.log_for_client(LogLevel::Warning, &line);
+        if self.socket(handle).is_some_and(|it| it.is_gone) {
+            self.sessions.remove(&handle);
+            return;
+        }
+        if let Some(socket) = self.socket(handle) {
+            socket.via = None;
+        }
+        close_socket(worker, handle, 1011, b"");
     }
 }
 

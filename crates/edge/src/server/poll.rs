@@ -1,5 +1,6 @@
 //! Long polls: clients that wait for one published response, or for their origin's after a time.
 
+use crate::server::reliable::standing;
 use fermata_edge_pushpin::stats::mode::Mode;
 use fermata_engine::Left;
 use fermata_engine::stats::Counter;
@@ -29,7 +30,7 @@ impl Edge {
         let subscriptions =
             self.clients
                 .subscriptions(&self.policy, &mut self.worker, &talk.source, &instruct);
-        let standing = self.standing(&subscriptions);
+        let standing = standing(&mut self.worker, &subscriptions);
         let channels: Vec<&[u8]> = subscriptions.iter().map(|it| &it.channel[..]).collect();
         if self.worker.poll_items(handle, &channels).is_err() {
             self.clients.forget_request(&mut self.worker, handle);

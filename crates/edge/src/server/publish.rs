@@ -43,7 +43,8 @@ impl Edge {
 
     /// An item is on its way to clients.
     pub(super) fn tell_published(&mut self, item: &Item) {
-        self.log_published(item);
+        self.journal
+            .log_published(&self.pushpin, &mut self.timers, &mut self.worker, item);
         self.pushpin
             .stats_message(&mut self.publishing, &mut self.worker, item);
     }

@@ -27,62 +27,6 @@ const MISSED: [usize; 2] = [16, 1_000];
 const MISSED_BYTES_MAX: usize = 1024 * 1024;
 
 impl Edge {
-    /// The newest items of a channel that this worker has read, oldest first. True: there are no others.
-    fn newest_items(&mut self, channel: &[u8], count: usize) -> Option<(Vec<Item>, bool, usize)> {
-        let records = self.worker.history_read(channel, count).ok()?;
-        let is_all = records.len() < count;
-        let bytes = records.iter().map(|it| it.data.len()).sum();
-        let items = records.iter().filter_map(|it| delivery::read(&it.data));
-        Some((items.collect(), is_all, bytes))
-    }
-
-    /// The id of the newest item of a channel that has one: hints and refreshes have none, and what waits for nothing is no
-    /// predecessor of anything.
-    fn last_id(&mut self, channel: &[u8]) -> Option<Vec<u8>> {
-        for count in LOOKED_AT {
-            let (items, is_all, _) = self.newest_items(channel, count)?;
-            let ids = items.into_iter().rev().filter(|item| !item.no_seq);
-            let found = ids.filter_map(|item| item.id).next();
-            if found.is_some() || is_all {
-                return found;
-            }
-        }
-        None
-    }
-
-    /// Whether an item was published that the origin's response did not know of.
-    pub(super) fn standing(&mut self, subscriptions: &[Subscription]) -> Standing {
-        let mut standing = Standing::UpToDate;
-        for it in subscriptions {
-            let Some(prev_id) = &it.prev_id else {
-                continue;
-            };
-            let last_id = self.last_id(&it.channel);
-            if on_hold(Some(prev_id), last_id.as_deref()) == OnHold::Behind {
-                return Standing::Behind;
-            }
-            if last_id.is_none() {
-                standing = Standing::Unknown;
-            }
-        }
-        standing
-    }
-
-    /// What the ring has of a channel behind an item; `None`: not all of it.
-    fn missed(&mut self, channel: &[u8], prev_id: &[u8]) -> Option<Vec<Rc<Item>>> {
-        for count in MISSED {
-            let (items, is_all, bytes) = self.newest_items(channel, count)?;
-            if bytes > MISSED_BYTES_MAX {
-                return None;
-            }
-            let missed = after(items, prev_id);
-            if missed.is_some() || is_all {
-                return missed;
-            }
-        }
-        None
-    }
-
     /// Gives a client what it has missed, from the ring. False: that has not all of it, and nothing was given.
     ///
     /// `is_gap`: the client has lost items of all its channels, also of those where no ids tell which.
@@ -104,9 +48,9 @@ impl Edge {
             .collect();
         let mut missed = Vec::new();
         for (channel, prev_id) in reliable {
-            let Some(items) = self.missed(&channel, &prev_id) else {
+            let Some(items) = missed_items(&mut self.worker, &channel, &prev_id) else {
                 // Of a channel without ids nobody knows better.
-                if !is_gap && self.last_id(&channel).is_none() {
+                if !is_gap && last_id(&mut self.worker, &channel).is_none() {
                     continue;
                 }
                 return false;
@@ -222,6 +166,66 @@ impl Edge {
             self.update(handle);
         }
     }
+}
+
+/// The newest items of a channel that this worker has read, oldest first. True: there are no others.
+fn newest_items(
+    worker: &mut Engine,
+    channel: &[u8],
+    count: usize,
+) -> Option<(Vec<Item>, bool, usize)> {
+    let records = worker.history_read(channel, count).ok()?;
+    let is_all = records.len() < count;
+    let bytes = records.iter().map(|it| it.data.len()).sum();
+    let items = records.iter().filter_map(|it| delivery::read(&it.data));
+    Some((items.collect(), is_all, bytes))
+}
+
+/// The id of the newest item of a channel that has one: hints and refreshes have none, and what waits for nothing is no
+/// predecessor of anything.
+fn last_id(worker: &mut Engine, channel: &[u8]) -> Option<Vec<u8>> {
+    for count in LOOKED_AT {
+        let (items, is_all, _) = newest_items(worker, channel, count)?;
+        let ids = items.into_iter().rev().filter(|item| !item.no_seq);
+        let found = ids.filter_map(|item| item.id).next();
+        if found.is_some() || is_all {
+            return found;
+        }
+    }
+    None
+}
+
+/// Whether an item was published that the origin's response did not know of.
+pub(super) fn standing(worker: &mut Engine, subscriptions: &[Subscription]) -> Standing {
+    let mut standing = Standing::UpToDate;
+    for it in subscriptions {
+        let Some(prev_id) = &it.prev_id else {
+            continue;
+        };
+        let last_id = last_id(worker, &it.channel);
+        if on_hold(Some(prev_id), last_id.as_deref()) == OnHold::Behind {
+            return Standing::Behind;
+        }
+        if last_id.is_none() {
+            standing = Standing::Unknown;
+        }
+    }
+    standing
+}
+
+/// What the ring has of a channel behind an item; `None`: not all of it.
+fn missed_items(worker: &mut Engine, channel: &[u8], prev_id: &[u8]) -> Option<Vec<Rc<Item>>> {
+    for count in MISSED {
+        let (items, is_all, bytes) = newest_items(worker, channel, count)?;
+        if bytes > MISSED_BYTES_MAX {
+            return None;
+        }
+        let missed = after(items, prev_id);
+        if missed.is_some() || is_all {
+            return missed;
+        }
+    }
+    None
 }
 
 impl Clients {

@@ -93,7 +93,8 @@ impl Edge {
         for Sharer { handle, source, .. } in self.upstream.take_sharers(talk) {
             let mut own = self.upstream.talk_of_sharer(talk, handle, source);
             self.on_whole(&mut own, head.clone(), body.to_vec());
-            self.log_talk(&mut own);
+            self.journal
+                .log_talk(&self.policy, &mut self.timers, &mut self.worker, &mut own);
         }
     }
 
@@ -113,7 +114,8 @@ impl Edge {
             }
             let mut own = self.upstream.talk_of_sharer(talk, handle, source);
             self.fail(&mut own, status, reason);
-            self.log_talk(&mut own);
+            self.journal
+                .log_talk(&self.policy, &mut self.timers, &mut self.worker, &mut own);
         }
     }
 }

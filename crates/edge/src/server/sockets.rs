@@ -1,5 +1,7 @@
 //! Clients' WebSockets, whatever carries them to their origin: subscriptions, control messages, published messages.
 
+use crate::server::items::drop_item;
+use crate::server::sockjs::framed::beat;
 use fermata_config::LogLevel;
 use fermata_edge_pushpin::stats::mode::Mode;
 use fermata_engine::stats::Counter;
@@ -134,7 +136,9 @@ impl Edge {
         match ws_control::kind(message, is_text, &prefix) {
             ws_control::Kind::Control(json) => match ws_control::read(json) {
                 Ok(control) => self.control(handle, control),
-                Err(ControlError::FiltersTooMany) => self.close_socket(handle, FAILED, b""),
+                Err(ControlError::FiltersTooMany) => {
+                    close_socket(&mut self.worker, handle, FAILED, b"")
+                }
                 Err(error) => {
                     let line = format!("a control message is ignored: {error}");
                     self.worker.net.log_for_client(LogLevel::Warning, &line);
@@ -160,7 +164,7 @@ impl Edge {
                         name.escape_ascii()
                     );
                     self.worker.net.log_for_client(LogLevel::Warning, &line);
-                    self.close_socket(handle, FAILED, b"");
+                    close_socket(&mut self.worker, handle, FAILED, b"");
                     return;
                 }
                 let Some(session) = self.clients.sessions.get(&handle) else {
@@ -286,7 +290,7 @@ impl Edge {
                 .flush_delayed(&mut self.clients, &mut self.worker, handle);
         }
         if is_silent {
-            self.beat(handle);
+            beat(&mut self.worker, handle);
         }
         if is_idle {
             self.ask_events(handle);
@@ -311,11 +315,6 @@ impl Edge {
         self.clients.touch_socket(&mut self.worker, handle);
     }
 
-    /// A socket has lost what was published.
-    pub(super) fn close_slow_socket(&mut self, handle: u64) {
-        self.close_socket(handle, TRY_AGAIN, b"messages were missed; read faster");
-    }
-
     /// Something was published to a socket.
     pub(super) fn on_item_of_socket(&mut self, handle: u64, channel: &[u8], item: &Item) {
         let Some(format) = &item.ws_message else {
@@ -338,7 +337,7 @@ impl Edge {
         let content = match &format.action {
             MessageAction::Send { content, .. } => match filters.content(&**session, content) {
                 Ok(content) => Some(content.into_owned()),
-                Err(error) => return self.drop_item(&error.to_string()),
+                Err(error) => return drop_item(&mut self.worker, &error.to_string()),
             },
             _ => None,
         };
@@ -365,7 +364,7 @@ impl Edge {
             }
             MessageAction::Close { code, reason } => {
                 let (code, reason) = (code.unwrap_or(NORMAL), reason.clone());
-                self.close_socket(handle, code, &reason);
+                close_socket(&mut self.worker, handle, code, &reason);
             }
             MessageAction::Refresh => self.refresh_socket(handle),
             MessageAction::Hint => {}
@@ -378,31 +377,6 @@ impl Edge {
             over.want_request();
             self.ask_events(handle);
         }
-    }
-
-    /// Closes a socket from our side; its origin is told by what follows from the client's end.
-    pub(super) fn close_socket(&mut self, handle: u64, code: u16, reason: &[u8]) {
-        if self.worker.disconnect(handle, code, reason).is_err() {
-            let _ = self.worker.disconnect(handle, AWAY, b"");
-        }
-    }
-
-    /// The origin closes: so does the client's socket.
-    pub(super) fn on_origin_close(&mut self, handle: u64, code: u16, reason: &[u8]) {
-        if let Some(socket) = self.clients.socket(handle) {
-            socket.via = None;
-            if socket.is_gone {
-                // The client has left before, and now everything is said.
-                self.clients.sessions.remove(&handle);
-                return;
-            }
-        }
-        let code = match code {
-            NO_STATUS => NORMAL,
-            ABNORMAL => AWAY,
-            code => code,
-        };
-        self.close_socket(handle, code, reason);
     }
 
     /// The client has sent a message.
@@ -486,6 +460,49 @@ impl Edge {
                 self.clients.sessions.remove(&handle);
             }
         }
+    }
+}
+
+impl Clients {
+    /// The origin closes: so does the client's socket.
+    pub(super) fn on_origin_close(
+        &mut self,
+        worker: &mut Engine,
+        handle: u64,
+        code: u16,
+        reason: &[u8],
+    ) {
+        if let Some(socket) = self.socket(handle) {
+            socket.via = None;
+            if socket.is_gone {
+                // The client has left before, and now everything is said.
+                self.sessions.remove(&handle);
+                return;
+            }
+        }
+        let code = match code {
+            NO_STATUS => NORMAL,
+            ABNORMAL => AWAY,
+            code => code,
+        };
+        close_socket(worker, handle, code, reason);
+    }
+}
+
+/// A socket has lost what was published.
+pub(super) fn close_slow_socket(worker: &mut Engine, handle: u64) {
+    close_socket(
+        worker,
+        handle,
+        TRY_AGAIN,
+        b"messages were missed; read faster",
+    );
+}
+
+/// Closes a socket from our side; its origin is told by what follows from the client's end.
+pub(super) fn close_socket(worker: &mut Engine, handle: u64, code: u16, reason: &[u8]) {
+    if worker.disconnect(handle, code, reason).is_err() {
+        let _ = worker.disconnect(handle, AWAY, b"");
     }
 }
 

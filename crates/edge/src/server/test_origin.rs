@@ -3,6 +3,7 @@
 //! `/` greets, `/response` holds a long poll and `/stream` a stream, on the channels that `?channel=` names, or on
 //! `test`. `/ws` is a WebSocket that is subscribed to them and says back what it hears.
 
+use crate::server::upgrade::accept;
 use fermata_grip::ws_control::Control;
 
 use crate::client::socket::{Socket, Via};
@@ -29,7 +30,7 @@ impl Edge {
         }
         let channels = channels(query);
         self.upstream.talks.forget_handle(handle);
-        let Some(socket) = self.accept(handle, &Head::default()) else {
+        let Some(socket) = accept(&mut self.worker, handle, &Head::default()) else {
             return self.fail(talk, 502, "the handshake cannot be accepted");
         };
         let state = Socket::new(None, Via::Echo);

@@ -58,29 +58,6 @@ impl Edge {
         self.ask_for(Owner::Client(handle), source, Vec::new(), purpose);
     }
 
-    /// Accepts a client's handshake, with what its origin has said. Returns the socket.
-    pub(super) fn accept(&mut self, handle: u64, head: &Head) -> Option<u64> {
-        let protocol = head
-            .headers
-            .iter()
-            .find(|(name, _)| name.eq_ignore_ascii_case(b"sec-websocket-protocol"))
-            .map(|(_, value)| &value[..]);
-        let headers: Vec<(&[u8], &[u8])> = borrowed(&head.headers)
-            .into_iter()
-            .filter(|(name, _)| {
-                let is_meta = name
-                    .get(..9)
-                    .is_some_and(|start| start.eq_ignore_ascii_case(b"set-meta-"));
-                let is_own = is_meta || OWN.iter().any(|own| name.eq_ignore_ascii_case(own));
-                let is_grip = name
-                    .get(..5)
-                    .is_some_and(|start| start.eq_ignore_ascii_case(b"grip-"));
-                !is_own && !is_grip && !fermata_proto::response::reserved_name(name)
-            })
-            .collect();
-        self.worker.accept_upgrade(handle, protocol, &headers).ok()
-    }
-
     /// The origin has switched protocols: the client's socket opens.
     pub(super) fn on_switched(&mut self, talk: &mut Talk, head: &Head) -> Step {
         let id = talk.id();
@@ -105,9 +82,10 @@ impl Edge {
             true => None,
             false => ws_control::accepted_prefix(&borrowed(&head.headers)),
         };
-        self.log_talk(talk);
+        self.journal
+            .log_talk(&self.policy, &mut self.timers, &mut self.worker, talk);
         self.upstream.talks.forget_handle(handle);
-        let Some(socket) = self.accept(handle, head) else {
+        let Some(socket) = accept(&mut self.worker, handle, head) else {
             return self.fail(
                 talk,
                 502,
@@ -165,7 +143,12 @@ impl Edge {
                             let _ = self.worker.net.send_control(handle, false, &payload);
                         }
                         Some(Received::Closed { code, reason }) => {
-                            self.on_origin_close(handle, code, reason.as_bytes());
+                            self.clients.on_origin_close(
+                                &mut self.worker,
+                                handle,
+                                code,
+                                reason.as_bytes(),
+                            );
                             step = Step::Over;
                         }
                         None => {}
@@ -177,7 +160,8 @@ impl Edge {
                     self.worker
                         .net
                         .log_for_client(fermata_config::LogLevel::Warning, &line);
-                    self.on_origin_close(handle, 1011, b"");
+                    self.clients
+                        .on_origin_close(&mut self.worker, handle, 1011, b"");
                     step = Step::Over;
                     0
                 }
@@ -188,7 +172,7 @@ impl Edge {
             }
             rest = &mut rest[consumed..];
         }
-        let queued = self.queued_for(handle);
+        let queued = queued_for(&mut self.worker, handle);
         let is_paused = queued > QUEUE_BYTES_MAX;
         if is_paused {
             let due_ms = self.worker.net.now_ms() + PAUSE_MS;
@@ -207,17 +191,12 @@ impl Edge {
         if is_over { Step::Over } else { step }
     }
 
-    fn queued_for(&self, socket: u64) -> usize {
-        let info = self.worker.socket_info(socket);
-        info.map_or(0, |info| info.queued_bytes)
-    }
-
     /// A client that took too little may take more now.
     pub(super) fn on_pause_over(&mut self, handle: u64) {
         let Some(id) = self.upstream.talks.of_handle(handle) else {
             return;
         };
-        let queued = self.queued_for(handle);
+        let queued = queued_for(&mut self.worker, handle);
         if queued > QUEUE_BYTES_MAX {
             let due_ms = self.worker.net.now_ms() + PAUSE_MS;
             self.timers.at(due_ms, Timer::Paused(handle));
@@ -234,7 +213,8 @@ impl Edge {
     /// The origin's connection has ended without a close frame.
     pub(super) fn on_frames_end(&mut self, talk: &mut Talk) -> Step {
         if let Owner::Socket(handle) = talk.owner {
-            self.on_origin_close(handle, 1006, b"");
+            self.clients
+                .on_origin_close(&mut self.worker, handle, 1006, b"");
         }
         Step::Over
     }
@@ -310,6 +290,34 @@ impl Edge {
             Step::Goes
         });
     }
+}
+
+/// Accepts a client's handshake, with what its origin has said. Returns the socket.
+pub(super) fn accept(worker: &mut Engine, handle: u64, head: &Head) -> Option<u64> {
+    let protocol = head
+        .headers
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case(b"sec-websocket-protocol"))
+        .map(|(_, value)| &value[..]);
+    let headers: Vec<(&[u8], &[u8])> = borrowed(&head.headers)
+        .into_iter()
+        .filter(|(name, _)| {
+            let is_meta = name
+                .get(..9)
+                .is_some_and(|start| start.eq_ignore_ascii_case(b"set-meta-"));
+            let is_own = is_meta || OWN.iter().any(|own| name.eq_ignore_ascii_case(own));
+            let is_grip = name
+                .get(..5)
+                .is_some_and(|start| start.eq_ignore_ascii_case(b"grip-"));
+            !is_own && !is_grip && !fermata_proto::response::reserved_name(name)
+        })
+        .collect();
+    worker.accept_upgrade(handle, protocol, &headers).ok()
+}
+
+fn queued_for(worker: &mut Engine, socket: u64) -> usize {
+    let info = worker.socket_info(socket);
+    info.map_or(0, |info| info.queued_bytes)
 }
 
 impl Clients {

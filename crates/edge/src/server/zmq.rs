@@ -3,6 +3,7 @@
 //! They are wires of the one worker that publishes. A message that makes no sense is left out and logged; a peer that
 //! breaks the protocol loses its own connection.
 
+use crate::client::source::Engine;
 use fermata_config::LogLevel;
 use fermata_engine::WireEvent;
 use fermata_engine::stats::Counter;
@@ -161,11 +162,15 @@ impl Edge {
             }
             (Port::Pull, Event::Message(parts)) => match &parts[..] {
                 [payload] => self.take_item(payload, None, connection.port),
-                _ => self.drop_message(connection.port, "it has several parts"),
+                _ => drop_message(&mut self.worker, connection.port, "it has several parts"),
             },
             (Port::Sub, Event::Message(parts)) => match &parts[..] {
                 [channel, payload] => self.take_item(payload, Some(channel), connection.port),
-                _ => self.drop_message(connection.port, "it has not two parts, channel and item"),
+                _ => drop_message(
+                    &mut self.worker,
+                    connection.port,
+                    "it has not two parts, channel and item",
+                ),
             },
             (Port::Rep, Event::Message(parts)) => self.on_command(wire, connection, &parts),
             (Port::Stats, Event::Subscribed(topic)) => match connection.topics.len() {
@@ -199,7 +204,7 @@ impl Edge {
                         self.on_service_answer(answered);
                     }
                 }
-                _ => self.drop_message(connection.port, "it has several parts"),
+                _ => drop_message(&mut self.worker, connection.port, "it has several parts"),
             },
             // This side sends no requests that would be answered here.
             (Port::Requests(_) | Port::Sessions(_), Event::Message(_)) => {}
@@ -215,21 +220,15 @@ impl Edge {
     fn take_item(&mut self, payload: &[u8], channel: Option<&[u8]>, port: Port) {
         let (value, notation) = match packet::decode(payload) {
             Ok(decoded) => decoded,
-            Err(error) => return self.drop_message(port, &error.to_string()),
+            Err(error) => return drop_message(&mut self.worker, port, &error.to_string()),
         };
         match item::parse(&value, notation, channel) {
             Ok(item) => {
                 // What the ring does not take is counted and told where it is appended.
                 let _ = self.take_items(vec![item]);
             }
-            Err(error) => self.drop_message(port, &error.to_string()),
+            Err(error) => drop_message(&mut self.worker, port, &error.to_string()),
         }
-    }
-
-    fn drop_message(&mut self, port: Port, reason: &str) {
-        self.worker.net.count(Counter::EdgeItemMalformed, 1);
-        let line = format!("{}: a message is dropped: {reason}", port.setting());
-        self.worker.net.log_for_client(LogLevel::Warning, &line);
     }
 
     fn on_command(&mut self, wire: u64, connection: &mut Connection, parts: &[Vec<u8>]) {
@@ -239,7 +238,7 @@ impl Edge {
             _ => None,
         };
         let Some(request) = request else {
-            return self.drop_message(connection.port, "it is no request");
+            return drop_message(&mut self.worker, connection.port, "it is no request");
         };
         let mut ask = |query| self.ask_about(wire, &parts[..envelope], &request, query);
         let outcome = match request.command.clone() {
@@ -289,6 +288,12 @@ impl Edge {
         let reply = || Reply::Command(wire, envelope.to_vec(), request.clone());
         self.post(items, reply).map(done)
     }
+}
+
+fn drop_message(worker: &mut Engine, port: Port, reason: &str) {
+    worker.net.count(Counter::EdgeItemMalformed, 1);
+    let line = format!("{}: a message is dropped: {reason}", port.setting());
+    worker.net.log_for_client(LogLevel::Warning, &line);
 }
 
 /// What a command answers that has nothing to say but whether it was done.

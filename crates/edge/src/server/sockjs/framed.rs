@@ -1,5 +1,6 @@
 //! WebSockets whose messages are wrapped: several in one array, and a letter for what is no message.
 
+use crate::server::sockets::close_socket;
 use fermata_grip::item::MessageKind;
 use fermata_sockjs::frame;
 
@@ -18,11 +19,6 @@ impl Edge {
         let _ = self.worker.send(handle, false, b"o");
     }
 
-    /// Tells a client that it is still connected.
-    pub(in crate::server) fn beat(&mut self, handle: u64) {
-        let _ = self.worker.send(handle, false, b"h");
-    }
-
     /// The client has sent an array of messages.
     pub(in crate::server) fn on_framed(&mut self, handle: u64, frame: &[u8]) {
         // Empty ones are to be passed over.
@@ -30,12 +26,17 @@ impl Edge {
             return;
         }
         let Some(messages) = frame::messages(frame) else {
-            return self.close_socket(handle, BROKEN, b"Broken framing.");
+            return close_socket(&mut self.worker, handle, BROKEN, b"Broken framing.");
         };
         for message in messages {
             self.on_message(handle, true, message.into_bytes());
         }
     }
+}
+
+/// Tells a client that it is still connected.
+pub(in crate::server) fn beat(worker: &mut Engine, handle: u64) {
+    let _ = worker.send(handle, false, b"h");
 }
 
 impl Clients {

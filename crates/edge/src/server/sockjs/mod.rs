@@ -9,7 +9,7 @@
 //! Requests of one session may reach any worker. Its name says which one has it; the others hand them on over a Unix
 //! socket and pass the answer back (`workers`). A worker that ends takes its sessions along, as its WebSockets.
 
-mod framed;
+pub(super) mod framed;
 mod reply;
 mod session;
 mod workers;
