@@ -57,6 +57,19 @@ impl Commands {
             names: HashMap::new(),
         }
     }
+
+    /// A WebSocket of this worker is open; its origin knows it by this id.
+    pub fn name_socket(&mut self, handle: u64, id: Vec<u8>) {
+        self.sockets.insert(id.clone(), handle);
+        self.names.insert(handle, id);
+    }
+
+    /// It is not any more.
+    pub fn forget_socket(&mut self, handle: u64) {
+        if let Some(id) = self.names.remove(&handle) {
+            self.sockets.remove(&id);
+        }
+    }
 }
 
 impl Query {

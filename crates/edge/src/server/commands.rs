@@ -10,8 +10,6 @@ use fermata_config::LogLevel;
 use fermata_grip::command::{Condition, Request};
 use fermata_grip::value::{Value, map};
 
-use crate::client::clients::Clients;
-use crate::client::socket::Via;
 use crate::client::source::Engine;
 use crate::publish::commands::{ASKED, Query, WAITING_MAX, Waiting, ids, list, read, written};
 use crate::publish::parts::Publishing;
@@ -118,24 +116,6 @@ impl Edge {
 }
 
 impl Publishing {
-    /// A WebSocket of this worker is open; its origin knows it by this id.
-    pub(super) fn name_socket(&mut self, clients: &mut Clients, handle: u64) -> Option<Vec<u8>> {
-        let id = match &clients.socket(handle)?.via {
-            Some(Via::Http(over)) => over.connection_id().to_vec(),
-            Some(Via::Pass(_) | Via::Echo) | None => return None,
-        };
-        self.commands.sockets.insert(id.clone(), handle);
-        self.commands.names.insert(handle, id.clone());
-        Some(id)
-    }
-
-    /// It is not any more.
-    pub(super) fn forget_socket_name(&mut self, handle: u64) {
-        if let Some(id) = self.commands.names.remove(&handle) {
-            self.commands.sockets.remove(&id);
-        }
-    }
-
     fn on_command_answer(&mut self, worker: &mut Engine, number: u64, ids: Vec<Vec<u8>>) {
         let Some(waiting) = self.commands.waiting.get_mut(&number) else {
             return;

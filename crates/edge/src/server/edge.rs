@@ -78,7 +78,8 @@ impl Edge {
             buffer: vec![0; READ_BYTES],
             worker,
         };
-        edge.begin_stats();
+        let (routes, figures) = (Rc::clone(edge.table()), edge.route_figures);
+        edge.reports().begin(&figures, &routes.routes);
         edge.begin_routes();
         edge.begin_checks();
         edge

@@ -106,9 +106,11 @@ impl Edge {
         self.clients
             .watch_for_gone(handle, &talk.source, instruct.gone.clone());
         talk.noted.outcome = Outcome::Held;
-        self.on_entered(handle, &talk.source, Mode::Stream);
+        self.reports()
+            .on_entered(handle, &talk.source, Mode::Stream, None);
         for subscription in &subscriptions {
-            self.on_subscribed(handle, &talk.source, &subscription.channel, Mode::Stream);
+            self.reports()
+                .on_subscribed(handle, &talk.source, &subscription.channel, Mode::Stream);
         }
         if !takes_items {
             return;

@@ -3,7 +3,6 @@
 //! They are many where they are wanted, so they are collected and written at most ten times a second, and nobody who does
 //! not want them pays more than a comparison.
 
-use crate::pushpin::parts::Pushpin;
 use fermata_config::LogLevel;
 use fermata_grip::item::Item;
 
@@ -11,7 +10,6 @@ use crate::client::journal::Journal;
 use crate::client::journal::{Outcome, field};
 use crate::client::source::Engine;
 use crate::client::source::{Owner, Source};
-use crate::server::edge::Edge;
 use crate::server::policy::EdgePolicy;
 use crate::timers::Timer;
 use crate::timers::Timers;
@@ -28,16 +26,13 @@ impl Journal {
     /// An item was published, for so many clients of all workers.
     pub(super) fn log_published(
         &mut self,
-        pushpin: &Pushpin,
+        receivers: Option<u64>,
         timers: &mut Timers,
         worker: &mut Engine,
         item: &Item,
     ) {
-        if !self.is_on {
-            return;
-        }
         let mut line = format!("publish channel={}", field(&item.channel));
-        if let Some(receivers) = pushpin.receivers(item) {
+        if let Some(receivers) = receivers {
             line += &format!(" receivers={receivers}");
         }
         self.journal_line(timers, worker, &line);

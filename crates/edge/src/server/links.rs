@@ -172,7 +172,7 @@ impl Edge {
                 if updated.is_err() {
                     return;
                 }
-                self.stats_replace(handle);
+                self.reports().on_replaced(handle, &channels);
                 // What was published while it was asked was let go, and a new channel has begun in the middle.
                 let is_behind = standing(&mut self.worker, &subscriptions) == Standing::Behind;
                 if is_behind && !self.catch_up(Left::Held(handle), false) {

@@ -1,57 +1,150 @@
-//! Events of clients and channels, for the parts that report them.
+//! What is told of clients and channels: the log, the stats socket, and programs that ask about connections.
 
+use std::rc::Rc;
+
+use fermata_edge_pushpin::stats::clients::Held;
 use fermata_edge_pushpin::stats::mode::Mode;
+use fermata_engine::WireEvent;
 
-use crate::client::source::Source;
+use fermata_grip::item::Item;
+
+use crate::client::journal::Journal;
+use crate::client::source::{Engine, Source};
+use crate::publish::commands::Commands;
+use crate::publish::ports::Ports;
+use crate::pushpin::stats::Stats;
 use crate::server::edge::Edge;
+use crate::timers::Timers;
+
+/// All that is told of clients, and by whom.
+pub(super) struct Reports<'a> {
+    pub journal: &'a mut Journal,
+    /// `None`: nobody asks.
+    pub stats: &'a mut Option<Box<Stats>>,
+    pub ports: &'a mut Ports,
+    pub commands: &'a mut Commands,
+    pub timers: &'a mut Timers,
+    pub worker: &'a mut Engine,
+}
 
 impl Edge {
-    /// A client of this worker has been subscribed to a channel.
-    pub(super) fn on_subscribed(
-        &mut self,
-        handle: u64,
-        source: &Source,
-        channel: &[u8],
-        mode: Mode,
-    ) {
-        self.journal.log_subscription(
-            &mut self.timers,
-            &mut self.worker,
-            "subscribe",
-            source,
-            mode == Mode::Socket,
-            channel,
-        );
-        self.pushpin.stats_subscribe(
-            &mut self.publishing,
-            &mut self.worker,
-            handle,
-            mode,
-            channel,
-        );
+    pub(super) fn reports(&mut self) -> Reports<'_> {
+        Reports {
+            journal: &mut self.journal,
+            stats: &mut self.pushpin.stats,
+            ports: &mut self.publishing.ports,
+            commands: &mut self.publishing.commands,
+            timers: &mut self.timers,
+            worker: &mut self.worker,
+        }
     }
 
-    /// A client of this worker is held from now on.
-    pub(super) fn on_entered(&mut self, handle: u64, source: &Source, mode: Mode) {
-        let id = match mode {
-            Mode::Socket => self.publishing.name_socket(&mut self.clients, handle),
-            Mode::Response | Mode::Stream => None,
-        };
-        self.pushpin.stats_enter(
-            &mut self.publishing,
-            &mut self.worker,
-            handle,
-            source,
-            mode,
-            id,
-        );
+    /// Something happened at a wire between workers. False: it was another.
+    pub(super) fn on_feed(&mut self, event: WireEvent) -> bool {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let is_feed = self.reports().on_feed(event, &mut buffer);
+        self.buffer = buffer;
+        is_feed
     }
 
-    /// It is not any more, or is not there any more.
+    /// Figures may have to be told again.
+    pub(super) fn on_stats_due(&mut self) {
+        let (table, figures) = (Rc::clone(&self.routing.table), self.route_figures);
+        self.reports().on_due(&figures, &table.routes);
+    }
+
+    /// A client is not held any more, or is not there any more.
     pub(super) fn on_no_longer_held(&mut self, handle: u64) {
-        self.publishing.forget_socket_name(handle);
+        self.publishing.commands.forget_socket(handle);
         self.forget_filtering(handle);
-        self.pushpin
-            .stats_leave(&mut self.publishing, &mut self.worker, handle);
+        self.reports().on_left(handle);
+    }
+}
+
+impl Reports<'_> {
+    /// A client of this worker is held from now on, or its WebSocket is open; `id`: what its origin knows it by.
+    pub fn on_entered(&mut self, handle: u64, source: &Source, mode: Mode, id: Option<Vec<u8>>) {
+        let now_ms = self.worker.net.now_ms();
+        if let Some(id) = &id {
+            self.commands.name_socket(handle, id.clone());
+        }
+        let route = source.rule().and_then(|rule| rule.id.as_deref());
+        let held = Held {
+            id: id.as_deref(),
+            peer: source.request.peer.ip(),
+            route: route.unwrap_or_default().as_bytes(),
+            is_websocket: mode == Mode::Socket,
+            is_tls: source.request.is_tls,
+        };
+        let mut notes = Vec::new();
+        if let Some(stats) = self.stats {
+            stats.clients.enter(now_ms, handle, held, &mut notes);
+            self.tell(notes);
+        }
+    }
+
+    /// It has been subscribed to a channel.
+    pub fn on_subscribed(&mut self, handle: u64, source: &Source, channel: &[u8], mode: Mode) {
+        let is_socket = mode == Mode::Socket;
+        self.log_subscription("subscribe", source, is_socket, channel);
+        let mut notes = Vec::new();
+        if let Some(stats) = self.stats {
+            stats.clients.subscribe(handle, mode, channel, &mut notes);
+            self.tell(notes);
+        }
+    }
+
+    /// A WebSocket is no longer subscribed to a channel.
+    pub fn on_unsubscribed(&mut self, handle: u64, source: &Source, channel: &[u8]) {
+        self.log_subscription("unsubscribe", source, true, channel);
+        let mut notes = Vec::new();
+        if let Some(stats) = self.stats {
+            stats.clients.unsubscribe(handle, channel, &mut notes);
+            self.tell(notes);
+        }
+    }
+
+    /// An item is on its way to its channel's clients, in all workers.
+    pub fn on_published(&mut self, item: &Item) {
+        if self.journal.is_on {
+            let receivers = self.stats.as_ref().and_then(|it| it.receivers(item));
+            self.journal
+                .log_published(receivers, self.timers, self.worker, item);
+        }
+        self.stats_message(item);
+    }
+
+    fn log_subscription(&mut self, word: &str, source: &Source, is_socket: bool, channel: &[u8]) {
+        let (timers, worker) = (&mut *self.timers, &mut *self.worker);
+        self.journal
+            .log_subscription(timers, worker, word, source, is_socket, channel);
+    }
+
+    /// The channels of a held stream are others from now on.
+    pub fn on_replaced(&mut self, handle: u64, channels: &[&[u8]]) {
+        let mut notes = Vec::new();
+        if let Some(stats) = self.stats {
+            let clients = &mut stats.clients;
+            for old in clients.channels(handle) {
+                if !channels.contains(&&old[..]) {
+                    clients.unsubscribe(handle, &old, &mut notes);
+                }
+            }
+            for channel in channels {
+                clients.subscribe(handle, Mode::Stream, channel, &mut notes);
+            }
+            self.tell(notes);
+        }
+    }
+
+    /// A client is not held any more.
+    fn on_left(&mut self, handle: u64) {
+        let mut notes = Vec::new();
+        if let Some(stats) = self.stats
+            && stats.clients.is_known(handle)
+        {
+            stats.clients.leave(handle, &mut notes);
+            self.tell(notes);
+        }
     }
 }

@@ -59,7 +59,7 @@ impl Edge {
         let mut source = talk.source.clone();
         source.request = over.opening();
         let state = Socket::new(reply.message_prefix.clone(), Via::Http(over));
-        self.enter_socket(socket, source, state);
+        self.sockets().enter(socket, source, state);
         self.on_reply(socket, reply, events);
     }
 

@@ -6,21 +6,7 @@ use crate::client::source::Engine;
 use crate::client::source::{Owner, Source};
 use crate::routes::figures::Count;
 use crate::routes::figures::RouteFigures;
-use crate::server::edge::Edge;
 use crate::upstream::talk::{Purpose, Talk};
-
-impl Edge {
-    /// A message has come from, or goes to, the client or the backend of a WebSocket.
-    pub(super) fn count_message(&self, handle: u64, messages: Count, content: Count, bytes: usize) {
-        if let Some(session) = self.clients.sessions.get(&handle) {
-            self.route_figures.count_route(
-                &self.worker,
-                &session.source,
-                &[(messages, 1), (content, bytes as u64)],
-            );
-        }
-    }
-}
 
 impl RouteFigures {
     /// Counts something of a request's route.

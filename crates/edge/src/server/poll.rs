@@ -37,9 +37,11 @@ impl Edge {
             return;
         }
         talk.noted.outcome = Outcome::Held;
-        self.on_entered(handle, &talk.source, Mode::Response);
+        self.reports()
+            .on_entered(handle, &talk.source, Mode::Response, None);
         for channel in &channels {
-            self.on_subscribed(handle, &talk.source, channel, Mode::Response);
+            self.reports()
+                .on_subscribed(handle, &talk.source, channel, Mode::Response);
         }
         let due_ms = self.worker.net.now_ms() + u64::from(instruct.timeout_s) * 1_000;
         self.timers.at(due_ms, Timer::Poll(handle));

@@ -82,7 +82,7 @@ impl Edge {
                 Ok(Begun::Done(_)) => self.end_item(&queued, None),
                 Ok(Begun::Pending(record)) => {
                     if !queued.is_late {
-                        self.tell_published(&queued.item);
+                        self.reports().on_published(&queued.item);
                     }
                     let flight = Flight {
                         queued,

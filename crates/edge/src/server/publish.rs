@@ -37,16 +37,8 @@ impl Edge {
             data: data.as_bytes(),
         };
         self.worker.publish(&item.channel, message)?;
-        self.tell_published(item);
+        self.reports().on_published(item);
         Ok(())
-    }
-
-    /// An item is on its way to clients.
-    pub(super) fn tell_published(&mut self, item: &Item) {
-        self.journal
-            .log_published(&self.pushpin, &mut self.timers, &mut self.worker, item);
-        self.pushpin
-            .stats_message(&mut self.publishing, &mut self.worker, item);
     }
 
     /// Publishes items, or takes none of them: in the order of their ids, each once.

@@ -1,7 +1,13 @@
 //! Clients' WebSockets, whatever carries them to their origin: subscriptions, control messages, published messages.
 
+use crate::client::journal::Journal;
+use crate::publish::parts::Publishing;
+use crate::routes::figures::RouteFigures;
 use crate::server::items::drop_item;
-use crate::server::sockjs::framed::beat;
+use crate::server::notices::Reports;
+use crate::server::policy::EdgePolicy;
+use crate::server::sockjs::framed::read_framed;
+use crate::server::sockjs::framed::send_framed;
 use fermata_config::LogLevel;
 use fermata_edge_pushpin::stats::mode::Mode;
 use fermata_engine::stats::Counter;
@@ -10,7 +16,7 @@ use fermata_grip::instruct::KeepAliveMode;
 use fermata_grip::item::{Item, MessageAction, MessageKind};
 use fermata_grip::prefix::Prefix;
 use fermata_grip::ws_control;
-use fermata_grip::ws_control::{Control, ControlError};
+use fermata_grip::ws_control::{Control, ControlError, Timed};
 
 use crate::client::clients::Clients;
 use crate::client::delivery::excluded_by;
@@ -38,310 +44,59 @@ const TRY_AGAIN: u16 = 1013;
 const ABNORMAL: u16 = 1006;
 const NO_STATUS: u16 = 1005;
 
-impl Edge {
-    /// A client's WebSocket is open.
-    pub(super) fn enter_socket(&mut self, handle: u64, source: Source, socket: Box<Socket>) {
-        let implicit = source
-            .target()
-            .map_or(Vec::new(), |it| it.subscriptions.clone());
-        let mut socket = socket;
-        let is_sockjs = source.is_sockjs;
-        if is_sockjs {
-            // Before anything that the backend says.
-            self.open_frames(handle);
-            socket.heartbeat_ms = self.worker.net.now_ms() + self.pushpin.sockjs.heartbeat_ms;
-        }
-        let serial = self.clients.next_serial();
-        let session = Session {
-            source: source.clone(),
-            subscriptions: Vec::new(),
-            meta: Default::default(),
-            kind: Kind::Socket(socket),
-            serial,
-        };
-        self.clients.sessions.insert(handle, Box::new(session));
-        self.on_entered(handle, &source, Mode::Socket);
-        for channel in implicit {
-            self.subscribe_socket(handle, channel.into_bytes(), None, Filters::default());
-        }
-        if is_sockjs {
-            self.clients.watch_socket(&mut self.timers, handle);
-        }
-    }
+/// What clients' WebSockets need, whatever carries them to their origins.
+pub(super) struct Sockets<'a> {
+    pub policy: &'a EdgePolicy,
+    pub clients: &'a mut Clients,
+    pub pushpin: &'a mut Pushpin,
+    pub publishing: &'a mut Publishing,
+    pub journal: &'a mut Journal,
+    pub route_figures: &'a RouteFigures,
+    pub timers: &'a mut Timers,
+    pub worker: &'a mut Engine,
+}
 
-    fn subscribe_socket(
-        &mut self,
-        handle: u64,
-        channel: Vec<u8>,
-        own: Option<Vec<u8>>,
-        filters: Filters,
-    ) {
-        let subscriptions_max = self.policy.subscriptions_max;
-        let Some(session) = self.clients.sessions.get_mut(&handle) else {
-            return;
-        };
-        let known = session
-            .subscriptions
-            .iter_mut()
-            .find(|it| it.channel == channel);
-        if let Some(known) = known {
-            known.filters = filters;
-            self.clients.filtering.watch(known);
-            return;
+/// What a message of the origin means for the origin itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Then {
+    Stays,
+    /// It leaves; the client stays and gets what is published.
+    Detach,
+}
+
+impl Edge {
+    pub(super) fn sockets(&mut self) -> Sockets<'_> {
+        Sockets {
+            policy: &self.policy,
+            clients: &mut self.clients,
+            pushpin: &mut self.pushpin,
+            publishing: &mut self.publishing,
+            journal: &mut self.journal,
+            route_figures: &self.route_figures,
+            timers: &mut self.timers,
+            worker: &mut self.worker,
         }
-        let problem = match fermata_engine::check_channel(&channel) {
-            Err(problem) => Some((Counter::EdgeSubscriptionName, problem.to_string())),
-            Ok(()) if session.subscriptions.len() >= subscriptions_max => Some((
-                Counter::EdgeSubscriptionsMax,
-                format!(
-                    "the WebSocket has {subscriptions_max} channels already (subscriptions_max)"
-                ),
-            )),
-            Ok(()) => None,
-        };
-        if let Some((counter, problem)) = problem {
-            self.worker.net.count(counter, 1);
-            let line = format!("a subscription is left out: {problem}");
-            self.worker.net.log_for_client(LogLevel::Warning, &line);
-            return;
-        }
-        if self.worker.subscribe_socket(handle, &channel).is_err() {
-            return;
-        }
-        let subscription = Subscription {
-            channel: channel.clone(),
-            own,
-            prev_id: None,
-            ahead: Vec::new(),
-            filters,
-        };
-        self.clients.filtering.watch(&subscription);
-        session.subscriptions.push(subscription);
-        let source = session.source.clone();
-        self.on_subscribed(handle, &source, &channel, Mode::Socket);
     }
 
     /// A message of the origin: for the edge, for the client, or for nobody.
     pub(super) fn on_origin_message(&mut self, handle: u64, is_text: bool, message: &[u8]) {
-        let Some(socket) = self.clients.socket(handle) else {
-            return;
-        };
-        if socket.is_gone {
-            return;
+        if self.sockets().on_origin_message(handle, is_text, message) == Then::Detach {
+            self.detach(handle);
         }
-        let Some(prefix) = socket.prefix.clone() else {
-            self.send_to_client(handle, is_text, message);
-            return;
-        };
-        match ws_control::kind(message, is_text, &prefix) {
-            ws_control::Kind::Control(json) => match ws_control::read(json) {
-                Ok(control) => self.control(handle, control),
-                Err(ControlError::FiltersTooMany) => {
-                    close_socket(&mut self.worker, handle, FAILED, b"")
-                }
-                Err(error) => {
-                    let line = format!("a control message is ignored: {error}");
-                    self.worker.net.log_for_client(LogLevel::Warning, &line);
-                }
-            },
-            ws_control::Kind::Message(content) => self.send_to_client(handle, is_text, content),
-            ws_control::Kind::Unprefixed => {
-                self.worker.net.count(Counter::EdgeDroppedUnprefixed, 1);
-                let line = "a message of the origin is dropped: it has neither the prefix of messages nor that of control messages";
-                self.worker.net.log_for_client(LogLevel::Warning, line);
-            }
-        }
-    }
-
-    pub(super) fn control(&mut self, handle: u64, control: Control) {
-        let now_ms = self.worker.net.now_ms();
-        match control {
-            Control::Subscribe { channel, filters } => {
-                if let Some(name) = Filters::unknown(filters.iter().map(Vec::as_slice)) {
-                    let line = format!(
-                        "a WebSocket is closed: channel {} has the filter {}, which is not known here",
-                        channel.escape_ascii(),
-                        name.escape_ascii()
-                    );
-                    self.worker.net.log_for_client(LogLevel::Warning, &line);
-                    close_socket(&mut self.worker, handle, FAILED, b"");
-                    return;
-                }
-                let Some(session) = self.clients.sessions.get(&handle) else {
-                    return;
-                };
-                let rule = session.source.rule();
-                let prefix = Prefix::new(rule.map_or(&b""[..], |it| it.prefix.as_bytes()));
-                let public = prefix.public(&channel);
-                let filters = Filters::from_names(filters.iter().map(Vec::as_slice));
-                self.subscribe_socket(handle, public, Some(channel), filters);
-            }
-            Control::Unsubscribe { channel } => {
-                let Some(session) = self.clients.sessions.get_mut(&handle) else {
-                    return;
-                };
-                let is_it = |it: &Subscription| it.own.as_ref() == Some(&channel);
-                let Some(at) = session.subscriptions.iter().position(is_it) else {
-                    return;
-                };
-                let subscription = session.subscriptions.remove(at);
-                let source = session.source.clone();
-                self.journal.log_subscription(
-                    &mut self.timers,
-                    &mut self.worker,
-                    "unsubscribe",
-                    &source,
-                    true,
-                    &subscription.channel,
-                );
-                self.worker
-                    .unsubscribe_socket(handle, &subscription.channel);
-                self.pushpin.stats_unsubscribe(
-                    &mut self.publishing,
-                    &mut self.worker,
-                    handle,
-                    &subscription.channel,
-                );
-            }
-            Control::Detach => self.detach(handle),
-            Control::Session(id) => {
-                let ports = &mut self.publishing.ports;
-                let keeper = self
-                    .pushpin
-                    .keeper(ports, &mut self.timers, &mut self.worker);
-                // Without a service that keeps it an id means nothing.
-                if let Some(mut keeper) = keeper
-                    && let Some(session) = self.clients.sessions.get_mut(&handle)
-                {
-                    keeper.name(&mut session.source, id.as_deref().unwrap_or_default());
-                }
-            }
-            Control::SetMeta { name, value } => {
-                if let Some(session) = self.clients.sessions.get_mut(&handle) {
-                    match value {
-                        Some(value) => session.meta.insert(name, value),
-                        None => session.meta.remove(&name),
-                    };
-                }
-            }
-            Control::KeepAlive(timed) => {
-                if let Some(socket) = self.clients.socket(handle) {
-                    socket.keep_alive = timed.map(|timed| {
-                        let due_ms = now_ms + u64::from(timed.timeout_s) * 1_000;
-                        (timed, due_ms)
-                    });
-                }
-                self.clients.watch_socket(&mut self.timers, handle);
-            }
-            Control::SendDelayed(timed) => {
-                self.pushpin
-                    .flush_delayed(&mut self.clients, &mut self.worker, handle);
-                if let Some(socket) = self.clients.socket(handle) {
-                    let due_ms = now_ms + u64::from(timed.timeout_s) * 1_000;
-                    socket.delayed = Some((timed, due_ms));
-                }
-                self.clients.watch_socket(&mut self.timers, handle);
-            }
-            Control::FlushDelayed => {
-                self.pushpin
-                    .flush_delayed(&mut self.clients, &mut self.worker, handle)
-            }
-        }
-    }
-
-    /// The origin leaves; the client stays and gets what is published.
-    fn detach(&mut self, handle: u64) {
-        if let Some(socket) = self.clients.socket(handle) {
-            socket.via = None;
-        }
-        self.abandon(handle);
-        self.worker.net.resume_socket(handle);
     }
 
     pub(super) fn on_socket_due(&mut self, handle: u64) {
-        let (now_ms, heartbeat_ms) = (self.worker.net.now_ms(), self.pushpin.sockjs.heartbeat_ms);
-        let Some(socket) = self.clients.socket(handle) else {
-            return;
-        };
-        if socket.due_ms() > now_ms {
-            // What it was armed for has moved.
-            self.clients.watch_socket(&mut self.timers, handle);
-            return;
-        }
-        let mut message = None;
-        if let Some((timed, due_ms)) = &mut socket.keep_alive
-            && *due_ms <= now_ms
-        {
-            *due_ms = now_ms + u64::from(timed.timeout_s) * 1_000;
-            message = Some((timed.kind, timed.content.clone()));
-        }
-        let is_delayed = socket.delayed.as_ref().is_some_and(|it| it.1 <= now_ms);
-        let is_silent = socket.heartbeat_ms <= now_ms;
-        if is_silent {
-            socket.heartbeat_ms = now_ms + heartbeat_ms;
-        }
-        let is_idle = socket.over().is_some_and(|over| over.is_idle(now_ms));
-        if let Some((kind, content)) = message {
-            self.pushpin
-                .send_kind(&self.clients, &mut self.worker, handle, kind, &content);
-        }
-        if is_delayed {
-            self.pushpin
-                .flush_delayed(&mut self.clients, &mut self.worker, handle);
-        }
-        if is_silent {
-            beat(&mut self.worker, handle);
-        }
-        if is_idle {
+        if self.sockets().on_due(handle) {
             self.ask_events(handle);
         }
         self.clients.watch_socket(&mut self.timers, handle);
     }
 
-    /// Sends what the origin or a publisher has for the client; silence begins anew.
-    pub(super) fn send_to_client(&mut self, handle: u64, is_text: bool, message: &[u8]) {
-        let kind = match is_text {
-            true => MessageKind::Text,
-            false => MessageKind::Binary,
-        };
-        self.count_message(
-            handle,
-            Count::ClientMessagesSent,
-            Count::ClientSent,
-            message.len(),
-        );
-        self.pushpin
-            .send_kind(&self.clients, &mut self.worker, handle, kind, message);
-        self.clients.touch_socket(&mut self.worker, handle);
-    }
-
     /// Something was published to a socket.
     pub(super) fn on_item_of_socket(&mut self, handle: u64, channel: &[u8], item: &Item) {
-        let Some(format) = &item.ws_message else {
-            return;
-        };
-        let Some(session) = self.clients.sessions.get_mut(&handle) else {
-            return;
-        };
-        let Some(subscription) = session.subscription(channel) else {
-            return;
-        };
-        let filters = subscription.filters.clone();
-        let Some(session) = self.clients.sessions.get(&handle) else {
-            return;
-        };
-        if let Some(counter) = excluded_by(session, &filters, &format.content_filters, item) {
-            self.worker.net.count(counter, 1);
-            return;
+        if let Some((action, content)) = self.sockets().judge(handle, channel, item) {
+            self.give_socket(handle, action, content);
         }
-        let content = match &format.action {
-            MessageAction::Send { content, .. } => match filters.content(&**session, content) {
-                Ok(content) => Some(content.into_owned()),
-                Err(error) => return drop_item(&mut self.worker, &error.to_string()),
-            },
-            _ => None,
-        };
-        self.give_socket(handle, &format.action, content);
     }
 
     /// Does what was published, with the content that filters have made of it.
@@ -352,23 +107,18 @@ impl Edge {
         content: Option<Vec<u8>>,
     ) {
         match action {
-            MessageAction::Send { kind, .. } => {
-                self.pushpin.send_kind(
-                    &self.clients,
-                    &mut self.worker,
-                    handle,
-                    *kind,
-                    &content.unwrap_or_default(),
-                );
-                self.clients.touch_socket(&mut self.worker, handle);
-            }
-            MessageAction::Close { code, reason } => {
-                let (code, reason) = (code.unwrap_or(NORMAL), reason.clone());
-                close_socket(&mut self.worker, handle, code, &reason);
-            }
             MessageAction::Refresh => self.refresh_socket(handle),
-            MessageAction::Hint => {}
+            action => self.sockets().give(handle, action, content),
         }
+    }
+
+    /// The origin leaves; the client stays and gets what is published.
+    fn detach(&mut self, handle: u64) {
+        if let Some(socket) = self.clients.socket(handle) {
+            socket.via = None;
+        }
+        self.abandon(handle);
+        self.worker.net.resume_socket(handle);
     }
 
     /// Asks the origin of a socket now, if it is asked by requests.
@@ -385,7 +135,9 @@ impl Edge {
         let (handle, is_text) = (event.socket, !event.is_binary);
         let message = event.payload.to_vec();
         if self.pushpin.sockjs.has_framed && self.clients.is_framed(handle) {
-            self.on_framed(handle, &message);
+            for message in read_framed(&mut self.worker, handle, &message) {
+                self.on_message(handle, true, message.into_bytes());
+            }
             return;
         }
         self.on_message(handle, is_text, message);
@@ -393,7 +145,7 @@ impl Edge {
 
     /// A message of the client, whatever it was wrapped in.
     pub(super) fn on_message(&mut self, handle: u64, is_text: bool, message: Vec<u8>) {
-        self.count_message(
+        self.sockets().count_message(
             handle,
             Count::ClientMessagesReceived,
             Count::ClientReceived,
@@ -404,7 +156,7 @@ impl Edge {
         };
         match &mut socket.via {
             None => {}
-            Some(Via::Echo) => self.send_to_client(handle, is_text, &message),
+            Some(Via::Echo) => self.sockets().send_to_client(handle, is_text, &message),
             Some(Via::Pass(id)) => {
                 let id = *id;
                 self.pass_message(id, handle, is_text, &message);
@@ -460,6 +212,350 @@ impl Edge {
                 self.clients.sessions.remove(&handle);
             }
         }
+    }
+}
+
+impl Sockets<'_> {
+    /// A client's WebSocket is open.
+    pub fn enter(&mut self, handle: u64, source: Source, socket: Box<Socket>) {
+        let implicit = source
+            .target()
+            .map_or(Vec::new(), |it| it.subscriptions.clone());
+        let mut socket = socket;
+        let is_sockjs = source.is_sockjs;
+        if is_sockjs {
+            // Before anything that the backend says.
+            self.pushpin.sockjs.has_framed = true;
+            // A client that has left takes nothing.
+            let _ = self.worker.send(handle, false, b"o");
+            socket.heartbeat_ms = self.worker.net.now_ms() + self.pushpin.sockjs.heartbeat_ms;
+        }
+        let id = match &socket.via {
+            Some(Via::Http(over)) => Some(over.connection_id().to_vec()),
+            Some(Via::Pass(_) | Via::Echo) | None => None,
+        };
+        let serial = self.clients.next_serial();
+        let session = Session {
+            source: source.clone(),
+            subscriptions: Vec::new(),
+            meta: Default::default(),
+            kind: Kind::Socket(socket),
+            serial,
+        };
+        self.clients.sessions.insert(handle, Box::new(session));
+        self.reports().on_entered(handle, &source, Mode::Socket, id);
+        for channel in implicit {
+            self.subscribe(handle, channel.into_bytes(), None, Filters::default());
+        }
+        if is_sockjs {
+            self.clients.watch_socket(self.timers, handle);
+        }
+    }
+
+    fn subscribe(&mut self, handle: u64, channel: Vec<u8>, own: Option<Vec<u8>>, filters: Filters) {
+        let subscriptions_max = self.policy.subscriptions_max;
+        let Some(session) = self.clients.sessions.get_mut(&handle) else {
+            return;
+        };
+        let known = session
+            .subscriptions
+            .iter_mut()
+            .find(|it| it.channel == channel);
+        if let Some(known) = known {
+            known.filters = filters;
+            self.clients.filtering.watch(known);
+            return;
+        }
+        let problem = match fermata_engine::check_channel(&channel) {
+            Err(problem) => Some((Counter::EdgeSubscriptionName, problem.to_string())),
+            Ok(()) if session.subscriptions.len() >= subscriptions_max => Some((
+                Counter::EdgeSubscriptionsMax,
+                format!(
+                    "the WebSocket has {subscriptions_max} channels already (subscriptions_max)"
+                ),
+            )),
+            Ok(()) => None,
+        };
+        if let Some((counter, problem)) = problem {
+            self.worker.net.count(counter, 1);
+            let line = format!("a subscription is left out: {problem}");
+            self.worker.net.log_for_client(LogLevel::Warning, &line);
+            return;
+        }
+        if self.worker.subscribe_socket(handle, &channel).is_err() {
+            return;
+        }
+        let subscription = Subscription {
+            channel: channel.clone(),
+            own,
+            prev_id: None,
+            ahead: Vec::new(),
+            filters,
+        };
+        self.clients.filtering.watch(&subscription);
+        session.subscriptions.push(subscription);
+        let source = session.source.clone();
+        self.reports()
+            .on_subscribed(handle, &source, &channel, Mode::Socket);
+    }
+
+    /// A message of the origin: for the edge, for the client, or for nobody.
+    pub fn on_origin_message(&mut self, handle: u64, is_text: bool, message: &[u8]) -> Then {
+        let Some(socket) = self.clients.socket(handle).filter(|it| !it.is_gone) else {
+            // Its client has left.
+            return Then::Stays;
+        };
+        let Some(prefix) = socket.prefix.clone() else {
+            self.send_to_client(handle, is_text, message);
+            return Then::Stays;
+        };
+        match ws_control::kind(message, is_text, &prefix) {
+            ws_control::Kind::Control(json) => match ws_control::read(json) {
+                Ok(control) => return self.control(handle, control),
+                Err(ControlError::FiltersTooMany) => close_socket(self.worker, handle, FAILED, b""),
+                Err(error) => {
+                    let line = format!("a control message is ignored: {error}");
+                    self.worker.net.log_for_client(LogLevel::Warning, &line);
+                }
+            },
+            ws_control::Kind::Message(content) => self.send_to_client(handle, is_text, content),
+            ws_control::Kind::Unprefixed => {
+                self.worker.net.count(Counter::EdgeDroppedUnprefixed, 1);
+                let line = "a message of the origin is dropped: it has neither the prefix of messages nor that of control messages";
+                self.worker.net.log_for_client(LogLevel::Warning, line);
+            }
+        }
+        Then::Stays
+    }
+
+    /// Does what the origin says of its client's WebSocket.
+    pub fn control(&mut self, handle: u64, control: Control) -> Then {
+        match control {
+            Control::Subscribe { channel, filters } => {
+                self.subscribe_by_origin(handle, channel, &filters);
+            }
+            Control::Unsubscribe { channel } => self.unsubscribe(handle, &channel),
+            Control::Detach => return Then::Detach,
+            Control::Session(id) => self.name_session(handle, id.as_deref().unwrap_or_default()),
+            Control::SetMeta { name, value } => {
+                if let Some(session) = self.clients.sessions.get_mut(&handle) {
+                    match value {
+                        Some(value) => session.meta.insert(name, value),
+                        None => session.meta.remove(&name),
+                    };
+                }
+            }
+            Control::KeepAlive(timed) => {
+                let timed = timed.map(|timed| self.due(timed));
+                if let Some(socket) = self.clients.socket(handle) {
+                    socket.keep_alive = timed;
+                }
+                self.clients.watch_socket(self.timers, handle);
+            }
+            Control::SendDelayed(timed) => {
+                self.flush_delayed(handle);
+                let timed = self.due(timed);
+                if let Some(socket) = self.clients.socket(handle) {
+                    socket.delayed = Some(timed);
+                }
+                self.clients.watch_socket(self.timers, handle);
+            }
+            Control::FlushDelayed => self.flush_delayed(handle),
+        }
+        Then::Stays
+    }
+
+    /// When a message is due that its origin has sent ahead.
+    fn due(&mut self, timed: Timed) -> (Timed, u64) {
+        let due_ms = self.worker.net.now_ms() + u64::from(timed.timeout_s) * 1_000;
+        (timed, due_ms)
+    }
+
+    fn subscribe_by_origin(&mut self, handle: u64, channel: Vec<u8>, filters: &[Vec<u8>]) {
+        if let Some(name) = Filters::unknown(filters.iter().map(Vec::as_slice)) {
+            let line = format!(
+                "a WebSocket is closed: channel {} has the filter {}, which is not known here",
+                channel.escape_ascii(),
+                name.escape_ascii()
+            );
+            self.worker.net.log_for_client(LogLevel::Warning, &line);
+            close_socket(self.worker, handle, FAILED, b"");
+            return;
+        }
+        let Some(session) = self.clients.sessions.get(&handle) else {
+            // Its client has left.
+            return;
+        };
+        let rule = session.source.rule();
+        let prefix = Prefix::new(rule.map_or(&b""[..], |it| it.prefix.as_bytes()));
+        let public = prefix.public(&channel);
+        let filters = Filters::from_names(filters.iter().map(Vec::as_slice));
+        self.subscribe(handle, public, Some(channel), filters);
+    }
+
+    fn unsubscribe(&mut self, handle: u64, channel: &[u8]) {
+        let Some(session) = self.clients.sessions.get_mut(&handle) else {
+            // Its client has left.
+            return;
+        };
+        let is_it = |it: &Subscription| it.own.as_deref() == Some(channel);
+        let Some(at) = session.subscriptions.iter().position(is_it) else {
+            return;
+        };
+        let subscription = session.subscriptions.remove(at);
+        let source = session.source.clone();
+        self.worker
+            .unsubscribe_socket(handle, &subscription.channel);
+        self.reports()
+            .on_unsubscribed(handle, &source, &subscription.channel);
+    }
+
+    /// The origin says by what session its client is known. Without a service that keeps it an id means nothing.
+    fn name_session(&mut self, handle: u64, id: &[u8]) {
+        let ports = &mut self.publishing.ports;
+        let keeper = self.pushpin.keeper(ports, self.timers, self.worker);
+        if let Some(mut keeper) = keeper
+            && let Some(session) = self.clients.sessions.get_mut(&handle)
+        {
+            keeper.name(&mut session.source, id);
+        }
+    }
+
+    /// Sends what is due. True: the origin is to be asked, since it has not been for long enough.
+    pub fn on_due(&mut self, handle: u64) -> bool {
+        let (now_ms, heartbeat_ms) = (self.worker.net.now_ms(), self.pushpin.sockjs.heartbeat_ms);
+        let Some(socket) = self.clients.socket(handle) else {
+            // Its client has left.
+            return false;
+        };
+        if socket.due_ms() > now_ms {
+            // What it was armed for has moved.
+            return false;
+        }
+        let mut message = None;
+        if let Some((timed, due_ms)) = &mut socket.keep_alive
+            && *due_ms <= now_ms
+        {
+            *due_ms = now_ms + u64::from(timed.timeout_s) * 1_000;
+            message = Some((timed.kind, timed.content.clone()));
+        }
+        let is_delayed = socket.delayed.as_ref().is_some_and(|it| it.1 <= now_ms);
+        let is_silent = socket.heartbeat_ms <= now_ms;
+        if is_silent {
+            socket.heartbeat_ms = now_ms + heartbeat_ms;
+        }
+        let is_idle = socket.over().is_some_and(|over| over.is_idle(now_ms));
+        if let Some((kind, content)) = message {
+            self.send_kind(handle, kind, &content);
+        }
+        if is_delayed {
+            self.flush_delayed(handle);
+        }
+        if is_silent {
+            // That it is still connected.
+            let _ = self.worker.send(handle, false, b"h");
+        }
+        is_idle
+    }
+
+    /// Sends what the origin or a publisher has for the client; silence begins anew.
+    pub fn send_to_client(&mut self, handle: u64, is_text: bool, message: &[u8]) {
+        let kind = match is_text {
+            true => MessageKind::Text,
+            false => MessageKind::Binary,
+        };
+        self.count_message(
+            handle,
+            Count::ClientMessagesSent,
+            Count::ClientSent,
+            message.len(),
+        );
+        self.send_kind(handle, kind, message);
+        self.clients.touch_socket(self.worker, handle);
+    }
+
+    /// What an item is to a socket, with the content that filters make of it; `None`: nothing.
+    pub fn judge<'i>(
+        &mut self,
+        handle: u64,
+        channel: &[u8],
+        item: &'i Item,
+    ) -> Option<(&'i MessageAction, Option<Vec<u8>>)> {
+        let format = item.ws_message.as_ref()?;
+        let session = self.clients.sessions.get_mut(&handle)?;
+        let filters = session.subscription(channel)?.filters.clone();
+        if let Some(counter) = excluded_by(session, &filters, &format.content_filters, item) {
+            self.worker.net.count(counter, 1);
+            return None;
+        }
+        let content = match &format.action {
+            MessageAction::Send { content, .. } => match filters.content(&**session, content) {
+                Ok(content) => Some(content.into_owned()),
+                Err(error) => {
+                    drop_item(self.worker, &error.to_string());
+                    return None;
+                }
+            },
+            _ => None,
+        };
+        Some((&format.action, content))
+    }
+
+    /// Does what was published, with the content that filters have made of it.
+    pub fn give(&mut self, handle: u64, action: &MessageAction, content: Option<Vec<u8>>) {
+        match action {
+            MessageAction::Send { kind, .. } => {
+                self.send_kind(handle, *kind, &content.unwrap_or_default());
+                self.clients.touch_socket(self.worker, handle);
+            }
+            MessageAction::Close { code, reason } => {
+                let (code, reason) = (code.unwrap_or(NORMAL), reason.clone());
+                close_socket(self.worker, handle, code, &reason);
+            }
+            MessageAction::Refresh | MessageAction::Hint => {}
+        }
+    }
+
+    /// A message has come from, or goes to, the client or the backend of a WebSocket.
+    pub fn count_message(&self, handle: u64, messages: Count, content: Count, bytes: usize) {
+        if let Some(session) = self.clients.sessions.get(&handle) {
+            let counted = [(messages, 1), (content, bytes as u64)];
+            self.route_figures
+                .count_route(self.worker, &session.source, &counted);
+        }
+    }
+
+    fn reports(&mut self) -> Reports<'_> {
+        Reports {
+            journal: self.journal,
+            stats: &mut self.pushpin.stats,
+            ports: &mut self.publishing.ports,
+            commands: &mut self.publishing.commands,
+            timers: self.timers,
+            worker: self.worker,
+        }
+    }
+
+    fn flush_delayed(&mut self, handle: u64) {
+        if let Some(socket) = self.clients.socket(handle)
+            && let Some((timed, _)) = socket.delayed.take()
+        {
+            self.send_kind(handle, timed.kind, &timed.content);
+        }
+    }
+
+    fn send_kind(&mut self, handle: u64, kind: MessageKind, content: &[u8]) {
+        if self.pushpin.sockjs.has_framed && self.clients.is_framed(handle) {
+            send_framed(self.worker, handle, kind, content);
+            return;
+        }
+        // A client that has left takes nothing.
+        let _ = match kind {
+            MessageKind::Text => self.worker.send(handle, false, content),
+            MessageKind::Binary => self.worker.send(handle, true, content),
+            MessageKind::Ping => self.worker.net.send_control(handle, true, content),
+            MessageKind::Pong => self.worker.net.send_control(handle, false, content),
+        };
     }
 }
 
@@ -532,36 +628,5 @@ impl Clients {
         {
             *due_ms = now_ms + u64::from(timed.timeout_s) * 1_000;
         }
-    }
-}
-
-impl Pushpin {
-    fn flush_delayed(&self, clients: &mut Clients, worker: &mut Engine, handle: u64) {
-        if let Some(socket) = clients.socket(handle)
-            && let Some((timed, _)) = socket.delayed.take()
-        {
-            self.send_kind(clients, worker, handle, timed.kind, &timed.content);
-        }
-    }
-
-    fn send_kind(
-        &self,
-        clients: &Clients,
-        worker: &mut Engine,
-        handle: u64,
-        kind: MessageKind,
-        content: &[u8],
-    ) {
-        if self.sockjs.has_framed && clients.is_framed(handle) {
-            clients.send_framed(worker, handle, kind, content);
-            return;
-        }
-        // A client that has left takes nothing.
-        let _ = match kind {
-            MessageKind::Text => worker.send(handle, false, content),
-            MessageKind::Binary => worker.send(handle, true, content),
-            MessageKind::Ping => worker.net.send_control(handle, true, content),
-            MessageKind::Pong => worker.net.send_control(handle, false, content),
-        };
     }
 }

@@ -34,11 +34,12 @@ impl Edge {
             return self.fail(talk, 502, "the handshake cannot be accepted");
         };
         let state = Socket::new(None, Via::Echo);
-        self.enter_socket(socket, talk.source.clone(), state);
+        self.sockets().enter(socket, talk.source.clone(), state);
         for channel in channels {
             let channel = channel.into_bytes();
             let filters = Vec::new();
-            self.control(socket, Control::Subscribe { channel, filters });
+            self.sockets()
+                .control(socket, Control::Subscribe { channel, filters });
         }
         Step::Over
     }

@@ -103,7 +103,7 @@ impl Edge {
             is_paused: false,
         };
         let state = Socket::new(prefix, Via::Pass(id));
-        self.enter_socket(socket, talk.source.clone(), state);
+        self.sockets().enter(socket, talk.source.clone(), state);
         Step::Goes
     }
 
@@ -128,7 +128,7 @@ impl Edge {
                     match received {
                         Some(Received::Message(kind, message)) => {
                             let message = message.to_vec();
-                            self.count_message(
+                            self.sockets().count_message(
                                 handle,
                                 Count::ServerMessagesReceived,
                                 Count::ServerReceived,
@@ -221,7 +221,7 @@ impl Edge {
 
     /// A message of the client for its origin.
     pub(super) fn pass_message(&mut self, id: TalkId, handle: u64, is_text: bool, message: &[u8]) {
-        self.count_message(
+        self.sockets().count_message(
             handle,
             Count::ServerMessagesSent,
             Count::ServerSent,

@@ -8,52 +8,41 @@ use std::path::Path;
 use fermata_config::LogLevel;
 use fermata_engine::WireEvent;
 
-use crate::client::source::Engine;
-use crate::publish::parts::Publishing;
-use crate::pushpin::parts::Pushpin;
 use crate::pushpin::stats::Role;
-use crate::server::edge::Edge;
+use crate::server::notices::Reports;
 use crate::server::stats::Note;
 
 /// Bytes that wait for the other worker; beyond, the wire is given up and everything told anew.
 const OUT_BYTES_MAX: usize = 16 << 20;
 
-impl Edge {
+impl Reports<'_> {
     /// Hears the other workers.
-    pub(in crate::server) fn listen_to_workers(
-        &mut self,
-        listener: OwnedFd,
-    ) -> std::io::Result<()> {
+    pub fn listen_to_workers(&mut self, listener: OwnedFd) -> std::io::Result<()> {
         let wire = self.worker.net.listen_wires(listener)?;
-        if let Some(Role::Speaker(speaker)) = self.pushpin.stats.as_mut().map(|it| &mut it.role) {
+        if let Some(Role::Speaker(speaker)) = self.stats.as_mut().map(|it| &mut it.role) {
             speaker.feeders.listener = Some(wire);
         }
         Ok(())
     }
 
     /// Something happened at a wire between workers. False: it was another.
-    pub(in crate::server) fn on_feed(&mut self, event: WireEvent) -> bool {
-        match self.pushpin.stats.as_mut().map(|it| &mut it.role) {
+    pub fn on_feed(&mut self, event: WireEvent, buffer: &mut [u8]) -> bool {
+        match self.stats.as_mut().map(|it| &mut it.role) {
             Some(Role::Speaker(speaker)) if speaker.feeders.listener == Some(event.wire) => {
                 self.accept_feeders(event.wire);
                 true
             }
             Some(Role::Speaker(speaker)) => match speaker.feeders.inputs.remove(&event.wire) {
                 Some(input) => {
-                    self.pushpin.hear(
-                        &mut self.publishing,
-                        &mut self.worker,
-                        (event.wire, input),
-                        &mut self.buffer,
-                    );
+                    self.hear((event.wire, input), buffer);
                     true
                 }
                 None => false,
             },
             Some(Role::Teller(feed)) if feed.wire == Some(event.wire) => {
                 match event.hangup {
-                    true => self.pushpin.end_feed(&mut self.worker),
-                    false => self.pushpin.flush_feed(&mut self.worker),
+                    true => self.end_feed(),
+                    false => self.flush_feed(),
                 }
                 true
             }
@@ -63,25 +52,16 @@ impl Edge {
 
     fn accept_feeders(&mut self, listener: u64) {
         while let Ok(Some((wire, _))) = self.worker.net.accept_wire(listener) {
-            if let Some(Role::Speaker(speaker)) = self.pushpin.stats.as_mut().map(|it| &mut it.role)
-            {
+            if let Some(Role::Speaker(speaker)) = self.stats.as_mut().map(|it| &mut it.role) {
                 speaker.feeders.inputs.insert(wire, Vec::new());
             }
         }
     }
-}
 
-impl Pushpin {
-    fn hear(
-        &mut self,
-        publishing: &mut Publishing,
-        worker: &mut Engine,
-        (wire, mut input): (u64, Vec<u8>),
-        buffer: &mut [u8],
-    ) {
+    fn hear(&mut self, (wire, mut input): (u64, Vec<u8>), buffer: &mut [u8]) {
         let mut notes = Vec::new();
         let stays = loop {
-            match worker.net.recv_wire(wire, buffer) {
+            match self.worker.net.recv_wire(wire, buffer) {
                 Ok(None) => break true,
                 Ok(Some(0)) | Err(_) => break false,
                 Ok(Some(len)) => {
@@ -92,8 +72,8 @@ impl Pushpin {
                 }
             }
         };
-        self.take_notes(publishing, worker, wire, notes);
-        let now_ms = worker.net.now_ms();
+        self.take_notes(wire, notes);
+        let now_ms = self.worker.net.now_ms();
         let Some(Role::Speaker(speaker)) = self.stats.as_mut().map(|it| &mut it.role) else {
             return;
         };
@@ -104,13 +84,13 @@ impl Pushpin {
         let mut news = Vec::new();
         speaker.channel_counts.forget(now_ms, wire, &mut news);
         speaker.routes.forget(wire);
-        worker.net.close_wire(wire);
-        self.tell_news(publishing, worker, news);
+        self.worker.net.close_wire(wire);
+        self.tell_news(news);
     }
 
     /// Connects a worker that tells, if it is not.
-    pub(super) fn keep_feed(&mut self, worker: &mut Engine) {
-        let Some(stats) = &mut self.stats else {
+    pub(super) fn keep_feed(&mut self) {
+        let Some(stats) = self.stats else {
             return;
         };
         let Role::Teller(feed) = &mut stats.role else {
@@ -120,18 +100,18 @@ impl Pushpin {
             return;
         }
         // It is tried again at the next tick.
-        let Ok(wire) = worker.net.connect_unix(Path::new(&feed.path)) else {
+        let Ok(wire) = self.worker.net.connect_unix(Path::new(&feed.path)) else {
             return;
         };
         feed.wire = Some(wire);
         feed.out.clear();
         let mut notes = Vec::new();
         stats.clients.all(&mut notes);
-        self.send_notes(worker, &notes);
+        self.send_notes(&notes);
     }
 
     /// Tells the worker with the socket. Without a wire nothing is lost: what is true then is told when it stands.
-    pub(super) fn send_notes(&mut self, worker: &mut Engine, notes: &[Note]) {
+    pub(super) fn send_notes(&mut self, notes: &[Note]) {
         let Some(Role::Teller(feed)) = self.stats.as_mut().map(|it| &mut it.role) else {
             return;
         };
@@ -145,14 +125,14 @@ impl Pushpin {
         if feed.out.len() > OUT_BYTES_MAX {
             let line =
                 "zmq_stats: the worker that has the socket is behind; it is told everything anew";
-            worker.net.log_for_client(LogLevel::Warning, line);
-            self.end_feed(worker);
+            self.worker.net.log_for_client(LogLevel::Warning, line);
+            self.end_feed();
         } else if !was_waiting {
-            self.flush_feed(worker);
+            self.flush_feed();
         }
     }
 
-    fn flush_feed(&mut self, worker: &mut Engine) {
+    fn flush_feed(&mut self) {
         let Some(Role::Teller(feed)) = self.stats.as_mut().map(|it| &mut it.role) else {
             return;
         };
@@ -164,7 +144,7 @@ impl Pushpin {
             if sent == feed.out.len() {
                 break true;
             }
-            match worker.net.send_wire(wire, &feed.out[sent..]) {
+            match self.worker.net.send_wire(wire, &feed.out[sent..]) {
                 Ok(Some(len)) => sent += len,
                 Ok(None) => break true,
                 Err(_) => break false,
@@ -172,15 +152,15 @@ impl Pushpin {
         };
         feed.out.drain(..sent);
         if !stays {
-            self.end_feed(worker);
+            self.end_feed();
         }
     }
 
-    fn end_feed(&mut self, worker: &mut Engine) {
+    fn end_feed(&mut self) {
         if let Some(Role::Teller(feed)) = self.stats.as_mut().map(|it| &mut it.role) {
             feed.out.clear();
             if let Some(wire) = feed.wire.take() {
-                worker.net.close_wire(wire);
+                self.worker.net.close_wire(wire);
             }
         }
     }

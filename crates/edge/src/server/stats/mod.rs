@@ -8,7 +8,6 @@ mod feed;
 
 use fermata_config::LogLevel;
 use fermata_edge_pushpin::stats::channel_counts::News;
-use fermata_edge_pushpin::stats::clients::Held;
 use fermata_edge_pushpin::stats::mode::Mode;
 use fermata_edge_pushpin::stats::note::Note;
 use fermata_edge_pushpin::stats::published::Published;
@@ -16,16 +15,12 @@ use fermata_engine::stats::{Counter, Figures};
 use fermata_grip::item::Item;
 use fermata_grip::stats::{Flow, Packet, Report, Traffic, Transport};
 
-use crate::client::source::Engine;
-use crate::client::source::Source;
-use crate::publish::parts::Publishing;
-use crate::pushpin::parts::Pushpin;
-use crate::pushpin::stats::Role;
-use crate::routes::figures::{Count, Counts};
-use crate::server::edge::Edge;
+use crate::pushpin::stats::{Role, Stats};
+use crate::routes::Routes;
+use crate::routes::figures::{Count, Counts, RouteFigures};
 use crate::server::figures::{connected, minutes};
+use crate::server::notices::Reports;
 use crate::timers::Timer;
-use std::rc::Rc;
 
 /// How often it is looked what is to be told again.
 const TICK_MS: u64 = 1_000;
@@ -88,12 +83,11 @@ fn seconds(ms: u64) -> u64 {
     ms.div_ceil(1_000)
 }
 
-impl Edge {
+impl Reports<'_> {
     /// Begins to look after the clock.
-    pub(super) fn begin_stats(&mut self) {
+    pub fn begin(&mut self, figures: &RouteFigures, routes: &Routes) {
         let now_ms = self.worker.net.now_ms();
-        let table = Rc::clone(self.table());
-        let Some(stats) = &mut self.pushpin.stats else {
+        let Some(stats) = self.stats else {
             return;
         };
         if let Role::Speaker(speaker) = &mut stats.role {
@@ -102,8 +96,8 @@ impl Edge {
             speaker.since_ms = now_ms;
             speaker.due_ms = now_ms + speaker.report_ms;
             speaker.routes.pass(now_ms);
-            speaker.last_counts = self.route_figures.total();
-            for (name, counts) in self.route_figures.by_route(&table.routes) {
+            speaker.last_counts = figures.total();
+            for (name, counts) in figures.by_route(routes) {
                 if let Some(route) = speaker.routes.get(name.as_bytes()) {
                     route.last = counts;
                 }
@@ -112,33 +106,11 @@ impl Edge {
         self.timers.at(now_ms, Timer::Stats);
     }
 
-    /// The channels of a held stream are others from now on.
-    pub(super) fn stats_replace(&mut self, handle: u64) {
-        let mut notes = Vec::new();
-        if let Some(stats) = &mut self.pushpin.stats
-            && let Some(session) = self.clients.sessions.get(&handle)
-        {
-            let subscriptions = session.subscriptions.iter();
-            let channels: Vec<&[u8]> = subscriptions.map(|it| &it.channel[..]).collect();
-            for old in stats.clients.channels(handle) {
-                if !channels.contains(&&old[..]) {
-                    stats.clients.unsubscribe(handle, &old, &mut notes);
-                }
-            }
-            for channel in channels {
-                let clients = &mut stats.clients;
-                clients.subscribe(handle, Mode::Stream, channel, &mut notes);
-            }
-            self.pushpin
-                .tell(&mut self.publishing, &mut self.worker, notes);
-        }
-    }
-
     /// Some time has gone by.
-    pub(super) fn on_stats_due(&mut self) {
+    pub fn on_due(&mut self, figures: &RouteFigures, routes: &Routes) {
         let now_ms = self.worker.net.now_ms();
         let (mut notes, mut news) = (Vec::new(), Vec::new());
-        let Some(stats) = &mut self.pushpin.stats else {
+        let Some(stats) = self.stats else {
             return;
         };
         stats.clients.expire(now_ms, &mut notes);
@@ -148,17 +120,14 @@ impl Edge {
             tick_ms = tick_ms.min(speaker.report_ms);
         }
         self.timers.at(now_ms + tick_ms, Timer::Stats);
-        self.pushpin
-            .tell(&mut self.publishing, &mut self.worker, notes);
-        self.pushpin
-            .tell_news(&mut self.publishing, &mut self.worker, news);
-        self.pushpin.keep_feed(&mut self.worker);
-        self.report(now_ms);
+        self.tell(notes);
+        self.tell_news(news);
+        self.keep_feed();
+        self.report(now_ms, figures, routes);
     }
 
-    fn report(&mut self, now_ms: u64) {
-        let Some(Role::Speaker(speaker)) = self.pushpin.stats.as_mut().map(|it| &mut it.role)
-        else {
+    fn report(&mut self, now_ms: u64, route_figures: &RouteFigures, routes: &Routes) {
+        let Some(Role::Speaker(speaker)) = self.stats.as_mut().map(|it| &mut it.role) else {
             return;
         };
         let figures = self.worker.figures().total;
@@ -167,7 +136,7 @@ impl Edge {
         if now_ms < speaker.due_ms {
             return;
         }
-        let counts = self.route_figures.total();
+        let counts = route_figures.total();
         let last_counts = std::mem::replace(&mut speaker.last_counts, counts);
         let published = std::mem::take(&mut speaker.published);
         let totals = totals(&figures);
@@ -190,33 +159,20 @@ impl Edge {
         let duration_ms = report.duration_ms;
         speaker.since_ms = now_ms;
         speaker.due_ms = now_ms + speaker.report_ms;
-        self.pushpin.send_stats(
-            &mut self.publishing,
-            &mut self.worker,
-            &Packet::Activity { count: requests },
-            b"",
-        );
+        self.send_stats(&Packet::Activity { count: requests }, b"");
         let counts = Packet::Counts {
             requests_received: requests,
         };
-        self.pushpin
-            .send_stats(&mut self.publishing, &mut self.worker, &counts, b"");
-        self.pushpin.send_stats(
-            &mut self.publishing,
-            &mut self.worker,
-            &Packet::Report(report),
-            b"",
-        );
-        self.report_routes(duration_ms);
+        self.send_stats(&counts, b"");
+        self.send_stats(&Packet::Report(report), b"");
+        self.report_routes(duration_ms, route_figures, routes);
     }
 
     /// The same of each route with an id, but for those where nothing has been.
-    fn report_routes(&mut self, duration_ms: u64) {
-        let table = Rc::clone(self.table());
-        let figures = self.route_figures.by_route(&table.routes);
-        for (name, counts) in figures {
-            let Some(Role::Speaker(speaker)) = self.pushpin.stats.as_mut().map(|it| &mut it.role)
-            else {
+    fn report_routes(&mut self, duration_ms: u64, figures: &RouteFigures, routes: &Routes) {
+        let by_route = figures.by_route(routes);
+        for (name, counts) in by_route {
+            let Some(Role::Speaker(speaker)) = self.stats.as_mut().map(|it| &mut it.role) else {
                 return;
             };
             let Some(route) = speaker.routes.get(name.as_bytes()) else {
@@ -241,119 +197,14 @@ impl Edge {
             }
             let at = Count::Requests as usize;
             let count = counts[at].saturating_sub(last[at]);
-            self.pushpin.send_stats(
-                &mut self.publishing,
-                &mut self.worker,
-                &Packet::Activity { count },
-                name.as_bytes(),
-            );
-            self.pushpin.send_stats(
-                &mut self.publishing,
-                &mut self.worker,
-                &Packet::Report(report),
-                name.as_bytes(),
-            );
+            self.send_stats(&Packet::Activity { count }, name.as_bytes());
+            self.send_stats(&Packet::Report(report), name.as_bytes());
         }
-    }
-}
-
-impl Pushpin {
-    /// A client of this worker is held, or its WebSocket is open.
-    pub(super) fn stats_enter(
-        &mut self,
-        publishing: &mut Publishing,
-        worker: &mut Engine,
-        handle: u64,
-        source: &Source,
-        mode: Mode,
-        id: Option<Vec<u8>>,
-    ) {
-        let now_ms = worker.net.now_ms();
-        let Some(stats) = &mut self.stats else {
-            return;
-        };
-        let route = source.rule().and_then(|rule| rule.id.as_deref());
-        let held = Held {
-            id: id.as_deref(),
-            peer: source.request.peer.ip(),
-            route: route.unwrap_or_default().as_bytes(),
-            is_websocket: mode == Mode::Socket,
-            is_tls: source.request.is_tls,
-        };
-        let mut notes = Vec::new();
-        stats.clients.enter(now_ms, handle, held, &mut notes);
-        self.tell(publishing, worker, notes);
-    }
-
-    /// A client is subscribed.
-    pub(super) fn stats_subscribe(
-        &mut self,
-        publishing: &mut Publishing,
-        worker: &mut Engine,
-        handle: u64,
-        mode: Mode,
-        channel: &[u8],
-    ) {
-        let mut notes = Vec::new();
-        if let Some(stats) = &mut self.stats {
-            stats.clients.subscribe(handle, mode, channel, &mut notes);
-            self.tell(publishing, worker, notes);
-        }
-    }
-
-    /// A client is no longer subscribed.
-    pub(super) fn stats_unsubscribe(
-        &mut self,
-        publishing: &mut Publishing,
-        worker: &mut Engine,
-        handle: u64,
-        channel: &[u8],
-    ) {
-        let mut notes = Vec::new();
-        if let Some(stats) = &mut self.stats {
-            stats.clients.unsubscribe(handle, channel, &mut notes);
-            self.tell(publishing, worker, notes);
-        }
-    }
-
-    /// A client is not held any more.
-    pub(super) fn stats_leave(
-        &mut self,
-        publishing: &mut Publishing,
-        worker: &mut Engine,
-        handle: u64,
-    ) {
-        let mut notes = Vec::new();
-        if let Some(stats) = &mut self.stats
-            && stats.clients.is_known(handle)
-        {
-            stats.clients.leave(handle, &mut notes);
-            self.tell(publishing, worker, notes);
-        }
-    }
-
-    /// How many clients an item reaches; `None` with a worker that does not publish.
-    pub(super) fn receivers(&self, item: &Item) -> Option<u64> {
-        let Some(Role::Speaker(speaker)) = self.stats.as_ref().map(|it| &it.role) else {
-            return None;
-        };
-        let count = |is_for_it: bool, mode| match is_for_it {
-            true => speaker.channel_counts.count(mode, &item.channel),
-            false => 0,
-        };
-        let polls = count(item.http_response.is_some(), Mode::Response);
-        let streams = count(item.http_stream.is_some(), Mode::Stream);
-        Some(polls + streams + count(item.ws_message.is_some(), Mode::Socket))
     }
 
     /// An item is on its way to its channel's clients.
-    pub(super) fn stats_message(
-        &mut self,
-        publishing: &mut Publishing,
-        worker: &mut Engine,
-        item: &Item,
-    ) {
-        let Some(stats) = &mut self.stats else {
+    pub(super) fn stats_message(&mut self, item: &Item) {
+        let Some(stats) = self.stats else {
             return;
         };
         let Role::Speaker(speaker) = &mut stats.role else {
@@ -420,32 +271,24 @@ impl Pushpin {
                 blocks,
                 transport: transport(mode),
             };
-            self.send_stats(publishing, worker, &packet, b"");
+            self.send_stats(&packet, b"");
         }
     }
 
     /// Passes on what has changed at this worker.
-    fn tell(&mut self, publishing: &mut Publishing, worker: &mut Engine, notes: Vec<Note>) {
+    pub(super) fn tell(&mut self, notes: Vec<Note>) {
         match self.stats.as_mut().map(|it| &mut it.role) {
-            Some(Role::Speaker(_)) => {
-                self.take_notes(publishing, worker, crate::pushpin::stats::feed::OWN, notes)
-            }
-            Some(Role::Teller(_)) if !notes.is_empty() => self.send_notes(worker, &notes),
+            Some(Role::Speaker(_)) => self.take_notes(crate::pushpin::stats::feed::OWN, notes),
+            Some(Role::Teller(_)) if !notes.is_empty() => self.send_notes(&notes),
             Some(Role::Teller(_)) | None => {}
         }
     }
 
     /// What a worker has told.
-    fn take_notes(
-        &mut self,
-        publishing: &mut Publishing,
-        worker: &mut Engine,
-        teller: u64,
-        notes: Vec<Note>,
-    ) {
-        let now_ms = worker.net.now_ms();
+    fn take_notes(&mut self, teller: u64, notes: Vec<Note>) {
+        let now_ms = self.worker.net.now_ms();
         for note in notes {
-            let Some(stats) = &mut self.stats else {
+            let Some(stats) = self.stats else {
                 return;
             };
             let ttl_s = seconds(stats.connection_ttl_ms);
@@ -464,7 +307,7 @@ impl Pushpin {
                     speaker
                         .channel_counts
                         .set(now_ms, part, key, count, &mut news);
-                    self.tell_news(publishing, worker, news);
+                    self.tell_news(news);
                 }
                 Note::Connections { route, count } => {
                     speaker.routes.pass(now_ms);
@@ -478,21 +321,16 @@ impl Pushpin {
                         is_tls: client.is_tls,
                         ttl_s,
                     };
-                    self.send_stats(publishing, worker, &packet, &client.route);
+                    self.send_stats(&packet, &client.route);
                 }
                 Note::Gone { id, route } => {
-                    self.send_stats(
-                        publishing,
-                        worker,
-                        &Packet::ConnectionGone { id: &id },
-                        &route,
-                    );
+                    self.send_stats(&Packet::ConnectionGone { id: &id }, &route);
                 }
             }
         }
     }
 
-    fn tell_news(&self, publishing: &mut Publishing, worker: &mut Engine, news: Vec<News>) {
+    fn tell_news(&mut self, news: Vec<News>) {
         let Some(Role::Speaker(speaker)) = self.stats.as_ref().map(|it| &it.role) else {
             return;
         };
@@ -506,41 +344,51 @@ impl Pushpin {
                         ttl_s,
                         subscribers: Some(count),
                     };
-                    self.send_stats(publishing, worker, &packet, b"");
+                    self.send_stats(&packet, b"");
                 }
                 News::Gone((mode, channel)) => {
                     let packet = Packet::SubscriptionGone {
                         transport: transport(mode),
                         channel: &channel,
                     };
-                    self.send_stats(publishing, worker, &packet, b"");
+                    self.send_stats(&packet, b"");
                 }
             }
         }
     }
 
     /// Sends a packet to those who want its kind; an empty route: it has none.
-    fn send_stats(
-        &self,
-        publishing: &mut Publishing,
-        worker: &mut Engine,
-        packet: &Packet<'_>,
-        route: &[u8],
-    ) {
+    fn send_stats(&mut self, packet: &Packet<'_>, route: &[u8]) {
         let Some(Role::Speaker(speaker)) = self.stats.as_ref().map(|it| &it.role) else {
             return;
         };
-        if !publishing.ports.has_listeners_to_stats() {
+        if !self.ports.has_listeners_to_stats() {
             return;
         }
         let route = (!route.is_empty()).then_some(route);
         let payload = packet.encode(&speaker.from, route, speaker.notation);
-        let left_out = publishing.ports.send_to_subscribers(worker, &payload);
+        let left_out = self.ports.send_to_subscribers(self.worker, &payload);
         if left_out > 0 {
             let line = format!(
                 "zmq_stats: a packet is left out for {left_out} subscribers that do not take them fast enough"
             );
-            worker.net.log_for_client(LogLevel::Warning, &line);
+            self.worker.net.log_for_client(LogLevel::Warning, &line);
         }
+    }
+}
+
+impl Stats {
+    /// How many clients an item reaches; `None` with a worker that does not publish.
+    pub(super) fn receivers(&self, item: &Item) -> Option<u64> {
+        let Role::Speaker(speaker) = &self.role else {
+            return None;
+        };
+        let count = |is_for_it: bool, mode| match is_for_it {
+            true => speaker.channel_counts.count(mode, &item.channel),
+            false => 0,
+        };
+        let polls = count(item.http_response.is_some(), Mode::Response);
+        let streams = count(item.http_stream.is_some(), Mode::Stream);
+        Some(polls + streams + count(item.ws_message.is_some(), Mode::Socket))
     }
 }
