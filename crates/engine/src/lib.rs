@@ -172,6 +172,7 @@ pub use log::{Detail, Logger};
 pub use master::{
     Companion, EXIT_RETIRED, Frames, IdentityError, StartError, Started, control_path,
 };
+pub use missed::missed;
 pub use misuse::{Misuse, NameProblem};
 pub use net::Net;
 pub use net::listen_error::ListenError;

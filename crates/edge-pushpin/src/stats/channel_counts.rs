@@ -143,6 +143,7 @@ impl ChannelCounts {
                 return;
             };
             let Some(entry) = self.channels.get_mut(&key) else {
+                // It was forgotten meanwhile.
                 continue;
             };
             if entry.due_ms != due_ms {

@@ -143,6 +143,7 @@ impl Clients {
     /// A client is held no more.
     pub fn leave(&mut self, handle: u64, notes: &mut Vec<Note>) {
         let Some(known) = self.known.remove(&handle) else {
+            // It was never entered, or has left before.
             return;
         };
         let route = Rc::clone(&known.route);
@@ -168,6 +169,7 @@ impl Clients {
     /// A client that is held takes what is published to a channel.
     pub fn subscribe(&mut self, handle: u64, mode: Mode, channel: &[u8], notes: &mut Vec<Note>) {
         let Some(known) = self.known.get_mut(&handle) else {
+            // It has left.
             return;
         };
         let is_same = |it: &(Mode, Rc<[u8]>)| it.0 == mode && *it.1 == *channel;
@@ -197,6 +199,7 @@ impl Clients {
     /// A client takes it no more.
     pub fn unsubscribe(&mut self, handle: u64, channel: &[u8], notes: &mut Vec<Note>) {
         let Some(known) = self.known.get_mut(&handle) else {
+            // It has left.
             return;
         };
         let position = known.subscriptions.iter().position(|it| *it.1 == *channel);

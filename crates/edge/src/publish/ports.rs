@@ -20,6 +20,7 @@ use crate::publish::port::{OUT_BYTES_MAX, Port};
 use crate::pushpin::services::Addresses;
 use crate::settings::Settings;
 use crate::timers::{Timer, Timers};
+use fermata_engine::missed;
 
 /// Connections that may wait at a port.
 const BACKLOG: i32 = 128;
@@ -146,6 +147,7 @@ impl Ports {
     /// Sends a message to one connection. False: it is not there, or takes nothing.
     pub fn send(&mut self, worker: &mut Engine, wire: u64, parts: &[&[u8]]) -> bool {
         let Some(mut connection) = self.peers.remove(&wire) else {
+            // It has ended, or is being read from.
             return false;
         };
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
@@ -352,6 +354,7 @@ impl Ports {
         let mut left_out = 0;
         for wire in wires {
             let Some(mut connection) = self.peers.remove(&wire) else {
+                missed(());
                 continue;
             };
             if connection.out.len() + payload.len() > OUT_BYTES_MAX / 2 {

@@ -118,6 +118,7 @@ impl Edge {
 impl Publishing {
     fn on_command_answer(&mut self, worker: &mut Engine, number: u64, ids: Vec<Vec<u8>>) {
         let Some(waiting) = self.commands.waiting.get_mut(&number) else {
+            // Its program was answered before.
             return;
         };
         waiting.found.extend(ids);

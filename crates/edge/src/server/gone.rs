@@ -25,6 +25,7 @@ impl Edge {
     /// It has left.
     pub(super) fn tell_gone(&mut self, handle: u64) {
         let Some(told) = self.clients.gone_links.links.remove(&handle) else {
+            // Its origin does not want to know.
             return;
         };
         let (source, uri) = *told;

@@ -150,6 +150,7 @@ impl Edge {
     fn offer_turns(&mut self, wire: u64) {
         for _ in 0..TURNS_MAX {
             let Some((carrier, _)) = self.upstream.carriers.get_mut(wire) else {
+                // Its last conversation may have closed it.
                 return;
             };
             if carrier.unsent() >= ROOM_BYTES {
@@ -174,6 +175,7 @@ impl Edge {
         self.upstream
             .flush_carrier(&mut self.timers, &mut self.worker, wire);
         let Some(carrier) = self.upstream.carriers.remove(wire) else {
+            // Its last conversation may have closed it.
             return;
         };
         self.upstream.connections.close(&mut self.worker, wire);
@@ -421,6 +423,7 @@ impl Outbound<'_> {
                 return Ok(());
             };
             let Some((carrier, _)) = self.upstream.carriers.get_mut(on.wire) else {
+                // It is lost, and its conversations hear of that one by one.
                 return Ok(());
             };
             if talk.sent < talk.out.len() || is_whole {
@@ -523,6 +526,7 @@ impl Upstream {
         } = on;
         let now_ms = worker.net.now_ms();
         let Some((carrier, limits)) = self.carriers.get_mut(wire) else {
+            // It is lost, and its conversations leave one by one.
             return;
         };
         carrier.talks.remove(&stream);
@@ -569,6 +573,7 @@ impl Upstream {
     /// Gives the socket what it takes.
     fn flush_carrier(&mut self, timers: &mut Timers, worker: &mut Engine, wire: u64) {
         let Some((carrier, _)) = self.carriers.get_mut(wire) else {
+            // Its last conversation may have closed it.
             return;
         };
         while carrier.sent < carrier.out.len() {

@@ -106,6 +106,7 @@ impl Edge {
 
     fn on_item_of_poll(&mut self, handle: u64, channel: &[u8], item: &Rc<Item>) -> bool {
         let Some(session) = self.clients.sessions.get_mut(&handle) else {
+            // An item before has answered it.
             return true;
         };
         let Some(subscription) = session.subscription(channel) else {
@@ -124,9 +125,6 @@ impl Edge {
             return false;
         };
         let filters = subscription.filters.clone();
-        let Some(session) = self.clients.sessions.get(&handle) else {
-            return true;
-        };
         if matches!(&session.kind, Kind::Poll(poll) if poll.is_queued) {
             // Its origin is about to be asked, and will know.
             return true;

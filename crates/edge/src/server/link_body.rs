@@ -98,6 +98,7 @@ impl Edge {
     ) {
         for (channel, item) in items {
             let Some(session) = self.clients.sessions.get_mut(&handle) else {
+                // An item before has ended it.
                 return;
             };
             let without_ids = session.subscription(&channel);

@@ -67,6 +67,7 @@ impl Edge {
 
     pub(super) fn ask_link(&mut self, handle: u64) {
         let Some(session) = self.clients.sessions.get_mut(&handle) else {
+            // It has left, or was never held.
             return;
         };
         let last_ids = session.last_ids();
@@ -139,6 +140,7 @@ impl Edge {
             self.clients
                 .subscriptions(&self.policy, &mut self.worker, &talk.source, &instruct);
         let Some(session) = self.clients.sessions.get_mut(&handle) else {
+            // It may have left meanwhile.
             return;
         };
         let Kind::Stream(stream) = &mut session.kind else {

@@ -28,6 +28,7 @@ use crate::upstream::response::{ResponsePart, of_fastcgi, of_http};
 use crate::upstream::talk::{Purpose, Step, Talk};
 use crate::upstream::test_origin;
 use crate::upstream::{Failure, Sent, may_retry};
+use fermata_engine::missed;
 
 impl Edge {
     /// Asks the origin of `source` and gives the response to `owner`.
@@ -145,9 +146,10 @@ impl Edge {
         loop {
             let table = Rc::clone(&talk.source.table);
             let Some(rule) = table.routes.rules().get(talk.source.rule) else {
-                return self.fail(talk, 502, "the route is gone");
+                return missed(self.fail(talk, 502, "the route is gone"));
             };
             let Some(target) = rule.targets.get(talk.source.target) else {
+                // None is left.
                 return self.fail_upstream(talk);
             };
             self.upstream.targets.enter(talk, self.worker.net.now_ms());

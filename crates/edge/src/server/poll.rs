@@ -102,6 +102,7 @@ impl Edge {
     /// Answers a long poll: with what was published, or with what its origin has said.
     fn end_poll(&mut self, handle: u64, published: Option<&Response>) {
         let Some(session) = self.clients.sessions.remove(&handle) else {
+            // An item before has answered it.
             return;
         };
         let Session { source, kind, .. } = *session;
@@ -184,6 +185,7 @@ impl Edge {
     /// The whole request is asked again: there is news of which the edge does not know what it is.
     pub(super) fn ask_again(&mut self, handle: u64) {
         let Some(session) = self.clients.sessions.remove(&handle) else {
+            // An item before has answered it.
             return;
         };
         self.timers.forget(Timer::Poll(handle));

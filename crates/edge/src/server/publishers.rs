@@ -23,9 +23,7 @@ impl Edge {
     pub(super) fn connect_publishers(&mut self) {
         let now_ms = self.worker.net.now_ms();
         for at in 0..self.publishing.publishers.len() {
-            let Some(publisher) = self.publishing.publishers.get(at) else {
-                return;
-            };
+            let publisher = &self.publishing.publishers[at];
             if publisher.wire.is_some() || publisher.due_ms > now_ms {
                 continue;
             }
@@ -83,9 +81,7 @@ impl Publishing {
 
     fn leave_alone(&mut self, timers: &mut Timers, worker: &mut Engine, at: usize, reason: &str) {
         let now_ms = worker.net.now_ms();
-        let Some(publisher) = self.publishers.get_mut(at) else {
-            return;
-        };
+        let publisher = &mut self.publishers[at];
         publisher.wire = None;
         publisher.due_ms = now_ms + publisher.retry_ms;
         let line = format!(

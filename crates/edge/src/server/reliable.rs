@@ -18,6 +18,7 @@ use crate::client::source::Engine;
 use crate::server::edge::Edge;
 use crate::timers::Timer;
 use crate::timers::Timers;
+use fermata_engine::missed;
 
 /// Records of a channel that are looked at for an id: the newest, and more where that has none.
 const LOOKED_AT: [usize; 3] = [1, 16, 256];
@@ -36,6 +37,7 @@ impl Edge {
             return false;
         }
         let Some(session) = self.clients.sessions.get(&handle) else {
+            // A stream without wishes has none.
             return false;
         };
         let serial = session.serial;
@@ -86,6 +88,7 @@ impl Edge {
     /// Has a client ask its origin again, when it is its turn: by its next link, or its whole request.
     pub(super) fn update(&mut self, handle: u64) {
         let Some(session) = self.clients.sessions.get_mut(&handle) else {
+            // It has left, or is a stream without wishes.
             return;
         };
         let serial = session.serial;
@@ -239,7 +242,7 @@ impl Clients {
     ) {
         let now_ms = worker.net.now_ms();
         let Some(session) = self.sessions.get(&handle) else {
-            return;
+            return missed(());
         };
         let reliable = session.subscriptions.iter();
         let reliable = reliable.filter(|it| it.prev_id.is_some());

@@ -133,6 +133,7 @@ impl Upstream {
     /// The client has left that has asked: the first of those who wait has asked from now on. False: nobody waits.
     pub(super) fn hand_over(&mut self, id: TalkId) -> bool {
         let Some(talk) = self.talks.get_mut(id) else {
+            // It is worked on, or over.
             return false;
         };
         if talk.shared.others.is_empty() {

@@ -10,6 +10,7 @@ use crate::server::sockjs::framed::read_framed;
 use crate::server::sockjs::framed::send_framed;
 use fermata_config::LogLevel;
 use fermata_edge_pushpin::stats::mode::Mode;
+use fermata_engine::missed;
 use fermata_engine::stats::Counter;
 use fermata_grip::filter::Filters;
 use fermata_grip::instruct::KeepAliveMode;
@@ -255,7 +256,7 @@ impl Sockets<'_> {
     fn subscribe(&mut self, handle: u64, channel: Vec<u8>, own: Option<Vec<u8>>, filters: Filters) {
         let subscriptions_max = self.policy.subscriptions_max;
         let Some(session) = self.clients.sessions.get_mut(&handle) else {
-            return;
+            return missed(());
         };
         let known = session
             .subscriptions

@@ -365,6 +365,7 @@ impl Carriers {
     ) -> (Vec<StreamInput>, Result<(), CarrierLoss>) {
         let mut inputs = Vec::new();
         let Some(carrier) = self.by_wire.get_mut(&wire) else {
+            // Its last conversation has closed it meanwhile.
             return (inputs, Ok(()));
         };
         carrier.heard_ms = now_ms;

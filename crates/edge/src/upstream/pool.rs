@@ -74,6 +74,7 @@ impl<T: Hash + Eq + Clone, C: PartialEq> Pool<T, C> {
     /// The backend has closed an idle connection, or sent something on it.
     pub fn remove(&mut self, target: &T, connection: &C) -> bool {
         let Some(waiting) = self.idle.get_mut(target) else {
+            // None of this target waits.
             return false;
         };
         let before = waiting.len();

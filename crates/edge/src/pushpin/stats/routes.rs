@@ -64,6 +64,7 @@ impl RouteReports {
     /// A worker has so many clients by a route.
     pub fn set(&mut self, worker: u64, name: &[u8], count: u64) {
         let Some(route) = self.get(name) else {
+            // There are too many, or it has no name.
             return;
         };
         match count {

@@ -12,6 +12,7 @@ use crate::server::edge::Edge;
 use crate::timers::Timer;
 use crate::upstream::connections::{Connections, WireUse};
 use crate::upstream::reply::FAILED;
+use fermata_engine::missed;
 use fermata_io::random::Masks;
 
 /// Bytes read at once.
@@ -82,7 +83,7 @@ impl Polling<'_> {
         }
         let now_ms = self.worker.net.now_ms();
         let Some(session) = self.sockjs.sessions.get_mut(&id) else {
-            return self.answer(asker, Reply::NotFound);
+            return self.answer(asker, missed(Reply::NotFound));
         };
         self.sockjs.asking.insert(asker.handle, id);
         if let Some((asker, frame)) = session.queue.ask(now_ms, asker) {
@@ -95,7 +96,7 @@ impl Polling<'_> {
     /// A request brings messages.
     pub fn take_messages(&mut self, id: u64, asker: Asker, messages: Vec<String>) {
         let Some(session) = self.sockjs.sessions.get_mut(&id) else {
-            return self.answer(asker, Reply::NotFound);
+            return self.answer(asker, missed(Reply::NotFound));
         };
         session.send(asker, messages, self.masks);
         self.pump(id);
@@ -123,10 +124,12 @@ impl Polling<'_> {
             return;
         }
         let Some(id) = self.sockjs.asking.remove(&handle) else {
+            // It asks for no polling session.
             return;
         };
         let now_ms = self.worker.net.now_ms();
         let Some(session) = self.sockjs.sessions.get_mut(&id) else {
+            // Its session is over.
             return;
         };
         let Some(was_open) = session.leave(now_ms, handle) else {
@@ -145,7 +148,7 @@ impl Polling<'_> {
     pub fn on_due(&mut self, id: u64) {
         let now_ms = self.worker.net.now_ms();
         let Some(session) = self.sockjs.sessions.get_mut(&id) else {
-            return;
+            return missed(());
         };
         match session.queue.expire(now_ms) {
             // Its clients poll.
@@ -167,7 +170,7 @@ impl Polling<'_> {
     fn forget(&mut self, id: u64) {
         self.timers.forget(Timer::Session(id));
         let Some(session) = self.sockjs.sessions.remove(&id) else {
-            return;
+            return missed(());
         };
         self.sockjs.by_name.remove(&session.name);
         self.wires().close(session.wire);

@@ -176,6 +176,7 @@ impl Reports<'_> {
                 return;
             };
             let Some(route) = speaker.routes.get(name.as_bytes()) else {
+                // There are too many.
                 continue;
             };
             let last = std::mem::replace(&mut route.last, counts);
@@ -239,6 +240,7 @@ impl Reports<'_> {
             speaker.published.add(mode, count, bytes, blocks);
             for (name, count) in speaker.channel_counts.by_route(mode, &item.channel) {
                 let Some(route) = speaker.routes.get(name) else {
+                    // There are too many.
                     continue;
                 };
                 route.sent += count;
