@@ -64,6 +64,19 @@ fn updates_reach_topics_templates_and_all_in_every_worker() {
 }
 
 #[test]
+fn a_form_with_a_file_is_not_stored() {
+    let hub = Hub::start("anonymous");
+    let bearer = format!("Bearer {}", publisher(&["*"]));
+    let headers = [
+        ("Authorization", bearer.as_str()),
+        ("Content-Type", "multipart/form-data; boundary=b"),
+    ];
+    let body = b"--b\r\nContent-Disposition: form-data; name=\"data\"; filename=\"a\"\r\n\r\nx\r\n--b--\r\n";
+    let response = hub.connect().request("POST", PATH, &headers, body);
+    assert_eq!(response.status(), 413, "{}", response.text());
+}
+
+#[test]
 fn private_updates_reach_those_who_may() {
     let hub = Hub::start("anonymous");
     let mut anybody = hub.subscribe(&["*"], None);

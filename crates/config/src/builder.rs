@@ -680,7 +680,11 @@ mod tests {
 
     #[test]
     fn variables_of_servers_in_php_are_told_by_other_programs() {
-        let given = [("FERMATA_HANDLERS_MAX", "7"), ("FERMATA_RETRY_MS", "9")];
+        let given = [
+            ("FERMATA_HANDLERS_MAX", "7"),
+            ("FERMATA_RETRY_MS", "9"),
+            ("FERMATA_UPLOADS_MAX", "3"),
+        ];
         let given = given.map(|(name, value)| (name.to_owned(), value.to_owned()));
         for (program, is_read) in [
             (Program::Php, true),
@@ -693,7 +697,8 @@ mod tests {
             let warnings = builder.take_warnings();
             assert_eq!(warnings.is_empty(), is_read, "{program:?}: {warnings:?}");
             for warning in &warnings {
-                assert!(warning.contains("FERMATA_HANDLERS_MAX changes nothing here"));
+                let both = "FERMATA_HANDLERS_MAX, FERMATA_UPLOADS_MAX changes nothing here";
+                assert!(warning.contains(both), "{warning}");
                 assert!(warning.contains("servers in PHP") && !warning.contains("RETRY_MS"));
             }
             let settings = builder.build().expect("valid");

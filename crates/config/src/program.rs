@@ -1,7 +1,8 @@
 //! Which program reads which of the server's settings.
 
-/// Settings that servers in PHP alone read: what bounds handlers, fibers and their work, and where they publish to.
-pub(crate) const OF_PHP: [&str; 12] = [
+/// Settings that servers in PHP alone read: what bounds handlers, fibers and their work, forms
+/// that are read for them, and where they publish to.
+pub(crate) const OF_PHP: [&str; 16] = [
     "grip_url",
     "grip_link_timeout_ms",
     "grip_publish_timeout_ms",
@@ -14,6 +15,10 @@ pub(crate) const OF_PHP: [&str; 12] = [
     "tasks_queue_max",
     "shared_wait_timeout_ms",
     "file_read_bytes_max",
+    "multipart_bytes_max",
+    "upload_bytes_max",
+    "uploads_max",
+    "form_fields_max",
 ];
 
 /// What reads the settings of the server.

@@ -223,6 +223,9 @@ fn configure(server: &mut Server, settings: &Settings) -> Result<(), StartError>
     set("body_bytes_max", &body_bytes)?;
     // They are looked at as a whole.
     set("body_memory_bytes_max", &body_bytes)?;
+    // Nobody reads forms here: their files would be stored for nothing.
+    set("multipart_bytes_max", &body_bytes)?;
+    set("uploads_max", "0")?;
     set(
         "channels_per_hold_max",
         &settings.channels_per_connection_max().max(1).to_string(),

@@ -171,6 +171,10 @@ fn what_has_no_meaning_names_place_and_fix() {
             ["edge.toml: handlers_max is", "servers in PHP alone"],
         ),
         (
+            "upload_bytes_max = 7",
+            ["edge.toml: upload_bytes_max is", "servers in PHP alone"],
+        ),
+        (
             "message_rate = -1",
             [
                 "edge.toml: message_rate is \"-1\"",
