@@ -41,7 +41,7 @@ impl Edge {
                 }
                 ResponsePart::Upgraded(bytes) => self.on_frames(talk, bytes),
                 ResponsePart::End { .. } if matches!(talk.phase, Phase::Socket { .. }) => {
-                    self.on_frames_end(talk)
+                    self.clients.on_frames_end(&mut self.worker, talk)
                 }
                 ResponsePart::End { is_reusable } => {
                     self.outbound().release_wire(talk, is_reusable);
@@ -85,7 +85,7 @@ impl Edge {
             };
             return Step::Goes;
         };
-        let is_shared = self.is_shared(talk, &head);
+        let is_shared = talk.is_shared(&head);
         if is_instruct || is_whole || is_events || is_shared || self.clients.is_script(handle) {
             talk.phase = Phase::Whole {
                 head,
@@ -261,7 +261,12 @@ impl Edge {
         let handle = match talk.owner {
             Owner::Client(handle) => handle,
             Owner::Check(..) => {
-                self.on_checked(talk, Ok(head.status));
+                self.upstream.on_checked(
+                    self.routing.table.generation,
+                    &mut self.worker,
+                    talk,
+                    Ok(head.status),
+                );
                 return;
             }
             Owner::Link(handle) => {
@@ -359,7 +364,12 @@ impl Edge {
     /// The response is not to be had: the client is told, as far as it has not been told another thing already.
     pub(super) fn fail(&mut self, talk: &mut Talk, status: u16, reason: &str) -> Step {
         if let Owner::Check(..) = talk.owner {
-            self.on_checked(talk, Err(reason));
+            self.upstream.on_checked(
+                self.routing.table.generation,
+                &mut self.worker,
+                talk,
+                Err(reason),
+            );
             return Step::Over;
         }
         self.share_failure(talk, status, reason);

@@ -1,5 +1,9 @@
 //! Checks of targets: requests of the edge's own, made by one worker for all.
 
+use crate::client::source::Engine;
+use crate::client::source::Table;
+use crate::timers::Timers;
+use crate::upstream::parts::Upstream;
 use std::rc::Rc;
 
 use fermata_config::LogLevel;
@@ -10,7 +14,7 @@ use crate::client::source::{Owner, Source, name_of};
 use crate::routes::{Domain, Origin, Rule};
 use crate::server::edge::Edge;
 use crate::timers::Timer;
-use crate::upstream::talk::{Purpose, Talk};
+use crate::upstream::talk::Talk;
 use crate::upstream::{Change, Streaks};
 
 /// What checks call themselves.
@@ -25,46 +29,92 @@ const BELIEVED_INTERVALS: u64 = 3;
 /// Statuses of targets that are well.
 const WELL: std::ops::Range<u16> = 200..400;
 
-impl Edge {
+impl Upstream {
     /// Routes are new: their targets are checked at once, by the one worker that does so.
-    pub(super) fn begin_checks(&mut self) {
-        let now_ms = self.worker.net.now_ms();
-        self.timers.at(now_ms + SEATS_MS, Timer::Seats);
-        if self.worker.index() != 0 {
+    pub(super) fn begin_checks(&mut self, table: &Table, timers: &mut Timers, worker: &mut Engine) {
+        let now_ms = worker.net.now_ms();
+        timers.at(now_ms + SEATS_MS, Timer::Seats);
+        if worker.index() != 0 {
             return;
         }
-        let table = Rc::clone(self.table());
         for (rule, watched) in table.watched.iter().enumerate() {
             let Some(watched) = watched else {
                 continue;
             };
             for (target, seat) in watched.seats.iter().enumerate() {
                 match (seat, watched.check) {
-                    (Some(_), Some(_)) => self.timers.at(now_ms, Timer::Check(rule, target)),
+                    (Some(_), Some(_)) => timers.at(now_ms, Timer::Check(rule, target)),
                     // They may have been checked by the routes before; or are by another one, which has the same name.
                     (Some(seat), None) if !table.is_checked(*seat) => {
-                        self.upstream.targets.health.end_checks(*seat);
+                        self.targets.health.end_checks(*seat);
                     }
                     (Some(_), None) => {}
                     (None, _) => {
                         let line =
                             "a route has targets that are not watched: there are too many in all";
-                        self.worker.net.log(LogLevel::Warning, line);
+                        worker.net.log(LogLevel::Warning, line);
                     }
                 }
             }
         }
     }
 
-    pub(super) fn on_seats_due(&mut self) {
-        let table = Rc::clone(self.table());
-        let now_ms = self.worker.net.now_ms();
-        self.upstream.targets.keep_seats(&table, now_ms);
-        self.timers.at(now_ms + SEATS_MS, Timer::Seats);
+    pub(super) fn on_seats_due(&mut self, table: &Table, timers: &mut Timers, worker: &mut Engine) {
+        let now_ms = worker.net.now_ms();
+        self.targets.keep_seats(table, now_ms);
+        timers.at(now_ms + SEATS_MS, Timer::Seats);
     }
 
+    /// A check has come to its end.
+    pub(super) fn on_checked(
+        &mut self,
+        generation: u32,
+        worker: &mut Engine,
+        talk: &mut Talk,
+        outcome: Result<u16, &str>,
+    ) {
+        if let Owner::Check(_, target) = talk.owner {
+            // It may have been given up.
+            talk.source.target = target;
+        }
+        let source = &talk.source;
+        // By the routes of today, which a check that began before may know nothing of.
+        let (Some(watched), true) = (source.watched(), source.table.generation == generation)
+        else {
+            return;
+        };
+        let (Some(check), Some(&Some(seat))) = (watched.check, watched.seats.get(source.target))
+        else {
+            return;
+        };
+        let is_good = outcome.is_ok_and(|status| WELL.contains(&status));
+        let streaks = Streaks {
+            rise: check.rise,
+            fall: check.fall,
+            believed_ms: BELIEVED_INTERVALS * check.interval_ms + check.timeout_ms,
+        };
+        let now_ms = worker.net.now_ms();
+        let health = self.targets.health;
+        let change = health.on_check(seat, is_good, streaks, now_ms);
+        let (level, what) = match change {
+            None => return,
+            Some(Change::Back) => (LogLevel::Info, "is back: its checks are good".to_owned()),
+            Some(Change::Out) => (
+                LogLevel::Warning,
+                match outcome {
+                    Ok(status) => format!("is out: its check is answered {status}"),
+                    Err(reason) => format!("is out: its check fails: {reason}"),
+                },
+            ),
+        };
+        let line = format!("{} {what}", name_of(source));
+        worker.net.log(level, &line);
+    }
+}
+
+impl Edge {
     pub(super) fn on_check_due(&mut self, rule: usize, target: usize) {
-        let table = Rc::clone(self.table());
+        let table = Rc::clone(&self.routing.table);
         let watched = table.watched.get(rule).and_then(Option::as_ref);
         let Some(check) = watched.and_then(|it| it.check) else {
             return;
@@ -93,49 +143,7 @@ impl Edge {
             return;
         }
         let due_ms = now_ms + check.timeout_ms;
-        self.ask_until(owner, source, Purpose::Plain, due_ms);
-    }
-
-    /// A check has come to its end.
-    pub(super) fn on_checked(&mut self, talk: &mut Talk, outcome: Result<u16, &str>) {
-        if let Owner::Check(_, target) = talk.owner {
-            // It may have been given up.
-            talk.source.target = target;
-        }
-        let source = &talk.source;
-        // By the routes of today, which a check that began before may know nothing of.
-        let (Some(watched), true) = (
-            source.watched(),
-            source.table.generation == self.table().generation,
-        ) else {
-            return;
-        };
-        let (Some(check), Some(&Some(seat))) = (watched.check, watched.seats.get(source.target))
-        else {
-            return;
-        };
-        let is_good = outcome.is_ok_and(|status| WELL.contains(&status));
-        let streaks = Streaks {
-            rise: check.rise,
-            fall: check.fall,
-            believed_ms: BELIEVED_INTERVALS * check.interval_ms + check.timeout_ms,
-        };
-        let now_ms = self.worker.net.now_ms();
-        let health = self.upstream.targets.health;
-        let change = health.on_check(seat, is_good, streaks, now_ms);
-        let (level, what) = match change {
-            None => return,
-            Some(Change::Back) => (LogLevel::Info, "is back: its checks are good".to_owned()),
-            Some(Change::Out) => (
-                LogLevel::Warning,
-                match outcome {
-                    Ok(status) => format!("is out: its check is answered {status}"),
-                    Err(reason) => format!("is out: its check fails: {reason}"),
-                },
-            ),
-        };
-        let line = format!("{} {what}", name_of(source));
-        self.worker.net.log(level, &line);
+        self.ask_until(due_ms, owner, source, Vec::new());
     }
 }
 

@@ -1,6 +1,5 @@
 //! One worker's edge: the state, and the loop that hands each event to whom it concerns.
 
-use std::cell::RefCell;
 use std::rc::Rc;
 
 use fermata_engine::stats::{Counter, EdgeOpen};
@@ -13,9 +12,7 @@ use crate::client::body::PIECE_BYTES_MAX;
 use crate::client::clients::Clients;
 use crate::client::journal::Journal;
 use crate::client::request::ClientRequest;
-use crate::client::source::{
-    Engine, HANDLER_CONTROL, HANDLER_SESSIONS, HANDLER_WORKERS, Source, Table,
-};
+use crate::client::source::{Engine, HANDLER_CONTROL, HANDLER_SESSIONS, HANDLER_WORKERS, Source};
 use crate::prepared::Prepared;
 use crate::publish::parts::Publishing;
 use crate::pushpin::parts::Pushpin;
@@ -78,10 +75,12 @@ impl Edge {
             buffer: vec![0; READ_BYTES],
             worker,
         };
-        let (routes, figures) = (Rc::clone(edge.table()), edge.route_figures);
-        edge.reports().begin(&figures, &routes.routes);
-        edge.begin_routes();
-        edge.begin_checks();
+        let (table, figures) = (Rc::clone(&edge.routing.table), edge.route_figures);
+        edge.reports().begin(&figures, &table.routes);
+        let (upstream, timers) = (&mut edge.upstream, &mut edge.timers);
+        edge.routing
+            .begin(upstream, edge.parts, timers, &mut edge.worker);
+        upstream.begin_checks(&edge.routing.table, timers, &mut edge.worker);
         edge
     }
 
@@ -153,16 +152,6 @@ impl Edge {
         }
     }
 
-    /// The routes of now.
-    pub(super) fn table(&self) -> &Rc<Table> {
-        &self.routing.table
-    }
-
-    /// The same for later requests.
-    pub(super) fn shown(&self) -> Rc<RefCell<Rc<Table>>> {
-        Rc::clone(&self.routing.shown)
-    }
-
     /// A client asks.
     fn on_request(&mut self) {
         let view = self.worker.request();
@@ -173,7 +162,9 @@ impl Edge {
             is_of_worker: view.handler() == HANDLER_WORKERS,
             is_arriving: view.upload() == ARRIVING,
         };
-        let request = self.read_request(&arrival);
+        let request = self
+            .clients
+            .read_request(&self.policy, &mut self.worker, &arrival);
         if head_bytes > self.policy.header_bytes_max {
             self.clients.refuse_head(
                 &mut self.worker,
@@ -184,7 +175,8 @@ impl Edge {
             return;
         }
         let rule = self.routing.find_rule(&self.policy, &request);
-        let is_trusted = rule.is_some() && self.is_trusted(&request);
+        let is_trusted =
+            rule.is_some() && self.policy.is_trusted(&request, self.worker.net.unix_s());
         let source = Source {
             request: Rc::new(request),
             table: Rc::clone(&self.routing.table),
@@ -209,35 +201,6 @@ impl Edge {
         self.route_figures
             .count_route(&self.worker, &source, &counted);
         self.begin_request(&arrival, source);
-    }
-
-    /// What the engine has of a request, and of its body where that is not in memory.
-    fn read_request(&mut self, arrival: &Arrival) -> ClientRequest {
-        let view = self.worker.request();
-        let upload = match arrival.is_arriving {
-            true => 0,
-            false => view.upload(),
-        };
-        let spooled = self
-            .worker
-            .http
-            .upload(upload)
-            .and_then(|it| it.body.as_ref())
-            .map(|(file, bytes)| (file.path().to_owned(), *bytes));
-        if upload != 0 {
-            self.clients.bodies.keep_upload(arrival.handle, upload);
-        }
-        let mut request = ClientRequest::new(&view, spooled, self.worker.is_secure());
-        if arrival.is_of_worker {
-            workers::unpack(&mut request);
-        }
-        if self.policy.accepts_forwarded_proto {
-            let scheme = request
-                .header("x-forwarded-proto")
-                .or(request.header("x-forwarded-protocol"));
-            request.is_tls |= scheme.is_some_and(|it| matches!(it.trim_ascii(), b"https" | b"wss"));
-        }
-        request
     }
 
     /// Goes on with a request that has a route.
@@ -305,15 +268,6 @@ impl Edge {
         }
     }
 
-    /// Whether the client is an edge that has signed.
-    fn is_trusted(&self, request: &ClientRequest) -> bool {
-        let Some(key) = &self.policy.upstream_key else {
-            return false;
-        };
-        let token = request.header("grip-sig");
-        token.is_some_and(|token| sig::verify(key, token, self.worker.net.unix_s(), None).is_ok())
-    }
-
     /// Nothing is to be done for a client any more.
     fn on_left(&mut self, handle: u64) {
         self.clients.sessions.remove(&handle);
@@ -332,7 +286,9 @@ impl Edge {
 
     fn on_timers(&mut self) {
         if self.worker.waiting.take_reload() {
-            self.on_reload();
+            let (upstream, timers) = (&mut self.upstream, &mut self.timers);
+            self.routing
+                .on_reload(upstream, self.parts, timers, &mut self.worker);
         }
         let now_ms = self.worker.net.now_ms();
         while let Some(timer) = self.timers.take(now_ms) {
@@ -350,7 +306,11 @@ impl Edge {
                     .expire(&mut self.worker, &mut self.timers),
                 Timer::Carriers => self.on_carriers_due(),
                 Timer::Check(rule, target) => self.on_check_due(rule, target),
-                Timer::Seats => self.on_seats_due(),
+                Timer::Seats => {
+                    let table = &self.routing.table;
+                    self.upstream
+                        .on_seats_due(table, &mut self.timers, &mut self.worker);
+                }
                 Timer::Room => self.on_room(),
                 Timer::Body(handle) => self.on_body_arrived(handle),
                 Timer::Poll(handle) => self.on_poll_due(handle),
@@ -388,7 +348,12 @@ impl Edge {
                 Timer::Socket(handle) => self.on_socket_due(handle),
                 Timer::Paused(handle) => self.on_pause_over(handle),
                 Timer::Events(handle) => self.on_events_due(handle),
-                Timer::Routes => self.look_at_routes(),
+                Timer::Routes => self.routing.look(
+                    &mut self.upstream,
+                    self.parts,
+                    &mut self.timers,
+                    &mut self.worker,
+                ),
             }
         }
     }
@@ -400,6 +365,39 @@ pub(super) fn watch_talks(timers: &mut Timers, now_ms: u64) {
 }
 
 impl Clients {
+    /// What the engine has of a request, and of its body where that is not in memory.
+    fn read_request(
+        &mut self,
+        policy: &EdgePolicy,
+        worker: &mut Engine,
+        arrival: &Arrival,
+    ) -> ClientRequest {
+        let view = worker.request();
+        let upload = match arrival.is_arriving {
+            true => 0,
+            false => view.upload(),
+        };
+        let spooled = worker
+            .http
+            .upload(upload)
+            .and_then(|it| it.body.as_ref())
+            .map(|(file, bytes)| (file.path().to_owned(), *bytes));
+        if upload != 0 {
+            self.bodies.keep_upload(arrival.handle, upload);
+        }
+        let mut request = ClientRequest::new(&view, spooled, worker.is_secure());
+        if arrival.is_of_worker {
+            workers::unpack(&mut request);
+        }
+        if policy.accepts_forwarded_proto {
+            let scheme = request
+                .header("x-forwarded-proto")
+                .or(request.header("x-forwarded-protocol"));
+            request.is_tls |= scheme.is_some_and(|it| matches!(it.trim_ascii(), b"https" | b"wss"));
+        }
+        request
+    }
+
     /// A head that is larger than its port allows: the engine knows one bound for all of them.
     pub(super) fn refuse_head(
         &mut self,
@@ -418,6 +416,17 @@ impl Clients {
         worker.drop_request(handle);
         self.scripts.remove(&handle);
         self.bodies.forget(worker, handle);
+    }
+}
+
+impl EdgePolicy {
+    /// Whether the client is an edge that has signed.
+    fn is_trusted(&self, request: &ClientRequest, unix_s: u64) -> bool {
+        let Some(key) = &self.upstream_key else {
+            return false;
+        };
+        let token = request.header("grip-sig");
+        token.is_some_and(|token| sig::verify(key, token, unix_s, None).is_ok())
     }
 }
 

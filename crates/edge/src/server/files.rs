@@ -13,28 +13,28 @@ use crate::client::request::ClientRequest;
 use crate::client::source::Engine;
 use crate::client::source::Owner;
 use crate::routes::{Rule, Target, is_program};
-use crate::server::edge::Edge;
 use crate::server::policy::EdgePolicy;
 use crate::upstream::error::UpstreamError;
-use crate::upstream::folders::Filed;
-use crate::upstream::parts::Upstream;
+use crate::upstream::folders::{Filed, Folders};
 use crate::upstream::response::Head;
 use crate::upstream::talk::{Step, Talk};
 
 /// Folders that are kept open; more are of routes that have changed very often.
 const FOLDERS_MAX: usize = 256;
 
-impl Edge {
+impl Clients {
     /// Answers a request with a file.
     ///
     /// # Errors
     /// Why there is no such folder for it.
     pub(super) fn ask_folder(
         &mut self,
+        policy: &EdgePolicy,
+        folders: &mut Folders,
+        worker: &mut Engine,
         talk: &Talk,
         rule: &Rule,
-        target: &Target,
-        folder: &str,
+        (target, folder): (&Target, &str),
     ) -> Result<Filed, UpstreamError> {
         let Owner::Client(handle) = talk.owner else {
             // Only such requests come here: see `choose`.
@@ -50,7 +50,7 @@ impl Edge {
             };
             return Ok(Filed::Nothing(head, "Files are read by GET.".to_owned()));
         }
-        if self.clients.is_script(handle) {
+        if self.is_script(handle) {
             // The answer would have to be written into a script.
             return Ok(nothing(404, "Files are not read by JSON-P."));
         }
@@ -68,36 +68,30 @@ impl Edge {
         if name.is_some_and(is_program) || is_denied(path, &target.denied) {
             return Ok(nothing(404, "Nothing is here."));
         }
-        let directory = self.upstream.folder(&mut self.worker, folder, target)?;
+        let directory = folders.open(worker, folder, target)?;
         let mut asked = ContentHeaders::default();
         for (name, value) in &request.headers {
             asked.take(name, value);
         }
         let mut headers = Vec::new();
-        self.policy.add_cross_origin(&talk.source, &mut headers);
+        policy.add_cross_origin(&talk.source, &mut headers);
         let lines: Vec<(&[u8], &[u8])> = headers
             .iter()
             .map(|(name, value)| (&name[..], &value[..]))
             .collect();
-        match self
-            .worker
-            .respond_tree(handle, &directory, path, &lines, &asked)
-        {
+        match worker.respond_tree(handle, &directory, path, &lines, &asked) {
             Ok(StaticFound::Nothing) => Ok(nothing(404, "Nothing is here.")),
             Ok(StaticFound::Directory) => {
-                self.clients
-                    .send_to_folder(&mut self.worker, handle, request);
+                self.send_to_folder(worker, handle, request);
                 Ok(Filed::Answered)
             }
             Ok(StaticFound::File | StaticFound::Failed) | Err(_) => {
-                self.clients.forget_request(&mut self.worker, handle);
+                self.forget_request(worker, handle);
                 Ok(Filed::Answered)
             }
         }
     }
-}
 
-impl Clients {
     /// Sends a client from a folder's name to the folder.
     pub(super) fn send_to_folder(
         &mut self,
@@ -136,8 +130,8 @@ impl Clients {
     }
 }
 
-impl Upstream {
-    fn folder(
+impl Folders {
+    fn open(
         &mut self,
         worker: &mut Engine,
         folder: &str,
@@ -145,14 +139,13 @@ impl Upstream {
     ) -> Result<Arc<Directory>, UpstreamError> {
         let options = (target.index.clone(), target.cache_s);
         let known = self
-            .folders
             .0
             .iter()
             .find(|(path, of, _)| path == folder && *of == options);
         if let Some((_, _, directory)) = known {
             return Ok(Arc::clone(directory));
         }
-        if self.folders.0.len() >= FOLDERS_MAX {
+        if self.0.len() >= FOLDERS_MAX {
             return Err(UpstreamError::Local(format!(
                 "{folder}: {FOLDERS_MAX} other folders have been served since the start; start the edge anew"
             )));
@@ -169,8 +162,7 @@ impl Upstream {
                 },
             )
             .map_err(|error| UpstreamError::Target(format!("{folder}: {error}")))?;
-        self.folders
-            .0
+        self.0
             .push((folder.to_owned(), options, Arc::clone(&directory)));
         Ok(directory)
     }

@@ -206,7 +206,7 @@ impl Edge {
             is_tls: get.is_tls,
         });
         let due_ms = self.worker.net.now_ms() + self.clients.filtering.timeout_ms;
-        self.ask_by(Owner::Filter(number), source, last_ids, due_ms);
+        self.ask_until(due_ms, Owner::Filter(number), source, last_ids);
         Ok(())
     }
 }

@@ -190,9 +190,12 @@ impl Edge {
                 self.end_stream_of(handle);
                 return true;
             }
-            Delivery::Act(StreamAction::Hint) => self.on_hint(handle),
+            // The next link has the news.
+            Delivery::Act(StreamAction::Hint) if self.clients.has_link(handle) => {
+                self.ask_link(handle);
+            }
             Delivery::Behind => self.on_missed(handle),
-            Delivery::Act(StreamAction::Send(_) | StreamAction::Refresh) => {}
+            Delivery::Act(StreamAction::Send(_) | StreamAction::Hint | StreamAction::Refresh) => {}
             Delivery::Failed(reason) => drop_item(&mut self.worker, &reason),
         }
         false

@@ -26,93 +26,62 @@ use crate::upstream::response::Head;
 use crate::upstream::talk::Talk;
 
 impl Edge {
-    /// The origin hints at news: the next link has them.
-    pub(super) fn on_hint(&mut self, handle: u64) {
-        if self.clients.has_link(handle) {
-            self.ask_link(handle);
-        }
-    }
-
     /// The client misses something: its next link knows what. Without one there is nothing to be done.
     pub(super) fn on_missed(&mut self, handle: u64) {
-        match self.clients.stream(handle) {
-            Some(stream) if stream.next.is_some() => self.update(handle),
-            Some(_) => {
-                let is_reliable = self
-                    .clients
-                    .sessions
-                    .get(&handle)
-                    .is_some_and(|it| it.subscriptions.iter().any(|it| it.prev_id.is_some()));
-                if is_reliable {
-                    // It ends, so that the client comes back and asks for what it misses.
-                    self.end_stream_of(handle);
-                }
-            }
-            None => {}
+        match self.clients.after_miss(handle) {
+            AfterMiss::Update => self.update(handle),
+            AfterMiss::End => self.end_stream_of(handle),
+            AfterMiss::Stays => {}
         }
     }
 
     pub(super) fn on_link_due(&mut self, handle: u64) {
-        let now_ms = self.worker.net.now_ms();
-        let Some(stream) = self.clients.stream(handle) else {
-            return;
-        };
-        let due_ms = stream.link_due_ms;
-        if due_ms <= now_ms {
+        if self
+            .clients
+            .is_link_due(&mut self.timers, &mut self.worker, handle)
+        {
             self.ask_link(handle);
-        } else if due_ms != u64::MAX {
-            self.timers.at(due_ms, Timer::Link(handle));
         }
     }
 
+    /// Asks the next link of a stream that has one, unless it is being asked.
     pub(super) fn ask_link(&mut self, handle: u64) {
-        let Some(session) = self.clients.sessions.get_mut(&handle) else {
-            // It has left, or was never held.
+        let Some(link) = self.clients.begin_link(handle) else {
             return;
         };
-        let last_ids = session.last_ids();
-        let Kind::Stream(stream) = &mut session.kind else {
-            return;
-        };
-        stream.is_queued = false;
-        if std::mem::replace(&mut stream.is_asking, true) {
-            return;
-        }
-        stream.link_due_ms = u64::MAX;
-        let Some(uri) = stream.next.as_ref().map(|next| next.uri.clone()) else {
-            return;
-        };
-        let source = session.source.clone();
         self.leave_items_to_link(handle);
-        match self.routing.link_source(&source, &uri) {
+        match self.routing.link_source(&link.source, &link.uri) {
             Some(source) => {
                 if let Some(session) = self.clients.sessions.get_mut(&handle) {
                     session.source = source.clone();
                 }
-                self.ask(Owner::Link(handle), source, last_ids);
+                self.ask(Owner::Link(handle), source, link.last_ids);
             }
             None => self.on_link_failed(handle, "the next link leads nowhere"),
         }
     }
 
-    /// The answer was not enough: once more at once, and then ever later, since the ids of an origin may never be those
-    /// that are published.
-    fn ask_link_again(&mut self, handle: u64) {
-        let now_ms = self.worker.net.now_ms();
+    /// A next link could not be asked.
+    pub(super) fn on_link_failed(&mut self, handle: u64, reason: &str) {
         let random = fermata_io::random::u64() as u32;
-        let Some(stream) = self.clients.stream(handle) else {
-            return;
-        };
-        if stream.next.is_none() {
-            return self.on_missed(handle);
+        let now_ms = self.worker.net.now_ms();
+        match self.clients.after_link_failure(handle, now_ms, random) {
+            AfterFailure::Stays => {}
+            AfterFailure::Again(due_ms) => {
+                self.timers.at(due_ms, Timer::Link(handle));
+                self.worker.net.count(Counter::EdgeLinkTriedAgain, 1);
+            }
+            AfterFailure::Cut => {
+                self.worker.net.count(Counter::EdgeLinkEnded, 1);
+                self.cut_stream_of(handle);
+            }
+            AfterFailure::End => {
+                self.worker.net.count(Counter::EdgeLinkEnded, 1);
+                let line = format!("a stream ends, since its next link is no use: {reason}");
+                self.worker.net.log_for_client(LogLevel::Warning, &line);
+                self.end_stream_of(handle);
+            }
         }
-        let delay_ms = match stream.lags.checked_sub(1) {
-            None => 0,
-            Some(again) => retry_delay_ms(again.min(LINK_RETRIES_MAX - 1), random).unwrap_or(0),
-        };
-        stream.lags += 1;
-        stream.link_due_ms = now_ms + delay_ms;
-        self.timers.at(now_ms + delay_ms, Timer::Link(handle));
     }
 
     /// A next link has answered: its body goes on with the stream, and its instruction replaces what was before.
@@ -178,7 +147,12 @@ impl Edge {
                 // What was published while it was asked was let go, and a new channel has begun in the middle.
                 let is_behind = standing(&mut self.worker, &subscriptions) == Standing::Behind;
                 if is_behind && !self.catch_up(Left::Held(handle), false) {
-                    self.ask_link_again(handle);
+                    let random = fermata_io::random::u64() as u32;
+                    let now_ms = self.worker.net.now_ms();
+                    match self.clients.after_lag(handle, now_ms, random) {
+                        Some(due_ms) => self.timers.at(due_ms, Timer::Link(handle)),
+                        None => self.on_missed(handle),
+                    }
                     return;
                 }
                 if let Some(stream) = self.clients.stream(handle) {
@@ -192,39 +166,116 @@ impl Edge {
             _ => self.end_stream_of(handle),
         }
     }
+}
+
+/// A link that is to be asked.
+pub(super) struct Link {
+    source: Source,
+    uri: Vec<u8>,
+    last_ids: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// What becomes of a stream whose client misses something.
+#[derive(Debug, PartialEq, Eq)]
+enum AfterMiss {
+    /// Its next link is asked, when it is its turn.
+    Update,
+    /// It ends, so that the client comes back and asks for what it misses.
+    End,
+    Stays,
+}
+
+/// What becomes of a stream whose next link could not be asked.
+#[derive(Debug, PartialEq, Eq)]
+enum AfterFailure {
+    /// It is asked once more then.
+    Again(u64),
+    /// Half of the answer is with the client already: what follows would be taken for the other half.
+    Cut,
+    End,
+    /// There is no such stream.
+    Stays,
+}
+
+impl Clients {
+    fn after_miss(&self, handle: u64) -> AfterMiss {
+        let Some(session) = self.sessions.get(&handle) else {
+            // A stream without wishes has none, and no link.
+            return AfterMiss::Stays;
+        };
+        let is_reliable = || session.subscriptions.iter().any(|it| it.prev_id.is_some());
+        match &session.kind {
+            Kind::Stream(stream) if stream.next.is_some() => AfterMiss::Update,
+            Kind::Stream(_) if is_reliable() => AfterMiss::End,
+            Kind::Stream(_) | Kind::Poll(_) | Kind::Socket(_) => AfterMiss::Stays,
+        }
+    }
+
+    /// Whether a stream's next link is to be asked now.
+    fn is_link_due(&mut self, timers: &mut Timers, worker: &mut Engine, handle: u64) -> bool {
+        let due_ms = self.stream(handle).map_or(u64::MAX, |it| it.link_due_ms);
+        let is_due = due_ms <= worker.net.now_ms();
+        if !is_due && due_ms != u64::MAX {
+            timers.at(due_ms, Timer::Link(handle));
+        }
+        is_due
+    }
+
+    /// Begins to ask a stream's next link; `None`: it has none, or is being asked.
+    fn begin_link(&mut self, handle: u64) -> Option<Link> {
+        // Its client may have left before it was held.
+        let session = self.sessions.get_mut(&handle)?;
+        let last_ids = session.last_ids();
+        let Kind::Stream(stream) = &mut session.kind else {
+            return None;
+        };
+        stream.is_queued = false;
+        if std::mem::replace(&mut stream.is_asking, true) {
+            return None;
+        }
+        stream.link_due_ms = u64::MAX;
+        let uri = stream.next.as_ref()?.uri.clone();
+        let source = session.source.clone();
+        Some(Link {
+            source,
+            uri,
+            last_ids,
+        })
+    }
+
+    /// The answer of a link was not enough: once more at once, and then ever later, since the ids of an origin may never be
+    /// those that are published. `None`: there is no link any more.
+    fn after_lag(&mut self, handle: u64, now_ms: u64, random: u32) -> Option<u64> {
+        let stream = self.stream(handle)?;
+        stream.next.as_ref()?;
+        let delay_ms = match stream.lags.checked_sub(1) {
+            None => 0,
+            Some(again) => retry_delay_ms(again.min(LINK_RETRIES_MAX - 1), random).unwrap_or(0),
+        };
+        stream.lags += 1;
+        stream.link_due_ms = now_ms + delay_ms;
+        Some(stream.link_due_ms)
+    }
 
     /// A next link could not be asked: once more after a while, a few times; then the stream ends.
-    pub(super) fn on_link_failed(&mut self, handle: u64, reason: &str) {
-        let now_ms = self.worker.net.now_ms();
-        let random = fermata_io::random::u64() as u32;
-        let Some(stream) = self.clients.stream(handle) else {
-            return;
+    fn after_link_failure(&mut self, handle: u64, now_ms: u64, random: u32) -> AfterFailure {
+        let Some(stream) = self.stream(handle) else {
+            return AfterFailure::Stays;
         };
         if stream.is_passing {
-            // Half of the answer is with the client already: what follows would be taken for the other half.
-            self.worker.net.count(Counter::EdgeLinkEnded, 1);
-            self.cut_stream_of(handle);
-            return;
+            return AfterFailure::Cut;
         }
         stream.is_asking = false;
         match retry_delay_ms(stream.retries, random) {
             Some(delay_ms) => {
                 stream.retries += 1;
                 stream.link_due_ms = now_ms + delay_ms;
-                self.timers.at(now_ms + delay_ms, Timer::Link(handle));
-                self.worker.net.count(Counter::EdgeLinkTriedAgain, 1);
+                AfterFailure::Again(stream.link_due_ms)
             }
-            None => {
-                self.worker.net.count(Counter::EdgeLinkEnded, 1);
-                let line = format!("a stream ends, since its next link is no use: {reason}");
-                self.worker.net.log_for_client(LogLevel::Warning, &line);
-                self.end_stream_of(handle);
-            }
+            None => AfterFailure::End,
         }
     }
-}
 
-impl Clients {
     pub(super) fn stream(&mut self, handle: u64) -> Option<&mut Stream> {
         match &mut self.sessions.get_mut(&handle)?.kind {
             Kind::Stream(stream) => Some(stream),
@@ -351,4 +402,94 @@ fn is_secret(name: &[u8]) -> bool {
     ["cookie", "authorization", "proxy-authorization"]
         .iter()
         .any(|it| name.is(it))
+}
+
+#[cfg(test)]
+mod tests {
+    use fermata_grip::instruct::NextLink;
+
+    use super::*;
+    use crate::client::session::{Session, Subscription};
+    use crate::settings::Settings;
+
+    const HANDLE: u64 = 7;
+
+    fn clients(next: Option<NextLink>, prev_id: Option<&str>) -> Clients {
+        let mut clients = Clients::new(&Settings::default());
+        let stream = Stream {
+            next,
+            ..Stream::default()
+        };
+        let session = Session {
+            source: Source::of_get("/"),
+            subscriptions: vec![Subscription {
+                channel: b"a".to_vec(),
+                own: Some(b"a".to_vec()),
+                prev_id: prev_id.map(|id| id.as_bytes().to_vec()),
+                ahead: Vec::new(),
+                filters: Default::default(),
+            }],
+            meta: Default::default(),
+            kind: Kind::Stream(Box::new(stream)),
+            serial: 1,
+        };
+        clients.sessions.insert(HANDLE, Box::new(session));
+        clients
+    }
+
+    fn next() -> Option<NextLink> {
+        Some(NextLink {
+            uri: b"/next".to_vec(),
+            timeout_s: 5,
+        })
+    }
+
+    #[test]
+    fn a_stream_that_misses_something_asks_its_link_or_ends_where_ids_tell() {
+        for (link, prev_id, expected) in [
+            (next(), Some("1"), AfterMiss::Update),
+            (next(), None, AfterMiss::Update),
+            (None, Some("1"), AfterMiss::End),
+            (None, None, AfterMiss::Stays),
+        ] {
+            let clients = clients(link, prev_id);
+            assert_eq!(clients.after_miss(HANDLE), expected);
+            assert_eq!(clients.after_miss(HANDLE + 1), AfterMiss::Stays);
+        }
+    }
+
+    #[test]
+    fn a_link_is_asked_once_at_a_time() {
+        let mut clients = clients(next(), Some("1"));
+        let link = clients.begin_link(HANDLE).expect("it has one");
+        assert_eq!(link.uri, b"/next");
+        assert_eq!(link.last_ids, [(b"a".to_vec(), b"1".to_vec())]);
+        assert!(clients.begin_link(HANDLE).is_none());
+        // Until it has failed, after which it waits for its time.
+        let again = clients.after_link_failure(HANDLE, 1_000, 0);
+        assert!(matches!(again, AfterFailure::Again(due_ms) if due_ms > 1_000));
+        assert!(clients.begin_link(HANDLE).is_some());
+    }
+
+    #[test]
+    fn a_link_that_fails_is_given_up_and_cut_in_its_middle() {
+        let mut streams = clients(next(), None);
+        for _ in 0..LINK_RETRIES_MAX {
+            let again = streams.after_link_failure(HANDLE, 0, 0);
+            assert!(matches!(again, AfterFailure::Again(_)), "{again:?}");
+        }
+        assert_eq!(streams.after_link_failure(HANDLE, 0, 0), AfterFailure::End);
+        let mut streams = clients(next(), None);
+        streams.stream(HANDLE).expect("it is there").is_passing = true;
+        assert_eq!(streams.after_link_failure(HANDLE, 0, 0), AfterFailure::Cut);
+    }
+
+    #[test]
+    fn a_link_that_lags_is_asked_at_once_and_then_later() {
+        let mut clients = clients(next(), None);
+        assert_eq!(clients.after_lag(HANDLE, 1_000, 0), Some(1_000));
+        assert!(clients.after_lag(HANDLE, 1_000, 0) > Some(1_000));
+        clients.stream(HANDLE).expect("it is there").next = None;
+        assert_eq!(clients.after_lag(HANDLE, 1_000, 0), None);
+    }
 }

@@ -48,50 +48,34 @@ impl Edge {
         self.upstream
             .targets
             .choose(&mut talk, self.worker.net.now_ms());
-        self.begin(talk, true);
+        self.begin(talk);
     }
 
-    /// The same for the target of `source` alone, by a connection of its own, as long as there is time.
+    /// The same as long as there is time. A check is of the target of `source` alone.
     pub(super) fn ask_until(
         &mut self,
-        owner: Owner,
-        source: Source,
-        purpose: Purpose,
         deadline_ms: u64,
-    ) {
-        let mut talk = self
-            .upstream
-            .talks
-            .begin(owner, source, Vec::new(), purpose);
-        talk.deadline_ms = deadline_ms;
-        self.begin(talk, false);
-    }
-
-    /// The same for one of its targets, as long as there is time.
-    pub(super) fn ask_by(
-        &mut self,
         owner: Owner,
         source: Source,
         last_ids: Vec<(Vec<u8>, Vec<u8>)>,
-        deadline_ms: u64,
     ) {
-        let mut talk = self
-            .upstream
-            .talks
-            .begin(owner, source, last_ids, Purpose::Plain);
+        let talks = &mut self.upstream.talks;
+        let mut talk = talks.begin(owner, source, last_ids, Purpose::Plain);
         talk.deadline_ms = deadline_ms;
-        self.upstream
-            .targets
-            .choose(&mut talk, self.worker.net.now_ms());
-        self.begin(talk, true);
+        if !matches!(owner, Owner::Check(..)) {
+            self.upstream
+                .targets
+                .choose(&mut talk, self.worker.net.now_ms());
+        }
+        self.begin(talk);
     }
 
-    fn begin(&mut self, mut talk: Box<Talk>, may_reuse: bool) {
+    fn begin(&mut self, mut talk: Box<Talk>) {
         talk.span = match talk.owner {
             Owner::Check(..) => None,
             owner => self.worker.begin_upstream(owner.handle()),
         };
-        match self.open(&mut talk, may_reuse) {
+        match self.open(&mut talk, true) {
             Step::Goes => {
                 if self.upstream.talks.is_empty() {
                     watch_talks(&mut self.timers, self.worker.net.now_ms());
@@ -163,7 +147,15 @@ impl Edge {
             }
             let opened = match &target.origin {
                 Origin::Files(folder) if matches!(talk.purpose, Purpose::Plain) => {
-                    match self.ask_folder(talk, rule, target, folder) {
+                    let asked = self.clients.ask_folder(
+                        &self.policy,
+                        &mut self.upstream.folders,
+                        &mut self.worker,
+                        talk,
+                        rule,
+                        (target, folder),
+                    );
+                    match asked {
                         Ok(Filed::Answered) => {
                             talk.noted.outcome = Outcome::File;
                             return Step::Over;
@@ -252,30 +244,10 @@ impl Edge {
     fn on_talk(&mut self, talk: &mut Talk, event: WireEvent) -> Step {
         talk.can_read |= event.readable || event.hangup;
         talk.has_hung_up |= event.hangup;
-        if !talk.is_connected {
-            if event.hangup {
-                let (failure, reason) = self.outbound().why_unconnected(talk);
-                return self.retry(talk, failure, &reason);
-            }
-            if event.writable {
-                talk.is_connected = true;
-                talk.due_ms = self.worker.net.now_ms() + self.policy.limits.response_ms;
-                let table = Rc::clone(&talk.source.table);
-                let rule = table.routes.rules().get(talk.source.rule);
-                if let Some(target) = rule.and_then(|rule| rule.targets.get(talk.source.target))
-                    && self.upstream.has_chosen_http2(
-                        &mut self.timers,
-                        &mut self.worker,
-                        talk,
-                        target,
-                    )
-                    && let Err(failure) = self.outbound().become_carrier(talk, target)
-                {
-                    return self.retry(talk, Failure::Connect, failure.reason());
-                }
-            }
+        match self.outbound().on_connecting(talk, event) {
+            Ok(()) => self.pump(talk),
+            Err((failure, reason)) => self.retry(talk, failure, &reason),
         }
-        self.pump(talk)
     }
 
     /// Sends and reads what can be sent and read.
@@ -374,7 +346,7 @@ impl Edge {
     fn on_origin_end(&mut self, talk: &mut Talk, error: Option<String>) -> Step {
         talk.can_read = false;
         if let Phase::Socket { .. } = talk.phase {
-            return self.on_frames_end(talk);
+            return self.clients.on_frames_end(&mut self.worker, talk);
         }
         let mut events = Vec::new();
         let outcome = match &mut talk.codec {
@@ -399,68 +371,12 @@ impl Edge {
 
     /// Tries once more where that can do no harm; otherwise the client is told.
     pub(super) fn retry(&mut self, talk: &mut Talk, failure: Failure, reason: &str) -> Step {
-        let was_on_carrier = talk.http2.is_some();
-        if failure == Failure::TimeOut
-            && let Some(on) = &talk.http2
-        {
-            let since_ms = self
-                .worker
-                .net
-                .now_ms()
-                .saturating_sub(self.policy.limits.response_ms);
-            self.upstream.carriers.suspect(on.wire, since_ms);
+        match self.outbound().after_failure(talk, failure, reason) {
+            AfterFailure::SocketEnds => self.clients.on_frames_end(&mut self.worker, talk),
+            AfterFailure::Fails(status) => self.fail(talk, status, reason),
+            // The next connection is for all that have lost this one.
+            AfterFailure::Open { may_reuse } => self.open(talk, may_reuse),
         }
-        if failure == Failure::NoResponse && was_on_carrier {
-            talk.refusals += 1;
-        }
-        let sent = Sent {
-            // An idle connection that ends without a byte was closed before it had the request, as good as always; events
-            // are worth more than the rest of that doubt, and the next connection is a fresh one.
-            is_idempotent: talk.source.request.is_idempotent()
-                || matches!(talk.purpose, Purpose::Events(None)),
-            is_reused: talk.is_reused && talk.refusals <= REFUSALS_MAX,
-            is_replayable: talk.arriving.as_ref().is_none_or(|it| !it.has_begun),
-        };
-        let has_tried = talk.wire.is_some();
-        self.outbound().drop_wire(talk);
-        talk.waits = None;
-        if let Phase::Socket { .. } = talk.phase {
-            return self.on_frames_end(talk);
-        }
-        // An idle connection that was just closed says nothing about the target.
-        let is_stale =
-            failure == Failure::Unprocessed || (failure == Failure::NoResponse && talk.is_reused);
-        // Nor does one address of several.
-        let has_more = failure.is_unsent() && !talk.addresses.is_empty();
-        let is_its_fault = !is_stale && failure != Failure::Name;
-        if is_its_fault && !has_more {
-            self.upstream
-                .targets
-                .note_failed(&mut self.worker, talk, reason);
-        }
-        let origin = talk.source.target().map(|target| &target.origin);
-        if failure == Failure::Connect
-            && has_tried
-            && !has_more
-            && let Some(Origin::Host { host, .. } | Origin::FastCgiHost { host, .. }) = origin
-        {
-            self.upstream.connections.note_failed_host(host);
-        }
-        if !may_retry(failure, sent) {
-            let status = if failure == Failure::TimeOut {
-                504
-            } else {
-                502
-            };
-            return self.fail(talk, status, reason);
-        }
-        talk.failures.push(UpstreamError::Target(reason.to_owned()));
-        if failure.is_unsent() && !has_more {
-            self.upstream
-                .next_target(&mut self.timers, &mut self.worker, talk);
-        }
-        // The next one is for all that have lost this one.
-        self.open(talk, failure.is_unsent() || was_on_carrier)
     }
 
     /// Ends conversations in which nothing happens.
@@ -491,7 +407,119 @@ impl Edge {
     }
 }
 
+/// What becomes of a conversation that has failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AfterFailure {
+    /// It was a WebSocket's, which ends with it.
+    SocketEnds,
+    /// Its client is told, with this status.
+    Fails(u16),
+    /// It is tried once more: at the same target, or at the next.
+    Open { may_reuse: bool },
+}
+
 impl Outbound<'_> {
+    /// What becomes of a conversation that has failed; whatever its connection or stream was, it is gone.
+    pub fn after_failure(
+        &mut self,
+        talk: &mut Talk,
+        failure: Failure,
+        reason: &str,
+    ) -> AfterFailure {
+        let was_on_carrier = talk.http2.is_some();
+        if failure == Failure::TimeOut
+            && let Some(on) = &talk.http2
+        {
+            let since_ms = self
+                .worker
+                .net
+                .now_ms()
+                .saturating_sub(self.policy.limits.response_ms);
+            self.upstream.carriers.suspect(on.wire, since_ms);
+        }
+        if failure == Failure::NoResponse && was_on_carrier {
+            talk.refusals += 1;
+        }
+        let sent = Sent {
+            // An idle connection that ends without a byte was closed before it had the request, as good as always; events
+            // are worth more than the rest of that doubt, and the next connection is a fresh one.
+            is_idempotent: talk.source.request.is_idempotent()
+                || matches!(talk.purpose, Purpose::Events(None)),
+            is_reused: talk.is_reused && talk.refusals <= REFUSALS_MAX,
+            is_replayable: talk.arriving.as_ref().is_none_or(|it| !it.has_begun),
+        };
+        let has_tried = talk.wire.is_some();
+        self.drop_wire(talk);
+        talk.waits = None;
+        if let Phase::Socket { .. } = talk.phase {
+            return AfterFailure::SocketEnds;
+        }
+        // An idle connection that was just closed says nothing about the target.
+        let is_stale =
+            failure == Failure::Unprocessed || (failure == Failure::NoResponse && talk.is_reused);
+        // Nor does one address of several.
+        let has_more = failure.is_unsent() && !talk.addresses.is_empty();
+        let is_its_fault = !is_stale && failure != Failure::Name;
+        if is_its_fault && !has_more {
+            self.upstream.targets.note_failed(self.worker, talk, reason);
+        }
+        let origin = talk.source.target().map(|target| &target.origin);
+        if failure == Failure::Connect
+            && has_tried
+            && !has_more
+            && let Some(Origin::Host { host, .. } | Origin::FastCgiHost { host, .. }) = origin
+        {
+            self.upstream.connections.note_failed_host(host);
+        }
+        if !may_retry(failure, sent) {
+            let status = if failure == Failure::TimeOut {
+                504
+            } else {
+                502
+            };
+            return AfterFailure::Fails(status);
+        }
+        talk.failures.push(UpstreamError::Target(reason.to_owned()));
+        if failure.is_unsent() && !has_more {
+            self.upstream.next_target(self.timers, self.worker, talk);
+        }
+        AfterFailure::Open {
+            may_reuse: failure.is_unsent() || was_on_carrier,
+        }
+    }
+
+    /// A connection that was being opened stands, or does not.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn on_connecting(
+        &mut self,
+        talk: &mut Talk,
+        event: WireEvent,
+    ) -> Result<(), (Failure, String)> {
+        if talk.is_connected {
+            return Ok(());
+        }
+        if event.hangup {
+            return Err(self.why_unconnected(talk));
+        }
+        if event.writable {
+            talk.is_connected = true;
+            talk.due_ms = self.worker.net.now_ms() + self.policy.limits.response_ms;
+            let table = Rc::clone(&talk.source.table);
+            let rule = table.routes.rules().get(talk.source.rule);
+            if let Some(target) = rule.and_then(|rule| rule.targets.get(talk.source.target))
+                && self
+                    .upstream
+                    .has_chosen_http2(self.timers, self.worker, talk, target)
+                && let Err(failure) = self.become_carrier(talk, target)
+            {
+                return Err((Failure::Connect, failure.reason().to_owned()));
+            }
+        }
+        Ok(())
+    }
+
     /// Hands over the span of a conversation that is over.
     fn end_span(&mut self, talk: &mut Talk) {
         let Some(span) = talk.span.take() else {

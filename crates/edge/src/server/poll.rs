@@ -1,5 +1,9 @@
 //! Long polls: clients that wait for one published response, or for their origin's after a time.
 
+use crate::client::clients::Clients;
+use crate::client::source::Engine;
+use crate::client::source::Source;
+use crate::routes::figures::RouteFigures;
 use crate::server::reliable::standing;
 use fermata_edge_pushpin::stats::mode::Mode;
 use fermata_engine::Left;
@@ -99,7 +103,7 @@ impl Edge {
         }
     }
 
-    /// Answers a long poll: with what was published, or with what its origin has said.
+    /// A long poll is over.
     fn end_poll(&mut self, handle: u64, published: Option<&Response>) {
         let Some(session) = self.clients.sessions.remove(&handle) else {
             // An item before has answered it.
@@ -113,58 +117,14 @@ impl Edge {
         self.worker.end_items(handle);
         self.clients.forget_gone(handle);
         self.on_no_longer_held(handle);
-        let Poll { answer, body, .. } = *poll;
-        let Some(response) = published else {
-            let head = Head {
-                status: answer.status,
-                reason: answer.reason,
-                headers: answer.headers,
-                length: None,
-            };
-            self.route_figures.count_route(
-                &self.worker,
-                &source,
-                &[(Count::ClientHeadSent, head.words_bytes())],
-            );
-            self.clients.respond(&mut self.worker, handle, &head, &body);
-            return;
-        };
-        if response.code < STATUS_FINAL_MIN {
-            self.clients
-                .answer_text(&mut self.worker, handle, 502, FAILED);
-            return;
-        }
-        let mut headers = answer.headers;
-        if let Body::Bytes(_) = &response.body {
-            // It says how the body was that is not sent now.
-            headers.retain(|(name, _)| !name.eq_ignore_ascii_case(b"content-encoding"));
-        }
-        for (name, _) in &response.headers {
-            headers.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
-        }
-        headers.extend(response.headers.iter().filter(|it| passes(it)).cloned());
-        let head = Head {
-            status: response.code,
-            reason: response.reason.clone(),
-            headers,
-            length: None,
-        };
-        self.route_figures.count_route(
-            &self.worker,
+        self.clients.answer_poll(
+            &self.route_figures,
+            &mut self.worker,
+            handle,
             &source,
-            &[(Count::ClientHeadSent, head.words_bytes())],
+            *poll,
+            published,
         );
-        match &response.body {
-            Body::Bytes(bytes) => self.clients.respond(&mut self.worker, handle, &head, bytes),
-            Body::Patch(patch) => match patched(&body, patch) {
-                Some(patched) => self
-                    .clients
-                    .respond(&mut self.worker, handle, &head, &patched),
-                None => self
-                    .clients
-                    .answer_text(&mut self.worker, handle, 502, FAILED),
-            },
-        }
     }
 
     /// Something was published for a long poll. True when it is over.
@@ -199,5 +159,66 @@ impl Edge {
             source,
             last_ids,
         );
+    }
+}
+
+impl Clients {
+    /// Answers a long poll: with what was published, or with what its origin has said.
+    fn answer_poll(
+        &mut self,
+        figures: &RouteFigures,
+        worker: &mut Engine,
+        handle: u64,
+        source: &Source,
+        poll: Poll,
+        published: Option<&Response>,
+    ) {
+        let Poll { answer, body, .. } = poll;
+        let Some(response) = published else {
+            let head = Head {
+                status: answer.status,
+                reason: answer.reason,
+                headers: answer.headers,
+                length: None,
+            };
+            figures.count_route(
+                worker,
+                source,
+                &[(Count::ClientHeadSent, head.words_bytes())],
+            );
+            self.respond(worker, handle, &head, &body);
+            return;
+        };
+        if response.code < STATUS_FINAL_MIN {
+            self.answer_text(worker, handle, 502, FAILED);
+            return;
+        }
+        let mut headers = answer.headers;
+        if let Body::Bytes(_) = &response.body {
+            // It says how the body was that is not sent now.
+            headers.retain(|(name, _)| !name.eq_ignore_ascii_case(b"content-encoding"));
+        }
+        for (name, _) in &response.headers {
+            headers.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
+        }
+        headers.extend(response.headers.iter().filter(|it| passes(it)).cloned());
+        let head = Head {
+            status: response.code,
+            reason: response.reason.clone(),
+            headers,
+            length: None,
+        };
+        figures.count_route(
+            worker,
+            source,
+            &[(Count::ClientHeadSent, head.words_bytes())],
+        );
+        match &response.body {
+            Body::Bytes(bytes) => self.respond(worker, handle, &head, bytes),
+            Body::Patch(patch) => match patched(&body, patch) {
+                Some(patched) => self.respond(worker, handle, &head, &patched),
+                None => self.answer_text(worker, handle, 502, FAILED),
+            },
+        }
     }
 }

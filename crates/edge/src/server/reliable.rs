@@ -87,52 +87,24 @@ impl Edge {
 
     /// Has a client ask its origin again, when it is its turn: by its next link, or its whole request.
     pub(super) fn update(&mut self, handle: u64) {
-        let Some(session) = self.clients.sessions.get_mut(&handle) else {
-            // It has left, or is a stream without wishes.
-            return;
-        };
-        let serial = session.serial;
-        let is_queued = match &mut session.kind {
-            Kind::Stream(stream) if stream.is_asking => true,
-            Kind::Stream(stream) => std::mem::replace(&mut stream.is_queued, true),
-            Kind::Poll(poll) => std::mem::replace(&mut poll.is_queued, true),
-            Kind::Socket(_) => true,
-        };
-        if is_queued {
-            return;
+        if self.clients.queue_update(handle) {
+            self.on_updates_due();
         }
-        let sessions = &self.clients.sessions;
-        self.clients
-            .updates
-            .add((handle, serial), sessions.len(), |handle, serial| {
-                sessions.get(&handle).is_some_and(|it| it.serial == serial)
-            });
-        self.on_updates_due();
     }
 
     /// Lets those ask whose turn it is.
     pub(super) fn on_updates_due(&mut self) {
         let now_ms = self.worker.net.now_ms();
         self.clients.updates.begin_turn(now_ms);
-        loop {
-            let sessions = &self.clients.sessions;
-            let is_there = |handle, serial| {
-                let session = sessions.get(&handle);
-                session.is_some_and(|it| it.serial == serial)
+        while let Some((handle, is_poll)) = self.clients.next_update() {
+            let counter = match is_poll {
+                true => Counter::EdgeCaughtUpRequest,
+                false => Counter::EdgeCaughtUpLink,
             };
-            let Some(handle) = self.clients.updates.take(is_there) else {
-                break;
-            };
-            match self.clients.sessions.get(&handle).map(|it| &it.kind) {
-                Some(Kind::Poll(_)) => {
-                    self.worker.net.count(Counter::EdgeCaughtUpRequest, 1);
-                    self.ask_again(handle);
-                }
-                Some(Kind::Stream(_)) => {
-                    self.worker.net.count(Counter::EdgeCaughtUpLink, 1);
-                    self.ask_link(handle);
-                }
-                Some(Kind::Socket(_)) | None => {}
+            self.worker.net.count(counter, 1);
+            match is_poll {
+                true => self.ask_again(handle),
+                false => self.ask_link(handle),
             }
         }
         if let Some(due_ms) = self.clients.updates.due_ms() {
@@ -232,6 +204,47 @@ fn missed_items(worker: &mut Engine, channel: &[u8], prev_id: &[u8]) -> Option<V
 }
 
 impl Clients {
+    /// Queues a client that is to ask its origin again. False: it waits already, is being asked, or cannot ask.
+    fn queue_update(&mut self, handle: u64) -> bool {
+        let Some(session) = self.sessions.get_mut(&handle) else {
+            // It has left, or is a stream without wishes.
+            return false;
+        };
+        let serial = session.serial;
+        let is_queued = match &mut session.kind {
+            Kind::Stream(stream) if stream.is_asking => true,
+            Kind::Stream(stream) => std::mem::replace(&mut stream.is_queued, true),
+            Kind::Poll(poll) => std::mem::replace(&mut poll.is_queued, true),
+            Kind::Socket(_) => true,
+        };
+        if !is_queued {
+            let sessions = &self.sessions;
+            let is_held = |handle, serial| {
+                let session = sessions.get(&handle);
+                session.is_some_and(|it| it.serial == serial)
+            };
+            self.updates.add((handle, serial), sessions.len(), is_held);
+        }
+        !is_queued
+    }
+
+    /// The next client that asks in this turn, and whether it is a long poll; otherwise it is a stream.
+    fn next_update(&mut self) -> Option<(u64, bool)> {
+        loop {
+            let sessions = &self.sessions;
+            let is_there = |handle, serial| {
+                let session = sessions.get(&handle);
+                session.is_some_and(|it| it.serial == serial)
+            };
+            let handle = self.updates.take(is_there)?;
+            match self.sessions.get(&handle).map(|it| &it.kind) {
+                Some(Kind::Poll(_)) => return Some((handle, true)),
+                Some(Kind::Stream(_)) => return Some((handle, false)),
+                Some(Kind::Socket(_)) | None => {}
+            }
+        }
+    }
+
     /// A client is held whose channels the ring knows no ids of: it catches up once, for it may be the first one there, and
     /// what was published on its way here nobody has seen.
     pub(super) fn on_first_subscription(

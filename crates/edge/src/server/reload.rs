@@ -4,6 +4,8 @@
 //! with. A file that is being written is left alone until it has been the same for a whole look, one without a single route
 //! never replaces one that has some, and one that cannot be read is tried again.
 
+use crate::client::source::Engine;
+use crate::upstream::parts::Upstream;
 use std::rc::Rc;
 
 use fermata_config::LogLevel;
@@ -11,48 +13,73 @@ use fermata_config::LogLevel;
 use crate::client::source::Table;
 use crate::prepared::check_file;
 use crate::routes::file::Stamp;
+use crate::routes::unserved::Parts;
 use crate::routes::{Routes, unserved};
-use crate::server::edge::Edge;
-use crate::timers::Timer;
+use crate::server::routing::Routing;
+use crate::timers::{Timer, Timers};
 
 /// How often the file is looked at.
 const LOOK_MS: u64 = 1_000;
 
-impl Edge {
+impl Routing {
     /// Begins to look at the routes file. A worker that takes another's place begins with the routes of the start, which may
     /// be old.
-    pub(super) fn begin_routes(&mut self) {
-        let Some(file) = &self.routing.routes_file else {
+    pub(super) fn begin(
+        &mut self,
+        upstream: &mut Upstream,
+        parts: Parts,
+        timers: &mut Timers,
+        worker: &mut Engine,
+    ) {
+        let Some(file) = &self.routes_file else {
             return;
         };
         if Stamp::of(&file.path).ok() != file.seen {
-            self.read_routes();
+            self.read(upstream, parts, timers, worker);
         }
-        let due_ms = self.worker.net.now_ms() + LOOK_MS;
-        self.timers.at(due_ms, Timer::Routes);
+        let due_ms = worker.net.now_ms() + LOOK_MS;
+        timers.at(due_ms, Timer::Routes);
     }
 
     /// Looks whether the routes file has changed.
-    pub(super) fn look_at_routes(&mut self) {
-        if let Some(file) = &mut self.routing.routes_file
+    pub(super) fn look(
+        &mut self,
+        upstream: &mut Upstream,
+        parts: Parts,
+        timers: &mut Timers,
+        worker: &mut Engine,
+    ) {
+        if let Some(file) = &mut self.routes_file
             && file.is_due(Stamp::of(&file.path).ok())
         {
-            self.read_routes();
+            self.read(upstream, parts, timers, worker);
         }
-        let due_ms = self.worker.net.now_ms() + LOOK_MS;
-        self.timers.at(due_ms, Timer::Routes);
+        let due_ms = worker.net.now_ms() + LOOK_MS;
+        timers.at(due_ms, Timer::Routes);
     }
 
     /// The operator wants everything to be read again that is in files.
-    pub(super) fn on_reload(&mut self) {
+    pub(super) fn on_reload(
+        &mut self,
+        upstream: &mut Upstream,
+        parts: Parts,
+        timers: &mut Timers,
+        worker: &mut Engine,
+    ) {
         // Routes that were given as they are may name keys and authorities.
-        self.upstream.signatures.forget();
-        self.upstream.connections.authority.forget();
-        self.read_routes();
+        upstream.signatures.forget();
+        upstream.connections.authority.forget();
+        self.read(upstream, parts, timers, worker);
     }
 
-    fn read_routes(&mut self) {
-        let Some(file) = &mut self.routing.routes_file else {
+    fn read(
+        &mut self,
+        upstream: &mut Upstream,
+        parts: Parts,
+        timers: &mut Timers,
+        worker: &mut Engine,
+    ) {
+        let Some(file) = &mut self.routes_file else {
             return;
         };
         // Before it is read: what is written meanwhile is another state.
@@ -68,7 +95,7 @@ impl Edge {
                     file.path.display()
                 );
                 if file.problem.as_ref() != Some(&problem) {
-                    self.worker.net.log(LogLevel::Error, &problem);
+                    worker.net.log(LogLevel::Error, &problem);
                     file.problem = Some(problem);
                 }
                 return;
@@ -78,37 +105,32 @@ impl Edge {
         file.problem = None;
         let (routes, problems) = Routes::read(&text, check_file);
         for problem in &problems {
-            self.worker.net.log(LogLevel::Warning, &problem.to_string());
+            worker.net.log(LogLevel::Warning, &problem.to_string());
         }
-        for line in unserved::routes(&routes, self.parts) {
-            self.worker.net.log(LogLevel::Warning, &line);
+        for line in unserved::routes(&routes, parts) {
+            worker.net.log(LogLevel::Warning, &line);
         }
-        self.upstream.connections.authority.forget();
-        for line in self.upstream.connections.authority.problems(&routes) {
-            self.worker.net.log(LogLevel::Warning, &line);
+        upstream.connections.authority.forget();
+        for line in upstream.connections.authority.problems(&routes) {
+            worker.net.log(LogLevel::Warning, &line);
         }
-        if routes.rules().is_empty() && !self.table().routes.rules().is_empty() {
+        if routes.rules().is_empty() && !self.table.routes.rules().is_empty() {
             let line = "routes: the file has no route that can be used; the routes of before stay";
-            self.worker.net.log(LogLevel::Error, line);
+            worker.net.log(LogLevel::Error, line);
             return;
         }
-        self.routing.generation += 1;
+        self.generation += 1;
         let line = format!("routes read again: {} of them", routes.rules().len());
-        self.worker.net.log(LogLevel::Info, &line);
-        let now_ms = self.worker.net.now_ms();
-        let watched = self
-            .upstream
-            .targets
-            .watch(&routes, &self.table().watched, now_ms);
-        self.routing.set_table(Rc::new(Table {
-            generation: self.routing.generation,
+        worker.net.log(LogLevel::Info, &line);
+        let now_ms = worker.net.now_ms();
+        let watched = upstream.targets.watch(&routes, &self.table.watched, now_ms);
+        self.set_table(Rc::new(Table {
+            generation: self.generation,
             watched,
             routes,
             home: None,
         }));
-        self.upstream
-            .signatures
-            .replace(&Rc::clone(self.table()).routes);
-        self.begin_checks();
+        upstream.signatures.replace(&self.table.routes);
+        upstream.begin_checks(&self.table, timers, worker);
     }
 }

@@ -69,12 +69,6 @@ impl Edge {
         }
     }
 
-    /// Whether an answer is read whole, because others wait for it. What says no length may be a stream without end.
-    pub(super) fn is_shared(&self, talk: &Talk, head: &Head) -> bool {
-        let bytes_max = INSTRUCT_BYTES_MAX as u64;
-        !talk.shared.others.is_empty() && head.length.is_some_and(|it| it <= bytes_max)
-    }
-
     /// Gives an answer that is here whole to those who wait for it, too.
     pub(super) fn share_answer(&mut self, talk: &mut Talk, head: &Head, body: &[u8]) {
         if talk.shared.key.is_none() {
@@ -117,6 +111,14 @@ impl Edge {
             self.journal
                 .log_talk(&self.policy, &mut self.timers, &mut self.worker, &mut own);
         }
+    }
+}
+
+impl Talk {
+    /// Whether an answer is read whole, because others wait for it. What says no length may be a stream without end.
+    pub(super) fn is_shared(&self, head: &Head) -> bool {
+        let bytes_max = INSTRUCT_BYTES_MAX as u64;
+        !self.shared.others.is_empty() && head.length.is_some_and(|it| it <= bytes_max)
     }
 }
 

@@ -185,7 +185,7 @@ fn serve(mut worker: Box<Engine>, prepared: &Prepared) -> Result<i32, StartError
         &prepared.settings,
         edge.upstream.targets,
         edge.route_figures,
-        edge.shown(),
+        std::rc::Rc::clone(&edge.routing.shown),
     );
     edge.worker.add_metrics(more);
     if publishes {

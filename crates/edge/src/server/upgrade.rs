@@ -210,15 +210,6 @@ impl Edge {
         });
     }
 
-    /// The origin's connection has ended without a close frame.
-    pub(super) fn on_frames_end(&mut self, talk: &mut Talk) -> Step {
-        if let Owner::Socket(handle) = talk.owner {
-            self.clients
-                .on_origin_close(&mut self.worker, handle, 1006, b"");
-        }
-        Step::Over
-    }
-
     /// A message of the client for its origin.
     pub(super) fn pass_message(&mut self, id: TalkId, handle: u64, is_text: bool, message: &[u8]) {
         self.sockets().count_message(
@@ -289,6 +280,16 @@ impl Edge {
             talk.due_ms = edge.worker.net.now_ms() + CLOSE_MS;
             Step::Goes
         });
+    }
+}
+
+impl Clients {
+    /// The origin's connection has ended without a close frame.
+    pub(super) fn on_frames_end(&mut self, worker: &mut Engine, talk: &mut Talk) -> Step {
+        if let Owner::Socket(handle) = talk.owner {
+            self.on_origin_close(worker, handle, 1006, b"");
+        }
+        Step::Over
     }
 }
 
