@@ -1,5 +1,6 @@
 //! What an item is to a subscription.
 
+use fermata_config::LogLevel;
 use fermata_engine::stats::Counter;
 use fermata_grip::filter::Filters;
 use fermata_grip::item;
@@ -9,6 +10,7 @@ use fermata_grip::reliable::{OnItem, on_item};
 use fermata_grip::value::Value;
 
 use crate::client::session::{Session, Subscription};
+use crate::client::source::Engine;
 
 /// Bytes that may wait for one client before what was published since counts as missed.
 pub(crate) const WAITING_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -30,6 +32,13 @@ pub(crate) enum Delivery {
     /// The client misses an item before this one.
     Behind,
     Failed(String),
+}
+
+/// An item could not be made what a client's filters want.
+pub(crate) fn drop_item(worker: &mut Engine, reason: &str) {
+    worker.net.count(Counter::EdgeDroppedFilter, 1);
+    let line = format!("an item is dropped: {reason}");
+    worker.net.log_for_client(LogLevel::Warning, &line);
 }
 
 /// Why an item is not for this client, if it is not.

@@ -1,9 +1,16 @@
-//! What is known of a WebSocket besides its subscriptions.
+//! What is known of a WebSocket besides its subscriptions, and how it is closed from here.
 
 use fermata_grip::ws_control::Timed;
 
 use crate::client::over_http::OverHttp;
+use crate::client::source::Engine;
 use crate::upstream::id::TalkId;
+
+/// The code of one whose origin is gone.
+pub(crate) const AWAY: u16 = 1001;
+
+/// The code of one that has lost what was published.
+const TRY_AGAIN: u16 = 1013;
 
 /// What is known of a WebSocket besides its subscriptions.
 pub(crate) struct Socket {
@@ -64,4 +71,21 @@ impl Socket {
             .min(idle_ms)
             .min(self.heartbeat_ms)
     }
+}
+
+/// Closes a socket from our side; its origin is told by what follows from the client's end.
+pub(crate) fn close_socket(worker: &mut Engine, handle: u64, code: u16, reason: &[u8]) {
+    if worker.disconnect(handle, code, reason).is_err() {
+        let _ = worker.disconnect(handle, AWAY, b"");
+    }
+}
+
+/// A socket has lost what was published.
+pub(crate) fn close_slow_socket(worker: &mut Engine, handle: u64) {
+    close_socket(
+        worker,
+        handle,
+        TRY_AGAIN,
+        b"messages were missed; read faster",
+    );
 }

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use fermata_config::LogLevel;
 use fermata_engine::Server;
+use fermata_engine::missed;
 use fermata_engine::stats::Counter;
 use fermata_grip::zmtp;
 use fermata_grip::zmtp::{Endpoint, Peer};
@@ -20,7 +21,6 @@ use crate::publish::port::{OUT_BYTES_MAX, Port};
 use crate::pushpin::services::Addresses;
 use crate::settings::Settings;
 use crate::timers::{Timer, Timers};
-use fermata_engine::missed;
 
 /// Connections that may wait at a port.
 const BACKLOG: i32 = 128;

@@ -1,7 +1,8 @@
 //! Items as the ring and its subscribers have them.
 
-use crate::client::delivery;
 use fermata_grip::item::StreamAction;
+
+use crate::client::delivery;
 
 /// How soon the ring is tried again that had no room.
 pub(crate) const BACKLOG_MS: u64 = 50;

@@ -10,8 +10,7 @@ use crate::client::clients::Clients;
 use crate::client::journal::Outcome;
 use crate::client::over_http::RESPONSE_BYTES_MAX;
 use crate::client::script::SCRIPT_BYTES_MAX;
-use crate::client::source::Engine;
-use crate::client::source::Owner;
+use crate::client::source::{Engine, Owner};
 use crate::routes::figures::Count;
 use crate::server::edge::Edge;
 use crate::upstream::reply::{

@@ -1,19 +1,16 @@
 //! Checks of targets: requests of the edge's own, made by one worker for all.
 
-use crate::client::source::Engine;
-use crate::client::source::Table;
-use crate::timers::Timers;
-use crate::upstream::parts::Upstream;
 use std::rc::Rc;
 
 use fermata_config::LogLevel;
 use fermata_io::Peer;
 
 use crate::client::request::{Body, ClientRequest};
-use crate::client::source::{Owner, Source, name_of};
+use crate::client::source::{Engine, Owner, Source, Table, name_of};
 use crate::routes::{Domain, Origin, Rule};
 use crate::server::edge::Edge;
-use crate::timers::Timer;
+use crate::timers::{Timer, Timers};
+use crate::upstream::parts::Upstream;
 use crate::upstream::talk::Talk;
 use crate::upstream::{Change, Streaks};
 

@@ -14,8 +14,7 @@ use crate::client::source::Engine;
 use crate::publish::commands::{ASKED, Query, WAITING_MAX, Waiting, ids, list, read, written};
 use crate::publish::parts::Publishing;
 use crate::server::edge::Edge;
-use crate::timers::Timer;
-use crate::timers::Timers;
+use crate::timers::{Timer, Timers};
 
 const ANSWERED: &[u8] = b"answer ";
 

@@ -10,8 +10,7 @@ use fermata_proto::percent;
 
 use crate::client::clients::Clients;
 use crate::client::request::ClientRequest;
-use crate::client::source::Engine;
-use crate::client::source::Owner;
+use crate::client::source::{Engine, Owner};
 use crate::routes::{Rule, Target, is_program};
 use crate::server::policy::EdgePolicy;
 use crate::upstream::error::UpstreamError;

@@ -4,8 +4,6 @@
 //! does not fit into a queue is missed as what a slow client misses: whoever can asks its origin, and the others are
 //! disconnected.
 
-use crate::server::items::drop_item;
-use crate::server::sockets::close_slow_socket;
 use std::rc::Rc;
 
 use fermata_config::LogLevel;
@@ -13,12 +11,12 @@ use fermata_engine::Left;
 use fermata_engine::stats::Counter;
 use fermata_grip::item::Item;
 
-use crate::client::delivery::WAITING_BYTES_MAX;
+use crate::client::delivery::{WAITING_BYTES_MAX, drop_item};
 use crate::client::filtering::{
     Answer, Filtered, Taken, Unfiltered, Verdict, WAITING_MAX, json, read_answer,
 };
-use crate::client::request::Body;
-use crate::client::request::ClientRequest;
+use crate::client::request::{Body, ClientRequest};
+use crate::client::socket::close_slow_socket;
 use crate::client::source::Owner;
 use crate::server::edge::Edge;
 use crate::upstream::response::Head;

@@ -3,7 +3,6 @@
 //! It is told once, by a POST without content; what it answers changes nothing. A client that was answered, or whose stream
 //! its origin has ended, has not left.
 
-use crate::client::source::Engine;
 use std::rc::Rc;
 
 use fermata_config::LogLevel;
@@ -11,7 +10,7 @@ use fermata_engine::stats::Counter;
 
 use crate::client::clients::Clients;
 use crate::client::request::{Body, ClientRequest};
-use crate::client::source::{Owner, Source};
+use crate::client::source::{Engine, Owner, Source};
 use crate::server::edge::Edge;
 use crate::upstream::response::Head;
 

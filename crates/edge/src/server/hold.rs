@@ -3,7 +3,6 @@
 //! One without wishes (no filters, no reliable delivery, no next link) is known to the engine alone: it costs the edge
 //! nothing, and published content goes to it straight from the channel's log. Of any other there is a [`Session`].
 
-use crate::server::reliable::standing;
 use std::rc::Rc;
 
 use fermata_edge_pushpin::stats::mode::Mode;
@@ -18,11 +17,11 @@ use crate::client::clients::Clients;
 use crate::client::journal::Outcome;
 use crate::client::missed::Standing;
 use crate::client::session::{Kind, Session, Stream, Subscription, keep_alive, takes_items};
-use crate::client::source::Engine;
-use crate::client::source::Source;
+use crate::client::source::{Engine, Source};
 use crate::routes::figures::Count;
 use crate::server::edge::Edge;
 use crate::server::policy::EdgePolicy;
+use crate::server::reliable::standing;
 use crate::upstream::reply::passed;
 use crate::upstream::response::Head;
 use crate::upstream::talk::Talk;

@@ -13,14 +13,12 @@ use fermata_proto::http2::{Opening, Rest};
 
 use crate::client::body::Arriving;
 use crate::client::request::Body;
-use crate::client::source::Engine;
-use crate::client::source::Owner;
+use crate::client::source::{Engine, Owner};
 use crate::routes::Target;
 use crate::server::edge::{Edge, watch_talks};
 use crate::server::outbound::Outbound;
 use crate::server::send::Unsent;
-use crate::timers::Timer;
-use crate::timers::Timers;
+use crate::timers::{Timer, Timers};
 use crate::upstream::Failure;
 use crate::upstream::codec::Codec;
 use crate::upstream::connections::WireUse;

@@ -1,18 +1,16 @@
 //! What published items do to clients that take them one by one.
 
-use crate::client::source::Engine;
-use crate::server::sockets::close_slow_socket;
 use std::rc::Rc;
 
-use fermata_config::LogLevel;
 use fermata_engine::stats::Counter;
 use fermata_engine::{Items, Left};
 use fermata_grip::item;
 use fermata_grip::item::{Item, StreamAction};
 use fermata_grip::reliable::OnItem;
 
-use crate::client::delivery::{Delivery, WAITING_BYTES_MAX, excluded_by};
+use crate::client::delivery::{Delivery, WAITING_BYTES_MAX, drop_item, excluded_by};
 use crate::client::session::{Kind, Session};
+use crate::client::socket::close_slow_socket;
 use crate::server::edge::Edge;
 
 impl Edge {
@@ -219,13 +217,6 @@ impl Edge {
         self.abandon(handle);
         self.on_no_longer_held(handle);
     }
-}
-
-/// An item could not be made what a client's filters want.
-pub(super) fn drop_item(worker: &mut Engine, reason: &str) {
-    worker.net.count(Counter::EdgeDroppedFilter, 1);
-    let line = format!("an item is dropped: {reason}");
-    worker.net.log_for_client(LogLevel::Warning, &line);
 }
 
 fn deliver(session: &mut Session, channel: &[u8], item: &Item) -> Delivery {

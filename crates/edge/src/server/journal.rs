@@ -6,13 +6,10 @@
 use fermata_config::LogLevel;
 use fermata_grip::item::Item;
 
-use crate::client::journal::Journal;
-use crate::client::journal::{Outcome, field};
-use crate::client::source::Engine;
-use crate::client::source::{Owner, Source};
+use crate::client::journal::{Journal, Outcome, field};
+use crate::client::source::{Engine, Owner, Source};
 use crate::server::policy::EdgePolicy;
-use crate::timers::Timer;
-use crate::timers::Timers;
+use crate::timers::{Timer, Timers};
 use crate::upstream::forward::Rewriting;
 use crate::upstream::talk::{Purpose, Talk};
 

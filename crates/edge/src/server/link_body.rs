@@ -10,8 +10,7 @@ use fermata_grip::item::Item;
 
 use crate::client::clients::Clients;
 use crate::client::links::link_instruct;
-use crate::client::source::Engine;
-use crate::client::source::Owner;
+use crate::client::source::{Engine, Owner};
 use crate::server::edge::Edge;
 use crate::timers::Timer;
 use crate::upstream::link_body::{LinkBody, PENDING_BYTES_MAX};

@@ -1,6 +1,5 @@
 //! Next links: where a stream goes on when something was missed, or after a time without news.
 
-use crate::server::reliable::standing;
 use std::rc::Rc;
 
 use fermata_config::LogLevel;
@@ -15,13 +14,12 @@ use crate::client::links::{link_instruct, resolve};
 use crate::client::missed::Standing;
 use crate::client::request::{Body, ClientRequest};
 use crate::client::session::{Kind, Stream, keep_alive};
-use crate::client::source::Engine;
-use crate::client::source::{Owner, Source, Table};
+use crate::client::source::{Engine, Owner, Source, Table};
 use crate::routes::Routes;
 use crate::server::edge::Edge;
+use crate::server::reliable::standing;
 use crate::server::routing::Routing;
-use crate::timers::Timer;
-use crate::timers::Timers;
+use crate::timers::{Timer, Timers};
 use crate::upstream::response::Head;
 use crate::upstream::talk::Talk;
 

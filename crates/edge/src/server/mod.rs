@@ -1,7 +1,13 @@
 //! The running edge: an engine whose handler is written in Rust.
 //!
 //! `start` binds and forks; in each worker an [`Edge`](edge::Edge) pulls events as the PHP extension does. Its state is in
-//! parts that know nothing of it (`client`, `upstream`, `publish`, `pushpin`); here is what the loop does with them:
+//! parts that know nothing of it (`client`, `upstream`, `publish`, `pushpin`). What needs a few of them borrows just those:
+//! [`Outbound`](outbound::Outbound) writes and sends requests, [`Backends`](services::Backends) asks by ZeroMQ,
+//! [`Keeper`](state::Keeper) the service of sessions, [`Sockets`](sockets::Sockets) has clients' WebSockets,
+//! [`Polling`](sockjs::Polling) those of SockJS that poll, [`Reports`](notices::Reports) tells of clients. What they find is
+//! returned, and the `Edge` does what follows of it: whatever may come back to any client or target is its own.
+//!
+//! Here is what the loop does with them:
 //! `arriving` bodies of requests, `origin` conversations with origins (`connect` their connections, `send` what goes there,
 //! `checks` whether targets are well), `answer` what becomes of the response, `hold` and `poll` who
 //! is held, `items` what published items do, `filtering` what servers are asked about them, `publish` how they get into the

@@ -5,7 +5,6 @@ use std::rc::Rc;
 use fermata_edge_pushpin::stats::clients::Held;
 use fermata_edge_pushpin::stats::mode::Mode;
 use fermata_engine::WireEvent;
-
 use fermata_grip::item::Item;
 
 use crate::client::journal::Journal;

@@ -6,12 +6,12 @@
 use std::rc::Rc;
 
 use fermata_config::LogLevel;
+use fermata_engine::missed;
 use fermata_engine::{Upstream as UpstreamSpan, WireEvent};
 use fermata_fastcgi::codec as fastcgi;
 
 use crate::client::journal::Outcome;
-use crate::client::source::Engine;
-use crate::client::source::{Owner, Source};
+use crate::client::source::{Engine, Owner, Source};
 use crate::routes::Origin;
 use crate::server::edge::{Edge, watch_talks};
 use crate::server::http2::REFUSALS_MAX;
@@ -26,9 +26,7 @@ use crate::upstream::parts::Upstream;
 use crate::upstream::reply::Phase;
 use crate::upstream::response::{ResponsePart, of_fastcgi, of_http};
 use crate::upstream::talk::{Purpose, Step, Talk};
-use crate::upstream::test_origin;
-use crate::upstream::{Failure, Sent, may_retry};
-use fermata_engine::missed;
+use crate::upstream::{Failure, Sent, may_retry, test_origin};
 
 impl Edge {
     /// Asks the origin of `source` and gives the response to `owner`.

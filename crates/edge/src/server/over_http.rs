@@ -1,10 +1,6 @@
 //! WebSocket-over-HTTP: an origin that speaks no WebSocket gets what clients send as requests, and answers with what they
 //! are to be sent. One request at a time for each client.
 
-use crate::client::source::Engine;
-use crate::server::sockets::close_socket;
-use crate::server::upgrade::accept;
-use crate::timers::Timers;
 use std::rc::Rc;
 
 use fermata_config::LogLevel;
@@ -13,11 +9,12 @@ use fermata_grip::over_http::{Event, Reply};
 use crate::client::clients::Clients;
 use crate::client::over_http::{Opening, OverHttp, Room};
 use crate::client::session::{Kind, Session};
-use crate::client::socket::{Socket, Via};
-use crate::client::source::Owner;
+use crate::client::socket::{Socket, Via, close_socket};
+use crate::client::source::{Engine, Owner};
 use crate::routes::figures::Count;
 use crate::server::edge::Edge;
-use crate::timers::Timer;
+use crate::server::upgrade::accept;
+use crate::timers::{Timer, Timers};
 use crate::upstream::response::Head;
 use crate::upstream::talk::{Purpose, Talk};
 

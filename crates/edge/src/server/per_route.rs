@@ -2,10 +2,8 @@
 
 use crate::client::journal::Outcome;
 use crate::client::request::Body;
-use crate::client::source::Engine;
-use crate::client::source::{Owner, Source};
-use crate::routes::figures::Count;
-use crate::routes::figures::RouteFigures;
+use crate::client::source::{Engine, Owner, Source};
+use crate::routes::figures::{Count, RouteFigures};
 use crate::upstream::talk::{Purpose, Talk};
 
 impl RouteFigures {

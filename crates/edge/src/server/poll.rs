@@ -1,22 +1,20 @@
 //! Long polls: clients that wait for one published response, or for their origin's after a time.
 
-use crate::client::clients::Clients;
-use crate::client::source::Engine;
-use crate::client::source::Source;
-use crate::routes::figures::RouteFigures;
-use crate::server::reliable::standing;
 use fermata_edge_pushpin::stats::mode::Mode;
 use fermata_engine::Left;
 use fermata_engine::stats::Counter;
 use fermata_grip::instruct::Instruct;
 use fermata_grip::item::{Body, Response, ResponseAction};
 
+use crate::client::clients::Clients;
 use crate::client::journal::Outcome;
 use crate::client::missed::Standing;
 use crate::client::poll::{Poll, passes, patched};
 use crate::client::session::{Kind, Session};
-use crate::routes::figures::Count;
+use crate::client::source::{Engine, Source};
+use crate::routes::figures::{Count, RouteFigures};
 use crate::server::edge::Edge;
+use crate::server::reliable::standing;
 use crate::timers::Timer;
 use crate::upstream::reply::{FAILED, STATUS_FINAL_MIN};
 use crate::upstream::response::Head;

@@ -13,8 +13,7 @@ use crate::publish::parts::Publishing;
 use crate::publish::posts::{Refusal, Reply};
 use crate::publish::sequence::{Offered, encoded};
 use crate::server::edge::Edge;
-use crate::timers::Timer;
-use crate::timers::Timers;
+use crate::timers::{Timer, Timers};
 
 /// Items of a channel that are looked at for what a new worker should know of it.
 const PRIMED_MAX: usize = 256;

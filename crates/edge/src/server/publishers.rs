@@ -13,8 +13,7 @@ use crate::publish::parts::Publishing;
 use crate::publish::port::Port;
 use crate::publish::publishers::{Address, RETRY_MIN_MS};
 use crate::server::edge::Edge;
-use crate::timers::Timer;
-use crate::timers::Timers;
+use crate::timers::{Timer, Timers};
 
 const RETRY_MAX_MS: u64 = 10_000;
 

@@ -6,6 +6,7 @@
 use std::rc::Rc;
 
 use fermata_engine::Left;
+use fermata_engine::missed;
 use fermata_engine::stats::Counter;
 use fermata_grip::item::Item;
 use fermata_grip::reliable::{OnHold, on_hold};
@@ -16,9 +17,7 @@ use crate::client::missed::{Standing, after};
 use crate::client::session::{Kind, Subscription};
 use crate::client::source::Engine;
 use crate::server::edge::Edge;
-use crate::timers::Timer;
-use crate::timers::Timers;
-use fermata_engine::missed;
+use crate::timers::{Timer, Timers};
 
 /// Records of a channel that are looked at for an id: the newest, and more where that has none.
 const LOOKED_AT: [usize; 3] = [1, 16, 256];

@@ -4,19 +4,18 @@
 //! with. A file that is being written is left alone until it has been the same for a whole look, one without a single route
 //! never replaces one that has some, and one that cannot be read is tried again.
 
-use crate::client::source::Engine;
-use crate::upstream::parts::Upstream;
 use std::rc::Rc;
 
 use fermata_config::LogLevel;
 
-use crate::client::source::Table;
+use crate::client::source::{Engine, Table};
 use crate::prepared::check_file;
 use crate::routes::file::Stamp;
 use crate::routes::unserved::Parts;
 use crate::routes::{Routes, unserved};
 use crate::server::routing::Routing;
 use crate::timers::{Timer, Timers};
+use crate::upstream::parts::Upstream;
 
 /// How often the file is looked at.
 const LOOK_MS: u64 = 1_000;

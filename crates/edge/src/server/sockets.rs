@@ -1,13 +1,5 @@
 //! Clients' WebSockets, whatever carries them to their origin: subscriptions, control messages, published messages.
 
-use crate::client::journal::Journal;
-use crate::publish::parts::Publishing;
-use crate::routes::figures::RouteFigures;
-use crate::server::items::drop_item;
-use crate::server::notices::Reports;
-use crate::server::policy::EdgePolicy;
-use crate::server::sockjs::framed::read_framed;
-use crate::server::sockjs::framed::send_framed;
 use fermata_config::LogLevel;
 use fermata_edge_pushpin::stats::mode::Mode;
 use fermata_engine::missed;
@@ -20,26 +12,25 @@ use fermata_grip::ws_control;
 use fermata_grip::ws_control::{Control, ControlError, Timed};
 
 use crate::client::clients::Clients;
-use crate::client::delivery::excluded_by;
+use crate::client::delivery::{drop_item, excluded_by};
+use crate::client::journal::Journal;
 use crate::client::session::{Kind, Session, Subscription};
-use crate::client::socket::{Socket, Via};
-use crate::client::source::Engine;
-use crate::client::source::Source;
+use crate::client::socket::{AWAY, Socket, Via, close_socket};
+use crate::client::source::{Engine, Source};
+use crate::publish::parts::Publishing;
 use crate::pushpin::parts::Pushpin;
-use crate::routes::figures::Count;
+use crate::routes::figures::{Count, RouteFigures};
 use crate::server::edge::Edge;
-use crate::timers::Timer;
-use crate::timers::Timers;
+use crate::server::notices::Reports;
+use crate::server::policy::EdgePolicy;
+use crate::server::sockjs::framed::{read_framed, send_framed};
+use crate::timers::{Timer, Timers};
 
 /// The code of a socket whose origin has failed.
 const FAILED: u16 = 1011;
 
-/// The code of one whose origin is gone, and of one that is closed without a reason.
-const AWAY: u16 = 1001;
+/// The code of one that is closed without a reason.
 const NORMAL: u16 = 1000;
-
-/// The code of one that has lost what was published.
-const TRY_AGAIN: u16 = 1013;
 
 /// What the engine says of a client that has left without a word, or without a code.
 const ABNORMAL: u16 = 1006;
@@ -583,23 +574,6 @@ impl Clients {
             code => code,
         };
         close_socket(worker, handle, code, reason);
-    }
-}
-
-/// A socket has lost what was published.
-pub(super) fn close_slow_socket(worker: &mut Engine, handle: u64) {
-    close_socket(
-        worker,
-        handle,
-        TRY_AGAIN,
-        b"messages were missed; read faster",
-    );
-}
-
-/// Closes a socket from our side; its origin is told by what follows from the client's end.
-pub(super) fn close_socket(worker: &mut Engine, handle: u64, code: u16, reason: &[u8]) {
-    if worker.disconnect(handle, code, reason).is_err() {
-        let _ = worker.disconnect(handle, AWAY, b"");
     }
 }
 

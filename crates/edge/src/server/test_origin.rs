@@ -3,12 +3,12 @@
 //! `/` greets, `/response` holds a long poll and `/stream` a stream, on the channels that `?channel=` names, or on
 //! `test`. `/ws` is a WebSocket that is subscribed to them and says back what it hears.
 
-use crate::server::upgrade::accept;
 use fermata_grip::ws_control::Control;
 
 use crate::client::socket::{Socket, Via};
 use crate::client::source::Owner;
 use crate::server::edge::Edge;
+use crate::server::upgrade::accept;
 use crate::upstream::response::Head;
 use crate::upstream::talk::{Step, Talk};
 use crate::upstream::test_origin::{answer, channels, parts};

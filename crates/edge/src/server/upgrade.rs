@@ -7,8 +7,7 @@ use fermata_proto::ws::message::Kind;
 
 use crate::client::clients::Clients;
 use crate::client::socket::{Socket, Via};
-use crate::client::source::Engine;
-use crate::client::source::{Owner, Source};
+use crate::client::source::{Engine, Owner, Source};
 use crate::routes::figures::Count;
 use crate::server::edge::Edge;
 use crate::timers::Timer;

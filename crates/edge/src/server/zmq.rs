@@ -3,7 +3,6 @@
 //! They are wires of the one worker that publishes. A message that makes no sense is left out and logged; a peer that
 //! breaks the protocol loses its own connection.
 
-use crate::client::source::Engine;
 use fermata_config::LogLevel;
 use fermata_engine::WireEvent;
 use fermata_engine::stats::Counter;
@@ -13,6 +12,7 @@ use fermata_grip::value::Value;
 use fermata_grip::zmtp::Event;
 use fermata_grip::{command, item, packet, zmtp};
 
+use crate::client::source::Engine;
 use crate::publish::commands::Query;
 use crate::publish::port::Port;
 use crate::publish::ports::{Connection, Ports, Uris};

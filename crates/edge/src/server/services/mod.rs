@@ -14,6 +14,7 @@ use fermata_grip::packet;
 use crate::client::source::Engine;
 use crate::publish::ports::Ports;
 use crate::pushpin::services::Services;
+
 pub(crate) use crate::pushpin::services::{Answered, PendingQuestion, Question};
 use crate::pushpin::state::StateError;
 use crate::server::edge::Edge;

@@ -1,10 +1,10 @@
 //! WebSockets whose messages are wrapped: several in one array, and a letter for what is no message.
 
-use crate::server::sockets::close_socket;
 use fermata_grip::item::MessageKind;
 use fermata_sockjs::frame;
 
 use crate::client::clients::Clients;
+use crate::client::socket::close_socket;
 use crate::client::source::Engine;
 
 /// The code of a client whose frames are none.

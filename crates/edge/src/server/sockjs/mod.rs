@@ -16,18 +16,17 @@ mod workers;
 
 use std::rc::Rc;
 
+use fermata_io::random::Masks;
 use fermata_sockjs::place::{self, Place, Transport};
 use fermata_sockjs::queue::Asker;
 
 use crate::client::clients::Clients;
 use crate::client::request::{Body, ClientRequest};
 use crate::client::source::{Engine, Source};
-use crate::pushpin::sockjs::text;
-use crate::pushpin::sockjs::{SockJs, base};
+use crate::pushpin::sockjs::{SockJs, base, text};
 use crate::server::edge::Edge;
 use crate::timers::Timers;
 use crate::upstream::connections::Connections;
-use fermata_io::random::Masks;
 
 /// The largest body of a request.
 const BODY_BYTES_MAX: u64 = 100_000;

@@ -2,18 +2,17 @@
 
 use fermata_config::LogLevel;
 use fermata_engine::WireEvent;
+use fermata_engine::missed;
+use fermata_io::random::Masks;
 use fermata_sockjs::queue::{Asker, Due, Queue};
 
 use super::Polling;
-use crate::client::source::Engine;
-use crate::client::source::{HANDLER_SESSIONS, Source};
+use crate::client::source::{Engine, HANDLER_SESSIONS, Source};
 use crate::pushpin::sockjs::session::{Name, Reply, Session, Step};
 use crate::server::edge::Edge;
 use crate::timers::Timer;
 use crate::upstream::connections::{Connections, WireUse};
 use crate::upstream::reply::FAILED;
-use fermata_engine::missed;
-use fermata_io::random::Masks;
 
 /// Bytes read at once.
 const READ_BYTES: usize = 16 * 1024;
