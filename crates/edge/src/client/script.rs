@@ -69,7 +69,7 @@ pub(crate) fn read(
         .ok()
         .filter(|it| is_callback(it))
         .ok_or("Invalid callback parameter.")?;
-    let method = method.unwrap_or_else(|| jsonp.default_method.clone().into_bytes());
+    let method = method.unwrap_or_else(|| jsonp.default_method().as_bytes().to_vec());
     if !valid_name(&method) || method == b"CONNECT" {
         return Err("Invalid _method parameter.");
     }
@@ -215,7 +215,7 @@ mod tests {
             callback_param: "callback".to_owned(),
             body_param: None,
             default_callback: None,
-            default_method: "GET".to_owned(),
+            default_method: Some("GET".to_owned()),
         }
     }
 

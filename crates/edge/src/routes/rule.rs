@@ -48,8 +48,37 @@ pub struct Jsonp {
     pub body_param: Option<String>,
     /// The callback where only the body is given.
     pub default_callback: Option<String>,
-    /// The method where the query names none.
-    pub default_method: String,
+    /// The method where the query names none; see [`Self::default_method`].
+    pub default_method: Option<String>,
+}
+
+impl Jsonp {
+    /// The method where the query names none. Basic JSON-P wraps answers to what a form would have posted.
+    pub fn default_method(&self) -> &str {
+        self.default_method.as_deref().unwrap_or(match self.mode {
+            JsonpMode::Basic => "POST",
+            JsonpMode::Extended => "GET",
+        })
+    }
+
+    /// Takes a property in. False: it is none of these.
+    fn read(&mut self, name: &str, text: String) -> Result<bool, Cause> {
+        let wrong = |fix| Err(wrong(name, &text, fix));
+        match name {
+            "jsonp_mode" => match text.as_str() {
+                "basic" => self.mode = JsonpMode::Basic,
+                "extended" => self.mode = JsonpMode::Extended,
+                _ => return wrong("give basic or extended"),
+            },
+            "jsonp_cb" if text.is_empty() => return wrong("give the name of a query parameter"),
+            "jsonp_cb" => self.callback_param = text,
+            "jsonp_body" => self.body_param = Some(text),
+            "jsonp_defcb" => self.default_callback = Some(text),
+            "jsonp_defmethod" => self.default_method = Some(text),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
 }
 
 /// A line of the file.
@@ -118,69 +147,9 @@ impl Rule {
         unknown: &mut Vec<String>,
     ) -> Result<Self, Cause> {
         let mut rule = Self::empty(line);
-        let mut default_method = None;
         for (name, value) in &section.props {
-            let text = value.clone().unwrap_or_default();
-            let wrong = |fix| Err(wrong(name, &text, fix));
-            match name.as_str() {
-                "proto" => match text.as_str() {
-                    "http" => rule.proto = Some(Proto::Http),
-                    "ws" => rule.proto = Some(Proto::Ws),
-                    _ => return wrong("give http or ws"),
-                },
-                "ssl" => match text.as_str() {
-                    "yes" => rule.is_tls = Some(true),
-                    "no" => rule.is_tls = Some(false),
-                    _ => return wrong("give yes or no"),
-                },
-                "path_beg" if text.is_empty() => {
-                    return wrong("give the beginning of a path, such as /api");
-                }
-                "path_beg" => rule.path_beg = text,
-                "id" if text.is_empty() => return wrong("give a name"),
-                "id" => rule.id = Some(text),
-                "sig_iss" => rule.sig_iss = Some(text),
-                "sig_key" => rule.sig_key = Some(text),
-                "prefix" => rule.prefix = text,
-                "orig_headers" => rule.orig_headers = true,
-                "as_host" if text.is_empty() => return wrong("give a host"),
-                "as_host" => rule.as_host = Some(text),
-                "path_rem" => match text.parse() {
-                    Ok(bytes) => rule.path_rem = bytes,
-                    Err(_) => return wrong("give a number of bytes"),
-                },
-                "replace_beg" => rule.replace_beg = Some(text),
-                "debug" => rule.debug = true,
-                "aco" => rule.auto_cross_origin = true,
-                "jsonp_mode" => match text.as_str() {
-                    "basic" => rule.jsonp.mode = JsonpMode::Basic,
-                    "extended" => rule.jsonp.mode = JsonpMode::Extended,
-                    _ => return wrong("give basic or extended"),
-                },
-                "jsonp_cb" if text.is_empty() => {
-                    return wrong("give the name of a query parameter");
-                }
-                "jsonp_cb" => rule.jsonp.callback_param = text,
-                "jsonp_body" => rule.jsonp.body_param = Some(text),
-                "jsonp_defcb" => rule.jsonp.default_callback = Some(text),
-                "jsonp_defmethod" => default_method = Some(text),
-                "session" => rule.session = true,
-                "sockjs" => rule.sockjs = Some(text),
-                "sockjs_as_path" => rule.sockjs_as_path = Some(text),
-                "header" => match text.split_once(':') {
-                    Some((name, value)) if is_header(name, value) => {
-                        rule.headers
-                            .push((name.to_owned(), value.trim_start().to_owned()));
-                    }
-                    _ => return wrong("give NAME:VALUE, or NAME: to remove it"),
-                },
-                "no_grip" => rule.no_grip = true,
-                "log_level" => match text.parse() {
-                    Ok(level @ 0..=4) => rule.log_level = Some(level),
-                    _ => return wrong("give 0 to 4"),
-                },
-                name if rule.care.read(name, &text)? => {}
-                _ => unknown.push(name.clone()),
+            if !rule.set(name, value.clone().unwrap_or_default())? {
+                unknown.push(name.clone());
             }
         }
         rule.domain = match section.value.as_str() {
@@ -190,15 +159,63 @@ impl Rule {
             host if is_host(host) => Domain::Host(host.to_ascii_lowercase()),
             host => return Err(Cause::Host(host.to_owned())),
         };
-        // Basic JSON-P wraps answers to what a form would have posted.
-        rule.jsonp.default_method = default_method.unwrap_or_else(|| match rule.jsonp.mode {
-            JsonpMode::Basic => "POST".to_owned(),
-            JsonpMode::Extended => "GET".to_owned(),
-        });
         if rule.replace_beg.is_some() {
             rule.path_rem = rule.path_beg.len();
         }
         Ok(rule)
+    }
+
+    /// Takes a property. False: there is none of this name.
+    fn set(&mut self, name: &str, text: String) -> Result<bool, Cause> {
+        let wrong = |fix| Err(wrong(name, &text, fix));
+        match name {
+            "proto" => match text.as_str() {
+                "http" => self.proto = Some(Proto::Http),
+                "ws" => self.proto = Some(Proto::Ws),
+                _ => return wrong("give http or ws"),
+            },
+            "ssl" => match text.as_str() {
+                "yes" => self.is_tls = Some(true),
+                "no" => self.is_tls = Some(false),
+                _ => return wrong("give yes or no"),
+            },
+            "path_beg" if text.is_empty() => {
+                return wrong("give the beginning of a path, such as /api");
+            }
+            "path_beg" => self.path_beg = text,
+            "id" if text.is_empty() => return wrong("give a name"),
+            "id" => self.id = Some(text),
+            "sig_iss" => self.sig_iss = Some(text),
+            "sig_key" => self.sig_key = Some(text),
+            "prefix" => self.prefix = text,
+            "orig_headers" => self.orig_headers = true,
+            "as_host" if text.is_empty() => return wrong("give a host"),
+            "as_host" => self.as_host = Some(text),
+            "path_rem" => match text.parse() {
+                Ok(bytes) => self.path_rem = bytes,
+                Err(_) => return wrong("give a number of bytes"),
+            },
+            "replace_beg" => self.replace_beg = Some(text),
+            "debug" => self.debug = true,
+            "aco" => self.auto_cross_origin = true,
+            "session" => self.session = true,
+            "sockjs" => self.sockjs = Some(text),
+            "sockjs_as_path" => self.sockjs_as_path = Some(text),
+            "header" => match text.split_once(':') {
+                Some((name, value)) if is_header(name, value) => {
+                    self.headers
+                        .push((name.to_owned(), value.trim_start().to_owned()));
+                }
+                _ => return wrong("give NAME:VALUE, or NAME: to remove it"),
+            },
+            "no_grip" => self.no_grip = true,
+            "log_level" => match text.parse() {
+                Ok(level @ 0..=4) => self.log_level = Some(level),
+                _ => return wrong("give 0 to 4"),
+            },
+            name => return Ok(self.care.read(name, &text)? || self.jsonp.read(name, text)?),
+        }
+        Ok(true)
     }
 
     fn empty(line: usize) -> Self {
@@ -223,7 +240,7 @@ impl Rule {
                 callback_param: "callback".to_owned(),
                 body_param: None,
                 default_callback: None,
-                default_method: String::new(),
+                default_method: None,
             },
             session: false,
             sockjs: None,

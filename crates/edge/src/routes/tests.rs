@@ -67,7 +67,7 @@ fn every_property_is_read() {
         ("p-", Some("i"), Some("base64:eA=="))
     );
     assert_eq!(
-        (rule.jsonp.mode, rule.jsonp.default_method.as_str()),
+        (rule.jsonp.mode, rule.jsonp.default_method()),
         (JsonpMode::Basic, "POST")
     );
     let headers = [("A", "1"), ("B", "2 "), ("C", "")]

@@ -74,8 +74,6 @@ impl Outbound<'_> {
         if talk.may_speak_http2(target) && may_reuse && self.join_carrier(talk, target)? {
             return Ok(());
         }
-        // A WebSocket has been told by now whether its target takes it there.
-        let may_speak_http2 = talk.may_speak_http2(target);
         // A conversation that waited goes on with its request as written, and with the rest of its time.
         let waited = talk.waits.take();
         if matches!(waited, None | Some(Wait::Carrier(_))) {
@@ -85,26 +83,37 @@ impl Outbound<'_> {
         talk.can_read = false;
         talk.has_hung_up = false;
         talk.has_response = false;
-        let now_ms = self.worker.net.now_ms();
-        let due_ms = match waited {
-            Some(_) => talk.due_ms,
-            None => now_ms + self.policy.limits.connect_ms,
-        };
-        if may_reuse
-            && let Some(wire) = self
-                .upstream
-                .connections
-                .take_idle(self.worker, &talk.place())
-        {
-            self.upstream.end_opening(self.timers, self.worker, talk);
-            self.upstream.give(wire, talk);
-            talk.is_reused = true;
-            talk.is_connected = true;
-            talk.due_ms = now_ms + self.policy.limits.response_ms;
+        if may_reuse && self.take_idle(talk) {
             return Ok(());
         }
         talk.is_reused = false;
-        talk.due_ms = due_ms;
+        if waited.is_none() {
+            talk.due_ms = self.worker.net.now_ms() + self.policy.limits.connect_ms;
+        }
+        self.connect(talk, target)
+    }
+
+    /// Gives the conversation a connection that waits for another request. False: there is none.
+    fn take_idle(&mut self, talk: &mut Talk) -> bool {
+        let connections = &mut self.upstream.connections;
+        let Some(wire) = connections.take_idle(self.worker, &talk.place()) else {
+            return false;
+        };
+        self.upstream.end_opening(self.timers, self.worker, talk);
+        self.upstream.give(wire, talk);
+        talk.is_reused = true;
+        self.on_connected(talk);
+        true
+    }
+
+    /// A connection stands: the time of the response begins.
+    pub(super) fn on_connected(&mut self, talk: &mut Talk) {
+        talk.is_connected = true;
+        talk.due_ms = self.worker.net.now_ms() + self.policy.limits.response_ms;
+    }
+
+    /// Begins to open a connection, or has the conversation wait for what that needs.
+    fn connect(&mut self, talk: &mut Talk, target: &Target) -> Result<(), UpstreamError> {
         let (connections, worker) = (&mut self.upstream.connections, &mut *self.worker);
         let wire = match &target.origin {
             Origin::Host { host, port } | Origin::FastCgiHost { host, port } => {
@@ -127,9 +136,8 @@ impl Outbound<'_> {
                     return Ok(());
                 };
                 // A connection over a Unix socket stands at once.
-                talk.is_connected = true;
-                talk.due_ms = now_ms + self.policy.limits.response_ms;
-                if may_speak_http2 {
+                self.on_connected(talk);
+                if talk.may_speak_http2(target) {
                     talk.wire = Some(wire);
                     return self.become_carrier(talk, target);
                 }

@@ -502,8 +502,7 @@ impl Outbound<'_> {
             return Err(self.why_unconnected(talk));
         }
         if event.writable {
-            talk.is_connected = true;
-            talk.due_ms = self.worker.net.now_ms() + self.policy.limits.response_ms;
+            self.on_connected(talk);
             let table = Rc::clone(&talk.source.table);
             let rule = table.routes.rules().get(talk.source.rule);
             if let Some(target) = rule.and_then(|rule| rule.targets.get(talk.source.target))
