@@ -108,6 +108,7 @@ pub(crate) fn look(
 ) -> Result<(), SettingsError> {
     for (name, meaning) in variables {
         let Some(value) = known.get(*name) else {
+            // It is not set.
             continue;
         };
         match meaning {

@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 
 use fermata_config::LogLevel;
+use fermata_engine::missed;
 use fermata_engine::{Ack, Busy, EventId, Left, Message, PublishFailure, Publishing};
 
 use crate::gateway::Gateway;
@@ -93,7 +94,7 @@ impl Gateway<'_> {
         loop {
             let user = self.hub.posts.number();
             let Some(post) = self.hub.posts.posts.get_mut(&number) else {
-                return;
+                return missed(());
             };
             let Some(publication) = post.left.pop_front() else {
                 break;
@@ -139,11 +140,12 @@ impl Gateway<'_> {
     fn end_flight(&mut self, user: u64) {
         let posts = &mut self.hub.posts;
         let Some(flight) = posts.flights.get(&user) else {
+            // It was looked at before.
             return;
         };
         let (number, is_first) = (flight.post, flight.is_first);
         let Some(post) = posts.posts.get_mut(&number) else {
-            return;
+            return missed(());
         };
         let Some(outcome) = self.worker.end_publish(flight.record, post.began_ms) else {
             let until_ms = post.began_ms + self.worker.settings().publish_wait_ms_max;
@@ -162,7 +164,7 @@ impl Gateway<'_> {
 
     fn note_failure(&mut self, number: u64, is_essential: bool, failure: PublishFailure) {
         let Some(post) = self.hub.posts.posts.get_mut(&number) else {
-            return;
+            return missed(());
         };
         if is_essential && !matches!(post.reply, Reply::Nothing) {
             post.left.clear();
@@ -176,7 +178,7 @@ impl Gateway<'_> {
     /// Answers when all is known, and lets the request wait otherwise.
     fn settle_post(&mut self, number: u64) {
         let Some(post) = self.hub.posts.posts.get_mut(&number) else {
-            return;
+            return missed(());
         };
         if post.left.is_empty() && post.pending == 0 {
             if let Some(post) = self.hub.posts.posts.remove(&number) {

@@ -1,5 +1,6 @@
 //! Clients' WebSockets: handshake, what they say, and their end.
 
+use fermata_engine::missed;
 use fermata_engine::websocket::{Format, Join, SendError};
 use fermata_engine::{Ack, Busy, Message, PublishFailure, Publishing};
 use fermata_pusher::channel::ChannelName;
@@ -142,6 +143,7 @@ impl Gateway<'_> {
     pub(crate) fn on_close(&mut self) {
         let socket = self.worker.socket_event().socket;
         let Some(session) = self.hub.sessions.remove(&socket) else {
+            // It was refused before it had one.
             return;
         };
         let settings = std::rc::Rc::clone(&self.hub.settings);
@@ -159,7 +161,7 @@ impl Gateway<'_> {
     fn sign_in(&mut self, socket: u64, signed_in: SignedIn) {
         self.send(socket, &frame::signin_success(&signed_in.user_data));
         let Some(session) = self.hub.sessions.get(&socket) else {
-            return;
+            return missed(());
         };
         let app = &self.hub.settings.apps[session.app].id;
         if signed_in.is_first
@@ -218,7 +220,7 @@ impl Gateway<'_> {
 
     fn subscribe(&mut self, socket: u64, subscribe: Subscribe) {
         let Some(session) = self.hub.sessions.get(&socket) else {
-            return;
+            return missed(());
         };
         let at = session.app;
         let app = self.app(at);
@@ -297,7 +299,7 @@ impl Gateway<'_> {
 
     fn unsubscribe(&mut self, socket: u64, channel: &str) {
         let Some(session) = self.hub.sessions.get(&socket) else {
-            return;
+            return missed(());
         };
         let ring = ring_name(self.app(session.app), channel);
         self.hub.census.unsubscribe(&ring);

@@ -120,6 +120,7 @@ impl Gateway<'_> {
                 return;
             };
             let Some(passed) = sockjs.passed.get_mut(&handle) else {
+                // It has its answer, or its client has left.
                 return;
             };
             if !passed.out.is_empty() {

@@ -97,6 +97,7 @@ impl Gateway<'_> {
             _ => self.worker.http.stream(),
         };
         let Some(found) = sockjs.requests.get(&handle).copied() else {
+            // It is none of SockJS.
             return false;
         };
         match (event, found) {

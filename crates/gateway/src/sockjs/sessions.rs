@@ -2,6 +2,7 @@
 
 use fermata_config::LogLevel;
 use fermata_engine::WireEvent;
+use fermata_engine::missed;
 use fermata_proto::number::parse_decimal;
 use fermata_proto::ws::client::{Client, Received};
 use fermata_proto::ws::message::Kind;
@@ -156,6 +157,7 @@ impl Gateway<'_> {
             && let Some((at_ms, id)) = sockjs.due.pop_first()
         {
             let Some(session) = sockjs.sessions.get_mut(&id) else {
+                missed(());
                 continue;
             };
             debug_assert_eq!(session.due_ms, at_ms);
@@ -239,7 +241,7 @@ impl Gateway<'_> {
         };
         sockjs.requests.insert(handle, Use::Session(id));
         let Some(session) = sockjs.sessions.get_mut(&id) else {
-            return;
+            return missed(());
         };
         let before = session
             .queue
