@@ -120,6 +120,7 @@ impl<D: Driver> Tls<D> {
     /// Sees to what follows from a call: figures, and who has to be told what.
     fn settle(&mut self, fd: Fd) {
         let Some(session) = self.sessions.get_mut(&fd) else {
+            // It speaks no TLS.
             return;
         };
         if session.take_completion() {
@@ -142,6 +143,7 @@ impl<D: Driver> Tls<D> {
     #[inline(never)]
     fn watch_session(&mut self, fd: Fd, token: u64) {
         let Some(session) = self.sessions.get_mut(&fd) else {
+            // It speaks no TLS.
             return;
         };
         session.token = Some(token);
@@ -166,6 +168,7 @@ impl<D: Driver> Tls<D> {
     #[inline(never)]
     fn recv_session(&mut self, fd: Fd, buf: &mut [u8]) -> io::Result<Option<usize>> {
         let Some(session) = self.sessions.get_mut(&fd) else {
+            // It speaks no TLS.
             return self.inner.recv(fd, buf);
         };
         let received = session.recv(&mut self.inner, fd, buf, &mut self.incoming);
@@ -188,6 +191,7 @@ impl<D: Driver> Tls<D> {
     #[inline(never)]
     fn send_session(&mut self, fd: Fd, buf: &[u8]) -> io::Result<Option<usize>> {
         let Some(session) = self.sessions.get_mut(&fd) else {
+            // It speaks no TLS.
             return self.inner.send_one(fd, buf);
         };
         let sent = session.send(&mut self.inner, fd, buf, &mut self.outgoing);
@@ -237,6 +241,7 @@ impl<D: Driver> Tls<D> {
             return None;
         }
         let Some(&fd) = self.busy.get(&event.token) else {
+            // It is about no session.
             return Some(event);
         };
         let session = self.sessions.get_mut(&fd)?;
@@ -481,6 +486,7 @@ impl<D: Driver> Driver for Tls<D> {
 
     fn begin(&mut self, fd: Fd) -> io::Result<()> {
         let Some(token) = self.awaited.remove(&fd) else {
+            // It speaks TLS already, or never will.
             return Ok(());
         };
         self.begin_session(fd)?;

@@ -58,6 +58,7 @@ impl Leaving {
     /// True when the event belonged to one of them.
     pub fn handle_event<D: Driver>(&mut self, driver: &mut D, event: &Event) -> bool {
         let Some(last) = self.by_token.get_mut(&event.token) else {
+            // It is about none of them.
             return false;
         };
         let mut is_done = event.readable && !ignore(driver, last.fd);
