@@ -494,6 +494,7 @@ impl End {
     fn received(&mut self, stream: StreamId, from_client: bool, data: &[u8], end: bool) {
         let id = stream.number();
         let Some(progress) = self.streams.get_mut(&id) else {
+            // It has ended on this side.
             return;
         };
         for (i, &byte) in data.iter().enumerate() {
@@ -551,6 +552,7 @@ impl End {
                 continue;
             }
             let Some(progress) = self.streams.get_mut(&stream.number()) else {
+                // It has ended on this side.
                 continue;
             };
             let len = progress.unconsumed.min(amount.saturating_mul(37));

@@ -111,6 +111,7 @@ impl Meters {
     #[inline]
     pub(super) fn count(&mut self, flood: Flood, rate: Rate, now_ms: u64) -> Result<(), Flood> {
         let Some(bucket) = self.buckets.get_mut(flood as usize) else {
+            // Each kind has one.
             return Ok(());
         };
         let now_ms = now_ms as u32;

@@ -181,6 +181,7 @@ impl Header {
         check_first(fin, reserved, opcode, rules)?;
 
         let Some(&second) = buf.get(1) else {
+            // The rest of the head comes later.
             return Ok(Parse::Partial);
         };
         let masked = second & 0x80 != 0;

@@ -102,6 +102,7 @@ impl Decoder {
         store: bool,
     ) -> Result<Option<Field>, Error> {
         let Some(&first) = block.get(*at) else {
+            // The block has ended.
             return Ok(None);
         };
         *at += 1;
