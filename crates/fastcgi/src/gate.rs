@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io;
 
 use fermata_config::LogLevel;
+use fermata_engine::missed;
 use fermata_engine::stats::Counter;
 use fermata_engine::{ARRIVING, Event, Left, Read, ReadError};
 
@@ -117,6 +118,7 @@ impl FastCgi {
             _ => return false,
         };
         let Some(talk) = self.talks.get_mut(&handle) else {
+            // It is about no request of these.
             return false;
         };
         match event {
@@ -229,6 +231,7 @@ impl FastCgi {
                 return;
             };
             let Some(talk) = self.talks.get_mut(&handle) else {
+                missed(());
                 continue;
             };
             let (wire, is_reused) = match (pool.idle.pop_back(), &pool.place) {
@@ -302,6 +305,7 @@ impl FastCgi {
             .filter(|talk| talk.deadline_ms <= now_ms);
         for handle in late.map(|talk| talk.handle).collect::<Vec<_>>() {
             let Some(talk) = self.talks.get(&handle) else {
+                // It has ended when one before it made room.
                 continue;
             };
             let seconds = self.pools[talk.site].site.timeout_ms as f64 / 1000.0;
@@ -351,6 +355,7 @@ impl FastCgi {
     /// Moves a request on as far as it goes.
     fn go_on(&mut self, worker: &mut Engine, handle: u64) {
         let Some(mut talk) = self.talks.remove(&handle) else {
+            // It has ended.
             return;
         };
         let site = talk.site;
@@ -530,6 +535,7 @@ impl FastCgi {
     /// A request gets no good answer from PHP-FPM.
     fn fail(&mut self, worker: &mut Engine, handle: u64, status: u16, cause: &str) {
         let Some(talk) = self.talks.get_mut(&handle) else {
+            // It has ended.
             return;
         };
         let message = format!("FastCGI: {}: {cause}", self.pools[talk.site].site.socket);
