@@ -493,6 +493,7 @@ impl Files {
             };
             self.waiting_len -= 1;
             let Some(job) = self.jobs.remove(&id) else {
+                // Each that waits has a job.
                 continue;
             };
             let user = job.user;

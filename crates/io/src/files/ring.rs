@@ -78,6 +78,7 @@ impl Ring {
         for completion in self.io.completion() {
             let job = completion.user_data();
             let Some(mut op) = self.running.remove(&job) else {
+                // Each that was begun is there.
                 continue;
             };
             let result = completion.result();

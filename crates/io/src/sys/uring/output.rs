@@ -180,6 +180,7 @@ impl Uring {
 
     fn send_rest(&mut self, fd: Fd) {
         let Some(rest) = self.rests.get_mut(&fd) else {
+            // It has been sent.
             return;
         };
         while rest.sent < rest.bytes.len() {

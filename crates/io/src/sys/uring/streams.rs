@@ -40,6 +40,7 @@ impl Uring {
     pub(super) fn read(&mut self, fd: Fd, buf: &mut [u8]) -> io::Result<Option<usize>> {
         let at = fd as usize;
         let Some(slot) = self.slots.get(at) else {
+            // It was never watched.
             return socket::recv(fd, buf);
         };
         if slot.errno == 0 && !slot.is_watched_stream() && !slot.has_unread() {
