@@ -14,8 +14,8 @@ import sys
 
 # Those that are held to it; the others have some to mend first.
 CRATES = [
-    "cli", "cluster", "config", "edge", "edge-pushpin", "engine", "ffi", "hub", "mercure", "origin", "pusher", "shm", "sockjs",
-    "table", "testkit",
+    "cli", "cluster", "config", "edge", "edge-pushpin", "engine", "fastcgi", "ffi", "gateway", "grip", "hub", "io",
+    "mercure", "origin", "proto", "pusher", "shm", "sockjs", "table", "testkit", "tls",
 ]
 
 # Of maps and slabs, and of the engine's tables of connections.

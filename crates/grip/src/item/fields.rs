@@ -49,6 +49,7 @@ impl<'a> Object<'a> {
     /// A whole number from zero to `max`.
     pub fn number(&self, name: &'static str, max: u32) -> Read<Option<u32>> {
         let Some(value) = self.value.get(name) else {
+            // It is not given.
             return Ok(None);
         };
         let number = value.integer().ok_or_else(|| self.kind(name))?;

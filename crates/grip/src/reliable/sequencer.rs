@@ -283,6 +283,7 @@ impl<T> Sequencer<T> {
             && let Some((deadline_ms, channel, prev_id)) = self.deadlines.pop_front()
         {
             let Some(state) = self.channels.get_mut(&channel) else {
+                // The channel was forgotten meanwhile.
                 continue;
             };
             // Its predecessor may have come, and another item may wait for the same one since.

@@ -243,6 +243,7 @@ impl Peer {
         }
         let end = head_bytes + len as usize;
         let Some(body) = input.get(head_bytes..end) else {
+            // The rest of it comes later.
             return Ok(None);
         };
         match (flags & COMMAND != 0, self.state) {
