@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use fermata_config::LogLevel;
+use fermata_engine::missed;
 use fermata_engine::{Ack, Busy, Message, PublishFailure, Publishing as Begun};
 use fermata_grip::item::Item;
 
@@ -148,6 +149,7 @@ impl Edge {
         let mut again = BTreeMap::new();
         for user in users {
             let Some(flight) = self.publishing.posts.flights.get(&user) else {
+                // It was looked at before.
                 continue;
             };
             let (record, began_ms) = (flight.record, flight.began_ms);
@@ -156,6 +158,7 @@ impl Edge {
             };
             let Some(Flight { mut queued, .. }) = self.publishing.posts.flights.remove(&user)
             else {
+                missed(());
                 continue;
             };
             let Err(failure) = outcome else {
