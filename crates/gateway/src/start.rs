@@ -223,7 +223,7 @@ fn configure(server: &mut Server, settings: &Settings) -> Result<(), StartError>
     set("body_bytes_max", &body_bytes)?;
     // They are looked at as a whole.
     set("body_memory_bytes_max", &body_bytes)?;
-    // Nobody reads forms here: their files would be stored for nothing.
+    // The hub reads no forms: their files would be stored for nothing.
     set("multipart_bytes_max", &body_bytes)?;
     set("uploads_max", "0")?;
     set(

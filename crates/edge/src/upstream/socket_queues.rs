@@ -35,7 +35,7 @@ impl SocketQueues {
     /// The first waits no longer, if it is this one.
     pub(crate) fn leave(&mut self, path: &str, id: TalkId) {
         let Some(queue) = self.0.get_mut(path) else {
-            // Nobody waits there.
+            // No conversation waits for this socket.
             return;
         };
         if queue.front() == Some(&id) {
