@@ -520,7 +520,7 @@ mod tests {
         assert_eq!(services.inbox.len(), 2);
         let refused = services.take_reply(packet(Some(line::NOBODY)));
         assert!(matches!(refused, Some((Question::Session(_), Err(it))) if it.is_unheard));
-        // Nobody waits any more, so it is none of ours either.
+        // The question is over, so the second answer is a packet.
         assert!(services.take_reply(packet(Some(line::NOBODY))).is_none());
         assert_eq!(services.inbox.len(), 3);
     }
