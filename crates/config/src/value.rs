@@ -209,7 +209,7 @@ impl Kind {
             Self::Paths => "file paths with commas between them, or nothing".to_owned(),
             Self::Networks => "addresses such as 127.0.0.1, networks such as 10.0.0.0/8, or unix, with commas between them, or nothing".to_owned(),
             Self::ProxyHeaders => "one or more of forwarded, x-forwarded-for, x-forwarded-proto and x-forwarded-host, with commas between them".to_owned(),
-            Self::LogServers => "nats://HOST:PORT or redis://HOST:PORT, tls:// or rediss:// over TLS, several with commas between them, or nothing".to_owned(),
+            Self::LogServers => "nats://HOST:PORT or redis://HOST:PORT, tls:// or rediss:// over TLS, several with commas between them, redis+sentinel://HOST:PORT/NAME for Sentinels, or nothing".to_owned(),
             Self::Label => format!("1 to {LABEL_BYTES_MAX} letters, digits, _ and -"),
             Self::Url => "a URL that begins with http:// or https://, or nothing".to_owned(),
             Self::Pairs => "name=value, several with commas between them, commas and percent signs in values percent-encoded, or nothing".to_owned(),
