@@ -21,7 +21,7 @@ mod top;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use error::Error;
 use fermata_engine::{mask_secrets, unknown_variables};
 
@@ -69,7 +69,13 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let parsed = Arguments::parse().command;
+    // Lines break between words in a terminal, and nowhere where there is none: what reads help then is a program.
+    let matches = Arguments::command()
+        .term_width(top::columns().unwrap_or(0))
+        .get_matches();
+    let parsed = Arguments::from_arg_matches(&matches)
+        .unwrap_or_else(|error| error.exit())
+        .command;
     // Servers tell it in their log. Another command says nothing where it succeeds, unless a variable may have led it astray.
     let asks_server = matches!(
         parsed,

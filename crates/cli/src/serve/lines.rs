@@ -7,11 +7,15 @@ use serde::Deserialize;
 
 use crate::error::{Error, at};
 use crate::format;
+use crate::top::columns;
 
 /// Longest line that is taken apart; the server's own are far shorter. What is longer passes as it is.
 const LINE_BYTES_MAX: usize = 64 * 1024;
-/// Width of the request, so that what stands behind it makes a column.
+/// Width of the request, so that what stands behind it makes a column; less in a narrow terminal.
 const TARGET_WIDTH: usize = 40;
+const TARGET_WIDTH_MIN: usize = 8;
+/// Width of all the rest, with the number of a worker below 100.
+const REST_WIDTH: usize = 51;
 
 /// A line of the access log as JSON; others are what the program prints.
 #[derive(Deserialize)]
@@ -46,7 +50,11 @@ pub fn run() -> Result<(), Error> {
             Err(error) => return Err(Error::Misuse(format!("standard input: {error}"))),
         }
         let written = match serde_json::from_slice::<Request>(&line) {
-            Ok(request) => output.write_all(request.shown(is_coloured).as_bytes()),
+            Ok(request) => {
+                // Asked for each line, because a window changes its size.
+                let line = request.shown(is_coloured, target_width(columns()));
+                output.write_all(line.as_bytes())
+            }
             Err(_) => output.write_all(&line),
         };
         if written.and_then(|()| output.flush()).is_err() {
@@ -57,7 +65,7 @@ pub fn run() -> Result<(), Error> {
 }
 
 impl Request {
-    fn shown(&self, is_coloured: bool) -> String {
+    fn shown(&self, is_coloured: bool, target_width: usize) -> String {
         // "2026-11-22T07:12:02.123Z": the time of day.
         let time = self.time.get(11..19).unwrap_or(&self.time);
         let colour = match self.status {
@@ -72,7 +80,7 @@ impl Request {
             false => (String::new(), "", ""),
         };
         format!(
-            "{dim}{time}{end} {begin}{}{end} {:7} {:TARGET_WIDTH$} {:>9} {:>9} {dim}worker {}{end}\n",
+            "{dim}{time}{end} {begin}{}{end} {:7} {:target_width$} {:>9} {:>9} {dim}worker {}{end}\n",
             self.status,
             format::harmless(&self.method),
             format::harmless(&self.target),
@@ -81,6 +89,13 @@ impl Request {
             self.worker,
         )
     }
+}
+
+fn target_width(columns: Option<usize>) -> usize {
+    columns.map_or(TARGET_WIDTH, |it| {
+        it.saturating_sub(REST_WIDTH)
+            .clamp(TARGET_WIDTH_MIN, TARGET_WIDTH)
+    })
 }
 
 fn took(ms: f64) -> String {
@@ -100,7 +115,7 @@ mod tests {
     #[test]
     fn a_request_is_one_line_that_steers_no_terminal() {
         let request: Request = serde_json::from_str(LINE).expect("the format of the server");
-        let shown = request.shown(false);
+        let shown = request.shown(false, TARGET_WIDTH);
         assert!(
             shown.starts_with("07:12:02 404 GET     /a?[2J "),
             "{shown:?}"
@@ -109,6 +124,20 @@ mod tests {
             shown.ends_with(" 0.25 ms       9 B worker 1\n"),
             "{shown:?}"
         );
-        assert!(request.shown(true).contains("\x1b[33m404\x1b[0m"));
+        assert!(
+            request
+                .shown(true, TARGET_WIDTH)
+                .contains("\x1b[33m404\x1b[0m")
+        );
+    }
+
+    #[test]
+    fn a_line_fits_sixty_columns() {
+        let mut request: Request = serde_json::from_str(LINE).expect("the format of the server");
+        request.worker = 99;
+        let shown = request.shown(false, target_width(Some(60)));
+        assert_eq!(shown.trim_end().chars().count(), 60, "{shown:?}");
+        assert_eq!(target_width(None), TARGET_WIDTH);
+        assert_eq!(target_width(Some(20)), TARGET_WIDTH_MIN);
     }
 }

@@ -36,6 +36,11 @@ pub struct Arguments {
     once: bool,
 }
 
+/// How wide the terminal is that standard output goes to; `None` when it goes to none.
+pub fn columns() -> Option<usize> {
+    terminal::size().map(|it| it.columns)
+}
+
 /// Runs the command.
 ///
 /// # Errors
