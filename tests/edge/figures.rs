@@ -353,7 +353,7 @@ fn routes_are_reported_by_themselves_and_in_bytes() {
 }
 
 /// Sends a command; its reply.
-fn command(socket: &Path, method: &str, args: Value) -> Value {
+pub fn command(socket: &Path, method: &str, args: Value) -> Value {
     let mut socket = Zmq::unix(socket, Socket::Req);
     socket.send(&[b"", &request("7", method, args.into())]);
     let reply = socket.receive().concat();

@@ -4,10 +4,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fermata_grip::zmtp::Socket as Kind;
-use fermata_testkit::{LogServer, Signal, free_port, over_each_log, send_signal, wait_until};
+use fermata_testkit::{
+    Directory, LogServer, Signal, free_port, over_each_log, send_signal, wait_until,
+};
 use serde_json::{Value, json};
 
 use crate::client::{Answer, Client};
+use crate::figures::command;
 use crate::origin::{Origin, Reply, ok};
 use crate::own::Own;
 use crate::socket;
@@ -118,11 +121,15 @@ fn bridge_pid(edge: &Own) -> u32 {
 fn clients_of_all_edges_get_the_same(log: LogServer) {
     let pull = free_port();
     let address = format!("tcp://127.0.0.1:{pull}");
+    let folder = Directory::new();
+    let commands = folder.join("commands");
+    let rep = format!("ipc://{}", commands.display());
+    let ports = ["--zmq-pull", &address, "--zmq-rep", &rep];
     let edges = [
         start_with(
             &log,
             PATIENT_MS,
-            &["--route", "* test", "--zmq-pull", &address],
+            &[&["--route", "* test"], &ports[..]].concat(),
         ),
         start(&log),
     ];
@@ -163,6 +170,11 @@ fn clients_of_all_edges_get_the_same(log: LogServer) {
     push.send(&[format!("J{}", item("c", 23)).as_bytes()]);
     for client in &mut streams {
         check_numbers(client, 23, 23);
+    }
+    let reply = command(&commands, "publish", json!({"items": [item("c", 24)]}));
+    assert_eq!(reply["success"], true, "{reply}");
+    for client in &mut streams {
+        check_numbers(client, 24, 24);
     }
 }
 
@@ -232,9 +244,19 @@ fn a_recovery_reaches_the_clients_of_all_edges(log: LogServer) {
 fn without_the_log_publishing_fails_and_clients_stay(mut log: LogServer) {
     let pull = free_port();
     let address = format!("tcp://127.0.0.1:{pull}");
-    let with_pull = ["--route", "* test", "--zmq-pull", &address];
+    let folder = Directory::new();
+    let commands = folder.join("commands");
+    let rep = format!("ipc://{}", commands.display());
+    let with_ports = [
+        "--route",
+        "* test",
+        "--zmq-pull",
+        &address,
+        "--zmq-rep",
+        &rep,
+    ];
     let edges = [
-        start_with(&log, IMPATIENT_MS, &with_pull),
+        start_with(&log, IMPATIENT_MS, &with_ports),
         start_with(&log, IMPATIENT_MS, &["--route", "* test"]),
     ];
     let mut streams = edges.each_ref().map(|edge| stream(edge, "c"));
@@ -256,7 +278,9 @@ fn without_the_log_publishing_fails_and_clients_stay(mut log: LogServer) {
     for edge in &edges {
         wait_ready(edge, 503);
     }
-    // Once more while it is away, which is known by now, and where nobody is answered.
+    // Once more while it is away, which is known by now; by ZeroMQ; and where nobody is answered.
+    let reply = command(&commands, "publish", json!({"items": [item("c", 1)]}));
+    assert_eq!(reply["success"], false, "{reply}");
     let answer = try_post(edges[0].control, &[item("c", 1)]).expect("an answer");
     assert_eq!(answer.status, 503, "{}", answer.text());
     let mut push = Zmq::tcp(pull, Kind::Push);
