@@ -20,6 +20,7 @@ over_each_log!(
     a_client_goes_on_at_any_edge,
     a_recovery_reaches_the_clients_of_all_edges,
     clients_of_all_edges_get_the_same,
+    more_than_may_be_on_its_way_waits_in_its_order,
     what_is_killed_loses_doubles_and_turns_nothing,
     without_the_log_publishing_fails_and_clients_stay,
 );
@@ -175,6 +176,28 @@ fn clients_of_all_edges_get_the_same(log: LogServer) {
     assert_eq!(reply["success"], true, "{reply}");
     for client in &mut streams {
         check_numbers(client, 24, 24);
+    }
+}
+
+fn more_than_may_be_on_its_way_waits_in_its_order(log: LogServer) {
+    const COUNT: usize = 4_000;
+    let pull = free_port();
+    let address = format!("tcp://127.0.0.1:{pull}");
+    let arguments = ["--route", "* test", "--zmq-pull", &address];
+    let edges = [start_with(&log, PATIENT_MS, &arguments), start(&log)];
+    let mut streams = edges.each_ref().map(|edge| stream(edge, "pulled"));
+    let mut push = Zmq::tcp(pull, Kind::Push);
+    for number in 0..COUNT {
+        push.send(&[format!("J{}", item("pulled", number)).as_bytes()]);
+    }
+    for client in &mut streams {
+        check_numbers(client, 0, COUNT - 1);
+    }
+    let mut streams = edges.each_ref().map(|edge| stream(edge, "posted"));
+    let items: Vec<Value> = (0..COUNT).map(|number| item("posted", number)).collect();
+    post(&edges[1], &items);
+    for client in &mut streams {
+        check_numbers(client, 0, COUNT - 1);
     }
 }
 

@@ -125,6 +125,10 @@ impl Edge {
             self.append_to_log();
             self.publishing
                 .watch_items(&mut self.timers, &mut self.worker);
+            // Ports are not read while items wait, and these go at once where the log is there.
+            if !self.publishing.sequence.is_behindhand() {
+                self.on_ports_due();
+            }
         }
     }
 
