@@ -790,6 +790,11 @@ typedef struct FmWorker FmWorker;
 typedef struct FmWsClient FmWsClient;
 
 /**
+ * A request, from its event until its client has been let go: also the stream or the hold that answers it. 0 is none.
+ */
+typedef uint64_t FmRequest;
+
+/**
  * Bytes with a length, not NUL-terminated. `ptr` is NULL if and only if the value is absent.
  *
  * Invariant: of those that C makes, `ptr` is NULL or has `len` bytes that stay as they are until the function returns.
@@ -1217,6 +1222,11 @@ typedef struct FmFileCall {
 } FmFileCall;
 
 /**
+ * A WebSocket, from `fm_ws_accept_request` until FM_EVENT_WS_CLOSE. 0 is none.
+ */
+typedef uint64_t FmSocket;
+
+/**
  * What `fm_next_event` hands out.
  */
 typedef struct FmEvent {
@@ -1231,11 +1241,11 @@ typedef struct FmEvent {
   /**
    * The handle that the answer names.
    */
-  uint64_t request;
+  FmRequest request;
   /**
    * The WebSocket of FM_EVENT_WS_*.
    */
-  uint64_t socket;
+  FmSocket socket;
   /**
    * The close code of FM_EVENT_WS_CLOSE.
    */
@@ -1912,7 +1922,7 @@ typedef struct FmWsReceived {
 /**
  * What to do about a request that is to be answered by a stream: FM_STREAM_*.
  */
-uint32_t fm_stream_wanted(const struct FmWorker *worker, uint64_t request, uint32_t status);
+uint32_t fm_stream_wanted(const struct FmWorker *worker, FmRequest request, uint32_t status);
 
 /**
  * Answers a request by a stream whose first piece is the body of `response`, of which it takes `taken` bytes.
@@ -1920,7 +1930,7 @@ uint32_t fm_stream_wanted(const struct FmWorker *worker, uint64_t request, uint3
  * FM_MISUSE when the piece is longer than `length`, and the request is still open.
  */
 uint32_t fm_stream_begin(struct FmWorker *worker,
-                         uint64_t request,
+                         FmRequest request,
                          const struct FmResponse *response,
                          int64_t length,
                          size_t *taken,
@@ -1931,7 +1941,7 @@ uint32_t fm_stream_begin(struct FmWorker *worker,
  * FM_EVENT_STREAM. FM_GONE; FM_MISUSE when it is longer than was promised: end it with `fm_stream_fail`.
  */
 uint32_t fm_stream_write(struct FmWorker *worker,
-                         uint64_t request,
+                         FmRequest request,
                          struct FmStr piece,
                          size_t *taken,
                          struct FmError *error);
@@ -1940,7 +1950,7 @@ uint32_t fm_stream_write(struct FmWorker *worker,
  * Ends a stream. FM_GONE; FM_MISUSE when it is shorter than was promised: end it with `fm_stream_fail`.
  */
 uint32_t fm_stream_end(struct FmWorker *worker,
-                       uint64_t request,
+                       FmRequest request,
                        struct FmError *error);
 
 /**
@@ -1948,14 +1958,14 @@ uint32_t fm_stream_end(struct FmWorker *worker,
  * the log. FM_GONE.
  */
 uint32_t fm_stream_fail(struct FmWorker *worker,
-                        uint64_t request,
+                        FmRequest request,
                         struct FmStr message,
                         const struct FmDetail *detail);
 
 /**
  * Ends a stream without its end and without a word in the log, if it has not ended.
  */
-void fm_stream_cut(struct FmWorker *worker, uint64_t request);
+void fm_stream_cut(struct FmWorker *worker, FmRequest request);
 
 /**
  * What the decoded `path` of a request leads to in the tree that `handler` stands in front of: FM_STATIC_*.
@@ -1969,7 +1979,7 @@ uint32_t fm_static_find(struct FmWorker *worker,
  * there. FM_GONE.
  */
 uint32_t fm_respond_file(struct FmWorker *worker,
-                         uint64_t request,
+                         FmRequest request,
                          const struct FmFile *file);
 
 /**
@@ -2259,7 +2269,7 @@ uint32_t fm_publisher_publish(struct FmStr control,
 uint32_t fm_publish(struct FmWorker *worker,
                     struct FmStr channel,
                     const struct FmMessage *message,
-                    uint64_t except,
+                    FmSocket except,
                     uint32_t ack,
                     struct FmId *id,
                     struct FmError *error);
@@ -2268,7 +2278,7 @@ uint32_t fm_publish(struct FmWorker *worker,
  * Names the request whose handler is about to publish, by its handle: the publish is part of its trace. 0 = none.
  */
 void fm_publish_for(struct FmWorker *worker,
-                    uint64_t request);
+                    FmRequest request);
 
 /**
  * Sends a message to the workers of all other servers of the cluster, which have it as FM_EVENT_PEER_MESSAGE; nothing happens without a
@@ -2296,7 +2306,7 @@ uint64_t fm_publish_wait_ms_max(const struct FmWorker *worker);
 uint32_t fm_publish_begin(struct FmWorker *worker,
                           struct FmStr channel,
                           const struct FmMessage *message,
-                          uint64_t except,
+                          FmSocket except,
                           uint32_t ack,
                           uint64_t user,
                           uint64_t began_ms,
@@ -2330,14 +2340,14 @@ void fm_publish_forget(struct FmWorker *worker, uint64_t record);
  * all it has pushed was taken.
  */
 void fm_stream_watch(struct FmWorker *worker,
-                     uint64_t request);
+                     FmRequest request);
 
 /**
  * Queues an event; `ptr` of `data`, `name` and `id` is NULL, and `retry_ms` -1, for none. `queued` is how many bytes it
  * has become. FM_GONE; FM_MISUSE.
  */
 uint32_t fm_stream_push(struct FmWorker *worker,
-                        uint64_t request,
+                        FmRequest request,
                         struct FmStr data,
                         struct FmStr name,
                         struct FmStr id,
@@ -2349,7 +2359,7 @@ uint32_t fm_stream_push(struct FmWorker *worker,
  * Queues a comment, as `fm_stream_push`.
  */
 uint32_t fm_stream_comment(struct FmWorker *worker,
-                           uint64_t request,
+                           FmRequest request,
                            struct FmStr text,
                            size_t *queued,
                            struct FmError *error);
@@ -2358,7 +2368,7 @@ uint32_t fm_stream_comment(struct FmWorker *worker,
  * Queues bytes as they are, as `fm_stream_push`: for bodies that are no streams of events.
  */
 uint32_t fm_stream_bytes(struct FmWorker *worker,
-                         uint64_t request,
+                         FmRequest request,
                          struct FmStr bytes,
                          size_t *queued,
                          struct FmError *error);
@@ -2377,7 +2387,7 @@ uint64_t fm_worker_keep_alive_ms(const struct FmWorker *worker);
  * The `nth` (from 0) field line of that name, any case. False when there is none.
  */
 bool fm_request_header(struct FmWorker *worker,
-                       uint64_t request,
+                       FmRequest request,
                        struct FmStr lower_case_name,
                        size_t nth,
                        struct FmStr *value);
@@ -2386,7 +2396,7 @@ bool fm_request_header(struct FmWorker *worker,
  * The field line at `index`: name as sent, and value. False past the end.
  */
 bool fm_request_header_at(struct FmWorker *worker,
-                          uint64_t request,
+                          FmRequest request,
                           size_t index,
                           struct FmStr *name,
                           struct FmStr *value);
@@ -2399,13 +2409,13 @@ bool fm_trace_parent(struct FmStr value, struct FmTraceParent *parent);
 /**
  * Whether a request that is not answered yet is recorded; with FM_SPAN_RECORDED `span` is told.
  */
-uint32_t fm_request_span(struct FmWorker *worker, uint64_t request, struct FmSpan *span);
+uint32_t fm_request_span(struct FmWorker *worker, FmRequest request, struct FmSpan *span);
 
 /**
  * What the route's `{name}` has matched, percent-decoded. False when the pattern has no such name.
  */
 bool fm_request_route(struct FmWorker *worker,
-                      uint64_t request,
+                      FmRequest request,
                       struct FmStr name,
                       struct FmStr *value);
 
@@ -2413,7 +2423,7 @@ bool fm_request_route(struct FmWorker *worker,
  * The route parameter at `index`. False past the end.
  */
 bool fm_request_route_at(struct FmWorker *worker,
-                         uint64_t request,
+                         FmRequest request,
                          size_t index,
                          struct FmStr *name,
                          struct FmStr *value);
@@ -2423,7 +2433,7 @@ bool fm_request_route_at(struct FmWorker *worker,
  * connection.
  */
 bool fm_request_remote(struct FmWorker *worker,
-                       uint64_t request,
+                       FmRequest request,
                        struct FmStr *address,
                        uint16_t *port);
 
@@ -2432,7 +2442,7 @@ bool fm_request_remote(struct FmWorker *worker,
  * HTTP as `HTTP/1.1`.
  */
 bool fm_request_server(struct FmWorker *worker,
-                       uint64_t request,
+                       FmRequest request,
                        struct FmStr *address,
                        uint16_t *port,
                        struct FmStr *protocol);
@@ -2441,7 +2451,7 @@ bool fm_request_server(struct FmWorker *worker,
  * The host and port that the client asked for, as a trusted proxy says, else as the request does. False without one.
  */
 bool fm_request_host(struct FmWorker *worker,
-                     uint64_t request,
+                     FmRequest request,
                      struct FmStr *host);
 
 /**
@@ -2449,7 +2459,7 @@ bool fm_request_host(struct FmWorker *worker,
  * NULL when it has shown none.
  */
 bool fm_request_tls(struct FmWorker *worker,
-                    uint64_t request,
+                    FmRequest request,
                     struct FmStr *subject,
                     struct FmStr *pem);
 
@@ -2632,11 +2642,11 @@ uint32_t fm_server_websocket(struct FmServer *server,
  * What the header says of pointers: those of bytes and arrays have as much room as is said above.
  */
 uint32_t fm_ws_accept_request(struct FmWorker *worker,
-                              uint64_t request,
+                              FmRequest request,
                               struct FmStr protocol,
                               const struct FmHeader *headers,
                               size_t headers_len,
-                              uint64_t *socket,
+                              FmSocket *socket,
                               struct FmError *error);
 
 /**
@@ -2644,7 +2654,7 @@ uint32_t fm_ws_accept_request(struct FmWorker *worker,
  * is not UTF-8). The payload of the current FM_EVENT_WS_MESSAGE may be handed back as it is.
  */
 uint32_t fm_ws_send(struct FmWorker *worker,
-                    uint64_t socket,
+                    FmSocket socket,
                     bool binary,
                     struct FmStr data,
                     struct FmError *error);
@@ -2664,7 +2674,7 @@ uint32_t fm_ws_send_to(struct FmWorker *worker,
  * has answered or its time is over. FM_GONE, FM_MISUSE (code or reason).
  */
 uint32_t fm_ws_disconnect(struct FmWorker *worker,
-                          uint64_t socket,
+                          FmSocket socket,
                           uint16_t code,
                           struct FmStr reason,
                           struct FmError *error);
@@ -2674,7 +2684,7 @@ uint32_t fm_ws_disconnect(struct FmWorker *worker,
  * as a failure of a handler.
  */
 void fm_ws_fail(struct FmWorker *worker,
-                uint64_t socket,
+                FmSocket socket,
                 struct FmStr message,
                 const struct FmDetail *detail);
 
@@ -2682,7 +2692,7 @@ void fm_ws_fail(struct FmWorker *worker,
  * Subscribes a socket to a channel. FM_GONE, FM_MISUSE, FM_BACKPRESSURE (presence is full).
  */
 uint32_t fm_ws_join(struct FmWorker *worker,
-                    uint64_t socket,
+                    FmSocket socket,
                     const struct FmWsJoin *join,
                     struct FmError *error);
 
@@ -2690,26 +2700,26 @@ uint32_t fm_ws_join(struct FmWorker *worker,
  * Ends a subscription; nothing happens when there is none. FM_GONE.
  */
 uint32_t fm_ws_leave(struct FmWorker *worker,
-                     uint64_t socket,
+                     FmSocket socket,
                      struct FmStr channel,
                      struct FmError *error);
 
 /**
  * What can be said about a socket. False when it has ended.
  */
-bool fm_ws_info(struct FmWorker *worker, uint64_t socket, struct FmWsInfo *info);
+bool fm_ws_info(struct FmWorker *worker, FmSocket socket, struct FmWsInfo *info);
 
 /**
  * The text by which any worker can send to a socket. FM_GONE.
  */
-uint32_t fm_ws_id(struct FmWorker *worker, uint64_t socket, struct FmId *id);
+uint32_t fm_ws_id(struct FmWorker *worker, FmSocket socket, struct FmId *id);
 
 /**
  * A socket's client: its address (without port; `unix` for a Unix socket) and port. The address is valid
  * until the next call of this function or of `fm_request_remote`. False when the socket has ended.
  */
 bool fm_socket_remote(struct FmWorker *worker,
-                      uint64_t socket,
+                      FmSocket socket,
                       struct FmStr *address,
                       uint16_t *port);
 
@@ -2871,7 +2881,7 @@ void fm_upload_release(struct FmWorker *worker, uint32_t upload);
  * that of the answer.
  */
 uint32_t fm_body_read(struct FmWorker *worker,
-                      uint64_t request,
+                      FmRequest request,
                       size_t bytes_max,
                       struct FmStr *piece,
                       bool *last,
@@ -2887,19 +2897,19 @@ void fm_worker_fibers(const struct FmWorker *worker, struct FmFibers *fibers);
  * The handler of a request waits and will answer later. FM_EVENT_GONE tells when its client leaves
  * before. FM_GONE when it has left already, or was answered.
  */
-uint32_t fm_defer(struct FmWorker *worker, uint64_t request);
+uint32_t fm_defer(struct FmWorker *worker, FmRequest request);
 
 /**
  * The handler of a WebSocket waits: nothing more comes from this socket until `fm_ws_resume`, except
  * FM_EVENT_GONE and its close. FM_GONE when it has ended.
  */
 uint32_t fm_ws_defer(struct FmWorker *worker,
-                     uint64_t socket);
+                     FmSocket socket);
 
 /**
  * The handler of a WebSocket that waited has come to its end.
  */
-void fm_ws_resume(struct FmWorker *worker, uint64_t socket);
+void fm_ws_resume(struct FmWorker *worker, FmSocket socket);
 
 /**
  * Asks for one FM_EVENT_WAKE at `due_ms` of `fm_worker_now_ms`; 0 = as soon as output has gone out and
@@ -2940,21 +2950,21 @@ bool fm_may_resume(struct FmWorker *worker);
 /**
  * The handler of a request for which `fm_defer` was called has come to its end.
  */
-void fm_settle(struct FmWorker *worker, uint64_t request);
+void fm_settle(struct FmWorker *worker, FmRequest request);
 
 /**
  * The program waits before it can give the next piece of the stream that answers `request`. FM_EVENT_GONE tells when
  * the client leaves before. FM_GONE when it has left already.
  */
 uint32_t fm_stream_defer(struct FmWorker *worker,
-                         uint64_t request);
+                         FmRequest request);
 
 /**
  * The piece that FM_EVENT_STREAM asks for cannot be made while there is no room for another handler that waits: it is
  * asked for again after `fm_worker_full`.
  */
 void fm_stream_later(struct FmWorker *worker,
-                     uint64_t request);
+                     FmRequest request);
 
 /**
  * Asks for one FM_EVENT_READY when `fd` is ready for any of `interest` (FM_WATCH_*) or has hung up; this replaces
@@ -2976,14 +2986,14 @@ uint32_t fm_next_event(struct FmWorker *worker,
 /**
  * Answers a request. FM_GONE when its client has left or it was answered before.
  */
-uint32_t fm_respond(struct FmWorker *worker, uint64_t request, const struct FmResponse *response);
+uint32_t fm_respond(struct FmWorker *worker, FmRequest request, const struct FmResponse *response);
 
 /**
  * Sends `103 Early Hints` with the header lines of `hints` at once. `has_sent` tells whether the client understands them.
  * FM_GONE as for `fm_respond`.
  */
 uint32_t fm_early_hints(struct FmWorker *worker,
-                        uint64_t request,
+                        FmRequest request,
                         const struct FmResponse *hints,
                         bool *has_sent);
 
@@ -2992,7 +3002,7 @@ uint32_t fm_early_hints(struct FmWorker *worker,
  * client, `message` and what is known to the log.
  */
 uint32_t fm_fail(struct FmWorker *worker,
-                 uint64_t request,
+                 FmRequest request,
                  uint32_t status,
                  struct FmStr message,
                  const struct FmDetail *detail);
@@ -3018,7 +3028,7 @@ int32_t fm_worker_exit_code(const struct FmWorker *worker);
  * signed the request. On an error (FM_MISUSE, FM_BACKPRESSURE, FM_GONE) the request is still open.
  */
 uint32_t fm_hold(struct FmWorker *worker,
-                 uint64_t request,
+                 FmRequest request,
                  const struct FmHold *hold,
                  struct FmError *error);
 

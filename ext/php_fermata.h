@@ -389,7 +389,7 @@ uint32_t fermata_hold_send(FmWorker *worker, const fermata_request *request, con
 
 /* sockets/websocket.c */
 typedef struct fermata_websocket {
-	uint64_t handle; /* of the core; 0 = none */
+	FmSocket handle; /* of the core; 0 = none */
 	zend_string *id; /* from here on: built when asked for, or when the object outlived its handler */
 	zend_string *address, *protocol;
 	uint16_t port;
@@ -401,7 +401,7 @@ fermata_websocket *fermata_websocket_new(void);
 void fermata_websocket_keep(fermata_websocket *socket);
 
 /* Lets the one object stand for another connection. */
-static zend_always_inline void fermata_websocket_bind(fermata_websocket *socket, uint64_t handle)
+static zend_always_inline void fermata_websocket_bind(fermata_websocket *socket, FmSocket handle)
 {
 	if (socket->handle != handle) {
 		socket->handle = handle;
@@ -413,9 +413,9 @@ static zend_always_inline void fermata_websocket_bind(fermata_websocket *socket,
 }
 
 /* sockets/data.c */
-zval *fermata_websocket_data(uint64_t handle);
-bool fermata_websocket_set_data(uint64_t handle, zval *data);
-void fermata_websocket_release(uint64_t handle);
+zval *fermata_websocket_data(FmSocket handle);
+bool fermata_websocket_set_data(FmSocket handle, zval *data);
+void fermata_websocket_release(FmSocket handle);
 void fermata_websocket_release_all(void);
 
 /* sockets/message.c */
@@ -461,7 +461,7 @@ typedef struct fermata_publication {
 	FmStr channel;
 	zend_object *message; /* of a WebSocket, whose bytes are lent; NULL = `event` has them */
 	FmMessage event;
-	uint64_t except; /* a socket of this worker; 0 = none */
+	FmSocket except; /* a socket of this worker; 0 = none */
 	uint32_t ack;
 } fermata_publication;
 

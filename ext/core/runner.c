@@ -76,7 +76,7 @@ void fermata_respond(const fermata_handler *handler, const fermata_response *res
 	}
 }
 
-void fermata_refuse(uint64_t request, uint32_t status, FmStr text)
+void fermata_refuse(FmRequest request, uint32_t status, FmStr text)
 {
 	FmResponse out = {.status = status, .content_type = fermata_str(fermata_known.type_text), .body = text};
 	fm_respond(fermata_run.worker, request, &out);

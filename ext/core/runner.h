@@ -25,7 +25,7 @@ typedef struct fermata_runner {
 	fermata_message *message;
 	fermata_fiber *fiber;    /* the one that runs */
 	uint64_t stream;         /* the request whose stream is asked for a piece; 0 = none */
-	uint64_t socket;         /* the connection whose handler runs; 0 = the handler answers the request */
+	FmSocket socket;         /* the connection whose handler runs; 0 = the handler answers the request */
 	bool takes_turns;        /* handlers_max is set */
 	bool waits;              /* some fiber or task waits, or is ready to go on */
 	bool stopped;
@@ -71,7 +71,7 @@ void fermata_request_done(void);
 ZEND_COLD void fermata_leave(void);
 void fermata_respond(const fermata_handler *handler, const fermata_response *response);
 void fermata_answer(const fermata_handler *handler, zval *result);
-void fermata_refuse(uint64_t request, uint32_t status, FmStr text);
+void fermata_refuse(FmRequest request, uint32_t status, FmStr text);
 
 /* sockets/runner.c */
 void fermata_socket_upgrade(const FmEvent *event);

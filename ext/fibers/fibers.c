@@ -691,7 +691,7 @@ void fermata_fibers_gone(const FmEvent *event)
 	}
 }
 
-fermata_fiber *fermata_fiber_of_socket(uint64_t socket)
+fermata_fiber *fermata_fiber_of_socket(FmSocket socket)
 {
 	for (fermata_fiber *fiber = pool.listed; fiber; fiber = fiber->next) {
 		if (fiber->client && fiber->client->socket == socket && !fiber->future) {
@@ -928,7 +928,7 @@ void fermata_fiber_settle(void)
 		self->scope = self->scope->outer;
 	}
 	fermata_sqlite_settle(self);
-	uint64_t socket = 0;
+	FmSocket socket = 0;
 	if (self->is_listed) {
 		self->is_listed = false;
 		if (self->previous) {

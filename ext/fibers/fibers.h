@@ -22,7 +22,8 @@ typedef struct fermata_timer {
 typedef struct fermata_client {
 	uint32_t references;
 	bool gone;
-	uint64_t request, socket; /* one of them */
+	FmRequest request; /* one of the two */
+	FmSocket socket;
 } fermata_client;
 
 /* What ends the waits inside a call: lies on the C stack of the function that makes the call. */
@@ -108,7 +109,8 @@ struct fermata_fiber {
 	fermata_request *request;
 	fermata_websocket *websocket;
 	fermata_message *message;
-	uint64_t socket, stream;
+	FmSocket socket;
+	FmRequest stream;
 	bool handling;
 	struct fermata_changes *changes; /* of core/changes.c: what the handler has changed of PHP's state; NULL = nothing */
 	php_output_handler **output;
@@ -180,7 +182,7 @@ void fermata_fiber_end_reprieve(void);
 void fermata_fiber_settle(void);
 fermata_client *fermata_fiber_client(fermata_fiber *fiber);
 void fermata_client_release(fermata_client *client);
-fermata_fiber *fermata_fiber_of_socket(uint64_t socket);
+fermata_fiber *fermata_fiber_of_socket(FmSocket socket);
 size_t fermata_fiber_place(const fermata_fiber *fiber, char *text, size_t size);
 
 /* hooks/conversations.c */
@@ -247,7 +249,7 @@ void fermata_body_forget(fermata_fiber *kept);
 
 /* http/stream.c */
 /* Puts by what this fiber has for the body of the request, unless that has ended. */
-void fermata_stream_put_by(uint64_t request);
+void fermata_stream_put_by(FmRequest request);
 
 /* http/events.c */
 void fermata_events_release(void);

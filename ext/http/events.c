@@ -14,7 +14,7 @@
 enum { SINK_LAST_EVENT_ID };
 
 typedef struct sink {
-	uint64_t request;      /* 0 = it has ended */
+	FmRequest request;      /* 0 = it has ended */
 	bool gone;             /* its client has left */
 	size_t queued;         /* bytes that the client has not taken */
 	uint64_t queued_ms;    /* since when there are some */
@@ -64,7 +64,7 @@ static void wake_all(sink *s)
 /* Nothing more is sent; what ends it with the client is the caller's. */
 static uint64_t detach(sink *s)
 {
-	uint64_t request = s->request;
+	FmRequest request = s->request;
 	if (request) {
 		s->request = 0;
 		fermata_timer_disarm(&s->timer);
@@ -74,7 +74,7 @@ static uint64_t detach(sink *s)
 	return request;
 }
 
-static sink *find(uint64_t request)
+static sink *find(FmRequest request)
 {
 	return sinks ? zend_hash_index_find_ptr(sinks, request) : NULL;
 }
@@ -279,7 +279,7 @@ ZEND_METHOD(Fermata_EventSink, close)
 	ZEND_PARSE_PARAMETERS_NONE();
 	sink *s = THIS_SINK();
 	bool gone = s->gone;
-	uint64_t request = detach(s);
+	FmRequest request = detach(s);
 	if (request && !gone) {
 		fm_stream_end(fermata_run.worker, request, NULL);
 	}
@@ -362,7 +362,7 @@ static uint32_t send_head(const fermata_response *response)
 	return code;
 }
 
-static sink *sink_new(uint64_t request, const fermata_source *source)
+static sink *sink_new(FmRequest request, const fermata_source *source)
 {
 	sink *s = FERMATA_FROM(sink, sink_create(fermata_ce_event_sink));
 	FmStr last;
@@ -391,7 +391,7 @@ static sink *sink_new(uint64_t request, const fermata_source *source)
 static void finish(const fermata_handler *handler, sink *s)
 {
 	bool gone = s->gone;
-	uint64_t request = detach(s);
+	FmRequest request = detach(s);
 	if (EG(exception)) {
 		/* The head has gone out already. */
 		uint64_t before = fermata_run.stream;
@@ -416,7 +416,7 @@ static bool is_output(const fermata_response *response)
 
 static void run(const fermata_handler *handler, const fermata_response *response)
 {
-	uint64_t request = fermata_run.request->event.request;
+	FmRequest request = fermata_run.request->event.request;
 	zend_fcall_info info;
 	zend_fcall_info_cache call;
 	zval callable, argument, result;
@@ -456,7 +456,7 @@ static void run(const fermata_handler *handler, const fermata_response *response
 
 static void respond_events(const fermata_handler *handler, const fermata_response *response)
 {
-	uint64_t request = fermata_run.request->event.request;
+	FmRequest request = fermata_run.request->event.request;
 	switch (fm_stream_wanted(fermata_run.worker, request, response->status)) {
 		case FM_STREAM_PIECES: run(handler, response); break;
 		case FM_STREAM_HEAD: send_head(response); break;

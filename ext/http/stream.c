@@ -44,7 +44,7 @@ static void stream_dtor(zval *place)
 	stream_free(Z_PTR_P(place));
 }
 
-static void keep(uint64_t request, stream *s)
+static void keep(FmRequest request, stream *s)
 {
 	if (!streams) {
 		ALLOC_HASHTABLE(streams);
@@ -53,13 +53,13 @@ static void keep(uint64_t request, stream *s)
 	zend_hash_index_update_ptr(streams, request, s);
 }
 
-static stream *find(uint64_t request)
+static stream *find(FmRequest request)
 {
 	return streams ? zend_hash_index_find_ptr(streams, request) : NULL;
 }
 
 /* Takes it out first: what is run when it is freed may not find it. */
-static void forget(uint64_t request)
+static void forget(FmRequest request)
 {
 	stream *s = find(request);
 	if (s) {
@@ -85,7 +85,7 @@ void fermata_streams_release(void)
 
 /* What it is in the middle of, between two pieces */
 
-void fermata_stream_put_by(uint64_t request)
+void fermata_stream_put_by(FmRequest request)
 {
 	stream *s = find(request);
 	if (s) {
@@ -94,7 +94,7 @@ void fermata_stream_put_by(uint64_t request)
 }
 
 /* For the end of this piece. */
-static void keep_for_next(uint64_t request)
+static void keep_for_next(FmRequest request)
 {
 	if (UNEXPECTED(fermata_run.fiber->touched)) {
 		fermata_run.fiber->body_of = request;
@@ -232,7 +232,7 @@ static uint32_t send_head(const fermata_response *response, FmStr first, size_t 
 /* Makes the first piece before the head is sent: until then an exception is answered like that of any handler. */
 static void respond_with_pieces(const fermata_handler *handler, const fermata_response *response)
 {
-	uint64_t request = fermata_run.request->event.request;
+	FmRequest request = fermata_run.request->event.request;
 	stream *s = ecalloc(1, sizeof(stream));
 	s->handler = handler;
 	size_t taken = 0;
@@ -273,7 +273,7 @@ static void respond_with_pieces(const fermata_handler *handler, const fermata_re
 
 static void respond_with_stream(const fermata_handler *handler, const fermata_response *response)
 {
-	uint64_t request = fermata_run.request->event.request;
+	FmRequest request = fermata_run.request->event.request;
 	switch (fm_stream_wanted(fermata_run.worker, request, response->status)) {
 		case FM_STREAM_PIECES: respond_with_pieces(handler, response); break;
 		case FM_STREAM_HEAD: send_head(response, FERMATA_LITERAL(""), NULL, NULL); break;
@@ -324,7 +324,7 @@ const fermata_source_kind fermata_source_file = {NULL, respond_with_file};
 
 /* Events */
 
-static void enter(uint64_t request)
+static void enter(FmRequest request)
 {
 	fermata_run.stream = request;
 	fermata_run.socket = 0;
@@ -349,7 +349,7 @@ static void leave(void)
 }
 
 /* Gives the core what it wants. True when the stream goes on. */
-static bool pull(const fermata_handler *handler, uint64_t request, stream *s)
+static bool pull(const fermata_handler *handler, FmRequest request, stream *s)
 {
 	size_t taken = 0;
 	FmError error;
@@ -376,7 +376,7 @@ static bool pull(const fermata_handler *handler, uint64_t request, stream *s)
 
 void fermata_stream_pull(const FmEvent *event)
 {
-	uint64_t request = event->request;
+	FmRequest request = event->request;
 	stream *s = find(request);
 	if (UNEXPECTED(!s)) {
 		return;

@@ -13,12 +13,12 @@ static HashTable *table;
 static uint64_t released;
 
 /* NULL when there is none. */
-zval *fermata_websocket_data(uint64_t handle)
+zval *fermata_websocket_data(FmSocket handle)
 {
 	return table ? zend_hash_index_find(table, (zend_ulong)handle) : NULL;
 }
 
-static void take_out(uint64_t handle, zval *value, zval *taken)
+static void take_out(FmSocket handle, zval *value, zval *taken)
 {
 	ZVAL_COPY_VALUE(taken, value);
 	ZVAL_NULL(value);
@@ -26,7 +26,7 @@ static void take_out(uint64_t handle, zval *value, zval *taken)
 }
 
 /* Copies the value; null takes the entry away. False when the connection's data was released. */
-bool fermata_websocket_set_data(uint64_t handle, zval *data)
+bool fermata_websocket_set_data(FmSocket handle, zval *data)
 {
 	if (UNEXPECTED(handle == released)) {
 		return false;
@@ -53,7 +53,7 @@ bool fermata_websocket_set_data(uint64_t handle, zval *data)
 }
 
 /* After the connection's close(). */
-void fermata_websocket_release(uint64_t handle)
+void fermata_websocket_release(FmSocket handle)
 {
 	zval *value = fermata_websocket_data(handle), old;
 	released = handle;

@@ -21,7 +21,7 @@ static void accept_upgrade(const fermata_handler *handler, fermata_upgrade *upgr
 {
 	FmHeader some[HEADERS_STACK], *headers = some;
 	uint32_t own = upgrade->headers ? upgrade->headers->len : 0, len = own + (more ? more->len : 0);
-	uint64_t socket = 0;
+	FmSocket socket = 0;
 	FmError error;
 	error.len = 0;
 	if (UNEXPECTED(len > HEADERS_STACK)) {
@@ -141,7 +141,7 @@ void fermata_socket_upgrade(const FmEvent *event)
 /* Connections */
 
 /* The socket's object for the next call. */
-static zend_always_inline void use_socket(uint64_t handle, zval *argument)
+static zend_always_inline void use_socket(FmSocket handle, zval *argument)
 {
 	fermata_run.socket = handle;
 	fermata_websocket_bind(fermata_run.websocket, handle);

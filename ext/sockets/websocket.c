@@ -50,7 +50,7 @@ static void websocket_free(zend_object *object)
 static int websocket_compare(zval *a, zval *b)
 {
 	ZEND_COMPARE_OBJECTS_FALLBACK(a, b);
-	uint64_t handle = FERMATA_FROM(fermata_websocket, Z_OBJ_P(a))->handle;
+	FmSocket handle = FERMATA_FROM(fermata_websocket, Z_OBJ_P(a))->handle;
 	return handle && handle == FERMATA_FROM(fermata_websocket, Z_OBJ_P(b))->handle ? 0 : ZEND_UNCOMPARABLE;
 }
 

@@ -29,19 +29,30 @@ pub struct Waiting {
 }
 
 /// The way to the services.
-#[derive(Debug, Default)]
-pub struct Line {
+#[derive(Debug)]
+pub struct Line<W> {
     /// The worker with the ports, where this is another; and the wire to it.
     pub path: Option<PathBuf>,
     /// The wire to that worker, while there is one.
-    pub wire: Option<u64>,
+    pub wire: Option<W>,
     /// When it is connected to again.
     pub retry_ms: u64,
     /// Which of a service's connections is next.
     pub turn: usize,
 }
 
-impl Line {
+impl<W> Default for Line<W> {
+    fn default() -> Self {
+        Self {
+            path: None,
+            wire: None,
+            retry_ms: 0,
+            turn: 0,
+        }
+    }
+}
+
+impl<W> Line<W> {
     /// The way through the worker that listens at `path`.
     pub fn through(path: PathBuf) -> Self {
         Self {

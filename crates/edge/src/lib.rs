@@ -49,3 +49,18 @@ mod timers;
 pub mod upstream;
 
 use fermata_engine::numbered;
+
+#[cfg(test)]
+mod ids {
+    //! Requests and wires of tests.
+
+    use fermata_engine::{RequestId, WireId};
+
+    pub(crate) const fn request(number: u64) -> RequestId {
+        RequestId::from_raw(number).expect("it is not zero")
+    }
+
+    pub(crate) const fn wire(number: u64) -> WireId {
+        WireId::from_raw(number).expect("it is not zero")
+    }
+}

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::numbered::Numbered;
+use fermata_engine::RequestId;
 
 /// What happens then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -12,23 +13,23 @@ pub(crate) enum Timer {
     /// Conversations with origins are looked through for those that take too long.
     Talks,
     /// A long poll has waited long enough, by its request.
-    Poll(u64),
+    Poll(RequestId),
     /// A SockJS session tells its client that it is there, or is over.
     Session(u64),
     /// A stream without news asks its next link, by the request it was held with.
-    Link(u64),
+    Link(RequestId),
     /// A WebSocket's keep-alive, delayed message or request without news.
-    Socket(u64),
+    Socket(RequestId),
     /// A WebSocket whose client takes less than its origin sends.
-    Paused(u64),
+    Paused(RequestId),
     /// A request of a WebSocket over HTTP is made once more.
-    Events(u64),
+    Events(RequestId),
     /// A target is to be checked: its route's place and its own.
     Check(usize, usize),
     /// Targets of our routes are said to be in use.
     Seats,
     /// A body is read on, by its request: others had their turn.
-    Body(u64),
+    Body(RequestId),
     /// Unix sockets may have room for connections.
     Room,
     /// Connections of HTTP/2 to origins are broken, or stand for those that wait.
@@ -60,7 +61,7 @@ pub(crate) enum Timer {
     /// Deliveries at a rate go on.
     Rate,
     /// A stream whose client takes less than its next link answers.
-    LinkBody(u64),
+    LinkBody(RequestId),
     /// Clients that have missed something ask their origins.
     Updates,
     /// Clients of channels that nobody knew catch up.
@@ -130,25 +131,26 @@ impl Timers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::request;
 
     #[test]
     fn each_timer_is_there_once_and_at_its_earliest() {
         let mut timers = Timers::default();
         for due_ms in [30, 40, 20, 50] {
-            timers.at(due_ms, Timer::Socket(1));
+            timers.at(due_ms, Timer::Socket(request(1)));
         }
-        assert_eq!(timers.take(100), Some(Timer::Socket(1)));
+        assert_eq!(timers.take(100), Some(Timer::Socket(request(1))));
         assert_eq!(timers.take(100), None);
-        timers.at(60, Timer::Socket(1));
-        timers.forget(Timer::Socket(1));
+        timers.at(60, Timer::Socket(request(1)));
+        timers.forget(Timer::Socket(request(1)));
         assert_eq!(timers.take(100), None);
         for due_ms in (0..10_000).rev() {
-            timers.at(due_ms, Timer::Link(2));
+            timers.at(due_ms, Timer::Link(request(2)));
         }
         assert!(timers.queue.len() <= STALE_MAX + 2);
         assert_eq!(
             (timers.take(0), timers.take(9_999)),
-            (Some(Timer::Link(2)), None)
+            (Some(Timer::Link(request(2))), None)
         );
     }
 
@@ -156,9 +158,9 @@ mod tests {
     fn timers_come_in_their_order() {
         let mut timers = Timers::default();
         timers.at(20, Timer::Pool);
-        timers.at(10, Timer::Poll(1));
+        timers.at(10, Timer::Poll(request(1)));
         assert_eq!((timers.next_ms(), timers.take(9)), (10, None));
-        assert_eq!(timers.take(20), Some(Timer::Poll(1)));
+        assert_eq!(timers.take(20), Some(Timer::Poll(request(1))));
         assert_eq!(timers.take(20), Some(Timer::Pool));
         assert_eq!((timers.next_ms(), timers.take(99)), (u64::MAX, None));
     }

@@ -108,6 +108,7 @@ mod channels;
 mod drain;
 mod embed;
 mod http;
+mod id;
 mod in_process;
 mod log;
 mod master;
@@ -167,6 +168,7 @@ pub use http::respond::file::{FileAnswer, FilePlace, StaticFound};
 pub use http::respond::pushed::PushedEvent;
 pub use http::respond::streams::{StreamError, Wanted};
 pub use http::{files, router};
+pub use id::{RequestId, SocketId, WireId};
 pub use in_process::Memory;
 pub use log::{Detail, Logger};
 pub use master::{

@@ -1,7 +1,7 @@
 //! What clients get: the answer as it comes, or why there is none.
 
 use fermata_config::LogLevel;
-use fermata_engine::{ResponseHead, StreamError, Worker, reserved_name};
+use fermata_engine::{RequestId, ResponseHead, StreamError, Worker, reserved_name};
 use fermata_io::Kernel;
 use fermata_tls::Tls;
 
@@ -79,7 +79,7 @@ fn cut(worker: &mut Engine, talk: &mut Talk, socket: &str, error: StreamError) -
 /// Answers with the head, and with all of the body where that is there. `None`: the client has left.
 fn begin_answer(
     worker: &mut Engine,
-    handle: u64,
+    handle: RequestId,
     head: &Head,
     body: &[u8],
     is_complete: bool,
@@ -115,7 +115,7 @@ fn begin_answer(
     })
 }
 
-pub(crate) fn refuse(worker: &mut Engine, handle: u64, error: VariablesError) {
+pub(crate) fn refuse(worker: &mut Engine, handle: RequestId, error: VariablesError) {
     match error {
         VariablesError::Path => answer(worker, handle, 400, "The path cannot name a file.\n"),
         VariablesError::Script => answer(worker, handle, 404, "There is no such page.\n"),
@@ -138,7 +138,7 @@ pub(crate) fn refuse(worker: &mut Engine, handle: u64, error: VariablesError) {
 }
 
 /// Nothing is left to do when its client has left.
-pub(crate) fn answer(worker: &mut Engine, handle: u64, status: u16, text: &str) {
+pub(crate) fn answer(worker: &mut Engine, handle: RequestId, status: u16, text: &str) {
     let none = std::iter::empty();
     if worker
         .respond(handle, status, Some(TEXT), none, text.as_bytes())

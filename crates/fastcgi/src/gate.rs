@@ -7,14 +7,14 @@ use std::io;
 use fermata_config::LogLevel;
 use fermata_engine::missed;
 use fermata_engine::stats::Counter;
-use fermata_engine::{ARRIVING, Event, Left, Read, ReadError};
+use fermata_engine::{ARRIVING, Event, Left, Read, ReadError, RequestId, WireEvent, WireId};
 
 use crate::HANDLERS;
 use crate::answer::{Engine, Step, answer, give, refuse};
 use crate::codec::{Event as ResponseEvent, Request};
 use crate::request;
 use crate::site::{Place, Site};
-use crate::talk::{Answer, Body, Collected, PIECE_BYTES, Talk, begin, write_stored};
+use crate::talk::{Answer, Body, Collected, Link, PIECE_BYTES, Talk, begin, write_stored};
 
 /// How long a full queue of a Unix socket is left alone.
 const RETRY_MS: u64 = 10;
@@ -23,9 +23,9 @@ const RETRY_MS: u64 = 10;
 pub struct FastCgi {
     pools: Vec<Pool>,
     /// By the handle of the request.
-    talks: HashMap<u64, Talk>,
+    talks: HashMap<RequestId, Talk>,
     /// The owner of a connection, by the handle of its request; 0 = it is idle and kept.
-    wires: HashMap<u64, u64>,
+    wires: HashMap<WireId, Option<RequestId>>,
     /// When something may be due; not later than that.
     due_ms: u64,
     buffer: Box<[u8]>,
@@ -41,9 +41,9 @@ struct Pool {
     /// Those that have a connection.
     active: usize,
     /// Those that wait for one.
-    waiting: VecDeque<u64>,
+    waiting: VecDeque<RequestId>,
     /// Connections that are kept, and until when; the oldest first.
-    idle: VecDeque<(u64, u64)>,
+    idle: VecDeque<(WireId, u64)>,
     /// When to try again to connect; 0 = at once.
     retry_ms: u64,
 }
@@ -100,8 +100,8 @@ impl FastCgi {
                 self.on_request(worker, site);
                 return true;
             }
-            Event::Wire => {
-                self.on_wire(worker);
+            Event::Wire(event) => {
+                self.on_wire(worker, event);
                 // No other part opens connections.
                 return true;
             }
@@ -109,12 +109,10 @@ impl FastCgi {
                 self.on_time(worker);
                 return false;
             }
-            Event::Gone => match worker.waiting.left() {
-                Left::Request(handle) | Left::Held(handle) => handle,
-                Left::Socket(_) => return false,
-            },
-            Event::Body => worker.waiting.body_arrived(),
-            Event::Stream | Event::StreamEnd => worker.http.stream(),
+            Event::Gone(Left::Request(handle) | Left::Held(handle))
+            | Event::Body(handle)
+            | Event::Stream(handle)
+            | Event::StreamEnd(handle) => handle,
             _ => return false,
         };
         let Some(talk) = self.talks.get_mut(&handle) else {
@@ -122,12 +120,12 @@ impl FastCgi {
             return false;
         };
         match event {
-            Event::Gone => {
+            Event::Gone(_) => {
                 worker.drop_request(handle);
                 self.end(worker, handle);
             }
-            Event::StreamEnd => self.end(worker, handle),
-            Event::Stream => {
+            Event::StreamEnd(_) => self.end(worker, handle),
+            Event::Stream(_) => {
                 talk.answer = Answer::Asking;
                 self.touch(worker, handle);
                 self.go_on(worker, handle);
@@ -211,7 +209,7 @@ impl FastCgi {
     }
 
     /// A request is complete as far as it has to be, and waits for a connection.
-    fn queue(&mut self, worker: &mut Engine, handle: u64) {
+    fn queue(&mut self, worker: &mut Engine, handle: RequestId) {
         if let Some(talk) = self.talks.get_mut(&handle) {
             talk.since_ms = worker.net.now_ms();
             let site = talk.site;
@@ -243,12 +241,14 @@ impl FastCgi {
             match wire {
                 Ok(wire) => {
                     pool.active += 1;
-                    talk.wire = wire;
                     account(worker, talk, Counter::FastCgiQueuedMs);
                     talk.is_reused = is_reused;
                     // A connection over a Unix socket stands at once or not at all.
-                    talk.is_connected = is_reused || matches!(pool.place, Some(Place::Unix(_)));
-                    self.wires.insert(wire, handle);
+                    talk.link = match is_reused || matches!(pool.place, Some(Place::Unix(_))) {
+                        true => Link::Open(wire),
+                        false => Link::Opening(wire),
+                    };
+                    self.wires.insert(wire, Some(handle));
                     self.touch(worker, handle);
                     self.go_on(worker, handle);
                 }
@@ -264,29 +264,28 @@ impl FastCgi {
     }
 
     /// Something has moved: the time-out begins anew.
-    fn touch(&mut self, worker: &mut Engine, handle: u64) {
+    fn touch(&mut self, worker: &mut Engine, handle: RequestId) {
         if let Some(talk) = self.talks.get_mut(&handle) {
             talk.deadline_ms = worker.net.now_ms() + self.pools[talk.site].site.timeout_ms;
             self.due_ms = self.due_ms.min(talk.deadline_ms);
         }
     }
 
-    fn on_wire(&mut self, worker: &mut Engine) {
-        let event = worker.waiting.wire();
+    fn on_wire(&mut self, worker: &mut Engine, event: WireEvent) {
         match self.wires.get(&event.wire).copied() {
             None => {}
             // PHP-FPM has nothing to say on a connection without a request: it has ended it.
-            Some(0) if event.readable || event.hangup => {
+            Some(None) if event.readable || event.hangup => {
                 for pool in &mut self.pools {
                     pool.idle.retain(|(wire, _)| *wire != event.wire);
                 }
                 self.wires.remove(&event.wire);
                 worker.net.close_wire(event.wire);
             }
-            Some(0) => {}
-            Some(handle) => {
+            Some(None) => {}
+            Some(Some(handle)) => {
                 if let Some(talk) = self.talks.get_mut(&handle) {
-                    talk.is_connected = true;
+                    talk.link = Link::Open(event.wire);
                 }
                 self.go_on(worker, handle);
             }
@@ -309,19 +308,19 @@ impl FastCgi {
                 continue;
             };
             let seconds = self.pools[talk.site].site.timeout_ms as f64 / 1000.0;
-            let cause = match (talk.wire, talk.is_connected) {
+            let cause = match talk.link {
                 // The engine has its own time-outs for clients.
                 _ if talk.waits_for_client() => {
                     self.touch(worker, handle);
                     continue;
                 }
-                (0, _) => format!(
+                Link::None => format!(
                     "no connection was free for {seconds} seconds (timeout); raise connections, or pm.max_children of PHP-FPM"
                 ),
-                (_, false) => {
+                Link::Opening(_) => {
                     format!("it has not accepted a connection for {seconds} seconds (timeout)")
                 }
-                _ => format!("silent for {seconds} seconds (timeout)"),
+                Link::Open(_) => format!("silent for {seconds} seconds (timeout)"),
             };
             self.fail(worker, handle, 504, &cause);
         }
@@ -353,7 +352,7 @@ impl FastCgi {
     }
 
     /// Moves a request on as far as it goes.
-    fn go_on(&mut self, worker: &mut Engine, handle: u64) {
+    fn go_on(&mut self, worker: &mut Engine, handle: RequestId) {
         let Some(mut talk) = self.talks.remove(&handle) else {
             // It has ended.
             return;
@@ -387,11 +386,11 @@ impl FastCgi {
         if let Body::Collecting(_) = talk.body {
             return self.collect(worker, talk);
         }
-        if !talk.is_connected {
+        let Link::Open(wire) = talk.link else {
             return Step::Waits;
-        }
-        match self.send(worker, talk) {
-            Step::Waits => self.receive(worker, talk),
+        };
+        match self.send(worker, talk, wire) {
+            Step::Waits => self.receive(worker, talk, wire),
             step => step,
         }
     }
@@ -440,7 +439,7 @@ impl FastCgi {
     }
 
     /// Sends what PHP-FPM takes of the request.
-    fn send(&mut self, worker: &mut Engine, talk: &mut Talk) -> Step {
+    fn send(&mut self, worker: &mut Engine, talk: &mut Talk, wire: WireId) -> Step {
         loop {
             if talk.out.len() - talk.sent < PIECE_BYTES
                 && !talk.is_refused
@@ -455,7 +454,7 @@ impl FastCgi {
                 }
                 return Step::Waits;
             }
-            match worker.net.send_wire(talk.wire, &talk.out[talk.sent..]) {
+            match worker.net.send_wire(wire, &talk.out[talk.sent..]) {
                 Ok(Some(sent)) => {
                     talk.sent += sent;
                     self.touch_talk(worker, talk);
@@ -482,12 +481,12 @@ impl FastCgi {
     }
 
     /// Reads the answer as fast as its client takes it.
-    fn receive(&mut self, worker: &mut Engine, talk: &mut Talk) -> Step {
+    fn receive(&mut self, worker: &mut Engine, talk: &mut Talk, wire: WireId) -> Step {
         loop {
             if let Some(step) = give(worker, talk, &self.pools[talk.site].site.socket) {
                 return step;
             }
-            let read = worker.net.recv_wire(talk.wire, &mut self.buffer);
+            let read = worker.net.recv_wire(wire, &mut self.buffer);
             let read = match read {
                 Ok(None) => {
                     if talk.answer == Answer::Asking && worker.defer_stream(talk.handle).is_err() {
@@ -533,7 +532,7 @@ impl FastCgi {
     }
 
     /// A request gets no good answer from PHP-FPM.
-    fn fail(&mut self, worker: &mut Engine, handle: u64, status: u16, cause: &str) {
+    fn fail(&mut self, worker: &mut Engine, handle: RequestId, status: u16, cause: &str) {
         let Some(talk) = self.talks.get_mut(&handle) else {
             // It has ended.
             return;
@@ -554,7 +553,7 @@ impl FastCgi {
     }
 
     /// A request is over, or its client has left: PHP-FPM learns of that by the end of the connection.
-    fn end(&mut self, worker: &mut Engine, handle: u64) {
+    fn end(&mut self, worker: &mut Engine, handle: RequestId) {
         let Some(site) = self.let_go(worker, handle) else {
             return;
         };
@@ -573,18 +572,18 @@ impl FastCgi {
     }
 
     /// A request needs its connection no more.
-    fn let_go(&mut self, worker: &mut Engine, handle: u64) -> Option<usize> {
+    fn let_go(&mut self, worker: &mut Engine, handle: RequestId) -> Option<usize> {
         let talk = self.talks.get_mut(&handle)?;
-        let wire = std::mem::take(&mut talk.wire);
-        talk.is_connected = false;
-        if wire != 0 {
+        if let Link::Opening(wire) | Link::Open(wire) =
+            std::mem::replace(&mut talk.link, Link::None)
+        {
             account(worker, talk, Counter::FastCgiRunningMs);
             let pool = &mut self.pools[talk.site];
             pool.active -= 1;
             if talk.is_clean() && pool.site.keep_ms > 0 {
                 let until_ms = worker.net.now_ms() + pool.site.keep_ms;
                 pool.idle.push_back((wire, until_ms));
-                self.wires.insert(wire, 0);
+                self.wires.insert(wire, None);
                 self.due_ms = self.due_ms.min(until_ms);
             } else {
                 self.wires.remove(&wire);

@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 
-use fermata_engine::Temporary;
 use fermata_engine::stats::Counter;
+use fermata_engine::{RequestId, Temporary, WireId};
 
 use crate::BODY_MEMORY_BYTES_MAX;
 use crate::codec::{Exchange, Head, Request, Variables};
@@ -121,15 +121,21 @@ pub(crate) enum Answer {
     Whole,
 }
 
+/// The connection to PHP-FPM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Link {
+    /// Not yet, or not any more.
+    None,
+    Opening(WireId),
+    Open(WireId),
+}
+
 /// One request that PHP-FPM is asked about.
 pub(crate) struct Talk {
-    pub handle: u64,
+    pub handle: RequestId,
     /// Which site.
     pub site: usize,
-    /// The connection; 0 = none yet.
-    pub wire: u64,
-    /// It stands.
-    pub is_connected: bool,
+    pub link: Link,
     /// It has carried a request before, and may have been closed since.
     pub is_reused: bool,
     /// PHP-FPM takes no more of the request.
@@ -158,12 +164,11 @@ pub(crate) struct Talk {
 }
 
 impl Talk {
-    pub fn new(handle: u64, site: usize, body: Body, out: Vec<u8>) -> Talk {
+    pub fn new(handle: RequestId, site: usize, body: Body, out: Vec<u8>) -> Talk {
         Talk {
             handle,
             site,
-            wire: 0,
-            is_connected: false,
+            link: Link::None,
             is_reused: false,
             is_refused: false,
             is_repeatable: matches!(body, Body::Done),
@@ -254,7 +259,8 @@ mod tests {
 
     #[test]
     fn a_connection_is_kept_when_both_sides_are_done() {
-        let mut talk = Talk::new(1, 0, Body::Done, b"abc".to_vec());
+        let handle = RequestId::from_raw(1).expect("it is not zero");
+        let mut talk = Talk::new(handle, 0, Body::Done, b"abc".to_vec());
         assert!(talk.is_repeatable && !talk.is_clean());
         let end = [
             1, 6, 0, 1, 0, 2, 0, 0, b'\r', b'\n', 1, 3, 0, 1, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,

@@ -9,6 +9,8 @@ use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use fermata_config::mask_secrets;
+use fermata_engine::websocket::SendError;
+use fermata_engine::{Gone, RequestId, SocketId};
 
 /// Bytes with a length, not NUL-terminated. `ptr` is NULL if and only if the value is absent.
 ///
@@ -58,6 +60,61 @@ pub struct FmError {
 
 /// Room for the text of an event id.
 pub const FM_ID_BYTES: usize = 60;
+
+/// A request, from its event until its client has been let go: also the stream or the hold that answers it. 0 is none.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub struct FmRequest(u64);
+
+/// A WebSocket, from `fm_ws_accept_request` until FM_EVENT_WS_CLOSE. 0 is none.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub struct FmSocket(u64);
+
+impl FmRequest {
+    pub(crate) const NONE: FmRequest = FmRequest(0);
+
+    #[inline]
+    pub(crate) fn id(self) -> Option<RequestId> {
+        RequestId::from_raw(self.0)
+    }
+
+    /// One that is needed.
+    #[inline]
+    pub(crate) fn known(self) -> Result<RequestId, Failure> {
+        self.id().ok_or_else(|| (FM_GONE, Gone.to_string()))
+    }
+}
+
+impl From<RequestId> for FmRequest {
+    #[inline]
+    fn from(id: RequestId) -> FmRequest {
+        FmRequest(id.to_raw())
+    }
+}
+
+impl FmSocket {
+    pub(crate) const NONE: FmSocket = FmSocket(0);
+
+    #[inline]
+    pub(crate) fn id(self) -> Option<SocketId> {
+        SocketId::from_raw(self.0)
+    }
+
+    /// One that is needed.
+    #[inline]
+    pub(crate) fn known(self) -> Result<SocketId, Failure> {
+        self.id()
+            .ok_or_else(|| (FM_GONE, SendError::Gone.to_string()))
+    }
+}
+
+impl From<SocketId> for FmSocket {
+    #[inline]
+    fn from(id: SocketId) -> FmSocket {
+        FmSocket(id.to_raw())
+    }
+}
 
 /// The text of an event id.
 #[repr(C)]

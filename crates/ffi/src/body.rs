@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use fermata_engine::files::ContentHeaders;
 use fermata_engine::{FileAnswer, FilePlace, StaticFound, StreamError, Wanted};
 
-use crate::abi::{FM_GONE, FM_MISUSE, FmError, FmHeader, FmStr, array, ask, guard, put};
+use crate::abi::{FM_GONE, FM_MISUSE, FmError, FmHeader, FmRequest, FmStr, array, ask, guard, put};
 use crate::worker::{FmDetail, FmResponse, FmWorker, Known};
 
 /// `fm_stream_wanted`: the client has left, or the request was answered before.
@@ -75,16 +75,24 @@ fn failure(error: StreamError) -> (u32, String) {
 
 /// What to do about a request that is to be answered by a stream: FM_STREAM_*.
 #[unsafe(no_mangle)]
-pub extern "C" fn fm_stream_wanted(worker: Option<&FmWorker>, request: u64, status: u32) -> u32 {
-    ask(worker, FM_STREAM_NOTHING, |worker| {
-        let status = u16::try_from(status).unwrap_or(500);
-        match worker.worker.stream_wanted(request, status) {
-            Wanted::Nothing => FM_STREAM_NOTHING,
-            Wanted::Pieces => FM_STREAM_PIECES,
-            Wanted::Head => FM_STREAM_HEAD,
-            Wanted::Refusal => FM_STREAM_REFUSAL,
-        }
-    })
+pub extern "C" fn fm_stream_wanted(
+    worker: Option<&FmWorker>,
+    request: FmRequest,
+    status: u32,
+) -> u32 {
+    ask(
+        worker.zip(request.id()),
+        FM_STREAM_NOTHING,
+        |(worker, request)| {
+            let status = u16::try_from(status).unwrap_or(500);
+            match worker.worker.stream_wanted(request, status) {
+                Wanted::Nothing => FM_STREAM_NOTHING,
+                Wanted::Pieces => FM_STREAM_PIECES,
+                Wanted::Head => FM_STREAM_HEAD,
+                Wanted::Refusal => FM_STREAM_REFUSAL,
+            }
+        },
+    )
 }
 
 /// Answers a request by a stream whose first piece is the body of `response`, of which it takes `taken` bytes.
@@ -93,13 +101,14 @@ pub extern "C" fn fm_stream_wanted(worker: Option<&FmWorker>, request: u64, stat
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_stream_begin(
     worker: Option<&mut FmWorker>,
-    request: u64,
+    request: FmRequest,
     response: Option<&FmResponse>,
     length: i64,
     taken: Option<&mut MaybeUninit<usize>>,
     error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
     guard(worker.zip(response), error, |(worker, response)| {
+        let request = request.known()?;
         let headers = response.lines().iter().map(FmHeader::line);
         let status = u16::try_from(response.status).unwrap_or(500);
         response.set_reason(&mut worker.worker, request);
@@ -121,12 +130,13 @@ pub extern "C" fn fm_stream_begin(
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_stream_write(
     worker: Option<&mut FmWorker>,
-    request: u64,
+    request: FmRequest,
     piece: FmStr,
     taken: Option<&mut MaybeUninit<usize>>,
     error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
     guard(worker, error, |worker| {
+        let request = request.known()?;
         let outcome = worker.worker.net.write_stream(request, piece.bytes());
         put(taken, outcome.map_err(failure)?);
         Ok(())
@@ -137,10 +147,11 @@ pub extern "C" fn fm_stream_write(
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_stream_end(
     worker: Option<&mut FmWorker>,
-    request: u64,
+    request: FmRequest,
     error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
     guard(worker, error, |worker| {
+        let request = request.known()?;
         worker.worker.end_stream(request).map_err(failure)
     })
 }
@@ -150,11 +161,12 @@ pub extern "C" fn fm_stream_end(
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_stream_fail(
     worker: Option<&mut FmWorker>,
-    request: u64,
+    request: FmRequest,
     message: FmStr,
     detail: Option<&FmDetail>,
 ) -> u32 {
     guard(worker.zip(detail), None, |(worker, detail)| {
+        let request = request.known()?;
         let worker = &mut worker.worker;
         let known = Known::of(worker, detail);
         let log_message = format!("stream: {}", message.text());
@@ -166,8 +178,8 @@ pub extern "C" fn fm_stream_fail(
 
 /// Ends a stream without its end and without a word in the log, if it has not ended.
 #[unsafe(no_mangle)]
-pub extern "C" fn fm_stream_cut(worker: Option<&mut FmWorker>, request: u64) {
-    ask(worker, (), |worker| {
+pub extern "C" fn fm_stream_cut(worker: Option<&mut FmWorker>, request: FmRequest) {
+    ask(worker.zip(request.id()), (), |(worker, request)| {
         worker.worker.drop_stream(request);
     })
 }
@@ -190,10 +202,11 @@ pub extern "C" fn fm_static_find(worker: Option<&mut FmWorker>, handler: u32, pa
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_respond_file(
     worker: Option<&mut FmWorker>,
-    request: u64,
+    request: FmRequest,
     file: Option<&FmFile>,
 ) -> u32 {
     guard(worker.zip(file), None, |(worker, file)| {
+        let request = request.known()?;
         let mut asked = ContentHeaders::default();
         for line in file.asked() {
             asked.take(line.name.bytes(), line.value.bytes());

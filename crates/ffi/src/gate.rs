@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use crate::abi::FmRequest;
+
 /// Blocks of `unsafe` in the crate: the converters, and what structs of C's have as pointer and length.
 const UNSAFE_BLOCKS_MAX: usize = 30;
 
@@ -95,7 +97,10 @@ fn unsafe_stays_in_few_places() {
 #[test]
 fn a_missing_object_is_no_crash() {
     assert_eq!(crate::fm_next_event(None, None), crate::FM_INTERNAL);
-    assert_eq!(crate::fm_respond(None, 1, None), crate::FM_INTERNAL);
+    assert_eq!(
+        crate::fm_respond(None, FmRequest::NONE, None),
+        crate::FM_INTERNAL
+    );
     assert!(!crate::fm_worker_is_draining(None));
     crate::fm_worker_free(None);
 }

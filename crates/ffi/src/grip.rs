@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fermata_config::{LogLevel, Settings};
-use fermata_engine::{Followed, Follower, Hold, HoldError, Last, Logger, Misuse, Worker};
+use fermata_engine::{
+    Followed, Follower, Hold, HoldError, Last, Logger, Misuse, RequestId, Worker,
+};
 use fermata_grip::last;
 use fermata_io::shm::Shared;
 use fermata_io::{Driver, thread};
@@ -297,7 +299,7 @@ impl FmWorker {
     /// Answers a hold by an instruction when one of the edges has signed the request. `None`: it is to be held here.
     pub(crate) fn instruct(
         &mut self,
-        request: u64,
+        request: RequestId,
         hold: &Hold<'_>,
         grip: &FmGrip,
     ) -> Option<Result<(), HoldError>> {
@@ -314,7 +316,7 @@ impl FmWorker {
 
     fn answer_instruction(
         &mut self,
-        request: u64,
+        request: RequestId,
         hold: &Hold<'_>,
         target: &[u8],
         lasts: &[&[u8]],

@@ -81,7 +81,7 @@ pub extern "C" fn fm_in_process_next(
     event: Option<&mut FmEvent>,
 ) -> bool {
     ask(worker.zip(event), false, |(worker, event)| {
-        worker.handle = 0;
+        worker.request = None;
         let next = worker.next_event_within(Duration::from_millis(wait_ms));
         next.map(|next| worker.hand_out(next, event)).is_some()
     })

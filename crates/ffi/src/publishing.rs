@@ -5,7 +5,8 @@ use std::mem::MaybeUninit;
 use fermata_engine::{Ack, PublishFailure, Publishing};
 
 use crate::abi::{
-    FM_BACKPRESSURE, Failure, FmError, FmId, FmMessage, FmStr, ask, guard, misuse, put,
+    FM_BACKPRESSURE, Failure, FmError, FmId, FmMessage, FmRequest, FmSocket, FmStr, ask, guard,
+    misuse, put,
 };
 use crate::worker::{FmWorker, id_of, lend_message};
 
@@ -38,7 +39,7 @@ pub extern "C" fn fm_publish(
     worker: Option<&mut FmWorker>,
     channel: FmStr,
     message: Option<&FmMessage>,
-    except: u64,
+    except: FmSocket,
     ack: u32,
     id: Option<&mut MaybeUninit<FmId>>,
     error: Option<&mut MaybeUninit<FmError>>,
@@ -47,7 +48,7 @@ pub extern "C" fn fm_publish(
         let message = lend_message(message);
         let published = worker
             .worker
-            .publish_acknowledged(channel.bytes(), message, except, ack_of(ack))
+            .publish_acknowledged(channel.bytes(), message, except.id(), ack_of(ack))
             .map_err(failure)?;
         worker.tell_doors(channel.bytes(), &message);
         put(id, id_of(published.as_str()));
@@ -57,8 +58,8 @@ pub extern "C" fn fm_publish(
 
 /// Names the request whose handler is about to publish, by its handle: the publish is part of its trace. 0 = none.
 #[unsafe(no_mangle)]
-pub extern "C" fn fm_publish_for(worker: Option<&mut FmWorker>, request: u64) {
-    ask(worker, (), |worker| worker.worker.publish_for(request));
+pub extern "C" fn fm_publish_for(worker: Option<&mut FmWorker>, request: FmRequest) {
+    ask(worker, (), |worker| worker.worker.publish_for(request.id()));
 }
 
 /// Sends a message to the workers of all other servers of the cluster, which have it as FM_EVENT_PEER_MESSAGE; nothing happens without a
@@ -99,7 +100,7 @@ pub extern "C" fn fm_publish_begin(
     worker: Option<&mut FmWorker>,
     channel: FmStr,
     message: Option<&FmMessage>,
-    except: u64,
+    except: FmSocket,
     ack: u32,
     user: u64,
     began_ms: u64,
@@ -114,7 +115,7 @@ pub extern "C" fn fm_publish_begin(
             .begin_publish(
                 channel.bytes(),
                 message,
-                except,
+                except.id(),
                 (ack_of(ack), user, began_ms),
             )
             .map_err(failure)?;

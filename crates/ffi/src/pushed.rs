@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 
 use fermata_engine::{PushedEvent, StreamError};
 
-use crate::abi::{FM_GONE, FM_MISUSE, FmError, FmStr, ask, guard, put};
+use crate::abi::{FM_GONE, FM_MISUSE, FmError, FmRequest, FmStr, ask, guard, put};
 use crate::worker::FmWorker;
 
 fn failure(error: StreamError) -> (u32, String) {
@@ -18,8 +18,8 @@ fn failure(error: StreamError) -> (u32, String) {
 /// The handler of a stream that was begun goes on: FM_EVENT_GONE tells when its client has left, and FM_EVENT_STREAM that
 /// all it has pushed was taken.
 #[unsafe(no_mangle)]
-pub extern "C" fn fm_stream_watch(worker: Option<&mut FmWorker>, request: u64) {
-    ask(worker, (), |worker| {
+pub extern "C" fn fm_stream_watch(worker: Option<&mut FmWorker>, request: FmRequest) {
+    ask(worker.zip(request.id()), (), |(worker, request)| {
         worker.worker.watch_stream(request);
     })
 }
@@ -29,7 +29,7 @@ pub extern "C" fn fm_stream_watch(worker: Option<&mut FmWorker>, request: u64) {
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_stream_push(
     worker: Option<&mut FmWorker>,
-    request: u64,
+    request: FmRequest,
     data: FmStr,
     name: FmStr,
     id: FmStr,
@@ -38,6 +38,7 @@ pub extern "C" fn fm_stream_push(
     error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
     guard(worker, error, |worker| {
+        let request = request.known()?;
         let event = PushedEvent {
             data: data.option(),
             name: name.option(),
@@ -54,12 +55,13 @@ pub extern "C" fn fm_stream_push(
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_stream_comment(
     worker: Option<&mut FmWorker>,
-    request: u64,
+    request: FmRequest,
     text: FmStr,
     queued: Option<&mut MaybeUninit<usize>>,
     error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
     guard(worker, error, |worker| {
+        let request = request.known()?;
         let outcome = worker.worker.net.push_comment(request, text.bytes());
         put(queued, outcome.map_err(failure)?);
         Ok(())
@@ -70,12 +72,13 @@ pub extern "C" fn fm_stream_comment(
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_stream_bytes(
     worker: Option<&mut FmWorker>,
-    request: u64,
+    request: FmRequest,
     bytes: FmStr,
     queued: Option<&mut MaybeUninit<usize>>,
     error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
     guard(worker, error, |worker| {
+        let request = request.known()?;
         let outcome = worker.worker.net.push_bytes(request, bytes.bytes());
         put(queued, outcome.map_err(failure)?);
         Ok(())

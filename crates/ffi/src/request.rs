@@ -6,7 +6,7 @@ use fermata_proto::number;
 use fermata_proto::response;
 use fermata_proto::traceparent::TraceParent;
 
-use crate::abi::{FmStr, NOTHING, ask, put};
+use crate::abi::{FmRequest, FmStr, NOTHING, ask, put};
 use crate::worker::FmWorker;
 
 /// What the value of a `traceparent` header says; its strings are parts of that value.
@@ -24,7 +24,7 @@ pub struct FmTraceParent {
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_request_header(
     worker: Option<&mut FmWorker>,
-    request: u64,
+    request: FmRequest,
     lower_case_name: FmStr,
     nth: usize,
     value: Option<&mut MaybeUninit<FmStr>>,
@@ -45,7 +45,7 @@ pub extern "C" fn fm_request_header(
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_request_header_at(
     worker: Option<&mut FmWorker>,
-    request: u64,
+    request: FmRequest,
     index: usize,
     name: Option<&mut MaybeUninit<FmStr>>,
     value: Option<&mut MaybeUninit<FmStr>>,
@@ -102,27 +102,31 @@ pub const FM_SPAN_LEFT_OUT: u32 = 2;
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_request_span(
     worker: Option<&mut FmWorker>,
-    request: u64,
+    request: FmRequest,
     span: Option<&mut MaybeUninit<FmSpan>>,
 ) -> u32 {
-    ask(worker, FM_SPAN_NONE, |worker| {
-        let Some(ids) = worker.worker.request_span(request) else {
-            return match worker.worker.is_left_out(request) {
-                true => FM_SPAN_LEFT_OUT,
-                false => FM_SPAN_NONE,
+    ask(
+        worker.zip(request.id()),
+        FM_SPAN_NONE,
+        |(worker, request)| {
+            let Some(ids) = worker.worker.request_span(request) else {
+                return match worker.worker.is_left_out(request) {
+                    true => FM_SPAN_LEFT_OUT,
+                    false => FM_SPAN_NONE,
+                };
             };
-        };
-        let (trace_id, id) = (ids.trace_id, ids.id);
-        put(span, FmSpan { trace_id, id });
-        FM_SPAN_RECORDED
-    })
+            let (trace_id, id) = (ids.trace_id, ids.id);
+            put(span, FmSpan { trace_id, id });
+            FM_SPAN_RECORDED
+        },
+    )
 }
 
 /// What the route's `{name}` has matched, percent-decoded. False when the pattern has no such name.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_request_route(
     worker: Option<&mut FmWorker>,
-    request: u64,
+    request: FmRequest,
     name: FmStr,
     value: Option<&mut MaybeUninit<FmStr>>,
 ) -> bool {
@@ -142,7 +146,7 @@ pub extern "C" fn fm_request_route(
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_request_route_at(
     worker: Option<&mut FmWorker>,
-    request: u64,
+    request: FmRequest,
     index: usize,
     name: Option<&mut MaybeUninit<FmStr>>,
     value: Option<&mut MaybeUninit<FmStr>>,
@@ -163,7 +167,7 @@ pub extern "C" fn fm_request_route_at(
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_request_remote(
     worker: Option<&mut FmWorker>,
-    request: u64,
+    request: FmRequest,
     address: Option<&mut MaybeUninit<FmStr>>,
     port: Option<&mut MaybeUninit<u16>>,
 ) -> bool {
@@ -189,15 +193,15 @@ pub extern "C" fn fm_request_remote(
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_request_server(
     worker: Option<&mut FmWorker>,
-    request: u64,
+    request: FmRequest,
     address: Option<&mut MaybeUninit<FmStr>>,
     port: Option<&mut MaybeUninit<u16>>,
     protocol: Option<&mut MaybeUninit<FmStr>>,
 ) -> bool {
     ask(worker, false, |worker| {
-        if worker.view(request).is_none() {
+        let Some(request) = worker.view(request).map(|view| view.handle()) else {
             return false;
-        }
+        };
         let own = worker.worker.net.own_address(request);
         let text = &mut worker.text;
         text.clear();
@@ -216,7 +220,7 @@ pub extern "C" fn fm_request_server(
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_request_host(
     worker: Option<&mut FmWorker>,
-    request: u64,
+    request: FmRequest,
     host: Option<&mut MaybeUninit<FmStr>>,
 ) -> bool {
     ask(worker, false, |worker| {
@@ -236,7 +240,7 @@ pub extern "C" fn fm_request_host(
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_request_tls(
     worker: Option<&mut FmWorker>,
-    request: u64,
+    request: FmRequest,
     subject: Option<&mut MaybeUninit<FmStr>>,
     pem: Option<&mut MaybeUninit<FmStr>>,
 ) -> bool {

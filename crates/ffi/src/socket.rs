@@ -12,8 +12,8 @@ use fermata_engine::websocket::{
 };
 
 use crate::abi::{
-    FM_BACKPRESSURE, FM_GONE, FM_MISUSE, FmError, FmHeader, FmId, FmStr, array, ask, guard, misuse,
-    put,
+    FM_BACKPRESSURE, FM_GONE, FM_MISUSE, FmError, FmHeader, FmId, FmRequest, FmSocket, FmStr,
+    array, ask, guard, misuse, put,
 };
 use crate::server::FmServer;
 use crate::worker::{FmDetail, FmWorker, Known, id_of};
@@ -192,14 +192,15 @@ pub extern "C" fn fm_server_websocket(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fm_ws_accept_request(
     worker: Option<&mut FmWorker>,
-    request: u64,
+    request: FmRequest,
     protocol: FmStr,
     headers: *const FmHeader,
     headers_len: usize,
-    socket: Option<&mut MaybeUninit<u64>>,
+    socket: Option<&mut MaybeUninit<FmSocket>>,
     error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
     guard(worker, error, |worker| {
+        let request = request.known()?;
         // SAFETY: C gives both: an array, and how many values it has.
         let headers = unsafe { array(headers, headers_len) };
         let headers: Vec<(&[u8], &[u8])> = headers.iter().map(FmHeader::line).collect();
@@ -210,7 +211,7 @@ pub unsafe extern "C" fn fm_ws_accept_request(
                 AcceptError::Gone => (FM_GONE, error.to_string()),
                 AcceptError::Misuse(cause) => misuse(cause),
             })?;
-        put(socket, opened);
+        put(socket, opened.into());
         Ok(())
     })
 }
@@ -220,12 +221,13 @@ pub unsafe extern "C" fn fm_ws_accept_request(
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_ws_send(
     worker: Option<&mut FmWorker>,
-    socket: u64,
+    socket: FmSocket,
     binary: bool,
     data: FmStr,
     error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
     guard(worker, error, |worker| {
+        let socket = socket.known()?;
         let worker = &mut worker.worker;
         worker.send(socket, binary, data.bytes()).map_err(code_of)
     })
@@ -254,12 +256,13 @@ pub extern "C" fn fm_ws_send_to(
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_ws_disconnect(
     worker: Option<&mut FmWorker>,
-    socket: u64,
+    socket: FmSocket,
     code: u16,
     reason: FmStr,
     error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
     guard(worker, error, |worker| {
+        let socket = socket.known()?;
         let worker = &mut worker.worker;
         worker
             .disconnect(socket, code, reason.bytes())
@@ -272,26 +275,31 @@ pub extern "C" fn fm_ws_disconnect(
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_ws_fail(
     worker: Option<&mut FmWorker>,
-    socket: u64,
+    socket: FmSocket,
     message: FmStr,
     detail: Option<&FmDetail>,
 ) {
-    ask(worker.zip(detail), (), |(worker, detail)| {
-        let worker = &mut worker.worker;
-        let known = Known::of(worker, detail);
-        worker.fail_socket(socket, &message.text(), &known.detail());
-    })
+    ask(
+        worker.zip(socket.id()).zip(detail),
+        (),
+        |((worker, socket), detail)| {
+            let worker = &mut worker.worker;
+            let known = Known::of(worker, detail);
+            worker.fail_socket(socket, &message.text(), &known.detail());
+        },
+    )
 }
 
 /// Subscribes a socket to a channel. FM_GONE, FM_MISUSE, FM_BACKPRESSURE (presence is full).
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_ws_join(
     worker: Option<&mut FmWorker>,
-    socket: u64,
+    socket: FmSocket,
     join: Option<&FmWsJoin>,
     error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
     guard(worker.zip(join), error, |(worker, join)| {
+        let socket = socket.known()?;
         let join = Join {
             channel: join.channel.bytes(),
             user: join.user.option(),
@@ -313,11 +321,12 @@ pub extern "C" fn fm_ws_join(
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_ws_leave(
     worker: Option<&mut FmWorker>,
-    socket: u64,
+    socket: FmSocket,
     channel: FmStr,
     error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
     guard(worker, error, |worker| {
+        let socket = socket.known()?;
         let worker = &mut worker.worker;
         worker
             .leave_channel(socket, channel.bytes())
@@ -329,10 +338,10 @@ pub extern "C" fn fm_ws_leave(
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_ws_info(
     worker: Option<&mut FmWorker>,
-    socket: u64,
+    socket: FmSocket,
     info: Option<&mut MaybeUninit<FmWsInfo>>,
 ) -> bool {
-    ask(worker, false, |worker| {
+    ask(worker.zip(socket.id()), false, |(worker, socket)| {
         let Some(found) = worker.worker.socket_info(socket) else {
             return false;
         };
@@ -352,10 +361,11 @@ pub extern "C" fn fm_ws_info(
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_ws_id(
     worker: Option<&mut FmWorker>,
-    socket: u64,
+    socket: FmSocket,
     id: Option<&mut MaybeUninit<FmId>>,
 ) -> u32 {
     guard(worker, None, |worker| {
+        let socket = socket.known()?;
         let text = worker.worker.socket_id(socket);
         let text = text.ok_or_else(|| code_of(SendError::Gone))?;
         put(id, id_of(&text));
@@ -368,11 +378,11 @@ pub extern "C" fn fm_ws_id(
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_socket_remote(
     worker: Option<&mut FmWorker>,
-    socket: u64,
+    socket: FmSocket,
     address: Option<&mut MaybeUninit<FmStr>>,
     port: Option<&mut MaybeUninit<u16>>,
 ) -> bool {
-    ask(worker, false, |worker| {
+    ask(worker.zip(socket.id()), false, |(worker, socket)| {
         let Some(peer) = worker.worker.socket_peer(socket) else {
             return false;
         };

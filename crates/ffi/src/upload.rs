@@ -9,7 +9,7 @@ use std::path::Path;
 
 use fermata_engine::{ARRIVING, Read, ReadError};
 
-use crate::abi::{FM_GONE, FM_PARTIAL, FM_PROTOCOL, FmError, FmStr, ask, guard, put};
+use crate::abi::{FM_GONE, FM_PARTIAL, FM_PROTOCOL, FmError, FmRequest, FmStr, ask, guard, put};
 use crate::worker::FmWorker;
 
 /// The number of a body that is read while it arrives.
@@ -135,7 +135,7 @@ pub extern "C" fn fm_upload_release(worker: Option<&mut FmWorker>, upload: u32) 
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_body_read(
     worker: Option<&mut FmWorker>,
-    request: u64,
+    request: FmRequest,
     bytes_max: usize,
     piece: Option<&mut MaybeUninit<FmStr>>,
     last: Option<&mut MaybeUninit<bool>>,
@@ -143,6 +143,7 @@ pub extern "C" fn fm_body_read(
     error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
     guard(worker, error, |worker| {
+        let request = request.known()?;
         let worker = &mut worker.worker;
         let read = worker.read_body(request, bytes_max).map_err(|error| {
             let code = match &error {

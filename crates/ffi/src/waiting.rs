@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use fermata_engine::Gone;
 use fermata_engine::router::{TASK, WEBSOCKET};
 
-use crate::abi::{FM_GONE, ask, guard, put};
+use crate::abi::{FM_GONE, FmRequest, FmSocket, ask, guard, put};
 use crate::worker::FmWorker;
 
 /// The settings that concern fibers.
@@ -61,8 +61,9 @@ fn gone(gone: Gone) -> (u32, String) {
 /// The handler of a request waits and will answer later. FM_EVENT_GONE tells when its client leaves
 /// before. FM_GONE when it has left already, or was answered.
 #[unsafe(no_mangle)]
-pub extern "C" fn fm_defer(worker: Option<&mut FmWorker>, request: u64) -> u32 {
+pub extern "C" fn fm_defer(worker: Option<&mut FmWorker>, request: FmRequest) -> u32 {
     guard(worker, None, |worker| {
+        let request = request.known()?;
         worker.worker.defer(request).map_err(gone)
     })
 }
@@ -70,16 +71,17 @@ pub extern "C" fn fm_defer(worker: Option<&mut FmWorker>, request: u64) -> u32 {
 /// The handler of a WebSocket waits: nothing more comes from this socket until `fm_ws_resume`, except
 /// FM_EVENT_GONE and its close. FM_GONE when it has ended.
 #[unsafe(no_mangle)]
-pub extern "C" fn fm_ws_defer(worker: Option<&mut FmWorker>, socket: u64) -> u32 {
+pub extern "C" fn fm_ws_defer(worker: Option<&mut FmWorker>, socket: FmSocket) -> u32 {
     guard(worker, None, |worker| {
+        let socket = socket.known()?;
         worker.worker.defer_socket(socket).map_err(gone)
     })
 }
 
 /// The handler of a WebSocket that waited has come to its end.
 #[unsafe(no_mangle)]
-pub extern "C" fn fm_ws_resume(worker: Option<&mut FmWorker>, socket: u64) {
-    ask(worker, (), |worker| {
+pub extern "C" fn fm_ws_resume(worker: Option<&mut FmWorker>, socket: FmSocket) {
+    ask(worker.zip(socket.id()), (), |(worker, socket)| {
         worker.worker.net.resume_socket(socket);
     })
 }
@@ -140,8 +142,8 @@ pub extern "C" fn fm_may_resume(worker: Option<&mut FmWorker>) -> bool {
 
 /// The handler of a request for which `fm_defer` was called has come to its end.
 #[unsafe(no_mangle)]
-pub extern "C" fn fm_settle(worker: Option<&mut FmWorker>, request: u64) {
-    ask(worker, (), |worker| {
+pub extern "C" fn fm_settle(worker: Option<&mut FmWorker>, request: FmRequest) {
+    ask(worker.zip(request.id()), (), |(worker, request)| {
         worker.worker.http.settle_request(request);
     })
 }
@@ -149,8 +151,9 @@ pub extern "C" fn fm_settle(worker: Option<&mut FmWorker>, request: u64) {
 /// The program waits before it can give the next piece of the stream that answers `request`. FM_EVENT_GONE tells when
 /// the client leaves before. FM_GONE when it has left already.
 #[unsafe(no_mangle)]
-pub extern "C" fn fm_stream_defer(worker: Option<&mut FmWorker>, request: u64) -> u32 {
+pub extern "C" fn fm_stream_defer(worker: Option<&mut FmWorker>, request: FmRequest) -> u32 {
     guard(worker, None, |worker| {
+        let request = request.known()?;
         worker.worker.defer_stream(request).map_err(gone)
     })
 }
@@ -158,8 +161,8 @@ pub extern "C" fn fm_stream_defer(worker: Option<&mut FmWorker>, request: u64) -
 /// The piece that FM_EVENT_STREAM asks for cannot be made while there is no room for another handler that waits: it is
 /// asked for again after `fm_worker_full`.
 #[unsafe(no_mangle)]
-pub extern "C" fn fm_stream_later(worker: Option<&mut FmWorker>, request: u64) {
-    ask(worker, (), |worker| {
+pub extern "C" fn fm_stream_later(worker: Option<&mut FmWorker>, request: FmRequest) {
+    ask(worker.zip(request.id()), (), |(worker, request)| {
         worker.worker.http.hold_stream_back(request);
     })
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use fermata_config::LogLevel;
 use fermata_engine::{
     Detail, EXIT_RETIRED, Event, History, HistoryError, HistoryReader, Hold, HoldError, Left,
-    Member, MembersError, Message, Past, RequestView, StreamFormat, Worker,
+    Member, MembersError, Message, Past, RequestId, RequestView, StreamFormat, Worker,
 };
 use fermata_fastcgi::FastCgi;
 use fermata_gateway::{Hub, Opening};
@@ -18,7 +18,7 @@ use fermata_tls::{ClientCertificate, Tls};
 
 use crate::abi::{
     FM_BACKPRESSURE, FM_GONE, FM_ID_BYTES, FM_MISUSE, Failure, FmError, FmHeader, FmId, FmMessage,
-    FmStr, NOTHING, array, ask, guard, misuse, put,
+    FmRequest, FmSocket, FmStr, NOTHING, array, ask, guard, misuse, put,
 };
 use crate::grip::{FmGrip, Front, Grip};
 use crate::server::log_level;
@@ -69,7 +69,8 @@ pub const FM_SLOW_CLOSE: u32 = 1;
 /// One worker process.
 pub struct FmWorker {
     pub(crate) worker: Worker<Tls<Kernel>>,
-    pub(crate) handle: u64,
+    /// The current request.
+    pub(crate) request: Option<RequestId>,
     /// Edges in front; `None` = there are none.
     pub(crate) grip: Option<Box<Grip>>,
     /// Clients of Pusher and Mercure; `None` = neither is spoken.
@@ -104,7 +105,7 @@ impl FmWorker {
             fastcgi,
             wake_ms: u64::MAX,
             worker,
-            handle: 0,
+            request: None,
             members: Vec::new(),
             members_out: Vec::new(),
             past: Vec::new(),
@@ -189,8 +190,8 @@ impl FmWorker {
     }
 
     /// The current request, if `request` is it.
-    pub(crate) fn view(&self, request: u64) -> Option<RequestView<'_>> {
-        (request == self.handle).then(|| self.worker.request())
+    pub(crate) fn view(&self, request: FmRequest) -> Option<RequestView<'_>> {
+        (request.id()? == self.request?).then(|| self.worker.request())
     }
 }
 
@@ -202,9 +203,9 @@ pub struct FmEvent {
     /// The number the route was added with.
     pub handler: u32,
     /// The handle that the answer names.
-    pub request: u64,
+    pub request: FmRequest,
     /// The WebSocket of FM_EVENT_WS_*.
-    pub socket: u64,
+    pub socket: FmSocket,
     /// The close code of FM_EVENT_WS_CLOSE.
     pub code: u16,
     /// Whether the message of FM_EVENT_WS_MESSAGE is binary; otherwise it is valid UTF-8.
@@ -255,7 +256,7 @@ impl FmResponse {
     }
 
     /// Has the engine know the phrase, which the answer that comes next takes.
-    pub(crate) fn set_reason(&self, worker: &mut Worker<Tls<Kernel>>, request: u64) {
+    pub(crate) fn set_reason(&self, worker: &mut Worker<Tls<Kernel>>, request: RequestId) {
         if let Some(phrase) = self.reason.option() {
             worker
                 .http
@@ -355,7 +356,7 @@ pub struct FmPast {
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_next_event(worker: Option<&mut FmWorker>, event: Option<&mut FmEvent>) -> u32 {
     guard(worker.zip(event), None, |(worker, event)| {
-        worker.handle = 0;
+        worker.request = None;
         let next = worker.next_event();
         worker.hand_out(next, event);
         Ok(())
@@ -379,15 +380,15 @@ impl FmWorker {
             Event::Open => FM_EVENT_WS_OPEN,
             Event::Message => FM_EVENT_WS_MESSAGE,
             Event::Close => FM_EVENT_WS_CLOSE,
-            Event::Gone => FM_EVENT_GONE,
-            Event::Body => FM_EVENT_BODY,
+            Event::Gone(_) => FM_EVENT_GONE,
+            Event::Body(_) => FM_EVENT_BODY,
             Event::Wake => FM_EVENT_WAKE,
             // Wires are FastCgi's, and nobody here takes items.
-            Event::Wire | Event::Items | Event::Ping | Event::Pong => FM_EVENT_WAKE,
+            Event::Wire(_) | Event::Items | Event::Ping | Event::Pong => FM_EVENT_WAKE,
             Event::PeerMessage => FM_EVENT_PEER_MESSAGE,
-            Event::Stream => FM_EVENT_STREAM,
-            Event::StreamEnd => FM_EVENT_STREAM_END,
-            Event::Ready => FM_EVENT_READY,
+            Event::Stream(_) => FM_EVENT_STREAM,
+            Event::StreamEnd(_) => FM_EVENT_STREAM_END,
+            Event::Ready(_) => FM_EVENT_READY,
         };
         match next {
             Event::Request | Event::Upgrade => {
@@ -397,8 +398,8 @@ impl FmWorker {
                 *event = FmEvent {
                     kind,
                     handler: view.handler(),
-                    request: handle,
-                    socket: 0,
+                    request: handle.into(),
+                    socket: FmSocket::NONE,
                     code: 0,
                     binary: false,
                     unrouted,
@@ -411,50 +412,51 @@ impl FmWorker {
                     headers_len: view.headers_len() as u32,
                     upload: view.upload(),
                 };
-                worker.handle = handle;
+                worker.request = Some(handle);
             }
             Event::Open | Event::Message | Event::Close => {
                 // A message is as frequent as a request, and fills few of the fields.
                 let found = worker.worker.socket_event();
                 event.kind = kind;
                 event.handler = found.handler;
-                event.socket = found.socket;
+                event.socket = found.socket.into();
                 event.code = found.code;
                 event.binary = found.is_binary;
                 event.body = FmStr::lend(found.payload);
             }
-            Event::Gone => {
-                let (request, socket) = match worker.worker.waiting.left() {
-                    Left::Request(request) => (request, 0),
-                    Left::Socket(socket) => (0, socket),
+            Event::Gone(left) => {
+                (event.request, event.socket) = match left {
                     // Nothing is held for the embedder here.
-                    Left::Held(request) => (request, 0),
+                    Left::Request(request) | Left::Held(request) => {
+                        (request.into(), FmSocket::NONE)
+                    }
+                    Left::Socket(socket) => (FmRequest::NONE, socket.into()),
                 };
                 event.kind = kind;
-                event.request = request;
-                event.socket = socket;
             }
-            Event::Ready => {
-                let ready = worker.worker.waiting.ready();
+            Event::Ready(ready) => {
                 event.kind = kind;
                 event.handler = ready.fd.cast_unsigned();
                 event.code = u16::from(ready.what.bits());
             }
-            Event::Body => {
+            Event::Body(request) => {
                 event.kind = kind;
-                event.request = worker.worker.waiting.body_arrived();
+                event.request = request.into();
             }
-            Event::Stop | Event::Wake | Event::Wire | Event::Items | Event::Ping | Event::Pong => {
-                event.kind = kind;
-            }
+            Event::Stop
+            | Event::Wake
+            | Event::Wire(_)
+            | Event::Items
+            | Event::Ping
+            | Event::Pong => event.kind = kind,
             Event::PeerMessage => {
                 event.kind = kind;
                 event.body = FmStr::lend(worker.worker.waiting.peer_message());
             }
-            Event::Stream | Event::StreamEnd => {
+            Event::Stream(request) | Event::StreamEnd(request) => {
                 event.kind = kind;
                 event.handler = worker.worker.http.stream_handler();
-                event.request = worker.worker.http.stream();
+                event.request = request.into();
             }
         }
     }
@@ -464,10 +466,11 @@ impl FmWorker {
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_respond(
     worker: Option<&mut FmWorker>,
-    request: u64,
+    request: FmRequest,
     response: Option<&FmResponse>,
 ) -> u32 {
     guard(worker.zip(response), None, |(worker, response)| {
+        let request = request.known()?;
         let headers = response.lines().iter().map(FmHeader::line);
         let status = u16::try_from(response.status).unwrap_or(500);
         let worker = &mut worker.worker;
@@ -489,11 +492,12 @@ pub extern "C" fn fm_respond(
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_early_hints(
     worker: Option<&mut FmWorker>,
-    request: u64,
+    request: FmRequest,
     hints: Option<&FmResponse>,
     has_sent: Option<&mut MaybeUninit<bool>>,
 ) -> u32 {
     guard(worker.zip(hints), None, |(worker, hints)| {
+        let request = request.known()?;
         let headers = hints.lines().iter().map(FmHeader::line);
         let sent = worker
             .worker
@@ -561,12 +565,13 @@ impl Known {
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_fail(
     worker: Option<&mut FmWorker>,
-    request: u64,
+    request: FmRequest,
     status: u32,
     message: FmStr,
     detail: Option<&FmDetail>,
 ) -> u32 {
     guard(worker.zip(detail), None, |(worker, detail)| {
+        let request = request.known()?;
         let status = u16::try_from(status).unwrap_or(500);
         let worker = &mut worker.worker;
         let known = Known::of(worker, detail);
@@ -604,11 +609,12 @@ pub extern "C" fn fm_worker_exit_code(worker: Option<&FmWorker>) -> i32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_hold(
     worker: Option<&mut FmWorker>,
-    request: u64,
+    request: FmRequest,
     hold: Option<&FmHold>,
     error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
     guard(worker.zip(hold), error, |(worker, hold)| {
+        let request = request.known()?;
         let grip = hold.grip();
         let channels: Vec<&[u8]> = hold.channels().iter().map(FmStr::bytes).collect();
         let with: Vec<Message<'_>> = hold.with().iter().map(lend_message).collect();

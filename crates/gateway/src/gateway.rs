@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use fermata_config::LogLevel;
 use fermata_engine::numbered::Numbered;
-use fermata_engine::{Ack, Event, Message, PublishFailure, Worker};
+use fermata_engine::{Ack, Event, Left, Message, PublishFailure, SocketId, Worker};
 use fermata_io::Kernel;
 use fermata_mercure::update::Update;
 use fermata_pusher::App;
@@ -48,7 +48,7 @@ pub(crate) struct Session {
 pub struct Hub {
     pub(crate) settings: Rc<Settings>,
     /// By the handle of their sockets.
-    pub(crate) sessions: Numbered<u64, Session>,
+    pub(crate) sessions: Numbered<SocketId, Session>,
     pub(crate) census: Census,
     pub(crate) watching: Watching,
     /// In the first worker alone: what applications and subscribers are told of counts.
@@ -123,8 +123,8 @@ impl Hub {
                 worker.request().handler(),
                 HANDLER_REQUESTS | HANDLER_WORKERS | HANDLER_SESSIONS
             ),
-            Event::Gone if self.forgets(worker) => return true,
-            Event::Wire | Event::Stream | Event::StreamEnd | Event::Gone => {
+            Event::Gone(left) if self.forgets(worker, left) => return true,
+            Event::Wire(_) | Event::Stream(_) | Event::StreamEnd(_) | Event::Gone(_) => {
                 return self.sockjs.is_some() && self.with(worker).on_sockjs_event(event);
             }
             Event::Upgrade => worker.request().handler() == HANDLER_SOCKETS,
@@ -169,8 +169,7 @@ impl Hub {
     }
 
     /// Whether the client who has left has published something or waits for keys, and its request is dropped.
-    fn forgets(&mut self, worker: &mut Worker<Tls<Kernel>>) -> bool {
-        let left = worker.waiting.left();
+    fn forgets(&mut self, worker: &mut Worker<Tls<Kernel>>, left: Left) -> bool {
         let mut gateway = self.with(worker);
         gateway.forget_publisher(left) || gateway.forget_kept(left)
     }
@@ -399,7 +398,7 @@ impl Gateway<'_> {
         let published = match self.is_in_cluster() {
             true => self
                 .worker
-                .begin_publish(ring_name.as_bytes(), message, 0, how)
+                .begin_publish(ring_name.as_bytes(), message, None, how)
                 .map(|_| ()),
             false => self
                 .worker

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use fermata_engine::{OWN_USER, PublishFailure};
+use fermata_engine::{OWN_USER, PublishFailure, RequestId};
 use fermata_pusher::api::Event;
 
 /// Headers of an answer.
@@ -26,6 +26,7 @@ pub(crate) enum Reply {
     Nothing,
     /// Events of an application's backend.
     Events {
+        request: RequestId,
         /// The application, by its place in the settings.
         app: usize,
         events: Vec<Event>,
@@ -33,16 +34,25 @@ pub(crate) enum Reply {
     },
     /// An update of Mercure.
     Update {
+        request: RequestId,
         /// The id that its publisher has given.
         given: Option<String>,
         headers: Headers,
     },
 }
 
+impl Reply {
+    /// Who is answered.
+    pub fn request(&self) -> Option<RequestId> {
+        match self {
+            Reply::Nothing => None,
+            Reply::Events { request, .. } | Reply::Update { request, .. } => Some(*request),
+        }
+    }
+}
+
 /// What one request publishes.
 pub(crate) struct Post {
-    /// The request.
-    pub handle: u64,
     pub reply: Reply,
     /// What has not been handed over yet.
     pub left: VecDeque<Publication>,

@@ -24,10 +24,9 @@ impl Gateway<'_> {
     }
 
     /// Publishes these, and answers the request then.
-    pub(crate) fn post(&mut self, handle: u64, reply: Reply, left: VecDeque<Publication>) {
+    pub(crate) fn post(&mut self, reply: Reply, left: VecDeque<Publication>) {
         let began_ms = self.worker.net.now_ms();
         let mut post = Post {
-            handle,
             reply,
             left,
             pending: 0,
@@ -78,7 +77,8 @@ impl Gateway<'_> {
         let Left::Request(handle) = left else {
             return false;
         };
-        let post = { self.hub.posts.posts.values_mut() }.find(|post| post.handle == handle);
+        let post =
+            { self.hub.posts.posts.values_mut() }.find(|post| post.reply.request() == Some(handle));
         let Some(post) = post.filter(|post| post.is_deferred) else {
             return false;
         };
@@ -186,32 +186,42 @@ impl Gateway<'_> {
             }
             return;
         }
-        let waits = !matches!(post.reply, Reply::Nothing);
-        if waits && !std::mem::replace(&mut post.is_deferred, true) {
+        if let Some(request) = post.reply.request()
+            && !std::mem::replace(&mut post.is_deferred, true)
+        {
             // One whose client has left is told of soon.
-            let _ = self.worker.defer(post.handle);
+            let _ = self.worker.defer(request);
         }
     }
 
     fn answer_post(&mut self, post: Post) {
-        let (handle, failure) = (post.handle, post.failure);
-        match post.reply {
+        let failure = post.failure;
+        let handle = match post.reply {
             Reply::Nothing => return,
             Reply::Events {
+                request,
                 app,
                 events,
                 is_batch,
-            } => self.answer_events(handle, app, &events, is_batch, failure),
-            Reply::Update { given, headers } => {
+            } => {
+                self.answer_events(request, app, &events, is_batch, failure);
+                request
+            }
+            Reply::Update {
+                request,
+                given,
+                headers,
+            } => {
                 let id = post.id.unwrap_or_default();
                 let own = |id: String| match &self.hub.mercure {
                     Some(door) => door.id_of(&id),
                     None => id,
                 };
                 let id = given.unwrap_or_else(|| own(id));
-                self.answer_update(handle, failure.map_or(Ok(id), Err), headers);
+                self.answer_update(request, failure.map_or(Ok(id), Err), headers);
+                request
             }
-        }
+        };
         if post.is_deferred {
             self.worker.http.settle_request(handle);
         }

@@ -1,10 +1,10 @@
 //! What applications' backends ask over HTTP.
 
-use fermata_engine::{Message, PublishFailure};
+use fermata_engine::{Message, PublishFailure, RequestId};
 use fermata_pusher::App;
 use fermata_pusher::api::{self, ApiError, Call, ChannelState, Event, Question, Wants};
 use fermata_pusher::channel::{Access, ChannelName};
-use fermata_pusher::socket_id::SocketId;
+use fermata_pusher::socket_id;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 
@@ -52,7 +52,7 @@ impl Gateway<'_> {
         self.answer_question(handle, status, &body);
     }
 
-    fn answer_question(&mut self, handle: u64, status: u16, body: &str) {
+    fn answer_question(&mut self, handle: RequestId, status: u16, body: &str) {
         let headers: &[(&[u8], &[u8])] = match status {
             503 => &[(b"Retry-After", b"1")],
             _ => &[],
@@ -106,12 +106,12 @@ impl Gateway<'_> {
     }
 
     /// Publishes events in a cluster; they are answered when the log has them.
-    fn post_events(&mut self, handle: u64, app: &App, events: Vec<Event>, is_batch: bool) {
+    fn post_events(&mut self, handle: RequestId, app: &App, events: Vec<Event>, is_batch: bool) {
         let settings = std::rc::Rc::clone(&self.hub.settings);
         let at = settings.apps.iter().position(|it| it.id == app.id);
         let mut left = VecDeque::new();
         for event in &events {
-            let except = event.except.as_deref().and_then(SocketId::parse);
+            let except = event.except.as_deref().and_then(socket_id::SocketId::parse);
             let except = except.map(to_engine).unwrap_or_default();
             for channel in &event.channels {
                 let channel = ring_name(app, channel);
@@ -127,17 +127,18 @@ impl Gateway<'_> {
             }
         }
         let reply = Reply::Events {
+            request: handle,
             app: at.unwrap_or_default(),
             events,
             is_batch,
         };
-        self.post(handle, reply, left);
+        self.post(reply, left);
     }
 
     /// Answers who has published them.
     pub(crate) fn answer_events(
         &mut self,
-        handle: u64,
+        handle: RequestId,
         app: usize,
         events: &[Event],
         is_batch: bool,
@@ -163,7 +164,7 @@ impl Gateway<'_> {
             let except = event
                 .except
                 .as_deref()
-                .and_then(SocketId::parse)
+                .and_then(socket_id::SocketId::parse)
                 .map(to_engine);
             for channel in &event.channels {
                 let message = Message {

@@ -2,11 +2,11 @@
 
 use fermata_engine::missed;
 use fermata_engine::websocket::{Format, Join, SendError};
-use fermata_engine::{Ack, Busy, Message, PublishFailure, Publishing};
+use fermata_engine::{Ack, Busy, Message, PublishFailure, Publishing, RequestId, SocketId};
 use fermata_pusher::channel::ChannelName;
 use fermata_pusher::connection::{Connection, Outcome, SignedIn, Subscribe, check_handshake};
 use fermata_pusher::frame::{self, Code, SUBSCRIPTION_COUNT};
-use fermata_pusher::socket_id::SocketId;
+use fermata_pusher::socket_id;
 use serde_json::Value;
 
 use crate::census::Notice;
@@ -40,7 +40,7 @@ impl Gateway<'_> {
     /// Accepts a handshake for an application's clients.
     pub(crate) fn admit(
         &mut self,
-        handle: u64,
+        handle: RequestId,
         key: &str,
         protocol: Option<&str>,
         origin: Option<&str>,
@@ -117,14 +117,14 @@ impl Gateway<'_> {
                 let published = match self.worker.channels.cluster_node() {
                     None => self
                         .worker
-                        .publish_except(ring.as_bytes(), message, socket)
+                        .publish_except(ring.as_bytes(), message, Some(socket))
                         .map(|_| ()),
                     // No acknowledgement is awaited: the event is lost when the log does not take it.
                     Some(_) => {
                         let how = (Ack::Local, 0, now_ms);
                         let begun =
                             self.worker
-                                .begin_publish(ring.as_bytes(), message, socket, how);
+                                .begin_publish(ring.as_bytes(), message, Some(socket), how);
                         begun.and_then(|begun| match begun {
                             Publishing::Later => Err(Busy::Embedder("there is no room").into()),
                             Publishing::Done(_) | Publishing::Pending(_) => Ok(()),
@@ -158,7 +158,7 @@ impl Gateway<'_> {
         }
     }
 
-    fn sign_in(&mut self, socket: u64, signed_in: SignedIn) {
+    fn sign_in(&mut self, socket: SocketId, signed_in: SignedIn) {
         self.send(socket, &frame::signin_success(&signed_in.user_data));
         let Some(session) = self.hub.sessions.get(&socket) else {
             return missed(());
@@ -198,7 +198,7 @@ impl Gateway<'_> {
             .sessions
             .iter()
             .filter(|(_, session)| is_it(session));
-        let sockets: Vec<u64> = found.map(|(socket, _)| *socket).collect();
+        let sockets: Vec<SocketId> = found.map(|(socket, _)| *socket).collect();
         for socket in sockets {
             self.refuse(
                 socket,
@@ -218,7 +218,7 @@ impl Gateway<'_> {
         self.tell(&notice) && self.tell_servers(&notice)
     }
 
-    fn subscribe(&mut self, socket: u64, subscribe: Subscribe) {
+    fn subscribe(&mut self, socket: SocketId, subscribe: Subscribe) {
         let Some(session) = self.hub.sessions.get(&socket) else {
             return missed(());
         };
@@ -297,7 +297,7 @@ impl Gateway<'_> {
         }
     }
 
-    fn unsubscribe(&mut self, socket: u64, channel: &str) {
+    fn unsubscribe(&mut self, socket: SocketId, channel: &str) {
         let Some(session) = self.hub.sessions.get(&socket) else {
             return missed(());
         };
@@ -345,7 +345,7 @@ impl Gateway<'_> {
         })
     }
 
-    fn send_cached(&mut self, socket: u64, app: usize, ring: &str, channel: &str) {
+    fn send_cached(&mut self, socket: SocketId, app: usize, ring: &str, channel: &str) {
         match self.cached(ring) {
             Some((name, data, id)) => {
                 let mut text = Vec::new();
@@ -360,7 +360,7 @@ impl Gateway<'_> {
     }
 
     /// A subscription that the engine does not make.
-    fn undo(&mut self, socket: u64, channel: &str, text: &str) {
+    fn undo(&mut self, socket: SocketId, channel: &str, text: &str) {
         if let Some(session) = self.hub.sessions.get_mut(&socket) {
             session.connection.forget(channel);
         }
@@ -368,7 +368,7 @@ impl Gateway<'_> {
     }
 
     /// Says what is wrong, and closes.
-    fn refuse(&mut self, socket: u64, code: Code, text: &str) {
+    fn refuse(&mut self, socket: SocketId, code: Code, text: &str) {
         self.send(socket, &frame::error(Some(code), text));
         // It is open, or gone already.
         let _ = self
@@ -376,16 +376,16 @@ impl Gateway<'_> {
             .disconnect(socket, code.number(), text.as_bytes());
     }
 
-    pub(crate) fn send(&mut self, socket: u64, text: &str) {
+    pub(crate) fn send(&mut self, socket: SocketId, text: &str) {
         // One that is gone is told by its close; one that reads too slowly is closed by the engine.
         let _ = self.worker.send(socket, false, text.as_bytes());
     }
 
-    fn socket_id(&self, socket: u64) -> Option<SocketId> {
+    fn socket_id(&self, socket: SocketId) -> Option<socket_id::SocketId> {
         let (life, worker) = self.worker.socket_place(socket)?;
-        Some(SocketId {
+        Some(socket_id::SocketId {
             life,
-            socket,
+            socket: socket.to_raw(),
             worker,
         })
     }
@@ -406,7 +406,7 @@ pub(crate) fn publish_error(error: &PublishFailure) -> String {
 }
 
 /// The engine's id of a socket, which any worker understands: three hexadecimal numbers.
-pub(crate) fn to_engine(id: SocketId) -> String {
+pub(crate) fn to_engine(id: socket_id::SocketId) -> String {
     format!("{:016x}{:016x}{:x}", id.life, id.socket, id.worker)
 }
 
@@ -416,7 +416,7 @@ mod tests {
 
     #[test]
     fn ids_of_sockets_are_the_engines() {
-        let id = SocketId {
+        let id = socket_id::SocketId {
             life: 0xfeed,
             socket: (3 << 32) | 7,
             worker: 11,

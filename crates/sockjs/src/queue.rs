@@ -28,9 +28,9 @@ const CLOSED: &str = "Connection closed";
 
 /// A request that waits for an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asker {
+pub struct Asker<R> {
     /// The request, as the engine knows it.
-    pub handle: u64,
+    pub handle: R,
     /// The function a script element wants called.
     pub callback: Option<String>,
     /// The page's host.
@@ -39,24 +39,24 @@ pub struct Asker {
 
 /// What a queue's time has come for.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Due {
+pub enum Due<R> {
     /// Nothing, until then.
     At(u64),
     /// A heartbeat for the request that waits.
-    Beat(Asker),
+    Beat(Asker<R>),
     /// A heartbeat for the stream.
-    Pulse(Piece),
+    Pulse(Piece<R>),
     /// The stream has become long, and its client has not begun another: it is to end.
-    Finish(u64),
+    Finish(R),
     /// The client has not come back.
     Over,
 }
 
 /// What is to be written to a stream.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct Piece<R> {
     /// The request that the stream answers.
-    pub handle: u64,
+    pub handle: R,
     /// The frame, with the end of its line.
     pub frame: String,
     /// The stream ends with it.
@@ -65,8 +65,8 @@ pub struct Piece {
 
 /// A response that is written piece by piece.
 #[derive(Debug)]
-struct Stream {
-    handle: u64,
+struct Stream<R> {
+    handle: R,
     units: usize,
     /// The client has taken all that was written.
     is_ready: bool,
@@ -76,21 +76,21 @@ struct Stream {
 
 /// The queue.
 #[derive(Debug)]
-pub struct Queue {
+pub struct Queue<R> {
     messages: Vec<String>,
     /// Bytes that the messages take which wait.
     pub bytes: usize,
-    poll: Option<Asker>,
-    stream: Option<Stream>,
+    poll: Option<Asker<R>>,
+    stream: Option<Stream<R>>,
     end: Option<(u16, String)>,
     due_ms: u64,
     heartbeat_ms: u64,
     linger_ms: u64,
 }
 
-impl Queue {
+impl<R: Copy + Eq> Queue<R> {
     /// That of a client whose first request waits to hear that the session is open: however long its backend may take.
-    pub fn new(opening: Asker, heartbeat_ms: u64, linger_ms: u64) -> Self {
+    pub fn new(opening: Asker<R>, heartbeat_ms: u64, linger_ms: u64) -> Self {
         Self {
             messages: Vec::new(),
             bytes: 0,
@@ -125,14 +125,14 @@ impl Queue {
     }
 
     /// The request that waits; it is to be answered now, whatever with.
-    pub fn take_poll(&mut self, now_ms: u64) -> Option<Asker> {
+    pub fn take_poll(&mut self, now_ms: u64) -> Option<Asker<R>> {
         let asker = self.poll.take()?;
         self.due_ms = now_ms.saturating_add(self.linger_ms);
         Some(asker)
     }
 
     /// A request asks for messages. What is to be answered now, and to whom.
-    pub fn ask(&mut self, now_ms: u64, asker: Asker) -> Option<(Asker, String)> {
+    pub fn ask(&mut self, now_ms: u64, asker: Asker<R>) -> Option<(Asker<R>, String)> {
         if self.poll.is_some() {
             let (code, reason) = TWICE;
             return Some((asker, frame::close(code, reason)));
@@ -147,10 +147,10 @@ impl Queue {
     pub fn begin_stream(
         &mut self,
         now_ms: u64,
-        handle: u64,
+        handle: R,
         units: usize,
         owes_echo: bool,
-    ) -> Option<u64> {
+    ) -> Option<R> {
         self.due_ms = now_ms.saturating_add(self.heartbeat_ms);
         let stream = Stream {
             handle,
@@ -162,7 +162,7 @@ impl Queue {
     }
 
     /// The client has taken all that was written to the stream.
-    pub fn note_ready(&mut self, handle: u64) {
+    pub fn note_ready(&mut self, handle: R) {
         if let Some(stream) = self.stream.as_mut().filter(|it| it.handle == handle) {
             stream.is_ready = true;
         }
@@ -174,7 +174,7 @@ impl Queue {
     }
 
     /// What the stream is to be given now.
-    pub fn next_piece(&mut self, now_ms: u64) -> Option<Piece> {
+    pub fn next_piece(&mut self, now_ms: u64) -> Option<Piece<R>> {
         let stream = self.stream.as_ref()?;
         let is_open = stream.is_ready && stream.units <= STREAM_UNITS_MAX;
         if !is_open || (self.messages.is_empty() && self.end.is_none()) {
@@ -192,7 +192,7 @@ impl Queue {
     }
 
     /// The client asks whether it is connected, or answers that question. What waits for a frame gets one.
-    pub fn echo(&mut self, now_ms: u64) -> Option<Due> {
+    pub fn echo(&mut self, now_ms: u64) -> Option<Due<R>> {
         let Some(stream) = &mut self.stream else {
             // It does not answer heartbeats.
             return self.take_poll(now_ms).map(Due::Beat);
@@ -222,7 +222,7 @@ impl Queue {
     }
 
     /// What a waiting request is to be answered now.
-    pub fn answer(&mut self, now_ms: u64) -> Option<(Asker, String)> {
+    pub fn answer(&mut self, now_ms: u64) -> Option<(Asker<R>, String)> {
         self.poll.as_ref()?;
         let frame = match self.messages.is_empty() {
             true => self.end()?,
@@ -235,7 +235,7 @@ impl Queue {
     }
 
     /// The client of the waiting request has left. True: of that one.
-    pub fn leave(&mut self, now_ms: u64, handle: u64) -> bool {
+    pub fn leave(&mut self, now_ms: u64, handle: R) -> bool {
         if self.stream.take_if(|it| it.handle == handle).is_some() {
             // It begins another, or has gone.
             self.due_ms = now_ms.saturating_add(self.linger_ms);
@@ -253,7 +253,7 @@ impl Queue {
     }
 
     /// Time has gone by.
-    pub fn expire(&mut self, now_ms: u64) -> Due {
+    pub fn expire(&mut self, now_ms: u64) -> Due<R> {
         if self.due_ms > now_ms {
             return Due::At(self.due_ms);
         }
@@ -276,7 +276,7 @@ impl Queue {
     }
 
     /// A heartbeat for the stream, if it takes one.
-    fn pulse(&mut self, now_ms: u64) -> Option<Piece> {
+    fn pulse(&mut self, now_ms: u64) -> Option<Piece<R>> {
         let stream = self.stream.as_mut()?;
         if !stream.is_ready || stream.units > STREAM_UNITS_MAX {
             return None;
@@ -285,7 +285,7 @@ impl Queue {
         self.write(now_ms, BEAT.to_owned(), false)
     }
 
-    fn write(&mut self, now_ms: u64, mut frame: String, is_last: bool) -> Option<Piece> {
+    fn write(&mut self, now_ms: u64, mut frame: String, is_last: bool) -> Option<Piece<R>> {
         let stream = self.stream.as_mut()?;
         frame.push('\n');
         stream.units += frame.encode_utf16().count();
@@ -312,7 +312,7 @@ impl Queue {
 mod tests {
     use super::*;
 
-    fn asker(handle: u64) -> Asker {
+    fn asker(handle: u64) -> Asker<u64> {
         Asker {
             handle,
             callback: None,
@@ -320,14 +320,14 @@ mod tests {
         }
     }
 
-    fn open() -> Queue {
+    fn open() -> Queue<u64> {
         let mut queue = Queue::new(asker(1), 25, 5);
         assert_eq!(queue.expire(1_000), Due::At(u64::MAX));
         assert_eq!(queue.take_poll(1_000), Some(asker(1)));
         queue
     }
 
-    fn answer(handle: u64, frame: &str) -> Option<(Asker, String)> {
+    fn answer(handle: u64, frame: &str) -> Option<(Asker<u64>, String)> {
         Some((asker(handle), frame.to_owned()))
     }
 
@@ -385,14 +385,14 @@ mod tests {
         assert_eq!(queue.ask(1_003, asker(4)), answer(4, end));
     }
 
-    fn streaming() -> Queue {
+    fn streaming() -> Queue<u64> {
         let mut queue = Queue::open(1_000, 25, 5);
         assert_eq!(queue.begin_stream(1_000, 7, 2, false), None);
         queue.note_ready(7);
         queue
     }
 
-    fn piece(handle: u64, frame: &str, is_last: bool) -> Option<Piece> {
+    fn piece(handle: u64, frame: &str, is_last: bool) -> Option<Piece<u64>> {
         Some(Piece {
             handle,
             frame: frame.to_owned(),

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::io::Write as _;
 
-use fermata_engine::{Read, ReadError, Temporary};
+use fermata_engine::{Read, ReadError, RequestId, Temporary};
 use fermata_proto::number;
 
 use crate::client::request::ClientRequest;
@@ -21,11 +21,11 @@ pub(crate) const TURN_BYTES_MAX: usize = 512 * 1024;
 /// What is kept for the bodies of open requests, by their handles.
 #[derive(Default)]
 pub(crate) struct Bodies {
-    collecting: Numbered<u64, Box<Collecting>>,
+    collecting: Numbered<RequestId, Box<Collecting>>,
     /// In files of our own.
-    temporaries: Numbered<u64, Temporary>,
+    temporaries: Numbered<RequestId, Temporary>,
     /// That the engine has put aside.
-    uploads: Numbered<u64, u32>,
+    uploads: Numbered<RequestId, u32>,
 }
 
 /// How a body that is collected has come on.
@@ -71,25 +71,25 @@ impl Bodies {
     }
 
     /// The engine has the body in a file.
-    pub fn keep_upload(&mut self, handle: u64, upload: u32) {
+    pub fn keep_upload(&mut self, handle: RequestId, upload: u32) {
         self.uploads.insert(handle, upload);
     }
 
     /// We have.
-    pub fn keep_temporary(&mut self, handle: u64, temporary: Temporary) {
+    pub fn keep_temporary(&mut self, handle: RequestId, temporary: Temporary) {
         self.temporaries.insert(handle, temporary);
     }
 
-    pub fn collect(&mut self, handle: u64, collecting: Collecting) {
+    pub fn collect(&mut self, handle: RequestId, collecting: Collecting) {
         self.collecting.insert(handle, Box::new(collecting));
     }
 
-    pub fn stop_collecting(&mut self, handle: u64) {
+    pub fn stop_collecting(&mut self, handle: RequestId) {
         self.collecting.remove(&handle);
     }
 
     /// Reads on in a body that is collected; `None`: this one is not.
-    pub fn collect_on(&mut self, worker: &mut Engine, handle: u64) -> Option<Collected> {
+    pub fn collect_on(&mut self, worker: &mut Engine, handle: RequestId) -> Option<Collected> {
         let mut it = self.collecting.remove(&handle)?;
         let collected = match it.read_on(worker, handle) {
             Progress::Waits => Collected::Waits,
@@ -104,7 +104,7 @@ impl Bodies {
     }
 
     /// The request is over.
-    pub fn forget(&mut self, worker: &mut Engine, handle: u64) {
+    pub fn forget(&mut self, worker: &mut Engine, handle: RequestId) {
         self.temporaries.remove(&handle);
         if let Some(upload) = self.uploads.remove(&handle) {
             worker.http.release_upload(upload);
@@ -123,7 +123,7 @@ enum Progress {
 }
 
 impl Collecting {
-    fn read_on(&mut self, worker: &mut Engine, handle: u64) -> Progress {
+    fn read_on(&mut self, worker: &mut Engine, handle: RequestId) -> Progress {
         let mut turn_bytes = 0;
         loop {
             let read = match worker.read_body(handle, PIECE_BYTES_MAX) {

@@ -12,10 +12,11 @@ use super::session::Session;
 use crate::numbered::Numbered;
 use crate::publish::pacer::Pacer;
 use crate::settings::Settings;
+use fermata_engine::RequestId;
 
 /// Clients that are held, and what is remembered of requests.
 pub(crate) struct Clients {
-    pub sessions: Numbered<u64, Box<Session>>,
+    pub sessions: Numbered<RequestId, Box<Session>>,
     /// Of the last hold.
     pub serials: u64,
     /// In the place of requests that are not needed any more.
@@ -28,7 +29,7 @@ pub(crate) struct Clients {
     /// Deliveries go at a rate; `None`: as fast as clients take them.
     pub pacer: Option<Box<Pacer>>,
     /// What the answers to some requests become, by the request.
-    pub scripts: Numbered<u64, Script>,
+    pub scripts: Numbered<RequestId, Script>,
 }
 
 impl Clients {

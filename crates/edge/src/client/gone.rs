@@ -2,12 +2,14 @@
 
 use std::collections::HashMap;
 
+use fermata_engine::RequestId;
+
 use crate::client::source::Source;
 
 /// Clients whose origin is to be told when they leave.
 #[derive(Default)]
 pub(crate) struct GoneLinks {
-    pub(crate) links: HashMap<u64, Box<(Source, Vec<u8>)>>,
+    pub(crate) links: HashMap<RequestId, Box<(Source, Vec<u8>)>>,
     /// Being told.
     pub(crate) telling: usize,
     pub(crate) last: u64,

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
+use fermata_engine::RequestId;
 use fermata_grip::item::Item;
 
 use crate::settings::Settings;
@@ -24,7 +25,7 @@ const FIRST_MAX: usize = 100_000;
 /// number of its hold.
 #[derive(Debug, Default)]
 pub(crate) struct Updates {
-    waiting: VecDeque<(u64, u64)>,
+    waiting: VecDeque<(RequestId, u64)>,
     /// How many may go before the next turn, and when that is.
     left: u32,
     turn_ms: u64,
@@ -34,9 +35,9 @@ impl Updates {
     /// One more waits for its turn. Those who have left go, once they are more than the `held` clients may be.
     pub(crate) fn add(
         &mut self,
-        client: (u64, u64),
+        client: (RequestId, u64),
         held: usize,
-        is_held: impl Fn(u64, u64) -> bool,
+        is_held: impl Fn(RequestId, u64) -> bool,
     ) {
         self.waiting.push_back(client);
         if self.waiting.len() > LEFT_MAX + 2 * held {
@@ -54,7 +55,7 @@ impl Updates {
     }
 
     /// The next client that asks in this turn. Clients that are not there any more take no place in it.
-    pub(crate) fn take(&mut self, is_there: impl Fn(u64, u64) -> bool) -> Option<u64> {
+    pub(crate) fn take(&mut self, is_there: impl Fn(RequestId, u64) -> bool) -> Option<RequestId> {
         while self.left > 0
             && let Some((handle, serial)) = self.waiting.pop_front()
         {
@@ -81,7 +82,7 @@ pub(crate) struct FirstSubscriptions {
     linger_ms: u64,
     since_ms: HashMap<Vec<u8>, u64>,
     /// When each client catches up: the time, its request and the serial number of its hold.
-    due: VecDeque<(u64, u64, u64)>,
+    due: VecDeque<(u64, RequestId, u64)>,
 }
 
 impl FirstSubscriptions {
@@ -98,7 +99,7 @@ impl FirstSubscriptions {
     pub(crate) fn begin<'a>(
         &mut self,
         now_ms: u64,
-        (handle, serial): (u64, u64),
+        (handle, serial): (RequestId, u64),
         channels: impl Iterator<Item = &'a [u8]>,
     ) -> Option<u64> {
         if !self.is_on {
@@ -116,7 +117,7 @@ impl FirstSubscriptions {
     }
 
     /// The next client that is to catch up by now: its request, and the serial number of its hold.
-    pub(crate) fn take(&mut self, now_ms: u64) -> Option<(u64, u64)> {
+    pub(crate) fn take(&mut self, now_ms: u64) -> Option<(RequestId, u64)> {
         let &(due_ms, handle, serial) = self.due.front()?;
         if due_ms > now_ms {
             return None;
@@ -190,6 +191,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::ids::request;
 
     fn item(id: &str, prev_id: Option<&str>) -> Item {
         Item {
@@ -239,34 +241,34 @@ mod tests {
     #[test]
     fn clients_that_have_left_do_not_wait_for_their_turn() {
         let mut updates = Updates::default();
-        updates.add((0, 0), 1, |_, _| true);
+        updates.add((request(1), 0), 1, |_, _| true);
         for serial in 1..20_000 {
-            let is_held = |handle, of| handle == 0 || of == serial;
-            updates.add((7, serial), 2, is_held);
+            let is_held = |handle, of| handle == request(1) || of == serial;
+            updates.add((request(7), serial), 2, is_held);
         }
         assert!(updates.waiting.len() <= LEFT_MAX + 4);
-        assert_eq!(updates.waiting.front(), Some(&(0, 0)));
-        assert_eq!(updates.waiting.back(), Some(&(7, 19_999)));
+        assert_eq!(updates.waiting.front(), Some(&(request(1), 0)));
+        assert_eq!(updates.waiting.back(), Some(&(request(7), 19_999)));
     }
 
     #[test]
     fn clients_ask_in_turns_and_those_that_left_take_no_place() {
         let mut updates = Updates::default();
         let count = u64::from(UPDATES_MAX) + 2;
-        for handle in 0..count {
-            updates.add((handle, 7), count as usize, |_, _| true);
+        for handle in 1..=count {
+            updates.add((request(handle), 7), count as usize, |_, _| true);
         }
         updates.begin_turn(1_000);
         let mut turn = |now_ms| {
             updates.begin_turn(now_ms);
-            let asked = std::iter::from_fn(|| updates.take(|handle, _| handle != 0));
-            let asked: Vec<u64> = asked.collect();
+            let asked = std::iter::from_fn(|| updates.take(|handle, _| handle != request(1)));
+            let asked: Vec<RequestId> = asked.collect();
             (asked.len(), asked.last().copied(), updates.due_ms())
         };
         let later_ms = 1_000 + UPDATES_MS;
-        assert_eq!(turn(1_000), (100, Some(100), Some(later_ms)));
+        assert_eq!(turn(1_000), (100, Some(request(101)), Some(later_ms)));
         assert_eq!(turn(later_ms - 1), (0, None, Some(later_ms)));
-        assert_eq!(turn(later_ms), (1, Some(101), None));
+        assert_eq!(turn(later_ms), (1, Some(request(102)), None));
     }
 
     #[test]
@@ -277,7 +279,7 @@ mod tests {
             ..Settings::default()
         };
         let begin = |first: &mut FirstSubscriptions, now_ms, handle| {
-            first.begin(now_ms, (handle, 7), [b"c".as_slice()].into_iter())
+            first.begin(now_ms, (request(handle), 7), [b"c".as_slice()].into_iter())
         };
         let mut off = FirstSubscriptions::new(&settings(false));
         assert_eq!(begin(&mut off, 0, 1), None);
@@ -290,7 +292,7 @@ mod tests {
             (first.take(FIRST_MS - 1), first.due_ms()),
             (None, Some(FIRST_MS))
         );
-        assert_eq!(first.take(FIRST_MS), Some((1, 7)));
+        assert_eq!(first.take(FIRST_MS), Some((request(1), 7)));
         assert_eq!(
             (first.take(FIRST_MS), first.due_ms()),
             (None, Some(19_999 + FIRST_MS))
@@ -306,8 +308,9 @@ mod tests {
         });
         let names: Vec<String> = (0..FIRST_MAX).map(|at| at.to_string()).collect();
         let all = names.iter().map(String::as_bytes);
-        assert!(first.begin(0, (1, 1), all).is_some());
-        let mut begin = |now_ms| first.begin(now_ms, (1, 1), [b"c".as_slice()].into_iter());
+        assert!(first.begin(0, (request(1), 1), all).is_some());
+        let mut begin =
+            |now_ms| first.begin(now_ms, (request(1), 1), [b"c".as_slice()].into_iter());
         // There is room again when those before have lingered long enough.
         assert_eq!(
             (begin(9_999), begin(10_000)),

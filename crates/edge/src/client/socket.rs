@@ -1,5 +1,6 @@
 //! What is known of a WebSocket besides its subscriptions, and how it is closed from here.
 
+use fermata_engine::{RequestId, SocketId};
 use fermata_grip::ws_control::Timed;
 
 use crate::client::over_http::OverHttp;
@@ -74,14 +75,17 @@ impl Socket {
 }
 
 /// Closes a socket from our side; its origin is told by what follows from the client's end.
-pub(crate) fn close_socket(worker: &mut Engine, handle: u64, code: u16, reason: &[u8]) {
-    if worker.disconnect(handle, code, reason).is_err() {
-        let _ = worker.disconnect(handle, AWAY, b"");
+pub(crate) fn close_socket(worker: &mut Engine, handle: RequestId, code: u16, reason: &[u8]) {
+    if worker
+        .disconnect(SocketId::of(handle), code, reason)
+        .is_err()
+    {
+        let _ = worker.disconnect(SocketId::of(handle), AWAY, b"");
     }
 }
 
 /// A socket has lost what was published.
-pub(crate) fn close_slow_socket(worker: &mut Engine, handle: u64) {
+pub(crate) fn close_slow_socket(worker: &mut Engine, handle: RequestId) {
     close_socket(
         worker,
         handle,

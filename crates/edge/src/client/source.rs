@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use fermata_edge_pushpin::state::id::SessionId;
-use fermata_engine::Worker;
+use fermata_engine::{RequestId, Worker};
 use fermata_io::Kernel;
 use fermata_tls::Tls;
 
@@ -81,11 +81,11 @@ impl Source {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// The client of this request.
-    Client(u64),
+    Client(RequestId),
     /// The stream that was held by this request, which goes on with it.
-    Link(u64),
+    Link(RequestId),
     /// A client's WebSocket.
-    Socket(u64),
+    Socket(RequestId),
     /// A health check of the target of this route and place.
     Check(usize, usize),
     /// A notice to the origin that this client has left.
@@ -94,19 +94,35 @@ pub(crate) enum Owner {
     Filter(u64),
 }
 
+/// Of whom there is one conversation at a time: a client has one, whatever it is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Asker {
+    /// A client, by the request that it came with, also as a WebSocket.
+    Client(RequestId),
+    /// As of [`Owner`].
+    Check(usize, usize),
+    GoneNotice(u64),
+    Filter(u64),
+}
+
 impl Owner {
-    /// The request or the socket.
-    pub fn handle(self) -> u64 {
+    /// Who asks.
+    pub fn asker(self) -> Asker {
         match self {
-            Owner::Client(handle)
-            | Owner::Link(handle)
-            | Owner::Socket(handle)
-            | Owner::GoneNotice(handle)
-            | Owner::Filter(handle) => handle,
-            // No connection has the highest index.
-            Owner::Check(rule, target) => {
-                ((rule as u64) << 12 ^ target as u64) << u32::BITS | u64::from(u32::MAX)
+            Owner::Client(handle) | Owner::Link(handle) | Owner::Socket(handle) => {
+                Asker::Client(handle)
             }
+            Owner::Check(rule, target) => Asker::Check(rule, target),
+            Owner::GoneNotice(number) => Asker::GoneNotice(number),
+            Owner::Filter(number) => Asker::Filter(number),
+        }
+    }
+
+    /// The client that it is for.
+    pub fn client(self) -> Option<RequestId> {
+        match self.asker() {
+            Asker::Client(handle) => Some(handle),
+            Asker::Check(..) | Asker::GoneNotice(_) | Asker::Filter(_) => None,
         }
     }
 }

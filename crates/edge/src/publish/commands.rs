@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use fermata_engine::{RequestId, WireId};
 use fermata_grip::command::{Condition, Request};
 use fermata_grip::packet::Notation;
 use fermata_grip::tnetstring;
@@ -25,7 +26,7 @@ pub(crate) enum Query {
 /// A command that other workers have been asked about.
 #[derive(Debug)]
 pub(crate) struct Waiting {
-    pub(crate) wire: u64,
+    pub(crate) wire: WireId,
     pub(crate) envelope: Vec<Vec<u8>>,
     pub(crate) request: Request,
     pub(crate) query: Query,
@@ -43,9 +44,9 @@ pub(crate) struct Commands {
     /// The number of the last one. The first is no number of the process before: its questions may still be answered.
     pub(crate) last: u64,
     /// WebSockets over HTTP, by what their origins know them by.
-    pub(crate) sockets: HashMap<Vec<u8>, u64>,
+    pub(crate) sockets: HashMap<Vec<u8>, RequestId>,
     /// The same the other way round: by then their origins may have closed them, and nothing of theirs tells the id.
-    pub(crate) names: HashMap<u64, Vec<u8>>,
+    pub(crate) names: HashMap<RequestId, Vec<u8>>,
 }
 
 impl Commands {
@@ -59,13 +60,13 @@ impl Commands {
     }
 
     /// A WebSocket of this worker is open; its origin knows it by this id.
-    pub fn name_socket(&mut self, handle: u64, id: Vec<u8>) {
+    pub fn name_socket(&mut self, handle: RequestId, id: Vec<u8>) {
         self.sockets.insert(id.clone(), handle);
         self.names.insert(handle, id);
     }
 
     /// It is not any more.
-    pub fn forget_socket(&mut self, handle: u64) {
+    pub fn forget_socket(&mut self, handle: RequestId) {
         if let Some(id) = self.names.remove(&handle) {
             self.sockets.remove(&id);
         }

@@ -172,7 +172,7 @@ mod tests {
 
     fn delivery(item: &Rc<Item>, units: u64, serial: u64) -> Delivery {
         Delivery {
-            client: Left::Held(1),
+            client: Left::Held(crate::ids::request(1)),
             serial,
             channel: Rc::from(&b"c"[..]),
             item: Rc::clone(item),

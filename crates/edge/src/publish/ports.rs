@@ -8,9 +8,9 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use fermata_config::LogLevel;
-use fermata_engine::Server;
 use fermata_engine::missed;
 use fermata_engine::stats::Counter;
+use fermata_engine::{Server, WireId};
 use fermata_grip::zmtp;
 use fermata_grip::zmtp::{Endpoint, Peer};
 use fermata_io::net;
@@ -55,12 +55,12 @@ pub(crate) struct Uris {
 /// All ports and their peers.
 #[derive(Debug, Default)]
 pub(crate) struct Ports {
-    pub(crate) listeners: HashMap<u64, Port>,
-    pub(crate) peers: HashMap<u64, Connection>,
+    pub(crate) listeners: HashMap<WireId, Port>,
+    pub(crate) peers: HashMap<WireId, Connection>,
     /// Those of which there is more to read.
-    pub(crate) waiting: BTreeSet<u64>,
+    pub(crate) waiting: BTreeSet<WireId>,
     /// Connections that have ended, for those that had opened or used them.
-    pub ended: Vec<u64>,
+    pub ended: Vec<WireId>,
     pub uris: Uris,
 }
 
@@ -83,9 +83,9 @@ pub(crate) struct Connection {
 
 impl Ports {
     /// The connections of a port that may be sent to.
-    pub fn open(&self, port: Port) -> Vec<u64> {
+    pub fn open(&self, port: Port) -> Vec<WireId> {
         let peers = self.peers.iter();
-        let mut open: Vec<u64> = peers
+        let mut open: Vec<WireId> = peers
             .filter(|(_, it)| it.port == port && it.peer.is_open())
             .map(|(&wire, _)| wire)
             .collect();
@@ -94,17 +94,17 @@ impl Ports {
     }
 
     /// Whether a connection may be sent to.
-    pub fn is_open(&self, wire: u64) -> bool {
+    pub fn is_open(&self, wire: WireId) -> bool {
         self.peers.get(&wire).is_some_and(|it| it.peer.is_open())
     }
 
     /// Whether a connection is one of this port.
-    pub fn is_at(&self, wire: u64, port: Port) -> bool {
+    pub fn is_at(&self, wire: WireId, port: Port) -> bool {
         self.peers.get(&wire).is_some_and(|it| it.port == port)
     }
 
     /// The connection of a port whose other end has this name. No two have the same: [`Self::is_named_twice`].
-    pub fn named(&self, port: Port, name: &[u8]) -> Option<u64> {
+    pub fn named(&self, port: Port, name: &[u8]) -> Option<WireId> {
         let mut peers = self.peers.iter();
         peers
             .find(|(_, it)| it.port == port && it.peer.is_open() && it.peer.identity() == name)
@@ -120,7 +120,7 @@ impl Ports {
     }
 
     /// Whether a connection takes what it gets: less than half of what may wait for it does.
-    pub fn has_room(&self, wire: u64, bytes: usize) -> bool {
+    pub fn has_room(&self, wire: WireId, bytes: usize) -> bool {
         let connection = self.peers.get(&wire);
         connection.is_some_and(|it| it.out.len() + bytes <= it.port.out_bytes_max() / 2)
     }
@@ -145,7 +145,7 @@ impl Ports {
     }
 
     /// Sends a message to one connection. False: it is not there, or takes nothing.
-    pub fn send(&mut self, worker: &mut Engine, wire: u64, parts: &[&[u8]]) -> bool {
+    pub fn send(&mut self, worker: &mut Engine, wire: WireId, parts: &[&[u8]]) -> bool {
         let Some(mut connection) = self.peers.remove(&wire) else {
             // It has ended, or is being read from.
             return false;
@@ -169,13 +169,13 @@ impl Ports {
     }
 
     /// Has a connection that is being opened speak as one of a port, when it stands.
-    pub fn greet(&mut self, worker: &mut Engine, timers: &mut Timers, wire: u64, port: Port) {
+    pub fn greet(&mut self, worker: &mut Engine, timers: &mut Timers, wire: WireId, port: Port) {
         let connection = Self::new_peer(worker, timers, wire, port, true);
         self.peers.insert(wire, connection);
     }
 
     /// Sends what waits for a connection, which ends where that fails.
-    pub fn push(&mut self, worker: &mut Engine, wire: u64) {
+    pub fn push(&mut self, worker: &mut Engine, wire: WireId) {
         if let Some(mut connection) = self.peers.remove(&wire) {
             match Self::flush(worker, wire, &mut connection) {
                 true => {
@@ -190,7 +190,7 @@ impl Ports {
     pub fn on_peers_due(&mut self, worker: &mut Engine, timers: &mut Timers) {
         let now_ms = worker.net.now_ms();
         let peers = self.peers.iter();
-        let strangers: Vec<(u64, u64)> = peers
+        let strangers: Vec<(WireId, u64)> = peers
             .filter(|(_, it)| !it.is_ready)
             .map(|(wire, it)| (*wire, it.heard_ms))
             .collect();
@@ -208,7 +208,7 @@ impl Ports {
         }
     }
 
-    fn refuse_peer(&mut self, worker: &mut Engine, wire: u64, reason: &str) {
+    fn refuse_peer(&mut self, worker: &mut Engine, wire: WireId, reason: &str) {
         if let Some(connection) = self.peers.remove(&wire) {
             let port = connection.port.setting();
             let line = format!("{port}: a publisher's connection is closed: {reason}");
@@ -218,7 +218,7 @@ impl Ports {
     }
 
     /// A connection that is no longer among the peers is over.
-    pub(crate) fn end_peer(&mut self, worker: &mut Engine, wire: u64) {
+    pub(crate) fn end_peer(&mut self, worker: &mut Engine, wire: WireId) {
         self.waiting.remove(&wire);
         worker.net.close_wire(wire);
         self.ended.push(wire);
@@ -229,7 +229,7 @@ impl Ports {
     fn new_peer(
         worker: &mut Engine,
         timers: &mut Timers,
-        wire: u64,
+        wire: WireId,
         port: Port,
         is_ours: bool,
     ) -> Connection {
@@ -278,7 +278,7 @@ impl Ports {
         &mut self,
         worker: &mut Engine,
         timers: &mut Timers,
-        listener: u64,
+        listener: WireId,
         port: Port,
     ) {
         loop {
@@ -317,7 +317,7 @@ impl Ports {
     }
 
     /// Sends what waits. False: the connection is over.
-    pub(crate) fn flush(worker: &mut Engine, wire: u64, connection: &mut Connection) -> bool {
+    pub(crate) fn flush(worker: &mut Engine, wire: WireId, connection: &mut Connection) -> bool {
         while !connection.out.is_empty() {
             match worker.net.send_wire(wire, &connection.out) {
                 Ok(Some(len)) => {
@@ -347,7 +347,7 @@ impl Ports {
     pub fn send_to_subscribers(&mut self, worker: &mut Engine, payload: &[u8]) -> usize {
         let wants = |it: &Connection| it.topics.iter().any(|topic| payload.starts_with(topic));
         let peers = self.peers.iter();
-        let wires: Vec<u64> = peers
+        let wires: Vec<WireId> = peers
             .filter(|(_, it)| wants(it))
             .map(|(wire, _)| *wire)
             .collect();

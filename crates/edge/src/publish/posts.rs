@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use fermata_engine::{OWN_USER, PublishFailure};
+use fermata_engine::{OWN_USER, PublishFailure, RequestId, WireId};
 use fermata_grip::command;
 
 use super::sequence::Queued;
@@ -24,9 +24,9 @@ const CHANNELS_MAX: usize = 100_000;
 #[derive(Debug)]
 pub(crate) enum Reply {
     /// At the control port: the request, and what it is answered when all is well.
-    Control(u64, Answer),
+    Control(RequestId, Answer),
     /// By ZeroMQ: the connection, the envelope and the request.
-    Command(u64, Vec<Vec<u8>>, command::Request),
+    Command(WireId, Vec<Vec<u8>>, command::Request),
 }
 
 /// Why items were not published.
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     fn reply() -> Reply {
-        Reply::Control(7, crate::control::unauthorized())
+        Reply::Control(crate::ids::request(7), crate::control::unauthorized())
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
+use fermata_engine::WireId;
 use fermata_grip::zmtp::Endpoint;
 
 use crate::error::StartError;
@@ -18,7 +19,7 @@ pub(crate) struct Publisher {
     /// As the setting has it.
     pub(crate) text: String,
     /// The connection to it.
-    pub(crate) wire: Option<u64>,
+    pub(crate) wire: Option<WireId>,
     /// When it is tried again, and how long it is left alone next time.
     pub(crate) due_ms: u64,
     pub(crate) retry_ms: u64,

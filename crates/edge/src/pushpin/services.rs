@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 
 use fermata_edge_pushpin::line;
+use fermata_engine::{RequestId, WireId};
 use fermata_grip::value::Value;
 
 use crate::error::StartError;
@@ -163,7 +164,7 @@ pub(crate) struct PendingQuestion {
 /// What a worker has of all services.
 pub(crate) struct Services {
     pub addresses: Addresses,
-    pub(crate) line: line::Line,
+    pub(crate) line: line::Line<WireId>,
     /// Questions that wait for a connected service, by service, the oldest first; no queue is empty.
     pub(crate) outbox: BTreeMap<u16, VecDeque<line::Waiting>>,
     pub(crate) pending: HashMap<u64, PendingQuestion>,
@@ -181,7 +182,7 @@ pub(crate) struct Services {
     /// Packets of backends for sessions, kept until the present read is done: answers may take the same path.
     pub inbox: VecDeque<Value>,
     /// The wires to other workers, by their numbers, where this one has the ports.
-    pub(crate) workers: HashMap<u16, u64>,
+    pub(crate) workers: HashMap<u16, WireId>,
     pub(crate) own_index: u16,
 }
 
@@ -371,7 +372,7 @@ impl Services {
     }
 
     /// The client that waits for an answer has left.
-    pub fn forget_of_client(&mut self, handle: u64) {
+    pub fn forget_of_client(&mut self, handle: RequestId) {
         if self.pending.is_empty() {
             return;
         }

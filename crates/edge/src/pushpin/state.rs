@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use fermata_edge_pushpin::state::{Ids, id::SessionId};
+use fermata_engine::RequestId;
 use fermata_grip::value::Value;
 
 use crate::client::source::Source;
@@ -24,9 +25,9 @@ pub(crate) struct State {
 /// What was asked, and who waits for it.
 pub(crate) enum Question {
     /// How sessions are found in requests like this.
-    Rules(u64, Source),
+    Rules(RequestId, Source),
     /// What the session of a request has had.
-    LastIds(u64, Source),
+    LastIds(RequestId, Source),
     /// A notification, which has no reply to wait for.
     Notify(&'static str),
 }
@@ -69,7 +70,7 @@ impl Question {
     }
 
     /// The request that waits.
-    pub fn handle(&self) -> Option<u64> {
+    pub fn handle(&self) -> Option<RequestId> {
         match self {
             Self::Rules(handle, _) | Self::LastIds(handle, _) => Some(*handle),
             Self::Notify(_) => None,

@@ -1,7 +1,7 @@
 //! What becomes of an origin's response: passed on as it comes, or read whole because it is an instruction.
 
 use fermata_config::LogLevel;
-use fermata_engine::ResponseHead;
+use fermata_engine::{RequestId, ResponseHead};
 use fermata_grip::instruct;
 use fermata_grip::instruct::{Hold, Instruct};
 use fermata_proto::response::bodiless;
@@ -10,7 +10,7 @@ use crate::client::clients::Clients;
 use crate::client::journal::Outcome;
 use crate::client::over_http::RESPONSE_BYTES_MAX;
 use crate::client::script::SCRIPT_BYTES_MAX;
-use crate::client::source::{Engine, Owner};
+use crate::client::source::{Asker, Engine, Owner};
 use crate::routes::figures::Count;
 use crate::server::edge::Edge;
 use crate::upstream::reply::{
@@ -99,7 +99,7 @@ impl Edge {
     fn begin_passing(
         &mut self,
         talk: &mut Talk,
-        handle: u64,
+        handle: RequestId,
         head: &Head,
         then: Option<Box<Instruct>>,
     ) -> Step {
@@ -273,7 +273,7 @@ impl Edge {
                 return;
             }
             Owner::Socket(handle) => {
-                self.upstream.talks.forget_handle(handle);
+                self.upstream.talks.forget(Asker::Client(handle));
                 self.on_events(handle, &head, &body);
                 return;
             }
@@ -287,7 +287,7 @@ impl Edge {
             }
         };
         if let Purpose::Events(_) = talk.purpose {
-            self.upstream.talks.forget_handle(handle);
+            self.upstream.talks.forget(Asker::Client(handle));
             self.on_opening(talk, handle, &head, &body);
             return;
         }
@@ -313,7 +313,7 @@ impl Edge {
     }
 
     /// Does what an instruction says.
-    fn follow(&mut self, talk: &mut Talk, handle: u64, instruct: Instruct, body: Vec<u8>) {
+    fn follow(&mut self, talk: &mut Talk, handle: RequestId, instruct: Instruct, body: Vec<u8>) {
         let mut instruct = instruct;
         let body = instruct.answer.body.take().unwrap_or(body);
         let is_too_large = talk.source.request.body.bytes() > INSTRUCT_BYTES_MAX as u64;
@@ -461,8 +461,8 @@ impl Edge {
     }
 
     /// The client of a stream has taken everything and wants more.
-    pub(super) fn on_stream_wanted(&mut self, handle: u64) {
-        let Some(id) = self.upstream.talks.of_handle(handle) else {
+    pub(super) fn on_stream_wanted(&mut self, handle: RequestId) {
+        let Some(id) = self.upstream.talks.of(Asker::Client(handle)) else {
             return;
         };
         self.with_talk(id, |edge, talk| {
@@ -509,7 +509,7 @@ impl Clients {
     }
 
     /// The client of a stream has left, or the origin says more than it has promised.
-    fn cut_stream(&mut self, worker: &mut Engine, handle: u64) -> Step {
+    fn cut_stream(&mut self, worker: &mut Engine, handle: RequestId) -> Step {
         worker.drop_stream(handle);
         self.forget_request(worker, handle);
         Step::Over
@@ -523,7 +523,13 @@ impl Clients {
     }
 
     /// Answers a client with a response that is here whole.
-    pub(super) fn respond(&mut self, worker: &mut Engine, handle: u64, head: &Head, body: &[u8]) {
+    pub(super) fn respond(
+        &mut self,
+        worker: &mut Engine,
+        handle: RequestId,
+        head: &Head,
+        body: &[u8],
+    ) {
         if let Some(script) = self.scripts.remove(&handle) {
             let (head, body) = script.wrap(head, body);
             self.respond(worker, handle, &head, &body);
@@ -545,7 +551,7 @@ impl Clients {
     pub(super) fn answer_text(
         &mut self,
         worker: &mut Engine,
-        handle: u64,
+        handle: RequestId,
         status: u16,
         text: &str,
     ) {

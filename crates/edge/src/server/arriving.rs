@@ -8,12 +8,12 @@ use std::io;
 use std::rc::Rc;
 
 use fermata_config::LogLevel;
-use fermata_engine::{Read, ReadError};
+use fermata_engine::{Read, ReadError, RequestId};
 
 use crate::client::body::{Collected, Collecting, PIECE_BYTES_MAX, TURN_BYTES_MAX};
 use crate::client::clients::Clients;
 use crate::client::request::Body;
-use crate::client::source::{Engine, Owner, Source};
+use crate::client::source::{Asker, Engine, Owner, Source};
 use crate::server::edge::Edge;
 use crate::timers::{Timer, Timers};
 use crate::upstream::codec::{Codec, write_end, write_piece};
@@ -21,7 +21,7 @@ use crate::upstream::talk::{Step, Talk};
 
 impl Edge {
     /// Collects the body of a request, as long as its client may be held with it.
-    pub(super) fn collect(&mut self, handle: u64, source: Source, sockjs: Option<usize>) {
+    pub(super) fn collect(&mut self, handle: RequestId, source: Source, sockjs: Option<usize>) {
         let collecting = Collecting {
             source,
             sockjs,
@@ -38,17 +38,17 @@ impl Edge {
     }
 
     /// More of a body may be there.
-    pub(super) fn on_body_arrived(&mut self, handle: u64) {
+    pub(super) fn on_body_arrived(&mut self, handle: RequestId) {
         if self.collect_on(handle) {
             return;
         }
-        if let Some(id) = self.upstream.talks.of_handle(handle) {
+        if let Some(id) = self.upstream.talks.of(Asker::Client(handle)) {
             self.with_talk(id, |edge, talk| edge.pump(talk));
         }
     }
 
     /// Goes on with a body that is collected. False: this one is not.
-    fn collect_on(&mut self, handle: u64) -> bool {
+    fn collect_on(&mut self, handle: RequestId) -> bool {
         match self.clients.bodies.collect_on(&mut self.worker, handle) {
             None => return false,
             Some(Collected::Waits) => {}
@@ -72,7 +72,7 @@ impl Edge {
         true
     }
 
-    fn ask_collected(&mut self, handle: u64, it: Collecting, is_whole: bool) {
+    fn ask_collected(&mut self, handle: RequestId, it: Collecting, is_whole: bool) {
         let Collecting {
             mut source,
             sockjs,
@@ -162,7 +162,7 @@ impl Talk {
 }
 
 impl Clients {
-    fn fail_to_store(&mut self, worker: &mut Engine, handle: u64, error: &io::Error) {
+    fn fail_to_store(&mut self, worker: &mut Engine, handle: RequestId, error: &io::Error) {
         let line = format!(
             "a body cannot be stored in the folder for temporary files: {error}; free space there"
         );

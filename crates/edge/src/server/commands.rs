@@ -7,6 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use fermata_config::LogLevel;
+use fermata_engine::WireId;
 use fermata_grip::command::{Condition, Request};
 use fermata_grip::value::{Value, map};
 
@@ -25,7 +26,7 @@ impl Edge {
     /// Asks all workers. `None`: the program is answered when they have.
     pub(super) fn ask_about(
         &mut self,
-        wire: u64,
+        wire: WireId,
         envelope: &[Vec<u8>],
         request: &Request,
         query: Query,
@@ -170,7 +171,7 @@ impl Publishing {
     pub(super) fn reply_command(
         &mut self,
         worker: &mut Engine,
-        (wire, envelope): (u64, &[Vec<u8>]),
+        (wire, envelope): (WireId, &[Vec<u8>]),
         request: &Request,
         outcome: Result<Value, Condition>,
     ) {

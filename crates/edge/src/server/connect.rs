@@ -10,10 +10,11 @@ use crate::upstream::parts::Upstream;
 use crate::upstream::place::own_name;
 use crate::upstream::resolve::Found;
 use crate::upstream::talk::{Talk, Wait};
+use fermata_engine::WireId;
 
 impl Edge {
     /// Names have been looked up: who waits for them goes on.
-    pub(super) fn on_names(&mut self, wire: u64) {
+    pub(super) fn on_names(&mut self, wire: WireId) {
         let names = self.upstream.connections.take_names(&mut self.worker, wire);
         let is_answered = |talk: &Talk| match &talk.waits {
             Some(Wait::Name(host)) => names.contains(host),
@@ -172,7 +173,7 @@ impl Outbound<'_> {
 }
 
 impl Upstream {
-    fn give(&mut self, wire: u64, talk: &mut Talk) {
+    fn give(&mut self, wire: WireId, talk: &mut Talk) {
         self.connections.give(wire, WireUse::Talk(talk.id()));
         talk.wire = Some(wire);
     }

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use fermata_engine::stats::{Counter, EdgeOpen};
-use fermata_engine::{ARRIVING, Event, Left};
+use fermata_engine::{ARRIVING, Event, Left, RequestId};
 use fermata_grip::sig;
 
 use super::policy::EdgePolicy;
@@ -12,7 +12,9 @@ use crate::client::body::PIECE_BYTES_MAX;
 use crate::client::clients::Clients;
 use crate::client::journal::Journal;
 use crate::client::request::ClientRequest;
-use crate::client::source::{Engine, HANDLER_CONTROL, HANDLER_SESSIONS, HANDLER_WORKERS, Source};
+use crate::client::source::{
+    Asker, Engine, HANDLER_CONTROL, HANDLER_SESSIONS, HANDLER_WORKERS, Source,
+};
 use crate::prepared::Prepared;
 use crate::publish::parts::Publishing;
 use crate::pushpin::parts::Pushpin;
@@ -51,7 +53,7 @@ pub(super) struct Edge {
 
 /// How a request has come.
 struct Arrival {
-    handle: u64,
+    handle: RequestId,
     /// From another worker, for a session that is here.
     is_of_worker: bool,
     /// Its body comes behind it.
@@ -96,8 +98,7 @@ impl Edge {
                     HANDLER_SESSIONS => self.on_session_handshake(),
                     _ => self.on_request(),
                 },
-                Event::Wire => {
-                    let event = self.worker.waiting.wire();
+                Event::Wire(event) => {
                     if !self.on_port(event) && !self.on_feed(event) {
                         self.on_wire(event);
                     }
@@ -106,19 +107,11 @@ impl Edge {
                     let items = self.worker.waiting.items();
                     self.on_items(&items);
                 }
-                Event::Stream => {
-                    let handle = self.worker.http.stream();
-                    self.on_stream_wanted(handle);
-                }
-                Event::StreamEnd => {
-                    let handle = self.worker.http.stream();
-                    self.on_left(handle);
-                }
-                Event::Gone => match self.worker.waiting.left() {
-                    Left::Request(handle) | Left::Held(handle) => self.on_left(handle),
-                    // Its close follows.
-                    Left::Socket(_) => {}
-                },
+                Event::Stream(handle) => self.on_stream_wanted(handle),
+                Event::StreamEnd(handle)
+                | Event::Gone(Left::Request(handle) | Left::Held(handle)) => self.on_left(handle),
+                // Its close follows.
+                Event::Gone(Left::Socket(_)) => {}
                 Event::PeerMessage => self.on_peer_message(),
                 Event::Wake => {
                     self.on_log_answers();
@@ -128,11 +121,8 @@ impl Edge {
                 Event::Ping => self.on_client_control(true),
                 Event::Pong => self.on_client_control(false),
                 Event::Close => self.on_client_close(),
-                Event::Body => {
-                    let handle = self.worker.waiting.body_arrived();
-                    self.on_body_arrived(handle);
-                }
-                Event::Ready | Event::Upgrade | Event::Open => {}
+                Event::Body(handle) => self.on_body_arrived(handle),
+                Event::Ready(_) | Event::Upgrade | Event::Open => {}
                 Event::Stop => {
                     self.journal.flush_journal(&self.worker);
                     return self.worker.exit_code();
@@ -269,7 +259,7 @@ impl Edge {
     }
 
     /// Nothing is to be done for a client any more.
-    fn on_left(&mut self, handle: u64) {
+    fn on_left(&mut self, handle: RequestId) {
         self.clients.sessions.remove(&handle);
         self.timers.forget(Timer::Poll(handle));
         self.timers.forget(Timer::Link(handle));
@@ -280,7 +270,7 @@ impl Edge {
         self.tell_gone(handle);
         self.on_no_longer_held(handle);
         self.upstream.leave_shared(handle);
-        self.abandon(handle);
+        self.abandon(Asker::Client(handle));
         self.clients.forget_request(&mut self.worker, handle);
     }
 
@@ -402,7 +392,7 @@ impl Clients {
     pub(super) fn refuse_head(
         &mut self,
         worker: &mut Engine,
-        handle: u64,
+        handle: RequestId,
         setting: &str,
         bytes_max: usize,
     ) {
@@ -412,7 +402,7 @@ impl Clients {
     }
 
     /// A request is over: its body is needed no more, and if nobody has answered it, its connection neither.
-    pub(super) fn forget_request(&mut self, worker: &mut Engine, handle: u64) {
+    pub(super) fn forget_request(&mut self, worker: &mut Engine, handle: RequestId) {
         worker.drop_request(handle);
         self.scripts.remove(&handle);
         self.bodies.forget(worker, handle);

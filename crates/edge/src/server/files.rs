@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use fermata_engine::StaticFound;
 use fermata_engine::files::{ContentHeaders, Directory, StaticOptions};
+use fermata_engine::{RequestId, StaticFound};
 use fermata_fastcgi::codec::is_denied;
 use fermata_proto::percent;
 
@@ -95,7 +95,7 @@ impl Clients {
     pub(super) fn send_to_folder(
         &mut self,
         worker: &mut Engine,
-        handle: u64,
+        handle: RequestId,
         request: &ClientRequest,
     ) {
         // As the client has it, so that relative links of the page lead where they should.

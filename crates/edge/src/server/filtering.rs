@@ -7,8 +7,8 @@
 use std::rc::Rc;
 
 use fermata_config::LogLevel;
-use fermata_engine::Left;
 use fermata_engine::stats::Counter;
+use fermata_engine::{Left, RequestId};
 use fermata_grip::item::Item;
 
 use crate::client::delivery::{WAITING_BYTES_MAX, drop_item};
@@ -17,7 +17,7 @@ use crate::client::filtering::{
 };
 use crate::client::request::{Body, ClientRequest};
 use crate::client::socket::close_slow_socket;
-use crate::client::source::Owner;
+use crate::client::source::{Asker, Owner};
 use crate::server::edge::Edge;
 use crate::upstream::response::Head;
 
@@ -36,7 +36,7 @@ impl Edge {
         if !self.clients.filtering.is_used() {
             return None;
         }
-        let (Left::Request(handle) | Left::Held(handle) | Left::Socket(handle)) = client;
+        let handle = client.request();
         let session = self.clients.sessions.get_mut(&handle)?;
         let serial = session.serial;
         match self.clients.filtering.take(client, session, channel, item) {
@@ -59,7 +59,7 @@ impl Edge {
     }
 
     /// Goes on with the items of a client, as far as nobody has to be waited for.
-    pub(super) fn resume_filtering(&mut self, handle: u64) {
+    pub(super) fn resume_filtering(&mut self, handle: RequestId) {
         if !self.clients.filtering.begin(handle) {
             return;
         }
@@ -91,13 +91,13 @@ impl Edge {
     }
 
     /// The client is not held any more, or asks its origin anew.
-    pub(super) fn forget_filtering(&mut self, handle: u64) {
+    pub(super) fn forget_filtering(&mut self, handle: RequestId) {
         let asked = self.clients.filtering.forget(handle);
         self.abandon_filter(asked);
     }
 
     /// A client's next link is asked: its answer has the items of reliable channels.
-    pub(super) fn leave_items_to_link(&mut self, handle: u64) {
+    pub(super) fn leave_items_to_link(&mut self, handle: RequestId) {
         // Without a session nothing is asked about, either.
         if let Some(session) = self.clients.sessions.get(&handle) {
             let asked = self.clients.filtering.leave_reliable(handle, session);
@@ -126,7 +126,7 @@ impl Edge {
 
     fn abandon_filter(&mut self, number: Option<u64>) {
         if let Some(number) = number {
-            self.abandon(number);
+            self.abandon(Asker::Filter(number));
             self.give_turns();
         }
     }
@@ -141,7 +141,7 @@ impl Edge {
     }
 
     /// No item waits any more.
-    fn end_filtering(&mut self, handle: u64) {
+    fn end_filtering(&mut self, handle: RequestId) {
         match self.clients.filtering.end(handle) {
             Some((Left::Request(handle), true)) => self.update(handle),
             Some((Left::Request(handle), false)) => self.on_poll_due(handle),
@@ -149,7 +149,9 @@ impl Edge {
                 self.update(handle)
             }
             Some((Left::Held(handle), true)) => self.end_stream_of(handle),
-            Some((Left::Socket(handle), true)) => close_slow_socket(&mut self.worker, handle),
+            Some((Left::Socket(socket), true)) => {
+                close_slow_socket(&mut self.worker, socket.handshake())
+            }
             Some((Left::Held(_) | Left::Socket(_), false)) | None => {}
         }
     }
@@ -171,7 +173,7 @@ impl Edge {
     /// Asks the server of a client's filter about an item. `Err`: why it cannot be asked.
     fn ask_filter(
         &mut self,
-        handle: u64,
+        handle: RequestId,
         number: u64,
         item: &Item,
         content: Vec<u8>,

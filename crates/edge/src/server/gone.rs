@@ -13,16 +13,14 @@ use crate::client::request::{Body, ClientRequest};
 use crate::client::source::{Engine, Owner, Source};
 use crate::server::edge::Edge;
 use crate::upstream::response::Head;
-
-/// What is set in no handle of a request: origins are told on behalf of nobody who is there.
-const NOBODY: u64 = 1 << 31;
+use fermata_engine::RequestId;
 
 /// Origins that are being told at a time; of clients that leave meanwhile they hear nothing, which is counted.
 const TELLING_MAX: usize = 1_000;
 
 impl Edge {
     /// It has left.
-    pub(super) fn tell_gone(&mut self, handle: u64) {
+    pub(super) fn tell_gone(&mut self, handle: RequestId) {
         let Some(told) = self.clients.gone_links.links.remove(&handle) else {
             // Its origin does not want to know.
             return;
@@ -50,7 +48,7 @@ impl Edge {
         });
         self.clients.gone_links.last += 1;
         self.clients.gone_links.telling += 1;
-        let number = self.clients.gone_links.last << 32 | NOBODY;
+        let number = self.clients.gone_links.last;
         self.ask(Owner::GoneNotice(number), source, Vec::new());
     }
 }
@@ -86,7 +84,12 @@ impl Clients {
 
 impl Clients {
     /// A client is held whose origin wants to know when it leaves. The first link counts.
-    pub(super) fn watch_for_gone(&mut self, handle: u64, source: &Source, link: Option<Vec<u8>>) {
+    pub(super) fn watch_for_gone(
+        &mut self,
+        handle: RequestId,
+        source: &Source,
+        link: Option<Vec<u8>>,
+    ) {
         if let Some(uri) = link {
             let links = &mut self.gone_links.links;
             links
@@ -96,7 +99,7 @@ impl Clients {
     }
 
     /// It is answered, or ended in order.
-    pub(super) fn forget_gone(&mut self, handle: u64) {
+    pub(super) fn forget_gone(&mut self, handle: RequestId) {
         self.gone_links.links.remove(&handle);
     }
 }

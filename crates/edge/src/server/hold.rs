@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use fermata_edge_pushpin::stats::mode::Mode;
 use fermata_engine::stats::Counter;
-use fermata_engine::{Left, Relayed, ResponseHead};
+use fermata_engine::{Left, Relayed, RequestId, ResponseHead};
 use fermata_grip::filter::Filters;
 use fermata_grip::instruct;
 use fermata_grip::instruct::Instruct;
@@ -31,7 +31,7 @@ impl Edge {
     pub(super) fn begin_hold(
         &mut self,
         talk: &mut Talk,
-        handle: u64,
+        handle: RequestId,
         instruct: Instruct,
         body: &[u8],
     ) {
@@ -76,7 +76,7 @@ impl Edge {
     }
 
     /// Holds a client whose body has been passed on.
-    pub(super) fn hold_passed(&mut self, talk: &mut Talk, handle: u64, instruct: Instruct) {
+    pub(super) fn hold_passed(&mut self, talk: &mut Talk, handle: RequestId, instruct: Instruct) {
         let subscriptions =
             self.clients
                 .subscriptions(&self.policy, &mut self.worker, &talk.source, &instruct);
@@ -97,7 +97,7 @@ impl Edge {
     fn enter(
         &mut self,
         talk: &mut Talk,
-        handle: u64,
+        handle: RequestId,
         subscriptions: Vec<Subscription>,
         instruct: Instruct,
         takes_items: bool,

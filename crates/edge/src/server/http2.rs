@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::rc::Rc;
 
-use fermata_engine::WireEvent;
+use fermata_engine::{WireEvent, WireId};
 use fermata_grip::spelling::same;
 use fermata_proto::http2::{Opening, Rest};
 
@@ -70,7 +70,7 @@ impl Edge {
     }
 
     /// Takes what the target has said. What it may say at most before clients have taken it bounds this.
-    fn read_carrier(&mut self, wire: u64) -> Result<(), CarrierLoss> {
+    fn read_carrier(&mut self, wire: WireId) -> Result<(), CarrierLoss> {
         loop {
             let mut buffer = std::mem::take(&mut self.buffer);
             let received = self.worker.net.recv_wire(wire, &mut buffer);
@@ -97,7 +97,7 @@ impl Edge {
         }
     }
 
-    fn on_stream_input(&mut self, talk: &mut Talk, wire: u64, input: StreamInput) -> Step {
+    fn on_stream_input(&mut self, talk: &mut Talk, wire: WireId, input: StreamInput) -> Step {
         let Some(on) = &mut talk.http2 else {
             return Step::Goes;
         };
@@ -145,7 +145,7 @@ impl Edge {
     }
 
     /// Has requests send whose turn it is, while there is room.
-    fn offer_turns(&mut self, wire: u64) {
+    fn offer_turns(&mut self, wire: WireId) {
         for _ in 0..TURNS_MAX {
             let Some((carrier, _)) = self.upstream.carriers.get_mut(wire) else {
                 // Its last conversation may have closed it.
@@ -169,7 +169,7 @@ impl Edge {
     }
 
     /// A connection is over: its requests are sent again where that can do no harm.
-    fn lose_carrier(&mut self, wire: u64, reason: &str) {
+    fn lose_carrier(&mut self, wire: WireId, reason: &str) {
         self.upstream
             .flush_carrier(&mut self.timers, &mut self.worker, wire);
         let Some(carrier) = self.upstream.carriers.remove(wire) else {
@@ -321,7 +321,7 @@ impl Outbound<'_> {
         &mut self,
         talk: &mut Talk,
         target: &Target,
-        wire: u64,
+        wire: WireId,
     ) -> Result<(), UpstreamError> {
         let request = Rc::clone(&talk.source.request);
         let forwarded = self.forwarded(talk, &request, target)?;
@@ -569,7 +569,7 @@ impl Upstream {
     }
 
     /// Gives the socket what it takes.
-    fn flush_carrier(&mut self, timers: &mut Timers, worker: &mut Engine, wire: u64) {
+    fn flush_carrier(&mut self, timers: &mut Timers, worker: &mut Engine, wire: WireId) {
         let Some((carrier, _)) = self.carriers.get_mut(wire) else {
             // Its last conversation may have closed it.
             return;
@@ -594,7 +594,7 @@ impl Upstream {
     }
 
     /// Closes a connection without requests.
-    fn close_carrier(&mut self, worker: &mut Engine, wire: u64) {
+    fn close_carrier(&mut self, worker: &mut Engine, wire: WireId) {
         self.carriers.remove(wire);
         self.connections.close(worker, wire);
     }

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use fermata_engine::stats::Counter;
-use fermata_engine::{Items, Left};
+use fermata_engine::{Items, Left, RequestId};
 use fermata_grip::item;
 use fermata_grip::item::{Item, StreamAction};
 use fermata_grip::reliable::OnItem;
@@ -11,6 +11,7 @@ use fermata_grip::reliable::OnItem;
 use crate::client::delivery::{Delivery, WAITING_BYTES_MAX, drop_item, excluded_by};
 use crate::client::session::{Kind, Session};
 use crate::client::socket::close_slow_socket;
+use crate::client::source::Asker;
 use crate::server::edge::Edge;
 
 impl Edge {
@@ -60,8 +61,8 @@ impl Edge {
                 self.end_stream_of(handle);
                 true
             }
-            Left::Socket(handle) => {
-                close_slow_socket(&mut self.worker, handle);
+            Left::Socket(socket) => {
+                close_slow_socket(&mut self.worker, socket.handshake());
                 true
             }
         }
@@ -75,8 +76,8 @@ impl Edge {
         match client {
             Left::Request(handle) => self.on_item_of_poll(handle, channel, item),
             Left::Held(handle) => self.on_item_of_stream(handle, channel, item),
-            Left::Socket(handle) => {
-                self.on_item_of_socket(handle, channel, item);
+            Left::Socket(socket) => {
+                self.on_item_of_socket(socket.handshake(), channel, item);
                 false
             }
         }
@@ -84,7 +85,7 @@ impl Edge {
 
     /// Remembers what a client's session has had, for the service that keeps it.
     fn note_ids(&mut self, items: &Items) {
-        let (Left::Request(handle) | Left::Held(handle) | Left::Socket(handle)) = items.client;
+        let handle = items.client.request();
         let ports = &mut self.publishing.ports;
         let keeper = self
             .pushpin
@@ -102,7 +103,7 @@ impl Edge {
         }
     }
 
-    fn on_item_of_poll(&mut self, handle: u64, channel: &[u8], item: &Rc<Item>) -> bool {
+    fn on_item_of_poll(&mut self, handle: RequestId, channel: &[u8], item: &Rc<Item>) -> bool {
         let Some(session) = self.clients.sessions.get_mut(&handle) else {
             // An item before has answered it.
             return true;
@@ -150,7 +151,7 @@ impl Edge {
         self.on_poll_item(handle, &action)
     }
 
-    fn on_item_of_stream(&mut self, handle: u64, channel: &[u8], item: &Rc<Item>) -> bool {
+    fn on_item_of_stream(&mut self, handle: RequestId, channel: &[u8], item: &Rc<Item>) -> bool {
         if self
             .clients
             .holds_back(&mut self.worker, handle, channel, item)
@@ -169,7 +170,7 @@ impl Edge {
     }
 
     /// Gives a held client what an item is to it. True: it is over.
-    pub(super) fn give_stream(&mut self, handle: u64, delivery: Delivery) -> bool {
+    pub(super) fn give_stream(&mut self, handle: RequestId, delivery: Delivery) -> bool {
         match delivery {
             Delivery::Nothing => {}
             Delivery::Filtered(counter) => self.worker.net.count(counter, 1),
@@ -200,21 +201,21 @@ impl Edge {
     }
 
     /// Ends a held client's response in order.
-    pub(super) fn end_stream_of(&mut self, handle: u64) {
+    pub(super) fn end_stream_of(&mut self, handle: RequestId) {
         self.forget_stream(handle);
         self.clients.forget_gone(handle);
         let _ = self.worker.end_held(handle);
     }
 
     /// Ends it such that it does not look whole.
-    pub(super) fn cut_stream_of(&mut self, handle: u64) {
+    pub(super) fn cut_stream_of(&mut self, handle: RequestId) {
         self.forget_stream(handle);
         self.worker.cut_held(handle);
     }
 
-    fn forget_stream(&mut self, handle: u64) {
+    fn forget_stream(&mut self, handle: RequestId) {
         self.clients.sessions.remove(&handle);
-        self.abandon(handle);
+        self.abandon(Asker::Client(handle));
         self.on_no_longer_held(handle);
     }
 }

@@ -5,13 +5,14 @@ use crate::client::request::ClientRequest;
 use crate::client::script::read;
 use crate::client::source::Source;
 use crate::server::policy::EdgePolicy;
+use fermata_engine::RequestId;
 
 impl Clients {
     /// Has the request that a script element means be the one that goes on. `Err`: what to refuse it with.
     pub(super) fn read_jsonp(
         &mut self,
         policy: &EdgePolicy,
-        handle: u64,
+        handle: RequestId,
         source: &Source,
         request: &ClientRequest,
     ) -> Result<Option<ClientRequest>, &'static str> {
@@ -29,7 +30,7 @@ impl Clients {
     }
 
     /// Whether the answer to a request has to be a script.
-    pub(super) fn is_script(&self, handle: u64) -> bool {
+    pub(super) fn is_script(&self, handle: RequestId) -> bool {
         self.scripts.contains_key(&handle)
     }
 }

@@ -5,12 +5,13 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use fermata_config::LogLevel;
+use fermata_engine::RequestId;
 use fermata_engine::stats::Counter;
 use fermata_grip::item::Item;
 
 use crate::client::clients::Clients;
 use crate::client::links::link_instruct;
-use crate::client::source::{Engine, Owner};
+use crate::client::source::{Asker, Engine, Owner};
 use crate::server::edge::Edge;
 use crate::timers::Timer;
 use crate::upstream::link_body::{LinkBody, PENDING_BYTES_MAX};
@@ -25,7 +26,7 @@ const PAUSE_MS: u64 = 20;
 
 impl Edge {
     /// The answer of a next link has become larger than an instruction: it is passed on, unless it has to be read whole.
-    pub(super) fn begin_link_body(&mut self, talk: &mut Talk, handle: u64) -> Step {
+    pub(super) fn begin_link_body(&mut self, talk: &mut Talk, handle: RequestId) -> Step {
         let Phase::Whole { head, body } = std::mem::replace(&mut talk.phase, Phase::AwaitingHead)
         else {
             return Step::Goes;
@@ -78,8 +79,8 @@ impl Edge {
     }
 
     /// A client that took too little of its link's answer may take more now.
-    pub(super) fn on_link_body_due(&mut self, handle: u64) {
-        let Some(id) = self.upstream.talks.of_handle(handle) else {
+    pub(super) fn on_link_body_due(&mut self, handle: RequestId) {
+        let Some(id) = self.upstream.talks.of(Asker::Client(handle)) else {
             return;
         };
         self.with_talk(id, |edge, talk| match edge.pass_link(talk) {
@@ -91,7 +92,7 @@ impl Edge {
     /// Gives a client what was published while its link's answer was passed on. Of channels with ids it has that from the ring.
     pub(super) fn give_held_back(
         &mut self,
-        handle: u64,
+        handle: RequestId,
         items: VecDeque<(Rc<[u8]>, Rc<Item>)>,
         has_lost: bool,
     ) {
@@ -121,7 +122,7 @@ impl Clients {
     pub(super) fn holds_back(
         &mut self,
         worker: &mut Engine,
-        handle: u64,
+        handle: RequestId,
         channel: &[u8],
         item: &Rc<Item>,
     ) -> bool {

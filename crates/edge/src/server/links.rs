@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use fermata_config::LogLevel;
 use fermata_engine::stats::Counter;
-use fermata_engine::{Left, Relayed};
+use fermata_engine::{Left, Relayed, RequestId};
 use fermata_grip::instruct::{Hold, Instruct};
 use fermata_grip::reliable::{LINK_RETRIES_MAX, retry_delay_ms};
 use fermata_grip::spelling::Folded;
@@ -25,7 +25,7 @@ use crate::upstream::talk::Talk;
 
 impl Edge {
     /// The client misses something: its next link knows what. Without one there is nothing to be done.
-    pub(super) fn on_missed(&mut self, handle: u64) {
+    pub(super) fn on_missed(&mut self, handle: RequestId) {
         match self.clients.after_miss(handle) {
             AfterMiss::Update => self.update(handle),
             AfterMiss::End => self.end_stream_of(handle),
@@ -33,7 +33,7 @@ impl Edge {
         }
     }
 
-    pub(super) fn on_link_due(&mut self, handle: u64) {
+    pub(super) fn on_link_due(&mut self, handle: RequestId) {
         if self
             .clients
             .is_link_due(&mut self.timers, &mut self.worker, handle)
@@ -43,7 +43,7 @@ impl Edge {
     }
 
     /// Asks the next link of a stream that has one, unless it is being asked.
-    pub(super) fn ask_link(&mut self, handle: u64) {
+    pub(super) fn ask_link(&mut self, handle: RequestId) {
         let Some(link) = self.clients.begin_link(handle) else {
             return;
         };
@@ -60,7 +60,7 @@ impl Edge {
     }
 
     /// A next link could not be asked.
-    pub(super) fn on_link_failed(&mut self, handle: u64, reason: &str) {
+    pub(super) fn on_link_failed(&mut self, handle: RequestId, reason: &str) {
         let random = fermata_io::random::u64() as u32;
         let now_ms = self.worker.net.now_ms();
         match self.clients.after_link_failure(handle, now_ms, random) {
@@ -83,7 +83,13 @@ impl Edge {
     }
 
     /// A next link has answered: its body goes on with the stream, and its instruction replaces what was before.
-    pub(super) fn on_link(&mut self, talk: &mut Talk, handle: u64, head: Head, body: Vec<u8>) {
+    pub(super) fn on_link(
+        &mut self,
+        talk: &mut Talk,
+        handle: RequestId,
+        head: Head,
+        body: Vec<u8>,
+    ) {
         if !(200..300).contains(&head.status) {
             let reason = format!("the next link answers {}", head.status);
             self.on_link_failed(handle, &reason);
@@ -101,7 +107,7 @@ impl Edge {
     }
 
     /// The body of a next link's answer has been passed on: its instruction takes the place of the one before.
-    pub(super) fn follow_link(&mut self, talk: &Talk, handle: u64, instruct: Instruct) {
+    pub(super) fn follow_link(&mut self, talk: &Talk, handle: RequestId, instruct: Instruct) {
         let mut instruct = instruct;
         let subscriptions =
             self.clients
@@ -196,7 +202,7 @@ enum AfterFailure {
 }
 
 impl Clients {
-    fn after_miss(&self, handle: u64) -> AfterMiss {
+    fn after_miss(&self, handle: RequestId) -> AfterMiss {
         let Some(session) = self.sessions.get(&handle) else {
             // A stream without wishes has none, and no link.
             return AfterMiss::Stays;
@@ -210,7 +216,7 @@ impl Clients {
     }
 
     /// Whether a stream's next link is to be asked now.
-    fn is_link_due(&mut self, timers: &mut Timers, worker: &mut Engine, handle: u64) -> bool {
+    fn is_link_due(&mut self, timers: &mut Timers, worker: &mut Engine, handle: RequestId) -> bool {
         let due_ms = self.stream(handle).map_or(u64::MAX, |it| it.link_due_ms);
         let is_due = due_ms <= worker.net.now_ms();
         if !is_due && due_ms != u64::MAX {
@@ -220,7 +226,7 @@ impl Clients {
     }
 
     /// Begins to ask a stream's next link; `None`: it has none, or is being asked.
-    fn begin_link(&mut self, handle: u64) -> Option<Link> {
+    fn begin_link(&mut self, handle: RequestId) -> Option<Link> {
         // Its client may have left before it was held.
         let session = self.sessions.get_mut(&handle)?;
         let last_ids = session.last_ids();
@@ -243,7 +249,7 @@ impl Clients {
 
     /// The answer of a link was not enough: once more at once, and then ever later, since the ids of an origin may never be
     /// those that are published. `None`: there is no link any more.
-    fn after_lag(&mut self, handle: u64, now_ms: u64, random: u32) -> Option<u64> {
+    fn after_lag(&mut self, handle: RequestId, now_ms: u64, random: u32) -> Option<u64> {
         let stream = self.stream(handle)?;
         stream.next.as_ref()?;
         let delay_ms = match stream.lags.checked_sub(1) {
@@ -256,7 +262,7 @@ impl Clients {
     }
 
     /// A next link could not be asked: once more after a while, a few times; then the stream ends.
-    fn after_link_failure(&mut self, handle: u64, now_ms: u64, random: u32) -> AfterFailure {
+    fn after_link_failure(&mut self, handle: RequestId, now_ms: u64, random: u32) -> AfterFailure {
         let Some(stream) = self.stream(handle) else {
             return AfterFailure::Stays;
         };
@@ -274,7 +280,7 @@ impl Clients {
         }
     }
 
-    pub(super) fn stream(&mut self, handle: u64) -> Option<&mut Stream> {
+    pub(super) fn stream(&mut self, handle: RequestId) -> Option<&mut Stream> {
         match &mut self.sessions.get_mut(&handle)?.kind {
             Kind::Stream(stream) => Some(stream),
             Kind::Poll(_) | Kind::Socket(_) => None,
@@ -282,12 +288,17 @@ impl Clients {
     }
 
     /// Whether a stream has somewhere to go on.
-    pub(super) fn has_link(&mut self, handle: u64) -> bool {
+    pub(super) fn has_link(&mut self, handle: RequestId) -> bool {
         self.stream(handle).is_some_and(|it| it.next.is_some())
     }
 
     /// Sets when a stream's next link is asked if nothing comes.
-    pub(super) fn watch_link(&mut self, timers: &mut Timers, worker: &mut Engine, handle: u64) {
+    pub(super) fn watch_link(
+        &mut self,
+        timers: &mut Timers,
+        worker: &mut Engine,
+        handle: RequestId,
+    ) {
         let now_ms = worker.net.now_ms();
         let Some(stream) = self.stream(handle) else {
             return;
@@ -301,7 +312,7 @@ impl Clients {
     }
 
     /// Something has come for a stream: its time begins anew. The timer finds out when it fires.
-    pub(super) fn touch_link(&mut self, worker: &mut Engine, handle: u64) {
+    pub(super) fn touch_link(&mut self, worker: &mut Engine, handle: RequestId) {
         let now_ms = worker.net.now_ms();
         if let Some(stream) = self.stream(handle)
             && let Some(next) = &stream.next
@@ -408,9 +419,10 @@ mod tests {
 
     use super::*;
     use crate::client::session::{Session, Subscription};
+    use crate::ids::request;
     use crate::settings::Settings;
 
-    const HANDLE: u64 = 7;
+    const HANDLE: RequestId = request(7);
 
     fn clients(next: Option<NextLink>, prev_id: Option<&str>) -> Clients {
         let mut clients = Clients::new(&Settings::default());
@@ -452,7 +464,7 @@ mod tests {
         ] {
             let clients = clients(link, prev_id);
             assert_eq!(clients.after_miss(HANDLE), expected);
-            assert_eq!(clients.after_miss(HANDLE + 1), AfterMiss::Stays);
+            assert_eq!(clients.after_miss(request(8)), AfterMiss::Stays);
         }
     }
 

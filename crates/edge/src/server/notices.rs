@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use fermata_edge_pushpin::stats::clients::Held;
 use fermata_edge_pushpin::stats::mode::Mode;
-use fermata_engine::WireEvent;
+use fermata_engine::{RequestId, WireEvent};
 use fermata_grip::item::Item;
 
 use crate::client::journal::Journal;
@@ -53,7 +53,7 @@ impl Edge {
     }
 
     /// A client is not held any more, or is not there any more.
-    pub(super) fn on_no_longer_held(&mut self, handle: u64) {
+    pub(super) fn on_no_longer_held(&mut self, handle: RequestId) {
         self.publishing.commands.forget_socket(handle);
         self.forget_filtering(handle);
         self.reports().on_left(handle);
@@ -62,7 +62,13 @@ impl Edge {
 
 impl Reports<'_> {
     /// A client of this worker is held from now on, or its WebSocket is open; `id`: what its origin knows it by.
-    pub fn on_entered(&mut self, handle: u64, source: &Source, mode: Mode, id: Option<Vec<u8>>) {
+    pub fn on_entered(
+        &mut self,
+        handle: RequestId,
+        source: &Source,
+        mode: Mode,
+        id: Option<Vec<u8>>,
+    ) {
         let now_ms = self.worker.net.now_ms();
         if let Some(id) = &id {
             self.commands.name_socket(handle, id.clone());
@@ -77,28 +83,40 @@ impl Reports<'_> {
         };
         let mut notes = Vec::new();
         if let Some(stats) = self.stats {
-            stats.clients.enter(now_ms, handle, held, &mut notes);
+            stats
+                .clients
+                .enter(now_ms, handle.to_raw(), held, &mut notes);
             self.tell(notes);
         }
     }
 
     /// It has been subscribed to a channel.
-    pub fn on_subscribed(&mut self, handle: u64, source: &Source, channel: &[u8], mode: Mode) {
+    pub fn on_subscribed(
+        &mut self,
+        handle: RequestId,
+        source: &Source,
+        channel: &[u8],
+        mode: Mode,
+    ) {
         let is_socket = mode == Mode::Socket;
         self.log_subscription("subscribe", source, is_socket, channel);
         let mut notes = Vec::new();
         if let Some(stats) = self.stats {
-            stats.clients.subscribe(handle, mode, channel, &mut notes);
+            stats
+                .clients
+                .subscribe(handle.to_raw(), mode, channel, &mut notes);
             self.tell(notes);
         }
     }
 
     /// A WebSocket is no longer subscribed to a channel.
-    pub fn on_unsubscribed(&mut self, handle: u64, source: &Source, channel: &[u8]) {
+    pub fn on_unsubscribed(&mut self, handle: RequestId, source: &Source, channel: &[u8]) {
         self.log_subscription("unsubscribe", source, true, channel);
         let mut notes = Vec::new();
         if let Some(stats) = self.stats {
-            stats.clients.unsubscribe(handle, channel, &mut notes);
+            stats
+                .clients
+                .unsubscribe(handle.to_raw(), channel, &mut notes);
             self.tell(notes);
         }
     }
@@ -120,29 +138,29 @@ impl Reports<'_> {
     }
 
     /// The channels of a held stream are others from now on.
-    pub fn on_replaced(&mut self, handle: u64, channels: &[&[u8]]) {
+    pub fn on_replaced(&mut self, handle: RequestId, channels: &[&[u8]]) {
         let mut notes = Vec::new();
         if let Some(stats) = self.stats {
             let clients = &mut stats.clients;
-            for old in clients.channels(handle) {
+            for old in clients.channels(handle.to_raw()) {
                 if !channels.contains(&&old[..]) {
-                    clients.unsubscribe(handle, &old, &mut notes);
+                    clients.unsubscribe(handle.to_raw(), &old, &mut notes);
                 }
             }
             for channel in channels {
-                clients.subscribe(handle, Mode::Stream, channel, &mut notes);
+                clients.subscribe(handle.to_raw(), Mode::Stream, channel, &mut notes);
             }
             self.tell(notes);
         }
     }
 
     /// A client is not held any more.
-    fn on_left(&mut self, handle: u64) {
+    fn on_left(&mut self, handle: RequestId) {
         let mut notes = Vec::new();
         if let Some(stats) = self.stats
-            && stats.clients.is_known(handle)
+            && stats.clients.is_known(handle.to_raw())
         {
-            stats.clients.leave(handle, &mut notes);
+            stats.clients.leave(handle.to_raw(), &mut notes);
             self.tell(notes);
         }
     }

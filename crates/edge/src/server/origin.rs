@@ -11,7 +11,7 @@ use fermata_engine::{Upstream as UpstreamSpan, WireEvent};
 use fermata_fastcgi::codec as fastcgi;
 
 use crate::client::journal::Outcome;
-use crate::client::source::{Engine, Owner, Source};
+use crate::client::source::{Asker, Engine, Owner, Source};
 use crate::routes::Origin;
 use crate::server::edge::{Edge, watch_talks};
 use crate::server::http2::REFUSALS_MAX;
@@ -69,10 +69,8 @@ impl Edge {
     }
 
     fn begin(&mut self, mut talk: Box<Talk>) {
-        talk.span = match talk.owner {
-            Owner::Check(..) => None,
-            owner => self.worker.begin_upstream(owner.handle()),
-        };
+        let client = talk.owner.client();
+        talk.span = client.and_then(|handle| self.worker.begin_upstream(handle));
         match self.open(&mut talk, true) {
             Step::Goes => {
                 if self.upstream.talks.is_empty() {
@@ -104,16 +102,16 @@ impl Edge {
         if run(self, &mut talk) == Step::Goes {
             self.upstream.talks.take_back(talk);
         } else {
-            let handle = talk.owner.handle();
+            let asker = talk.owner.asker();
             self.upstream.talks.end(id);
             self.end(talk);
-            self.upstream.talks.forget_handle_of(handle, id);
+            self.upstream.talks.forget_of(asker, id);
         }
     }
 
     /// The client has left: the origin is no longer waited for.
-    pub(super) fn abandon(&mut self, handle: u64) {
-        if let Some(id) = self.upstream.talks.forget_handle(handle)
+    pub(super) fn abandon(&mut self, asker: Asker) {
+        if let Some(id) = self.upstream.talks.forget(asker)
             && !self.upstream.hand_over(id)
         {
             self.with_talk(id, |_, _| Step::Over);

@@ -4,6 +4,7 @@
 use std::rc::Rc;
 
 use fermata_config::LogLevel;
+use fermata_engine::{RequestId, SocketId};
 use fermata_grip::over_http::{Event, Reply};
 
 use crate::client::clients::Clients;
@@ -20,7 +21,13 @@ use crate::upstream::talk::{Purpose, Talk};
 
 impl Edge {
     /// The answer to the opening: events, or what the client gets instead of a WebSocket.
-    pub(super) fn on_opening(&mut self, talk: &mut Talk, handle: u64, head: &Head, body: &[u8]) {
+    pub(super) fn on_opening(
+        &mut self,
+        talk: &mut Talk,
+        handle: RequestId,
+        head: &Head,
+        body: &[u8],
+    ) {
         // While it is known to be an opening.
         self.journal
             .log_talk(&self.policy, &mut self.timers, &mut self.worker, talk);
@@ -61,7 +68,7 @@ impl Edge {
     }
 
     /// The origin has answered.
-    pub(super) fn on_events(&mut self, handle: u64, head: &Head, body: &[u8]) {
+    pub(super) fn on_events(&mut self, handle: RequestId, head: &Head, body: &[u8]) {
         let Some(over) = self.clients.over(handle) else {
             // The client has detached its origin.
             return;
@@ -74,7 +81,7 @@ impl Edge {
         }
     }
 
-    fn on_reply(&mut self, handle: u64, reply: Reply, events: Vec<Event>) {
+    fn on_reply(&mut self, handle: RequestId, reply: Reply, events: Vec<Event>) {
         let now_ms = self.worker.net.now_ms();
         if let Some(over) = self.clients.over(handle) {
             over.settle(reply, now_ms);
@@ -85,10 +92,16 @@ impl Edge {
                 Event::Text(message) => self.on_origin_message(handle, true, &message),
                 Event::Binary(message) => self.on_origin_message(handle, false, &message),
                 Event::Ping(payload) => {
-                    let _ = self.worker.net.send_control(handle, true, &payload);
+                    let _ = self
+                        .worker
+                        .net
+                        .send_control(SocketId::of(handle), true, &payload);
                 }
                 Event::Pong(payload) => {
-                    let _ = self.worker.net.send_control(handle, false, &payload);
+                    let _ = self
+                        .worker
+                        .net
+                        .send_control(SocketId::of(handle), false, &payload);
                 }
                 Event::Close(close) => {
                     let (code, reason) = close.unwrap_or((1000, Vec::new()));
@@ -106,7 +119,7 @@ impl Edge {
         // An event may have detached the origin, or ended the client.
         if let Some(over) = self.clients.over(handle) {
             if over.takes_client_back() {
-                self.worker.net.resume_socket(handle);
+                self.worker.net.resume_socket(SocketId::of(handle));
             }
             if over.is_done() {
                 self.clients.sessions.remove(&handle);
@@ -121,7 +134,7 @@ impl Edge {
     }
 
     /// Asks the origin, if there is something to say and it is not being asked.
-    pub(super) fn ask_events(&mut self, handle: u64) {
+    pub(super) fn ask_events(&mut self, handle: RequestId) {
         let Some(session) = self.clients.sessions.get_mut(&handle) else {
             // Its client has left.
             return;
@@ -134,7 +147,7 @@ impl Edge {
         }
     }
 
-    pub(super) fn on_events_due(&mut self, handle: u64) {
+    pub(super) fn on_events_due(&mut self, handle: RequestId) {
         if let Some(over) = self.clients.over(handle) {
             over.wake();
             self.ask_events(handle);
@@ -142,7 +155,7 @@ impl Edge {
     }
 
     /// A message of the client for its origin.
-    pub(super) fn queue_message(&mut self, handle: u64, is_text: bool, message: Vec<u8>) {
+    pub(super) fn queue_message(&mut self, handle: RequestId, is_text: bool, message: Vec<u8>) {
         let event = match is_text {
             true => Event::Text(message),
             false => Event::Binary(message),
@@ -156,7 +169,7 @@ impl Edge {
             }
             Some(Ok(room)) => {
                 if room == Room::Little {
-                    let _ = self.worker.defer_socket(handle);
+                    let _ = self.worker.defer_socket(SocketId::of(handle));
                 }
                 self.ask_events(handle);
             }
@@ -164,7 +177,7 @@ impl Edge {
     }
 
     /// The client has left: with a close frame, or without one (`None`).
-    pub(super) fn queue_close(&mut self, handle: u64, close: Option<Option<(u16, Vec<u8>)>>) {
+    pub(super) fn queue_close(&mut self, handle: RequestId, close: Option<Option<(u16, Vec<u8>)>>) {
         match self.clients.over(handle).map(|over| over.close(close)) {
             None => debug_assert!(false, "a socket without its origin"),
             Some(true) => self.ask_events(handle),
@@ -181,7 +194,7 @@ impl Clients {
         &mut self,
         timers: &mut Timers,
         worker: &mut Engine,
-        handle: u64,
+        handle: RequestId,
         reason: &str,
     ) {
         let now_ms = worker.net.now_ms();
@@ -198,7 +211,7 @@ impl Clients {
 }
 
 impl Clients {
-    pub(super) fn end_events(&mut self, worker: &mut Engine, handle: u64, reason: &str) {
+    pub(super) fn end_events(&mut self, worker: &mut Engine, handle: RequestId, reason: &str) {
         let line = format!("a WebSocket over HTTP ends: {reason}");
         worker.net.log_for_client(LogLevel::Warning, &line);
         if self.socket(handle).is_some_and(|it| it.is_gone) {
@@ -223,7 +236,7 @@ impl Session {
 }
 
 impl Clients {
-    fn over(&mut self, handle: u64) -> Option<&mut OverHttp> {
+    fn over(&mut self, handle: RequestId) -> Option<&mut OverHttp> {
         self.socket(handle)?.over()
     }
 }

@@ -1,8 +1,8 @@
 //! Long polls: clients that wait for one published response, or for their origin's after a time.
 
 use fermata_edge_pushpin::stats::mode::Mode;
-use fermata_engine::Left;
 use fermata_engine::stats::Counter;
+use fermata_engine::{Left, RequestId};
 use fermata_grip::instruct::Instruct;
 use fermata_grip::item::{Body, Response, ResponseAction};
 
@@ -25,7 +25,7 @@ impl Edge {
     pub(super) fn begin_poll(
         &mut self,
         talk: &mut Talk,
-        handle: u64,
+        handle: RequestId,
         instruct: Instruct,
         body: Vec<u8>,
     ) {
@@ -83,7 +83,7 @@ impl Edge {
     }
 
     /// A long poll's time is over, if it is still waiting.
-    pub(super) fn on_poll_due(&mut self, handle: u64) {
+    pub(super) fn on_poll_due(&mut self, handle: RequestId) {
         let now_ms = self.worker.net.now_ms();
         match self.clients.sessions.get(&handle).map(|it| &it.kind) {
             // It was asked again meanwhile, and waits anew.
@@ -102,7 +102,7 @@ impl Edge {
     }
 
     /// A long poll is over.
-    fn end_poll(&mut self, handle: u64, published: Option<&Response>) {
+    fn end_poll(&mut self, handle: RequestId, published: Option<&Response>) {
         let Some(session) = self.clients.sessions.remove(&handle) else {
             // An item before has answered it.
             return;
@@ -126,7 +126,7 @@ impl Edge {
     }
 
     /// Something was published for a long poll. True when it is over.
-    pub(super) fn on_poll_item(&mut self, handle: u64, action: &ResponseAction) -> bool {
+    pub(super) fn on_poll_item(&mut self, handle: RequestId, action: &ResponseAction) -> bool {
         match action {
             ResponseAction::Send(response) => {
                 self.end_poll(handle, Some(response));
@@ -141,7 +141,7 @@ impl Edge {
     }
 
     /// The whole request is asked again: there is news of which the edge does not know what it is.
-    pub(super) fn ask_again(&mut self, handle: u64) {
+    pub(super) fn ask_again(&mut self, handle: RequestId) {
         let Some(session) = self.clients.sessions.remove(&handle) else {
             // An item before has answered it.
             return;
@@ -166,7 +166,7 @@ impl Clients {
         &mut self,
         figures: &RouteFigures,
         worker: &mut Engine,
-        handle: u64,
+        handle: RequestId,
         source: &Source,
         poll: Poll,
         published: Option<&Response>,

@@ -79,7 +79,7 @@ impl Edge {
             let user = self.publishing.posts.user();
             let how = (Ack::Cluster, user, began_ms);
             let channel = &queued.item.channel;
-            match self.worker.begin_publish(channel, message, 0, how) {
+            match self.worker.begin_publish(channel, message, None, how) {
                 Ok(Begun::Done(_)) => self.end_item(&queued, None),
                 Ok(Begun::Pending(record)) => {
                     if !queued.is_late {

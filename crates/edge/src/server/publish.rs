@@ -2,7 +2,7 @@
 
 use fermata_config::LogLevel;
 use fermata_engine::stats::Counter;
-use fermata_engine::{Busy, Message, PublishFailure};
+use fermata_engine::{Busy, Message, PublishFailure, RequestId};
 use fermata_grip::item::Item;
 
 use crate::client::delivery;
@@ -238,7 +238,7 @@ impl Edge {
     /// Answers a request to the control port.
     pub(super) fn answer_control(
         &mut self,
-        handle: u64,
+        handle: RequestId,
         answer: Answer,
         done: Result<(), Refusal>,
     ) {

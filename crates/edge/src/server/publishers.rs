@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use fermata_config::LogLevel;
-use fermata_engine::WireEvent;
+use fermata_engine::{WireEvent, WireId};
 
 use crate::client::source::Engine;
 use crate::publish::parts::Publishing;
@@ -37,10 +37,7 @@ impl Edge {
                     ports.greet(worker, &mut self.timers, wire, Port::Sub);
                     // By TCP it stands when the kernel says so.
                     if let Address::Unix(_) = self.publishing.publishers[at].address {
-                        self.on_port(WireEvent {
-                            wire,
-                            ..WireEvent::default()
-                        });
+                        self.on_port(WireEvent::of(wire));
                     }
                 }
                 Err(error) => self.publishing.leave_alone(
@@ -56,7 +53,7 @@ impl Edge {
 
 impl Publishing {
     /// A connection of the ports has begun to speak: one of these may be it.
-    pub(super) fn on_publisher_ready(&mut self, worker: &Engine, wire: u64) {
+    pub(super) fn on_publisher_ready(&mut self, worker: &Engine, wire: WireId) {
         let found = self.publishers.iter_mut().find(|it| it.wire == Some(wire));
         if let Some(publisher) = found {
             publisher.retry_ms = RETRY_MIN_MS;
@@ -70,7 +67,7 @@ impl Publishing {
         &mut self,
         timers: &mut Timers,
         worker: &mut Engine,
-        wire: u64,
+        wire: WireId,
     ) {
         let found = self.publishers.iter().position(|it| it.wire == Some(wire));
         if let Some(at) = found {

@@ -7,8 +7,8 @@
 use std::rc::Rc;
 
 use fermata_config::LogLevel;
-use fermata_engine::Left;
 use fermata_engine::stats::Counter;
+use fermata_engine::{Left, RequestId};
 use fermata_grip::item::Item;
 
 use crate::client::clients::Clients;
@@ -44,7 +44,7 @@ impl Edge {
     }
 
     fn deliver_paced(&mut self, delivery: &Delivery) {
-        let (Left::Request(handle) | Left::Held(handle) | Left::Socket(handle)) = delivery.client;
+        let handle = delivery.client.request();
         let is_it = self
             .clients
             .sessions
@@ -65,7 +65,7 @@ impl Clients {
         channel: &[u8],
         item: &Rc<Item>,
     ) -> bool {
-        let (Left::Request(handle) | Left::Held(handle) | Left::Socket(handle)) = client;
+        let handle = client.request();
         let Some(pacer) = &mut self.pacer else {
             return false;
         };
@@ -102,7 +102,7 @@ impl Clients {
         true
     }
 
-    fn route_name(&self, handle: u64) -> String {
+    fn route_name(&self, handle: RequestId) -> String {
         let rule = self.sessions.get(&handle);
         let rule = rule.and_then(|it| it.source.home().rule());
         rule.map_or_else(String::new, |it| match &it.id {

@@ -5,9 +5,9 @@
 
 use std::rc::Rc;
 
-use fermata_engine::Left;
 use fermata_engine::missed;
 use fermata_engine::stats::Counter;
+use fermata_engine::{Left, RequestId};
 use fermata_grip::item::Item;
 use fermata_grip::reliable::{OnHold, on_hold};
 
@@ -31,7 +31,7 @@ impl Edge {
     ///
     /// `is_gap`: the client has lost items of all its channels, also of those where no ids tell which.
     pub(super) fn catch_up(&mut self, client: Left, is_gap: bool) -> bool {
-        let (Left::Request(handle) | Left::Held(handle) | Left::Socket(handle)) = client;
+        let handle = client.request();
         if !self.policy.recovers_from_history {
             return false;
         }
@@ -85,7 +85,7 @@ impl Edge {
     }
 
     /// Has a client ask its origin again, when it is its turn: by its next link, or its whole request.
-    pub(super) fn update(&mut self, handle: u64) {
+    pub(super) fn update(&mut self, handle: RequestId) {
         if self.clients.queue_update(handle) {
             self.on_updates_due();
         }
@@ -127,7 +127,7 @@ impl Edge {
 
     /// Every client of this worker that could have missed something asks its origin.
     pub(super) fn recover_clients(&mut self) {
-        let reliable: Vec<u64> = self
+        let reliable: Vec<RequestId> = self
             .clients
             .sessions
             .iter()
@@ -204,7 +204,7 @@ fn missed_items(worker: &mut Engine, channel: &[u8], prev_id: &[u8]) -> Option<V
 
 impl Clients {
     /// Queues a client that is to ask its origin again. False: it waits already, is being asked, or cannot ask.
-    fn queue_update(&mut self, handle: u64) -> bool {
+    fn queue_update(&mut self, handle: RequestId) -> bool {
         let Some(session) = self.sessions.get_mut(&handle) else {
             // It has left, or is a stream without wishes.
             return false;
@@ -228,7 +228,7 @@ impl Clients {
     }
 
     /// The next client that asks in this turn, and whether it is a long poll; otherwise it is a stream.
-    fn next_update(&mut self) -> Option<(u64, bool)> {
+    fn next_update(&mut self) -> Option<(RequestId, bool)> {
         loop {
             let sessions = &self.sessions;
             let is_there = |handle, serial| {
@@ -250,7 +250,7 @@ impl Clients {
         &mut self,
         timers: &mut Timers,
         worker: &mut Engine,
-        handle: u64,
+        handle: RequestId,
     ) {
         let now_ms = worker.net.now_ms();
         let Some(session) = self.sessions.get(&handle) else {

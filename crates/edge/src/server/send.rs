@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use fermata_config::LogLevel;
 use fermata_edge_pushpin::state::id::SessionId;
-use fermata_engine::ReadError;
+use fermata_engine::{ReadError, SocketId};
 use fermata_fastcgi::codec as fastcgi;
 use fermata_fastcgi::codec::Script;
 use fermata_proto::response_reader::{RequestKind, ResponseReader};
@@ -106,10 +106,8 @@ impl Outbound<'_> {
         if let Some(span) = &talk.span {
             return Some(span.traceparent());
         }
-        let is_left_out = match talk.owner {
-            Owner::Check(..) => false,
-            owner => self.worker.is_left_out(owner.handle()),
-        };
+        let client = talk.owner.client();
+        let is_left_out = client.is_some_and(|handle| self.worker.is_left_out(handle));
         if !is_left_out {
             return None;
         }
@@ -215,7 +213,9 @@ impl Outbound<'_> {
         }
         if talk.has_deferred && talk.is_sent() {
             talk.has_deferred = false;
-            self.worker.net.resume_socket(talk.owner.handle());
+            if let Some(handle) = talk.owner.client() {
+                self.worker.net.resume_socket(SocketId::of(handle));
+            }
         }
         Ok(())
     }

@@ -4,9 +4,10 @@
 //! address and headers, also those by which users are told apart. What may be meant for one client alone, and what is too
 //! large to be kept, is not passed to others: they ask by themselves then.
 
+use fermata_engine::RequestId;
 use fermata_grip::instruct::{Instruct, is_instruct};
 
-use crate::client::source::{Owner, Source};
+use crate::client::source::{Asker, Owner, Source};
 use crate::server::edge::Edge;
 use crate::upstream::id::TalkId;
 use crate::upstream::parts::Upstream;
@@ -30,7 +31,7 @@ const OF_THE_WAY: [&[u8]; 4] = [
 
 impl Edge {
     /// Asks the origin for a request, or waits for the answer to an equal one.
-    pub(super) fn ask_or_share(&mut self, handle: u64, source: Source) {
+    pub(super) fn ask_or_share(&mut self, handle: RequestId, source: Source) {
         let since_ms = self.worker.net.now_ms();
         let key = match self.upstream.sharing.is_on && !self.clients.is_script(handle) {
             true => key(&source),
@@ -124,7 +125,7 @@ impl Talk {
 
 impl Upstream {
     /// A client has left that may have waited for another's answer.
-    pub(super) fn leave_shared(&mut self, handle: u64) {
+    pub(super) fn leave_shared(&mut self, handle: RequestId) {
         if let Some(id) = self.sharing.waiting.remove(&handle)
             && let Some(talk) = self.talks.get_mut(id)
         {
@@ -146,7 +147,7 @@ impl Upstream {
         talk.owner = Owner::Client(handle);
         talk.source = Source { target, ..source };
         self.sharing.waiting.remove(&handle);
-        self.talks.set_handle(handle, id);
+        self.talks.set_asker(Asker::Client(handle), id);
         true
     }
 
@@ -164,7 +165,7 @@ impl Upstream {
         others
     }
 
-    fn talk_of_sharer(&mut self, talk: &Talk, handle: u64, source: Source) -> Box<Talk> {
+    fn talk_of_sharer(&mut self, talk: &Talk, handle: RequestId, source: Source) -> Box<Talk> {
         let target = talk.source.target;
         let source = Source { target, ..source };
         let mut own = self

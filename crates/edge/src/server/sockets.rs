@@ -2,8 +2,8 @@
 
 use fermata_config::LogLevel;
 use fermata_edge_pushpin::stats::mode::Mode;
-use fermata_engine::missed;
 use fermata_engine::stats::Counter;
+use fermata_engine::{RequestId, SocketId, missed};
 use fermata_grip::filter::Filters;
 use fermata_grip::instruct::KeepAliveMode;
 use fermata_grip::item::{Item, MessageAction, MessageKind};
@@ -16,7 +16,7 @@ use crate::client::delivery::{drop_item, excluded_by};
 use crate::client::journal::Journal;
 use crate::client::session::{Kind, Session, Subscription};
 use crate::client::socket::{AWAY, Socket, Via, close_socket};
-use crate::client::source::{Engine, Source};
+use crate::client::source::{Asker, Engine, Source};
 use crate::publish::parts::Publishing;
 use crate::pushpin::parts::Pushpin;
 use crate::routes::figures::{Count, RouteFigures};
@@ -71,13 +71,13 @@ impl Edge {
     }
 
     /// A message of the origin: for the edge, for the client, or for nobody.
-    pub(super) fn on_origin_message(&mut self, handle: u64, is_text: bool, message: &[u8]) {
+    pub(super) fn on_origin_message(&mut self, handle: RequestId, is_text: bool, message: &[u8]) {
         if self.sockets().on_origin_message(handle, is_text, message) == Then::Detach {
             self.detach(handle);
         }
     }
 
-    pub(super) fn on_socket_due(&mut self, handle: u64) {
+    pub(super) fn on_socket_due(&mut self, handle: RequestId) {
         if self.sockets().on_due(handle) {
             self.ask_events(handle);
         }
@@ -85,7 +85,7 @@ impl Edge {
     }
 
     /// Something was published to a socket.
-    pub(super) fn on_item_of_socket(&mut self, handle: u64, channel: &[u8], item: &Item) {
+    pub(super) fn on_item_of_socket(&mut self, handle: RequestId, channel: &[u8], item: &Item) {
         if let Some((action, content)) = self.sockets().judge(handle, channel, item) {
             self.give_socket(handle, action, content);
         }
@@ -94,7 +94,7 @@ impl Edge {
     /// Does what was published, with the content that filters have made of it.
     pub(super) fn give_socket(
         &mut self,
-        handle: u64,
+        handle: RequestId,
         action: &MessageAction,
         content: Option<Vec<u8>>,
     ) {
@@ -105,16 +105,16 @@ impl Edge {
     }
 
     /// The origin leaves; the client stays and gets what is published.
-    fn detach(&mut self, handle: u64) {
+    fn detach(&mut self, handle: RequestId) {
         if let Some(socket) = self.clients.socket(handle) {
             socket.via = None;
         }
-        self.abandon(handle);
-        self.worker.net.resume_socket(handle);
+        self.abandon(Asker::Client(handle));
+        self.worker.net.resume_socket(SocketId::of(handle));
     }
 
     /// Asks the origin of a socket now, if it is asked by requests.
-    pub(super) fn refresh_socket(&mut self, handle: u64) {
+    pub(super) fn refresh_socket(&mut self, handle: RequestId) {
         if let Some(over) = self.clients.socket(handle).and_then(Socket::over) {
             over.want_request();
             self.ask_events(handle);
@@ -124,7 +124,7 @@ impl Edge {
     /// The client has sent a message.
     pub(super) fn on_client_message(&mut self) {
         let event = self.worker.socket_event();
-        let (handle, is_text) = (event.socket, !event.is_binary);
+        let (handle, is_text) = (event.socket.handshake(), !event.is_binary);
         let message = event.payload.to_vec();
         if self.pushpin.sockjs.has_framed && self.clients.is_framed(handle) {
             for message in read_framed(&mut self.worker, handle, &message) {
@@ -136,7 +136,7 @@ impl Edge {
     }
 
     /// A message of the client, whatever it was wrapped in.
-    pub(super) fn on_message(&mut self, handle: u64, is_text: bool, message: Vec<u8>) {
+    pub(super) fn on_message(&mut self, handle: RequestId, is_text: bool, message: Vec<u8>) {
         self.sockets().count_message(
             handle,
             Count::ClientMessagesReceived,
@@ -160,14 +160,17 @@ impl Edge {
     /// A ping or pong of the client. A client without a WebSocket to its origin is answered from here.
     pub(super) fn on_client_control(&mut self, is_ping: bool) {
         let event = self.worker.socket_event();
-        let (handle, payload) = (event.socket, event.payload.to_vec());
+        let (handle, payload) = (event.socket.handshake(), event.payload.to_vec());
         let socket = self.clients.socket(handle);
         let Some((id, pinged)) = socket.and_then(|socket| match socket.via {
             Some(Via::Pass(id)) => Some((id, &mut socket.pinged)),
             _ => None,
         }) else {
             if is_ping {
-                let _ = self.worker.net.send_control(handle, false, &payload);
+                let _ = self
+                    .worker
+                    .net
+                    .send_control(SocketId::of(handle), false, &payload);
             }
             return;
         };
@@ -179,7 +182,7 @@ impl Edge {
     /// The client's socket has ended.
     pub(super) fn on_client_close(&mut self) {
         let event = self.worker.socket_event();
-        let (handle, code) = (event.socket, event.code);
+        let (handle, code) = (event.socket.handshake(), event.code);
         let reason = event.payload.to_vec();
         self.on_no_longer_held(handle);
         let Some(socket) = self.clients.socket(handle) else {
@@ -209,7 +212,7 @@ impl Edge {
 
 impl Sockets<'_> {
     /// A client's WebSocket is open.
-    pub fn enter(&mut self, handle: u64, source: Source, socket: Box<Socket>) {
+    pub fn enter(&mut self, handle: RequestId, source: Source, socket: Box<Socket>) {
         let implicit = source
             .target()
             .map_or(Vec::new(), |it| it.subscriptions.clone());
@@ -219,7 +222,7 @@ impl Sockets<'_> {
             // Before anything that the backend says.
             self.pushpin.sockjs.has_framed = true;
             // A client that has left takes nothing.
-            let _ = self.worker.send(handle, false, b"o");
+            let _ = self.worker.send(SocketId::of(handle), false, b"o");
             socket.heartbeat_ms = self.worker.net.now_ms() + self.pushpin.sockjs.heartbeat_ms;
         }
         let id = match &socket.via {
@@ -244,7 +247,13 @@ impl Sockets<'_> {
         }
     }
 
-    fn subscribe(&mut self, handle: u64, channel: Vec<u8>, own: Option<Vec<u8>>, filters: Filters) {
+    fn subscribe(
+        &mut self,
+        handle: RequestId,
+        channel: Vec<u8>,
+        own: Option<Vec<u8>>,
+        filters: Filters,
+    ) {
         let subscriptions_max = self.policy.subscriptions_max;
         let Some(session) = self.clients.sessions.get_mut(&handle) else {
             return missed(());
@@ -274,7 +283,11 @@ impl Sockets<'_> {
             self.worker.net.log_for_client(LogLevel::Warning, &line);
             return;
         }
-        if self.worker.subscribe_socket(handle, &channel).is_err() {
+        if self
+            .worker
+            .subscribe_socket(SocketId::of(handle), &channel)
+            .is_err()
+        {
             return;
         }
         let subscription = Subscription {
@@ -292,7 +305,7 @@ impl Sockets<'_> {
     }
 
     /// A message of the origin: for the edge, for the client, or for nobody.
-    pub fn on_origin_message(&mut self, handle: u64, is_text: bool, message: &[u8]) -> Then {
+    pub fn on_origin_message(&mut self, handle: RequestId, is_text: bool, message: &[u8]) -> Then {
         let Some(socket) = self.clients.socket(handle).filter(|it| !it.is_gone) else {
             // Its client has left.
             return Then::Stays;
@@ -321,7 +334,7 @@ impl Sockets<'_> {
     }
 
     /// Does what the origin says of its client's WebSocket.
-    pub fn control(&mut self, handle: u64, control: Control) -> Then {
+    pub fn control(&mut self, handle: RequestId, control: Control) -> Then {
         match control {
             Control::Subscribe { channel, filters } => {
                 self.subscribe_by_origin(handle, channel, &filters);
@@ -363,7 +376,7 @@ impl Sockets<'_> {
         (timed, due_ms)
     }
 
-    fn subscribe_by_origin(&mut self, handle: u64, channel: Vec<u8>, filters: &[Vec<u8>]) {
+    fn subscribe_by_origin(&mut self, handle: RequestId, channel: Vec<u8>, filters: &[Vec<u8>]) {
         if let Some(name) = Filters::unknown(filters.iter().map(Vec::as_slice)) {
             let line = format!(
                 "a WebSocket is closed: channel {} has the filter {}, which is not known here",
@@ -385,7 +398,7 @@ impl Sockets<'_> {
         self.subscribe(handle, public, Some(channel), filters);
     }
 
-    fn unsubscribe(&mut self, handle: u64, channel: &[u8]) {
+    fn unsubscribe(&mut self, handle: RequestId, channel: &[u8]) {
         let Some(session) = self.clients.sessions.get_mut(&handle) else {
             // Its client has left.
             return;
@@ -397,13 +410,13 @@ impl Sockets<'_> {
         let subscription = session.subscriptions.remove(at);
         let source = session.source.clone();
         self.worker
-            .unsubscribe_socket(handle, &subscription.channel);
+            .unsubscribe_socket(SocketId::of(handle), &subscription.channel);
         self.reports()
             .on_unsubscribed(handle, &source, &subscription.channel);
     }
 
     /// The origin says by what session its client is known. Without a service that keeps it an id means nothing.
-    fn name_session(&mut self, handle: u64, id: &[u8]) {
+    fn name_session(&mut self, handle: RequestId, id: &[u8]) {
         let ports = &mut self.publishing.ports;
         let keeper = self.pushpin.keeper(ports, self.timers, self.worker);
         if let Some(mut keeper) = keeper
@@ -414,7 +427,7 @@ impl Sockets<'_> {
     }
 
     /// Sends what is due. True: the origin is to be asked, since it has not been for long enough.
-    pub fn on_due(&mut self, handle: u64) -> bool {
+    pub fn on_due(&mut self, handle: RequestId) -> bool {
         let (now_ms, heartbeat_ms) = (self.worker.net.now_ms(), self.pushpin.sockjs.heartbeat_ms);
         let Some(socket) = self.clients.socket(handle) else {
             // Its client has left.
@@ -445,13 +458,13 @@ impl Sockets<'_> {
         }
         if is_silent {
             // That it is still connected.
-            let _ = self.worker.send(handle, false, b"h");
+            let _ = self.worker.send(SocketId::of(handle), false, b"h");
         }
         is_idle
     }
 
     /// Sends what the origin or a publisher has for the client; silence begins anew.
-    pub fn send_to_client(&mut self, handle: u64, is_text: bool, message: &[u8]) {
+    pub fn send_to_client(&mut self, handle: RequestId, is_text: bool, message: &[u8]) {
         let kind = match is_text {
             true => MessageKind::Text,
             false => MessageKind::Binary,
@@ -469,7 +482,7 @@ impl Sockets<'_> {
     /// What an item is to a socket, with the content that filters make of it; `None`: nothing.
     pub fn judge<'i>(
         &mut self,
-        handle: u64,
+        handle: RequestId,
         channel: &[u8],
         item: &'i Item,
     ) -> Option<(&'i MessageAction, Option<Vec<u8>>)> {
@@ -494,7 +507,7 @@ impl Sockets<'_> {
     }
 
     /// Does what was published, with the content that filters have made of it.
-    pub fn give(&mut self, handle: u64, action: &MessageAction, content: Option<Vec<u8>>) {
+    pub fn give(&mut self, handle: RequestId, action: &MessageAction, content: Option<Vec<u8>>) {
         match action {
             MessageAction::Send { kind, .. } => {
                 self.send_kind(handle, *kind, &content.unwrap_or_default());
@@ -509,7 +522,7 @@ impl Sockets<'_> {
     }
 
     /// A message has come from, or goes to, the client or the backend of a WebSocket.
-    pub fn count_message(&self, handle: u64, messages: Count, content: Count, bytes: usize) {
+    pub fn count_message(&self, handle: RequestId, messages: Count, content: Count, bytes: usize) {
         if let Some(session) = self.clients.sessions.get(&handle) {
             let counted = [(messages, 1), (content, bytes as u64)];
             self.route_figures
@@ -528,7 +541,7 @@ impl Sockets<'_> {
         }
     }
 
-    fn flush_delayed(&mut self, handle: u64) {
+    fn flush_delayed(&mut self, handle: RequestId) {
         if let Some(socket) = self.clients.socket(handle)
             && let Some((timed, _)) = socket.delayed.take()
         {
@@ -536,17 +549,23 @@ impl Sockets<'_> {
         }
     }
 
-    fn send_kind(&mut self, handle: u64, kind: MessageKind, content: &[u8]) {
+    fn send_kind(&mut self, handle: RequestId, kind: MessageKind, content: &[u8]) {
         if self.pushpin.sockjs.has_framed && self.clients.is_framed(handle) {
             send_framed(self.worker, handle, kind, content);
             return;
         }
         // A client that has left takes nothing.
         let _ = match kind {
-            MessageKind::Text => self.worker.send(handle, false, content),
-            MessageKind::Binary => self.worker.send(handle, true, content),
-            MessageKind::Ping => self.worker.net.send_control(handle, true, content),
-            MessageKind::Pong => self.worker.net.send_control(handle, false, content),
+            MessageKind::Text => self.worker.send(SocketId::of(handle), false, content),
+            MessageKind::Binary => self.worker.send(SocketId::of(handle), true, content),
+            MessageKind::Ping => self
+                .worker
+                .net
+                .send_control(SocketId::of(handle), true, content),
+            MessageKind::Pong => self
+                .worker
+                .net
+                .send_control(SocketId::of(handle), false, content),
         };
     }
 }
@@ -556,7 +575,7 @@ impl Clients {
     pub(super) fn on_origin_close(
         &mut self,
         worker: &mut Engine,
-        handle: u64,
+        handle: RequestId,
         code: u16,
         reason: &[u8],
     ) {
@@ -579,7 +598,7 @@ impl Clients {
 
 impl Clients {
     /// The WebSocket of a session.
-    pub(super) fn socket(&mut self, handle: u64) -> Option<&mut Socket> {
+    pub(super) fn socket(&mut self, handle: RequestId) -> Option<&mut Socket> {
         match &mut self.sessions.get_mut(&handle)?.kind {
             Kind::Socket(socket) => Some(socket),
             Kind::Poll(_) | Kind::Stream(_) => None,
@@ -587,7 +606,7 @@ impl Clients {
     }
 
     /// Sees to what is next due for a socket.
-    pub(super) fn watch_socket(&mut self, timers: &mut Timers, handle: u64) {
+    pub(super) fn watch_socket(&mut self, timers: &mut Timers, handle: RequestId) {
         if let Some(due_ms) = self.socket(handle).map(|it| it.due_ms())
             && due_ms != u64::MAX
         {
@@ -595,7 +614,7 @@ impl Clients {
         }
     }
 
-    fn touch_socket(&mut self, worker: &mut Engine, handle: u64) {
+    fn touch_socket(&mut self, worker: &mut Engine, handle: RequestId) {
         let now_ms = worker.net.now_ms();
         if let Some(socket) = self.socket(handle)
             && let Some((timed, due_ms)) = &mut socket.keep_alive

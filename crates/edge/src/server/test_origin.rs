@@ -6,7 +6,7 @@
 use fermata_grip::ws_control::Control;
 
 use crate::client::socket::{Socket, Via};
-use crate::client::source::Owner;
+use crate::client::source::{Asker, Owner};
 use crate::server::edge::Edge;
 use crate::server::upgrade::accept;
 use crate::upstream::response::Head;
@@ -29,7 +29,7 @@ impl Edge {
             return Step::Over;
         }
         let channels = channels(query);
-        self.upstream.talks.forget_handle(handle);
+        self.upstream.talks.forget(Asker::Client(handle));
         let Some(socket) = accept(&mut self.worker, handle, &Head::default()) else {
             return self.fail(talk, 502, "the handshake cannot be accepted");
         };

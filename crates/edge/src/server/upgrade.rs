@@ -1,5 +1,6 @@
 //! WebSockets: the handshake, and origins that speak WebSocket themselves.
 
+use fermata_engine::{RequestId, SocketId};
 use fermata_grip::ws_control;
 use fermata_proto::ws::accept::accept_key;
 use fermata_proto::ws::client::{Client, Received};
@@ -7,7 +8,7 @@ use fermata_proto::ws::message::Kind;
 
 use crate::client::clients::Clients;
 use crate::client::socket::{Socket, Via};
-use crate::client::source::{Engine, Owner, Source};
+use crate::client::source::{Asker, Engine, Owner, Source};
 use crate::routes::figures::Count;
 use crate::server::edge::Edge;
 use crate::timers::Timer;
@@ -45,7 +46,7 @@ const OWN: [&[u8]; 10] = [
 
 impl Edge {
     /// A client wants a WebSocket.
-    pub(super) fn begin_socket(&mut self, handle: u64, source: Source) {
+    pub(super) fn begin_socket(&mut self, handle: RequestId, source: Source) {
         if !self.worker.begin_handshake(handle, self.policy.websocket) {
             return;
         }
@@ -83,7 +84,7 @@ impl Edge {
         };
         self.journal
             .log_talk(&self.policy, &mut self.timers, &mut self.worker, talk);
-        self.upstream.talks.forget_handle(handle);
+        self.upstream.talks.forget(Asker::Client(handle));
         let Some(socket) = accept(&mut self.worker, handle, head) else {
             return self.fail(
                 talk,
@@ -95,7 +96,7 @@ impl Edge {
         self.route_figures
             .count_route(&self.worker, &talk.source, &[head_sent]);
         talk.owner = Owner::Socket(socket);
-        self.upstream.talks.set_handle(socket, id);
+        self.upstream.talks.set_asker(Asker::Client(socket), id);
         talk.due_ms = u64::MAX;
         talk.phase = Phase::Socket {
             client: Box::new(Client::new(None, MESSAGE_BYTES_MAX).passing_pings()),
@@ -139,7 +140,10 @@ impl Edge {
                             self.clients.pass_ping(&mut self.worker, handle, payload)
                         }
                         Some(Received::Pong(payload)) => {
-                            let _ = self.worker.net.send_control(handle, false, &payload);
+                            let _ =
+                                self.worker
+                                    .net
+                                    .send_control(SocketId::of(handle), false, &payload);
                         }
                         Some(Received::Closed { code, reason }) => {
                             self.clients.on_origin_close(
@@ -182,7 +186,7 @@ impl Edge {
             step = Step::Over;
         }
         // The client has detached the origin, or has left.
-        let is_over = self.upstream.talks.of_handle(handle).is_none()
+        let is_over = self.upstream.talks.of(Asker::Client(handle)).is_none()
             && self
                 .clients
                 .socket(handle)
@@ -191,8 +195,8 @@ impl Edge {
     }
 
     /// A client that took too little may take more now.
-    pub(super) fn on_pause_over(&mut self, handle: u64) {
-        let Some(id) = self.upstream.talks.of_handle(handle) else {
+    pub(super) fn on_pause_over(&mut self, handle: RequestId) {
+        let Some(id) = self.upstream.talks.of(Asker::Client(handle)) else {
             return;
         };
         let queued = queued_for(&mut self.worker, handle);
@@ -210,7 +214,13 @@ impl Edge {
     }
 
     /// A message of the client for its origin.
-    pub(super) fn pass_message(&mut self, id: TalkId, handle: u64, is_text: bool, message: &[u8]) {
+    pub(super) fn pass_message(
+        &mut self,
+        id: TalkId,
+        handle: RequestId,
+        is_text: bool,
+        message: &[u8],
+    ) {
         self.sockets().count_message(
             handle,
             Count::ServerMessagesSent,
@@ -229,7 +239,13 @@ impl Edge {
     }
 
     /// A ping of the client for its origin, or the answer to the origin's.
-    pub(super) fn pass_control(&mut self, id: TalkId, handle: u64, is_ping: bool, payload: &[u8]) {
+    pub(super) fn pass_control(
+        &mut self,
+        id: TalkId,
+        handle: RequestId,
+        is_ping: bool,
+        payload: &[u8],
+    ) {
         self.with_talk(id, |edge, talk| {
             let mut frames = Vec::new();
             if let Phase::Socket { client, .. } = &mut talk.phase {
@@ -245,12 +261,12 @@ impl Edge {
     }
 
     /// Sends the client's frames to its origin.
-    fn send_to_origin(&mut self, talk: &mut Talk, handle: u64, frames: &[u8]) -> Step {
+    fn send_to_origin(&mut self, talk: &mut Talk, handle: RequestId, frames: &[u8]) -> Step {
         talk.queue(frames);
         let step = self.pump(talk);
         if talk.queued() > QUEUE_BYTES_MAX {
             // The origin takes less than the client sends: the client waits.
-            let _ = self.worker.defer_socket(handle);
+            let _ = self.worker.defer_socket(SocketId::of(handle));
             talk.has_deferred = true;
         }
         step
@@ -293,7 +309,7 @@ impl Clients {
 }
 
 /// Accepts a client's handshake, with what its origin has said. Returns the socket.
-pub(super) fn accept(worker: &mut Engine, handle: u64, head: &Head) -> Option<u64> {
+pub(super) fn accept(worker: &mut Engine, handle: RequestId, head: &Head) -> Option<RequestId> {
     let protocol = head
         .headers
         .iter()
@@ -312,18 +328,22 @@ pub(super) fn accept(worker: &mut Engine, handle: u64, head: &Head) -> Option<u6
             !is_own && !is_grip && !fermata_proto::response::reserved_name(name)
         })
         .collect();
-    worker.accept_upgrade(handle, protocol, &headers).ok()
+    let accepted = worker.accept_upgrade(handle, protocol, &headers);
+    accepted.ok().map(SocketId::handshake)
 }
 
-fn queued_for(worker: &mut Engine, socket: u64) -> usize {
-    let info = worker.socket_info(socket);
+fn queued_for(worker: &mut Engine, socket: RequestId) -> usize {
+    let info = worker.socket_info(SocketId::of(socket));
     info.map_or(0, |info| info.queued_bytes)
 }
 
 impl Clients {
     /// A ping of the origin for its client, whose answer is awaited. Of pings that come before it the last is answered.
-    fn pass_ping(&mut self, worker: &mut Engine, handle: u64, payload: Vec<u8>) {
-        if worker.net.send_control(handle, true, &payload).is_ok()
+    fn pass_ping(&mut self, worker: &mut Engine, handle: RequestId, payload: Vec<u8>) {
+        if worker
+            .net
+            .send_control(SocketId::of(handle), true, &payload)
+            .is_ok()
             && let Some(socket) = self.socket(handle)
         {
             socket.pinged = Some(payload.into_boxed_slice());

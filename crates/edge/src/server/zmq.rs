@@ -4,8 +4,8 @@
 //! breaks the protocol loses its own connection.
 
 use fermata_config::LogLevel;
-use fermata_engine::WireEvent;
 use fermata_engine::stats::Counter;
+use fermata_engine::{WireEvent, WireId};
 use fermata_grip::command::{Command, Condition, Request};
 use fermata_grip::item::{Format, Item, MessageAction};
 use fermata_grip::value::Value;
@@ -82,15 +82,14 @@ impl Edge {
     pub(super) fn on_ports_due(&mut self) {
         for wire in std::mem::take(&mut self.publishing.ports.waiting) {
             self.on_port(WireEvent {
-                wire,
                 readable: true,
-                ..WireEvent::default()
+                ..WireEvent::of(wire)
             });
         }
     }
 
     /// Reads what there is, as far as its turn goes and the ring has room. False: the connection is over.
-    fn read_from(&mut self, wire: u64, connection: &mut Connection) -> bool {
+    fn read_from(&mut self, wire: WireId, connection: &mut Connection) -> bool {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.resize(buffer.len().max(READ_BYTES), 0);
         let mut left = TURN_BYTES_MAX;
@@ -152,7 +151,7 @@ impl Edge {
         stays
     }
 
-    fn on_peer(&mut self, wire: u64, connection: &mut Connection, event: Event) {
+    fn on_peer(&mut self, wire: WireId, connection: &mut Connection, event: Event) {
         connection.is_ready |= matches!(event, Event::Ready(_));
         match (connection.port, event) {
             // Which of the workers has clients on which channel is not known here: everything is wanted.
@@ -231,7 +230,7 @@ impl Edge {
         }
     }
 
-    fn on_command(&mut self, wire: u64, connection: &mut Connection, parts: &[Vec<u8>]) {
+    fn on_command(&mut self, wire: WireId, connection: &mut Connection, parts: &[Vec<u8>]) {
         let envelope = zmtp::envelope_len(parts).unwrap_or(0);
         let request = match &parts[envelope..] {
             [payload] => Request::read(payload),
@@ -280,7 +279,7 @@ impl Edge {
     /// Publishes what a command says. `None`: it is answered when the log has it.
     fn post_command(
         &mut self,
-        wire: u64,
+        wire: WireId,
         envelope: &[Vec<u8>],
         request: &Request,
         items: Vec<Item>,

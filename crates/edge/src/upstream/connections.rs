@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use fermata_engine::WireId;
 use fermata_tls::{LoadError, ServerName};
 
 use crate::client::source::{Engine, Source};
@@ -40,8 +41,8 @@ pub(crate) enum WireUse {
 
 /// All connections.
 pub(crate) struct Connections {
-    uses: Numbered<u64, WireUse>,
-    pool: Pool<Place, u64>,
+    uses: Numbered<WireId, WireUse>,
+    pool: Pool<Place, WireId>,
     resolver: Resolver,
     /// Connections of [`WireUse::Names`].
     bells: usize,
@@ -64,7 +65,7 @@ impl Connections {
     }
 
     /// The owner of a connection; `None`: it is none of these.
-    pub fn user(&self, wire: u64) -> Option<&WireUse> {
+    pub fn user(&self, wire: WireId) -> Option<&WireUse> {
         self.uses.get(&wire)
     }
 
@@ -78,17 +79,23 @@ impl Connections {
         self.pool.len()
     }
 
-    pub fn give(&mut self, wire: u64, user: WireUse) {
+    pub fn give(&mut self, wire: WireId, user: WireUse) {
         self.uses.insert(wire, user);
     }
 
-    pub fn close(&mut self, worker: &mut Engine, wire: u64) {
+    pub fn close(&mut self, worker: &mut Engine, wire: WireId) {
         self.uses.remove(&wire);
         worker.net.close_wire(wire);
     }
 
     /// A connection may serve another request.
-    pub fn release(&mut self, worker: &mut Engine, timers: &mut Timers, place: Place, wire: u64) {
+    pub fn release(
+        &mut self,
+        worker: &mut Engine,
+        timers: &mut Timers,
+        place: Place,
+        wire: WireId,
+    ) {
         let now_ms = worker.net.now_ms();
         if self.pool.is_empty() {
             timers.at(now_ms + POOL_MS, Timer::Pool);
@@ -102,7 +109,7 @@ impl Connections {
     /// A connection that waits for another request, and on which the origin has said nothing since: what it may have said,
     /// or that it has closed, would be taken for the answer. One that was read empty in this millisecond is not looked at
     /// again: a busy target has no other ones.
-    pub fn take_idle(&mut self, worker: &mut Engine, place: &Place) -> Option<u64> {
+    pub fn take_idle(&mut self, worker: &mut Engine, place: &Place) -> Option<WireId> {
         let now_ms = worker.net.now_ms();
         while let Some((since_ms, wire)) = self.pool.take(now_ms, place) {
             if since_ms == now_ms || matches!(worker.net.recv_wire(wire, &mut [0]), Ok(None)) {
@@ -114,7 +121,7 @@ impl Connections {
     }
 
     /// An idle connection has ended, or its origin has said something unasked.
-    pub fn end_idle(&mut self, worker: &mut Engine, wire: u64) {
+    pub fn end_idle(&mut self, worker: &mut Engine, wire: WireId) {
         if let Some(WireUse::Idle(place)) = self.uses.get(&wire) {
             self.pool.remove(place, &wire);
             self.close(worker, wire);
@@ -165,7 +172,7 @@ impl Connections {
     }
 
     /// The names that have been looked up, of which `wire` tells.
-    pub fn take_names(&mut self, worker: &mut Engine, wire: u64) -> Vec<String> {
+    pub fn take_names(&mut self, worker: &mut Engine, wire: WireId) -> Vec<String> {
         let mut buffer = [0; 64];
         while let Ok(Some(1..)) = worker.net.recv_wire(wire, &mut buffer) {}
         self.resolver.answers(worker.net.now_ms())
@@ -183,7 +190,7 @@ impl Connections {
         talk: &mut Talk,
         target: &Target,
         host: &str,
-    ) -> Result<u64, UpstreamError> {
+    ) -> Result<WireId, UpstreamError> {
         let tls = match target.is_tls {
             true => {
                 let name = server_name(&talk.source, target, host)?;
@@ -226,7 +233,7 @@ impl Connections {
         timers: &mut Timers,
         id: TalkId,
         path: &str,
-    ) -> Result<Option<u64>, UpstreamError> {
+    ) -> Result<Option<WireId>, UpstreamError> {
         if self.socket_queues.may_try(path, id) {
             match worker.net.connect_unix(Path::new(path)) {
                 // Its program has enough to do for now.

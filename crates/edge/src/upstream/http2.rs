@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use fermata_engine::WireId;
 use fermata_proto::http2::{
     Connection, ErrorCode, Event, Limits, Message, Origin, Rate, StreamId, Violation,
 };
@@ -102,7 +103,7 @@ pub(crate) struct Carrier {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WebSocketSupport {
     /// This one takes it.
-    Ready(u64),
+    Ready(WireId),
     /// The target has not said whether it takes any.
     Unknown,
     /// The target takes none: it is spoken to in HTTP/1.1.
@@ -115,7 +116,7 @@ pub(crate) enum WebSocketSupport {
 #[derive(Debug)]
 pub(crate) struct OnCarrier {
     /// The connection.
-    pub wire: u64,
+    pub wire: WireId,
     pub stream: StreamId,
     /// Bytes of the response that the target may not send again yet.
     pub uncredited: usize,
@@ -166,8 +167,8 @@ pub(crate) struct Carriers {
     pub limits: Limits,
     streams_max: usize,
     pings: PingTimes,
-    by_wire: HashMap<u64, Box<Carrier>>,
-    by_place: HashMap<Place, Vec<u64>>,
+    by_wire: HashMap<WireId, Box<Carrier>>,
+    by_place: HashMap<Place, Vec<WireId>>,
     /// The conversation that opens a connection others wait for.
     opening: HashMap<Place, TalkId>,
     /// Targets that speak HTTP/1, and until when that is believed.
@@ -175,7 +176,7 @@ pub(crate) struct Carriers {
     /// Places whose waiting conversations go on.
     settled: Vec<Place>,
     /// Connections that are broken.
-    broken: Vec<u64>,
+    broken: Vec<WireId>,
     message: Message,
 }
 
@@ -226,13 +227,13 @@ impl Carriers {
         carriers.filter(|carrier| carrier.talks.is_empty()).count()
     }
 
-    pub fn get_mut(&mut self, wire: u64) -> Option<(&mut Carrier, &Limits)> {
+    pub fn get_mut(&mut self, wire: WireId) -> Option<(&mut Carrier, &Limits)> {
         let carrier = self.by_wire.get_mut(&wire)?;
         Some((carrier, &self.limits))
     }
 
     /// A connection that stands.
-    pub fn add(&mut self, wire: u64, place: Place, is_private: bool, now_ms: u64) {
+    pub fn add(&mut self, wire: WireId, place: Place, is_private: bool, now_ms: u64) {
         let mut out = Vec::new();
         let carrier = Carrier {
             machine: Connection::client(&self.limits, now_ms, &mut out),
@@ -255,7 +256,7 @@ impl Carriers {
         self.by_place.entry(place).or_default().push(wire);
     }
 
-    pub fn remove(&mut self, wire: u64) -> Option<Box<Carrier>> {
+    pub fn remove(&mut self, wire: WireId) -> Option<Box<Carrier>> {
         let carrier = self.by_wire.remove(&wire)?;
         if let Some(wires) = self.by_place.get_mut(&carrier.place) {
             wires.retain(|&other| other != wire);
@@ -267,7 +268,7 @@ impl Carriers {
     }
 
     /// A connection to this place that takes one more request.
-    pub fn with_room(&self, place: &Place) -> Option<u64> {
+    pub fn with_room(&self, place: &Place) -> Option<WireId> {
         let wires = self.by_place.get(place)?.iter();
         let mut wires =
             wires.filter(|&wire| self.by_wire.get(wire).is_some_and(|it| it.has_room()));
@@ -326,11 +327,11 @@ impl Carriers {
         !self.settled.is_empty() || !self.broken.is_empty()
     }
 
-    pub fn note_broken(&mut self, wire: u64) {
+    pub fn note_broken(&mut self, wire: WireId) {
         self.broken.push(wire);
     }
 
-    pub fn take_broken(&mut self) -> Vec<u64> {
+    pub fn take_broken(&mut self) -> Vec<WireId> {
         std::mem::take(&mut self.broken)
     }
 
@@ -350,7 +351,7 @@ impl Carriers {
     }
 
     /// A request on this connection ran out of time.
-    pub fn suspect(&mut self, wire: u64, since_ms: u64) {
+    pub fn suspect(&mut self, wire: WireId, since_ms: u64) {
         if let Some(carrier) = self.by_wire.get_mut(&wire) {
             carrier.is_stale |= carrier.heard_ms <= since_ms;
         }
@@ -359,7 +360,7 @@ impl Carriers {
     /// What the bytes of a target say.
     pub fn read(
         &mut self,
-        wire: u64,
+        wire: WireId,
         bytes: &[u8],
         now_ms: u64,
     ) -> (Vec<StreamInput>, Result<(), CarrierLoss>) {
@@ -396,7 +397,7 @@ impl Carriers {
     }
 
     /// Connections that have failed, those that nobody has used for long, and those that were asked for a sign of life.
-    pub fn tick(&mut self, now_ms: u64) -> Vec<(u64, TickOutcome)> {
+    pub fn tick(&mut self, now_ms: u64) -> Vec<(WireId, TickOutcome)> {
         let mut outcomes = Vec::new();
         for (&wire, carrier) in &mut self.by_wire {
             if let Err(violation) = carrier.machine.tick(now_ms, &self.limits, &mut carrier.out) {
@@ -564,6 +565,9 @@ mod tests {
     use fermata_proto::http2::Violation;
 
     use super::*;
+    use crate::ids::wire;
+
+    const WIRE: WireId = wire(1);
 
     fn id(number: u64) -> TalkId {
         TalkId::of(number)
@@ -597,7 +601,7 @@ mod tests {
             timeout_ms: 500,
         };
         let mut carriers = Carriers::new(10, pings);
-        carriers.add(1, Place::any(), false, 0);
+        carriers.add(WIRE, Place::any(), false, 0);
         carriers
     }
 
@@ -612,35 +616,35 @@ mod tests {
         let [stream, _] = streams();
         let mut carriers = carriers();
         let hello = [frame_of_server(4, 0, b""), frame_of_server(4, 1, b"")].concat();
-        carriers.read(1, &hello, 0).1.expect("SETTINGS");
+        carriers.read(WIRE, &hello, 0).1.expect("SETTINGS");
         // Without requests nothing is owed.
         assert_eq!(carriers.tick(5_000), []);
         let enter = |carriers: &mut Carriers, now_ms| {
-            let carrier = carriers.by_wire.get_mut(&1).expect("there");
+            let carrier = carriers.by_wire.get_mut(&WIRE).expect("there");
             carrier.talks.insert(stream, id(7));
             carrier.idle_until_ms = now_ms;
             carrier.out.clear();
         };
         enter(&mut carriers, 5_000);
         assert_eq!(carriers.tick(5_999), []);
-        assert_eq!(carriers.tick(6_000), [(1, TickOutcome::MustSend)]);
-        let sent = carriers.by_wire[&1].out.clone();
+        assert_eq!(carriers.tick(6_000), [(WIRE, TickOutcome::MustSend)]);
+        let sent = carriers.by_wire[&WIRE].out.clone();
         assert_eq!(sent, frame_of_server(6, 0, &PING));
         assert_eq!(carriers.tick(6_400), []);
         // Answered: the next one is due four times as late.
         let pong = frame_of_server(6, 1, &PING);
-        carriers.read(1, &pong, 6_450).1.expect("PING");
+        carriers.read(WIRE, &pong, 6_450).1.expect("PING");
         assert_eq!(carriers.tick(10_449), []);
-        assert_eq!(carriers.tick(10_450), [(1, TickOutcome::MustSend)]);
-        carriers.read(1, &pong, 10_451).1.expect("PING");
+        assert_eq!(carriers.tick(10_450), [(WIRE, TickOutcome::MustSend)]);
+        carriers.read(WIRE, &pong, 10_451).1.expect("PING");
         // Whatever else comes makes the time what it was.
         carriers
-            .read(1, &frame_of_server(4, 0, b""), 11_000)
+            .read(WIRE, &frame_of_server(4, 0, b""), 11_000)
             .1
             .expect("SETTINGS");
-        assert_eq!(carriers.tick(12_000), [(1, TickOutcome::MustSend)]);
+        assert_eq!(carriers.tick(12_000), [(WIRE, TickOutcome::MustSend)]);
         assert_eq!(carriers.tick(12_499), []);
-        let [(1, TickOutcome::Failed(reason))] = &carriers.tick(12_500)[..] else {
+        let [(WIRE, TickOutcome::Failed(reason))] = &carriers.tick(12_500)[..] else {
             panic!("it is not there");
         };
         assert_eq!(reason, "no answer to a PING within 500 ms");
@@ -650,10 +654,10 @@ mod tests {
     fn the_time_between_pings_is_bounded_and_there_may_be_none() {
         let [stream, _] = streams();
         let mut carriers = carriers();
-        let carrier = carriers.by_wire.get_mut(&1).expect("there");
+        let carrier = carriers.by_wire.get_mut(&WIRE).expect("there");
         carrier.talks.insert(stream, id(7));
         let times = carriers.pings;
-        let carrier = carriers.by_wire.get_mut(&1).expect("there");
+        let carrier = carriers.by_wire.get_mut(&WIRE).expect("there");
         for _ in 0..20 {
             let due_ms = carrier.heard_ms + carrier.ping_interval_ms;
             assert_eq!(carrier.ping(due_ms, times), Some(TickOutcome::MustSend));

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::net::SocketAddr;
 
-use fermata_engine::UpstreamSpan;
+use fermata_engine::{RequestId, UpstreamSpan, WireId};
 use fermata_proto::response_reader::{RequestKind, ResponseReader};
 use fermata_proto::ws::accept::KEY_BYTES;
 
@@ -45,7 +45,7 @@ pub(crate) struct Talk {
     pub last_ids: Vec<(Vec<u8>, Vec<u8>)>,
     pub phase: Phase,
     /// Its connection, if it has one of its own.
-    pub wire: Option<u64>,
+    pub wire: Option<WireId>,
     /// What it asks a service instead.
     pub question: Option<u64>,
     /// Its stream of a connection that carries others' requests, too.
@@ -124,7 +124,7 @@ pub(crate) struct Sharing {
     /// The conversation that asks, by what it asks for.
     pub asked: HashMap<ShareKey, TalkId>,
     /// The conversation that a client waits for, by its request.
-    pub waiting: Numbered<u64, TalkId>,
+    pub waiting: Numbered<RequestId, TalkId>,
 }
 
 /// What a conversation has to do with others' requests.
@@ -138,7 +138,7 @@ pub(crate) struct Shared {
 /// A client that waits for the answer to another's request.
 #[derive(Debug)]
 pub(crate) struct Sharer {
-    pub handle: u64,
+    pub handle: RequestId,
     pub source: Source,
     /// Since when: it has its own time.
     pub since_ms: u64,

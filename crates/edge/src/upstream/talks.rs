@@ -1,6 +1,6 @@
-//! The conversations of a worker with origins: each by its number, and by the request or socket it asks for.
+//! The conversations of a worker with origins: each by its number, and by who asks.
 
-use crate::client::source::{Owner, Source};
+use crate::client::source::{Asker, Owner, Source};
 use crate::numbered::Numbered;
 use crate::upstream::id::TalkId;
 use crate::upstream::talk::{Purpose, Talk};
@@ -9,7 +9,7 @@ use crate::upstream::talk::{Purpose, Talk};
 #[derive(Default)]
 pub(crate) struct Talks {
     entries: Numbered<TalkId, Option<Box<Talk>>>,
-    by_handle: Numbered<u64, TalkId>,
+    by_asker: Numbered<Asker, TalkId>,
     last: u64,
 }
 
@@ -34,7 +34,7 @@ impl Talks {
 
     /// Adds a conversation that has begun.
     pub fn keep(&mut self, talk: Box<Talk>) {
-        self.by_handle.insert(talk.owner.handle(), talk.id());
+        self.by_asker.insert(talk.owner.asker(), talk.id());
         self.entries.insert(talk.id(), Some(talk));
     }
 
@@ -70,31 +70,31 @@ impl Talks {
         found
     }
 
-    /// The conversation that asks for a request or socket.
-    pub fn of_handle(&self, handle: u64) -> Option<TalkId> {
-        self.by_handle.get(&handle).copied()
+    /// The conversation that somebody asks by.
+    pub fn of(&self, asker: Asker) -> Option<TalkId> {
+        self.by_asker.get(&asker).copied()
     }
 
-    /// A conversation asks for this request or socket from now on.
-    pub fn set_handle(&mut self, handle: u64, id: TalkId) {
-        self.by_handle.insert(handle, id);
+    /// Somebody asks by this conversation from now on.
+    pub fn set_asker(&mut self, asker: Asker, id: TalkId) {
+        self.by_asker.insert(asker, id);
     }
 
-    /// A conversation asks for this request or socket no longer, whatever becomes of it.
-    pub fn forget_handle(&mut self, handle: u64) -> Option<TalkId> {
-        self.by_handle.remove(&handle)
+    /// Somebody asks no longer, whatever becomes of the conversation.
+    pub fn forget(&mut self, asker: Asker) -> Option<TalkId> {
+        self.by_asker.remove(&asker)
     }
 
     /// The same if it was this one.
-    pub fn forget_handle_of(&mut self, handle: u64, id: TalkId) {
-        if self.of_handle(handle) == Some(id) {
-            self.by_handle.remove(&handle);
+    pub fn forget_of(&mut self, asker: Asker, id: TalkId) {
+        if self.of(asker) == Some(id) {
+            self.by_asker.remove(&asker);
         }
     }
 
-    /// How many there are, with requests and sockets that are asked for.
+    /// How many there are, with those who ask.
     pub fn len(&self) -> usize {
-        self.entries.len().max(self.by_handle.len())
+        self.entries.len().max(self.by_asker.len())
     }
 
     /// Whether there is no conversation.
@@ -105,9 +105,19 @@ impl Talks {
 
 #[cfg(test)]
 mod tests {
+    use fermata_engine::RequestId;
+
     use super::*;
 
-    fn begin(talks: &mut Talks, handle: u64) -> TalkId {
+    fn handle() -> RequestId {
+        RequestId::from_raw(7).expect("it is not zero")
+    }
+
+    fn asker() -> Asker {
+        Asker::Client(handle())
+    }
+
+    fn begin(talks: &mut Talks, handle: RequestId) -> TalkId {
         let owner = Owner::Client(handle);
         let talk = talks.begin(owner, Source::of_get("/"), Vec::new(), Purpose::Plain);
         let id = talk.id();
@@ -118,7 +128,7 @@ mod tests {
     #[test]
     fn a_conversation_that_is_worked_on_is_not_lent_twice() {
         let mut talks = Talks::default();
-        let id = begin(&mut talks, 7);
+        let id = begin(&mut talks, handle());
         let talk = talks.lend(id).expect("a conversation");
         assert!(talks.lend(id).is_none() && talks.get_mut(id).is_none());
         assert!(talks.find(|_| true).is_empty() && !talks.is_empty());
@@ -133,13 +143,13 @@ mod tests {
     fn the_next_conversation_of_a_request_outlives_the_one_before() {
         let mut talks = Talks::default();
         let next = talks.next_id();
-        let first = begin(&mut talks, 7);
+        let first = begin(&mut talks, handle());
         assert_eq!(first, next);
-        let second = begin(&mut talks, 7);
+        let second = begin(&mut talks, handle());
         talks.end(first);
-        talks.forget_handle_of(7, first);
-        assert_eq!((talks.of_handle(7), talks.len()), (Some(second), 1));
-        talks.forget_handle_of(7, second);
-        assert_eq!((talks.of_handle(7), talks.len()), (None, 1));
+        talks.forget_of(asker(), first);
+        assert_eq!((talks.of(asker()), talks.len()), (Some(second), 1));
+        talks.forget_of(asker(), second);
+        assert_eq!((talks.of(asker()), talks.len()), (None, 1));
     }
 }

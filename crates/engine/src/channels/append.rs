@@ -172,7 +172,7 @@ impl Http {
             return None;
         }
         let handle = self.publisher.take().unwrap_or(self.lent);
-        let request = self.recorded(net, handle);
+        let request = handle.and_then(|handle| self.recorded(net, handle));
         self.trace.begin_publish(request, channel, message.data)
     }
 }

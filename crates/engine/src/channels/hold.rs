@@ -24,6 +24,7 @@ use crate::embed::waiting::Waiting;
 use crate::http::Http;
 use crate::http::exchange::{Exchange, Held, Stage};
 use crate::http::protocol::BodyLength;
+use crate::id::RequestId;
 use crate::missed::missed;
 use crate::misuse::Misuse;
 use crate::net::Net;
@@ -132,7 +133,7 @@ impl Channels {
     pub(crate) fn hold<D: Driver>(
         &mut self,
         to: &mut Clients<'_, D>,
-        handle: u64,
+        handle: RequestId,
         hold: &Hold<'_>,
     ) -> Result<(), HoldError> {
         let index = to.net.open_request(handle).map_err(|_| HoldError::Gone)?;

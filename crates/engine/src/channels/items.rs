@@ -13,6 +13,7 @@ use crate::embed::event::Left;
 use crate::embed::relayed::{Items, Relayed};
 use crate::embed::waiting::{WaitEvent, Waiting};
 use crate::http::exchange::Stage;
+use crate::id::SocketId;
 use crate::missed::missed;
 use crate::net::Net;
 use crate::net::index::ExchangeIndex;
@@ -118,14 +119,13 @@ impl Waiting {
         gap: bool,
         frames: Rc<[u8]>,
     ) {
-        let key = net.connections.key(index.connection());
         // The items of a stream may be of a client that was found broken when it was sent what came before.
-        let Some((key, exchange)) = key.zip(net.connections.exchange(index)) else {
+        let Some(exchange) = net.connections.exchange(index) else {
             return;
         };
         let handle = exchange.handle(index);
         let client = match exchange.stage {
-            Stage::Socket(_) => Left::Socket(key.to_u64()),
+            Stage::Socket(_) => Left::Socket(SocketId::of(handle)),
             Stage::Held(_) => Left::Held(handle),
             _ => Left::Request(handle),
         };

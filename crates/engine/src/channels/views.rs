@@ -24,6 +24,7 @@ use crate::channels::presence::check_member;
 use crate::channels::publish::check_channel;
 use crate::channels::stream_format::StreamFormat;
 use crate::http::exchange::{Held, HeldView};
+use crate::id::RequestId;
 use crate::missed::missed;
 use crate::net::index::ExchangeIndex;
 use crate::net::running::Running;
@@ -120,7 +121,7 @@ impl Channels {
     pub(crate) fn hold_view<D: Driver>(
         &mut self,
         to: &mut Clients<'_, D>,
-        handle: u64,
+        handle: RequestId,
         hold: &ViewHold<'_>,
         headers: impl FnOnce(Past) -> Vec<(Vec<u8>, Vec<u8>)>,
     ) -> Result<(), HoldError> {

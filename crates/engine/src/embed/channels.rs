@@ -11,6 +11,7 @@ use crate::channels::views::{Past as ViewPast, ViewHold};
 use crate::embed::waiting::Waiting;
 use crate::http::Http;
 use crate::http::respond::Gone;
+use crate::id::{RequestId, SocketId};
 use crate::misuse::Misuse;
 use crate::net::Net;
 use crate::websocket::parse_id;
@@ -18,7 +19,7 @@ use crate::worker::Worker;
 
 impl<D: Driver> Net<D> {
     /// Whether a request is a HEAD, which holds nobody.
-    pub fn is_head(&self, handle: u64) -> bool {
+    pub fn is_head(&self, handle: RequestId) -> bool {
         self.open_request(handle)
             .ok()
             .and_then(|index| self.connections.exchange(index))
@@ -41,15 +42,15 @@ impl<D: Driver> Worker<D> {
         channel: &[u8],
         message: Message<'_>,
     ) -> Result<EventId, PublishFailure> {
-        self.publish_except(channel, message, 0)
+        self.publish_except(channel, message, None)
     }
 
-    /// The same for all subscribers but one: a socket of this worker, by its handle; 0 = nobody.
+    /// The same for all subscribers but one: a socket of this worker; `None` = nobody.
     pub fn publish_except(
         &mut self,
         channel: &[u8],
         message: Message<'_>,
-        except: u64,
+        except: Option<SocketId>,
     ) -> Result<EventId, PublishFailure> {
         self.publish_acknowledged(channel, message, except, Ack::Cluster)
     }
@@ -60,11 +61,11 @@ impl<D: Driver> Worker<D> {
         &mut self,
         channel: &[u8],
         message: Message<'_>,
-        except: u64,
+        except: Option<SocketId>,
         ack: Ack,
     ) -> Result<EventId, PublishFailure> {
         let (channels, mut to) = self.clients();
-        let except = channels.excepted(to.net, except);
+        let except = except.and_then(|socket| channels.excepted(to.net, socket));
         channels.publish_counted(&mut to, channel, message, except, ack)
     }
 
@@ -89,10 +90,10 @@ impl<D: Driver> Worker<D> {
         &mut self,
         channel: &[u8],
         message: Message<'_>,
-        except: u64,
+        except: Option<SocketId>,
         publisher: (Ack, u64, u64),
     ) -> Result<Publishing, PublishFailure> {
-        let except = self.channels.excepted(&self.net, except);
+        let except = except.and_then(|socket| self.channels.excepted(&self.net, socket));
         let (channels, mut to) = self.clients();
         channels.begin_publish(&mut to, channel, message, except, publisher)
     }
@@ -131,9 +132,9 @@ impl<D: Driver> Worker<D> {
         self.channels.forget_publish(&mut self.http, record)
     }
 
-    /// Names the request whose handler is about to publish; 0 = none. Without it that is the one that was handed out last, which
+    /// Names the request whose handler is about to publish, if one is. Without it that is the one that was handed out last, which
     /// is another one where handlers wait.
-    pub fn publish_for(&mut self, handle: u64) {
+    pub fn publish_for(&mut self, handle: Option<RequestId>) {
         if self.http.trace.has_spans() {
             self.http.publisher = Some(handle);
         }
@@ -203,7 +204,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Answers a request by an event stream that stays open (HTML, 9.2, Server-sent events).
-    pub fn hold(&mut self, handle: u64, hold: &Hold<'_>) -> Result<(), HoldError> {
+    pub fn hold(&mut self, handle: RequestId, hold: &Hold<'_>) -> Result<(), HoldError> {
         let (channels, mut to) = self.clients();
         channels.hold(&mut to, handle, hold)
     }
@@ -215,7 +216,7 @@ impl<D: Driver> Worker<D> {
     /// The client is not held, and its request has still to be answered.
     pub fn hold_view(
         &mut self,
-        handle: u64,
+        handle: RequestId,
         hold: &ViewHold<'_>,
         headers: impl FnOnce(ViewPast) -> Vec<(Vec<u8>, Vec<u8>)>,
     ) -> Result<(), HoldError> {
@@ -243,7 +244,7 @@ impl Http {
     pub fn respond_elsewhere<D: Driver>(
         &mut self,
         net: &mut Net<D>,
-        handle: u64,
+        handle: RequestId,
         hold: &Hold<'_>,
         instruction: &[(&str, Vec<u8>)],
         body: &[u8],

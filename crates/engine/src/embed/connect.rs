@@ -15,6 +15,7 @@ use crate::embed::waiting::Waiting;
 use crate::embed::wires::{Kind, Wire, WireEvent};
 use crate::http::Http;
 use crate::http::body::BodyLimits;
+use crate::id::WireId;
 use crate::net::Net;
 use crate::net::connection::Origin;
 use crate::worker::Worker;
@@ -24,7 +25,7 @@ impl<D: Driver> Net<D> {
     ///
     /// # Errors
     /// What the kernel says at once.
-    pub fn connect(&mut self, address: SocketAddr) -> io::Result<u64> {
+    pub fn connect(&mut self, address: SocketAddr) -> io::Result<WireId> {
         let fd = net::connect_tcp(address, None)?;
         self.watch_wire(fd)
     }
@@ -33,7 +34,7 @@ impl<D: Driver> Net<D> {
     ///
     /// # Errors
     /// What the kernel says at once; `WouldBlock` when the other side's queue is full.
-    pub fn connect_unix(&mut self, path: &Path) -> io::Result<u64> {
+    pub fn connect_unix(&mut self, path: &Path) -> io::Result<WireId> {
         let fd = net::open_unix(path)?;
         self.watch_wire(fd)
     }
@@ -42,7 +43,7 @@ impl<D: Driver> Net<D> {
     ///
     /// # Errors
     /// What the kernel says, such as a watch limit that is reached.
-    pub fn adopt_wire(&mut self, stream: OwnedFd) -> io::Result<u64> {
+    pub fn adopt_wire(&mut self, stream: OwnedFd) -> io::Result<WireId> {
         // The driver closes it from here on.
         self.watch_wire(stream.into_raw_fd())
     }
@@ -51,7 +52,7 @@ impl<D: Driver> Net<D> {
     ///
     /// # Errors
     /// What the kernel says, such as a watch limit that is reached.
-    pub fn listen_wires(&mut self, listener: OwnedFd) -> io::Result<u64> {
+    pub fn listen_wires(&mut self, listener: OwnedFd) -> io::Result<WireId> {
         self.watch_listener(listener, Kind::Listener)
     }
 
@@ -59,7 +60,7 @@ impl<D: Driver> Net<D> {
     ///
     /// # Errors
     /// As of the driver's `accept`.
-    pub fn accept_wire(&mut self, listener: u64) -> io::Result<Option<(u64, Peer)>> {
+    pub fn accept_wire(&mut self, listener: WireId) -> io::Result<Option<(WireId, Peer)>> {
         let fd = self.wires.get(listener)?.fd;
         match self.driver.accept(fd)? {
             Some(accepted) => Ok(Some((self.watch_wire(accepted.fd)?, accepted.peer))),
@@ -71,7 +72,7 @@ impl<D: Driver> Net<D> {
     ///
     /// # Errors
     /// The connection is broken, or the wire closed.
-    pub fn recv_wire(&mut self, wire: u64, buf: &mut [u8]) -> io::Result<Option<usize>> {
+    pub fn recv_wire(&mut self, wire: WireId, buf: &mut [u8]) -> io::Result<Option<usize>> {
         let fd = self.wires.get(wire)?.fd;
         self.driver.recv(fd, buf)
     }
@@ -80,50 +81,43 @@ impl<D: Driver> Net<D> {
     ///
     /// # Errors
     /// The connection is broken, or the wire closed.
-    pub fn send_wire(&mut self, wire: u64, bytes: &[u8]) -> io::Result<Option<usize>> {
+    pub fn send_wire(&mut self, wire: WireId, bytes: &[u8]) -> io::Result<Option<usize>> {
         let fd = self.wires.get(wire)?.fd;
         self.driver.send_one(fd, bytes)
     }
 
     /// Has a connection end when the machine at its other end is gone without having said so, also while it is silent.
-    pub fn keep_wire_alive(&self, wire: u64) {
+    pub fn keep_wire_alive(&self, wire: WireId) {
         if let Ok(wire) = self.wires.get(wire) {
             net::keep_alive(wire.fd);
         }
     }
 
     /// Closes a wire. Events that were already reported for it may still come.
-    pub fn close_wire(&mut self, wire: u64) {
+    pub fn close_wire(&mut self, wire: WireId) {
         if let Some(fd) = self.wires.remove(wire) {
             self.driver.close(fd);
         }
     }
 
-    fn watch_wire(&mut self, fd: Fd) -> io::Result<u64> {
+    fn watch_wire(&mut self, fd: Fd) -> io::Result<WireId> {
         let wire = self.wires.insert(fd, Kind::Stream);
-        if let Err(error) = self.driver.add_stream(fd, wire) {
+        if let Err(error) = self.driver.add_stream(fd, wire.to_raw()) {
             self.close_wire(wire);
             return Err(error);
         }
         Ok(wire)
     }
 
-    fn watch_listener(&mut self, listener: OwnedFd, kind: Kind) -> io::Result<u64> {
+    fn watch_listener(&mut self, listener: OwnedFd, kind: Kind) -> io::Result<WireId> {
         let wire = self.wires.insert(listener.as_raw_fd(), kind);
         // The driver closes it from here on.
         let fd = listener.into_raw_fd();
-        if let Err(error) = self.driver.add_listener(fd, wire) {
+        if let Err(error) = self.driver.add_listener(fd, wire.to_raw()) {
             self.close_wire(wire);
             return Err(error);
         }
         Ok(wire)
-    }
-}
-
-impl Waiting {
-    /// What the last `Event::Wire` was about.
-    pub fn wire(&self) -> WireEvent {
-        self.wire
     }
 }
 
@@ -138,7 +132,7 @@ impl<D: Driver> Worker<D> {
         listener: OwnedFd,
         handler: u32,
         bodies: BodyLimits,
-    ) -> io::Result<u64> {
+    ) -> io::Result<WireId> {
         self.net.wires.bodies.insert(handler, bodies);
         net::limit_undelivered(&listener, self.net.settings.write_timeout_ms);
         self.net.watch_listener(listener, Kind::Requests(handler))
@@ -149,7 +143,7 @@ impl<D: Driver> Worker<D> {
     ///
     /// # Errors
     /// What the kernel says, such as a limit of descriptors.
-    pub fn connect_self(&mut self, handler: u32) -> io::Result<u64> {
+    pub fn connect_self(&mut self, handler: u32) -> io::Result<WireId> {
         let (own, other) = UnixStream::pair()?;
         own.set_nonblocking(true)?;
         other.set_nonblocking(true)?;
@@ -166,7 +160,9 @@ impl<D: Driver> Net<D> {
     #[cold]
     pub(crate) fn on_wire(&mut self, http: &mut Http, waiting: &mut Waiting, event: IoEvent) {
         // It was closed within the turn that the event is of.
-        let Ok(&Wire { fd, kind }) = self.wires.get(event.token) else {
+        let Some((wire, Ok(&Wire { fd, kind }))) =
+            WireId::from_raw(event.token).map(|wire| (wire, self.wires.get(wire)))
+        else {
             return;
         };
         if let Kind::Requests(handler) = kind {
@@ -174,7 +170,7 @@ impl<D: Driver> Net<D> {
             return;
         }
         let event = WireEvent {
-            wire: event.token,
+            wire,
             readable: event.readable,
             writable: event.writable,
             hangup: event.hangup,
@@ -209,7 +205,7 @@ impl<K: Driver> Net<Tls<K>> {
         address: SocketAddr,
         config: Arc<fermata_tls::ClientConfig>,
         name: ServerName<'static>,
-    ) -> io::Result<u64> {
+    ) -> io::Result<WireId> {
         let fd = net::connect_tcp(address, None)?;
         if let Err(error) = self.driver.connect(fd, config, name) {
             self.driver.close(fd);
@@ -219,7 +215,7 @@ impl<K: Driver> Net<Tls<K>> {
     }
 
     /// Whether the other end of a wire of [`Net::connect_tls`] has chosen HTTP/2.
-    pub fn wire_speaks_http2(&self, wire: u64) -> bool {
+    pub fn wire_speaks_http2(&self, wire: WireId) -> bool {
         let fd = self.wires.get(wire).map(|wire| wire.fd);
         fd.is_ok_and(|fd| self.driver.protocol(fd) == Some(b"h2"))
     }

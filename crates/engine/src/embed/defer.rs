@@ -8,7 +8,7 @@
 use std::io;
 
 use fermata_config::LogLevel;
-use fermata_io::watch::{Interest, Ready};
+use fermata_io::watch::Interest;
 use fermata_io::{Driver, Fd};
 
 use crate::admin::stats::Counter;
@@ -22,12 +22,12 @@ use crate::http::exchange::Exchange;
 use crate::http::exchange::{Held, Stage};
 use crate::http::files::ContentHeaders;
 use crate::http::respond::Gone;
+use crate::id::{RequestId, SocketId};
 use crate::missed::missed;
 use crate::net::Net;
 use crate::net::connection::{Origin, Phase, Writing};
 use crate::net::ended::Ended;
 use crate::net::index::{ConnectionIndex, ExchangeIndex};
-use crate::net::slab::Key;
 use crate::worker::Worker;
 
 /// Connections listed while new work is held back that are not worth looking at for those listed twice.
@@ -35,12 +35,11 @@ const HELD_BACK_SLACK: usize = 1024;
 
 impl<D: Driver> Net<D> {
     /// The handler of a socket has come to its end.
-    pub fn resume_socket(&mut self, socket: u64) {
-        let key = Key::from_u64(socket);
-        if let Some((_, exchange)) = self.connections.get_mut(key)
+    pub fn resume_socket(&mut self, socket: SocketId) {
+        if let Some((_, exchange)) = self.connections.socket_mut(socket)
             && std::mem::take(&mut exchange.is_deferred)
         {
-            self.go_on(key.connection());
+            self.go_on(socket.exchange().connection());
         }
     }
 
@@ -52,7 +51,7 @@ impl<D: Driver> Net<D> {
 
 impl Http {
     /// The handler of a request that has waited has come to its end, whatever it has answered.
-    pub fn settle_request(&mut self, handle: u64) {
+    pub fn settle_request(&mut self, handle: RequestId) {
         self.deferred.take(handle);
     }
 }
@@ -72,18 +71,9 @@ impl Waiting {
     pub(crate) fn next_wait_event(&mut self) -> Option<Event> {
         if let Some(event) = self.events.pop_front() {
             return Some(match event {
-                WaitEvent::Left(left) => {
-                    self.last_left = left;
-                    Event::Gone
-                }
-                WaitEvent::Ready(ready) => {
-                    self.last_ready = ready;
-                    Event::Ready
-                }
-                WaitEvent::Wire(event) => {
-                    self.wire = event;
-                    Event::Wire
-                }
+                WaitEvent::Left(left) => Event::Gone(left),
+                WaitEvent::Ready(ready) => Event::Ready(ready),
+                WaitEvent::Wire(event) => Event::Wire(event),
                 WaitEvent::Items(items) => {
                     self.items = items;
                     Event::Items
@@ -92,28 +82,10 @@ impl Waiting {
                     self.peer_message = data;
                     Event::PeerMessage
                 }
-                WaitEvent::Body(handle) => {
-                    self.last_body = handle;
-                    Event::Body
-                }
+                WaitEvent::Body(handle) => Event::Body(handle),
             });
         }
         std::mem::take(&mut self.is_due).then_some(Event::Wake)
-    }
-
-    /// The request whose handler may read on, of the last `Event::Body`.
-    pub fn body_arrived(&self) -> u64 {
-        self.last_body
-    }
-
-    /// The client that has left, of the last `Event::Gone`.
-    pub fn left(&self) -> Left {
-        self.last_left
-    }
-
-    /// Which descriptor is ready, of the last `Event::Ready`.
-    pub fn ready(&self) -> Ready {
-        self.last_ready
     }
 
     /// Asks for one `Event::Wake` at `due_ms` of `Net::now_ms`; 0 = after the next turn,
@@ -134,9 +106,9 @@ impl<D: Driver> Worker<D> {
     ///
     /// The caller owns the end of a deferred request: the connection stays until it is answered, held, upgraded or dropped
     /// ([`Worker::drop_request`]), also when its client has left meanwhile ([`Event::Gone`]).
-    pub fn defer(&mut self, handle: u64) -> Result<(), Gone> {
+    pub fn defer(&mut self, handle: RequestId) -> Result<(), Gone> {
         let index = self.net.open_request(handle)?;
-        if self.http.lent == handle && !self.http.passes_on {
+        if self.http.lent == Some(handle) && !self.http.passes_on {
             let view = self.http.request.view(&self.net.input.bytes);
             let request = DeferredRequest {
                 handle,
@@ -156,7 +128,7 @@ impl<D: Driver> Worker<D> {
 
     /// Ends a request that gets no answer, or no end of it: its client has left, or there is none to give. What was queued
     /// for the client before is still sent; then its connection is closed. Nothing happens to a request that was answered.
-    pub fn drop_request(&mut self, handle: u64) {
+    pub fn drop_request(&mut self, handle: RequestId) {
         // The program may have begun to answer before it was told that the client has left.
         self.drop_stream(handle);
         let Ok(index) = self.net.open_request(handle) else {
@@ -180,18 +152,17 @@ impl<D: Driver> Worker<D> {
     }
 
     /// The program waits before it can give the next piece of a stream. Its client is watched until it does.
-    pub fn defer_stream(&mut self, handle: u64) -> Result<(), Gone> {
+    pub fn defer_stream(&mut self, handle: RequestId) -> Result<(), Gone> {
         let index = self.net.open_stream(handle)?;
         self.waiting.defer_at(&mut self.net, index);
         Ok(())
     }
 
     /// The handler of a socket waits: the socket's next message comes after `resume_socket`.
-    pub fn defer_socket(&mut self, socket: u64) -> Result<(), Gone> {
-        let key = Key::from_u64(socket);
-        match self.net.connections.get(key) {
+    pub fn defer_socket(&mut self, socket: SocketId) -> Result<(), Gone> {
+        match self.net.connections.socket(socket) {
             Some((_, exchange)) if exchange.is_socket() => {
-                self.waiting.defer_at(&mut self.net, key.exchange());
+                self.waiting.defer_at(&mut self.net, socket.exchange());
                 Ok(())
             }
             _ => Err(Gone),
@@ -283,16 +254,14 @@ impl Waiting {
 
     /// The client of a connection whose handler waits has left.
     pub(crate) fn note_left<D: Driver>(&mut self, net: &Net<D>, index: ExchangeIndex) {
-        if let Some(key) = net.connections.key(index.connection())
-            && let Some((connection, exchange)) = net.connections.get(key)
-        {
+        if let Some((connection, exchange)) = net.connections.pair(index) {
             let is_open = connection.phase == Phase::Open && connection.writing == Writing::Open;
-            self.note_left_by(key, is_open, exchange);
+            self.note_left_by(index, is_open, exchange);
         }
     }
 
-    fn note_left_by(&mut self, key: Key, is_open: bool, exchange: &Exchange) {
-        let handle = exchange.handle(key.exchange());
+    fn note_left_by(&mut self, index: ExchangeIndex, is_open: bool, exchange: &Exchange) {
+        let handle = exchange.handle(index);
         if !exchange.is_deferred {
             if exchange.held().is_some_and(Held::is_own) {
                 self.note(Left::Held(handle));
@@ -304,7 +273,7 @@ impl Waiting {
             return;
         }
         if exchange.is_socket() {
-            self.note(Left::Socket(key.to_u64()));
+            self.note(Left::Socket(SocketId::of(handle)));
         } else if exchange.is_handling() && is_open {
             self.note(Left::Request(handle));
         }
@@ -312,8 +281,9 @@ impl Waiting {
 
     /// A connection is gone: handlers that wait for its client, or for more of its request's body, are told.
     pub(crate) fn note_ended(&mut self, ended: &Ended) {
-        self.note_left_by(ended.key, ended.is_open, &ended.exchange);
-        self.tell_reader_of(ended.key.exchange(), &ended.exchange);
+        let index = ended.key.exchange();
+        self.note_left_by(index, ended.is_open, &ended.exchange);
+        self.tell_reader_of(index, &ended.exchange);
     }
 
     /// Lists a connection for the time when there is room again. True when it has to wait.

@@ -1,5 +1,10 @@
 //! What an embedder is told.
 
+use fermata_io::watch::Ready;
+
+use crate::embed::wires::WireEvent;
+use crate::id::{RequestId, SocketId};
+
 /// What `next_event` hands out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -18,24 +23,25 @@ pub enum Event {
     Pong,
     /// `Worker::socket_event` is a socket that has ended.
     Close,
-    /// `Waiting::left` has left while its handler waits.
-    Gone,
-    /// More of the body of `Waiting::body_arrived` can be read, or the rest of it cannot be had.
-    Body,
+    /// Who has left while its handler waits.
+    Gone(Left),
+    /// More of this request's body can be read, or the rest of it cannot be had.
+    Body(RequestId),
     /// It is the time that was given to `Waiting::wake_at`, or `FileJobs::next_file_job` has something to say.
     Wake,
-    /// `Waiting::ready` is a descriptor that was given to `Worker::watch_descriptor`.
-    Ready,
-    /// `Waiting::wire` can be read from or written to.
-    Wire,
+    /// A descriptor that was given to `Worker::watch_descriptor`.
+    Ready(Ready),
+    /// A wire can be read from or written to.
+    Wire(WireEvent),
     /// `Waiting::items` has what was published to a client of the embedder's.
     Items,
     /// `Waiting::peer_message` is what another worker, of this server or of another of the cluster, has sent to all of them.
     PeerMessage,
-    /// `Http::stream` wants its next piece: `write_stream`, `end_stream` or `fail_stream`.
-    Stream,
-    /// `Http::stream` has ended before its end: its client has left.
-    StreamEnd,
+    /// The stream that answers this request, by `Http::stream_handler`, wants its next piece: `write_stream`, `end_stream` or
+    /// `fail_stream`.
+    Stream(RequestId),
+    /// It has ended before its end: its client has left.
+    StreamEnd(RequestId),
     /// The worker has stopped: nothing is left to serve.
     Stop,
 }
@@ -44,9 +50,19 @@ pub enum Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
     /// The client of this request.
-    Request(u64),
+    Request(RequestId),
     /// The client of this WebSocket.
-    Socket(u64),
+    Socket(SocketId),
     /// A client that was held by `Worker::hold_relayed`, by the request it was held with.
-    Held(u64),
+    Held(RequestId),
+}
+
+impl Left {
+    /// The request that the client came with; a WebSocket's is its handshake.
+    pub fn request(self) -> RequestId {
+        match self {
+            Left::Request(request) | Left::Held(request) => request,
+            Left::Socket(socket) => socket.handshake(),
+        }
+    }
 }

@@ -21,11 +21,11 @@ use crate::http::protocol::BodyLength;
 use crate::http::respond::Gone;
 use crate::http::respond::stream::in_head;
 use crate::http::respond::streams::StreamError;
+use crate::id::{RequestId, SocketId};
 use crate::missed::missed;
 use crate::net::Net;
 use crate::net::index::ExchangeIndex;
 use crate::net::running::Running;
-use crate::net::slab::Key;
 use crate::websocket::SendError;
 use crate::worker::Worker;
 
@@ -34,9 +34,9 @@ const STATUS_NOT_SWITCHED: u16 = 502;
 
 impl<D: Driver> Net<D> {
     /// The connection that is held by this request.
-    fn held(&self, handle: u64) -> Result<ExchangeIndex, Gone> {
-        let index = ExchangeIndex::of_request(handle);
-        let generation = Key::from_u64(handle).generation;
+    fn held(&self, handle: RequestId) -> Result<ExchangeIndex, Gone> {
+        let index = handle.exchange();
+        let generation = handle.serial();
         match self.connections.exchange(index) {
             Some(it) if it.serial == generation && it.is_held() => Ok(index),
             _ => Err(Gone),
@@ -56,7 +56,7 @@ impl<D: Driver> Net<D> {
     }
 
     /// How many bytes wait for a held client; `None`: it has left.
-    pub fn held_unsent(&self, handle: u64) -> Option<usize> {
+    pub fn held_unsent(&self, handle: RequestId) -> Option<usize> {
         let index = self.held(handle).ok()?;
         self.connections
             .at(index.connection())
@@ -112,7 +112,7 @@ impl<D: Driver> Worker<D> {
     /// The request is gone.
     pub fn respond_relayed(
         &mut self,
-        handle: u64,
+        handle: RequestId,
         head: &ResponseHead<'_>,
         body: &[u8],
     ) -> Result<(), Gone> {
@@ -142,7 +142,7 @@ impl<D: Driver> Worker<D> {
     /// As of [`Worker::begin_stream`].
     pub fn begin_relayed_stream(
         &mut self,
-        handle: u64,
+        handle: RequestId,
         head: &ResponseHead<'_>,
         length: Option<u64>,
     ) -> Result<bool, StreamError> {
@@ -162,7 +162,7 @@ impl<D: Driver> Worker<D> {
     /// The request is gone.
     pub fn hold_relayed(
         &mut self,
-        handle: u64,
+        handle: RequestId,
         head: &ResponseHead<'_>,
         body: &[u8],
         hold: &Relayed<'_>,
@@ -185,7 +185,7 @@ impl<D: Driver> Worker<D> {
     ///
     /// # Errors
     /// The stream has ended.
-    pub fn hold_stream(&mut self, handle: u64, hold: &Relayed<'_>) -> Result<(), Gone> {
+    pub fn hold_stream(&mut self, handle: RequestId, hold: &Relayed<'_>) -> Result<(), Gone> {
         let index = self.net.open_stream(handle)?;
         if let Some(exchange) = self.net.connections.exchange_mut(index) {
             exchange.body = None;
@@ -212,7 +212,7 @@ impl<D: Driver> Worker<D> {
     ///
     /// # Errors
     /// It has left.
-    pub fn update_held(&mut self, handle: u64, hold: &Relayed<'_>) -> Result<(), Gone> {
+    pub fn update_held(&mut self, handle: RequestId, hold: &Relayed<'_>) -> Result<(), Gone> {
         let index = self.net.held(handle)?;
         let held = self.channels.held_by(hold);
         self.channels.subscribe_held(&mut self.net, index, hold);
@@ -228,7 +228,7 @@ impl<D: Driver> Worker<D> {
     ///
     /// # Errors
     /// It has left.
-    pub fn write_held(&mut self, handle: u64, bytes: &[u8]) -> Result<usize, Gone> {
+    pub fn write_held(&mut self, handle: RequestId, bytes: &[u8]) -> Result<usize, Gone> {
         let index = self.net.held(handle)?;
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return Err(missed(Gone));
@@ -247,7 +247,7 @@ impl<D: Driver> Worker<D> {
     ///
     /// # Errors
     /// It has left.
-    pub fn end_held(&mut self, handle: u64) -> Result<(), Gone> {
+    pub fn end_held(&mut self, handle: RequestId) -> Result<(), Gone> {
         let index = self.net.held(handle)?;
         self.channels
             .end_hold(&mut self.net, &mut self.waiting, index);
@@ -255,7 +255,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Cuts a held client off: its response must not look whole.
-    pub fn cut_held(&mut self, handle: u64) {
+    pub fn cut_held(&mut self, handle: RequestId) {
         if let Ok(index) = self.net.held(handle) {
             self.net.close(&mut self.http, index.connection());
             self.after_output();
@@ -266,7 +266,7 @@ impl<D: Driver> Worker<D> {
     ///
     /// # Errors
     /// The request is gone.
-    pub fn poll_items(&mut self, handle: u64, channels: &[&[u8]]) -> Result<(), Gone> {
+    pub fn poll_items(&mut self, handle: RequestId, channels: &[&[u8]]) -> Result<(), Gone> {
         let index = self.net.open_request(handle)?;
         let hold = Relayed {
             channels,
@@ -278,7 +278,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// It gets none any more: to be called before it is answered.
-    pub fn end_items(&mut self, handle: u64) {
+    pub fn end_items(&mut self, handle: RequestId) {
         if let Ok(index) = self.net.open_request(handle) {
             self.channels.drop_subscriptions(&mut self.net, index);
         }
@@ -288,25 +288,26 @@ impl<D: Driver> Worker<D> {
     ///
     /// # Errors
     /// The socket has ended.
-    pub fn subscribe_socket(&mut self, socket: u64, channel: &[u8]) -> Result<(), SendError> {
-        let key = Key::from_u64(socket);
-        let Some((_, exchange)) = self.net.connections.get_mut(key) else {
+    pub fn subscribe_socket(&mut self, socket: SocketId, channel: &[u8]) -> Result<(), SendError> {
+        let Some((_, exchange)) = self.net.connections.socket_mut(socket) else {
             return Err(SendError::Gone);
         };
         if exchange.socket().is_none() {
             return Err(SendError::Gone);
         }
         exchange.takes_items = true;
-        exchange.chain =
-            self.channels
-                .local
-                .subscribe(key.index, exchange.chain, channel, FORMAT_ITEMS);
+        exchange.chain = self.channels.local.subscribe(
+            socket.exchange().0,
+            exchange.chain,
+            channel,
+            FORMAT_ITEMS,
+        );
         Ok(())
     }
 
     /// Ends a subscription of a socket.
-    pub fn unsubscribe_socket(&mut self, socket: u64, channel: &[u8]) {
-        if let Some((_, exchange)) = self.net.connections.get_mut(Key::from_u64(socket))
+    pub fn unsubscribe_socket(&mut self, socket: SocketId, channel: &[u8]) {
+        if let Some((_, exchange)) = self.net.connections.socket_mut(socket)
             && exchange.socket().is_some()
             && let Some(chain) = self.channels.local.leave(exchange.chain, channel)
         {
@@ -317,11 +318,11 @@ impl<D: Driver> Worker<D> {
     /// Makes the current request's connection a WebSocket, if its handshake is one that can be accepted: by
     /// `accept_upgrade`, or it is answered like a request. False: it has been refused, or `handle` is not the request of the
     /// last event any more: what is known of the current one would be said of another client.
-    pub fn begin_handshake(&mut self, handle: u64, route: u16) -> bool {
-        if self.http.lent != handle {
+    pub fn begin_handshake(&mut self, handle: RequestId, route: u16) -> bool {
+        if self.http.lent != Some(handle) {
             return false;
         }
-        let index = ExchangeIndex::of_request(handle);
+        let index = handle.exchange();
         let Worker {
             sockets,
             net,

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use crate::embed::event::Left;
+use crate::id::RequestId;
 
 /// The status line and headers of a response, as an origin gave them.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +53,7 @@ pub struct Items {
 impl Default for Items {
     fn default() -> Items {
         Items {
-            client: Left::Request(0),
+            client: Left::Request(RequestId::UNSET),
             gap: false,
             frames: Rc::from([]),
         }

@@ -12,6 +12,7 @@ use crate::http::files::{ContentHeaders, Directory};
 use crate::http::respond::Gone;
 use crate::http::respond::file::{FileAnswer, StaticFound};
 use crate::http::respond::streams::{StreamError, Wanted};
+use crate::id::RequestId;
 use crate::log::Detail;
 use crate::worker::Worker;
 
@@ -46,7 +47,7 @@ impl<D: Driver> Worker<D> {
     ///
     /// # Errors
     /// [`ReadError`], and the same from then on; the request has still to be answered.
-    pub fn read_body(&mut self, handle: u64, bytes_max: usize) -> Result<Read, ReadError> {
+    pub fn read_body(&mut self, handle: RequestId, bytes_max: usize) -> Result<Read, ReadError> {
         self.http
             .read_body(&mut self.net, &mut self.waiting, handle, bytes_max)
     }
@@ -61,7 +62,7 @@ impl<D: Driver> Worker<D> {
     #[inline]
     pub fn respond<'h>(
         &mut self,
-        handle: u64,
+        handle: RequestId,
         status: u16,
         content_type: Option<&[u8]>,
         headers: impl Iterator<Item = (&'h [u8], &'h [u8])> + Clone,
@@ -74,7 +75,7 @@ impl<D: Driver> Worker<D> {
     /// Answers a request whose handler failed: `status` to the client, the reason to the log only.
     pub fn fail(
         &mut self,
-        handle: u64,
+        handle: RequestId,
         status: u16,
         log_message: &str,
         detail: &Detail<'_>,
@@ -89,7 +90,7 @@ impl<D: Driver> Worker<D> {
     /// Names and values as for [`Worker::respond`].
     pub fn send_early_hints<'h>(
         &mut self,
-        handle: u64,
+        handle: RequestId,
         headers: impl Iterator<Item = (&'h [u8], &'h [u8])>,
     ) -> Result<bool, Gone> {
         self.http.send_early_hints(&mut self.net, handle, headers)
@@ -106,7 +107,7 @@ impl<D: Driver> Worker<D> {
     /// checked as for [`Worker::respond`].
     pub fn respond_file<'h>(
         &mut self,
-        handle: u64,
+        handle: RequestId,
         answer: &FileAnswer<'_>,
         headers: impl Iterator<Item = (&'h [u8], &'h [u8])>,
         asked: &ContentHeaders<'_>,
@@ -124,7 +125,7 @@ impl<D: Driver> Worker<D> {
     /// The request is gone.
     pub fn respond_tree(
         &mut self,
-        handle: u64,
+        handle: RequestId,
         directory: &Arc<Directory>,
         rest: &[u8],
         headers: &[(&[u8], &[u8])],
@@ -135,7 +136,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// What to do about a request that is to be answered by a stream.
-    pub fn stream_wanted(&self, handle: u64, status: u16) -> Wanted {
+    pub fn stream_wanted(&self, handle: RequestId, status: u16) -> Wanted {
         self.http.stream_wanted(&self.net, handle, status)
     }
 
@@ -146,7 +147,7 @@ impl<D: Driver> Worker<D> {
     /// [`Event::StreamEnd`]. Nothing follows when only the head is wanted. `headers` as for [`Worker::respond`].
     pub fn begin_stream<'h>(
         &mut self,
-        handle: u64,
+        handle: RequestId,
         status: u16,
         content_type: Option<&[u8]>,
         headers: impl Iterator<Item = (&'h [u8], &'h [u8])>,
@@ -162,7 +163,7 @@ impl<D: Driver> Worker<D> {
     /// mark of a whole body. The reason goes to the log.
     pub fn fail_stream(
         &mut self,
-        handle: u64,
+        handle: RequestId,
         log_message: &str,
         detail: &Detail<'_>,
     ) -> Result<(), StreamError> {
@@ -171,7 +172,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Ends a stream without its end, if it has not ended.
-    pub fn drop_stream(&mut self, handle: u64) {
+    pub fn drop_stream(&mut self, handle: RequestId) {
         self.http.drop_stream(&mut self.net, handle)
     }
 
@@ -180,12 +181,12 @@ impl<D: Driver> Worker<D> {
     ///
     /// # Errors
     /// The client has left, or the piece is longer than what is left of the length that the stream was given.
-    pub fn pass_stream(&mut self, handle: u64, piece: &[u8]) -> Result<usize, StreamError> {
+    pub fn pass_stream(&mut self, handle: RequestId, piece: &[u8]) -> Result<usize, StreamError> {
         self.http.pass_stream(&mut self.net, handle, piece)
     }
 
     /// The last piece was given.
-    pub fn end_stream(&mut self, handle: u64) -> Result<(), StreamError> {
+    pub fn end_stream(&mut self, handle: RequestId) -> Result<(), StreamError> {
         self.http.end_stream(&mut self.net, handle)
     }
 
@@ -198,14 +199,14 @@ impl<D: Driver> Worker<D> {
     /// As of [`Worker::end_stream`].
     pub fn end_stream_with(
         &mut self,
-        handle: u64,
+        handle: RequestId,
         trailers: Vec<(Vec<u8>, Vec<u8>)>,
     ) -> Result<(), StreamError> {
         self.http.end_stream_with(&mut self.net, handle, trailers)
     }
 
     /// The handler goes on while its stream is sent, and wants to know when the client has left.
-    pub fn watch_stream(&mut self, handle: u64) {
+    pub fn watch_stream(&mut self, handle: RequestId) {
         if let Ok(index) = self.net.open_stream(handle) {
             self.waiting.defer_at(&mut self.net, index);
         }

@@ -2,6 +2,7 @@
 
 use fermata_io::{Driver, Peer};
 
+use crate::id::{RequestId, SocketId};
 use crate::log::Detail;
 use crate::websocket::{AcceptError, Accepted, Join, SendError, SocketEvent, SocketInfo};
 use crate::worker::Worker;
@@ -11,10 +12,10 @@ impl<D: Driver> Worker<D> {
     /// `protocol` the first of the route's that the client offers is taken.
     pub fn accept_upgrade(
         &mut self,
-        handle: u64,
+        handle: RequestId,
         protocol: Option<&[u8]>,
         headers: &[(&[u8], &[u8])],
-    ) -> Result<u64, AcceptError> {
+    ) -> Result<SocketId, AcceptError> {
         let (index, upgrade) = self
             .sockets
             .take_upgrade(&self.net, handle, protocol, headers)?;
@@ -44,18 +45,23 @@ impl<D: Driver> Worker<D> {
     }
 
     /// What can be said about a socket; `None` when it is gone.
-    pub fn socket_info(&self, socket: u64) -> Option<SocketInfo<'_>> {
+    pub fn socket_info(&self, socket: SocketId) -> Option<SocketInfo<'_>> {
         self.sockets.socket_info(&self.net, &self.channels, socket)
     }
 
     /// The other end of a socket, also of one whose close is the current event.
-    pub fn socket_peer(&self, socket: u64) -> Option<Peer> {
+    pub fn socket_peer(&self, socket: SocketId) -> Option<Peer> {
         self.sockets.socket_peer(&self.net, socket)
     }
 
     /// Queues a message for a socket; it leaves at the end of the turn.
     #[inline]
-    pub fn send(&mut self, socket: u64, is_binary: bool, data: &[u8]) -> Result<(), SendError> {
+    pub fn send(
+        &mut self,
+        socket: SocketId,
+        is_binary: bool,
+        data: &[u8],
+    ) -> Result<(), SendError> {
         let sent = self.sockets.send(
             &mut self.net,
             &mut self.http,
@@ -70,13 +76,18 @@ impl<D: Driver> Worker<D> {
 
     /// Begins to close a socket. `Event::Close` follows when the client has answered, or has not
     /// within `websocket_close_timeout_ms`.
-    pub fn disconnect(&mut self, socket: u64, code: u16, reason: &[u8]) -> Result<(), SendError> {
+    pub fn disconnect(
+        &mut self,
+        socket: SocketId,
+        code: u16,
+        reason: &[u8],
+    ) -> Result<(), SendError> {
         self.sockets
             .disconnect(&mut self.net, &mut self.channels, socket, code, reason)
     }
 
     /// Ends a socket whose handler failed: code 1011 to the client, the reason to the log only.
-    pub fn fail_socket(&mut self, socket: u64, log_message: &str, detail: &Detail<'_>) {
+    pub fn fail_socket(&mut self, socket: SocketId, log_message: &str, detail: &Detail<'_>) {
         self.sockets.fail_socket(
             &mut self.net,
             &mut self.channels,
@@ -87,25 +98,25 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Subscribes a socket to a channel from now on, after what it has missed.
-    pub fn join_channel(&mut self, socket: u64, join: &Join<'_>) -> Result<(), SendError> {
+    pub fn join_channel(&mut self, socket: SocketId, join: &Join<'_>) -> Result<(), SendError> {
         let (channels, mut to) = self.clients();
         channels.join_channel(&mut to, socket, join)
     }
 
     /// Ends a subscription. What the channel has brought before and the client has not taken is lost.
-    pub fn leave_channel(&mut self, socket: u64, channel: &[u8]) -> Result<(), SendError> {
+    pub fn leave_channel(&mut self, socket: SocketId, channel: &[u8]) -> Result<(), SendError> {
         self.channels.leave_channel(&mut self.net, socket, channel)
     }
 
     /// The text by which any worker can send to a socket: this life of the worker, its slot and the
     /// socket's handle.
-    pub fn socket_id(&self, socket: u64) -> Option<String> {
+    pub fn socket_id(&self, socket: SocketId) -> Option<String> {
         let is_known = self.sockets.is_known(&self.net, socket);
         is_known.then(|| self.channels.socket_id(socket))
     }
 
     /// What that text is made of, beside the handle: this life of the worker, and its slot.
-    pub fn socket_place(&self, socket: u64) -> Option<(u64, u16)> {
+    pub fn socket_place(&self, socket: SocketId) -> Option<(u64, u16)> {
         let is_known = self.sockets.is_known(&self.net, socket);
         is_known.then(|| self.channels.socket_place())
     }

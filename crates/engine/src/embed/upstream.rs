@@ -4,9 +4,9 @@ use fermata_io::Driver;
 
 use crate::admin::trace::{Span, SpanIds, Upstream};
 use crate::http::Http;
+use crate::id::RequestId;
 use crate::net::Net;
 use crate::net::index::ExchangeIndex;
-use crate::net::slab::Key;
 use crate::worker::Worker;
 
 /// The span of a request to another server, which has not ended.
@@ -21,7 +21,7 @@ impl UpstreamSpan {
 
 impl<D: Driver> Worker<D> {
     /// Begins the span of what another server is asked for a request; `None` where that is not recorded.
-    pub fn begin_upstream(&mut self, handle: u64) -> Option<UpstreamSpan> {
+    pub fn begin_upstream(&mut self, handle: RequestId) -> Option<UpstreamSpan> {
         let index = self.http.recorded(&self.net, handle)?;
         self.http.trace.begin_upstream(index).map(UpstreamSpan)
     }
@@ -32,13 +32,13 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Trace and span of a request that is recorded, as `traceparent` has them.
-    pub fn request_span(&self, handle: u64) -> Option<SpanIds> {
+    pub fn request_span(&self, handle: RequestId) -> Option<SpanIds> {
         self.http.trace.ids(self.http.recorded(&self.net, handle)?)
     }
 
     /// Whether the server records spans, and not of this request: who is asked for it is not to record it either, whatever its
     /// client says.
-    pub fn is_left_out(&self, handle: u64) -> bool {
+    pub fn is_left_out(&self, handle: RequestId) -> bool {
         let index = self.http.recorded(&self.net, handle);
         index.is_some_and(|index| !self.http.trace.is_recorded(index))
     }
@@ -46,12 +46,16 @@ impl<D: Driver> Worker<D> {
 
 impl Http {
     /// The exchange of a request, where spans are recorded and it is still there.
-    pub(crate) fn recorded<D: Driver>(&self, net: &Net<D>, handle: u64) -> Option<ExchangeIndex> {
-        if !self.trace.has_spans() || handle == 0 {
+    pub(crate) fn recorded<D: Driver>(
+        &self,
+        net: &Net<D>,
+        handle: RequestId,
+    ) -> Option<ExchangeIndex> {
+        if !self.trace.has_spans() {
             return None;
         }
-        let index = ExchangeIndex::of_request(handle);
+        let index = handle.exchange();
         let exchange = net.connections.exchange(index)?;
-        (exchange.serial == Key::from_u64(handle).generation).then_some(index)
+        (exchange.serial == handle.serial()).then_some(index)
     }
 }

@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 
-use fermata_io::watch::{Interest, Ready};
+use fermata_io::watch::Ready;
 
 use crate::embed::event::Left;
 use crate::embed::relayed::Items;
 use crate::embed::watch::Watching;
 use crate::embed::wires::WireEvent;
+use crate::id::RequestId;
 use crate::net::index::ConnectionIndex;
 
 /// What `next_wait_event` hands out.
@@ -19,7 +20,7 @@ pub(crate) enum WaitEvent {
     Items(Items),
     PeerMessage(Box<[u8]>),
     /// More of this request's body has arrived, or will not.
-    Body(u64),
+    Body(RequestId),
 }
 
 /// What the worker remembers about waiting handlers.
@@ -41,13 +42,8 @@ pub struct Waiting {
     /// What was not handed out yet. A client that has left is listed once, a descriptor once for each time
     /// that it was asked for.
     pub(crate) events: VecDeque<WaitEvent>,
-    /// The last that were handed out.
-    pub(crate) last_left: Left,
-    pub(crate) last_ready: Ready,
-    pub(crate) last_body: u64,
     /// The descriptors of the program that it waits for; `None` until it does.
     pub(crate) watching: Option<Box<Watching>>,
-    pub(crate) wire: WireEvent,
     pub(crate) items: Items,
     pub(crate) peer_message: Box<[u8]>,
     /// Connections with something to read, held back while `is_full`.
@@ -65,14 +61,7 @@ impl Waiting {
             is_busy: false,
             is_full: false,
             events: VecDeque::new(),
-            last_left: Left::Request(0),
-            last_ready: Ready {
-                fd: -1,
-                what: Interest::NONE,
-            },
-            last_body: 0,
             watching: None,
-            wire: WireEvent::default(),
             items: Items::default(),
             peer_message: Box::default(),
             held_back: Vec::new(),

@@ -12,6 +12,7 @@ use std::io;
 use fermata_io::Fd;
 
 use crate::http::body::BodyLimits;
+use crate::id::WireId;
 use crate::net::index::ExchangeIndex;
 use crate::net::slab::{Key, Slab};
 
@@ -19,16 +20,28 @@ use crate::net::slab::{Key, Slab};
 const MARK: u32 = 1 << 31;
 
 /// What became ready.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WireEvent {
     /// Which wire.
-    pub wire: u64,
+    pub wire: WireId,
     /// There are bytes, a connection to accept, or the end of the stream.
     pub readable: bool,
     /// There is room to send; of a connection that was being opened, that it stands.
     pub writable: bool,
     /// The peer has closed its sending side, or the connection is broken.
     pub hangup: bool,
+}
+
+impl WireEvent {
+    /// Nothing is known: to look at a wire that may stand already.
+    pub fn of(wire: WireId) -> WireEvent {
+        WireEvent {
+            wire,
+            readable: false,
+            writable: false,
+            hangup: false,
+        }
+    }
 }
 
 /// All wires of a worker.
@@ -65,24 +78,24 @@ impl Wires {
         }
     }
 
-    pub fn key(wire: u64) -> Option<Key> {
-        let Key { index, generation } = Key::from_u64(wire);
+    pub fn key(wire: WireId) -> Option<Key> {
+        let Key { index, generation } = wire.key();
         let index = index.checked_sub(MARK)?;
         Some(Key { index, generation })
     }
 
-    pub fn get(&self, wire: u64) -> io::Result<&Wire> {
+    pub fn get(&self, wire: WireId) -> io::Result<&Wire> {
         let found = Self::key(wire).and_then(|key| self.slab.get(key));
         found.ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 
-    pub fn insert(&mut self, fd: Fd, kind: Kind) -> u64 {
+    pub fn insert(&mut self, fd: Fd, kind: Kind) -> WireId {
         let Key { index, generation } = self.slab.insert(Wire { fd, kind });
         let index = index | MARK;
-        Key { index, generation }.to_u64()
+        WireId::new(Key { index, generation })
     }
 
-    pub fn remove(&mut self, wire: u64) -> Option<Fd> {
+    pub fn remove(&mut self, wire: WireId) -> Option<Fd> {
         let key = Self::key(wire)?;
         self.slab.get(key)?;
         self.slab.remove(key.index).map(|wire| wire.fd)

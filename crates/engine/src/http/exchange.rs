@@ -14,6 +14,8 @@ use crate::channels::stream_format::StreamFormat;
 use crate::http::body::{Early, Partial};
 use crate::http::protocol::Protocol;
 use crate::http::respond::outgoing::Outgoing;
+use crate::id::SERIAL_NONE;
+use crate::id::{RequestId, SocketId};
 use crate::net::connection::Connection;
 use crate::net::http2::CarrierPlace;
 use crate::net::index::ExchangeIndex;
@@ -180,7 +182,7 @@ impl Exchange {
             is_put_off: false,
             takes_items: false,
             has_handshake: false,
-            serial: 0,
+            serial: SERIAL_NONE,
             chain: SubId::NONE,
             body: None,
             presence: None,
@@ -207,8 +209,14 @@ impl Exchange {
     }
 
     /// The handle of its request, by its number.
-    pub fn handle(&self, index: ExchangeIndex) -> u64 {
-        (u64::from(self.serial) << 32) | u64::from(index.0)
+    pub fn handle(&self, index: ExchangeIndex) -> RequestId {
+        RequestId::new(self.serial, index)
+    }
+
+    /// The WebSocket that it is, by its number.
+    #[inline]
+    pub fn socket_id(&self, index: ExchangeIndex) -> SocketId {
+        SocketId::of(self.handle(index))
     }
 
     #[inline]

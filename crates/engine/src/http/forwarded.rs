@@ -19,6 +19,7 @@ use crate::admin::stats::Counter;
 use crate::http::Http;
 use crate::http::protocol::Protocol;
 use crate::http::request::RequestView;
+use crate::id::RequestId;
 use crate::net::Net;
 use crate::net::index::ExchangeIndex;
 use crate::net::preface::is_unnamed;
@@ -226,13 +227,13 @@ fn parse_scheme(scheme: &[u8]) -> Option<bool> {
 impl<D: Driver> Net<D> {
     /// The address of this machine that the client, or the proxy in front, has connected to; `None` on a Unix socket, and
     /// when the request is not in progress.
-    pub fn own_address(&self, handle: u64) -> Option<SocketAddr> {
-        net::own_addr(self.socket_of(ExchangeIndex::of_request(handle).connection())?)
+    pub fn own_address(&self, handle: RequestId) -> Option<SocketAddr> {
+        net::own_addr(self.socket_of(handle.exchange().connection())?)
     }
 
     /// The version of HTTP of the request in progress, as CGI's `SERVER_PROTOCOL` says it (RFC 3875, 4.1.16).
-    pub fn protocol(&self, handle: u64) -> &'static str {
-        let index = ExchangeIndex::of_request(handle);
+    pub fn protocol(&self, handle: RequestId) -> &'static str {
+        let index = handle.exchange();
         let connection = self.connections.at(index.connection());
         if connection.is_some_and(|it| it.line.stream().is_some()) {
             return "HTTP/2.0";
@@ -323,15 +324,15 @@ impl Http {
     }
 
     /// The address of the client of a request, also when its handler has waited and its head is gone.
-    pub(crate) fn client_of<D: Driver>(&self, net: &Net<D>, handle: u64) -> Option<IpAddr> {
-        if self.lent == handle {
+    pub(crate) fn client_of<D: Driver>(&self, net: &Net<D>, handle: RequestId) -> Option<IpAddr> {
+        if self.lent == Some(handle) {
             return self.client_address(net).map(|(address, _)| address);
         }
         match self.deferred.get(handle) {
             Some(asked) => asked.client,
             None => net
                 .connections
-                .at(ExchangeIndex::of_request(handle).connection())?
+                .at(handle.exchange().connection())?
                 .peer
                 .ip(),
         }

@@ -8,6 +8,7 @@ use crate::http::Http;
 use crate::http::body::{BodyRest, HeadAt};
 use crate::http::protocol::Protocol;
 use crate::http::request::Place;
+use crate::id::serial_after;
 use crate::missed::missed;
 use crate::net::Net;
 use crate::net::buffer::Current;
@@ -70,15 +71,15 @@ impl Http {
             };
             connection.note_head(head.keep_alive && !is_draining);
             exchange.note_head(head);
-            self.serial = self.serial.wrapping_add(1);
+            let serial = self.next_serial();
             let place = Place::Input {
                 head_start: at,
                 body_start,
                 body_len: 0,
             };
             self.request
-                .begin((connection, exchange), index.exchange(), self.serial, place);
-            self.lent = self.request.handle;
+                .begin((connection, exchange), index.exchange(), serial, place);
+            self.lent = Some(self.request.handle);
             net.input.advance(body_start);
             return Step::Request;
         }
@@ -132,11 +133,18 @@ impl Http {
         index: ExchangeIndex,
         place: Place,
     ) {
-        self.serial = self.serial.wrapping_add(1);
+        let serial = self.next_serial();
         let Some(pair) = net.connections.pair_mut(index) else {
             return missed(());
         };
-        self.request.begin(pair, index, self.serial, place);
-        self.lent = self.request.handle;
+        self.request.begin(pair, index, serial, place);
+        self.lent = Some(self.request.handle);
+    }
+
+    /// Tells a request from the others of its exchange.
+    #[inline]
+    fn next_serial(&mut self) -> u32 {
+        self.serial = serial_after(self.serial);
+        self.serial
     }
 }

@@ -21,6 +21,7 @@ use fermata_proto::response::Repeated;
 use fermata_proto::{date, http1};
 
 use crate::admin::trace::Tracing;
+use crate::id::RequestId;
 use body::{Spools, Uploads};
 use deferred::DeferredRequests;
 use files::{Compressors, Roots};
@@ -52,10 +53,10 @@ pub struct Http {
     /// The reason phrase of the answer that comes next, where it has one of its own.
     pub(crate) reason: Option<Reason>,
     pub(crate) serial: u32,
-    /// The request whose head and body can still be read, by its handle; 0 = none.
-    pub(crate) lent: u64,
-    /// The request whose handler is about to publish, where the embedder has said so; 0 = none.
-    pub(crate) publisher: Option<u64>,
+    /// The request whose head and body can still be read.
+    pub(crate) lent: Option<RequestId>,
+    /// The request whose handler is about to publish, or none, where the embedder has said so.
+    pub(crate) publisher: Option<Option<RequestId>>,
     /// What bodies of requests that are not over have left outside of memory.
     pub(crate) uploads: Uploads,
     /// Where those lie.
@@ -96,7 +97,7 @@ impl Http {
             repeated: Repeated::default(),
             reason: None,
             serial: 0,
-            lent: 0,
+            lent: None,
             publisher: None,
             uploads: Uploads::default(),
             spools,

@@ -78,7 +78,7 @@ impl Http {
         };
         while let Some(queued) = self.starts.take_overdue(before_ms) {
             if self.take_queued(net, queued) {
-                self.lent = 0;
+                self.lent = None;
                 self.drop_upload();
                 let index = self.request.index();
                 self.refuse(net, index, 503, ALL_WAIT);
@@ -113,7 +113,7 @@ impl Http {
         }
         let mut request = self.starts.spare();
         std::mem::swap(&mut self.request, &mut request);
-        self.lent = 0;
+        self.lent = None;
         if let Place::Input {
             head_start,
             body_start,
@@ -155,7 +155,7 @@ impl Http {
         if let Some(exchange) = net.connections.exchange_mut(index) {
             exchange.is_put_off = false;
         }
-        self.lent = handle;
+        self.lent = Some(handle);
         true
     }
 

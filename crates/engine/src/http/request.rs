@@ -8,6 +8,7 @@ use fermata_proto::http1;
 
 use crate::http::exchange::{Exchange, Stage};
 use crate::http::router::Params;
+use crate::id::RequestId;
 use crate::net::connection::Connection;
 use crate::net::index::ExchangeIndex;
 
@@ -28,7 +29,7 @@ pub(crate) enum Place {
 
 /// A request and what routing found out about it.
 pub struct Request {
-    pub(crate) handle: u64,
+    pub(crate) handle: RequestId,
     pub(crate) handler: u32,
     pub(crate) peer: Peer,
     pub(crate) head: http1::Head,
@@ -64,7 +65,7 @@ pub struct RequestView<'a> {
 impl Request {
     pub(crate) fn new() -> Request {
         Request {
-            handle: 0,
+            handle: RequestId::UNSET,
             handler: 0,
             peer: Peer::Unix,
             head: http1::Head::default(),
@@ -97,7 +98,7 @@ impl Request {
         if !connection.is_blocked {
             connection.deadline_ms = u64::MAX;
         }
-        self.handle = (u64::from(serial) << 32) | u64::from(index.0);
+        self.handle = RequestId::new(serial, index);
         self.peer = connection.peer;
         self.place = place;
         self.path_is_plain = true;
@@ -108,7 +109,7 @@ impl Request {
     /// Its exchange.
     #[inline]
     pub(crate) fn index(&self) -> ExchangeIndex {
-        ExchangeIndex::of_request(self.handle)
+        self.handle.exchange()
     }
 
     #[inline]
@@ -135,7 +136,7 @@ impl Request {
 impl<'a> RequestView<'a> {
     /// The handle that answers name this request by.
     #[inline]
-    pub fn handle(&self) -> u64 {
+    pub fn handle(&self) -> RequestId {
         self.request.handle
     }
 

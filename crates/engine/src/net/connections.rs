@@ -4,6 +4,7 @@ use super::connection::Connection;
 use super::index::{ConnectionIndex, ExchangeIndex};
 use super::slab::{Key, Slab};
 use crate::http::exchange::Exchange;
+use crate::id::SocketId;
 
 /// The size an entry may have; a test fails when a new field makes clients dearer.
 #[cfg(test)]
@@ -90,13 +91,21 @@ impl Connections {
 
     /// The pair `key` was made for, unless its connection has ended since.
     #[inline]
-    pub fn get(&self, key: Key) -> Option<(&Connection, &Exchange)> {
-        self.slab.get(key).map(Entry::pair)
+    pub fn get_mut(&mut self, key: Key) -> Option<(&mut Connection, &mut Exchange)> {
+        self.slab.get_mut(key).map(Entry::pair_mut)
+    }
+
+    /// The exchange of a WebSocket, unless another request has come there since.
+    #[inline]
+    pub fn socket(&self, socket: SocketId) -> Option<(&Connection, &Exchange)> {
+        let pair = self.pair(socket.exchange())?;
+        (pair.1.serial == socket.handshake().serial()).then_some(pair)
     }
 
     #[inline]
-    pub fn get_mut(&mut self, key: Key) -> Option<(&mut Connection, &mut Exchange)> {
-        self.slab.get_mut(key).map(Entry::pair_mut)
+    pub fn socket_mut(&mut self, socket: SocketId) -> Option<(&mut Connection, &mut Exchange)> {
+        let pair = self.pair_mut(socket.exchange())?;
+        (pair.1.serial == socket.handshake().serial()).then_some(pair)
     }
 
     #[inline]

@@ -25,12 +25,6 @@ impl ExchangeIndex {
     pub fn connection(self) -> ConnectionIndex {
         ConnectionIndex(self.0)
     }
-
-    /// The exchange of a request, by the handle of that.
-    #[inline]
-    pub fn of_request(handle: u64) -> ExchangeIndex {
-        ExchangeIndex(handle as u32)
-    }
 }
 
 impl Key {

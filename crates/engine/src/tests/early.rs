@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::client::answers;
 use super::{Rig, cases, get, post, settings};
+use crate::id::RequestId;
 use crate::net::READ_BYTES;
 use crate::{ARRIVING, Left, Read, ReadError};
 
@@ -13,7 +14,7 @@ const KNOWN: &str = "POST /early HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\
 const CHUNKED: &str = "POST /early HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
 
 /// A request that its handler has got, and its client.
-fn begun(rig: &mut Rig, bytes: &str) -> (FakePeer, u64) {
+fn begun(rig: &mut Rig, bytes: &str) -> (FakePeer, RequestId) {
     let peer = rig.peer(bytes.as_bytes());
     let handle = rig.late.pop_front().expect("it was handed out");
     rig.worker.defer(handle).expect("it is open");
@@ -21,7 +22,7 @@ fn begun(rig: &mut Rig, bytes: &str) -> (FakePeer, u64) {
 }
 
 /// What there is, until nothing comes or nothing follows.
-fn read(rig: &mut Rig, handle: u64) -> Result<(Vec<u8>, bool), ReadError> {
+fn read(rig: &mut Rig, handle: RequestId) -> Result<(Vec<u8>, bool), ReadError> {
     let mut all = Vec::new();
     loop {
         match rig.worker.read_body(handle, READ_BYTES)? {
@@ -36,7 +37,7 @@ fn read(rig: &mut Rig, handle: u64) -> Result<(Vec<u8>, bool), ReadError> {
     }
 }
 
-fn answer(rig: &mut Rig, handle: u64) {
+fn answer(rig: &mut Rig, handle: RequestId) {
     let none = std::iter::empty();
     rig.worker
         .respond(handle, 200, None, none, b"done")

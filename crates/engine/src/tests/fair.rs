@@ -246,7 +246,7 @@ fn a_stream_that_never_ends() {
         loop {
             rig.worker.begin_poll();
             match rig.worker.poll_event() {
-                Some(Event::Stream) => {
+                Some(Event::Stream(_)) => {
                     asked += 1;
                     let given = rig.worker.net.write_stream(handle, &[b'x'; 10_000]);
                     given.expect("it is open");

@@ -41,6 +41,7 @@ use proptest::prelude::ProptestConfig;
 use sockets::Call;
 
 use crate::http::router::Router;
+use crate::id::{RequestId, SocketId};
 use crate::{Event, Hold, HoldError, Left, Logger, Message, Parts, Worker};
 
 const HELLO: u32 = 1;
@@ -69,18 +70,18 @@ pub struct Rig {
     pub listener: Fd,
     pub worker: Worker<Fake>,
     /// Handles of `/late` and `/early` requests, in the order they came.
-    pub late: VecDeque<u64>,
+    pub late: VecDeque<RequestId>,
     /// Requests that handlers have seen.
     pub requests: usize,
     pub is_stopped: bool,
     /// What sockets have told their program.
     pub calls: Vec<Call>,
     /// Sockets that are open, in the order they were opened.
-    pub open: Vec<u64>,
+    pub open: Vec<SocketId>,
     /// Clients that have left while their handler waited.
     pub left: Vec<Left>,
     /// Requests whose handlers were told that more of their bodies has come.
-    pub arrived: Vec<u64>,
+    pub arrived: Vec<RequestId>,
     /// Times the program was woken.
     pub wakes: usize,
 }
@@ -180,11 +181,11 @@ impl Rig {
                     self.is_stopped = true;
                     break;
                 }
-                Some(Event::Gone) => self.left.push(self.worker.waiting.left()),
-                Some(Event::Body) => self.arrived.push(self.worker.waiting.body_arrived()),
+                Some(Event::Gone(left)) => self.left.push(left),
+                Some(Event::Body(handle)) => self.arrived.push(handle),
                 Some(Event::Wake) => self.wakes += 1,
                 // Given when a test wants to.
-                Some(Event::Stream | Event::StreamEnd) => {}
+                Some(Event::Stream(_) | Event::StreamEnd(_)) => {}
                 Some(event) => self.on_socket(event),
                 None => break,
             }
@@ -260,7 +261,7 @@ impl Rig {
         }
     }
 
-    fn respond(&mut self, handle: u64, body: &[u8]) {
+    fn respond(&mut self, handle: RequestId, body: &[u8]) {
         let none = std::iter::empty();
         self.worker
             .respond(handle, 200, Some(b"text/plain"), none, body)
@@ -271,7 +272,7 @@ impl Rig {
     /// `user=NAME`.
     fn hold(
         &mut self,
-        handle: u64,
+        handle: RequestId,
         channels: &str,
         query: &str,
         since: Option<&[u8]>,

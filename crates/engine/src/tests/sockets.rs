@@ -6,6 +6,7 @@ use fermata_proto::ws::accept::accept_key;
 use fermata_proto::ws::frame::{self, Header, Opcode, Parse, Reserved, Rules};
 
 use super::{Rig, client};
+use crate::id::SocketId;
 use crate::websocket::{Callbacks, Compression, Format, Join, OriginPolicy, QueuePolicy, Route};
 use crate::{Event, Message};
 
@@ -15,10 +16,10 @@ pub const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call {
     Upgrade,
-    Open(u64),
-    Text(u64, String),
-    Binary(u64, Vec<u8>),
-    Close(u64, u16, String),
+    Open(SocketId),
+    Text(SocketId, String),
+    Binary(SocketId, Vec<u8>),
+    Close(SocketId, u16, String),
 }
 
 /// The rig's WebSockets. Their messages are commands, see `Rig::on_message`; what is none is echoed.
@@ -162,7 +163,7 @@ impl Rig {
 
     /// `/close CODE REASON`, `/join CHANNEL`, `/json CHANNEL`, `/leave CHANNEL`, `/say CHANNEL TEXT` (all
     /// but the sender), `/flood COUNT BYTES`.
-    fn on_message(&mut self, socket: u64, text: &str) {
+    fn on_message(&mut self, socket: SocketId, text: &str) {
         let mut words = text.splitn(3, ' ');
         let (command, first, second) = (
             words.next().unwrap_or_default(),
@@ -207,7 +208,7 @@ impl Rig {
                     data: second.as_bytes(),
                 };
                 self.worker
-                    .publish_except(first.as_bytes(), message, socket)
+                    .publish_except(first.as_bytes(), message, Some(socket))
                     .expect("the ring has room");
                 Ok(())
             }

@@ -41,7 +41,7 @@ fn nothing_is_asked_for_while_something_was_given_meanwhile() {
     rig.worker.http.streams.begin_turn();
     assert!(matches!(
         rig.worker.http.next_stream_event(&mut rig.worker.net),
-        Some(Event::Stream)
+        Some(Event::Stream(_))
     ));
     rig.run();
     assert!(String::from_utf8_lossy(&peer.read()).contains("data: more"));

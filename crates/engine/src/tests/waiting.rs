@@ -7,9 +7,10 @@ use super::client::answers;
 use super::sockets::text;
 use super::{Rig, get, settings};
 use crate::Left;
+use crate::id::RequestId;
 
 /// A rig with one request whose handler waits, and its client.
-fn waiting() -> (Rig, FakePeer, u64) {
+fn waiting() -> (Rig, FakePeer, RequestId) {
     let mut rig = Rig::new(1);
     let peer = rig.peer(&get("/late"));
     let handle = rig.late.pop_front().expect("it was handed out");
@@ -17,7 +18,7 @@ fn waiting() -> (Rig, FakePeer, u64) {
     (rig, peer, handle)
 }
 
-fn answer(rig: &mut Rig, handle: u64, body: &str) -> Result<(), crate::Gone> {
+fn answer(rig: &mut Rig, handle: RequestId, body: &str) -> Result<(), crate::Gone> {
     let none = std::iter::empty();
     rig.worker.respond(handle, 200, None, none, body.as_bytes())
 }

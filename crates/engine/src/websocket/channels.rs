@@ -19,11 +19,11 @@ use crate::channels::presence::check_member;
 use crate::channels::private_channel;
 use crate::channels::publish::{PublishFailure, check_channel};
 use crate::embed::waiting::WaitEvent;
+use crate::id::SocketId;
 use crate::missed::missed;
 use crate::misuse::Misuse;
 use crate::net::Net;
 use crate::net::index::ExchangeIndex;
-use crate::net::slab::Key;
 
 /// Digits of a number in a socket's id.
 const ID_DIGITS: usize = 16;
@@ -72,24 +72,24 @@ impl Channels {
     pub(crate) fn join_channel<D: Driver>(
         &mut self,
         to: &mut Clients<'_, D>,
-        socket: u64,
+        socket: SocketId,
         join: &Join<'_>,
     ) -> Result<(), SendError> {
-        let key = Key::from_u64(socket);
+        let id = socket;
         check_channel(join.channel)?;
         check_member(join.user, join.info)?;
-        self.check_join(to.net, key, join.channel)?;
+        self.check_join(to.net, id, join.channel)?;
         // What was published before this moment is the past, which `since` asks for, and not news.
         let mut newest = self.ring.newest();
         if let Some(user) = join.user {
-            self.join_presence(to, key, join, user)?;
+            self.join_presence(to, id, join, user)?;
         }
         if join.format == Format::Own {
             // Its own join is the past as well.
             newest = self.ring.newest();
         }
         // Making room for the announcement may have closed it.
-        let Some(Open { socket, .. }) = open_socket(to.net.connections.get_mut(key)) else {
+        let Some(Open { socket, .. }) = open_socket(to.net.connections.socket_mut(id)) else {
             return Err(SendError::Gone);
         };
         let format = self.frame_format(to.sockets, socket, join.format);
@@ -111,12 +111,12 @@ impl Channels {
                 },
             };
             to.sockets
-                .begin_resume(to.net, self, key.exchange(), missing);
+                .begin_resume(to.net, self, id.exchange(), missing);
         } else {
             let is_unknown = missed.is_some();
-            self.begin_after(to, key.exchange(), join, format, newest, is_unknown);
+            self.begin_after(to, id.exchange(), join, format, newest, is_unknown);
         }
-        to.net.mark_dirty(key.connection());
+        to.net.mark_dirty(id.exchange().connection());
         Ok(())
     }
 
@@ -124,10 +124,10 @@ impl Channels {
     fn check_join<D: Driver>(
         &self,
         net: &mut Net<D>,
-        key: Key,
+        id: SocketId,
         channel: &[u8],
     ) -> Result<(), SendError> {
-        let Some(open) = open_socket(net.connections.get_mut(key)) else {
+        let Some(open) = open_socket(net.connections.socket_mut(id)) else {
             return Err(SendError::Gone);
         };
         let (chain, missing) = (*open.chain, open.socket.missing_channels());
@@ -151,19 +151,19 @@ impl Channels {
     fn join_presence<D: Driver>(
         &mut self,
         to: &mut Clients<'_, D>,
-        key: Key,
+        id: SocketId,
         join: &Join<'_>,
         user: &[u8],
     ) -> Result<(), SendError> {
-        let client = to.sockets.socket_client(to.net, key.exchange());
+        let client = to.sockets.socket_client(to.net, id.exchange());
         let member = (user, join.info.unwrap_or_default());
         let except = match join.format {
             // Its own join is the past.
-            Format::Own => self.excepted(to.net, key.to_u64()),
+            Format::Own => self.excepted(to.net, id),
             Format::Data | Format::Json => None,
         };
         let presence = self.enter(to, &[join.channel], &member, client, join.announces, except)?;
-        match open_socket(to.net.connections.get_mut(key)) {
+        match open_socket(to.net.connections.socket_mut(id)) {
             Some(open) => open.socket.busy().presences.push(presence),
             // Making room for the announcement has found it broken, or has closed it.
             None => self.leave(to.net, presence),
@@ -233,11 +233,11 @@ impl Channels {
     pub(crate) fn leave_channel<D: Driver>(
         &mut self,
         net: &mut Net<D>,
-        socket: u64,
+        socket: SocketId,
         channel: &[u8],
     ) -> Result<(), SendError> {
-        let key = Key::from_u64(socket);
-        let Some(Open { chain, socket, .. }) = open_socket(net.connections.get_mut(key)) else {
+        let open = open_socket(net.connections.socket_mut(socket));
+        let Some(Open { chain, socket, .. }) = open else {
             return Err(SendError::Gone);
         };
         if let Some(rest) = self.local.leave(*chain, channel) {
@@ -257,8 +257,9 @@ impl Channels {
     }
 
     /// See `Worker::socket_id`.
-    pub(crate) fn socket_id(&self, socket: u64) -> String {
-        format!("{:016x}{socket:016x}{:x}", self.identity, self.slot)
+    pub(crate) fn socket_id(&self, socket: SocketId) -> String {
+        let key = socket.to_raw();
+        format!("{:016x}{key:016x}{:x}", self.identity, self.slot)
     }
 
     /// See `Worker::socket_place`.
@@ -285,10 +286,14 @@ impl Channels {
             return Err(Misuse::SocketMessageBytes { bytes, max }.into());
         }
         if subscriber.worker == self.identity {
-            return match to
+            // Zero is no socket's.
+            let Some(socket) = SocketId::from_raw(subscriber.key) else {
+                return Ok(());
+            };
+            let sent = to
                 .sockets
-                .send(to.net, to.http, self, subscriber.key, is_binary, data)
-            {
+                .send(to.net, to.http, self, socket, is_binary, data);
+            return match sent {
                 Err(SendError::Misuse(cause)) => Err(SendError::Misuse(cause)),
                 // Whether it arrives is not known for sockets of other workers either.
                 _ => Ok(()),
@@ -330,15 +335,13 @@ impl Channels {
                     .push_back(WaitEvent::PeerMessage(direct.data));
                 continue;
             }
-            // A socket that has left, or takes less than it is sent: as its route's policy says.
-            let _ = to.sockets.send(
-                to.net,
-                to.http,
-                self,
-                direct.key,
-                direct.has_name,
-                &direct.data,
-            );
+            // No socket's, of one that has left, or of one that takes less than it is sent: as its route's policy says.
+            if let Some(socket) = SocketId::from_raw(direct.key) {
+                let data = &direct.data;
+                let _ = to
+                    .sockets
+                    .send(to.net, to.http, self, socket, direct.has_name, data);
+            }
         }
     }
 }
@@ -361,12 +364,12 @@ impl Channels {
     }
 
     /// The socket of this worker that a record leaves out, if it is still there.
-    pub(crate) fn excepted<D: Driver>(&self, net: &Net<D>, socket: u64) -> Option<Subscriber> {
-        let (_, exchange) = net.connections.get(Key::from_u64(socket))?;
+    pub(crate) fn excepted<D: Driver>(&self, net: &Net<D>, socket: SocketId) -> Option<Subscriber> {
+        let (_, exchange) = net.connections.socket(socket)?;
         exchange.socket()?;
         Some(Subscriber {
             worker: self.identity,
-            key: socket,
+            key: socket.to_raw(),
         })
     }
 }

@@ -12,6 +12,7 @@ use crate::admin::stats::Counter;
 use crate::channels::Channels;
 use crate::http::Http;
 use crate::http::exchange::Exchange;
+use crate::id::SocketId;
 use crate::log::Detail;
 use crate::missed::missed;
 use crate::misuse::Misuse;
@@ -19,7 +20,6 @@ use crate::net::Net;
 use crate::net::connection::Writing;
 use crate::net::index::ExchangeIndex;
 use crate::net::running::Running;
-use crate::net::slab::Key;
 use crate::websocket::Sockets;
 
 impl<D: Driver> Net<D> {
@@ -145,7 +145,7 @@ impl Sockets {
         &mut self,
         net: &mut Net<D>,
         channels: &mut Channels,
-        socket: u64,
+        socket: SocketId,
         code: u16,
         reason: &[u8],
     ) -> Result<(), SendError> {
@@ -158,11 +158,10 @@ impl Sockets {
         else {
             return Err(Misuse::CloseReason.into());
         };
-        let key = Key::from_u64(socket);
-        if open_socket(net.connections.get_mut(key)).is_none() {
+        if open_socket(net.connections.socket_mut(socket)).is_none() {
             return Err(SendError::Gone);
         }
-        self.start_close(net, channels, key.exchange(), code, reason);
+        self.start_close(net, channels, socket.exchange(), code, reason);
         Ok(())
     }
 
@@ -171,7 +170,7 @@ impl Sockets {
         &mut self,
         net: &mut Net<D>,
         channels: &mut Channels,
-        socket: u64,
+        socket: SocketId,
         log_message: &str,
         detail: &Detail<'_>,
     ) {

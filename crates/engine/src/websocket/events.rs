@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use fermata_io::Peer;
 
 use crate::embed::event::Event;
+use crate::id::SocketId;
 
 /// An event about a socket, valid until the next one.
 #[derive(Clone, Copy, Debug)]
@@ -16,7 +17,7 @@ pub struct SocketEvent<'a> {
     /// The number of the route.
     pub handler: u32,
     /// The socket.
-    pub socket: u64,
+    pub socket: SocketId,
     /// The close code, of `Event::Close`.
     pub code: u16,
     /// Whether a message is binary.
@@ -48,7 +49,7 @@ pub(crate) enum Place {
 /// The current event, and those to come.
 pub(crate) struct Events {
     pub handler: u32,
-    pub socket: u64,
+    pub socket: SocketId,
     pub code: u16,
     pub is_binary: bool,
     pub place: Place,
@@ -61,11 +62,11 @@ pub(crate) struct Events {
 
 pub(crate) enum Waiting {
     Open {
-        socket: u64,
+        socket: SocketId,
         handler: u32,
     },
     Close {
-        socket: u64,
+        socket: SocketId,
         handler: u32,
         code: u16,
         peer: Peer,
@@ -77,7 +78,7 @@ impl Events {
     pub fn new() -> Events {
         Events {
             handler: 0,
-            socket: 0,
+            socket: SocketId::UNSET,
             code: 0,
             is_binary: false,
             place: Place::Owned,
@@ -87,13 +88,20 @@ impl Events {
         }
     }
 
-    pub fn open(&mut self, socket: u64, handler: u32) {
+    pub fn open(&mut self, socket: SocketId, handler: u32) {
         self.waiting.push_back(Waiting::Open { socket, handler });
     }
 
     /// A message that lies in the input buffer.
     #[inline]
-    pub fn lend(&mut self, handler: u32, socket: u64, is_binary: bool, start: usize, len: usize) {
+    pub fn lend(
+        &mut self,
+        handler: u32,
+        socket: SocketId,
+        is_binary: bool,
+        start: usize,
+        len: usize,
+    ) {
         self.handler = handler;
         self.socket = socket;
         self.is_binary = is_binary;
@@ -101,7 +109,7 @@ impl Events {
     }
 
     /// A message that came in pieces.
-    pub fn give(&mut self, handler: u32, socket: u64, is_binary: bool, bytes: Vec<u8>) {
+    pub fn give(&mut self, handler: u32, socket: SocketId, is_binary: bool, bytes: Vec<u8>) {
         self.handler = handler;
         self.socket = socket;
         self.is_binary = is_binary;

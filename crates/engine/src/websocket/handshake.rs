@@ -2,12 +2,13 @@
 
 use fermata_proto::ws::handshake::Handshake;
 
+use crate::id::RequestId;
 use crate::misuse::Misuse;
 
 /// A handshake that the program has to decide on.
 pub(crate) struct Upgrade {
     /// The request, since another one may follow it on the connection.
-    pub handle: u64,
+    pub handle: RequestId,
     pub route: u16,
     pub handshake: Handshake,
     /// The server's choice: its place in the route's list, or `PROTOCOL_NONE`.

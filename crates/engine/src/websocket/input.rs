@@ -45,11 +45,12 @@ impl Sockets {
         if at == filled {
             return Step::Starved;
         }
-        let key = net.connections.key(index.connection());
         let pair = net.connections.pair_mut(index);
-        let found =
-            pair.and_then(|(connection, exchange)| Some((connection, exchange.socket_mut()?)));
-        let Some((key, (connection, socket))) = key.zip(found) else {
+        let found = pair.and_then(|(connection, exchange)| {
+            let id = exchange.socket_id(index);
+            Some((id, connection, exchange.socket_mut()?))
+        });
+        let Some((id, connection, socket)) = found else {
             // `step_input` has just seen that it is a socket.
             return missed(Step::Starved);
         };
@@ -80,7 +81,7 @@ impl Sockets {
             current.at = at;
             current.requests += 1;
         }
-        let (handler, key) = (served.handler, key.to_u64());
+        let handler = served.handler;
         match step.event {
             None => Step::Starved,
             // After our own close frame the program is done with the socket.
@@ -117,16 +118,16 @@ impl Sockets {
                     // The payload ends its frame.
                     Cow::Borrowed(payload) => {
                         let (len, start) = (payload.len(), at - payload.len());
-                        self.events.lend(handler, key, is_binary, start, len);
+                        self.events.lend(handler, id, is_binary, start, len);
                     }
-                    Cow::Owned(payload) => self.events.give(handler, key, is_binary, payload),
+                    Cow::Owned(payload) => self.events.give(handler, id, is_binary, payload),
                 }
                 Step::Socket(Event::Message)
             }
             Some(FrameEvent::Ping(payload)) => {
                 net.counts.add(Counter::WebSocketPingsReceived, 1);
                 if can_send && served.callbacks.control {
-                    self.events.give(handler, key, false, payload.into_owned());
+                    self.events.give(handler, id, false, payload.into_owned());
                     return Step::Socket(Event::Ping);
                 }
                 if can_send {
@@ -138,7 +139,7 @@ impl Sockets {
                 Step::Again
             }
             Some(FrameEvent::Pong(payload)) if can_send && served.callbacks.control => {
-                self.events.give(handler, key, false, payload.into_owned());
+                self.events.give(handler, id, false, payload.into_owned());
                 Step::Socket(Event::Pong)
             }
             Some(FrameEvent::Pong(_)) => Step::Again,

@@ -16,11 +16,11 @@ use crate::channels::hold::HoldError;
 use crate::channels::publish::PublishFailure;
 use crate::http::Http;
 use crate::http::exchange::{Exchange, Stage};
+use crate::id::SocketId;
 use crate::misuse::Misuse;
 use crate::net::Net;
 use crate::net::connection::Connection;
 use crate::net::index::ExchangeIndex;
-use crate::net::slab::Key;
 use crate::websocket::Sockets;
 
 /// The part of a queue that is freed at least when older messages make room, so that a client far
@@ -64,18 +64,17 @@ impl<D: Driver> Net<D> {
     /// Queues a ping, or a pong that nobody asked for. More than a control frame has room for is cut off.
     pub fn send_control(
         &mut self,
-        socket: u64,
+        socket: SocketId,
         is_ping: bool,
         payload: &[u8],
     ) -> Result<(), SendError> {
-        let key = Key::from_u64(socket);
-        let Some(open) = open_socket(self.connections.get_mut(key)) else {
+        let Some(open) = open_socket(self.connections.socket_mut(socket)) else {
             return Err(SendError::Gone);
         };
         let opcode = if is_ping { Opcode::Ping } else { Opcode::Pong };
         let payload = &payload[..payload.len().min(frame::CONTROL_BYTES_MAX)];
         append(open.connection, &mut self.pool, opcode, payload);
-        self.mark_dirty(key.connection());
+        self.mark_dirty(socket.exchange().connection());
         Ok(())
     }
 }
@@ -88,14 +87,13 @@ impl Sockets {
         net: &mut Net<D>,
         http: &mut Http,
         channels: &mut Channels,
-        socket: u64,
+        id: SocketId,
         is_binary: bool,
         data: &[u8],
     ) -> Result<(), SendError> {
-        let key = Key::from_u64(socket);
         // What the client has sent as text is not checked again when it is sent back.
         let is_text = is_binary || self.is_current_text(net, data) || utf8::valid(data);
-        let open = open_socket(net.connections.get_mut(key));
+        let open = open_socket(net.connections.socket_mut(id));
         let Some(mut open) = open else {
             return Err(SendError::Gone);
         };
@@ -105,8 +103,8 @@ impl Sockets {
         let queued = open.connection.unsent();
         let queue_bytes_max = self.served[open.socket.route()].queue_bytes_max;
         if queued > 0 && queued + data.len() > queue_bytes_max {
-            self.make_room(net, http, channels, key, data.len())?;
-            open = open_socket(net.connections.get_mut(key)).ok_or(SendError::Gone)?;
+            self.make_room(net, http, channels, id, data.len())?;
+            open = open_socket(net.connections.socket_mut(id)).ok_or(SendError::Gone)?;
         }
         let Open {
             connection, socket, ..
@@ -127,7 +125,7 @@ impl Sockets {
         net.counts.add(Counter::WebSocketSent, 1);
         net.counts
             .add(Counter::WebSocketSentBytes, data.len() as u64);
-        net.mark_dirty(key.connection());
+        net.mark_dirty(id.exchange().connection());
         Ok(())
     }
 
@@ -199,13 +197,13 @@ impl Sockets {
         net: &mut Net<D>,
         http: &mut Http,
         channels: &mut Channels,
-        key: Key,
+        id: SocketId,
         bytes: usize,
     ) -> Result<(), SendError> {
-        net.flush(http, key.connection());
+        net.flush(http, id.exchange().connection());
         let Some(Open {
             connection, socket, ..
-        }) = open_socket(net.connections.get_mut(key))
+        }) = open_socket(net.connections.socket_mut(id))
         else {
             return Err(SendError::Gone);
         };
@@ -232,7 +230,7 @@ impl Sockets {
                     socket.drop_frames(&mut connection.out, usize::MAX);
                     net.log_for_client(LogLevel::Info, &line);
                     let reason = "more messages wait than the server keeps; read faster";
-                    self.start_close(net, channels, key.exchange(), 1013, reason);
+                    self.start_close(net, channels, id.exchange(), 1013, reason);
                     return Err(SendError::Gone);
                 }
             }

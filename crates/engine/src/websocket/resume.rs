@@ -77,8 +77,8 @@ impl Sockets {
         channels: &mut Channels,
         index: ExchangeIndex,
     ) {
-        let own = net.connections.key(index.connection());
-        let own = own.and_then(|key| channels.excepted(net, key.to_u64()));
+        let exchange = net.connections.exchange(index);
+        let own = exchange.and_then(|it| channels.excepted(net, it.socket_id(index)));
         // It may have been closed since it was queued, or have left the last of these channels.
         let Some(Open { socket, .. }) = open_socket(net.connections.pair_mut(index)) else {
             return;

@@ -9,11 +9,11 @@ use crate::admin::stats::{Counter, Counts};
 use crate::channels::Channels;
 use crate::embed::event::Event;
 use crate::embed::waiting::Waiting as Handlers;
+use crate::id::SocketId;
 use crate::net::Net;
 use crate::net::ended::Ended;
 use crate::net::index::ExchangeIndex;
 use crate::net::running::Running;
-use crate::net::slab::Key;
 use crate::websocket::Sockets;
 
 impl Sockets {
@@ -22,9 +22,9 @@ impl Sockets {
         &'a self,
         net: &'a Net<D>,
         channels: &Channels,
-        socket: u64,
+        socket: SocketId,
     ) -> Option<SocketInfo<'a>> {
-        let (connection, exchange) = net.connections.get(Key::from_u64(socket))?;
+        let (connection, exchange) = net.connections.socket(socket)?;
         let it = exchange.socket()?;
         let served = &self.served[it.route()];
         let protocol = match it.protocol {
@@ -41,8 +41,8 @@ impl Sockets {
     }
 
     /// See `Worker::socket_peer`.
-    pub(crate) fn socket_peer<D: Driver>(&self, net: &Net<D>, socket: u64) -> Option<Peer> {
-        match net.connections.get(Key::from_u64(socket)) {
+    pub(crate) fn socket_peer<D: Driver>(&self, net: &Net<D>, socket: SocketId) -> Option<Peer> {
+        match net.connections.socket(socket) {
             Some((connection, exchange)) => exchange.is_socket().then_some(connection.peer),
             None if self.events.socket == socket => self.events.peer,
             None => None,
@@ -82,8 +82,8 @@ impl Sockets {
     }
 
     /// Whether a socket is there, or its close is the current event.
-    pub(crate) fn is_known<D: Driver>(&self, net: &Net<D>, socket: u64) -> bool {
-        match net.connections.get(Key::from_u64(socket)) {
+    pub(crate) fn is_known<D: Driver>(&self, net: &Net<D>, socket: SocketId) -> bool {
+        match net.connections.socket(socket) {
             Some((_, exchange)) => exchange.is_socket(),
             None => self.events.socket == socket && self.events.peer.is_some(),
         }
@@ -97,12 +97,12 @@ impl Sockets {
         code: u16,
         reason: &str,
     ) {
-        if let Some(key) = net.connections.key(index.connection())
-            && let Some((connection, exchange)) = net.connections.get_mut(key)
+        if let Some((connection, exchange)) = net.connections.pair_mut(index)
+            && let id = exchange.socket_id(index)
             && let Some(socket) = exchange.socket_mut()
         {
             let end = (code, reason);
-            self.tell_end_of(key, connection.peer, socket, end, &mut net.counts);
+            self.tell_end_of(id, connection.peer, socket, end, &mut net.counts);
         }
     }
 
@@ -115,15 +115,16 @@ impl Sockets {
         if !self.clients.is_empty() {
             self.clients.remove(&index);
         }
+        let id = ended.exchange.socket_id(index);
         if let Some(socket) = ended.exchange.socket_mut() {
             let end = (CloseCode::Abnormal as u16, "");
-            self.tell_end_of(ended.key, ended.peer, socket, end, counts);
+            self.tell_end_of(id, ended.peer, socket, end, counts);
         }
     }
 
     fn tell_end_of(
         &mut self,
-        key: Key,
+        id: SocketId,
         peer: Peer,
         socket: &mut Socket,
         (code, reason): (u16, &str),
@@ -136,7 +137,7 @@ impl Sockets {
         let served = &self.served[socket.route()];
         if served.callbacks.close {
             self.events.waiting.push_back(Waiting::Close {
-                socket: key.to_u64(),
+                socket: id,
                 handler: served.handler,
                 code,
                 peer,

@@ -16,6 +16,7 @@ use crate::embed::waiting::Waiting;
 use crate::http::Http;
 use crate::http::exchange::Stage;
 use crate::http::router::WEBSOCKET;
+use crate::id::{RequestId, SocketId};
 use crate::misuse::Misuse;
 use crate::net::Net;
 use crate::net::connection::Origin;
@@ -104,7 +105,7 @@ impl Sockets {
     pub(crate) fn take_upgrade<D: Driver>(
         &mut self,
         net: &Net<D>,
-        handle: u64,
+        handle: RequestId,
         protocol: Option<&[u8]>,
         headers: &[(&[u8], &[u8])],
     ) -> Result<(ExchangeIndex, Upgrade), AcceptError> {
@@ -142,7 +143,7 @@ impl Sockets {
         waiting: &mut Waiting,
         index: ExchangeIndex,
         accepted: &Accepted<'_>,
-    ) -> Option<u64> {
+    ) -> Option<SocketId> {
         let Accepted {
             route,
             handshake,
@@ -152,8 +153,8 @@ impl Sockets {
         } = *accepted;
         waiting.tell_reader(net, index);
         let served = self.served.get(usize::from(route))?;
-        let key = net.connections.key(index.connection())?;
         let (connection, exchange) = net.connections.pair_mut(index)?;
+        let id = exchange.socket_id(index);
         let listed = |name: &[u8]| served.protocols.iter().position(|is| is == name);
         let protocol = match own {
             None => protocol,
@@ -205,7 +206,7 @@ impl Sockets {
             .is_none_or(|current| current.index != index.connection());
         let goes_on = is_late || connection.has_unread || connection.has_hung_up;
         if served.callbacks.open {
-            self.events.open(key.to_u64(), served.handler);
+            self.events.open(id, served.handler);
         }
         http.trace.on_head(index, connection, status);
         http.trace.on_answer(index, End::Closed, net);
@@ -219,7 +220,7 @@ impl Sockets {
         if net.running != Running::Serving {
             self.drain_socket(net, http, channels, index);
         }
-        Some(key.to_u64())
+        Some(id)
     }
 }
 

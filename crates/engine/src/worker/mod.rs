@@ -222,7 +222,7 @@ impl<D: Driver> Worker<D> {
     /// turn: the first client of a batch does not wait for the handlers of all others.
     pub(crate) fn begin_poll(&mut self) {
         self.net.leave_unanswered();
-        self.http.lent = 0;
+        self.http.lent = None;
         self.sockets.events.release();
         if self.http.request.body_bytes.capacity() > READ_BYTES {
             self.http.request.body_bytes = Vec::new();

@@ -11,7 +11,7 @@ use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use fermata_config::LogLevel;
-use fermata_engine::Logger;
+use fermata_engine::{Logger, RequestId};
 use fermata_io::{clock, random};
 use fermata_mercure::token::{KeyError, Verifier};
 use fermata_origin::address::Url;
@@ -270,7 +270,7 @@ impl Keys {
     }
 
     /// Forgets the request of a client that has left. False: it is none of these.
-    pub fn forget(&mut self, handle: u64) -> bool {
+    pub fn forget(&mut self, handle: RequestId) -> bool {
         let before = self.waiting.len();
         self.waiting.retain(|it| it.request.handle != handle);
         self.waiting.len() < before

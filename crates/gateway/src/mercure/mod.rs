@@ -16,7 +16,9 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 
-use fermata_engine::{HoldError, Left, Message, PublishFailure, Since, ViewHold, ViewPast};
+use fermata_engine::{
+    HoldError, Left, Message, PublishFailure, RequestId, Since, ViewHold, ViewPast,
+};
 use fermata_mercure::request::{self, Outcome, Subscribe};
 use fermata_mercure::resource::{EVENT, METADATA_PATH};
 use fermata_mercure::subscription::{self, Filter, Info, Subscriber};
@@ -194,7 +196,7 @@ impl Gateway<'_> {
         true
     }
 
-    fn hold_subscriber(&mut self, handle: u64, subscribe: Subscribe, mut headers: Headers) {
+    fn hold_subscriber(&mut self, handle: RequestId, subscribe: Subscribe, mut headers: Headers) {
         let Some(door) = &self.hub.mercure else {
             return;
         };
@@ -312,12 +314,17 @@ impl Gateway<'_> {
         }
     }
 
-    fn take_update(&mut self, handle: u64, update: &Update, headers: Headers) {
+    fn take_update(&mut self, handle: RequestId, update: &Update, headers: Headers) {
         if self.is_in_cluster() {
             let mut left = VecDeque::from([publication(update)]);
             left.extend(self.events_of(update));
             let given = update.id.clone();
-            self.post(handle, Reply::Update { given, headers }, left);
+            let reply = Reply::Update {
+                request: handle,
+                given,
+                headers,
+            };
+            self.post(reply, left);
             return;
         }
         let published = self.publish_everywhere(update);
@@ -327,7 +334,7 @@ impl Gateway<'_> {
     /// Answers who has published an update, which has this id.
     pub(crate) fn answer_update(
         &mut self,
-        handle: u64,
+        handle: RequestId,
         published: Result<String, PublishFailure>,
         headers: Headers,
     ) {
@@ -401,7 +408,7 @@ impl Gateway<'_> {
         let events = self.events_of(update);
         if self.is_in_cluster() {
             if !events.is_empty() {
-                self.post(0, Reply::Nothing, events.into());
+                self.post(Reply::Nothing, events.into());
             }
             return;
         }
@@ -447,7 +454,7 @@ impl Gateway<'_> {
             return;
         };
         if self.is_in_cluster() {
-            self.post(0, Reply::Nothing, VecDeque::from([event]));
+            self.post(Reply::Nothing, VecDeque::from([event]));
             return;
         }
         let message = Message {
@@ -522,7 +529,7 @@ impl Gateway<'_> {
         self.answer(request.handle, 200, Some(kind), &headers, body.as_bytes());
     }
 
-    fn refuse_request(&mut self, handle: u64, status: u16, text: &str, mut headers: Headers) {
+    fn refuse_request(&mut self, handle: RequestId, status: u16, text: &str, mut headers: Headers) {
         match status {
             401 => headers.push((b"WWW-Authenticate".into(), b"Bearer".into())),
             405 => headers.push((b"Allow".into(), b"GET, HEAD, POST, OPTIONS".into())),
@@ -535,7 +542,7 @@ impl Gateway<'_> {
 
     fn answer(
         &mut self,
-        handle: u64,
+        handle: RequestId,
         status: u16,
         kind: Option<&[u8]>,
         headers: &[(Vec<u8>, Vec<u8>)],

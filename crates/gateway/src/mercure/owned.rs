@@ -1,10 +1,11 @@
 //! A request that may have to wait.
 
+use fermata_engine::RequestId;
 use fermata_mercure::request::Request;
 
 /// A request, copied out of the worker.
 pub(super) struct OwnedRequest {
-    pub handle: u64,
+    pub handle: RequestId,
     pub method: String,
     pub target: String,
     pub authorization: Vec<String>,

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use fermata_config::LogLevel;
-use fermata_engine::WireEvent;
+use fermata_engine::{RequestId, WireEvent};
 use fermata_proto::response_reader::{Event, RequestKind, ResponseReader};
 
 use crate::gateway::Gateway;
@@ -71,7 +71,7 @@ impl Gateway<'_> {
         self.pump_passed(handle);
     }
 
-    pub(super) fn on_passed_wire(&mut self, handle: u64, event: WireEvent) {
+    pub(super) fn on_passed_wire(&mut self, handle: RequestId, event: WireEvent) {
         if let Some(passed) = self.passed(handle) {
             passed.can_read |= event.readable || event.hangup;
         }
@@ -79,7 +79,7 @@ impl Gateway<'_> {
     }
 
     /// The client has taken what it was given.
-    pub(super) fn on_passed_taken(&mut self, handle: u64) {
+    pub(super) fn on_passed_taken(&mut self, handle: RequestId) {
         if let Some(passed) = self.passed(handle)
             && let Answer::Pieces { is_ready, .. } = &mut passed.answer
         {
@@ -95,7 +95,7 @@ impl Gateway<'_> {
     }
 
     /// The client has left, or has its answer.
-    pub(super) fn forget_passed(&mut self, handle: u64) {
+    pub(super) fn forget_passed(&mut self, handle: RequestId) {
         let Some(sockjs) = &mut self.hub.sockjs else {
             return;
         };
@@ -106,13 +106,13 @@ impl Gateway<'_> {
         }
     }
 
-    fn passed(&mut self, handle: u64) -> Option<&mut Passed> {
+    fn passed(&mut self, handle: RequestId) -> Option<&mut Passed> {
         let sockjs = self.hub.sockjs.as_mut()?;
         sockjs.passed.get_mut(&handle).map(|it| &mut **it)
     }
 
     /// Sends what is left of the request, and reads of the answer what the client takes.
-    fn pump_passed(&mut self, handle: u64) {
+    fn pump_passed(&mut self, handle: RequestId) {
         let mut buffer = [0; READ_BYTES];
         loop {
             self.give_passed(handle);
@@ -160,7 +160,7 @@ impl Gateway<'_> {
     }
 
     /// Something of the answer has come.
-    fn on_answer(&mut self, handle: u64, event: Event) {
+    fn on_answer(&mut self, handle: RequestId, event: Event) {
         let Some(passed) = self.passed(handle) else {
             return;
         };
@@ -198,7 +198,7 @@ impl Gateway<'_> {
     }
 
     /// Gives the client of a stream what has come, when it has taken what came before.
-    fn give_passed(&mut self, handle: u64) {
+    fn give_passed(&mut self, handle: RequestId) {
         let Some(passed) = self.passed(handle) else {
             return;
         };
@@ -244,7 +244,7 @@ impl Gateway<'_> {
     }
 
     /// The worker has ended, or does not answer as it should.
-    fn fail_passed(&mut self, handle: u64) {
+    fn fail_passed(&mut self, handle: RequestId) {
         let Some(passed) = self.passed(handle) else {
             return;
         };

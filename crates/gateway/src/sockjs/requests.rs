@@ -1,6 +1,6 @@
 //! Requests of SockJS: which session they are of, and which worker has it.
 
-use fermata_engine::{Event, Left, Wanted};
+use fermata_engine::{Event, Left, RequestId, Wanted};
 
 use crate::gateway::Gateway;
 use crate::sockjs::session_path::{REFUSED, SessionPath, Transport, read};
@@ -20,7 +20,7 @@ pub(super) const HEADERS: [(&[u8], &[u8]); 2] = [ANY_ORIGIN, NEVER];
 
 /// A request, as it is passed on.
 pub(super) struct Request {
-    pub handle: u64,
+    pub handle: RequestId,
     pub target: String,
     pub origin: Option<String>,
     pub body: Vec<u8>,
@@ -81,8 +81,7 @@ impl Gateway<'_> {
         let Some(sockjs) = &self.hub.sockjs else {
             return false;
         };
-        if event == Event::Wire {
-            let wire = self.worker.waiting.wire();
+        if let Event::Wire(wire) = event {
             let found = sockjs.wires.get(&wire.wire).copied();
             match found {
                 Some(Use::Session(id)) => self.on_session_wire(id, wire),
@@ -91,29 +90,29 @@ impl Gateway<'_> {
             }
             return true;
         }
-        let handle = match (event, self.worker.waiting.left()) {
-            (Event::Gone, Left::Request(handle)) => handle,
-            (Event::Gone, _) => return false,
-            _ => self.worker.http.stream(),
+        let (Event::Gone(Left::Request(handle)) | Event::Stream(handle) | Event::StreamEnd(handle)) =
+            event
+        else {
+            return false;
         };
         let Some(found) = sockjs.requests.get(&handle).copied() else {
             // It is none of SockJS.
             return false;
         };
         match (event, found) {
-            (Event::Stream, Use::Session(id)) => self.on_session_taken(id, handle),
-            (Event::Stream, Use::Passed(_)) => self.on_passed_taken(handle),
+            (Event::Stream(_), Use::Session(id)) => self.on_session_taken(id, handle),
+            (Event::Stream(_), Use::Passed(_)) => self.on_passed_taken(handle),
             (_, Use::Session(id)) => self.on_session_left(id, handle),
             (_, Use::Passed(_)) => self.forget_passed(handle),
         }
-        if event != Event::Stream {
+        if !matches!(event, Event::Stream(_)) {
             self.worker.drop_request(handle);
         }
         true
     }
 
     /// Answers a request with a frame.
-    pub(super) fn answer_frame(&mut self, handle: u64, frame: &str) {
+    pub(super) fn answer_frame(&mut self, handle: RequestId, frame: &str) {
         self.forget_waiting(handle);
         let body = format!("{frame}\n");
         // A client that has left needs no answer, here and below.
@@ -127,7 +126,7 @@ impl Gateway<'_> {
     }
 
     /// Answers what cannot be done.
-    pub(super) fn refuse_sockjs(&mut self, handle: u64, status: u16, text: &str) {
+    pub(super) fn refuse_sockjs(&mut self, handle: RequestId, status: u16, text: &str) {
         self.forget_waiting(handle);
         let headers = HEADERS.iter().copied();
         let body = format!("{text}\n");
@@ -137,14 +136,14 @@ impl Gateway<'_> {
     }
 
     /// Says that messages were taken.
-    pub(super) fn answer_taken(&mut self, handle: u64) {
+    pub(super) fn answer_taken(&mut self, handle: RequestId) {
         self.forget_waiting(handle);
         let headers = HEADERS.iter().copied();
         let _ = self.worker.respond(handle, 204, None, headers, b"");
     }
 
     /// Answers by a stream, which begins with a frame. False: there are too many, and it was refused.
-    pub(super) fn begin_frames(&mut self, handle: u64, first: &[u8]) -> bool {
+    pub(super) fn begin_frames(&mut self, handle: RequestId, first: &[u8]) -> bool {
         match self.worker.stream_wanted(handle, 200) {
             Wanted::Pieces => {}
             Wanted::Refusal => {
@@ -160,7 +159,7 @@ impl Gateway<'_> {
         begun.is_ok()
     }
 
-    fn answer_preflight(&mut self, handle: u64) {
+    fn answer_preflight(&mut self, handle: RequestId) {
         let headers: [(&[u8], &[u8]); 2] = [
             ANY_ORIGIN,
             (b"Access-Control-Allow-Headers", b"Content-Type"),
@@ -170,7 +169,7 @@ impl Gateway<'_> {
             .respond(handle, 204, None, headers.iter().copied(), b"");
     }
 
-    fn forget_waiting(&mut self, handle: u64) {
+    fn forget_waiting(&mut self, handle: RequestId) {
         if let Some(sockjs) = &mut self.hub.sockjs {
             sockjs.requests.remove(&handle);
         }

@@ -1,8 +1,7 @@
 //! Sessions: the client of a WebSocket in this worker, for a page that has none.
 
 use fermata_config::LogLevel;
-use fermata_engine::WireEvent;
-use fermata_engine::missed;
+use fermata_engine::{RequestId, WireEvent, missed};
 use fermata_proto::number::parse_decimal;
 use fermata_proto::ws::client::{Client, Received};
 use fermata_proto::ws::message::Kind;
@@ -120,7 +119,7 @@ impl Gateway<'_> {
     }
 
     /// A stream's client has taken what it was given.
-    pub(super) fn on_session_taken(&mut self, id: u64, handle: u64) {
+    pub(super) fn on_session_taken(&mut self, id: u64, handle: RequestId) {
         if let Some(session) = self.session(id)
             && session.flow.as_ref().is_none_or(|it| it.handle != handle)
         {
@@ -134,7 +133,7 @@ impl Gateway<'_> {
     }
 
     /// The client of a request or stream has left.
-    pub(super) fn on_session_left(&mut self, id: u64, handle: u64) {
+    pub(super) fn on_session_left(&mut self, id: u64, handle: RequestId) {
         let now_ms = self.worker.net.now_ms();
         if let Some(sockjs) = &mut self.hub.sockjs {
             sockjs.requests.remove(&handle);
@@ -215,7 +214,7 @@ impl Gateway<'_> {
             name: name.clone(),
             protocol: protocol_in(query(&request.target)).map(str::to_owned),
             origin: request.origin.clone(),
-            wire,
+            wire: Some(wire),
             handshake: Some(Vec::new()),
             client: Client::new(None, MESSAGE_BYTES_MAX),
             can_read: false,
@@ -230,7 +229,7 @@ impl Gateway<'_> {
         Some(id)
     }
 
-    fn receive_stream(&mut self, id: u64, handle: u64, is_new: bool, now_ms: u64) {
+    fn receive_stream(&mut self, id: u64, handle: RequestId, is_new: bool, now_ms: u64) {
         // A later one begins with a heartbeat, so that its client knows that the session lives.
         let first = format!("{}\n", if is_new { OPEN } else { BEAT });
         if !self.begin_frames(handle, first.as_bytes()) {
@@ -253,7 +252,7 @@ impl Gateway<'_> {
         }
     }
 
-    fn receive_poll(&mut self, id: u64, handle: u64, now_ms: u64) {
+    fn receive_poll(&mut self, id: u64, handle: RequestId, now_ms: u64) {
         if self.worker.defer(handle).is_err() {
             return;
         }
@@ -274,7 +273,7 @@ impl Gateway<'_> {
     }
 
     /// What a queue's time has come for.
-    fn act(&mut self, id: u64, due: Due) {
+    fn act(&mut self, id: u64, due: Due<RequestId>) {
         match due {
             Due::At(_) => {}
             Due::Beat(asker) => self.answer_frame(asker.handle, BEAT),
@@ -306,8 +305,7 @@ impl Gateway<'_> {
             return;
         };
         session.out.clear();
-        let wire = std::mem::take(&mut session.wire);
-        if wire != 0 {
+        if let Some(wire) = session.wire.take() {
             if let Some(sockjs) = &mut self.hub.sockjs {
                 sockjs.wires.remove(&wire);
             }
@@ -333,10 +331,12 @@ impl Gateway<'_> {
             let Some(session) = self.session(id) else {
                 return;
             };
-            if session.wire == 0 || !session.can_read || !session.queue.has_room() {
+            let Some(wire) = session.wire else {
+                break;
+            };
+            if !session.can_read || !session.queue.has_room() {
                 break;
             }
-            let wire = session.wire;
             let read = self.worker.net.recv_wire(wire, &mut buffer);
             let Some(session) = self.session(id) else {
                 return;
@@ -365,10 +365,10 @@ impl Gateway<'_> {
             .sockjs
             .as_mut()
             .and_then(|it| it.sessions.get_mut(&id))
-            && session.wire != 0
+            && let Some(wire) = session.wire
             && !session.out.is_empty()
         {
-            match self.worker.net.send_wire(session.wire, &session.out) {
+            match self.worker.net.send_wire(wire, &session.out) {
                 Ok(Some(len)) => {
                     session.out.drain(..len);
                 }
@@ -381,7 +381,7 @@ impl Gateway<'_> {
         }
     }
 
-    fn give(&mut self, id: u64, piece: Piece) {
+    fn give(&mut self, id: u64, piece: Piece<RequestId>) {
         if let Some(session) = self.session(id) {
             session.flow = Some(Flow {
                 handle: piece.handle,

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::hash::Hasher;
 use std::path::{Path, PathBuf};
 
+use fermata_engine::{RequestId, WireId};
 use fermata_proto::response_reader::ResponseReader;
 use fermata_proto::ws::client::Client;
 use fermata_sockjs::queue::Queue;
@@ -24,7 +25,7 @@ pub(super) enum Use {
     /// Of a session, by its number.
     Session(u64),
     /// Of a request that is passed on, by itself.
-    Passed(u64),
+    Passed(RequestId),
 }
 
 /// A session.
@@ -33,15 +34,15 @@ pub(super) struct Session {
     /// What its client has said in its first request: the version of the protocol, and its page's origin.
     pub protocol: Option<String>,
     pub origin: Option<String>,
-    /// Its WebSocket; 0: it has ended.
-    pub wire: u64,
+    /// Its WebSocket; `None`: it has ended.
+    pub wire: Option<WireId>,
     /// The answer to its handshake, as far as it was read; `None`: it was made.
     pub handshake: Option<Vec<u8>>,
     pub client: Client,
     pub can_read: bool,
     /// What the WebSocket has not taken.
     pub out: Vec<u8>,
-    pub queue: Queue,
+    pub queue: Queue<RequestId>,
     pub flow: Option<Flow>,
     /// When it is looked at, as it stands in [`SockJs::due`].
     pub due_ms: u64,
@@ -49,14 +50,14 @@ pub(super) struct Session {
 
 /// What of a stream its client has not taken yet.
 pub(super) struct Flow {
-    pub handle: u64,
+    pub handle: RequestId,
     pub rest: Vec<u8>,
     pub is_last: bool,
 }
 
 /// A request that another worker answers.
 pub(super) struct Passed {
-    pub wire: u64,
+    pub wire: WireId,
     pub out: Vec<u8>,
     pub reader: ResponseReader,
     pub can_read: bool,
@@ -94,10 +95,10 @@ pub(crate) struct SockJs {
     pub(super) by_name: HashMap<Name, u64>,
     pub(super) last: u64,
     /// By the client's request.
-    pub(super) passed: HashMap<u64, Box<Passed>>,
-    pub(super) wires: HashMap<u64, Use>,
+    pub(super) passed: HashMap<RequestId, Box<Passed>>,
+    pub(super) wires: HashMap<WireId, Use>,
     /// Requests that wait or are answered by streams.
-    pub(super) requests: HashMap<u64, Use>,
+    pub(super) requests: HashMap<RequestId, Use>,
     /// When which session is to be looked at.
     pub(super) due: BTreeSet<(u64, u64)>,
 }

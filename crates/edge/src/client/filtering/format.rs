@@ -1,6 +1,6 @@
 //! What an item is to one client.
 
-use fermata_engine::Left;
+use fermata_engine::{Left, RequestId};
 use fermata_grip::filter::Subscriber;
 use fermata_grip::instruct::Meta;
 use fermata_grip::item::{Body as ItemBody, Item, MessageAction, ResponseAction, StreamAction};
@@ -45,17 +45,17 @@ pub(super) struct Format<'a> {
 
 /// What it does to the client of a handle.
 pub(super) enum Action<'a> {
-    Poll(u64, &'a ResponseAction),
-    Stream(u64, &'a StreamAction),
-    Socket(u64, &'a MessageAction),
+    Poll(RequestId, &'a ResponseAction),
+    Stream(RequestId, &'a StreamAction),
+    Socket(RequestId, &'a MessageAction),
 }
 
 /// What a client gets, with the content that filters have made of it.
 #[derive(Debug)]
 pub(crate) enum Filtered {
-    Poll(u64, ResponseAction),
-    Stream(u64, Delivery),
-    Socket(u64, MessageAction, Option<Vec<u8>>),
+    Poll(RequestId, ResponseAction),
+    Stream(RequestId, Delivery),
+    Socket(RequestId, MessageAction, Option<Vec<u8>>),
 }
 
 impl<'a> Format<'a> {
@@ -85,14 +85,14 @@ impl<'a> Format<'a> {
                 let action = Action::Stream(handle, &format.action);
                 (&format.content_filters, content, action)
             }
-            Left::Socket(handle) => {
+            Left::Socket(socket) => {
                 let format = item.ws_message.as_ref()?;
                 let content = match &format.action {
                     MessageAction::Send { content, .. } => Some(content.clone()),
                     MessageAction::Hint => return None,
                     MessageAction::Close { .. } | MessageAction::Refresh => None,
                 };
-                let action = Action::Socket(handle, &format.action);
+                let action = Action::Socket(socket.handshake(), &format.action);
                 (&format.content_filters, content, action)
             }
         };

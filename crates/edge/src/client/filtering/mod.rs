@@ -9,8 +9,8 @@ mod format;
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
-use fermata_engine::Left;
 use fermata_engine::stats::Counter;
+use fermata_engine::{Left, RequestId};
 use fermata_grip::filter::{FilterError, Run};
 use fermata_grip::item::Item;
 use fermata_grip::reliable::{OnItem, on_item};
@@ -28,18 +28,15 @@ pub(crate) const WAITING_MAX: usize = 100;
 /// Turns of clients that have left before they are thrown out.
 const STALE_MAX: usize = 1_024;
 
-/// What is set in the number of a request of a filter, and in no handle.
-const FILTER: u64 = 0b11 << 30;
-
 /// Items that wait for servers of filters.
 pub(crate) struct Filtering {
     pub(crate) timeout_ms: u64,
     /// A client has had such a filter: only then is more to be looked at.
     is_used: bool,
-    queues: HashMap<u64, Box<Queue>>,
+    queues: HashMap<RequestId, Box<Queue>>,
     requests: Requests,
     /// Clients that may ask when another request is over, the next one first.
-    turns: VecDeque<u64>,
+    turns: VecDeque<RequestId>,
     is_giving_turns: bool,
 }
 
@@ -48,7 +45,7 @@ struct Requests {
     /// As many as there may be.
     max: usize,
     /// The client that each is for.
-    clients: HashMap<u64, u64>,
+    clients: HashMap<u64, RequestId>,
     last: u64,
 }
 
@@ -166,7 +163,7 @@ impl Filtering {
             // It waits with the others until the link's answer is passed on.
             return Taken::Unasked;
         }
-        let (Left::Request(handle) | Left::Held(handle) | Left::Socket(handle)) = client;
+        let handle = client.request();
         let serial = session.serial;
         let Some(subscription) = session.subscription(channel) else {
             // It has unsubscribed.
@@ -193,13 +190,13 @@ impl Filtering {
 
     /// Whether the items of a client are to be judged now: there are some, and who judges them is not at it already, as for an
     /// answer that comes at once.
-    pub fn begin(&mut self, handle: u64) -> bool {
+    pub fn begin(&mut self, handle: RequestId) -> bool {
         let queue = self.queues.get_mut(&handle);
         queue.is_some_and(|it| !std::mem::replace(&mut it.is_running, true))
     }
 
     /// They were.
-    pub fn pause(&mut self, handle: u64) {
+    pub fn pause(&mut self, handle: RequestId) {
         // What was delivered may have ended its client.
         if let Some(queue) = self.queues.get_mut(&handle) {
             queue.is_running = false;
@@ -207,7 +204,7 @@ impl Filtering {
     }
 
     /// Takes the first item of a client a step further.
-    pub fn judge(&mut self, handle: u64, session: Option<&mut Session>) -> Verdict {
+    pub fn judge(&mut self, handle: RequestId, session: Option<&mut Session>) -> Verdict {
         let Some(queue) = self.queues.get_mut(&handle) else {
             // What was delivered has ended its client.
             return Verdict::Waits;
@@ -221,7 +218,11 @@ impl Filtering {
     }
 
     /// The server of a filter has answered, or could not be asked. `Some`: the items of this client can be judged again.
-    pub fn on_answer(&mut self, number: u64, answer: Result<Answer, Unfiltered>) -> Option<u64> {
+    pub fn on_answer(
+        &mut self,
+        number: u64,
+        answer: Result<Answer, Unfiltered>,
+    ) -> Option<RequestId> {
         // `None`: its client is not held any more.
         let handle = self.requests.clients.remove(&number)?;
         let queue = self.queues.get_mut(&handle)?;
@@ -234,13 +235,13 @@ impl Filtering {
     }
 
     /// The client is not held any more, or asks its origin anew. Returns its request that is needed no longer.
-    pub fn forget(&mut self, handle: u64) -> Option<u64> {
+    pub fn forget(&mut self, handle: RequestId) -> Option<u64> {
         let queue = self.queues.remove(&handle)?;
         self.requests.forget(&queue.front)
     }
 
     /// A client's next link is asked: its answer has the items of reliable channels. Returns a request that is needed no longer.
-    pub fn leave_reliable(&mut self, handle: u64, session: &Session) -> Option<u64> {
+    pub fn leave_reliable(&mut self, handle: RequestId, session: &Session) -> Option<u64> {
         let queue = self.queues.get_mut(&handle)?;
         let is_reliable = |(channel, item): &(Rc<[u8]>, Rc<Item>)| {
             let mut subscriptions = session.subscriptions.iter();
@@ -258,13 +259,13 @@ impl Filtering {
     }
 
     /// No item of a client waits any more: who it is, and whether it has lost some.
-    pub fn end(&mut self, handle: u64) -> Option<(Left, bool)> {
+    pub fn end(&mut self, handle: RequestId) -> Option<(Left, bool)> {
         let queue = self.queues.remove(&handle)?;
         Some((queue.client, queue.has_lost))
     }
 
     /// The time of a long poll is over. True: an item is being asked about, and the poll ends with that.
-    pub fn ends_with_first(&mut self, handle: u64) -> bool {
+    pub fn ends_with_first(&mut self, handle: RequestId) -> bool {
         let Some(queue) = self.queues.get_mut(&handle) else {
             // Nothing waits for a server.
             return false;
@@ -281,7 +282,7 @@ impl Filtering {
     }
 
     /// The next client that may ask. `None`: as many ask as may, or want to.
-    pub fn next_turn(&mut self) -> Option<u64> {
+    pub fn next_turn(&mut self) -> Option<RequestId> {
         while self.requests.may_begin()
             && let Some(handle) = self.turns.pop_front()
         {
@@ -295,11 +296,11 @@ impl Filtering {
         None
     }
 
-    fn add_turn(&mut self, handle: u64) {
+    fn add_turn(&mut self, handle: RequestId) {
         self.turns.push_back(handle);
         if self.turns.len() > self.queues.len() + STALE_MAX {
             let queues = &self.queues;
-            let waits = |it: &u64| queues.get(it).is_some_and(|it| it.front.waits_for_turn);
+            let waits = |it: &RequestId| queues.get(it).is_some_and(|it| it.front.waits_for_turn);
             self.turns.retain(waits);
         }
     }
@@ -310,9 +311,9 @@ impl Requests {
         self.clients.len() < self.max
     }
 
-    fn begin(&mut self, handle: u64) -> u64 {
+    fn begin(&mut self, handle: RequestId) -> u64 {
         self.last += 1;
-        let number = self.last << 32 | FILTER;
+        let number = self.last;
         self.clients.insert(number, handle);
         number
     }
@@ -364,7 +365,7 @@ impl Queue {
     /// Takes the first item a step further.
     fn judge(
         &mut self,
-        handle: u64,
+        handle: RequestId,
         session: Option<&mut Session>,
         requests: &mut Requests,
     ) -> Verdict {
@@ -496,8 +497,9 @@ mod tests {
     use super::*;
     use crate::client::delivery::Delivery;
     use crate::client::source::Source;
+    use crate::ids::request;
 
-    const HANDLE: u64 = 7;
+    const HANDLE: RequestId = request(7);
     const CLIENT: Left = Left::Held(HANDLE);
 
     fn session(filters: &[&str], prev_id: Option<&str>) -> Session {
@@ -599,18 +601,18 @@ mod tests {
         let mut second = session(&["http-check"], None);
         let mut filtering = filtering(1, &first);
         let item = item("", "", "x");
-        filtering.take(Left::Held(1), &mut first, b"c", &item);
-        filtering.take(Left::Held(2), &mut second, b"c", &item);
-        let (number, _) = asked(filtering.judge(1, Some(&mut first)));
-        let verdict = filtering.judge(2, Some(&mut second));
+        filtering.take(Left::Held(request(1)), &mut first, b"c", &item);
+        filtering.take(Left::Held(request(2)), &mut second, b"c", &item);
+        let (number, _) = asked(filtering.judge(request(1), Some(&mut first)));
+        let verdict = filtering.judge(request(2), Some(&mut second));
         assert!(matches!(verdict, Verdict::Waits), "{verdict:?}");
         assert!(filtering.begin_turns() && !filtering.begin_turns());
         assert_eq!(filtering.next_turn(), None);
         // The client whose request it is leaves.
-        assert_eq!(filtering.forget(1), Some(number));
+        assert_eq!(filtering.forget(request(1)), Some(number));
         assert!(filtering.begin_turns());
-        assert_eq!(filtering.next_turn(), Some(2));
-        asked(filtering.judge(2, Some(&mut second)));
+        assert_eq!(filtering.next_turn(), Some(request(2)));
+        asked(filtering.judge(request(2), Some(&mut second)));
         assert_eq!(filtering.next_turn(), None);
     }
 
@@ -650,7 +652,7 @@ mod tests {
 
     #[test]
     fn a_queue_is_bounded_by_count_and_bytes() {
-        let mut queue = Queue::new(Left::Held(1), 1);
+        let mut queue = Queue::new(Left::Held(request(1)), 1);
         let item = Rc::new(Item::default());
         let fits = (0..2 * WAITING_MAX).filter(|_| queue.push(b"c", &item));
         assert_eq!(fits.count(), WAITING_MAX);

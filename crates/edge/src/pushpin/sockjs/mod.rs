@@ -12,6 +12,7 @@ use std::rc::Rc;
 use crate::client::source::{Source, Table};
 use crate::pushpin::sockjs::session::{Name, Session};
 use crate::settings::Settings;
+use fermata_engine::RequestId;
 
 /// What a worker knows of SockJS.
 pub(crate) struct SockJs {
@@ -26,7 +27,7 @@ pub(crate) struct SockJs {
     pub(crate) by_name: HashMap<Name, u64>,
     pub(crate) last: u64,
     /// Which session a request waits for.
-    pub(crate) asking: HashMap<u64, u64>,
+    pub(crate) asking: HashMap<RequestId, u64>,
     /// Where the other workers are, and the routes to them.
     pub(crate) paths: Vec<PathBuf>,
     pub(crate) routes: HashMap<usize, Rc<Table>>,

@@ -3,6 +3,7 @@
 //! What the WebSocket says goes in by [`Session::handle`], and what requests are to be answered comes out by
 //! [`Session::take_replies`].
 
+use fermata_engine::{RequestId, WireId};
 use fermata_io::random::Masks;
 use fermata_proto::response_reader::{RequestKind, ResponseReader};
 use fermata_proto::ws::client::{Client, Received};
@@ -28,16 +29,16 @@ pub(crate) struct Session {
     /// The handshake, until it is made.
     pub source: Option<Source>,
     /// `None`: it is closed.
-    pub wire: Option<u64>,
+    pub wire: Option<WireId>,
     pub can_read: bool,
     /// What the WebSocket has not taken.
     pub out: Vec<u8>,
-    pub queue: Queue,
+    pub queue: Queue<RequestId>,
     stage: Stage,
     /// The request whose messages are in `out`.
-    sender: Option<Asker>,
+    sender: Option<Asker<RequestId>>,
     /// What is to be answered.
-    replies: Vec<(Asker, Reply)>,
+    replies: Vec<(Asker<RequestId>, Reply)>,
 }
 
 /// How far its WebSocket is.
@@ -76,7 +77,7 @@ pub(crate) enum Step {
 
 impl Session {
     /// One of this number, whose first request hears when it is open.
-    pub fn new(name: Name, source: Source, id: u64, wire: u64, queue: Queue) -> Self {
+    pub fn new(name: Name, source: Source, id: u64, wire: WireId, queue: Queue<RequestId>) -> Self {
         // The number says which session it is; a key that nobody has to guess may be the same each time.
         let out = format!(
             "GET /{id} HTTP/1.1\r\nHost: edge\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
@@ -102,7 +103,12 @@ impl Session {
     }
 
     /// Takes messages of the client that a request brings. True: the request waits until they are sent.
-    pub fn send(&mut self, asker: Asker, messages: Vec<String>, masks: &mut Masks) -> bool {
+    pub fn send(
+        &mut self,
+        asker: Asker<RequestId>,
+        messages: Vec<String>,
+        masks: &mut Masks,
+    ) -> bool {
         let refusal = match &mut self.stage {
             _ if self.sender.is_some() => Reply::SendsAlready,
             Stage::Opening { .. } => Reply::NotFound,
@@ -122,7 +128,7 @@ impl Session {
     }
 
     /// The request whose messages are not sent yet.
-    pub fn sender(&self) -> Option<u64> {
+    pub fn sender(&self) -> Option<RequestId> {
         self.sender.as_ref().map(|it| it.handle)
     }
 
@@ -241,7 +247,7 @@ impl Session {
     }
 
     /// The client of a request has left. `Some`: of the one that waited, and whether the WebSocket was open.
-    pub fn leave(&mut self, now_ms: u64, handle: u64) -> Option<bool> {
+    pub fn leave(&mut self, now_ms: u64, handle: RequestId) -> Option<bool> {
         self.sender.take_if(|it| it.handle == handle);
         if !self.queue.leave(now_ms, handle) {
             return None;
@@ -256,7 +262,7 @@ impl Session {
     }
 
     /// What is to be answered now, and to whom.
-    pub fn take_replies(&mut self, now_ms: u64) -> Vec<(Asker, Reply)> {
+    pub fn take_replies(&mut self, now_ms: u64) -> Vec<(Asker<RequestId>, Reply)> {
         let mut replies = std::mem::take(&mut self.replies);
         // The one that waits for the session hears of that first.
         if !matches!(self.stage, Stage::Opening { .. })
@@ -268,7 +274,7 @@ impl Session {
     }
 
     /// It is forgotten: what its last requests are answered.
-    pub fn into_replies(mut self) -> Vec<(Asker, Reply)> {
+    pub fn into_replies(mut self) -> Vec<(Asker<RequestId>, Reply)> {
         let sender = self.sender.take();
         let sender = sender.map(|asker| (asker, Reply::NotFound));
         self.replies.into_iter().chain(sender).collect()
@@ -281,13 +287,15 @@ pub(crate) type Name = (String, String, Vec<u8>);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::{request, wire};
 
+    const FIRST: RequestId = request(1);
     const UPGRADE: &str =
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n";
 
-    fn asker(handle: u64) -> Asker {
+    fn asker(handle: u64) -> Asker<RequestId> {
         Asker {
-            handle,
+            handle: request(handle),
             callback: None,
             origin: None,
         }
@@ -296,24 +304,24 @@ mod tests {
     fn session() -> (Session, Masks) {
         let name = (String::new(), String::new(), b"s".to_vec());
         let queue = Queue::new(asker(1), 25_000, 5_000);
-        let session = Session::new(name, Source::of_get("/"), 7, 3, queue);
+        let session = Session::new(name, Source::of_get("/"), 7, wire(3), queue);
         (session, Masks::default())
     }
 
-    fn replies(session: &mut Session) -> Vec<(u64, Reply)> {
+    fn replies(session: &mut Session) -> Vec<(RequestId, Reply)> {
         let replies = session.take_replies(0).into_iter();
         replies
             .map(|(asker, reply)| (asker.handle, reply))
             .collect()
     }
 
-    fn frame(handle: u64, text: &str) -> (u64, Reply) {
-        (handle, Reply::Frame(text.to_owned()))
+    fn frame(handle: u64, text: &str) -> (RequestId, Reply) {
+        (request(handle), Reply::Frame(text.to_owned()))
     }
 
-    fn ask(session: &mut Session, handle: u64) -> Option<(u64, Reply)> {
+    fn ask(session: &mut Session, handle: u64) -> Option<(RequestId, Reply)> {
         let (asker, text) = session.queue.ask(0, asker(handle))?;
-        Some(frame(asker.handle, &text))
+        Some((asker.handle, Reply::Frame(text)))
     }
 
     #[test]
@@ -346,16 +354,16 @@ mod tests {
     fn messages_are_taken_when_they_are_sent_and_one_request_at_a_time() {
         let (mut session, mut masks) = session();
         assert!(!session.send(asker(2), vec!["a".to_owned()], &mut masks));
-        assert_eq!(replies(&mut session), [(2, Reply::NotFound)]);
+        assert_eq!(replies(&mut session), [(request(2), Reply::NotFound)]);
         session.out.clear();
         session.handle(&mut UPGRADE.as_bytes().to_vec(), &mut masks, 0);
         replies(&mut session);
         assert!(session.send(asker(3), vec!["a".to_owned()], &mut masks));
-        assert_eq!((session.sender(), session.out.len()), (Some(3), 7));
+        assert_eq!((session.sender(), session.out.len()), (Some(request(3)), 7));
         assert!(!session.send(asker(4), Vec::new(), &mut masks));
-        assert_eq!(replies(&mut session), [(4, Reply::SendsAlready)]);
+        assert_eq!(replies(&mut session), [(request(4), Reply::SendsAlready)]);
         session.on_sent();
-        assert_eq!(replies(&mut session), [(3, Reply::Taken)]);
+        assert_eq!(replies(&mut session), [(request(3), Reply::Taken)]);
         assert!(session.send(asker(5), vec!["b".to_owned()], &mut masks));
         assert_eq!(session.handle_end(0), Step::Goes);
         let end = "c[1001,\"Connection closed\"]";
@@ -373,13 +381,13 @@ mod tests {
             Step::Over
         );
         let replies = replies(&mut session);
-        let [(1, Reply::Refused(head, body))] = &replies[..] else {
+        let [(FIRST, Reply::Refused(head, body))] = &replies[..] else {
             panic!("{replies:?}");
         };
         assert_eq!((head.status, &body[..]), (403, &b"no"[..]));
         let (mut session, _) = self::session();
         assert_eq!(session.handle_end(0), Step::Over);
-        assert_eq!(self::replies(&mut session), [(1, Reply::Failed)]);
+        assert_eq!(self::replies(&mut session), [(request(1), Reply::Failed)]);
     }
 
     #[test]
@@ -388,8 +396,8 @@ mod tests {
         session.handle(&mut UPGRADE.as_bytes().to_vec(), &mut masks, 0);
         replies(&mut session);
         assert_eq!(ask(&mut session, 2), None);
-        assert_eq!(session.leave(0, 9), None);
-        assert_eq!(session.leave(0, 2), Some(true));
+        assert_eq!(session.leave(0, request(9)), None);
+        assert_eq!(session.leave(0, request(2)), Some(true));
         assert!(session.has_ended());
         let told = ask(&mut session, 3);
         assert_eq!(

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
+use fermata_engine::WireId;
+
 /// The worker itself, among those that tell; no wire has this number.
 pub(crate) const OWN: u64 = 0;
 
@@ -10,7 +12,7 @@ pub(crate) const OWN: u64 = 0;
 #[derive(Debug)]
 pub(crate) struct Feed {
     pub(crate) path: PathBuf,
-    pub(crate) wire: Option<u64>,
+    pub(crate) wire: Option<WireId>,
     pub(crate) out: Vec<u8>,
 }
 
@@ -27,6 +29,6 @@ impl Feed {
 /// The wires of workers that tell.
 #[derive(Debug, Default)]
 pub(crate) struct Feeders {
-    pub(crate) listener: Option<u64>,
-    pub(crate) inputs: HashMap<u64, Vec<u8>>,
+    pub(crate) listener: Option<WireId>,
+    pub(crate) inputs: HashMap<WireId, Vec<u8>>,
 }

@@ -8,6 +8,7 @@ use fermata_edge_pushpin::line::{NOBODY, TOO_MANY, Waiting, envelope, read_envel
 use super::{Answered, Backends};
 use crate::publish::port::Port;
 use crate::timers::Timer;
+use fermata_engine::WireId;
 
 /// Until a worker that cannot be reached is tried again.
 const RETRY_MS: u64 = 500;
@@ -62,7 +63,7 @@ impl Backends<'_> {
     }
 
     /// Where to send: the connections of the service, another one first each time, or the worker that has them.
-    fn service_wires(&mut self, service: u16) -> Vec<u64> {
+    fn service_wires(&mut self, service: u16) -> Vec<WireId> {
         let now_ms = self.worker.net.now_ms();
         let port = match self.services.addresses.is_stream(service) {
             true => Port::Requests(service),
@@ -100,7 +101,8 @@ impl Backends<'_> {
             // Another worker's, by the number of its wire.
             [wire, empty, payload] if empty.is_empty() => {
                 // A service may say any number, so it is looked whether that is a worker's.
-                if let Some(wire) = wire.first_chunk::<8>().map(|it| u64::from_be_bytes(*it))
+                let wire = wire.first_chunk::<8>().map(|it| u64::from_be_bytes(*it));
+                if let Some(wire) = wire.and_then(WireId::from_raw)
                     && self.ports.is_at(wire, Port::Questions)
                 {
                     self.ports.send(self.worker, wire, &[b"", payload]);
@@ -115,7 +117,7 @@ impl Backends<'_> {
     }
 
     /// Another worker asks. Returns what it is told where the service cannot be asked.
-    pub fn on_worker_question(&mut self, wire: u64, parts: Vec<Vec<u8>>) -> Option<Vec<u8>> {
+    pub fn on_worker_question(&mut self, wire: WireId, parts: Vec<Vec<u8>>) -> Option<Vec<u8>> {
         let [envelope, empty, payload] = <[Vec<u8>; 3]>::try_from(parts).ok()?;
         let (worker, service, left_ms) = read_envelope(&envelope)?;
         self.services.workers.insert(worker, wire);
@@ -145,7 +147,7 @@ impl Backends<'_> {
         queue.push_back(Waiting {
             id: 0,
             due_ms,
-            parts: vec![wire.to_be_bytes().to_vec(), empty, payload],
+            parts: vec![wire.to_raw().to_be_bytes().to_vec(), empty, payload],
         });
         None
     }
@@ -204,9 +206,9 @@ impl Backends<'_> {
     fn return_question(&mut self, waiting: &Waiting) {
         if let [wire, _, payload] = &waiting.parts[..]
             && let Some(wire) = wire.first_chunk::<8>()
+            && let Some(wire) = WireId::from_raw(u64::from_be_bytes(*wire))
             && let Some(reply) = refusal(payload, NOBODY)
         {
-            let wire = u64::from_be_bytes(*wire);
             self.ports.send(self.worker, wire, &[b"", &reply]);
         }
     }

@@ -1,5 +1,6 @@
 //! WebSockets whose messages are wrapped: several in one array, and a letter for what is no message.
 
+use fermata_engine::{RequestId, SocketId};
 use fermata_grip::item::MessageKind;
 use fermata_sockjs::frame;
 
@@ -13,7 +14,7 @@ const BROKEN: u16 = 1002;
 /// The messages that a client has sent in an array. What is none costs it its socket.
 pub(in crate::server) fn read_framed(
     worker: &mut Engine,
-    handle: u64,
+    handle: RequestId,
     frame: &[u8],
 ) -> Vec<String> {
     // Empty ones are to be passed over.
@@ -29,7 +30,7 @@ pub(in crate::server) fn read_framed(
 /// Sends a message of the backend or a publisher. Its pings and pongs mean nothing to the page.
 pub(in crate::server) fn send_framed(
     worker: &mut Engine,
-    handle: u64,
+    handle: RequestId,
     kind: MessageKind,
     content: &[u8],
 ) {
@@ -37,13 +38,13 @@ pub(in crate::server) fn send_framed(
         let message = String::from_utf8_lossy(content).into_owned();
         let frame = frame::array(&[message]);
         // A client that has left takes nothing.
-        let _ = worker.send(handle, false, frame.as_bytes());
+        let _ = worker.send(SocketId::of(handle), false, frame.as_bytes());
     }
 }
 
 impl Clients {
     /// Whether messages of a WebSocket are wrapped.
-    pub(in crate::server) fn is_framed(&self, handle: u64) -> bool {
+    pub(in crate::server) fn is_framed(&self, handle: RequestId) -> bool {
         let session = self.sessions.get(&handle);
         session.is_some_and(|it| it.source.is_sockjs)
     }

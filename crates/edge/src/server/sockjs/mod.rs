@@ -16,6 +16,7 @@ mod workers;
 
 use std::rc::Rc;
 
+use fermata_engine::RequestId;
 use fermata_io::random::Masks;
 use fermata_sockjs::place::{self, Place, Transport};
 use fermata_sockjs::queue::Asker;
@@ -69,7 +70,7 @@ impl Edge {
     /// Serves a request below the path of SockJS, of which `at` bytes come before; `is_of_worker`: another worker has got it.
     pub(super) fn begin_sockjs(
         &mut self,
-        handle: u64,
+        handle: RequestId,
         source: Source,
         at: usize,
         is_of_worker: bool,
@@ -86,7 +87,13 @@ impl Edge {
 }
 
 impl Polling<'_> {
-    fn take_request(&mut self, handle: u64, source: Source, at: usize, is_of_worker: bool) -> Next {
+    fn take_request(
+        &mut self,
+        handle: RequestId,
+        source: Source,
+        at: usize,
+        is_of_worker: bool,
+    ) -> Next {
         let request = Rc::clone(&source.request);
         let place = place::read(&request.path()[at..]);
         if request.is_websocket() {
@@ -130,7 +137,7 @@ impl Polling<'_> {
     /// A request of a polling session, in the worker that has it.
     fn on_session_request(
         &mut self,
-        handle: u64,
+        handle: RequestId,
         source: Source,
         at: usize,
         name: &[u8],

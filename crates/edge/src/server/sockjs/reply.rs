@@ -1,5 +1,6 @@
 //! Answers to requests of SockJS: any page may read them, and none is kept.
 
+use fermata_engine::RequestId;
 use fermata_sockjs::frame;
 use fermata_sockjs::queue::Asker;
 
@@ -15,7 +16,7 @@ const PREFLIGHT_AGE_S: &str = "31536000";
 
 impl Polling<'_> {
     /// Answers with a frame.
-    pub(super) fn reply(&mut self, asker: &Asker, frame: &str) {
+    pub(super) fn reply(&mut self, asker: &Asker<RequestId>, frame: &str) {
         self.sockjs.asking.remove(&asker.handle);
         let (media, body) = match &asker.callback {
             Some(callback) => (SCRIPT, frame::script(callback, frame)),
@@ -31,7 +32,7 @@ impl Polling<'_> {
     }
 
     /// Says that messages were taken.
-    pub(super) fn reply_ok(&mut self, asker: &Asker) {
+    pub(super) fn reply_ok(&mut self, asker: &Asker<RequestId>) {
         self.sockjs.asking.remove(&asker.handle);
         let (media, body) = match &asker.callback {
             Some(callback) => (SCRIPT, frame::script(callback, "ok")),
@@ -49,7 +50,7 @@ impl Polling<'_> {
     /// Answers what cannot be done.
     pub(super) fn refuse(
         &mut self,
-        handle: u64,
+        handle: RequestId,
         request: &ClientRequest,
         status: u16,
         reason: &str,
@@ -63,7 +64,7 @@ impl Polling<'_> {
     }
 
     /// The same, for a request that has waited.
-    pub(super) fn refuse_asker(&mut self, asker: &Asker, status: u16, reason: &str) {
+    pub(super) fn refuse_asker(&mut self, asker: &Asker<RequestId>, status: u16, reason: &str) {
         self.sockjs.asking.remove(&asker.handle);
         let headers = headers(asker.origin.as_deref(), PLAIN, NEVER);
         let body = format!("{reason}\n");
@@ -76,7 +77,7 @@ impl Polling<'_> {
     }
 
     /// Answers with what the backend says instead of a WebSocket.
-    pub(super) fn relay_refusal(&mut self, asker: &Asker, head: Head, body: &[u8]) {
+    pub(super) fn relay_refusal(&mut self, asker: &Asker<RequestId>, head: Head, body: &[u8]) {
         self.sockjs.asking.remove(&asker.handle);
         let mut head = head;
         for (name, value) in headers(asker.origin.as_deref(), PLAIN, NEVER) {
@@ -89,7 +90,7 @@ impl Polling<'_> {
     }
 
     /// The page that clients of other hosts load in an iframe.
-    pub(super) fn answer_page(&mut self, handle: u64, request: &ClientRequest) {
+    pub(super) fn answer_page(&mut self, handle: RequestId, request: &ClientRequest) {
         let page = page(&self.sockjs.url);
         let origin = request.header("origin");
         let mut headers = headers(origin, "text/html; charset=UTF-8", PAGE_CACHE);
@@ -111,7 +112,7 @@ impl Polling<'_> {
     }
 
     /// A browser asks whether a page may ask.
-    pub(super) fn answer_preflight(&mut self, handle: u64, request: &ClientRequest) {
+    pub(super) fn answer_preflight(&mut self, handle: RequestId, request: &ClientRequest) {
         let mut headers = headers(request.header("origin"), PLAIN, NEVER);
         push(
             &mut headers,
@@ -131,7 +132,7 @@ impl Polling<'_> {
     }
 
     /// What clients ask first.
-    pub(super) fn answer_info(&mut self, handle: u64, request: &ClientRequest) {
+    pub(super) fn answer_info(&mut self, handle: RequestId, request: &ClientRequest) {
         let info = serde_json::json!({
             "websocket": true,
             "origins": ["*:*"],

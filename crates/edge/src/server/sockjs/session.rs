@@ -1,8 +1,8 @@
 //! Polling sessions: the client of a WebSocket in this worker, for a browser that only asks.
 
 use fermata_config::LogLevel;
-use fermata_engine::WireEvent;
 use fermata_engine::missed;
+use fermata_engine::{RequestId, WireEvent, WireId};
 use fermata_io::random::Masks;
 use fermata_sockjs::queue::{Asker, Due, Queue};
 
@@ -39,7 +39,7 @@ impl Edge {
 
 impl Polling<'_> {
     /// Begins a session for its first request, which hears when it is open.
-    pub fn open(&mut self, name: Name, source: Source, asker: Asker) {
+    pub fn open(&mut self, name: Name, source: Source, asker: Asker<RequestId>) {
         if self.sockjs.sessions.len() >= self.sockjs.sessions_max {
             let line = format!(
                 "a SockJS session is refused: this worker has {} (sockjs_sessions_max)",
@@ -75,7 +75,7 @@ impl Polling<'_> {
     }
 
     /// A request asks what there is.
-    pub fn poll(&mut self, id: u64, asker: Asker) {
+    pub fn poll(&mut self, id: u64, asker: Asker<RequestId>) {
         if self.worker.defer(asker.handle).is_err() {
             self.clients.forget_request(self.worker, asker.handle);
             return;
@@ -93,7 +93,7 @@ impl Polling<'_> {
     }
 
     /// A request brings messages.
-    pub fn take_messages(&mut self, id: u64, asker: Asker, messages: Vec<String>) {
+    pub fn take_messages(&mut self, id: u64, asker: Asker<RequestId>, messages: Vec<String>) {
         let Some(session) = self.sockjs.sessions.get_mut(&id) else {
             return self.answer(asker, missed(Reply::NotFound));
         };
@@ -118,7 +118,7 @@ impl Polling<'_> {
     }
 
     /// The client of a waiting request has left.
-    pub fn on_asker_left(&mut self, handle: u64) {
+    pub fn on_asker_left(&mut self, handle: RequestId) {
         if self.sockjs.asking.is_empty() {
             return;
         }
@@ -196,14 +196,14 @@ impl Polling<'_> {
         }
     }
 
-    fn answer_all(&mut self, replies: Vec<(Asker, Reply)>) {
+    fn answer_all(&mut self, replies: Vec<(Asker<RequestId>, Reply)>) {
         for (asker, reply) in replies {
             self.answer(asker, reply);
         }
     }
 
     /// Answers a request of a session.
-    fn answer(&mut self, asker: Asker, reply: Reply) {
+    fn answer(&mut self, asker: Asker<RequestId>, reply: Reply) {
         match reply {
             Reply::Frame(frame) => self.reply(&asker, &frame),
             Reply::Taken => self.reply_ok(&asker),
@@ -286,7 +286,7 @@ impl Wires<'_> {
         session.handle_end(self.worker.net.now_ms())
     }
 
-    fn close(&mut self, wire: Option<u64>) {
+    fn close(&mut self, wire: Option<WireId>) {
         if let Some(wire) = wire {
             self.connections.close(self.worker, wire);
         }

@@ -9,10 +9,11 @@ use crate::routes::Routes;
 use crate::server::edge::Edge;
 use crate::server::routing::Routing;
 use crate::upstream::talk::Purpose;
+use fermata_engine::RequestId;
 
 impl Edge {
     /// Hands a request to the worker that has its session; that one's answer is the client's.
-    pub(super) fn hand_on(&mut self, handle: u64, source: &Source, owner: usize) {
+    pub(super) fn hand_on(&mut self, handle: RequestId, source: &Source, owner: usize) {
         let Some(table) = self.pushpin.sockjs.routes_to(&mut self.routing, owner) else {
             return self.clients.answer_text(
                 &mut self.worker,

@@ -6,6 +6,7 @@
 use fermata_config::LogLevel;
 use fermata_edge_pushpin::state::id::SessionId;
 use fermata_edge_pushpin::state::{Ids, bytes, ids, messages, rules};
+use fermata_engine::RequestId;
 use fermata_grip::command;
 use fermata_grip::instruct::Instruct;
 use fermata_grip::value::{Value, map};
@@ -72,7 +73,7 @@ impl Edge {
     }
 
     /// Asks the origin for a request, with its session where the route wants one and it has one.
-    pub(super) fn ask_with_session(&mut self, handle: u64, source: Source) {
+    pub(super) fn ask_with_session(&mut self, handle: RequestId, source: Source) {
         let is_wanted =
             self.pushpin.state.is_some() && source.rule().is_some_and(|rule| rule.session);
         let body_bytes = source.request.body.bytes();
@@ -237,7 +238,7 @@ impl Keeper<'_> {
 /// What follows from an answer of the service.
 enum Next {
     /// The origin is asked, with what the session has had.
-    Ask(u64, Source, Vec<(Vec<u8>, Vec<u8>)>),
+    Ask(RequestId, Source, Vec<(Vec<u8>, Vec<u8>)>),
     /// The service is asked what the session has had.
     LastIds(Value, Question),
     /// It goes on without it.
@@ -293,17 +294,18 @@ fn body(request: &ClientRequest) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::request;
 
     fn last_ids(next: Next) -> Vec<(Vec<u8>, Vec<u8>)> {
         match next {
-            Next::Ask(1, _, last_ids) => last_ids,
+            Next::Ask(handle, _, last_ids) if handle == request(1) => last_ids,
             _ => panic!("the origin is asked"),
         }
     }
 
     #[test]
     fn a_request_goes_on_with_what_its_session_has_had() {
-        let question = || Question::LastIds(1, Source::of_get("/"));
+        let question = || Question::LastIds(request(1), Source::of_get("/"));
         let had = map([("a", "1".into()), ("b", Value::Integer(2))]);
         let expected = vec![(b"a".to_vec(), b"1".to_vec())];
         assert_eq!(last_ids(after(question(), Ok(had))), expected);
@@ -319,7 +321,7 @@ mod tests {
 
     #[test]
     fn a_request_without_a_session_asks_its_origin_alone() {
-        let question = || Question::Rules(1, Source::of_get("/"));
+        let question = || Question::Rules(request(1), Source::of_get("/"));
         let next = after(question(), Ok(Value::List(Vec::new())));
         assert!(last_ids(next).is_empty());
         // A service that does not know its rules is none.

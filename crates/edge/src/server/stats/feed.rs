@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use fermata_config::LogLevel;
-use fermata_engine::WireEvent;
+use fermata_engine::{WireEvent, WireId};
 
 use crate::pushpin::stats::Role;
 use crate::server::notices::Reports;
@@ -50,7 +50,7 @@ impl Reports<'_> {
         }
     }
 
-    fn accept_feeders(&mut self, listener: u64) {
+    fn accept_feeders(&mut self, listener: WireId) {
         while let Ok(Some((wire, _))) = self.worker.net.accept_wire(listener) {
             if let Some(Role::Speaker(speaker)) = self.stats.as_mut().map(|it| &mut it.role) {
                 speaker.feeders.inputs.insert(wire, Vec::new());
@@ -58,7 +58,7 @@ impl Reports<'_> {
         }
     }
 
-    fn hear(&mut self, (wire, mut input): (u64, Vec<u8>), buffer: &mut [u8]) {
+    fn hear(&mut self, (wire, mut input): (WireId, Vec<u8>), buffer: &mut [u8]) {
         let mut notes = Vec::new();
         let stays = loop {
             match self.worker.net.recv_wire(wire, buffer) {
@@ -72,7 +72,7 @@ impl Reports<'_> {
                 }
             }
         };
-        self.take_notes(wire, notes);
+        self.take_notes(wire.to_raw(), notes);
         let now_ms = self.worker.net.now_ms();
         let Some(Role::Speaker(speaker)) = self.stats.as_mut().map(|it| &mut it.role) else {
             return;
@@ -82,8 +82,10 @@ impl Reports<'_> {
             return;
         }
         let mut news = Vec::new();
-        speaker.channel_counts.forget(now_ms, wire, &mut news);
-        speaker.routes.forget(wire);
+        speaker
+            .channel_counts
+            .forget(now_ms, wire.to_raw(), &mut news);
+        speaker.routes.forget(wire.to_raw());
         self.worker.net.close_wire(wire);
         self.tell_news(news);
     }

@@ -9,18 +9,18 @@ use crate::embed::waiting::Waiting;
 use crate::http::Http;
 use crate::http::exchange::{Exchange, Stage};
 use crate::http::request::Place;
+use crate::id::RequestId;
 use crate::missed::missed;
 use crate::net::Net;
 use crate::net::connection::{Connection, Phase, Writing};
 use crate::net::index::ExchangeIndex;
 use crate::net::input::Step;
 use crate::net::running::Running;
-use crate::net::slab::Key;
 
 impl<D: Driver> Net<D> {
     /// Before anything is read: what has failed stays so, and a client that waits to be asked is asked.
-    fn begin_reading(&mut self, handle: u64) -> Result<(), ReadError> {
-        let index = ExchangeIndex::of_request(handle);
+    fn begin_reading(&mut self, handle: RequestId) -> Result<(), ReadError> {
+        let index = handle.exchange();
         let (_, exchange) = open_early(self.connections.pair_mut(index), handle)?;
         // Nothing may stand in the middle of an answer that has begun.
         let may_ask = exchange.body.is_none();
@@ -37,8 +37,8 @@ impl<D: Driver> Net<D> {
     }
 
     /// Notes that the handler waits, and until when it may.
-    fn wait_for_body(&mut self, handle: u64) -> Result<Read, ReadError> {
-        let index = ExchangeIndex::of_request(handle);
+    fn wait_for_body(&mut self, handle: RequestId) -> Result<Read, ReadError> {
+        let index = handle.exchange();
         let now_ms = self.driver.refresh_now();
         let (_, exchange) = open_early(self.connections.pair_mut(index), handle)?;
         if let Some(early) = exchange.early_mut()
@@ -116,10 +116,10 @@ impl Http {
         &mut self,
         net: &mut Net<D>,
         waiting: &mut Waiting,
-        handle: u64,
+        handle: RequestId,
         bytes_max: usize,
     ) -> Result<Read, ReadError> {
-        let index = ExchangeIndex::of_request(handle);
+        let index = handle.exchange();
         if net
             .input
             .current
@@ -207,9 +207,9 @@ impl Http {
         &mut self,
         net: &mut Net<D>,
         waiting: &mut Waiting,
-        handle: u64,
+        handle: RequestId,
     ) -> Result<Option<Read>, ReadError> {
-        let index = ExchangeIndex::of_request(handle);
+        let index = handle.exchange();
         let is_serving = net.running == Running::Serving;
         let (connection, exchange) = open_early(net.connections.pair_mut(index), handle)?;
         let Stage::Handling(Some(partial)) = &mut exchange.stage else {
@@ -383,9 +383,9 @@ impl Http {
 /// The connection of an open request whose body is read while it arrives.
 fn open_early<'a>(
     pair: Option<(&'a mut Connection, &'a mut Exchange)>,
-    handle: u64,
+    handle: RequestId,
 ) -> Result<(&'a mut Connection, &'a mut Exchange), ReadError> {
-    let serial = Key::from_u64(handle).generation;
+    let serial = handle.serial();
     pair.filter(|(connection, exchange)| {
         exchange.serial == serial
             && exchange.early().is_some()

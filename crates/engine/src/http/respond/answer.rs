@@ -10,21 +10,21 @@ use crate::http::Http;
 use crate::http::exchange::Stage;
 use crate::http::protocol::{BodyLength, Protocol};
 use crate::http::respond::Gone;
+use crate::id::RequestId;
 use crate::log::Detail;
 use crate::missed::missed;
 use crate::net::Net;
 use crate::net::connection::{Origin, Phase, Writing};
 use crate::net::index::ExchangeIndex;
 use crate::net::running::Running;
-use crate::net::slab::Key;
 
 const TEXT: &[u8] = b"text/plain; charset=utf-8";
 
 impl<D: Driver> Net<D> {
     /// The connection of a request that is waiting for its answer.
-    pub(crate) fn open_request(&self, handle: u64) -> Result<ExchangeIndex, Gone> {
-        let index = ExchangeIndex::of_request(handle);
-        let serial = Key::from_u64(handle).generation;
+    pub(crate) fn open_request(&self, handle: RequestId) -> Result<ExchangeIndex, Gone> {
+        let index = handle.exchange();
+        let serial = handle.serial();
         match self.connections.pair(index) {
             Some((connection, exchange))
                 if exchange.serial == serial
@@ -55,7 +55,7 @@ impl Http {
     pub(crate) fn respond<'h, D: Driver>(
         &mut self,
         net: &mut Net<D>,
-        handle: u64,
+        handle: RequestId,
         status: u16,
         content_type: Option<&[u8]>,
         headers: impl Iterator<Item = (&'h [u8], &'h [u8])> + Clone,
@@ -76,7 +76,7 @@ impl Http {
     pub(crate) fn fail<D: Driver>(
         &mut self,
         net: &mut Net<D>,
-        handle: u64,
+        handle: RequestId,
         status: u16,
         log_message: &str,
         detail: &Detail<'_>,

@@ -8,8 +8,8 @@ use fermata_proto::negotiate::Coding;
 
 use crate::http::Http;
 use crate::http::files::{ContentHeaders, is_compressible};
+use crate::id::RequestId;
 use crate::net::Net;
-use crate::net::index::ExchangeIndex;
 
 /// Codings for bodies that are compressed anew for every client, the fastest first.
 const FASTEST: [Coding; 3] = [Coding::Zstd, Coding::Brotli, Coding::Gzip];
@@ -64,18 +64,18 @@ impl Http {
     pub(crate) fn answer_chosen<'h, D: Driver>(
         &mut self,
         net: &mut Net<D>,
-        handle: u64,
+        handle: RequestId,
         status: u16,
         content_type: Option<&[u8]>,
         headers: impl Iterator<Item = (&'h [u8], &'h [u8])> + Clone,
         body: &[u8],
     ) {
-        let index = ExchangeIndex::of_request(handle);
+        let index = handle.exchange();
         let now_s = net.driver.unix_ms() / 1000;
         let own = AnswerHeaders::of(headers.clone(), now_s);
         let lent;
         let mut kept = None;
-        let (asked, method) = if self.lent == handle {
+        let (asked, method) = if self.lent == Some(handle) {
             lent = ContentHeaders::of(&self.request.view(&net.input.bytes));
             (&lent, self.request.head.method)
         } else {

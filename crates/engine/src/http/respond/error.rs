@@ -18,7 +18,7 @@ impl Http {
         allow: Option<&str>,
         text: &'static str,
     ) {
-        let is_lent = self.lent != 0 && ExchangeIndex::of_request(self.lent) == index;
+        let is_lent = self.lent.is_some_and(|lent| lent.exchange() == index);
         let accept = if is_lent {
             self.request.view(&net.input.bytes).header(b"accept", 0)
         } else {

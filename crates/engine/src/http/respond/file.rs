@@ -25,6 +25,7 @@ use crate::http::protocol::BodyLength;
 use crate::http::respond::Gone;
 use crate::http::respond::choose::VARY;
 use crate::http::respond::outgoing::{FileBody, Outgoing, Part};
+use crate::id::RequestId;
 use crate::log::Detail;
 use crate::missed::missed;
 use crate::net::Net;
@@ -163,7 +164,7 @@ impl Http {
     pub(crate) fn respond_file<'h, D: Driver>(
         &mut self,
         net: &mut Net<D>,
-        handle: u64,
+        handle: RequestId,
         answer: &FileAnswer<'_>,
         headers: impl Iterator<Item = (&'h [u8], &'h [u8])>,
         asked: &ContentHeaders<'_>,
@@ -339,7 +340,7 @@ impl Http {
         len: u64,
         is_packed: bool,
     ) -> Plan {
-        let is_lent = self.lent != 0 && ExchangeIndex::of_request(self.lent) == index;
+        let is_lent = self.lent.is_some_and(|lent| lent.exchange() == index);
         let exchange = net.connections.exchange(index);
         let is_head = exchange.is_some_and(|it| it.is_head);
         let handle = exchange.map(|it| it.handle(index));

@@ -8,16 +8,16 @@ use crate::http::Http;
 use crate::http::protocol::Protocol;
 use crate::http::respond::Gone;
 use crate::http::respond::reason::Reason;
+use crate::id::RequestId;
 use crate::missed::missed;
 use crate::net::Net;
 use crate::net::connection::Origin;
 use crate::net::index::ExchangeIndex;
-use crate::net::slab::Key;
 
 impl Http {
     /// Gives the answer that comes next for this request a reason phrase of its own, where its status is this one and its
     /// protocol has such phrases.
-    pub fn set_reason(&mut self, handle: u64, status: u16, phrase: &[u8]) {
+    pub fn set_reason(&mut self, handle: RequestId, status: u16, phrase: &[u8]) {
         self.reason = (phrase != response::reason(status).as_bytes()).then(|| Reason {
             handle,
             status,
@@ -31,7 +31,7 @@ impl Http {
     pub(crate) fn send_early_hints<'h, D: Driver>(
         &mut self,
         net: &mut Net<D>,
-        handle: u64,
+        handle: RequestId,
         headers: impl Iterator<Item = (&'h [u8], &'h [u8])>,
     ) -> Result<bool, Gone> {
         let index = net.open_request(handle)?;
@@ -75,8 +75,8 @@ impl Http {
         status: u16,
     ) -> Option<Box<[u8]>> {
         let reason = self.reason.take()?;
-        let serial = Key::from_u64(reason.handle).generation;
-        let is_its = ExchangeIndex::of_request(reason.handle) == index
+        let serial = reason.handle.serial();
+        let is_its = reason.handle.exchange() == index
             && net
                 .connections
                 .exchange(index)

@@ -2,6 +2,7 @@
 //!
 //! All that a connection asks of the body of its answer is asked here: a new kind is a new variant with what it does below.
 
+use crate::id::RequestId;
 use std::collections::VecDeque;
 use std::fs;
 use std::ops::Range;
@@ -33,7 +34,7 @@ pub(crate) struct Part {
 /// A body that the program makes while it is sent.
 pub(crate) struct StreamBody {
     /// The request it answers.
-    pub handle: u64,
+    pub handle: RequestId,
     /// What answered it.
     pub handler: u32,
     /// What is left of the length that its head has promised; `None` = none was.

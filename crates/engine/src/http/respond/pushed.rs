@@ -8,6 +8,7 @@ use fermata_io::Driver;
 use fermata_proto::sse;
 
 use crate::http::respond::streams::StreamError;
+use crate::id::RequestId;
 use crate::misuse::Misuse;
 use crate::net::Net;
 use crate::net::running::Running;
@@ -52,7 +53,7 @@ impl<D: Driver> Net<D> {
     /// Queues an event, and says how many bytes it has become.
     pub fn push_event(
         &mut self,
-        handle: u64,
+        handle: RequestId,
         event: &PushedEvent<'_>,
     ) -> Result<usize, StreamError> {
         self.check_event(event)?;
@@ -73,7 +74,7 @@ impl<D: Driver> Net<D> {
     }
 
     /// Queues a comment, and says how many bytes it has become.
-    pub fn push_comment(&mut self, handle: u64, text: &[u8]) -> Result<usize, StreamError> {
+    pub fn push_comment(&mut self, handle: RequestId, text: &[u8]) -> Result<usize, StreamError> {
         if text.len() > self.settings.event_bytes_max {
             return Err(self.too_large(text.len()).into());
         }
@@ -83,7 +84,7 @@ impl<D: Driver> Net<D> {
     }
 
     /// Queues bytes of a body that is no stream of events.
-    pub fn push_bytes(&mut self, handle: u64, bytes: &[u8]) -> Result<usize, StreamError> {
+    pub fn push_bytes(&mut self, handle: RequestId, bytes: &[u8]) -> Result<usize, StreamError> {
         self.push(handle, bytes)
     }
 
@@ -92,7 +93,7 @@ impl<D: Driver> Net<D> {
         self.running != Running::Serving
     }
 
-    fn push(&mut self, handle: u64, bytes: &[u8]) -> Result<usize, StreamError> {
+    fn push(&mut self, handle: RequestId, bytes: &[u8]) -> Result<usize, StreamError> {
         let mut queued = 0;
         while queued < bytes.len() {
             queued += self.write_stream(handle, &bytes[queued..])?;

@@ -15,6 +15,7 @@ use crate::http::protocol::BodyLength;
 use crate::http::respond::Gone;
 use crate::http::respond::outgoing::{Outgoing, StreamBody};
 use crate::http::respond::streams::{StreamError, Wanted};
+use crate::id::RequestId;
 use crate::log::Detail;
 use crate::missed::missed;
 use crate::misuse::Misuse;
@@ -33,8 +34,8 @@ const SLICE_MS: u64 = 10;
 
 impl<D: Driver> Net<D> {
     /// The connection of a stream that has not ended.
-    pub(crate) fn open_stream(&self, handle: u64) -> Result<ExchangeIndex, Gone> {
-        let index = ExchangeIndex::of_request(handle);
+    pub(crate) fn open_stream(&self, handle: RequestId) -> Result<ExchangeIndex, Gone> {
+        let index = handle.exchange();
         let exchange = self.connections.exchange(index);
         match exchange.map(|it| it.body.as_deref()) {
             Some(Some(Outgoing::Stream(stream))) if stream.handle == handle => Ok(index),
@@ -45,7 +46,7 @@ impl<D: Driver> Net<D> {
 
 impl<D: Driver> Net<D> {
     /// Takes as much of a piece as it returns; what is left is to be given again when [`Event::Stream`] asks.
-    pub fn write_stream(&mut self, handle: u64, piece: &[u8]) -> Result<usize, StreamError> {
+    pub fn write_stream(&mut self, handle: RequestId, piece: &[u8]) -> Result<usize, StreamError> {
         let index = self.open_stream(handle)?;
         let room = self.settings.queue_bytes_max.min(COPY_BYTES_MAX);
         let Some((connection, exchange)) = self.connections.pair_mut(index) else {
@@ -77,7 +78,7 @@ impl Http {
     pub(crate) fn pass_stream<D: Driver>(
         &mut self,
         net: &mut Net<D>,
-        handle: u64,
+        handle: RequestId,
         piece: &[u8],
     ) -> Result<usize, StreamError> {
         let sent = self.send_from_where_it_is(net, handle, piece)?;
@@ -88,7 +89,7 @@ impl Http {
     fn send_from_where_it_is<D: Driver>(
         &mut self,
         net: &mut Net<D>,
-        handle: u64,
+        handle: RequestId,
         piece: &[u8],
     ) -> Result<usize, StreamError> {
         let index = net.open_stream(handle)?;
@@ -119,18 +120,13 @@ impl Http {
         Ok(sent)
     }
 
-    /// The stream of the last [`Event::Stream`] or [`Event::StreamEnd`], by the request it answers.
-    pub fn stream(&self) -> u64 {
-        self.streams.current
-    }
-
-    /// The handler that has answered by that stream.
+    /// The handler that has answered by the stream of the last [`Event::Stream`].
     pub fn stream_handler(&self) -> u32 {
         self.streams.handler
     }
 
     /// The program cannot make the piece it was asked for now: it is asked again when it has room, see `set_full`.
-    pub fn hold_stream_back(&mut self, handle: u64) {
+    pub fn hold_stream_back(&mut self, handle: RequestId) {
         self.streams.held_back.push_back(handle);
     }
 
@@ -149,7 +145,7 @@ impl Http {
     pub(crate) fn stream_wanted<D: Driver>(
         &self,
         net: &Net<D>,
-        handle: u64,
+        handle: RequestId,
         status: u16,
     ) -> Wanted {
         let Ok(index) = net.open_request(handle) else {
@@ -166,7 +162,7 @@ impl Http {
     pub(crate) fn begin_stream<'h, D: Driver>(
         &mut self,
         net: &mut Net<D>,
-        handle: u64,
+        handle: RequestId,
         (status, content_type): (u16, Option<&[u8]>),
         headers: impl Iterator<Item = (&'h [u8], &'h [u8])>,
         length: Option<u64>,
@@ -200,7 +196,7 @@ impl Http {
     pub(crate) fn fail_stream<D: Driver>(
         &mut self,
         net: &mut Net<D>,
-        handle: u64,
+        handle: RequestId,
         log_message: &str,
         detail: &Detail<'_>,
     ) -> Result<(), StreamError> {
@@ -213,7 +209,7 @@ impl Http {
     }
 
     /// See `Worker::drop_stream`.
-    pub(crate) fn drop_stream<D: Driver>(&mut self, net: &mut Net<D>, handle: u64) {
+    pub(crate) fn drop_stream<D: Driver>(&mut self, net: &mut Net<D>, handle: RequestId) {
         if let Ok(index) = net.open_stream(handle) {
             self.cut_stream(net, index);
         }
@@ -248,8 +244,7 @@ impl Http {
     /// The next stream to be told about or asked.
     pub(crate) fn next_stream_event<D: Driver>(&mut self, net: &mut Net<D>) -> Option<Event> {
         if let Some(handle) = self.streams.ended.pop_front() {
-            self.streams.current = handle;
-            return Some(Event::StreamEnd);
+            return Some(Event::StreamEnd(handle));
         }
         while self.streams.budget > 0 {
             let unix_ms = net.driver.unix_ms();
@@ -273,9 +268,8 @@ impl Http {
                     // Given something since it was listed; it is listed again when that is taken.
                     continue;
                 }
-                self.streams.current = handle;
                 self.streams.handler = stream.handler;
-                return Some(Event::Stream);
+                return Some(Event::Stream(handle));
             }
         }
         None
@@ -288,7 +282,7 @@ impl Http {
         &mut self,
         net: &mut Net<D>,
         index: ExchangeIndex,
-        handle: u64,
+        handle: RequestId,
         left: Option<u64>,
         status: u16,
     ) -> bool {
@@ -317,7 +311,7 @@ impl Http {
     pub(crate) fn end_stream<D: Driver>(
         &mut self,
         net: &mut Net<D>,
-        handle: u64,
+        handle: RequestId,
     ) -> Result<(), StreamError> {
         let index = net.open_stream(handle)?;
         let Some((connection, exchange)) = net.connections.pair_mut(index) else {

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use crate::id::RequestId;
+
 use crate::http::respond::Gone;
 use crate::misuse::Misuse;
 
@@ -33,18 +35,17 @@ pub enum Wanted {
 #[derive(Default)]
 pub(crate) struct Streams {
     /// Those that have room for a piece, by the request they answer.
-    pub ready: VecDeque<u64>,
+    pub ready: VecDeque<RequestId>,
     /// Those whose client has left before their end.
-    pub ended: VecDeque<u64>,
+    pub ended: VecDeque<RequestId>,
     /// Those that were asked, and the program has no room for another handler that waits.
-    pub held_back: VecDeque<u64>,
+    pub held_back: VecDeque<RequestId>,
     /// How many of `ready` are asked in this turn, and when the first was.
     pub budget: usize,
     pub since_unix_ms: u64,
     /// How many there are.
     pub open: usize,
-    /// What the last event was about, and whose it is.
-    pub current: u64,
+    /// Whose the stream of the last event is.
     pub handler: u32,
 }
 

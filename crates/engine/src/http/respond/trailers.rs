@@ -4,6 +4,7 @@ use fermata_io::Driver;
 
 use crate::http::Http;
 use crate::http::respond::streams::StreamError;
+use crate::id::RequestId;
 use crate::net::Net;
 
 impl Http {
@@ -11,7 +12,7 @@ impl Http {
     pub(crate) fn end_stream_with<D: Driver>(
         &mut self,
         net: &mut Net<D>,
-        handle: u64,
+        handle: RequestId,
         trailers: Vec<(Vec<u8>, Vec<u8>)>,
     ) -> Result<(), StreamError> {
         let index = net.open_stream(handle)?;

@@ -13,6 +13,7 @@ use crate::http::files::{
 };
 use crate::http::respond::Gone;
 use crate::http::respond::file::{Line, Sending, StaticFound, status_of};
+use crate::id::RequestId;
 use crate::net::Net;
 
 impl Http {
@@ -38,7 +39,7 @@ impl Http {
     pub(crate) fn respond_tree<D: Driver>(
         &mut self,
         net: &mut Net<D>,
-        handle: u64,
+        handle: RequestId,
         directory: &Arc<Directory>,
         rest: &[u8],
         headers: &[(&[u8], &[u8])],
