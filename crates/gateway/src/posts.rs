@@ -42,7 +42,7 @@ pub(crate) enum Reply {
 }
 
 impl Reply {
-    /// Who is answered.
+    /// The request that is answered.
     pub fn request(&self) -> Option<RequestId> {
         match self {
             Reply::Nothing => None,

@@ -106,7 +106,7 @@ pub(crate) enum Asker {
 }
 
 impl Owner {
-    /// Who asks.
+    /// The asker of a conversation for it.
     pub fn asker(self) -> Asker {
         match self {
             Owner::Client(handle) | Owner::Link(handle) | Owner::Socket(handle) => {

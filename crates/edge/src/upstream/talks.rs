@@ -1,4 +1,4 @@
-//! The conversations of a worker with origins: each by its number, and by who asks.
+//! The conversations of a worker with origins: each by its number, and by its asker.
 
 use crate::client::source::{Asker, Owner, Source};
 use crate::numbered::Numbered;
@@ -70,17 +70,17 @@ impl Talks {
         found
     }
 
-    /// The conversation that somebody asks by.
+    /// The conversation of an asker.
     pub fn of(&self, asker: Asker) -> Option<TalkId> {
         self.by_asker.get(&asker).copied()
     }
 
-    /// Somebody asks by this conversation from now on.
+    /// This conversation is its asker's from now on.
     pub fn set_asker(&mut self, asker: Asker, id: TalkId) {
         self.by_asker.insert(asker, id);
     }
 
-    /// Somebody asks no longer, whatever becomes of the conversation.
+    /// The asker no longer asks, whatever becomes of the conversation.
     pub fn forget(&mut self, asker: Asker) -> Option<TalkId> {
         self.by_asker.remove(&asker)
     }

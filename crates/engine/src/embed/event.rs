@@ -23,7 +23,7 @@ pub enum Event {
     Pong,
     /// `Worker::socket_event` is a socket that has ended.
     Close,
-    /// Who has left while its handler waits.
+    /// A client has left while its handler waits.
     Gone(Left),
     /// More of this request's body can be read, or the rest of it cannot be had.
     Body(RequestId),
