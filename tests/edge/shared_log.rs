@@ -18,6 +18,7 @@ use crate::zmq::Zmq;
 
 over_each_log!(
     a_client_goes_on_at_any_edge,
+    a_publisher_that_leaves_is_not_waited_for,
     a_recovery_reaches_the_clients_of_all_edges,
     clients_of_all_edges_get_the_same,
     more_than_may_be_on_its_way_waits_in_its_order,
@@ -179,6 +180,26 @@ fn clients_of_all_edges_get_the_same(log: LogServer) {
     }
 }
 
+fn a_publisher_that_leaves_is_not_waited_for(log: LogServer) {
+    let edge = start(&log);
+    let mut client = stream(&edge, "c");
+    log.pause();
+    let body = json!({"items": [item("c", 0)]}).to_string();
+    let mut left = Client::open(edge.control, "localhost");
+    left.send("POST", "/publish/", &[], body.as_bytes());
+    assert!(!left.has_news(Duration::from_millis(200)));
+    drop(left);
+    // The same once more, which is answered with the first.
+    let control = edge.control;
+    let again = thread::spawn(move || try_post(control, &[item("c", 0)]));
+    thread::sleep(Duration::from_millis(200));
+    log.resume();
+    let again = again.join().expect("no panic").expect("an answer");
+    assert_eq!((again.status, again.text()), (200, "Published\n"));
+    post(&edge, &[item("c", 1)]);
+    check_numbers(&mut client, 0, 1);
+}
+
 fn more_than_may_be_on_its_way_waits_in_its_order(log: LogServer) {
     const COUNT: usize = 4_000;
     let pull = free_port();
@@ -217,13 +238,21 @@ fn origin() -> Origin {
             "opened\n",
         )
     });
+    origin.on("plain", |_| {
+        let headers = [
+            ("Content-Type", "text/plain"),
+            ("Grip-Hold", "stream"),
+            ("Grip-Channel", "c"),
+        ];
+        ok(&headers, "opened\n")
+    });
     origin.on("link", |_| Reply::Answer(404, Vec::new(), Vec::new()));
     origin
 }
 
-fn after(edge: &Own, number: usize) -> Client {
+fn after(edge: &Own, path: &str) -> Client {
     let mut client = edge.client();
-    client.send("GET", &format!("/after/{number}"), &[], b"");
+    client.send("GET", &format!("/{path}"), &[], b"");
     client.read_head();
     client.read_until("opened\n");
     client
@@ -232,20 +261,25 @@ fn after(edge: &Own, number: usize) -> Client {
 fn a_client_goes_on_at_any_edge(log: LogServer) {
     let origin = origin();
     let route = format!("* 127.0.0.1:{}", origin.port());
-    let begin = || start_with(&log, PATIENT_MS, &["--route", &route]);
+    // Of one worker: what one of its clients has got it has read for all.
+    let begin = || start_with(&log, PATIENT_MS, &["--workers", "1", "--route", &route]);
     let edges = [begin(), begin()];
+    let mut reader = after(&edges[1], "plain");
     for number in 0..10 {
         post(&edges[0], &[item("c", number)]);
     }
-    let mut first = after(&edges[0], 9);
-    let mut second = after(&edges[1], 4);
+    check_numbers(&mut reader, 0, 9);
+    let mut first = after(&edges[0], "after/9");
+    let mut second = after(&edges[1], "after/4");
     check_numbers(&mut second, 5, 9);
     // One that was started later has what was published before.
     let late = begin();
-    let mut third = after(&late, 2);
-    check_numbers(&mut third, 3, 9);
+    let mut reader = after(&late, "plain");
     post(&late, &[item("c", 10)]);
-    for client in [&mut first, &mut second, &mut third] {
+    check_numbers(&mut reader, 10, 10);
+    let mut third = after(&late, "after/2");
+    check_numbers(&mut third, 3, 10);
+    for client in [&mut first, &mut second] {
         check_numbers(client, 10, 10);
     }
     assert!(origin.seen("link").is_empty(), "the ring had everything");
@@ -256,7 +290,7 @@ fn a_recovery_reaches_the_clients_of_all_edges(log: LogServer) {
     let route = format!("* 127.0.0.1:{}", origin.port());
     let edges = [(); 2].map(|()| start_with(&log, PATIENT_MS, &["--route", &route]));
     post(&edges[0], &[item("c", 0)]);
-    let _client = after(&edges[1], 0);
+    let _client = after(&edges[1], "after/0");
     let mut control = Client::open(edges[0].control, "localhost");
     assert_eq!(control.request("POST", "/recover", &[], b"").status, 200);
     wait_until("the client's origin is asked", || {
