@@ -45,6 +45,8 @@ const ADDED = [
 
 /** A handler takes the request, or parameters of its path by their names. */
 const HANDLER = '(callable(Request): (Response|Hold))|(callable(never...): (Response|Hold))';
+/** Psalm takes `never` for the type of the handler's own parameters, and refuses them; PHPStan reads what is for Psalm, too. */
+const HANDLER_PSALM = '(callable(Request): (Response|Hold))|(callable(mixed...): (Response|Hold))';
 
 /** "Request $request, callable $next" as a list of types. */
 function parameterTypes(string $parameters): string
@@ -102,9 +104,24 @@ function items(string $comment): array
     return $items;
 }
 
+/**
+ * A tag, and behind it what analysers are to read in place of a type that they understand in different ways.
+ *
+ * @return list<string>
+ */
+function forAnalysers(string $item): array
+{
+    if (!preg_match('~^@param ' . preg_quote(HANDLER) . '(\|null)? (\$\w+)~', $item, $found)) {
+        return [$item];
+    }
+    [, $null, $name] = $found;
+    return [$item, '@phpstan-param ' . HANDLER . "$null $name", '@psalm-param ' . HANDLER_PSALM . "$null $name"];
+}
+
 /** @param list<string> $items */
 function comment(array $items, string $indent): string
 {
+    $items = array_merge(...array_map(forAnalysers(...), $items));
     while ($items !== [] && end($items) === '') {
         array_pop($items);
     }

@@ -65,6 +65,8 @@ namespace Fermata {
          * @param string $path literal segments, `{name}` for one non-empty segment, `{name...}` for the rest of the path.
          *        A literal segment beats `{name}`, which beats `{name...}`.
          * @param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold)) $handler
+         * @phpstan-param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold)) $handler
+         * @psalm-param (callable(Request): (Response|Hold))|(callable(mixed...): (Response|Hold)) $handler
          * @param list<callable> $middleware around this handler alone, the first outermost; see use()
          * @param int|null $bodyBytes bytes that a request's body may have here, in place of the settings body_bytes_max,
          *        multipart_bytes_max and upload_bytes_max; over it the answer is 413
@@ -79,6 +81,8 @@ namespace Fermata {
          * @param string $path literal segments, `{name}` for one non-empty segment, `{name...}` for the rest of the path.
          *        A literal segment beats `{name}`, which beats `{name...}`.
          * @param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold)) $handler
+         * @phpstan-param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold)) $handler
+         * @psalm-param (callable(Request): (Response|Hold))|(callable(mixed...): (Response|Hold)) $handler
          * @param list<callable> $middleware around this handler alone, the first outermost; see use()
          * @param int|null $bodyBytes bytes that a request's body may have here, in place of the settings body_bytes_max,
          *        multipart_bytes_max and upload_bytes_max; over it the answer is 413
@@ -92,6 +96,8 @@ namespace Fermata {
          * @param string $path literal segments, `{name}` for one non-empty segment, `{name...}` for the rest of the path.
          *        A literal segment beats `{name}`, which beats `{name...}`.
          * @param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold)) $handler
+         * @phpstan-param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold)) $handler
+         * @psalm-param (callable(Request): (Response|Hold))|(callable(mixed...): (Response|Hold)) $handler
          * @param list<callable> $middleware around this handler alone, the first outermost; see use()
          * @param int|null $bodyBytes bytes that a request's body may have here, in place of the settings body_bytes_max,
          *        multipart_bytes_max and upload_bytes_max; over it the answer is 413
@@ -105,6 +111,8 @@ namespace Fermata {
          * @param string $path literal segments, `{name}` for one non-empty segment, `{name...}` for the rest of the path.
          *        A literal segment beats `{name}`, which beats `{name...}`.
          * @param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold)) $handler
+         * @phpstan-param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold)) $handler
+         * @psalm-param (callable(Request): (Response|Hold))|(callable(mixed...): (Response|Hold)) $handler
          * @param list<callable> $middleware around this handler alone, the first outermost; see use()
          * @param int|null $bodyBytes bytes that a request's body may have here, in place of the settings body_bytes_max,
          *        multipart_bytes_max and upload_bytes_max; over it the answer is 413
@@ -118,6 +126,8 @@ namespace Fermata {
          * @param string $path literal segments, `{name}` for one non-empty segment, `{name...}` for the rest of the path.
          *        A literal segment beats `{name}`, which beats `{name...}`.
          * @param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold)) $handler
+         * @phpstan-param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold)) $handler
+         * @psalm-param (callable(Request): (Response|Hold))|(callable(mixed...): (Response|Hold)) $handler
          * @param list<callable> $middleware around this handler alone, the first outermost; see use()
          * @param int|null $bodyBytes bytes that a request's body may have here, in place of the settings body_bytes_max,
          *        multipart_bytes_max and upload_bytes_max; over it the answer is 413
@@ -131,6 +141,8 @@ namespace Fermata {
          * @param string $path literal segments, `{name}` for one non-empty segment, `{name...}` for the rest of the path.
          *        A literal segment beats `{name}`, which beats `{name...}`.
          * @param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold)) $handler
+         * @phpstan-param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold)) $handler
+         * @psalm-param (callable(Request): (Response|Hold))|(callable(mixed...): (Response|Hold)) $handler
          * @param list<callable> $middleware around this handler alone, the first outermost; see use()
          * @param int|null $bodyBytes bytes that a request's body may have here, in place of the settings body_bytes_max,
          *        multipart_bytes_max and upload_bytes_max; over it the answer is 413
@@ -144,6 +156,8 @@ namespace Fermata {
          * @param string $path literal segments, `{name}` for one non-empty segment, `{name...}` for the rest of the path.
          *        A literal segment beats `{name}`, which beats `{name...}`.
          * @param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold)) $handler
+         * @phpstan-param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold)) $handler
+         * @psalm-param (callable(Request): (Response|Hold))|(callable(mixed...): (Response|Hold)) $handler
          * @param list<callable> $middleware around this handler alone, the first outermost; see use()
          * @param int|null $bodyBytes bytes that a request's body may have here, in place of the settings body_bytes_max,
          *        multipart_bytes_max and upload_bytes_max; over it the answer is 413
@@ -177,6 +191,8 @@ namespace Fermata {
          * Answers paths that nothing knows, in place of the built-in 404. Middleware given to use() is around it.
          *
          * @param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold)) $handler
+         * @phpstan-param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold)) $handler
+         * @psalm-param (callable(Request): (Response|Hold))|(callable(mixed...): (Response|Hold)) $handler
          * @throws Exception\MisuseError when there is such a handler already, or run() was called
          */
         public function notFound(callable $handler): static {}
@@ -209,6 +225,8 @@ namespace Fermata {
          * @param bool $sources send programs (.php*, .phtml, .phar, .inc, also packed or put aside) as text; otherwise they are 404
          * @param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold))|null $fallback answers below the prefix what no file does: paths
          *        without one, and every method but GET and HEAD. That is how front controllers are served.
+         * @phpstan-param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold))|null $fallback
+         * @psalm-param (callable(Request): (Response|Hold))|(callable(mixed...): (Response|Hold))|null $fallback
          * @throws Exception\MisuseError when the prefix is malformed, the directory cannot be read or an option cannot work
          */
         public function static(
