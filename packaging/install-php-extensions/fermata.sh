@@ -4,9 +4,17 @@
 		fermata)
 			case "$DISTRO-$(uname -m)" in
 				debian-x86_64)
+					installRemoteModule_libc=glibc
+					;;
+				alpine-x86_64)
+					installRemoteModule_libc=musl
+					if test "$PHP_MAJDOTMIN_VERSION" != 8.2 || test $PHP_THREADSAFE -eq 1; then
+						echo 'fermata has an archive for Alpine with PHP 8.2 without threads only; packaging/docker/Dockerfile.alpine builds for others' >&2
+						exit 1
+					fi
 					;;
 				*)
-					echo 'fermata has archives for Debian on x86_64 only' >&2
+					echo 'fermata has archives for Debian and Alpine on x86_64 only' >&2
 					exit 1
 					;;
 			esac
@@ -17,7 +25,7 @@
 			if test $PHP_THREADSAFE -eq 1; then
 				installRemoteModule_threads=-zts
 			fi
-			installRemoteModule_src="$(getPackageSource "https://github.com/fermata-php/fermata/releases/download/$installRemoteModule_version/fermata-$installRemoteModule_version-php$PHP_MAJDOTMIN_VERSION-linux-x86_64-glibc$installRemoteModule_threads.tar.gz")"
+			installRemoteModule_src="$(getPackageSource "https://github.com/fermata-php/fermata/releases/download/$installRemoteModule_version/fermata-$installRemoteModule_version-php$PHP_MAJDOTMIN_VERSION-linux-x86_64-$installRemoteModule_libc$installRemoteModule_threads.tar.gz")"
 			mv "$installRemoteModule_src/fermata.so" "$(getPHPExtensionsDir)/fermata.so"
 			mv "$installRemoteModule_src/fermata" /usr/local/bin/fermata
 			installRemoteModule_manuallyInstalled=1
