@@ -514,9 +514,7 @@ impl Clients {
         self.forget_request(worker, handle);
         Step::Over
     }
-}
 
-impl Clients {
     /// Whether what an origin says besides its status and headers is of no use.
     fn ignores_body(&self, owner: Owner) -> bool {
         matches!(owner, Owner::Filter(number) if self.filtering.ignores_body(number))

@@ -114,7 +114,10 @@ impl Edge {
                 Event::Gone(Left::Socket(_)) => {}
                 Event::PeerMessage => self.on_peer_message(),
                 Event::Wake => {
-                    self.on_log_answers();
+                    // Ports are not read while items wait, and these go at once where the log is there.
+                    if self.publications().on_log_answers() {
+                        self.on_ports_due();
+                    }
                     self.on_timers();
                 }
                 Event::Message => self.on_client_message(),
@@ -305,9 +308,11 @@ impl Edge {
                 Timer::Body(handle) => self.on_body_arrived(handle),
                 Timer::Poll(handle) => self.on_poll_due(handle),
                 Timer::Session(id) => self.polling().on_due(id),
-                Timer::Items => self.on_items_due(),
+                Timer::Items => self.publications().on_items_due(),
                 Timer::Ports => self.on_ports_due(),
-                Timer::Publishers => self.connect_publishers(),
+                Timer::Publishers => self
+                    .publishing
+                    .connect_publishers(&mut self.timers, &mut self.worker),
                 Timer::Peers => self
                     .publishing
                     .ports

@@ -80,9 +80,7 @@ impl Clients {
         let line = format!("an origin was not told of a client that has left: {reason}");
         worker.net.log_for_client(LogLevel::Warning, &line);
     }
-}
 
-impl Clients {
     /// A client is held whose origin wants to know when it leaves. The first link counts.
     pub(super) fn watch_for_gone(
         &mut self,

@@ -4,7 +4,8 @@
 //! parts that know nothing of it (`client`, `upstream`, `publish`, `pushpin`). What needs a few of them borrows just those:
 //! [`Outbound`](outbound::Outbound) writes and sends requests, [`Backends`](services::Backends) asks by ZeroMQ,
 //! [`Keeper`](state::Keeper) the service of sessions, [`Sockets`](sockets::Sockets) has clients' WebSockets,
-//! [`Polling`](sockjs::Polling) those of SockJS that poll, [`Reports`](notices::Reports) tells of clients. What they find is
+//! [`Polling`](sockjs::Polling) those of SockJS that poll, [`Publications`](publish::Publications) takes items to the ring,
+//! [`Reports`](notices::Reports) tells of clients. What they find is
 //! returned, and the `Edge` does what follows of it: whatever may come back to any client or target is its own.
 //!
 //! Here is what the loop does with them:

@@ -208,9 +208,7 @@ impl Clients {
             None => self.end_events(worker, handle, reason),
         }
     }
-}
 
-impl Clients {
     pub(super) fn end_events(&mut self, worker: &mut Engine, handle: RequestId, reason: &str) {
         let line = format!("a WebSocket over HTTP ends: {reason}");
         worker.net.log_for_client(LogLevel::Warning, &line);

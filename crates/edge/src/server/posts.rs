@@ -17,7 +17,7 @@ use crate::client::source::Engine;
 use crate::publish::parts::Publishing;
 use crate::publish::posts::{Flight, Post, Refusal, Reply};
 use crate::publish::sequence::{Queued, encoded};
-use crate::server::edge::Edge;
+use crate::server::publish::Publications;
 
 /// Records of a channel that are looked at for what other edges have published since the last time.
 const READ: [usize; 3] = [1, 16, 256];
@@ -25,7 +25,7 @@ const READ: [usize; 3] = [1, 16, 256];
 /// Channels that are looked at again for what their items wait for.
 const WAITING_MAX: usize = 256;
 
-impl Edge {
+impl Publications<'_> {
     /// Publishes items of a request. `None`: it is answered as `reply` says when the log has them.
     pub(super) fn post(
         &mut self,
@@ -45,8 +45,7 @@ impl Edge {
         let number = self.publishing.posts.begin(self.worker.net.now_ms());
         self.offer_items(items, number);
         self.append_to_log();
-        self.publishing
-            .watch_items(&mut self.timers, &mut self.worker);
+        self.publishing.watch_items(self.timers, self.worker);
         self.publishing.posts.wait(number, reply)
     }
 
@@ -56,8 +55,7 @@ impl Edge {
             let now_ms = self.worker.net.now_ms();
             if first.is_late && first.item.id.is_some() {
                 let channel = first.item.channel.clone();
-                self.publishing
-                    .read_along(&mut self.worker, now_ms, &channel);
+                self.publishing.read_along(self.worker, now_ms, &channel);
             }
             let Some(queued) = self.publishing.sequence.take() else {
                 break;
@@ -113,23 +111,20 @@ impl Edge {
         }
     }
 
-    /// Takes what the log has said of items.
-    pub(super) fn on_log_answers(&mut self) {
+    /// Takes what the log has said of items. True: none waits any more, so ports are read on.
+    pub(super) fn on_log_answers(&mut self) -> bool {
         let mut over = Vec::new();
         while let Some(user) = self.worker.channels.next_own_published() {
             over.push(user);
         }
-        if !over.is_empty() {
-            over.sort_unstable();
-            self.end_flights(over);
-            self.append_to_log();
-            self.publishing
-                .watch_items(&mut self.timers, &mut self.worker);
-            // Ports are not read while items wait, and these go at once where the log is there.
-            if !self.publishing.sequence.is_behindhand() {
-                self.on_ports_due();
-            }
+        if over.is_empty() {
+            return false;
         }
+        over.sort_unstable();
+        self.end_flights(over);
+        self.append_to_log();
+        self.publishing.watch_items(self.timers, self.worker);
+        !self.publishing.sequence.is_behindhand()
     }
 
     /// Looks after items that wait: for the log, or for what other edges publish.
@@ -139,8 +134,7 @@ impl Edge {
         let overdue = self.publishing.posts.overdue(now_ms, wait_ms);
         self.end_flights(overdue);
         for channel in self.publishing.sequence.waiting(WAITING_MAX) {
-            self.publishing
-                .read_along(&mut self.worker, now_ms, &channel);
+            self.publishing.read_along(self.worker, now_ms, &channel);
         }
         self.append_to_log();
         let text = "the log of the cluster was not there for as long as a publisher waits (publish_wait_ms_max)";
@@ -224,7 +218,7 @@ impl Edge {
             }
             Some(Reply::Command(wire, envelope, request)) => {
                 self.publishing.reply_command(
-                    &mut self.worker,
+                    self.worker,
                     (wire, &envelope),
                     &request,
                     super::zmq::done(outcome),

@@ -6,52 +6,43 @@
 use std::path::Path;
 
 use fermata_config::LogLevel;
-use fermata_engine::{WireEvent, WireId};
+use fermata_engine::WireId;
 
 use crate::client::source::Engine;
 use crate::publish::parts::Publishing;
 use crate::publish::port::Port;
 use crate::publish::publishers::{Address, RETRY_MIN_MS};
-use crate::server::edge::Edge;
 use crate::timers::{Timer, Timers};
 
 const RETRY_MAX_MS: u64 = 10_000;
 
-impl Edge {
+impl Publishing {
     /// Connects to those that are not connected and whose time has come.
-    pub(super) fn connect_publishers(&mut self) {
-        let now_ms = self.worker.net.now_ms();
-        for at in 0..self.publishing.publishers.len() {
-            let publisher = &self.publishing.publishers[at];
+    pub(super) fn connect_publishers(&mut self, timers: &mut Timers, worker: &mut Engine) {
+        let now_ms = worker.net.now_ms();
+        for at in 0..self.publishers.len() {
+            let publisher = &self.publishers[at];
             if publisher.wire.is_some() || publisher.due_ms > now_ms {
                 continue;
             }
             let outcome = match &publisher.address {
-                Address::Tcp(address) => self.worker.net.connect(*address),
-                Address::Unix(path) => self.worker.net.connect_unix(Path::new(path)),
+                Address::Tcp(address) => worker.net.connect(*address),
+                Address::Unix(path) => worker.net.connect_unix(Path::new(path)),
             };
             match outcome {
                 Ok(wire) => {
-                    self.publishing.publishers[at].wire = Some(wire);
-                    let (ports, worker) = (&mut self.publishing.ports, &mut self.worker);
-                    ports.greet(worker, &mut self.timers, wire, Port::Sub);
+                    self.publishers[at].wire = Some(wire);
+                    self.ports.greet(worker, timers, wire, Port::Sub);
                     // By TCP it stands when the kernel says so.
-                    if let Address::Unix(_) = self.publishing.publishers[at].address {
-                        self.on_port(WireEvent::of(wire));
+                    if let Address::Unix(_) = self.publishers[at].address {
+                        self.ports.push(worker, wire);
                     }
                 }
-                Err(error) => self.publishing.leave_alone(
-                    &mut self.timers,
-                    &mut self.worker,
-                    at,
-                    &error.to_string(),
-                ),
+                Err(error) => self.leave_alone(timers, worker, at, &error.to_string()),
             }
         }
     }
-}
 
-impl Publishing {
     /// A connection of the ports has begun to speak: one of these may be it.
     pub(super) fn on_publisher_ready(&mut self, worker: &Engine, wire: WireId) {
         let found = self.publishers.iter_mut().find(|it| it.wire == Some(wire));

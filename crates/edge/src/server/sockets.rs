@@ -594,9 +594,7 @@ impl Clients {
         };
         close_socket(worker, handle, code, reason);
     }
-}
 
-impl Clients {
     /// The WebSocket of a session.
     pub(super) fn socket(&mut self, handle: RequestId) -> Option<&mut Socket> {
         match &mut self.sessions.get_mut(&handle)?.kind {

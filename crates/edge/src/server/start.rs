@@ -214,8 +214,9 @@ fn begin_publishing(edge: &mut Edge, prepared: &Prepared) -> Result<(), StartErr
     }
     edge.publishing.ports.uris = ports::uris(&prepared.settings);
     edge.publishing.publishers = prepared.publishers.clone();
-    edge.connect_publishers();
-    edge.restore_waiting();
+    edge.publishing
+        .connect_publishers(&mut edge.timers, &mut edge.worker);
+    edge.publications().restore_waiting();
     Ok(())
 }
 

@@ -19,6 +19,7 @@ use crate::publish::ports::{Connection, Ports, Uris};
 use crate::publish::posts::Reply;
 use crate::publish::stream::BACKLOG_MS;
 use crate::server::edge::Edge;
+use crate::server::publish::Publications;
 use crate::timers::Timer;
 
 /// Topics of one subscriber to figures.
@@ -160,11 +161,16 @@ impl Edge {
                 self.publishing.on_publisher_ready(&self.worker, wire);
             }
             (Port::Pull, Event::Message(parts)) => match &parts[..] {
-                [payload] => self.take_item(payload, None, connection.port),
+                [payload] => self
+                    .publications()
+                    .take_item(payload, None, connection.port),
                 _ => drop_message(&mut self.worker, connection.port, "it has several parts"),
             },
             (Port::Sub, Event::Message(parts)) => match &parts[..] {
-                [channel, payload] => self.take_item(payload, Some(channel), connection.port),
+                [channel, payload] => {
+                    self.publications()
+                        .take_item(payload, Some(channel), connection.port)
+                }
                 _ => drop_message(
                     &mut self.worker,
                     connection.port,
@@ -216,20 +222,6 @@ impl Edge {
         }
     }
 
-    fn take_item(&mut self, payload: &[u8], channel: Option<&[u8]>, port: Port) {
-        let (value, notation) = match packet::decode(payload) {
-            Ok(decoded) => decoded,
-            Err(error) => return drop_message(&mut self.worker, port, &error.to_string()),
-        };
-        match item::parse(&value, notation, channel) {
-            Ok(item) => {
-                // What the ring does not take is counted and told where it is appended.
-                let _ = self.take_items(vec![item]);
-            }
-            Err(error) => drop_message(&mut self.worker, port, &error.to_string()),
-        }
-    }
-
     fn on_command(&mut self, wire: WireId, connection: &mut Connection, parts: &[Vec<u8>]) {
         let envelope = zmtp::envelope_len(parts).unwrap_or(0);
         let request = match &parts[envelope..] {
@@ -259,10 +251,12 @@ impl Edge {
                     ws_message: Some(Format::new(MessageAction::Refresh)),
                     ..Item::default()
                 };
-                self.post_command(wire, &parts[..envelope], &request, vec![refresh])
+                self.publications()
+                    .post_command(wire, &parts[..envelope], &request, vec![refresh])
             }
             Ok(Command::Publish(items)) => {
-                self.post_command(wire, &parts[..envelope], &request, items)
+                self.publications()
+                    .post_command(wire, &parts[..envelope], &request, items)
             }
             Err(condition) => Some(Err(condition)),
         };
@@ -274,6 +268,22 @@ impl Edge {
         let mut message: Vec<&[u8]> = parts[..envelope].iter().map(Vec::as_slice).collect();
         message.push(&reply);
         zmtp::message(&mut connection.out, &message);
+    }
+}
+
+impl Publications<'_> {
+    fn take_item(&mut self, payload: &[u8], channel: Option<&[u8]>, port: Port) {
+        let (value, notation) = match packet::decode(payload) {
+            Ok(decoded) => decoded,
+            Err(error) => return drop_message(self.worker, port, &error.to_string()),
+        };
+        match item::parse(&value, notation, channel) {
+            Ok(item) => {
+                // What the ring does not take is counted and told where it is appended.
+                let _ = self.take_items(vec![item]);
+            }
+            Err(error) => drop_message(self.worker, port, &error.to_string()),
+        }
     }
 
     /// Publishes what a command says. `None`: it is answered when the log has it.
