@@ -125,3 +125,26 @@ pub(crate) fn keep_alive(instruct: &Instruct) -> Option<KeepAlive<'_>> {
         restarts: it.mode == KeepAliveMode::Idle,
     })
 }
+
+#[cfg(test)]
+impl Session {
+    /// A stream of one channel, `a`.
+    pub fn of_stream(next: Option<NextLink>, prev_id: Option<&str>) -> Box<Self> {
+        Box::new(Self {
+            source: Source::of_get("/"),
+            subscriptions: vec![Subscription {
+                channel: b"a".to_vec(),
+                own: Some(b"a".to_vec()),
+                prev_id: prev_id.map(|id| id.as_bytes().to_vec()),
+                ahead: Vec::new(),
+                filters: Filters::default(),
+            }],
+            meta: Meta::default(),
+            kind: Kind::Stream(Box::new(Stream {
+                next,
+                ..Stream::default()
+            })),
+            serial: 1,
+        })
+    }
+}

@@ -418,7 +418,7 @@ mod tests {
     use fermata_grip::instruct::NextLink;
 
     use super::*;
-    use crate::client::session::{Session, Subscription};
+    use crate::client::session::Session;
     use crate::ids::request;
     use crate::settings::Settings;
 
@@ -426,24 +426,9 @@ mod tests {
 
     fn clients(next: Option<NextLink>, prev_id: Option<&str>) -> Clients {
         let mut clients = Clients::new(&Settings::default());
-        let stream = Stream {
-            next,
-            ..Stream::default()
-        };
-        let session = Session {
-            source: Source::of_get("/"),
-            subscriptions: vec![Subscription {
-                channel: b"a".to_vec(),
-                own: Some(b"a".to_vec()),
-                prev_id: prev_id.map(|id| id.as_bytes().to_vec()),
-                ahead: Vec::new(),
-                filters: Default::default(),
-            }],
-            meta: Default::default(),
-            kind: Kind::Stream(Box::new(stream)),
-            serial: 1,
-        };
-        clients.sessions.insert(HANDLE, Box::new(session));
+        clients
+            .sessions
+            .insert(HANDLE, Session::of_stream(next, prev_id));
         clients
     }
 

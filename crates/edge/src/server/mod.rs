@@ -5,13 +5,12 @@
 //! [`Outbound`](outbound::Outbound) writes and sends requests, [`Backends`](services::Backends) asks by ZeroMQ,
 //! [`Keeper`](state::Keeper) the service of sessions, [`Sockets`](sockets::Sockets) has clients' WebSockets,
 //! [`Polling`](sockjs::Polling) those of SockJS that poll, [`Publications`](publish::Publications) takes items to the ring,
-//! [`Reports`](notices::Reports) tells of clients. What they find is
-//! returned, and the `Edge` does what follows of it: whatever may come back to any client or target is its own.
+//! [`Reports`](notices::Reports) tells of clients. What they find is returned, and the `Edge` does what follows of it: who is
+//! called in which order is its own.
 //!
-//! Here is what the loop does with them:
-//! `arriving` bodies of requests, `origin` conversations with origins (`connect` their connections, `send` what goes there,
-//! `checks` whether targets are well), `answer` what becomes of the response, `hold` and `poll` who
-//! is held, `items` what published items do, `filtering` what servers are asked about them, `publish` how they get into the
+//! Here is what the loop does with them: `arriving` bodies of requests, `origin` conversations with origins (`connect` their
+//! connections, `send` what goes there, `checks` whether targets are well), `answer` what becomes of the response, `hold` and
+//! `poll` who is held, `items` what published items do, `filtering` what servers are asked about them, `publish` how they get into the
 //! ring, `reliable` who has missed something, `rate` deliveries at a rate, `links`, `link_body` and `gone` where links lead,
 //! `figures`, `per_route` and `stats` what dashboards are told, `jsonp` how a script element asks, `sockjs` how a browser without
 //! WebSockets does.

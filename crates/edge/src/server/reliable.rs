@@ -265,3 +265,43 @@ impl Clients {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::session::Session;
+    use crate::ids::request;
+    use crate::settings::Settings;
+
+    #[test]
+    fn a_stream_waits_once_for_its_turn_and_not_while_it_is_asked() {
+        let mut clients = Clients::new(&Settings::default());
+        clients
+            .sessions
+            .insert(request(7), Session::of_stream(None, None));
+        assert!(!clients.queue_update(request(8)));
+        assert!(clients.queue_update(request(7)));
+        assert!(!clients.queue_update(request(7)));
+        assert_eq!(clients.next_update(), None);
+        clients.updates.begin_turn(1_000);
+        assert_eq!(clients.next_update(), Some((request(7), false)));
+        assert_eq!(clients.next_update(), None);
+        let stream = clients.stream(request(7)).expect("it is there");
+        (stream.is_queued, stream.is_asking) = (false, true);
+        assert!(!clients.queue_update(request(7)));
+    }
+
+    #[test]
+    fn a_client_that_was_held_anew_has_no_turn_of_the_time_before() {
+        let mut clients = Clients::new(&Settings::default());
+        clients
+            .sessions
+            .insert(request(7), Session::of_stream(None, None));
+        assert!(clients.queue_update(request(7)));
+        let mut again = Session::of_stream(None, None);
+        again.serial += 1;
+        clients.sessions.insert(request(7), again);
+        clients.updates.begin_turn(1_000);
+        assert_eq!(clients.next_update(), None);
+    }
+}
