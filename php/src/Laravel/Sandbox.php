@@ -161,25 +161,6 @@ final class Sandbox
         })->call($router);
     }
 
-    /** @return array<mixed> found once, for to look for them takes a call for each provider */
-    private function providersOfCarbon(): array
-    {
-        static $found = new \WeakMap();
-        return $found[$this->base] ??= $this->base->getProviders(\Carbon\Laravel\ServiceProvider::class);
-    }
-
-    /** The next request makes a store of its own, where the manager can be told to; else the one that is there is emptied. */
-    private function forgetSession(object $sessions): void
-    {
-        if (method_exists($sessions, 'forgetDrivers') && !isset(self::instances($this->base)['session.store'])) {
-            $sessions->forgetDrivers();
-            return;
-        }
-        $session = $sessions->driver();
-        $session->flush();
-        $session->regenerate();
-    }
-
     /** A transaction that the request has left open would keep its locks, and take in the next request. */
     private function rollBack(): void
     {
@@ -250,7 +231,9 @@ final class Sandbox
             $made['auth']->forgetGuards();
         }
         if (isset($made['session'])) {
-            $this->forgetSession($made['session']);
+            $session = $made['session']->driver();
+            $session->flush();
+            $session->regenerate();
         }
         if (isset($made['cookie'])) {
             $made['cookie']->flushQueuedCookies();
@@ -269,7 +252,7 @@ final class Sandbox
             }
         }
         // Carbon's own provider would follow the locale of the application that was booted.
-        foreach ($this->providersOfCarbon() as $provider) {
+        foreach ($copy->getProviders(\Carbon\Laravel\ServiceProvider::class) as $provider) {
             if (method_exists($provider, 'setAppGetter')) {
                 $provider->setAppGetter(Container::getInstance(...));
             }

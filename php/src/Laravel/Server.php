@@ -19,9 +19,6 @@ use Illuminate\Http\Request as LaravelRequest;
  */
 final class Server
 {
-    /** Services that are made before the first request: Sandbox copies them, or forgets what a request leaves in them. */
-    private const WARM = ['url', 'view', 'encrypter', 'cookie', 'session'];
-
     private readonly Application $application;
 
     /** Octane's worker, where laravel/octane is installed. */
@@ -107,8 +104,8 @@ final class Server
         array_splice($bootstrappers, $at === false ? count($bootstrappers) : $at, 0, [SetRequestForConsole::class]);
         $application->bootstrapWith($bootstrappers);
         $application->loadDeferredProviders();
-        // Made once: a copy of them, or they with what a request has left taken away, cost less than to build them for each.
-        foreach (self::WARM as $service) {
+        // Each request gets a copy of these two, which costs less than to build them.
+        foreach (['url', 'view'] as $service) {
             if ($application->bound($service)) {
                 $application->make($service);
             }
