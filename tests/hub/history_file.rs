@@ -105,3 +105,23 @@ fn a_file_that_is_cut_while_it_is_used_ends_the_server_with_a_line() {
     let server = builder.start();
     assert_eq!(history(&server), "[]");
 }
+
+#[test]
+fn a_file_serves_as_many_workers_as_it_was_made_for_or_fewer() {
+    let (builder, path) = builder();
+    let few = builder.clone().workers(2).start();
+    publish(&few, "news", "kept");
+    drop(few);
+    // Up to 64 share one size.
+    let more = builder.clone().workers(3).start();
+    assert!(history(&more).contains("kept"));
+    drop(more);
+    let exited = builder.clone().workers(65).start_refused();
+    exited.log.wait_for(0, "made with other sizes");
+    fs::remove_file(&path).expect("the folder is ours");
+    let many = builder.clone().workers(65).start();
+    publish(&many, "news", "kept");
+    drop(many);
+    let few = builder.clone().workers(2).start();
+    assert!(history(&few).contains("kept"));
+}

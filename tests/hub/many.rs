@@ -1,4 +1,4 @@
-//! As many workers as a large machine has: one order, whole replays, exact presence.
+//! More workers than one word of the shared memory has bits: one order, whole replays, exact presence.
 
 use std::thread;
 
@@ -6,13 +6,13 @@ use fermata_testkit::sse::{Item, Stream};
 use fermata_testkit::{Signal, is_running, send_signal, wait_until};
 use fermata_tests::{fixture, json, publish, publish_from_cli};
 
-const WORKERS: usize = 52;
-const SUBSCRIBERS: usize = 104;
+const WORKERS: usize = 130;
+const SUBSCRIBERS: usize = 260;
 const PUBLISHERS: usize = 8;
 const MESSAGES: usize = 25;
 
 #[test]
-fn fifty_two_workers_serve_one_order() {
+fn one_hundred_and_thirty_workers_serve_one_order() {
     let server = fixture("hub").workers(WORKERS).control().start();
     let before = publish(&server, "news", "before");
     let mut streams: Vec<Stream> = (0..SUBSCRIBERS)

@@ -9,8 +9,8 @@ use crate::proxy_headers::ProxyHeaders;
 use crate::value::{Kind, LogFormat, LogLevel};
 use crate::variables::ENVIRONMENT_PREFIX;
 
-/// Most worker processes: the shared-memory ring keeps one bit per worker in a 64-bit word.
-pub const WORKERS_MAX: u16 = 64;
+/// Most worker processes: the shared-memory ring keeps one bit per worker in four words.
+pub const WORKERS_MAX: u16 = 256;
 
 const SECOND: u64 = 1_000;
 const HOUR: u64 = 3_600 * SECOND;

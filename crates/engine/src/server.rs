@@ -8,10 +8,11 @@ use fermata_io::Kernel;
 use fermata_tls::{PairNames, Tls};
 
 use crate::admin::otlp::OpenPost;
+use crate::channels::memory;
 use crate::http::files::StaticOptions;
 use crate::http::router::{RouteError, Router};
 use crate::in_process::{self, Memory};
-use crate::master::{self, Frames, Master, Program, StartError, Started};
+use crate::master::{Frames, Master, Program, StartError, Started};
 use crate::websocket::OptionError;
 use crate::websocket::Route;
 use crate::worker::Worker;
@@ -162,7 +163,7 @@ impl Server {
     /// # Errors
     /// As `start`.
     pub fn workers(&self) -> Result<u16, SettingError> {
-        Ok(master::workers_of(&self.settings()?))
+        Ok(memory::workers(&self.settings()?))
     }
 
     /// Has the master keep one more process beside the workers, in which `start` returns as well. Its log lines have

@@ -3,10 +3,11 @@
 //! Publishers wait for the reader as they wait for a worker. Its place is in shared memory and survives it: the next process
 //! that reads begins with the oldest record that was not released.
 
-use crate::layout::{HEAD, SLEEPING};
+use crate::layout::HEAD;
 use crate::reader::{Read, Reader};
 use crate::record::{Record, Seq};
 use crate::ring::Ring;
+use crate::sleepers;
 use fermata_shm::{Ordering, fence};
 
 /// The reader of a queue.
@@ -60,9 +61,7 @@ impl Consumer {
     /// Announces that the reader is about to sleep. `false` means that there is something to read: do not sleep.
     pub fn set_sleeping(&self) -> bool {
         let words = self.ring.words;
-        words
-            .atomic(SLEEPING)
-            .fetch_or(1 << self.slot, Ordering::SeqCst);
+        sleepers::add(&words, self.slot);
         // Pairs with the fence in `Ring::wake_list`.
         fence(Ordering::SeqCst);
         !self.reader.has_more()

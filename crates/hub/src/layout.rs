@@ -13,8 +13,8 @@ pub const CHANNEL_BYTES_MAX: usize = if cfg!(loom) { 8 } else { 255 };
 pub const USER_BYTES_MAX: usize = if cfg!(loom) { 8 } else { 255 };
 /// Longest presence information (`info`) of a user in bytes.
 pub const INFO_BYTES_MAX: usize = if cfg!(loom) { 8 } else { 1024 };
-/// Most worker slots: one bit each in the word of sleeping workers.
-pub const WORKERS_MAX: u32 = 64;
+/// Most worker slots: one bit each in the words of sleeping workers (`sleepers`), which have a cache line.
+pub const WORKERS_MAX: u32 = 256;
 
 /// Smallest ring, so that the ring always holds several of the largest records.
 const RING_RECORDS_MIN: usize = 4;
@@ -55,7 +55,7 @@ pub(crate) const LOG_SEQ: usize = 2 * LINE + 5;
 pub(crate) const LOG_FLOOR: usize = 2 * LINE + 6;
 /// Position of the oldest record.
 pub(crate) const TAIL: usize = 3 * LINE;
-/// One bit per worker that sleeps and wants to be woken by a publish.
+/// One bit per worker that sleeps and wants to be woken by a publish, from here on.
 pub(crate) const SLEEPING: usize = 4 * LINE;
 const SLOTS: usize = 5 * LINE;
 
@@ -68,7 +68,7 @@ pub struct Config {
     pub index_buckets: usize,
     /// Most bytes of name and data of one record together.
     pub record_bytes_max: usize,
-    /// Worker slots, 1..=64.
+    /// Worker slots, 1..=256.
     pub workers_max: u32,
     /// Most records of one channel that a replay gives.
     pub history_count_max: usize,

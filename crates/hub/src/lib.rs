@@ -15,7 +15,7 @@
 //! # Inside
 //!
 //! Four kinds of tests hold the crate to that: a death before every single store (`tests/crash.rs`), a server whose processes
-//! die at random under a seed (`tests/simulation.rs`), the atomics in every order of the memory model (`tests/loom.rs`), and 52 workers
+//! die at random under a seed (`tests/simulation.rs`), the atomics in every order of the memory model (`tests/loom.rs`), and 70 workers
 //! with 200 publishers (`tests/many.rs`).
 //! That a publish costs the same whatever is idle is counted in instructions (`tests/cost.rs`).
 //!
@@ -45,6 +45,7 @@ mod reader;
 mod record;
 mod replay;
 mod ring;
+mod sleepers;
 mod stream_counts;
 #[cfg(test)]
 mod tests;
@@ -70,4 +71,5 @@ pub use reader::{Read, Reader};
 pub use record::{Kind, LogPlace, Message, Record, Seq, Subscriber};
 pub use replay::{Replay, ReplayRange};
 pub use ring::{HEAD_WORDS, OpenError, PublishError, Ring};
+pub use sleepers::Slots;
 pub use stream_counts::Traffic;

@@ -1,9 +1,10 @@
 //! One worker's way through the ring.
 
-use crate::layout::{HEAD, Layout, SLEEPING, TAIL};
+use crate::layout::{HEAD, Layout, TAIL};
 use crate::record::{
     HEADER_WORDS, Kind, Record, Seq, Shape, W_HASH, W_LENGTHS, W_SHAPE, W_STAMP, W_TIME,
 };
+use crate::sleepers;
 use crate::words::{Words, load_bytes};
 use fermata_shm::{Ordering, fence};
 
@@ -44,9 +45,7 @@ impl Reader {
 
     /// Announces that this worker is about to sleep. `false` means that there is something to read: do not sleep.
     pub fn set_sleeping(&self) -> bool {
-        self.words
-            .atomic(SLEEPING)
-            .fetch_or(1 << self.slot, Ordering::SeqCst);
+        sleepers::add(&self.words, self.slot);
         // Pairs with the fence in `Ring::wake_list`: either the publisher sees the bit, or we see its record.
         fence(Ordering::SeqCst);
         if self.has_more() {
@@ -58,11 +57,8 @@ impl Reader {
 
     /// Takes the announcement back after waking up, which saves publishers a needless wake-up.
     pub fn set_awake(&self) {
-        let bit = 1 << self.slot;
-        if self.words.load(SLEEPING) & bit != 0 {
-            self.words
-                .atomic(SLEEPING)
-                .fetch_and(!bit, Ordering::Relaxed);
+        if sleepers::has(&self.words, self.slot) {
+            sleepers::remove(&self.words, self.slot);
         }
     }
 }

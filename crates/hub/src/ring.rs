@@ -27,12 +27,13 @@ use crate::hash::ChannelHasher;
 use crate::id::{ID_BYTES_MAX, IdRef, Ids};
 use crate::layout::{
     BOOT, CLEAN, Config, ConfigError, DIRTY, EPOCH, HASH_KEY, HEAD, LOCK, Layout, MAGIC, PENDING,
-    SAFE, SHAPE, SLEEPING, TAIL, VERSION,
+    SAFE, SHAPE, TAIL, VERSION,
 };
 use crate::lock::{self, Guard, LockError, Owner, owner_word};
 use crate::log_index::LogIndex;
 use crate::reader::Reader;
 use crate::record::{LogPlace, Message, Record, Seq, Subscriber};
+use crate::sleepers::{self, Slots};
 use crate::words::Words;
 use fermata_shm::{AtomicU64, Ordering, fence};
 
@@ -172,7 +173,7 @@ impl Ring {
         ];
         Ring::check_head(&head, config)?;
         words.store(LOCK, 0);
-        words.store(SLEEPING, 0);
+        sleepers::clear(&words);
         for slot in 0..layout.workers_max {
             words.store(layout.slot_pid(slot), 0);
         }
@@ -349,22 +350,17 @@ impl Ring {
 
     fn retire(&self, guard: &Guard, slot: u32, unix_ms: u64) {
         self.words.store(self.layout.slot_cursor(slot), CURSOR_DEAD);
-        self.words
-            .atomic(SLEEPING)
-            .fetch_and(!(1 << slot), Ordering::Relaxed);
+        sleepers::remove(&self.words, slot);
         self.presence_slot_ended(guard, slot, unix_ms);
         // Last, so that a caller that dies in here can be followed by another one that does it all again.
         self.words.store_release(self.layout.slot_pid(slot), 0);
     }
 
-    /// The workers that slept, one bit per slot, and forgets them: the caller must wake each.
-    pub fn wake_list(&self) -> u64 {
+    /// The workers that slept, and forgets them: the caller must wake each.
+    pub fn wake_list(&self) -> Slots {
         // Pairs with the fence in `Reader::set_sleeping`: either we see its bit, or it sees our record.
         fence(Ordering::SeqCst);
-        if self.words.load(SLEEPING) == 0 {
-            return 0;
-        }
-        self.words.atomic(SLEEPING).swap(0, Ordering::AcqRel)
+        sleepers::take(&self.words, self.layout.workers_max)
     }
 
     /// The hasher that [`crate::LocalConfig`] needs.

@@ -105,8 +105,8 @@ fn no_record_is_slept_over() {
         let sleeps = reader.set_sleeping();
         let woken = publishing.join().expect("no panic");
         if sleeps && read.is_empty() {
-            assert_eq!(
-                woken, 1,
+            assert!(
+                woken.contains(0),
                 "asleep with something to read, and nobody wakes it"
             );
         }

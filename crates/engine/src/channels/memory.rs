@@ -11,9 +11,38 @@ use fermata_io::{process, random};
 use crate::admin::stats;
 use crate::log::Logger;
 
-/// Slots for worker processes in the shared memory. A constant, so that a history file fits whatever
-/// the number of workers is; a slot costs one cache line.
-pub(crate) const SLOTS: u16 = 64;
+/// Most slots for worker processes.
+pub(crate) const SLOTS: u16 = fermata_hub::WORKERS_MAX as u16;
+
+/// Slots in the shared memory of channels come in so many, so that a history file fits any number of workers up to it: a slot
+/// costs one cache line, and 8 bytes for each user who is present.
+const SLOTS_STEP: u16 = 64;
+
+/// Slots beyond one per worker, at least: those that have retired keep theirs until their last client is gone.
+const SPARE_SLOTS: u16 = 6;
+
+/// How many workers the settings ask for.
+pub(crate) fn workers(settings: &Settings) -> u16 {
+    match settings.workers {
+        0 => process::usable_cores().min(usize::from(SLOTS)) as u16,
+        workers => workers,
+    }
+}
+
+/// Slots of so many workers: one that drains keeps its own while its replacement starts.
+pub(crate) fn slots(workers: u16) -> u16 {
+    let max = if workers > SLOTS_STEP {
+        SLOTS
+    } else {
+        SLOTS_STEP
+    };
+    (workers + workers.max(SPARE_SLOTS)).min(max)
+}
+
+/// Slots in the shared memory of channels.
+fn ring_slots(settings: &Settings) -> u16 {
+    slots(workers(settings)).next_multiple_of(SLOTS_STEP)
+}
 
 /// Buckets of the channel index per MiB of ring: one per 128 records of 128 bytes.
 const INDEX_BUCKETS_PER_MIB: usize = 1024;
@@ -68,7 +97,7 @@ fn config_of(settings: &Settings) -> Config {
         ring_bytes: settings.history_bytes_max,
         index_buckets: (settings.history_bytes_max >> 20).max(1) * INDEX_BUCKETS_PER_MIB,
         record_bytes_max: settings.event_bytes_max,
-        workers_max: u32::from(SLOTS),
+        workers_max: u32::from(ring_slots(settings)),
         history_count_max: settings.history_count_max,
         history_age_ms_max: settings.history_age_ms_max,
         members_max: settings.members_max as u32,
@@ -102,7 +131,7 @@ pub(crate) fn open(settings: &Settings, logger: &Logger) -> Result<Ring, HubErro
     if held.bytes() == 0 {
         return begin(path, held, words, &config, logger);
     }
-    match reopen(path, held, words, &config, logger)? {
+    match reopen(path, held, &config, logger)? {
         Ok(mut ring) => {
             if ring.adopt(boot(), random::u64()) {
                 let message = format!(
@@ -152,11 +181,11 @@ fn begin(
     Ok(ring)
 }
 
-/// Opens the ring in a file that has content. One that is not to be opened is left as it is, to the byte.
+/// Opens the ring in a file that has content. One that is not to be opened is left as it is, to the byte. One that was made for
+/// more workers is taken as it is.
 fn reopen(
     path: &Path,
     held: Held,
-    words: usize,
     config: &Config,
     logger: &Logger,
 ) -> Result<Result<Ring, OpenError>, HubError> {
@@ -165,15 +194,21 @@ fn reopen(
         source,
         fix: "the server must be able to read and write it",
     })?;
-    if let Err(error) = Ring::check_head(&head, config) {
-        return Ok(Err(error));
+    let mut config = config.clone();
+    while let Err(error) = Ring::check_head(&head, &config) {
+        let is_last = config.workers_max + u32::from(SLOTS_STEP) > u32::from(SLOTS);
+        if is_last || !matches!(error, OpenError::OtherSizes) {
+            return Ok(Err(error));
+        }
+        config.workers_max += u32::from(SLOTS_STEP);
     }
+    let words = Layout::new(&config)?.words();
     if held.bytes() < (words * size_of::<u64>()) as u64 {
         // It says that it has our sizes and does not: somebody has cut it.
         return Ok(Err(OpenError::Damaged));
     }
     let shared = map_file(path, held, words, logger)?;
-    Ok(Ring::open(shared.words(), config))
+    Ok(Ring::open(shared.words(), &config))
 }
 
 /// Where a damaged file goes: a name that is not taken.

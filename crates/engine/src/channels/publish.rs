@@ -202,10 +202,8 @@ impl Channels {
 
     /// Wakes the workers that sleep while there is something to read.
     pub(crate) fn wake_workers(&mut self) {
-        let mut sleeping = self.ring.wake_list();
-        while sleeping != 0 {
-            let slot = sleeping.trailing_zeros();
-            sleeping &= sleeping - 1;
+        let mut slept = self.ring.wake_list();
+        while let Some(slot) = slept.take() {
             if let Some(waker) = self.wakers.get(slot as usize) {
                 waker.wake();
             }

@@ -28,9 +28,6 @@ mod watch;
 
 use std::path::PathBuf;
 
-use fermata_config::Settings;
-use fermata_io::process;
-
 pub use companion::Companion;
 pub use error::StartError;
 pub use frames::Frames;
@@ -38,14 +35,6 @@ pub use identity::IdentityError;
 pub use link::EXIT_RETIRED;
 pub(crate) use state::{Master, Program};
 pub use supervise::Started;
-
-/// How many workers the settings ask for.
-pub(crate) fn workers_of(settings: &Settings) -> u16 {
-    match settings.workers {
-        0 => process::usable_cores().min(usize::from(fermata_config::WORKERS_MAX)) as u16,
-        workers => workers,
-    }
-}
 
 /// `unix:/path` or `/path`, as the settings allow.
 pub fn control_path(control: &str) -> PathBuf {

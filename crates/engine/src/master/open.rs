@@ -20,7 +20,7 @@ use super::identity::{self, Identity};
 use super::manager::Manager;
 use super::restarted_process::RestartedProcess;
 use super::state::{Master, Program, SIGNALS, Seat, TERMINAL, TOKEN_SAMPLER, TOKEN_SIGNALS};
-use super::{control_path, descriptors, workers_of};
+use super::{control_path, descriptors};
 use crate::admin::otlp::Otlp;
 use crate::admin::trace::Sink;
 use crate::channels::cluster::Cluster;
@@ -33,9 +33,6 @@ use crate::net::listeners::{self, BACKLOG};
 use crate::net::tls::ServerTls;
 use crate::websocket::Route;
 
-/// Slots beyond one per worker, at least: those that have retired keep theirs until their last client is gone.
-const SPARE_SLOTS: u16 = 6;
-
 impl Master {
     /// Binds and maps everything that workers share.
     pub fn open(
@@ -44,7 +41,7 @@ impl Master {
         websockets: Vec<Route>,
         program: Program,
     ) -> Result<Master, StartError> {
-        let workers = workers_of(&settings);
+        let workers = memory::workers(&settings);
         let logger = Logger::new(settings.log_format, settings.log_level, "master");
         let identity = Identity::of(&settings)?;
         // Before anything is bound: a bad certificate is the likeliest mistake.
@@ -169,8 +166,7 @@ fn open_channels(
 
 /// What wakes the worker of each slot, and what others hand it connections by.
 fn open_wakers(workers: u16) -> Result<(Vec<Waker>, Vec<Inbox>), StartError> {
-    // A worker that drains keeps its slot while its replacement starts.
-    let slots = (workers + workers.max(SPARE_SLOTS)).min(memory::SLOTS);
+    let slots = memory::slots(workers);
     let wakers: Result<_, _> = (0..slots).map(|_| Waker::new()).collect();
     let inboxes: Result<_, _> = (0..slots).map(|_| Inbox::new()).collect();
     Ok((

@@ -17,8 +17,8 @@ use super::link::Link;
 use super::restarted_process::{RESTART_DELAY_MS, STABLE_MS};
 use super::stall::Heartbeat;
 use super::state::{Child, Master};
-use super::workers_of;
 use crate::channels::cluster::Cluster;
+use crate::channels::memory;
 use crate::net::backend;
 use crate::start::Parts;
 use crate::worker::Worker;
@@ -165,7 +165,7 @@ impl Master {
                 .map(|(listener, _)| listener.into_raw_fd()),
             wakers: Arc::clone(&self.wakers),
             inboxes: Arc::clone(&self.inboxes),
-            balances: self.settings.balance == "on" && workers_of(&self.settings) > 1,
+            balances: self.settings.balance == "on" && memory::workers(&self.settings) > 1,
             link: Some(Link { stream, signals }),
             ring,
             outbox: self.cluster.take().map(Cluster::into_outbox),

@@ -7,7 +7,7 @@ use std::thread;
 use super::*;
 use crate::{LockError, Presence, PublishError};
 
-const WORKERS: u32 = 52;
+const WORKERS: u32 = 70;
 const PUBLISHERS: u64 = 200;
 const MESSAGES: u64 = 20;
 const CHANNELS: u64 = 7;
@@ -18,7 +18,7 @@ fn config() -> Config {
         ring_bytes: 1 << 16,
         index_buckets: 16,
         record_bytes_max: 128,
-        workers_max: 64,
+        workers_max: 128,
         members_max: 256,
         ..small()
     }
@@ -76,7 +76,7 @@ fn read_everything(reader: &mut Reader) -> Vec<(Seq, u64, u64)> {
 }
 
 #[test]
-fn fifty_two_workers_agree_on_what_two_hundred_publishers_said() {
+fn seventy_workers_agree_on_what_two_hundred_publishers_said() {
     let config = config();
     let words = memory(&config);
     drop(Ring::create(words, &config, 1, 2).unwrap());
@@ -142,7 +142,7 @@ fn presence(user: &[u8]) -> Presence<'_> {
 }
 
 #[test]
-fn presence_is_exact_over_fifty_two_workers() {
+fn presence_is_exact_over_seventy_workers() {
     let config = config();
     let words = memory(&config);
     let mut ring = Ring::create(words, &config, 1, 2).unwrap();

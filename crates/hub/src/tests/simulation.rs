@@ -13,6 +13,7 @@ use std::thread;
 
 use super::schedule::{Dice, Schedule};
 use super::*;
+use crate::Slots;
 use crate::{LockError, Presence, PresenceError, PublishError};
 
 const RUNS: u64 = 150;
@@ -93,9 +94,9 @@ impl World {
         })
     }
 
-    fn wake(&self, list: u64) {
-        for slot in (0..WORKERS).filter(|slot| list >> slot & 1 == 1) {
-            self.schedule.wake(PUBLISHERS + slot);
+    fn wake(&self, mut slept: Slots) {
+        while let Some(slot) = slept.take() {
+            self.schedule.wake(PUBLISHERS + slot as usize);
         }
     }
 
@@ -313,7 +314,9 @@ fn master(world: &World) {
                 log.reaped.insert(slot, pid);
             });
             // The dead one may have taken a wake list with it.
-            world.wake(u64::MAX);
+            let mut all = Slots::default();
+            (0..WORKERS as u32).for_each(|slot| all.insert(slot));
+            world.wake(all);
         }
         if !world.schedule.sleep(MASTER) {
             return;

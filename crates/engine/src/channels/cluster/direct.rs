@@ -121,7 +121,7 @@ impl Channels {
             outbox
                 .ring
                 .publish_about(&self.owner, &record, Some(subscriber), clock::unix_ms());
-        if outbox.ring.wake_list() & 1 << READER_SLOT != 0 {
+        if outbox.ring.wake_list().contains(READER_SLOT) {
             outbox.waker.wake();
         }
         match put {

@@ -159,7 +159,7 @@ impl Channels {
             // The bridge finds it by itself.
             outbox.state.want_compare();
         }
-        if outbox.ring.wake_list() & 1 << READER_SLOT != 0 {
+        if outbox.ring.wake_list().contains(READER_SLOT) {
             outbox.waker.wake();
         }
     }
@@ -203,7 +203,7 @@ impl Channels {
                 if ack == Ack::Cluster {
                     outbox.pending.add(seq, user);
                 }
-                if outbox.ring.wake_list() & 1 << READER_SLOT != 0 {
+                if outbox.ring.wake_list().contains(READER_SLOT) {
                     outbox.waker.wake();
                 }
                 Ok(Put::InOutbox(seq))

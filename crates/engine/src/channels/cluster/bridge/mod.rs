@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use fermata_cluster::{Address, Bridge, Event, Options, PastEntry, Place};
 use fermata_config::{LogLevel, Settings, mask_secrets};
-use fermata_hub::{Consumer, LogPlace, Owner, Record, Ring};
+use fermata_hub::{Consumer, LogPlace, Owner, Record, Ring, Slots};
 use fermata_io::sys::epoll::Epoll;
 use fermata_io::wake::Waker;
 use fermata_io::{Driver, clock, random};
@@ -75,7 +75,7 @@ pub(crate) struct Process {
     has_published: bool,
     has_unsent: bool,
     /// Workers that have an answer to read, by slot.
-    answered: u64,
+    answered: Slots,
     pages: Pages,
     /// Requests for the past that the log has to answer.
     asked_past: Vec<Ticket>,
@@ -152,7 +152,7 @@ impl Process {
             is_new: reached.is_none(),
             has_published: false,
             has_unsent: false,
-            answered: 0,
+            answered: Slots::default(),
             pages: cluster.pages,
             ring,
             asked_past: Vec::new(),
@@ -253,7 +253,7 @@ impl Process {
         let ticket = Ticket::from_u64(id);
         self.asked_past.retain(|it| *it != ticket);
         if let Some(slot) = self.pages.answer(ticket, entries) {
-            self.answered |= 1 << slot;
+            self.answered.insert(slot.into());
         }
     }
 
@@ -329,11 +329,9 @@ impl Process {
     fn wake_workers(&mut self) {
         let mut waked = std::mem::take(&mut self.answered);
         if std::mem::take(&mut self.has_published) {
-            waked |= self.ring.wake_list();
+            waked.extend(self.ring.wake_list());
         }
-        while waked != 0 {
-            let slot = waked.trailing_zeros();
-            waked &= waked - 1;
+        while let Some(slot) = waked.take() {
             if let Some(waker) = self.wakers.get(slot as usize) {
                 waker.wake();
             }

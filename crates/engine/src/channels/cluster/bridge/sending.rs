@@ -94,7 +94,7 @@ impl Process {
             return;
         };
         match self.state.answer(slot, outbox, answer) {
-            true => self.answered |= 1 << slot,
+            true => self.answered.insert(slot.into()),
             // The publisher gives up in its time, and says that the event may have been published.
             false => self.unheard += 1,
         }
