@@ -29,10 +29,10 @@ if test "$PHP_FERMATA" != "no"; then
     fi
     dnl An old cargo says of a newer Cargo.toml only that it cannot read it.
     FERMATA_RUST=`sed -n 's/^rust-version = "\(.*\)"/\1/p' "$FERMATA_ROOT/Cargo.toml"`
-    FERMATA_CARGO_VERSION=`PATH="\`dirname "$CARGO"\`:$PATH" "$CARGO" --version 2>/dev/null | cut -d ' ' -f 2`
-    FERMATA_OLDER=`printf '%s\n' "$FERMATA_RUST" "${FERMATA_CARGO_VERSION:-0}" | sort -V | head -n 1`
+    fermata_cargo_version=`PATH="\`dirname "$CARGO"\`:$PATH" "$CARGO" --version 2>/dev/null | cut -d ' ' -f 2`
+    FERMATA_OLDER=`printf '%s\n' "$FERMATA_RUST" "${fermata_cargo_version:-0}" | sort -V | head -n 1`
     if test "$FERMATA_OLDER" != "$FERMATA_RUST"; then
-      AC_MSG_ERROR([$CARGO is of Rust ${FERMATA_CARGO_VERSION:-unknown}, and Fermata needs $FERMATA_RUST or later; install it from https://rustup.rs or set CARGO])
+      AC_MSG_ERROR([$CARGO is of Rust ${fermata_cargo_version:-unknown}, and Fermata needs $FERMATA_RUST or later; install it from https://rustup.rs or set CARGO])
     fi
     FERMATA_TARGET=${CARGO_TARGET_DIR:-$FERMATA_ROOT/target}
     FERMATA_CORE=$FERMATA_TARGET/release/libfermata_ffi.a
