@@ -367,63 +367,12 @@ impl FmWorker {
     /// Fills what C is given of an event.
     #[inline]
     pub(crate) fn hand_out(&mut self, next: Event, event: &mut FmEvent) {
-        let worker = self;
-        let kind = match next {
-            Event::Stop => {
-                if let Some(grip) = &worker.grip {
-                    grip.finish();
-                }
-                FM_EVENT_STOP
-            }
-            Event::Request => FM_EVENT_REQUEST,
-            Event::Upgrade => FM_EVENT_UPGRADE,
-            Event::Open => FM_EVENT_WS_OPEN,
-            Event::Message => FM_EVENT_WS_MESSAGE,
-            Event::Close => FM_EVENT_WS_CLOSE,
-            Event::Gone(_) => FM_EVENT_GONE,
-            Event::Body(_) => FM_EVENT_BODY,
-            Event::Wake => FM_EVENT_WAKE,
-            // Wires are FastCgi's, and nobody here takes items.
-            Event::Wire(_) | Event::Items | Event::Ping | Event::Pong => FM_EVENT_WAKE,
-            Event::PeerMessage => FM_EVENT_PEER_MESSAGE,
-            Event::Stream(_) => FM_EVENT_STREAM,
-            Event::StreamEnd(_) => FM_EVENT_STREAM_END,
-            Event::Ready(_) => FM_EVENT_READY,
-        };
-        match next {
-            Event::Request | Event::Upgrade => {
-                let view = worker.worker.request();
-                let handle = view.handle();
-                let (unrouted, allow) = view.unrouted();
-                *event = FmEvent {
-                    kind,
-                    handler: view.handler(),
-                    request: handle.into(),
-                    socket: FmSocket::NONE,
-                    code: 0,
-                    binary: false,
-                    unrouted,
-                    allow: FmStr::lend_option(allow),
-                    method: FmStr::lend(view.method()),
-                    path: FmStr::lend(view.path()),
-                    target: FmStr::lend(view.target()),
-                    query: FmStr::lend_option(view.query()),
-                    body: FmStr::lend(view.body()),
-                    headers_len: view.headers_len() as u32,
-                    upload: view.upload(),
-                };
-                worker.request = Some(handle);
-            }
-            Event::Open | Event::Message | Event::Close => {
-                // A message is as frequent as a request, and fills few of the fields.
-                let found = worker.worker.socket_event();
-                event.kind = kind;
-                event.handler = found.handler;
-                event.socket = found.socket.into();
-                event.code = found.code;
-                event.binary = found.is_binary;
-                event.body = FmStr::lend(found.payload);
-            }
+        event.kind = match next {
+            Event::Request => return self.hand_out_request(FM_EVENT_REQUEST, event),
+            Event::Upgrade => return self.hand_out_request(FM_EVENT_UPGRADE, event),
+            Event::Message => self.hand_out_socket(FM_EVENT_WS_MESSAGE, event),
+            Event::Open => self.hand_out_socket(FM_EVENT_WS_OPEN, event),
+            Event::Close => self.hand_out_socket(FM_EVENT_WS_CLOSE, event),
             Event::Gone(left) => {
                 (event.request, event.socket) = match left {
                     // Nothing is held for the embedder here.
@@ -432,33 +381,79 @@ impl FmWorker {
                     }
                     Left::Socket(socket) => (FmRequest::NONE, socket.into()),
                 };
-                event.kind = kind;
-            }
-            Event::Ready(ready) => {
-                event.kind = kind;
-                event.handler = ready.fd.cast_unsigned();
-                event.code = u16::from(ready.what.bits());
+                FM_EVENT_GONE
             }
             Event::Body(request) => {
-                event.kind = kind;
                 event.request = request.into();
+                FM_EVENT_BODY
             }
-            Event::Stop
-            | Event::Wake
-            | Event::Wire(_)
-            | Event::Items
-            | Event::Ping
-            | Event::Pong => event.kind = kind,
+            Event::Stream(request) => {
+                event.handler = self.worker.http.stream_handler();
+                event.request = request.into();
+                FM_EVENT_STREAM
+            }
+            Event::StreamEnd(request) => {
+                event.handler = self.worker.http.stream_handler();
+                event.request = request.into();
+                FM_EVENT_STREAM_END
+            }
+            Event::Ready(ready) => {
+                event.handler = ready.fd.cast_unsigned();
+                event.code = u16::from(ready.what.bits());
+                FM_EVENT_READY
+            }
             Event::PeerMessage => {
-                event.kind = kind;
-                event.body = FmStr::lend(worker.worker.waiting.peer_message());
+                event.body = FmStr::lend(self.worker.waiting.peer_message());
+                FM_EVENT_PEER_MESSAGE
             }
-            Event::Stream(request) | Event::StreamEnd(request) => {
-                event.kind = kind;
-                event.handler = worker.worker.http.stream_handler();
-                event.request = request.into();
+            // Wires are FastCgi's, and nobody here takes items.
+            Event::Wake | Event::Wire(_) | Event::Items | Event::Ping | Event::Pong => {
+                FM_EVENT_WAKE
             }
-        }
+            Event::Stop => {
+                if let Some(grip) = &self.grip {
+                    grip.finish();
+                }
+                FM_EVENT_STOP
+            }
+        };
+    }
+
+    #[inline]
+    fn hand_out_request(&mut self, kind: u32, event: &mut FmEvent) {
+        let view = self.worker.request();
+        let handle = view.handle();
+        let (unrouted, allow) = view.unrouted();
+        *event = FmEvent {
+            kind,
+            handler: view.handler(),
+            request: handle.into(),
+            socket: FmSocket::NONE,
+            code: 0,
+            binary: false,
+            unrouted,
+            allow: FmStr::lend_option(allow),
+            method: FmStr::lend(view.method()),
+            path: FmStr::lend(view.path()),
+            target: FmStr::lend(view.target()),
+            query: FmStr::lend_option(view.query()),
+            body: FmStr::lend(view.body()),
+            headers_len: view.headers_len() as u32,
+            upload: view.upload(),
+        };
+        self.request = Some(handle);
+    }
+
+    /// A message is as frequent as a request, and fills few of the fields. Returns the kind.
+    #[inline]
+    fn hand_out_socket(&mut self, kind: u32, event: &mut FmEvent) -> u32 {
+        let found = self.worker.socket_event();
+        event.handler = found.handler;
+        event.socket = found.socket.into();
+        event.code = found.code;
+        event.binary = found.is_binary;
+        event.body = FmStr::lend(found.payload);
+        kind
     }
 }
 
