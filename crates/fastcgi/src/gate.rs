@@ -7,7 +7,7 @@ use std::io;
 use fermata_config::LogLevel;
 use fermata_engine::missed;
 use fermata_engine::stats::Counter;
-use fermata_engine::{ARRIVING, Event, Left, Read, ReadError, RequestId, WireEvent, WireId};
+use fermata_engine::{ARRIVING, Event, Read, ReadError, RequestId, WireEvent, WireId};
 
 use crate::HANDLERS;
 use crate::answer::{Engine, Step, answer, give, refuse};
@@ -100,8 +100,10 @@ impl FastCgi {
                 self.on_request(worker, site);
                 return true;
             }
-            Event::Wire(event) => {
-                self.on_wire(worker, event);
+            Event::Wire => {
+                if let Some(event) = worker.waiting.wire() {
+                    self.on_wire(worker, event);
+                }
                 // No other part opens connections.
                 return true;
             }
@@ -109,7 +111,8 @@ impl FastCgi {
                 self.on_time(worker);
                 return false;
             }
-            Event::Gone(Left::Request(handle) | Left::Held(handle))
+            Event::Gone(handle)
+            | Event::HeldGone(handle)
             | Event::Body(handle)
             | Event::Stream(handle)
             | Event::StreamEnd(handle) => handle,
@@ -120,7 +123,7 @@ impl FastCgi {
             return false;
         };
         match event {
-            Event::Gone(_) => {
+            Event::Gone(_) | Event::HeldGone(_) => {
                 worker.drop_request(handle);
                 self.end(worker, handle);
             }

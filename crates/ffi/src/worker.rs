@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use fermata_config::LogLevel;
 use fermata_engine::{
-    Detail, EXIT_RETIRED, Event, History, HistoryError, HistoryReader, Hold, HoldError, Left,
-    Member, MembersError, Message, Past, RequestId, RequestView, StreamFormat, Worker,
+    Detail, EXIT_RETIRED, Event, History, HistoryError, HistoryReader, Hold, HoldError, Member,
+    MembersError, Message, Past, RequestId, RequestView, StreamFormat, Worker,
 };
 use fermata_fastcgi::FastCgi;
 use fermata_gateway::{Hub, Opening};
@@ -373,14 +373,13 @@ impl FmWorker {
             Event::Message => self.hand_out_socket(FM_EVENT_WS_MESSAGE, event),
             Event::Open => self.hand_out_socket(FM_EVENT_WS_OPEN, event),
             Event::Close => self.hand_out_socket(FM_EVENT_WS_CLOSE, event),
-            Event::Gone(left) => {
-                (event.request, event.socket) = match left {
-                    // Nothing is held for the embedder here.
-                    Left::Request(request) | Left::Held(request) => {
-                        (request.into(), FmSocket::NONE)
-                    }
-                    Left::Socket(socket) => (FmRequest::NONE, socket.into()),
-                };
+            // Nothing is held for the embedder here.
+            Event::Gone(request) | Event::HeldGone(request) => {
+                (event.request, event.socket) = (request.into(), FmSocket::NONE);
+                FM_EVENT_GONE
+            }
+            Event::SocketGone(socket) => {
+                (event.request, event.socket) = (FmRequest::NONE, socket.into());
                 FM_EVENT_GONE
             }
             Event::Body(request) => {
@@ -397,9 +396,11 @@ impl FmWorker {
                 event.request = request.into();
                 FM_EVENT_STREAM_END
             }
-            Event::Ready(ready) => {
-                event.handler = ready.fd.cast_unsigned();
-                event.code = u16::from(ready.what.bits());
+            Event::Ready => {
+                if let Some(ready) = self.worker.waiting.ready() {
+                    event.handler = ready.fd.cast_unsigned();
+                    event.code = u16::from(ready.what.bits());
+                }
                 FM_EVENT_READY
             }
             Event::PeerMessage => {
@@ -407,9 +408,7 @@ impl FmWorker {
                 FM_EVENT_PEER_MESSAGE
             }
             // Wires are FastCgi's, and nobody here takes items.
-            Event::Wake | Event::Wire(_) | Event::Items | Event::Ping | Event::Pong => {
-                FM_EVENT_WAKE
-            }
+            Event::Wake | Event::Wire | Event::Items | Event::Ping | Event::Pong => FM_EVENT_WAKE,
             Event::Stop => {
                 if let Some(grip) = &self.grip {
                     grip.finish();

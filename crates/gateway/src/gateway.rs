@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use fermata_config::LogLevel;
 use fermata_engine::numbered::Numbered;
-use fermata_engine::{Ack, Event, Left, Message, PublishFailure, SocketId, Worker};
+use fermata_engine::{Ack, Event, Message, PublishFailure, RequestId, SocketId, Worker};
 use fermata_io::Kernel;
 use fermata_mercure::update::Update;
 use fermata_pusher::App;
@@ -123,8 +123,8 @@ impl Hub {
                 worker.request().handler(),
                 HANDLER_REQUESTS | HANDLER_WORKERS | HANDLER_SESSIONS
             ),
-            Event::Gone(left) if self.forgets(worker, left) => return true,
-            Event::Wire(_) | Event::Stream(_) | Event::StreamEnd(_) | Event::Gone(_) => {
+            Event::Gone(request) if self.forgets(worker, request) => return true,
+            Event::Wire | Event::Stream(_) | Event::StreamEnd(_) | Event::Gone(_) => {
                 return self.sockjs.is_some() && self.with(worker).on_sockjs_event(event);
             }
             Event::Upgrade => worker.request().handler() == HANDLER_SOCKETS,
@@ -169,9 +169,9 @@ impl Hub {
     }
 
     /// Whether the client who has left has published something or waits for keys, and its request is dropped.
-    fn forgets(&mut self, worker: &mut Worker<Tls<Kernel>>, left: Left) -> bool {
+    fn forgets(&mut self, worker: &mut Worker<Tls<Kernel>>, request: RequestId) -> bool {
         let mut gateway = self.with(worker);
-        gateway.forget_publisher(left) || gateway.forget_kept(left)
+        gateway.forget_publisher(request) || gateway.forget_kept(request)
     }
 
     /// When it wants to have an `Event::Wake`; `u64::MAX` for not at all. To be asked before each event.

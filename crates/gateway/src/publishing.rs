@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use fermata_config::LogLevel;
 use fermata_engine::missed;
-use fermata_engine::{Ack, Busy, EventId, Left, Message, PublishFailure, Publishing};
+use fermata_engine::{Ack, Busy, EventId, Message, PublishFailure, Publishing, RequestId};
 
 use crate::gateway::Gateway;
 use crate::posts::{Flight, Post, Publication, Reply};
@@ -73,10 +73,7 @@ impl Gateway<'_> {
     }
 
     /// The client of a request has left. False: it is not one that waits here.
-    pub(crate) fn forget_publisher(&mut self, left: Left) -> bool {
-        let Left::Request(handle) = left else {
-            return false;
-        };
+    pub(crate) fn forget_publisher(&mut self, handle: RequestId) -> bool {
         let post =
             { self.hub.posts.posts.values_mut() }.find(|post| post.reply.request() == Some(handle));
         let Some(post) = post.filter(|post| post.is_deferred) else {

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use fermata_engine::stats::{Counter, EdgeOpen};
-use fermata_engine::{ARRIVING, Event, Left, RequestId};
+use fermata_engine::{ARRIVING, Event, RequestId};
 use fermata_grip::sig;
 
 use super::policy::EdgePolicy;
@@ -98,8 +98,11 @@ impl Edge {
                     HANDLER_SESSIONS => self.on_session_handshake(),
                     _ => self.on_request(),
                 },
-                Event::Wire(event) => {
-                    if !self.on_port(event) && !self.on_feed(event) {
+                Event::Wire => {
+                    if let Some(event) = self.worker.waiting.wire()
+                        && !self.on_port(event)
+                        && !self.on_feed(event)
+                    {
                         self.on_wire(event);
                     }
                 }
@@ -108,10 +111,11 @@ impl Edge {
                     self.on_items(&items);
                 }
                 Event::Stream(handle) => self.on_stream_wanted(handle),
-                Event::StreamEnd(handle)
-                | Event::Gone(Left::Request(handle) | Left::Held(handle)) => self.on_left(handle),
+                Event::StreamEnd(handle) | Event::Gone(handle) | Event::HeldGone(handle) => {
+                    self.on_left(handle);
+                }
                 // Its close follows.
-                Event::Gone(Left::Socket(_)) => {}
+                Event::SocketGone(_) => {}
                 Event::PeerMessage => self.on_peer_message(),
                 Event::Wake => {
                     // Ports are not read while items wait, and these go at once where the log is there.
@@ -125,7 +129,7 @@ impl Edge {
                 Event::Pong => self.on_client_control(false),
                 Event::Close => self.on_client_close(),
                 Event::Body(handle) => self.on_body_arrived(handle),
-                Event::Ready(_) | Event::Upgrade | Event::Open => {}
+                Event::Ready | Event::Upgrade | Event::Open => {}
                 Event::Stop => {
                     self.journal.flush_journal(&self.worker);
                     return self.worker.exit_code();

@@ -8,7 +8,7 @@
 use std::io;
 
 use fermata_config::LogLevel;
-use fermata_io::watch::Interest;
+use fermata_io::watch::{Interest, Ready};
 use fermata_io::{Driver, Fd};
 
 use crate::admin::stats::Counter;
@@ -16,6 +16,7 @@ use crate::embed::event::{Event, Left};
 use crate::embed::waiting::WaitEvent;
 use crate::embed::waiting::Waiting;
 use crate::embed::watch::Watching;
+use crate::embed::wires::WireEvent;
 use crate::http::Http;
 use crate::http::deferred::DeferredRequest;
 use crate::http::exchange::Exchange;
@@ -71,9 +72,17 @@ impl Waiting {
     pub(crate) fn next_wait_event(&mut self) -> Option<Event> {
         if let Some(event) = self.events.pop_front() {
             return Some(match event {
-                WaitEvent::Left(left) => Event::Gone(left),
-                WaitEvent::Ready(ready) => Event::Ready(ready),
-                WaitEvent::Wire(event) => Event::Wire(event),
+                WaitEvent::Left(Left::Request(request)) => Event::Gone(request),
+                WaitEvent::Left(Left::Held(request)) => Event::HeldGone(request),
+                WaitEvent::Left(Left::Socket(socket)) => Event::SocketGone(socket),
+                WaitEvent::Ready(ready) => {
+                    self.ready = Some(ready);
+                    Event::Ready
+                }
+                WaitEvent::Wire(event) => {
+                    self.wire = Some(event);
+                    Event::Wire
+                }
                 WaitEvent::Items(items) => {
                     self.items = items;
                     Event::Items
@@ -86,6 +95,16 @@ impl Waiting {
             });
         }
         std::mem::take(&mut self.is_due).then_some(Event::Wake)
+    }
+
+    /// Which descriptor is ready, of the last `Event::Ready`.
+    pub fn ready(&self) -> Option<Ready> {
+        self.ready
+    }
+
+    /// What has become of which wire, of the last `Event::Wire`.
+    pub fn wire(&self) -> Option<WireEvent> {
+        self.wire
     }
 
     /// Asks for one `Event::Wake` at `due_ms` of `Net::now_ms`; 0 = after the next turn,

@@ -1,11 +1,8 @@
 //! What an embedder is told.
 
-use fermata_io::watch::Ready;
-
-use crate::embed::wires::WireEvent;
 use crate::id::{RequestId, SocketId};
 
-/// What `next_event` hands out.
+/// What `next_event` hands out. What an event carries is one number, so that it is handed on in two registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// `Worker::request` is to be answered.
@@ -23,16 +20,20 @@ pub enum Event {
     Pong,
     /// `Worker::socket_event` is a socket that has ended.
     Close,
-    /// A client has left while its handler waits.
-    Gone(Left),
+    /// The client of this request has left while its handler waits.
+    Gone(RequestId),
+    /// The client of this WebSocket has.
+    SocketGone(SocketId),
+    /// A client that was held by `Worker::hold_relayed` has left, by the request it was held with.
+    HeldGone(RequestId),
     /// More of this request's body can be read, or the rest of it cannot be had.
     Body(RequestId),
     /// It is the time that was given to `Waiting::wake_at`, or `FileJobs::next_file_job` has something to say.
     Wake,
-    /// A descriptor that was given to `Worker::watch_descriptor`.
-    Ready(Ready),
-    /// A wire can be read from or written to.
-    Wire(WireEvent),
+    /// `Waiting::ready` is a descriptor that was given to `Worker::watch_descriptor`.
+    Ready,
+    /// `Waiting::wire` can be read from or written to.
+    Wire,
     /// `Waiting::items` has what was published to a client of the embedder's.
     Items,
     /// `Waiting::peer_message` is what another worker, of this server or of another of the cluster, has sent to all of them.
@@ -46,7 +47,7 @@ pub enum Event {
     Stop,
 }
 
-/// What is handed out as `Event::Gone`.
+/// A client of the embedder's, by what it has become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
     /// The client of this request.
@@ -64,5 +65,15 @@ impl Left {
             Left::Request(request) | Left::Held(request) => request,
             Left::Socket(socket) => socket.handshake(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_handed_on_in_two_registers() {
+        assert_eq!(size_of::<Option<Event>>(), 2 * size_of::<u64>());
     }
 }

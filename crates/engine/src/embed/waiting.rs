@@ -44,6 +44,9 @@ pub struct Waiting {
     pub(crate) events: VecDeque<WaitEvent>,
     /// The descriptors of the program that it waits for; `None` until it does.
     pub(crate) watching: Option<Box<Watching>>,
+    /// Of the last event of each kind.
+    pub(crate) ready: Option<Ready>,
+    pub(crate) wire: Option<WireEvent>,
     pub(crate) items: Items,
     pub(crate) peer_message: Box<[u8]>,
     /// Connections with something to read, held back while `is_full`.
@@ -62,6 +65,8 @@ impl Waiting {
             is_full: false,
             events: VecDeque::new(),
             watching: None,
+            ready: None,
+            wire: None,
             items: Items::default(),
             peer_message: Box::default(),
             held_back: Vec::new(),

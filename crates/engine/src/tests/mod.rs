@@ -181,7 +181,9 @@ impl Rig {
                     self.is_stopped = true;
                     break;
                 }
-                Some(Event::Gone(left)) => self.left.push(left),
+                Some(Event::Gone(request)) => self.left.push(Left::Request(request)),
+                Some(Event::HeldGone(request)) => self.left.push(Left::Held(request)),
+                Some(Event::SocketGone(socket)) => self.left.push(Left::Socket(socket)),
                 Some(Event::Body(handle)) => self.arrived.push(handle),
                 Some(Event::Wake) => self.wakes += 1,
                 // Given when a test wants to.

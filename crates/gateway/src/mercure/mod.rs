@@ -16,9 +16,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 
-use fermata_engine::{
-    HoldError, Left, Message, PublishFailure, RequestId, Since, ViewHold, ViewPast,
-};
+use fermata_engine::{HoldError, Message, PublishFailure, RequestId, Since, ViewHold, ViewPast};
 use fermata_mercure::request::{self, Outcome, Subscribe};
 use fermata_mercure::resource::{EVENT, METADATA_PATH};
 use fermata_mercure::subscription::{self, Filter, Info, Subscriber};
@@ -134,10 +132,7 @@ impl Gateway<'_> {
     }
 
     /// Whether the client who has left has waited for keys, and its request is dropped.
-    pub(crate) fn forget_kept(&mut self, left: Left) -> bool {
-        let Left::Request(handle) = left else {
-            return false;
-        };
+    pub(crate) fn forget_kept(&mut self, handle: RequestId) -> bool {
         let keys = self.hub.mercure.as_mut().and_then(|it| it.keys.as_mut());
         let is_forgotten = keys.is_some_and(|it| it.forget(handle));
         if is_forgotten {

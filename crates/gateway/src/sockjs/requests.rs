@@ -1,6 +1,6 @@
 //! Requests of SockJS: which session they are of, and which worker has it.
 
-use fermata_engine::{Event, Left, RequestId, Wanted};
+use fermata_engine::{Event, RequestId, Wanted};
 
 use crate::gateway::Gateway;
 use crate::sockjs::session_path::{REFUSED, SessionPath, Transport, read};
@@ -81,7 +81,7 @@ impl Gateway<'_> {
         let Some(sockjs) = &self.hub.sockjs else {
             return false;
         };
-        if let Event::Wire(wire) = event {
+        if let (Event::Wire, Some(wire)) = (event, self.worker.waiting.wire()) {
             let found = sockjs.wires.get(&wire.wire).copied();
             match found {
                 Some(Use::Session(id)) => self.on_session_wire(id, wire),
@@ -90,9 +90,7 @@ impl Gateway<'_> {
             }
             return true;
         }
-        let (Event::Gone(Left::Request(handle)) | Event::Stream(handle) | Event::StreamEnd(handle)) =
-            event
-        else {
+        let (Event::Gone(handle) | Event::Stream(handle) | Event::StreamEnd(handle)) = event else {
             return false;
         };
         let Some(found) = sockjs.requests.get(&handle).copied() else {
