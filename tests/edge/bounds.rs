@@ -270,6 +270,8 @@ fn origins_hear_of_clients_that_leave() {
     wait_until("it is asked", || {
         (origin.seen("gone").len() == 5).then_some(())
     });
+    // That it is held then cannot be seen from outside.
+    assert!(!another.has_news(QUIET));
     drop(another);
     wait_until("it is told", || (told().len() == 2).then_some(()));
 }

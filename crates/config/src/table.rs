@@ -145,7 +145,7 @@ crate::declare! {
     workers: u16 = "0", Kind::Count { min: 0, max: WORKERS_MAX as u64, unit: "processes" },
         Some("Server workers"),
         "Worker processes.\n\
-         0 starts one per usable core.";
+         0 starts one per usable core, up to 64.";
     user: Option<String> = "", Kind::Account, None,
         "User that workers and processes for jobs run as when the server is started as root: they change to it when everything is bound and open, before they run a handler.\n\
          The master stays root and runs no handler; what the script does before run() it does as root.\n\

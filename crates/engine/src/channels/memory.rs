@@ -21,10 +21,10 @@ const SLOTS_STEP: u16 = 64;
 /// Slots beyond one per worker, at least: those that have retired keep theirs until their last client is gone.
 const SPARE_SLOTS: u16 = 6;
 
-/// How many workers the settings ask for.
+/// How many workers the settings ask for. Of the machine's cores no more are used than a history file of any server serves.
 pub(crate) fn workers(settings: &Settings) -> u16 {
     match settings.workers {
-        0 => process::usable_cores().min(usize::from(SLOTS)) as u16,
+        0 => process::usable_cores().min(usize::from(SLOTS_STEP)) as u16,
         workers => workers,
     }
 }
