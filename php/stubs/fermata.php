@@ -22,7 +22,7 @@ namespace Fermata {
          * @param string|array|null $listen "http://HOST:PORT" or "https://HOST:PORT", or several of them; port 0 takes
          *        any free one. Default http://127.0.0.1:8080.
          *        The environment variable PORT replaces the port of the first, FERMATA_LISTEN the whole.
-         * @param int|null $workers worker processes, at least 1. Default: the number of usable cores.
+         * @param int|null $workers worker processes, 1 to 256. Default: the number of usable cores, up to 64.
          * @param string|null $control "unix:/path.sock" to accept Publisher clients. Default: none.
          * @param Limits|null $limits bounds on connections, bytes and times
          * @param History|null $history how much each channel remembers
