@@ -10,7 +10,7 @@ use fermata_testkit::{
 use serde_json::{Value, json};
 
 use crate::client::{Answer, Client};
-use crate::figures::command;
+use crate::figures::{command, sum};
 use crate::origin::{Origin, Reply, ok};
 use crate::own::Own;
 use crate::socket;
@@ -220,6 +220,45 @@ fn more_than_may_be_on_its_way_waits_in_its_order(log: LogServer) {
     for client in &mut streams {
         check_numbers(client, 0, COUNT - 1);
     }
+}
+
+#[test]
+fn what_the_log_refuses_for_good_is_sent_once() {
+    // Redis takes what an edge does.
+    let Some(log) = LogServer::nats() else {
+        return;
+    };
+    let pull = free_port();
+    let address = format!("tcp://127.0.0.1:{pull}");
+    let arguments = [
+        "--route",
+        "* test",
+        "--zmq-pull",
+        &address,
+        "--control-body-bytes-max",
+        "2m",
+    ];
+    let edge = start_with(&log, PATIENT_MS, &arguments);
+    let mut client = stream(&edge, "c");
+    let mut large = item("c", 0);
+    large["id"] = "i".repeat(200).into();
+    // As large as a message of ZeroMQ may be; NATS counts the headers, too, and one of them has the id.
+    let rest = 1 + large.to_string().len();
+    large["http-stream"]["content"] = "x".repeat((1 << 20) - rest).into();
+    let mut push = Zmq::tcp(pull, Kind::Push);
+    push.send(&[format!("J{large}").as_bytes()]);
+    wait_until("it is counted", || {
+        let dropped = "fermata_edge_items_dropped_total";
+        (sum(edge.metrics, dropped, "reason=\"log\"") == 1).then_some(())
+    });
+    let answer = try_post(edge.control, &[large]).expect("an answer");
+    assert_eq!(answer.status, 400, "{}", answer.text());
+    post(&edge, &[item("c", 0)]);
+    check_numbers(&mut client, 0, 0);
+    wait_until("each is refused once", || {
+        let failures = "fermata_publish_failures_total";
+        (sum(edge.metrics, failures, "reason=\"backpressure\"") == 2).then_some(())
+    });
 }
 
 /// An origin whose streams begin behind an item.

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use fermata_engine::{OWN_USER, PublishFailure, RequestId, WireId};
+use fermata_engine::{Busy, OWN_USER, PublishFailure, RequestId, WireId};
 use fermata_grip::command;
 
 use super::sequence::Queued;
@@ -165,11 +165,19 @@ impl Posts {
     }
 }
 
+/// Whether an item that was refused so would be refused each time.
+pub(crate) fn is_for_good(failure: &PublishFailure) -> bool {
+    match failure {
+        PublishFailure::Misuse(_) | PublishFailure::Backpressure(Busy::LogRefused) => true,
+        PublishFailure::Backpressure(_) => false,
+    }
+}
+
 impl From<&PublishFailure> for Refusal {
     fn from(failure: &PublishFailure) -> Self {
-        let status = match failure {
-            PublishFailure::Misuse(_) => 400,
-            PublishFailure::Backpressure(_) => 503,
+        let status = match is_for_good(failure) {
+            true => 400,
+            false => 503,
         };
         Self {
             status,
@@ -202,6 +210,20 @@ mod tests {
         let post = posts.end_item(number, Some(&refusal)).expect("it is over");
         assert_eq!(post.failure, Some(refusal));
         assert_eq!((posts.posts.len(), posts.due_ms(100)), (0, None));
+    }
+
+    #[test]
+    fn what_the_log_refuses_for_good_is_no_try_later() {
+        let wait_ms = 7;
+        let refused = PublishFailure::from(Busy::LogRefused);
+        let silent = PublishFailure::from(Busy::NotAcknowledged { wait_ms });
+        let old = PublishFailure::from(Busy::TooOld);
+        let status = |it| Refusal::from(it).status;
+        assert_eq!([&refused, &silent, &old].map(status), [400, 503, 503]);
+        assert_eq!(
+            [&refused, &silent, &old].map(is_for_good),
+            [true, false, false]
+        );
     }
 
     #[test]

@@ -9,13 +9,14 @@ use std::collections::BTreeMap;
 
 use fermata_config::LogLevel;
 use fermata_engine::missed;
+use fermata_engine::stats::Counter;
 use fermata_engine::{Ack, Busy, Message, PublishFailure, Publishing as Begun};
 use fermata_grip::item::Item;
 
 use crate::client::delivery;
 use crate::client::source::Engine;
 use crate::publish::parts::Publishing;
-use crate::publish::posts::{Flight, Post, Refusal, Reply};
+use crate::publish::posts::{Flight, Post, Refusal, Reply, is_for_good};
 use crate::publish::sequence::{Queued, encoded};
 use crate::server::publish::Publications;
 
@@ -97,7 +98,7 @@ impl Publications<'_> {
                 Err(failure) => {
                     let line = format!("publishing fails: {failure}");
                     self.worker.net.log_for_client(LogLevel::Warning, &line);
-                    let is_kept = matches!(failure, PublishFailure::Backpressure(_));
+                    let is_kept = !is_for_good(&failure);
                     let refusal = Refusal::from(&failure);
                     if queued.posts.is_empty() && is_kept {
                         self.put_back(queued);
@@ -165,8 +166,9 @@ impl Publications<'_> {
             };
             let line = format!("an item is not acknowledged: {failure}");
             self.worker.net.log_for_client(LogLevel::Warning, &line);
+            let is_kept = !is_for_good(&failure);
             // Its publisher does not send it again. With an id it is told once, should the log have it.
-            if queued.posts.is_empty() && queued.item.id.is_some() {
+            if queued.posts.is_empty() && queued.item.id.is_some() && is_kept {
                 queued.is_late = true;
                 again.insert(user, queued);
             } else {
@@ -201,6 +203,15 @@ impl Publications<'_> {
         if refusal.is_some() {
             // Its publisher may send it again.
             self.publishing.sequence.forget(&queued.item);
+            if queued.posts.is_empty() {
+                // Its publisher is not told of it.
+                self.worker.net.count(Counter::EdgeItemLog, 1);
+                let channel = queued.item.channel.escape_ascii();
+                let line = format!(
+                    "an item for {channel} is dropped: the log of the cluster has not taken it"
+                );
+                self.worker.net.log_for_client(LogLevel::Warning, &line);
+            }
         }
         for &number in &queued.posts {
             if let Some(post) = self.publishing.posts.end_item(number, refusal) {

@@ -342,11 +342,12 @@ figures! {
     }
     // Those of a GRIP edge: shown where there is one (`EDGE`).
     "edge_items_dropped" "edge_items_dropped_total" Plain Sum
-    "Items of publishers that a GRIP edge did not take: the channel had their id within id_cache_ttl_ms, another one waits for the same predecessor, too many or too large ones wait (message_wait_bytes_max), no item at all, the publisher's connection broken or refused." {
+    "Items of publishers that a GRIP edge did not take: the channel had their id within id_cache_ttl_ms, another one waits for the same predecessor, too many or too large ones wait (message_wait_bytes_max), no item at all, the publisher's connection broken or refused, the log of the cluster does not take it and nobody is answered." {
         EdgeItemDuplicate("reason" "duplicate"),
         EdgeItemRival("reason" "rival"),
         EdgeItemOverflow("reason" "waiting_full"),
         EdgeItemMalformed("reason" "malformed"),
+        EdgeItemLog("reason" "log"),
     }
     "edge_items_overdue" "edge_items_overdue_total" Plain Sum
     "Items given out though their predecessor did not come within message_wait_ms." { EdgeItemOverdue }
