@@ -33,6 +33,9 @@ pub(crate) struct Queued {
     pub item: Item,
     /// The requests that wait until the log of a cluster has it, by their numbers.
     pub posts: Vec<u64>,
+    /// A publisher has it taken for published: it came without a request, or was answered while it waited for its
+    /// predecessor. Requests that join it later change nothing about that.
+    pub is_owed: bool,
     /// It waits while the log is away, which may have it already: from an earlier try, or from another edge.
     pub is_late: bool,
     /// It was found there.
@@ -164,14 +167,26 @@ impl Sequence {
         self.backlog.push_front(queued);
     }
 
-    /// Takes out the items of such requests.
-    pub(crate) fn take_of(&mut self, is_over: impl Fn(&[u64]) -> bool) -> VecDeque<Queued> {
+    /// Takes out the items of such requests; of those that are owed only the requests, which are returned beside.
+    pub(crate) fn take_of(
+        &mut self,
+        is_over: impl Fn(&[u64]) -> bool,
+    ) -> (VecDeque<Queued>, Vec<u64>) {
         let backlog = std::mem::take(&mut self.backlog).into_iter();
-        let (over, left): (VecDeque<Queued>, VecDeque<Queued>) =
-            backlog.partition(|it| !it.posts.is_empty() && is_over(&it.posts));
-        self.backlog = left;
-        self.backlog_bytes -= over.iter().map(|it| it.item.bytes()).sum::<usize>();
-        over
+        let mut posts = Vec::new();
+        let mut over = VecDeque::new();
+        for mut queued in backlog {
+            if queued.posts.is_empty() || !is_over(&queued.posts) {
+                self.backlog.push_back(queued);
+            } else if queued.is_owed {
+                posts.append(&mut queued.posts);
+                self.backlog.push_back(queued);
+            } else {
+                self.backlog_bytes -= queued.item.bytes();
+                over.push_back(queued);
+            }
+        }
+        (over, posts)
     }
 
     /// The log is away: what waits for it is late.
@@ -201,6 +216,7 @@ impl Sequence {
                 false => Vec::new(),
             };
             self.backlog.push_back(Queued {
+                is_owed: posts.is_empty(),
                 item,
                 posts,
                 is_late: false,
@@ -233,6 +249,15 @@ impl Sequence {
 }
 
 impl Queued {
+    /// A publisher offers it once more; 0: by a port without answers, so it does not come again. True: that request waits.
+    pub(crate) fn join(&mut self, post: u64) -> bool {
+        self.is_owed |= post == 0;
+        if post != 0 {
+            self.posts.push(post);
+        }
+        post != 0
+    }
+
     /// Whether it is the item of this channel with this id.
     pub(crate) fn is(&self, channel: &[u8], id: &[u8]) -> bool {
         self.item.channel == channel && self.item.id.as_deref() == Some(id)
@@ -316,6 +341,29 @@ mod tests {
         assert!(sequence.is_behindhand());
         assert_eq!(sequence.due_ms(7), Some(7 + BACKLOG_MS));
         assert_eq!(take_all(&mut sequence), "ab");
+    }
+
+    #[test]
+    fn an_item_that_is_owed_outlives_the_requests_that_join_it() {
+        let mut sequence = sequence();
+        sequence.offer(0, item("a", None), 1);
+        sequence.offer(0, item("c", Some("b")), 2);
+        // "c" was answered while it waited, "p" came by a port without answers, "q" by one behind a request.
+        sequence.offer(0, item("b", Some("a")), 3);
+        sequence.offer(0, item("p", None), 0);
+        sequence.offer(0, item("q", None), 4);
+        for (id, post) in [("a", 5), ("c", 6), ("p", 7), ("q", 0)] {
+            let queued = sequence.queued_mut(b"c", id.as_bytes()).expect("it waits");
+            assert_eq!(queued.join(post), post != 0, "{id}");
+        }
+        let bytes = sequence.backlog_bytes();
+        let (over, posts) = sequence.take_of(|posts| !posts.contains(&3));
+        let over_bytes: usize = over.iter().map(|it| it.item.bytes()).sum();
+        assert_eq!(sequence.backlog_bytes(), bytes - over_bytes);
+        let over: Vec<_> = over.into_iter().map(|it| (it.item.id, it.posts)).collect();
+        assert_eq!(over, [(Some(b"a".to_vec()), vec![1, 5])]);
+        assert_eq!(posts, [6, 7, 4]);
+        assert_eq!(take_all(&mut sequence), "bcpq");
     }
 
     #[test]

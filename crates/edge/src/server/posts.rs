@@ -58,7 +58,7 @@ impl Publications<'_> {
                 let channel = first.item.channel.clone();
                 self.publishing.read_along(self.worker, now_ms, &channel);
             }
-            let Some(queued) = self.publishing.sequence.take() else {
+            let Some(mut queued) = self.publishing.sequence.take() else {
                 break;
             };
             if queued.is_there {
@@ -100,8 +100,15 @@ impl Publications<'_> {
                     self.worker.net.log_for_client(LogLevel::Warning, &line);
                     let is_kept = !is_for_good(&failure);
                     let refusal = Refusal::from(&failure);
-                    if queued.posts.is_empty() && is_kept {
+                    if queued.is_owed && is_kept {
+                        let posts = std::mem::take(&mut queued.posts);
+                        let is_of_posts = !posts.is_empty();
+                        self.end_posts(posts, Some(&refusal));
                         self.put_back(queued);
+                        if is_of_posts {
+                            // Their time may be over, and the item's never is.
+                            continue;
+                        }
                         // Those behind it would not be taken either.
                         self.refuse_posts(&refusal, |_| true);
                         break;
@@ -167,12 +174,14 @@ impl Publications<'_> {
             let line = format!("an item is not acknowledged: {failure}");
             self.worker.net.log_for_client(LogLevel::Warning, &line);
             let is_kept = !is_for_good(&failure);
+            let refusal = Refusal::from(&failure);
             // Its publisher does not send it again. With an id it is told once, should the log have it.
-            if queued.posts.is_empty() && queued.item.id.is_some() && is_kept {
+            if queued.is_owed && queued.item.id.is_some() && is_kept {
+                self.end_posts(std::mem::take(&mut queued.posts), Some(&refusal));
                 queued.is_late = true;
                 again.insert(user, queued);
             } else {
-                self.end_item(&queued, Some(&Refusal::from(&failure)));
+                self.end_item(&queued, Some(&refusal));
             }
         }
         for queued in again.into_values().rev() {
@@ -191,11 +200,12 @@ impl Publications<'_> {
     /// Refuses the requests of which something waits here, and which began at such a moment.
     fn refuse_posts(&mut self, refusal: &Refusal, is_over: impl Fn(u64) -> bool) {
         let posts = &self.publishing.posts;
-        let over = { &mut self.publishing.sequence }
+        let (items, numbers) = { &mut self.publishing.sequence }
             .take_of(|numbers| posts.began_ms(numbers).is_some_and(&is_over));
-        for queued in over {
+        for queued in items {
             self.end_item(&queued, Some(refusal));
         }
+        self.end_posts(numbers, Some(refusal));
     }
 
     /// An item is in the log, or it is known why not.
@@ -203,7 +213,7 @@ impl Publications<'_> {
         if refusal.is_some() {
             // Its publisher may send it again.
             self.publishing.sequence.forget(&queued.item);
-            if queued.posts.is_empty() {
+            if queued.is_owed {
                 // Its publisher is not told of it.
                 self.worker.net.count(Counter::EdgeItemLog, 1);
                 let channel = queued.item.channel.escape_ascii();
@@ -213,7 +223,12 @@ impl Publications<'_> {
                 self.worker.net.log_for_client(LogLevel::Warning, &line);
             }
         }
-        for &number in &queued.posts {
+        self.end_posts(queued.posts.iter().copied(), refusal);
+    }
+
+    /// An item of these requests is in the log, or it is known why not.
+    fn end_posts(&mut self, numbers: impl IntoIterator<Item = u64>, refusal: Option<&Refusal>) {
+        for number in numbers {
             if let Some(post) = self.publishing.posts.end_item(number, refusal) {
                 self.answer_post(post);
             }

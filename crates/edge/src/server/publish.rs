@@ -316,9 +316,9 @@ impl Publishing {
         self.sequence.prime(now_ms, &item.channel, &items);
     }
 
-    /// A request publishes an item once more: it is answered with the one before.
+    /// An item is published once more: a request is answered with the one before.
     fn wait_for_first(&mut self, channel: &[u8], id: Option<Vec<u8>>, post: u64) {
-        let Some(id) = id.filter(|_| post != 0) else {
+        let Some(id) = id.filter(|_| self.is_in_cluster) else {
             return;
         };
         let mut flights = self.posts.flights.values_mut();
@@ -328,8 +328,7 @@ impl Publishing {
             None => self.sequence.queued_mut(channel, &id),
         };
         // Others are in the log, or wait for what comes before them.
-        if let Some(first) = first {
-            first.posts.push(post);
+        if first.is_some_and(|it| it.join(post)) {
             self.posts.add_item(post);
         }
     }
