@@ -52,6 +52,8 @@ pub(crate) struct Sequence {
     backlog_bytes: usize,
     /// How long an item waits for its predecessor.
     wait_ms: u64,
+    /// How long its id is remembered.
+    id_ttl_ms: u64,
     /// What one call of the intake gives out; empty between calls, kept for its memory.
     ready: Vec<Item>,
 }
@@ -68,6 +70,7 @@ impl Sequence {
             backlog: VecDeque::new(),
             backlog_bytes: 0,
             wait_ms: settings.message_wait_ms,
+            id_ttl_ms: settings.id_cache_ttl_ms,
             ready: Vec::new(),
         }
     }
@@ -235,9 +238,14 @@ impl Sequence {
         !self.backlog.is_empty()
     }
 
-    /// Whether an item that another worker noted at `noted_ms` has not waited too long.
-    pub(crate) fn is_recent(&self, noted_ms: u64, unix_ms: u64) -> bool {
-        noted_ms + self.wait_ms >= unix_ms
+    /// Whether an item that another worker noted at `noted_ms` may not be out yet. In a cluster it may have waited for the
+    /// log after its predecessor, and as long as its id is remembered it is told once whatever became of it.
+    pub(crate) fn is_recent(&self, noted_ms: u64, unix_ms: u64, is_in_cluster: bool) -> bool {
+        let kept_ms = match is_in_cluster {
+            true => self.wait_ms.max(self.id_ttl_ms),
+            false => self.wait_ms,
+        };
+        noted_ms.saturating_add(kept_ms) >= unix_ms
     }
 
     /// When there is something to do again, for items without their predecessor or without room.
@@ -369,7 +377,14 @@ mod tests {
     #[test]
     fn notes_are_recent_as_long_as_items_wait() {
         let sequence = sequence();
-        assert!(sequence.is_recent(500, 1_500));
-        assert!(!sequence.is_recent(500, 1_501));
+        assert!(sequence.is_recent(500, 1_500, false));
+        assert!(!sequence.is_recent(500, 1_501, false));
+    }
+
+    #[test]
+    fn notes_of_a_cluster_are_recent_as_long_as_ids_are_remembered() {
+        let sequence = sequence();
+        assert!(sequence.is_recent(500, 60_500, true));
+        assert!(!sequence.is_recent(500, 60_501, true));
     }
 }

@@ -207,9 +207,11 @@ impl Publications<'_> {
     pub(super) fn restore_waiting(&mut self) {
         let unix_ms = self.worker.net.unix_s() * 1_000;
         let notes = self.worker.notes(NOTES_MAX);
+        let is_in_cluster = self.publishing.is_in_cluster;
+        let sequence = &self.publishing.sequence;
         let recent = notes
             .iter()
-            .filter(|it| self.publishing.sequence.is_recent(it.unix_ms, unix_ms));
+            .filter(|it| sequence.is_recent(it.unix_ms, unix_ms, is_in_cluster));
         let items: Vec<Item> = recent.filter_map(|it| delivery::read(&it.data)).collect();
         if items.is_empty() {
             return;
