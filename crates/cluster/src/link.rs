@@ -139,7 +139,12 @@ impl Link {
     /// The connection was left for that server, which is connected to at once. Whether the log was there.
     pub fn refer(&mut self, host: &str, port: u16, now_ms: u64) -> bool {
         let server = self.server();
-        self.referral = Some((server.referred_to(host, port), server.to_string()));
+        // One that is named in the setting has its own account.
+        let named = { &self.servers }
+            .iter()
+            .find(|it| it.sentinel.is_none() && it.host == host && it.port == port);
+        let to = named.map_or_else(|| server.referred_to(host, port), Address::clone);
+        self.referral = Some((to, server.to_string()));
         self.referrals += 1;
         self.state = State::Down { retry_ms: now_ms };
         std::mem::replace(&mut self.is_ready, false)
@@ -163,5 +168,24 @@ impl Link {
     /// The log cannot be used, connected or not.
     pub fn note_away(&mut self) {
         self.is_ready = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_logged_in_at_by_its_own_account_where_the_setting_names_it() {
+        let servers = Address::list("redis://one@a,two@b").expect("two servers");
+        let mut link = Link::new(servers, 0);
+        let mut token_at = |host: &str| {
+            link.refer(host, 6379, 0);
+            link.server().token.clone()
+        };
+        assert_eq!(token_at("b").as_deref(), Some("two"));
+        assert_eq!(token_at("a").as_deref(), Some("one"));
+        // Another one has that of the server that has named it.
+        assert_eq!(token_at("c").as_deref(), Some("one"));
     }
 }
