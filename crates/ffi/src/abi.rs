@@ -167,6 +167,16 @@ impl FmStr {
         }
     }
 
+    /// The same of what has a byte at least.
+    #[inline]
+    pub(crate) fn lend_some(bytes: &[u8]) -> FmStr {
+        debug_assert!(!bytes.is_empty());
+        FmStr {
+            ptr: bytes.as_ptr().cast(),
+            len: bytes.len(),
+        }
+    }
+
     pub(crate) fn lend_option(bytes: Option<&[u8]>) -> FmStr {
         bytes.map_or(FmStr::ABSENT, FmStr::lend)
     }

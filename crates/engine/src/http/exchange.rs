@@ -201,6 +201,16 @@ impl Exchange {
             )
     }
 
+    /// Another stage begins. Those of a request without a body have nothing to be let go of, which is seen here without a call.
+    #[inline]
+    pub fn enter(&mut self, stage: Stage) {
+        let before = std::mem::replace(&mut self.stage, stage);
+        match before {
+            Stage::Head | Stage::Handling(None) => std::mem::forget(before),
+            _ => drop(before),
+        }
+    }
+
     /// A request's head has been read.
     #[inline]
     pub fn note_head(&mut self, head: &Head) {

@@ -93,7 +93,7 @@ impl Request {
         serial: u32,
         place: Place,
     ) {
-        exchange.stage = Stage::Handling(None);
+        exchange.enter(Stage::Handling(None));
         exchange.serial = serial;
         if !connection.is_blocked {
             connection.deadline_ms = u64::MAX;

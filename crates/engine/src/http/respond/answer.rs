@@ -178,7 +178,7 @@ impl Http {
         self.repeated
             .write(out, status, &self.date, content_type, body, has_body);
         exchange.is_deferred = false;
-        exchange.stage = Stage::Head;
+        exchange.enter(Stage::Head);
         // Nothing is left to look at; what the client sends next raises an event.
         if current.at == current.filled && !connection.has_unread && exchange.body.is_none() {
             net.input.current = None;
@@ -279,7 +279,7 @@ impl Http {
         };
         exchange.is_deferred = false;
         if connection.keeps_alive {
-            exchange.stage = Stage::Head;
+            exchange.enter(Stage::Head);
         } else {
             let is_parsed = match current {
                 Some(current) => current.at == current.filled,
