@@ -57,7 +57,7 @@ impl Master {
         for listener in listeners.iter().flatten().chain(metrics_listener) {
             net::limit_undelivered(listener, settings.write_timeout_ms);
         }
-        let (ring, cluster) = open_channels(&settings, program.once_ms, &logger)?;
+        let (ring, cluster) = open_channels(&settings, workers, program.once_ms, &logger)?;
         let stats = memory::open_stats()?;
         let logger = logger.counted(stats);
         let (wakers, inboxes) = open_wakers(workers)?;
@@ -151,12 +151,13 @@ fn open_access_log(settings: &Settings, identity: Option<&Identity>) -> Result<b
 /// Maps the ring that all workers read, and what leads to the log of a cluster.
 fn open_channels(
     settings: &Settings,
+    workers: u16,
     once_ms: Option<u64>,
     logger: &Logger,
 ) -> Result<(Ring, Option<Cluster>), StartError> {
     let mut ring = memory::open(settings, logger)?;
     let owner = memory::owner(Owner::MASTER_SLOT);
-    let cluster = Cluster::open(settings, memory::SLOTS, owner, once_ms)?;
+    let cluster = Cluster::open(settings, memory::slots(workers), owner, once_ms)?;
     if cluster.is_none() {
         // What a history file has of a log means nothing here any more.
         ring.end_log();

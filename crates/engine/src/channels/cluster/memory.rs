@@ -163,7 +163,8 @@ pub(crate) struct Outbox {
 }
 
 impl Cluster {
-    /// Makes the outbox, when the settings ask for a cluster. Called before anything is forked.
+    /// Makes the outbox, with a queue of answers for each of so many slots of workers, when the settings ask for a cluster. Called
+    /// before anything is forked.
     pub fn open(
         settings: &Settings,
         slots: u16,
@@ -180,7 +181,8 @@ impl Cluster {
             ring_bytes: OUTBOX_BYTES_MIN.max(record_bytes_max * OUTBOX_EVENTS_MIN),
             index_buckets: 1,
             record_bytes_max,
-            workers_max: u32::from(slots),
+            // The bridge alone reads; who only writes needs no slot.
+            workers_max: READER_SLOT + 1,
             history_count_max: 0,
             history_age_ms_max: 0,
             members_max: 1,
@@ -633,6 +635,43 @@ mod tests {
         State {
             words: words.leak(),
         }
+    }
+
+    #[test]
+    fn a_worker_of_each_slot_writes_and_is_answered() {
+        const SLOTS: u16 = 3;
+        let settings = Settings {
+            cluster: Some("nats://127.0.0.1:1".to_owned()),
+            ..Settings::default()
+        };
+        let master = crate::channels::memory::owner(Owner::MASTER_SLOT);
+        let mut cluster = Cluster::open(&settings, SLOTS, master, None)
+            .expect("there is memory")
+            .expect("a cluster is set");
+        let mut consumer = cluster.ring.consume(READER_SLOT);
+        for slot in 0..SLOTS {
+            let worker = Owner {
+                slot: u32::from(slot),
+                ..master
+            };
+            let message = fermata_hub::Message {
+                channel: b"c",
+                kind: fermata_hub::Kind::Message,
+                name: None,
+                data: b"data",
+            };
+            let published = cluster.ring.publish(&worker, &message, 0);
+            assert!(published.is_ok(), "slot {slot}: {published:?}");
+            assert!(cluster.state.answer(slot, 1, Answer::Refused), "{slot}");
+            cluster.worker_ended(&master, worker.slot, worker.pid + 1);
+        }
+        assert!(!cluster.state.answer(SLOTS, 1, Answer::Refused));
+        let mut record = fermata_hub::Record::empty();
+        let is_read = || consumer.read_next(&mut record) == fermata_hub::Read::Record;
+        assert_eq!(
+            std::iter::repeat_with(is_read).take_while(|it| *it).count(),
+            3
+        );
     }
 
     #[test]
