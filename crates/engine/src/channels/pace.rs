@@ -192,7 +192,7 @@ mod tests {
         #[test]
         fn silence_never_lasts_longer_than_the_interval(
             index in any::<u32>(),
-            slot in 0_u16..64,
+            slot in 0..crate::channels::memory::SLOTS,
             interval_ms in 1_u32..=3_600_000,
             now_ms in 1_u64..1 << 40,
             due_ms in prop_oneof![any::<u64>(), 0_u64..1 << 40],

@@ -15,7 +15,7 @@ use super::table::{Counter, EDGE, Figure, Gauge, Merge};
 use crate::admin::publisher::{self, PublisherError};
 use crate::channels::cluster::ClusterFigures;
 
-/// Bytes of an answer that are read at most: 64 workers need a tenth.
+/// Bytes of an answer that are read at most: 256 workers need less than half.
 const ANSWER_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 /// One value per counter and gauge.
