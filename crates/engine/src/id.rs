@@ -10,6 +10,8 @@ use crate::net::slab::Key;
 /// The serial of an exchange that has had no request.
 pub(crate) const SERIAL_NONE: u32 = u32::MAX;
 
+const LAST_SERIAL: u32 = SERIAL_NONE - 1;
+
 /// What follows a serial.
 #[inline]
 pub(crate) fn serial_after(serial: u32) -> u32 {
@@ -18,8 +20,6 @@ pub(crate) fn serial_after(serial: u32) -> u32 {
         _ => 1,
     }
 }
-
-const LAST_SERIAL: u32 = SERIAL_NONE - 1;
 
 /// Generations (`net/slab.rs`) and serials begin at one.
 fn joined(generation: u32, place: u32) -> NonZeroU64 {
@@ -61,6 +61,21 @@ impl RequestId {
     pub(crate) fn serial(self) -> u32 {
         (self.0.get() >> 32) as u32
     }
+
+    /// What [`RequestId::to_raw`] gave; `None` for zero.
+    #[inline]
+    pub const fn from_raw(raw: u64) -> Option<RequestId> {
+        match NonZeroU64::new(raw) {
+            Some(raw) => Some(RequestId(raw)),
+            None => None,
+        }
+    }
+
+    /// For a program that has no types of Rust's. Not zero.
+    #[inline]
+    pub fn to_raw(self) -> u64 {
+        self.0.get()
+    }
 }
 
 impl SocketId {
@@ -84,38 +99,7 @@ impl SocketId {
     pub(crate) fn exchange(self) -> ExchangeIndex {
         self.0.exchange()
     }
-}
 
-impl WireId {
-    #[inline]
-    pub(crate) fn new(key: Key) -> WireId {
-        WireId(joined(key.generation, key.index))
-    }
-
-    #[inline]
-    pub(crate) fn key(self) -> Key {
-        Key::from_u64(self.0.get())
-    }
-}
-
-impl RequestId {
-    /// What [`RequestId::to_raw`] gave; `None` for zero.
-    #[inline]
-    pub const fn from_raw(raw: u64) -> Option<RequestId> {
-        match NonZeroU64::new(raw) {
-            Some(raw) => Some(RequestId(raw)),
-            None => None,
-        }
-    }
-
-    /// For a program that has no types of Rust's. Not zero.
-    #[inline]
-    pub fn to_raw(self) -> u64 {
-        self.0.get()
-    }
-}
-
-impl SocketId {
     /// As of [`RequestId`].
     #[inline]
     pub fn from_raw(raw: u64) -> Option<SocketId> {
@@ -130,6 +114,16 @@ impl SocketId {
 }
 
 impl WireId {
+    #[inline]
+    pub(crate) fn new(key: Key) -> WireId {
+        WireId(joined(key.generation, key.index))
+    }
+
+    #[inline]
+    pub(crate) fn key(self) -> Key {
+        Key::from_u64(self.0.get())
+    }
+
     /// The wire that has this number, which is its token for the driver.
     #[inline]
     pub const fn from_raw(raw: u64) -> Option<WireId> {

@@ -191,29 +191,18 @@ pub(crate) fn text((ids, seq): (Ids, Seq)) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicU64;
-
-    use fermata_hub::{Config, Layout, LogPlace, Message, Owner};
+    use fermata_hub::{Config, LogPlace, Message, Owner};
 
     use super::*;
-    use crate::channels::memory;
+    use crate::channels::{memory, test_ring};
 
     const CONFIG: Config = Config {
-        ring_bytes: 1 << 16,
-        index_buckets: 16,
-        record_bytes_max: 1024,
-        workers_max: 2,
         history_count_max: 1000,
-        history_age_ms_max: 1000,
-        members_max: 2,
-        leave_delay_ms: 0,
+        ..test_ring::CONFIG
     };
 
     fn ring() -> (Ring, Owner) {
-        let len = Layout::new(&CONFIG).expect("sizes that fit").words();
-        let words: Vec<AtomicU64> = (0..len).map(|_| AtomicU64::new(0)).collect();
-        let ring = Ring::create(words.leak(), &CONFIG, 7, 11).expect("memory of the right size");
-        (ring, memory::owner(0))
+        (test_ring::ring(&CONFIG), memory::owner(0))
     }
 
     fn message<'a>(channel: &'a [u8], data: &'a [u8]) -> Message<'a> {

@@ -22,6 +22,8 @@ pub(crate) mod presence;
 pub(crate) mod publish;
 pub(crate) mod resume;
 pub(crate) mod stream_format;
+#[cfg(test)]
+pub(crate) mod test_ring;
 pub(crate) mod views;
 
 use std::collections::VecDeque;

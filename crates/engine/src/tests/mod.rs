@@ -28,11 +28,10 @@ mod websocket_time;
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
 use fermata_config::{LogFormat, LogLevel, Settings};
-use fermata_hub::{Config, Layout, Ring};
+use fermata_hub::{Config, Ring};
 use fermata_io::Fd;
 use fermata_io::sys::fake::{Fake, FakePeer};
 
@@ -40,6 +39,7 @@ use proptest::prelude::ProptestConfig;
 
 use sockets::Call;
 
+use crate::channels::test_ring;
 use crate::http::router::Router;
 use crate::id::{RequestId, SocketId};
 use crate::{Event, Hold, HoldError, Left, Logger, Message, Parts, Worker};
@@ -408,11 +408,9 @@ fn rings(settings: &Settings) -> [Ring; 2] {
         members_max: 64,
         leave_delay_ms: settings.leave_delay_ms,
     };
-    let words = Layout::new(&config).expect("sizes that fit").words();
-    let words: Vec<AtomicU64> = (0..words).map(|_| AtomicU64::new(0)).collect();
-    let words: &[AtomicU64] = words.leak();
+    let words = test_ring::words(&config);
     [
-        Ring::create(words, &config, 7, 11).expect("memory of the right size"),
+        test_ring::ring_in(words, &config),
         Ring::open(words, &config).expect("it was made just now"),
     ]
 }

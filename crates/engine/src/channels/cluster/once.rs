@@ -66,33 +66,15 @@ impl Once {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicU64;
-
-    use fermata_hub::{Config, Layout, LogPlace, Message};
+    use fermata_hub::{LogPlace, Message};
 
     use super::*;
     use crate::channels::memory;
-
-    const CONFIG: Config = Config {
-        ring_bytes: 1 << 16,
-        index_buckets: 16,
-        record_bytes_max: 1024,
-        workers_max: 2,
-        history_count_max: 10,
-        history_age_ms_max: 1000,
-        members_max: 2,
-        leave_delay_ms: 0,
-    };
-
-    fn ring() -> Ring {
-        let len = Layout::new(&CONFIG).expect("sizes that fit").words();
-        let words: Vec<AtomicU64> = (0..len).map(|_| AtomicU64::new(0)).collect();
-        Ring::create(words.leak(), &CONFIG, 7, 11).expect("memory of the right size")
-    }
+    use crate::channels::test_ring::{CONFIG, ring};
 
     #[test]
     fn a_name_is_known_for_its_time_in_its_channel() {
-        let mut once = Once::new(1_000, &ring());
+        let mut once = Once::new(1_000, &ring(&CONFIG));
         assert!(once.is_first(b"a", b"bc", 5_000));
         assert!(once.is_first(b"ab", b"c", 5_000));
         assert!(!once.is_first(b"a", b"bc", 5_999));
@@ -104,7 +86,7 @@ mod tests {
 
     #[test]
     fn the_next_process_knows_what_the_ring_has() {
-        let mut ring = ring();
+        let mut ring = ring(&CONFIG);
         let owner = memory::owner(0);
         let message = Message {
             channel: b"a",

@@ -710,14 +710,11 @@ pub(super) fn put_note(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicU64;
-
     use fermata_config::Settings;
-    use fermata_hub::{Config, Layout};
 
     use super::super::memory::Cluster;
     use super::*;
-    use crate::channels::memory;
+    use crate::channels::{memory, test_ring};
 
     const LEASE_MS: u64 = 6_000;
     const USERS: usize = 3 * WALK_ENTRIES;
@@ -730,19 +727,7 @@ mod tests {
             ..Settings::default()
         };
         let owner = memory::owner(0);
-        let config = Config {
-            ring_bytes: 1 << 16,
-            index_buckets: 16,
-            record_bytes_max: 1024,
-            workers_max: 2,
-            history_count_max: 10,
-            history_age_ms_max: 1000,
-            members_max: 2,
-            leave_delay_ms: 0,
-        };
-        let len = Layout::new(&config).expect("sizes that fit").words();
-        let words: Vec<AtomicU64> = (0..len).map(|_| AtomicU64::new(0)).collect();
-        let ring = Ring::create(words.leak(), &config, 7, 11).expect("memory of the right size");
+        let ring = test_ring::ring(&test_ring::CONFIG);
         let cluster = Cluster::open(&settings, 2, owner, None)
             .expect("there is memory")
             .expect("a cluster is set");

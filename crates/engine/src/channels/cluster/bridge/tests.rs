@@ -1,20 +1,19 @@
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use fermata_cluster::{Content, Received};
 use fermata_config::LogFormat;
-use fermata_hub::{Config, Layout};
 
 use super::*;
 use crate::channels::memory;
+use crate::channels::test_ring::{CONFIG, ring, ring_in, words};
 
-/// A process whose ring has these words.
-fn process(words: &'static [AtomicU64], config: &Config) -> Process {
+/// A process with this ring.
+fn process(ring: Ring) -> Process {
     let settings = Settings {
         cluster: Some("nats://127.0.0.1:1".to_owned()),
         ..Settings::default()
     };
     let owner = memory::owner(0);
-    let ring = Ring::create(words, config, 7, 11).expect("memory of the right size");
     let cluster = Cluster::open(&settings, 2, owner, None)
         .expect("there is memory")
         .expect("a cluster is set");
@@ -23,26 +22,9 @@ fn process(words: &'static [AtomicU64], config: &Config) -> Process {
     Process::new(cluster, ring, owner, wakers, &settings, logger).expect("there are descriptors")
 }
 
-fn words(config: &Config) -> &'static [AtomicU64] {
-    let len = Layout::new(config).expect("sizes that fit").words();
-    let words: Vec<AtomicU64> = (0..len).map(|_| AtomicU64::new(0)).collect();
-    words.leak()
-}
-
-const CONFIG: Config = Config {
-    ring_bytes: 1 << 16,
-    index_buckets: 16,
-    record_bytes_max: 1024,
-    workers_max: 2,
-    history_count_max: 10,
-    history_age_ms_max: 1000,
-    members_max: 2,
-    leave_delay_ms: 0,
-};
-
 #[test]
 fn records_that_are_none_do_not_fill_the_log_of_the_server() {
-    let mut process = process(words(&CONFIG), &CONFIG);
+    let mut process = process(ring(&CONFIG));
     for seq in 1..500 {
         let received = Received {
             place: Place { epoch: 7, seq },
@@ -62,7 +44,7 @@ fn records_that_are_none_do_not_fill_the_log_of_the_server() {
 /// with each such event.
 #[test]
 fn an_event_that_is_too_large_here_is_left_out_and_members_stay_known() {
-    let mut process = process(words(&CONFIG), &CONFIG);
+    let mut process = process(ring(&CONFIG));
     let place = |seq| Place { epoch: 7, seq };
     process.begin(place(1)).expect("the ring is whole");
     assert!(!process.state.is_presence_known());
@@ -84,7 +66,7 @@ fn an_event_that_is_too_large_here_is_left_out_and_members_stay_known() {
 #[test]
 fn a_damaged_ring_ends_the_process_instead_of_being_waited_for() {
     let words = words(&CONFIG);
-    let mut process = process(words, &CONFIG);
+    let mut process = process(ring_in(words, &CONFIG));
     let place = Place { epoch: 7, seq: 1 };
     process.begin(place).expect("the ring is whole");
     // A lock of a process that is gone, and bounds that contradict each other.
