@@ -267,10 +267,6 @@ impl Edge {
 
     /// Nothing is to be done for a client any more.
     fn on_left(&mut self, handle: RequestId) {
-        if self.clients.socket(handle).is_some() {
-            // It left as a request in the turn in which its handshake was accepted. The close of its socket follows.
-            return;
-        }
         self.clients.sessions.remove(&handle);
         self.timers.forget(Timer::Poll(handle));
         self.timers.forget(Timer::Link(handle));

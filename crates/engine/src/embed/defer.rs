@@ -68,6 +68,13 @@ impl Waiting {
         self.events.push_back(WaitEvent::Left(left));
     }
 
+    /// The client of a request has left, which nobody has been told: it goes on as a WebSocket of the same number, and ends as
+    /// one.
+    pub(crate) fn forget_left(&mut self, handle: RequestId) {
+        self.events
+            .retain(|it| !matches!(it, WaitEvent::Left(Left::Request(left)) if *left == handle));
+    }
+
     /// The next client that has left, descriptor or wire that is ready, items, or the time to wake the program.
     pub(crate) fn next_wait_event(&mut self) -> Option<Event> {
         if let Some(event) = self.events.pop_front() {

@@ -4,10 +4,10 @@ use fermata_config::Settings;
 use fermata_io::sys::fake::{End, FakePeer};
 
 use super::client::answers;
-use super::sockets::text;
+use super::sockets::{Call, handshake, text};
 use super::{Rig, get, settings};
-use crate::Left;
 use crate::id::RequestId;
+use crate::{Event, Left};
 
 /// A rig with one request whose handler waits, and its client.
 fn waiting() -> (Rig, FakePeer, RequestId) {
@@ -217,6 +217,33 @@ fn messages_of_a_socket_wait_for_its_handler() {
     rig.run();
     assert!(rig.open.is_empty());
     assert!(rig.worker.defer_socket(handle).is_err());
+}
+
+#[test]
+fn a_client_that_left_before_its_handshake_was_accepted_ends_as_a_socket() {
+    let mut rig = Rig::new(7);
+    let peers = [0; 2].map(|_| rig.peer(&handshake("/asked/late", "")));
+    let handles = std::mem::take(&mut rig.late);
+    for handle in &handles {
+        rig.worker.defer(*handle).expect("it is open");
+    }
+    peers.iter().for_each(FakePeer::close);
+    // Of one it is known that its client has left, while the other's is noted behind it.
+    let gone = std::iter::repeat_with(|| {
+        rig.worker.begin_poll();
+        rig.worker.poll_event()
+    });
+    let gone = gone.take(10).flatten().next();
+    let other = { handles.iter() }.find(|it| gone != Some(Event::Gone(**it)));
+    let other = *other.expect("there are two");
+    let accepted = rig.worker.accept_upgrade(other, None, &[]);
+    let socket = accepted.ok().expect("its place is there");
+    rig.calls.clear();
+    rig.run();
+    assert_eq!(rig.left, []);
+    let close = Call::Close(socket, 1006, String::new());
+    assert_eq!(rig.calls, [Call::Open(socket), close]);
+    assert!(matches!(gone, Some(Event::Gone(it)) if it != other));
 }
 
 #[test]

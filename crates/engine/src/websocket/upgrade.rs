@@ -204,6 +204,9 @@ impl Sockets {
             .input
             .current
             .is_none_or(|current| current.index != index.connection());
+        if connection.has_hung_up {
+            waiting.forget_left(id.handshake());
+        }
         let goes_on = is_late || connection.has_unread || connection.has_hung_up;
         if served.callbacks.open {
             self.events.open(id, served.handler);
