@@ -2,9 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
-use fermata_cluster::{
-    Address, Bridge, Content, Event, Options, Outgoing, PastEntry, PastRequest, Place,
-};
+mod options;
+
+use fermata_cluster::{Bridge, Content, Event, Options, Outgoing, PastEntry, PastRequest, Place};
+use options::options;
 
 const INFO: &str =
     "INFO {\"version\":\"2.11.0\",\"headers\":true,\"jetstream\":true,\"max_payload\":4096}\r\n";
@@ -31,15 +32,9 @@ impl Talk {
     /// One that has read everything up to a place, and knows when the message there was stored.
     fn behind(reached: Option<Place>, reached_ms: Option<u64>) -> Talk {
         let options = Options {
-            servers: Address::list("nats://a,nats://b").unwrap(),
-            prefix: "app".to_owned(),
-            inbox: "_INBOX.a".to_owned(),
-            outbox: "n".to_owned(),
             age_ms_max: 600_000,
-            bytes_max: 1 << 20,
             replicas: 3,
-            events_max: 1_000,
-            past_max: 1_000,
+            ..options("nats://a,nats://b")
         };
         let mut talk = Talk {
             bridge: Bridge::new(options, reached, reached_ms, 0),

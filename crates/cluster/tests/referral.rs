@@ -2,9 +2,12 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod options;
+
 use std::collections::HashMap;
 
-use fermata_cluster::{Address, Bridge, Event, Options};
+use fermata_cluster::{Bridge, Event};
+use options::options;
 
 /// What a server says to commands that begin so.
 #[derive(Default)]
@@ -59,19 +62,8 @@ struct Run {
 
 impl Run {
     fn new(servers: &str, all: impl IntoIterator<Item = (&'static str, Server)>) -> Run {
-        let options = Options {
-            servers: Address::list(servers).unwrap(),
-            prefix: "app".to_owned(),
-            inbox: "_INBOX.a".to_owned(),
-            outbox: "n".to_owned(),
-            age_ms_max: 1000,
-            bytes_max: 1 << 20,
-            replicas: 1,
-            events_max: 1000,
-            past_max: 1000,
-        };
         Run {
-            bridge: Bridge::new(options, None, None, 0),
+            bridge: Bridge::new(options(servers), None, None, 0),
             servers: all.into_iter().collect(),
             now_ms: 0,
             at: None,

@@ -3,23 +3,15 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod options;
+
 use std::collections::VecDeque;
 
-use fermata_cluster::{Address, Bridge, Content, Event, Login, Options, Outgoing};
+use fermata_cluster::{Bridge, Content, Event, Login, Outgoing};
+use options::options;
 
 fn bridge(servers: &str) -> Bridge {
-    let options = Options {
-        servers: Address::list(servers).unwrap(),
-        prefix: "app".to_owned(),
-        inbox: "_INBOX.a".to_owned(),
-        outbox: "n".to_owned(),
-        age_ms_max: 1000,
-        bytes_max: 1 << 20,
-        replicas: 1,
-        events_max: 1000,
-        past_max: 1000,
-    };
-    Bridge::new(options, None, None, 0)
+    Bridge::new(options(servers), None, None, 0)
 }
 
 /// What happens to a bridge, without sockets.
@@ -457,7 +449,7 @@ fn an_answer_that_is_arriving_is_waited_for_and_not_for_ever() {
 #[test]
 fn an_answer_of_which_nothing_arrives_is_not_waited_for_longer() {
     for (servers, begin) in [("redis://a", "$300\r\nxxx"), ("nats://a", "INFO {")] {
-        let mut bridge = bridge(servers);
+        let mut bridge = Bridge::new(options(servers), None, None, 0);
         connected(&mut bridge);
         bridge.handle_input(begin.as_bytes(), 1);
         bridge.handle_time(4_000);
@@ -469,7 +461,7 @@ fn an_answer_of_which_nothing_arrives_is_not_waited_for_longer() {
 
 /// What a bridge says of a server that is not spoken to as it wants, and what it has sent there.
 fn cause(servers: &str, login: Login, answer: &[u8], is_closed: bool) -> (String, String) {
-    let mut bridge = bridge(servers);
+    let mut bridge = Bridge::new(options(servers), None, None, 0);
     bridge.set_login(login);
     connected(&mut bridge);
     let mut sent = bridge.transmit().clone();

@@ -6,11 +6,11 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod options;
+
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use fermata_cluster::{
-    Address, Bridge, Content, Event, Options, Outgoing, PastEntry, PastRequest, Place,
-};
+use fermata_cluster::{Bridge, Content, Event, Options, Outgoing, PastEntry, PastRequest, Place};
 use fermata_testkit::Random;
 
 const NODES: usize = 3;
@@ -477,15 +477,10 @@ fn channel_of_data(data: &[u8]) -> &'static [u8] {
 
 fn options(node: usize, life: u32) -> Options {
     Options {
-        servers: Address::list("nats://a,nats://b").unwrap(),
-        prefix: "app".to_owned(),
         inbox: format!("_INBOX.{node}x{life}"),
         outbox: format!("n{node}"),
-        age_ms_max: 1000,
-        bytes_max: 1 << 20,
-        replicas: 1,
         events_max: 100_000,
-        past_max: 1000,
+        ..options::options("nats://a,nats://b")
     }
 }
 
