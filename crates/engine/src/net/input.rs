@@ -133,10 +133,11 @@ impl<D: Driver> Net<D> {
                 Ok(None) => {
                     connection.has_unread = false;
                     if filled == 0 {
-                        // One that asks whether the server is ready was accepted because it stops, and has not asked yet.
-                        let asks_of_health = connection.origin == Origin::Metrics
-                            && connection.awaited == Awaited::First;
-                        let is_idle = exchange.awaits_head() && !asks_of_health;
+                        // A publisher, or one that asks whether the server is ready, has connected and is about to ask.
+                        let is_about_to_ask =
+                            matches!(connection.origin, Origin::Control | Origin::Metrics)
+                                && connection.awaited == Awaited::First;
+                        let is_idle = exchange.awaits_head() && !is_about_to_ask;
                         if is_idle && self.running != Running::Serving {
                             self.close(http, index);
                         }

@@ -446,10 +446,30 @@ fn the_path_of_one_request_is_not_that_of_the_next() {
     let peer = rig.peer(&get("/%68ello"));
     assert_eq!(answers(&peer.read(), &[])[0].status, 200);
     // A control connection: its path is not decoded.
-    let other = rig.fake.listen();
-    let peer = rig.fake.connect(other);
+    let peer = publisher(&mut rig);
+    peer.write(&post("/publish", r#"{"channel":"a","data":"b"}"#));
+    rig.run();
+    assert_eq!(answers(&peer.read(), &[])[0].status, 200);
+}
+
+#[test]
+fn a_publisher_that_has_just_connected_is_heard_by_a_worker_that_ends() {
+    let mut rig = Rig::new(1);
+    let peer = publisher(&mut rig);
+    rig.run();
+    rig.worker.begin_drain(false);
+    rig.run();
+    peer.write(&post("/publish", r#"{"channel":"a","data":"b"}"#));
+    rig.run();
+    assert_eq!(answers(&peer.read(), &[])[0].status, 200);
+}
+
+/// A connection to the control socket.
+fn publisher(rig: &mut Rig) -> fermata_io::sys::fake::FakePeer {
+    let listener = rig.fake.listen();
+    let peer = rig.fake.connect(listener);
     let mut driver = rig.fake.clone();
-    let accepted = fermata_io::Driver::accept(&mut driver, other)
+    let accepted = fermata_io::Driver::accept(&mut driver, listener)
         .expect("the fake refuses nothing")
         .expect("one is waiting");
     rig.worker.net.open(
@@ -458,9 +478,7 @@ fn the_path_of_one_request_is_not_that_of_the_next() {
         fermata_io::Peer::Unix,
         Origin::Control,
     );
-    peer.write(&post("/publish", r#"{"channel":"a","data":"b"}"#));
-    rig.run();
-    assert_eq!(answers(&peer.read(), &[])[0].status, 200);
+    peer
 }
 
 #[test]
