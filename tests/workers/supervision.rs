@@ -140,6 +140,24 @@ fn one_worker_told_to_end_drains_and_is_replaced() {
     assert_eq!(server.worker_pids()[&1], pids[&1]);
 }
 
+/// One that it closed might be sending its next request just then, and would find no answer.
+#[test]
+fn idle_clients_of_a_worker_that_ends_alone_are_served_by_the_others() {
+    for workers in [2, 1] {
+        let server = fixture("hub").workers(workers).start();
+        let pid = server.worker_pids()[&0];
+        let mut idle: Vec<_> = (0..5).map(|_| server.connect_to(pid)).collect();
+        // The kernel gives some of them to that worker.
+        let mut untouched: Vec<_> = (0..12).map(|_| server.connect()).collect();
+        assert!(send_signal(pid, Signal::Terminate));
+        server.wait_replaced(0, pid);
+        for connection in idle.iter_mut().chain(&mut untouched) {
+            assert_ne!(connection.get("/pid").text(), pid.to_string());
+        }
+        wait_until("the old one has ended", || (!is_running(pid)).then_some(()));
+    }
+}
+
 #[test]
 fn workers_end_with_their_master() {
     let mut server = fixture("hub").start();

@@ -16,6 +16,9 @@ use crate::worker::Worker;
 /// Batches of waiting connections that are accepted before the listener is closed: a full backlog.
 const LAST_ACCEPTS_MAX: usize = 64;
 
+/// How often idle connections are given away: to workers that end at the same time, in the end to the replacement.
+const GIVEN_ROUNDS_MAX: usize = 4;
+
 impl<D: Driver> Net<D> {
     /// The order to read the certificates again has come.
     pub(crate) fn reload_tls(&self) {
@@ -93,35 +96,22 @@ impl<D: Driver> Worker<D> {
             Running::Draining { until_ms }
         };
         if is_first {
-            if retired {
-                // Before the master is told: its next worker takes what is left in our inbox when it starts.
-                if let Some(inbox) = self.net.handover.inboxes.get(usize::from(self.net.slot)) {
-                    let _ = self.net.driver.remove(inbox.fd());
-                }
-                for index in self.net.connections.indexes() {
-                    let pair = self.net.connections.pair(index.exchange());
-                    if pair.is_some_and(|(it, exchange)| {
-                        it.phase == Phase::Open && exchange.awaits_head()
-                    }) {
-                        self.net.give_away(&mut self.http, index);
-                    }
-                }
+            // A worker whose server goes on leaves its idle clients to others: one that it closed might just be sending.
+            let goes_alone = self.link.is_some() && !self.reporter.shared.is_stopping();
+            if goes_alone && !retired {
+                // Answers of this turn have not said that they are the last.
+                self.flush_dirty();
+                self.accept_last();
+            }
+            if retired || goes_alone {
+                self.give_idle_away();
             }
             if let Some(link) = &mut self.link {
                 link.tell_retiring();
             }
-            if !retired {
-                // Clients that connected before the end was announced are still served. From here on nothing
-                // is accepted behind our back.
-                for listener in self.net.listeners.clone() {
-                    let _ = self.net.driver.remove(listener);
-                    for _ in 0..LAST_ACCEPTS_MAX {
-                        if !self.net.accept(&mut self.http, listener, Origin::Public) {
-                            break;
-                        }
-                    }
-                }
-                self.net.accept_ms = u64::MAX;
+            if !retired && !goes_alone {
+                // Clients that connected before the end was announced are still served.
+                self.accept_last();
             }
             // While the whole server stops somebody has to say that it is not ready.
             let is_stopping = self.reporter.shared.is_stopping();
@@ -141,6 +131,40 @@ impl<D: Driver> Worker<D> {
         for index in self.net.connections.indexes() {
             self.drain_connection(index);
             self.after_output();
+        }
+    }
+
+    /// Accepts who has connected already. From here on nothing is accepted behind our back.
+    fn accept_last(&mut self) {
+        for listener in self.net.listeners.clone() {
+            let _ = self.net.driver.remove(listener);
+            for _ in 0..LAST_ACCEPTS_MAX {
+                if !self.net.accept(&mut self.http, listener, Origin::Public) {
+                    break;
+                }
+            }
+        }
+        self.net.accept_ms = u64::MAX;
+    }
+
+    /// Before the master is told: our next worker takes what is left in our inbox when it starts.
+    fn give_idle_away(&mut self) {
+        if let Some(inbox) = self.net.handover.inboxes.get(usize::from(self.net.slot)) {
+            let _ = self.net.driver.remove(inbox.fd());
+        }
+        // What another worker cannot take any more, which has begun to end just now, comes back.
+        for _ in 0..GIVEN_ROUNDS_MAX {
+            let mut given = 0;
+            for index in self.net.connections.indexes() {
+                let pair = self.net.connections.pair(index.exchange());
+                let is_idle = pair.is_some_and(|(it, exchange)| {
+                    it.phase == Phase::Open && exchange.awaits_head()
+                });
+                given += usize::from(is_idle && self.net.give_away(&mut self.http, index));
+            }
+            if given == 0 {
+                break;
+            }
         }
     }
 

@@ -86,8 +86,8 @@ impl<D: Driver> Net<D> {
         (own > least + least / SLACK_DIVISOR && slot != self.slot).then_some(slot)
     }
 
-    /// Gives a connection to another worker, or to the replacement of this one, which retires: there is nothing in this
-    /// process that a request could still be answered with. True when it is gone from here.
+    /// Gives a connection to another worker, or to the replacement of this one, which retires or ends alone. True when it is
+    /// gone from here.
     pub(crate) fn give_away(&mut self, http: &mut Http, index: ConnectionIndex) -> bool {
         let is_whole = |(it, exchange): (&Connection, &Exchange)| {
             it.origin == Origin::Public
@@ -162,8 +162,8 @@ impl<D: Driver> Net<D> {
 
     /// Takes the connections that others have handed to us.
     pub(crate) fn take_over(&mut self) {
-        // What comes to a worker that has retired, it has put there itself.
-        if !matches!(self.running, Running::Retired { .. }) {
+        // What comes to a worker that has begun to end, it has put there itself.
+        if self.running == Running::Serving {
             self.take_from(self.slot, false);
         }
     }
