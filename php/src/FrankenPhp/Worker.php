@@ -27,6 +27,8 @@ final class Worker
     private bool $isAsked = false;
     private bool $hasEnded = false;
     private ?Request $request = null;
+    /** Whether the script's own file has functions or classes; null until that is asked. */
+    private ?bool $declares = null;
 
     /**
      * @param string $file the worker script
@@ -74,10 +76,7 @@ final class Worker
         $_ENV['APP_RUNNING_IN_CONSOLE'] ??= 'false';
         $_SERVER['SCRIPT_FILENAME'] = $this->file;
         // What it prints before the first request is for nobody's page.
-        $this->script = new \Fiber(static function (string $file): void {
-            require $file;
-        });
-        $this->script->start($this->file);
+        $this->begin();
         if ($this->script->isTerminated()) {
             throw new \LogicException("$this->file has ended without a call of frankenphp_handle_request()");
         }
@@ -93,6 +92,45 @@ final class Worker
         $server->run();
     }
 
+    private function begin(): void
+    {
+        $this->script = new \Fiber(static function (string $file): void {
+            require $file;
+        });
+        $this->script->start($this->file);
+    }
+
+    /** The script has ended, and the worker still has requests that have come before the master learned of it. */
+    private function beginAgain(): void
+    {
+        // A function or class cannot be declared twice.
+        $this->declares ??= self::declares($this->file);
+        if (!$this->declares) {
+            $this->hasEnded = false;
+            ob_start();
+            try {
+                $this->begin();
+            } finally {
+                ob_end_clean();
+            }
+        }
+    }
+
+    private static function declares(string $file): bool
+    {
+        foreach (get_defined_functions()['user'] as $name) {
+            if ((new \ReflectionFunction($name))->getFileName() === $file) {
+                return true;
+            }
+        }
+        foreach ([...get_declared_classes(), ...get_declared_interfaces(), ...get_declared_traits()] as $name) {
+            if ((new \ReflectionClass($name))->getFileName() === $file) {
+                return true;
+            }
+        }
+        return false;
+    }
+
     private function ownServer(): Server
     {
         $server = FrontController::server($this->listen, $this->workers);
@@ -105,6 +143,9 @@ final class Worker
 
     private function handle(Request $request): Response|Hold
     {
+        if ($this->script->isTerminated()) {
+            $this->beginAgain();
+        }
         if ($this->script->isTerminated()) {
             // Another worker takes its place.
             return new Response(503, "The worker is being replaced.\n", ['Retry-After' => '1']);

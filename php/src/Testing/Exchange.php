@@ -87,6 +87,12 @@ final class Exchange
         return $event;
     }
 
+    /** What a browser that comes back would send as its Last-Event-ID; null when the stream has said none. */
+    public function lastEventId(): ?string
+    {
+        return $this->lastId;
+    }
+
     /**
      * The next server-sent event, if it comes within that time.
      *

@@ -182,6 +182,7 @@ final class RouteProvider extends ServiceProvider
                     ? response()->stream(static function () use ($seen): void { echo json_encode($seen), str_repeat(' ', 500_000); })
                     : response()->json($seen);
             });
+            Route::get('/used', static fn(): array => [getmypid(), gc_collect_cycles() < 0 ?: memory_get_usage()]);
             Route::get('/opened', static fn(): string => DB::connection()->getRawPdo() instanceof \PDO ? 'before the start' : 'by nobody');
             Route::get('/concurrently', static function (Request $request): array {
                 $wait = (float) $request->query('wait', '0');
@@ -292,4 +293,4 @@ final class RouteProvider extends ServiceProvider
     }
 }
 
-(new Server(__DIR__ . '/project', taskWorkers: (int) getenv('TEST_TASK_WORKERS')))->run();
+(new Server(__DIR__ . '/project', requestsMax: (int) getenv('TEST_REQUESTS_MAX'), taskWorkers: (int) getenv('TEST_TASK_WORKERS')))->run();

@@ -131,6 +131,7 @@ final class TestKernel extends Kernel
             'resets' => new Response((string) $memory->resets),
             'session' => $this->session($request),
             'secret' => $this->secret($request, $memory),
+            'used' => new JsonResponse([getmypid(), gc_collect_cycles() < 0 ?: memory_get_usage()]),
             'cookies' => $this->cookies(),
             'streamed' => new StreamedResponse(function (): void {
                 echo 'first';
@@ -259,6 +260,6 @@ if (getenv('TEST_CONSOLE')) {
 
 /** As vendor/autoload_runtime.php does. */
 $class = $_SERVER['APP_RUNTIME'] ?? Runtime::class;
-$runtime = new $class(['project_dir' => getenv('TEST_FOLDER'), 'disable_dotenv' => true, 'worker_loop_max' => 0, 'fermata' => ['public' => getenv('TEST_FOLDER') . '/public', 'body_bytes' => 20_000_000, 'upload_bytes' => 1000]]);
+$runtime = new $class(['project_dir' => getenv('TEST_FOLDER'), 'disable_dotenv' => true, 'worker_loop_max' => (int) getenv('TEST_REQUESTS_MAX'), 'fermata' => ['public' => getenv('TEST_FOLDER') . '/public', 'body_bytes' => 20_000_000, 'upload_bytes' => 1000]]);
 [$application, $arguments] = $runtime->getResolver(static fn(array $context): TestKernel => new TestKernel($context['APP_ENV'], (bool) $context['APP_DEBUG']))->resolve();
 exit($runtime->getRunner($application(...$arguments))->run());

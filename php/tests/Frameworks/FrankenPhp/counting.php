@@ -1,0 +1,14 @@
+<?php
+
+// A worker script that ends after so many requests, as FrankenPHP's documentation has it.
+
+$handler = static function (): void {
+    header('Content-Type: application/json');
+    echo json_encode([getmypid(), memory_get_usage()]);
+};
+$requestsMax = (int) getenv('MAX_REQUESTS');
+for ($count = 0; $requestsMax === 0 || $count < $requestsMax; $count++) {
+    if (!frankenphp_handle_request($handler)) {
+        break;
+    }
+}

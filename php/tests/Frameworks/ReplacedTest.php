@@ -1,0 +1,135 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Fermata\Tests\Frameworks;
+
+use Fermata\Testing\{Exchange, TestServer};
+use Fermata\Tests\Php;
+use PHPUnit\Framework\TestCase;
+
+/**
+ * Workers that are replaced after so many requests, under load: every request is answered, on connections that stay until an
+ * answer says that it is the last, and a held client that comes back by its id has missed nothing.
+ */
+final class ReplacedTest extends TestCase
+{
+    private const REQUESTS_MAX = 20;
+    private const CLIENTS = 4;
+    private const REQUESTS = 100;
+
+    private string $folder;
+
+    protected function setUp(): void
+    {
+        $this->folder = sys_get_temp_dir() . '/fermata-replaced-' . bin2hex(random_bytes(6));
+        foreach (['sessions', 'views', 'cache', 'public'] as $name) {
+            mkdir("$this->folder/$name", recursive: true);
+        }
+        touch("$this->folder/database.sqlite");
+    }
+
+    protected function tearDown(): void
+    {
+        exec('rm -rf ' . escapeshellarg($this->folder));
+    }
+
+    /** @return iterable<string, array{string, string, array<string, string>}> a program, its route that holds, and how it is told its bound */
+    public static function applications(): iterable
+    {
+        $bound = ['TEST_REQUESTS_MAX' => (string) self::REQUESTS_MAX];
+        yield 'PSR-15' => ['Psr15/app.php', '/hold', $bound];
+        yield 'Symfony' => ['Symfony/app.php', '/held', $bound];
+        yield 'Laravel' => ['Laravel/app.php', '/events', $bound];
+        if (getenv('FERMATA_OCTANE')) {
+            yield 'Octane' => ['Laravel/app.php', '/events', $bound + ['FERMATA_OCTANE' => getenv('FERMATA_OCTANE')]];
+        }
+        yield 'FrankenPHP' => ['FrankenPhp/bounded.php', '/held', $bound];
+        yield 'FrankenPHP by the script' => ['FrankenPhp/bounded.php', '/held', ['MAX_REQUESTS' => (string) self::REQUESTS_MAX]];
+    }
+
+    /**
+     * @dataProvider applications
+     * @param array<string, string> $bound
+     */
+    public function testNothingIsLostWhenWorkersAreReplaced(string $program, string $held, array $bound): void
+    {
+        $server = new TestServer(__DIR__ . "/$program", $bound + [
+            'TEST_FOLDER' => $this->folder, 'TEST_PSR7' => 'nyholm', 'APP_ENV' => 'prod', 'APP_DEBUG' => '0', 'FERMATA_WORKERS' => '2', 'FERMATA_OCTANE' => '',
+            'APP_SERVICES_CACHE' => "$this->folder/cache/services.php", 'APP_PACKAGES_CACHE' => "$this->folder/cache/packages.php",
+        ], options: Php::options());
+        $clients = array_map(fn(int $client): int => $this->fork($server, $client), range(1, self::CLIENTS));
+        $read = $published = [];
+        $id = null;
+        $exchange = $server->open('GET', $held);
+        while ($clients !== [] || $read !== $published) {
+            if ($clients !== []) {
+                $published[] = (string) count($published);
+                $server->publish('news', end($published));
+            }
+            $clients = array_filter($clients, static fn(int $client): bool => pcntl_waitpid($client, $status, WNOHANG) === 0);
+            while (($event = $exchange->eventWithin($clients === [] ? 5.0 : 0.01)) !== null) {
+                $read[] = $event['data'];
+                if ($read === $published) {
+                    break;
+                }
+            }
+            if ($event === null && !$exchange->isOpen()) {
+                // A browser keeps what it had when a stream says no other.
+                $id = $exchange->lastEventId() ?? $id;
+                $exchange = $server->open('GET', $held, $id === null ? [] : ['Last-Event-ID' => $id]);
+            } elseif ($event === null && $clients === []) {
+                break;
+            }
+        }
+        self::assertSame($published, $read, 'the held client has all events, each once');
+        $workers = [];
+        for ($client = 1; $client <= self::CLIENTS; $client++) {
+            $report = (string) @file_get_contents("$this->folder/client$client");
+            self::assertStringStartsWith('{', $report, "client $client: $report\n" . substr($server->log(), -3000));
+            $workers += json_decode($report, true);
+        }
+        self::assertGreaterThan(4, count($workers), 'workers were replaced');
+    }
+
+    /** A client that reports the workers which have answered it, or what went wrong. */
+    private function fork(TestServer $server, int $client): int
+    {
+        $process = pcntl_fork();
+        if ($process !== 0) {
+            return $process;
+        }
+        try {
+            $report = json_encode(self::ask($server));
+        } catch (\Throwable $error) {
+            $report = $error->getMessage();
+        }
+        file_put_contents("$this->folder/client$client", $report);
+        // Neither PHPUnit nor the server's owner is to end here.
+        posix_kill(getmypid(), SIGKILL);
+        exit;
+    }
+
+    /** @return array<int, true> the workers */
+    private static function ask(TestServer $server): array
+    {
+        $workers = [];
+        $connection = null;
+        for ($i = 0; $i < self::REQUESTS; $i++) {
+            if ($connection === null) {
+                $connection = stream_socket_client(str_replace('http://', 'tcp://', $server->url), timeout: 30.0);
+                stream_set_timeout($connection, 30);
+            }
+            fwrite($connection, "GET /used HTTP/1.1\r\nHost: test\r\n\r\n");
+            $answer = (new Exchange($connection, 'GET'))->answer();
+            if ($answer->status !== 200) {
+                throw new \RuntimeException("request $i: $answer->status $answer->body");
+            }
+            $workers[$answer->json()[0]] = true;
+            if ($answer->header('Connection') === 'close') {
+                $connection = null;
+            }
+        }
+        return $workers;
+    }
+}
