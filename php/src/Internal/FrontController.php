@@ -28,6 +28,9 @@ final class FrontController
 
     private int $handled = 0;
 
+    /** What PHP may keep of its requests until the worker is replaced; it is known with the first. */
+    private int $bytesMax = -1;
+
     /** The request in the superglobals. */
     private static ?Request $shown = null;
 
@@ -84,7 +87,7 @@ final class FrontController
             $request->fillGlobals($this->server, $this->uploadBytes);
             self::$shown = $request;
         }
-        if ($this->requestsMax > 0 && ++$this->handled === $this->requestsMax) {
+        if (($this->requestsMax > 0 && ++$this->handled === $this->requestsMax) || (memory_get_usage(true) > $this->bytesMax && $this->hasOutgrown())) {
             // The worker finishes what it has, and the master replaces it.
             posix_kill(getmypid(), SIGTERM);
         }
@@ -98,6 +101,28 @@ final class FrontController
             while (ob_get_level() >= $level && ob_end_flush()) {
             }
         }
+    }
+
+    /**
+     * Whether the requests before have left so much that one of the next would meet memory_limit, and its client a fatal error:
+     * three quarters of what there was room for when the worker began.
+     */
+    private function hasOutgrown(): bool
+    {
+        $limit = ini_parse_quantity((string) ini_get('memory_limit'));
+        if ($this->bytesMax < 0) {
+            $used = memory_get_usage(true);
+            $this->bytesMax = $limit > $used ? $used + intdiv(($limit - $used) * 3, 4) : PHP_INT_MAX;
+            return false;
+        }
+        gc_collect_cycles();
+        gc_mem_caches();
+        if (memory_get_usage(true) <= $this->bytesMax) {
+            return false;
+        }
+        $this->bytesMax = PHP_INT_MAX;
+        error_log(sprintf('PHP keeps %d MiB of its memory_limit of %d MiB when its requests are over: the worker is replaced', memory_get_usage(true) >> 20, $limit >> 20));
+        return true;
     }
 
     /** What the handler has printed so far, which is then its caller's to send: PHP-FPM puts it in front of the body. */

@@ -9,7 +9,7 @@ use Fermata\Tests\Php;
 use PHPUnit\Framework\TestCase;
 
 /**
- * Workers that are replaced after so many requests, under load: every request is answered, on connections that stay until an
+ * Workers that are replaced after so many requests, under load, or when the application keeps too much: every request is answered, on connections that stay until an
  * answer says that it is the last, and a held client that comes back by its id has missed nothing.
  */
 final class ReplacedTest extends TestCase
@@ -17,6 +17,7 @@ final class ReplacedTest extends TestCase
     private const REQUESTS_MAX = 20;
     private const CLIENTS = 4;
     private const REQUESTS = 100;
+    private const MEMORY_MIB = 64;
 
     private string $folder;
 
@@ -54,10 +55,7 @@ final class ReplacedTest extends TestCase
      */
     public function testNothingIsLostWhenWorkersAreReplaced(string $program, string $held, array $bound): void
     {
-        $server = new TestServer(__DIR__ . "/$program", $bound + [
-            'TEST_FOLDER' => $this->folder, 'TEST_PSR7' => 'nyholm', 'APP_ENV' => 'prod', 'APP_DEBUG' => '0', 'FERMATA_WORKERS' => '2', 'FERMATA_OCTANE' => '',
-            'APP_SERVICES_CACHE' => "$this->folder/cache/services.php", 'APP_PACKAGES_CACHE' => "$this->folder/cache/packages.php",
-        ], options: Php::options());
+        $server = $this->start($program, $bound + ['FERMATA_WORKERS' => '2']);
         $clients = array_map(fn(int $client): int => $this->fork($server, $client), range(1, self::CLIENTS));
         $read = $published = [];
         $id = null;
@@ -90,6 +88,37 @@ final class ReplacedTest extends TestCase
             $workers += json_decode($report, true);
         }
         self::assertGreaterThan(4, count($workers), 'workers were replaced');
+    }
+
+    /**
+     * @dataProvider applications
+     * @param array<string, string> $bound
+     */
+    public function testAWorkerIsReplacedBeforeItsMemoryIsFull(string $program, string $held, array $bound): void
+    {
+        $octane = array_intersect_key($bound, ['FERMATA_OCTANE' => 1]);
+        $server = $this->start($program, $octane + ['FERMATA_WORKERS' => '1'], ['-dmemory_limit=' . self::MEMORY_MIB . 'M']);
+        $workers = [];
+        for ($i = 0; $i < 2 * self::MEMORY_MIB; $i++) {
+            $answer = $server->get('/used?keep=' . (1 << 20));
+            self::assertSame(200, $answer->status, "request $i: $answer->body\n" . substr($server->log(), -2000));
+            $workers[$answer->json()[0]] = true;
+        }
+        self::assertGreaterThanOrEqual(2, count($workers), $server->log());
+        self::assertLessThan(self::MEMORY_MIB / 8, count($workers), 'no worker is replaced for what it began with');
+        self::assertStringContainsString('the worker is replaced', $server->log());
+    }
+
+    /**
+     * @param array<string, string> $environment
+     * @param list<string> $options
+     */
+    private function start(string $program, array $environment, array $options = []): TestServer
+    {
+        return new TestServer(__DIR__ . "/$program", $environment + [
+            'TEST_FOLDER' => $this->folder, 'TEST_PSR7' => 'nyholm', 'APP_ENV' => 'prod', 'APP_DEBUG' => '0', 'FERMATA_OCTANE' => '',
+            'APP_SERVICES_CACHE' => "$this->folder/cache/services.php", 'APP_PACKAGES_CACHE' => "$this->folder/cache/packages.php",
+        ], options: [...Php::options(), ...$options]);
     }
 
     /** A client that reports the workers which have answered it, or what went wrong. */

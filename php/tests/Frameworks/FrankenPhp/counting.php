@@ -4,7 +4,7 @@
 
 $handler = static function (): void {
     header('Content-Type: application/json');
-    echo json_encode([getmypid(), memory_get_usage()]);
+    echo json_encode(Fermata\Tests\Php::used());
 };
 $requestsMax = (int) getenv('MAX_REQUESTS');
 for ($count = 0; $requestsMax === 0 || $count < $requestsMax; $count++) {

@@ -182,7 +182,7 @@ final class RouteProvider extends ServiceProvider
                     ? response()->stream(static function () use ($seen): void { echo json_encode($seen), str_repeat(' ', 500_000); })
                     : response()->json($seen);
             });
-            Route::get('/used', static fn(): array => [getmypid(), gc_collect_cycles() < 0 ?: memory_get_usage()]);
+            Route::get('/used', static fn(): array => \Fermata\Tests\Php::used());
             Route::get('/opened', static fn(): string => DB::connection()->getRawPdo() instanceof \PDO ? 'before the start' : 'by nobody');
             Route::get('/concurrently', static function (Request $request): array {
                 $wait = (float) $request->query('wait', '0');

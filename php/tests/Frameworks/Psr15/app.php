@@ -63,7 +63,7 @@ final class App implements RequestHandlerInterface
             })),
             $path === '/head' => $this->responses->createResponse()->withHeader('Content-Length', '12345'),
             $path === '/session' => $this->session(),
-            $path === '/used' => $this->text(json_encode([getmypid(), gc_collect_cycles() < 0 ?: memory_get_usage()])),
+            $path === '/used' => $this->text(json_encode(Fermata\Tests\Php::used())),
             $path === '/secret' => $this->secret($request),
             $path === '/exit' => $this->leave(),
             $path === '/throw' => throw new RuntimeException('a detail for the log'),

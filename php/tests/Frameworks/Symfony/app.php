@@ -131,7 +131,7 @@ final class TestKernel extends Kernel
             'resets' => new Response((string) $memory->resets),
             'session' => $this->session($request),
             'secret' => $this->secret($request, $memory),
-            'used' => new JsonResponse([getmypid(), gc_collect_cycles() < 0 ?: memory_get_usage()]),
+            'used' => new JsonResponse(\Fermata\Tests\Php::used()),
             'cookies' => $this->cookies(),
             'streamed' => new StreamedResponse(function (): void {
                 echo 'first';
