@@ -173,7 +173,7 @@ generate: ## Rewrite the generated files: C header, arginfo, reference of settin
 	scripts/arginfo.sh
 	scripts/architecture.py
 	$(PHP) scripts/stubs.php
-	UPDATE_GENERATED=1 $(CARGO_TEST) -p fermata-config -p fermata-engine -p fermata-edge reference
+	UPDATE_GENERATED=1 $(CARGO_TEST) -p fermata-config -p fermata-engine -p fermata-edge -p fermata-gateway reference
 
 test-rust: ## Unit and property tests of the crates
 	$(BLACK_BOX_TEST) --workspace --exclude fermata-tests

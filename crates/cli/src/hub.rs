@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use crate::error::{Error, at};
-use fermata_gateway::settings::{Settings, parse_app};
+use fermata_gateway::settings::{Place, Settings, parse_app};
 
 /// Hold clients that speak Pusher (Laravel Echo, pusher-js) or Mercure
 ///
@@ -37,7 +37,7 @@ pub struct Arguments {
     workers: Option<String>,
     /// Connections of each worker, each of which takes a descriptor (ulimit -n) [default: 10000]
     #[arg(long, value_name = "NUMBER")]
-    connections_max: Option<u64>,
+    connections_max: Option<String>,
     /// What stands in front of /app and /apps
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
@@ -67,29 +67,24 @@ fn read(arguments: &Arguments) -> Result<Settings, Error> {
     for app in &arguments.app {
         settings.apps.push(parse_app(app)?);
     }
-    if !arguments.listen.is_empty() || !arguments.listen_tls.is_empty() {
-        settings.listen.clone_from(&arguments.listen);
-    }
     if !arguments.listen_tls.is_empty() {
-        settings.listen_tls.clone_from(&arguments.listen_tls);
+        // TLS alone was asked for, unless --listen says more.
+        settings.own.listen.clear();
     }
-    if let (Some(certificate), Some(key)) = (&arguments.tls_certificate, &arguments.tls_key) {
-        settings.certificate = Some((certificate.clone(), key.clone()));
-    }
-    if let Some(workers) = &arguments.workers {
-        settings.workers.clone_from(workers);
-    }
-    if let Some(connections) = arguments.connections_max {
-        settings.connections_max = connections;
-    }
-    if let Some(path) = &arguments.path {
-        settings.path.clone_from(path);
-    }
-    if let Some(level) = &arguments.log_level {
-        settings.log_level.clone_from(level);
-    }
-    if arguments.control.is_some() {
-        settings.control_socket.clone_from(&arguments.control);
+    for (name, values) in [
+        ("listen", arguments.listen.as_slice()),
+        ("listen_tls", &arguments.listen_tls),
+        ("tls_certificate", arguments.tls_certificate.as_slice()),
+        ("tls_key", arguments.tls_key.as_slice()),
+        ("workers", arguments.workers.as_slice()),
+        ("connections_max", arguments.connections_max.as_slice()),
+        ("path", arguments.path.as_slice()),
+        ("log_level", arguments.log_level.as_slice()),
+        ("control_socket", arguments.control.as_slice()),
+    ] {
+        if !values.is_empty() {
+            settings.set(Place::Option, name, values)?;
+        }
     }
     Ok(settings)
 }

@@ -1,6 +1,6 @@
 //! What tables of settings have in common: rows, how a name is found in them, and what is said of one that is not there.
 //!
-//! The server and the edge have a table each, declared by [`declare!`](crate::declare).
+//! The server, the edge and the hub have a table each, declared by [`declare!`](crate::declare).
 
 use crate::error::{SettingError, quoted};
 use crate::nearest::nearest;
@@ -41,6 +41,8 @@ pub enum Place<'a> {
     File(&'a str),
     /// The environment.
     Environment,
+    /// A variable of the environment that another program has named.
+    Variable(&'a str),
     /// The command line.
     Option,
 }
@@ -103,11 +105,12 @@ impl<A> Table<A> {
         let written = |name: &str| match place {
             Place::File(_) => name.to_owned(),
             Place::Environment => self.variable(name),
+            Place::Variable(variable) => variable.to_owned(),
             Place::Option => format!("--{}", name.replace('_', "-")),
         };
         let whole = |name: String| match place {
             Place::File(file) => format!("{file}: {name}"),
-            Place::Environment => format!("environment variable {name}"),
+            Place::Environment | Place::Variable(_) => format!("environment variable {name}"),
             Place::Option => name,
         };
         let Some((_, setting)) = self.find(name) else {

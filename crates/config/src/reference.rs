@@ -79,26 +79,12 @@ Of other environment variables that begin with `FERMATA_` and that nothing reads
 mod tests {
     use super::markdown;
 
-    /// Set to rewrite the committed page instead of comparing with it.
-    const UPDATE: &str = "UPDATE_GENERATED";
-
     #[test]
     fn the_committed_page_is_the_rendered_one() {
         let path = concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/../../docs/reference/settings.md"
         );
-        if std::env::var_os(UPDATE).is_some() {
-            let folder = std::path::Path::new(path)
-                .parent()
-                .expect("the page is in a folder");
-            std::fs::create_dir_all(folder).expect("docs/reference can be made");
-            std::fs::write(path, markdown()).expect("the page can be written");
-        }
-        let committed = std::fs::read_to_string(path).unwrap_or_default();
-        assert!(
-            committed == markdown(),
-            "docs/reference/settings.md is old: run `make generate`"
-        );
+        fermata_testkit::generated(path, &markdown());
     }
 }

@@ -36,14 +36,14 @@ impl Doors {
     pub fn add_pusher(&mut self, app: &str, path: &str) -> Result<(), SettingsError> {
         let table: AppTable = serde_json::from_str(app).map_err(said)?;
         let app = table.into_app()?;
-        if self.has_path && self.settings.path != path {
+        if self.has_path && self.settings.own.path != path {
             return Err(SettingsError::new(format!(
                 "path: another application has \"{}\"; give all the same",
-                self.settings.path
+                self.settings.own.path
             )));
         }
         self.has_path = true;
-        path.clone_into(&mut self.settings.path);
+        path.clone_into(&mut self.settings.own.path);
         self.settings.apps.push(app);
         Ok(())
     }
@@ -84,8 +84,8 @@ impl Doors {
         // Larger ones would come as files, and are looked at as a whole.
         let body_bytes = body_bytes_max(&self.settings).min(found.body_memory_bytes_max);
         let sockets = Route {
-            ping_interval_ms: Some(self.settings.ping_interval_s * 1000),
-            pong_timeout_ms: Some(self.settings.activity_timeout_s * 1000),
+            ping_interval_ms: Some(self.settings.own.ping_interval_s * 1000),
+            pong_timeout_ms: Some(self.settings.own.activity_timeout_s * 1000),
             ..route(&self.settings)
         };
         if !self.settings.apps.is_empty() {
@@ -138,7 +138,7 @@ impl Doors {
     }
 
     fn add_pusher_routes(&self, server: &mut Server, sockets: Route) -> Result<(), SettingsError> {
-        let path = &self.settings.path;
+        let path = &self.settings.own.path;
         server
             .websocket(&format!("{path}/app/{{key}}"), sockets)
             .map_err(shown)?;

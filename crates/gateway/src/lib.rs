@@ -35,7 +35,6 @@ mod beside;
 mod census;
 mod counting;
 mod counts;
-mod environment;
 mod gateway;
 mod membership;
 mod mercure;

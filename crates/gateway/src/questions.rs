@@ -23,7 +23,7 @@ impl Gateway<'_> {
         let target = String::from_utf8_lossy(view.target()).into_owned();
         let is_head = method == "HEAD";
         let settings = std::rc::Rc::clone(&self.hub.settings);
-        let below = target.strip_prefix(settings.path.as_str());
+        let below = target.strip_prefix(settings.own.path.as_str());
         let (status, body) = match below {
             Some("/up") if method == "GET" || is_head => (200, r#"{"health":"OK"}"#.to_owned()),
             Some(below) => {

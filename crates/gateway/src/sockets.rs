@@ -84,7 +84,7 @@ impl Gateway<'_> {
             },
         );
         let established =
-            frame::connection_established(socket_id, self.hub.settings.activity_timeout_s);
+            frame::connection_established(socket_id, self.hub.settings.own.activity_timeout_s);
         self.send(socket, &established);
     }
 

@@ -75,7 +75,7 @@ pub fn run(mut settings: Settings) -> Result<i32, StartError> {
     server.set_post(open_post);
     server.fallback(HANDLER_REQUESTS, true);
     if !settings.apps.is_empty() {
-        let pattern = format!("{}/app/{{key}}", settings.path);
+        let pattern = format!("{}/app/{{key}}", settings.own.path);
         server
             .websocket(&pattern, route(&settings))
             .map_err(|error| StartError::Setting(error.to_string()))?;
@@ -145,8 +145,8 @@ pub(crate) fn pusher_note(settings: &Settings) -> String {
     let apps: Vec<&str> = settings.apps.iter().map(|app| app.id.as_str()).collect();
     format!(
         "Pusher protocol 7 at {}/app/KEY, its HTTP API at {}/apps/ID; applications: {}",
-        settings.path,
-        settings.path,
+        settings.own.path,
+        settings.own.path,
         apps.join(", ")
     )
 }
@@ -165,9 +165,10 @@ pub(crate) fn body_bytes_max(settings: &Settings) -> usize {
 }
 
 fn configure(server: &mut Server, settings: &Settings) -> Result<(), StartError> {
+    let own = &settings.own;
     for (name, addresses, scheme) in [
-        ("listen", &settings.listen, "http"),
-        ("listen_tls", &settings.listen_tls, "https"),
+        ("listen", &own.listen, "http"),
+        ("listen_tls", &own.listen_tls, "https"),
     ] {
         let fix = "HOST:PORT, such as 127.0.0.1:8080";
         check_addresses(name, addresses, |it| url(scheme, it), fix)
@@ -178,34 +179,30 @@ fn configure(server: &mut Server, settings: &Settings) -> Result<(), StartError>
             .set(name, value, Source::Program)
             .map_err(|error| StartError::Setting(error.to_string()))
     };
-    let plain = settings.listen.iter().map(|it| url("http", it));
-    let secure = settings.listen_tls.iter().map(|it| url("https", it));
+    let plain = own.listen.iter().map(|it| url("http", it));
+    let secure = own.listen_tls.iter().map(|it| url("https", it));
     let listen: Vec<String> = plain.chain(secure).collect();
     set("listen", &listen.join(","))?;
-    if let Some((certificate, key)) = &settings.certificate {
-        set("tls_certificate", certificate)?;
-        set("tls_key", key)?;
-    }
-    let workers = match settings.workers.as_str() {
+    let workers = match own.workers.as_str() {
         "auto" => "0",
         number => number,
     };
     set("workers", workers)?;
-    set("log_level", &settings.log_level)?;
-    if let Some(control) = &settings.control_socket {
-        set("control", control)?;
-    }
-    if let Some(address) = &settings.metrics_listen {
-        set("metrics_listen", &url("http", address))?;
-    }
+    set("log_level", &own.log_level)?;
     for (name, value) in [
-        ("history_path", &settings.history_path),
-        ("user", &settings.user),
-        ("group", &settings.group),
+        ("tls_certificate", &own.tls_certificate),
+        ("tls_key", &own.tls_key),
+        ("control", &own.control_socket),
+        ("history_path", &own.history_path),
+        ("user", &own.user),
+        ("group", &own.group),
     ] {
-        if let Some(value) = value {
+        if !value.is_empty() {
             set(name, value)?;
         }
+    }
+    if !own.metrics_listen.is_empty() {
+        set("metrics_listen", &url("http", &own.metrics_listen))?;
     }
     let data_bytes = settings.event_data_bytes_max();
     let event_bytes = EVENT_BYTES_MIN.max(data_bytes + EVENT_BYTES_MORE);
@@ -214,11 +211,11 @@ fn configure(server: &mut Server, settings: &Settings) -> Result<(), StartError>
         "channel_log_bytes_max",
         &LOG_BYTES_MIN.max(event_bytes).to_string(),
     )?;
-    set("connections_max", &settings.connections_max.to_string())?;
+    set("connections_max", &own.connections_max.to_string())?;
     // Of its own sessions, and of those that other workers have.
-    let streams = settings.sockjs.sessions_max.saturating_mul(2);
+    let streams = own.sockjs_sessions_max.saturating_mul(2);
     set("streams_max", &streams.min(STREAMS_MAX).to_string())?;
-    set("history_bytes_max", &settings.history_bytes_max.to_string())?;
+    set("history_bytes_max", &own.history_bytes_max.to_string())?;
     let body_bytes = body_bytes_max(settings).to_string();
     set("body_bytes_max", &body_bytes)?;
     // They are looked at as a whole.
@@ -243,11 +240,11 @@ fn configure(server: &mut Server, settings: &Settings) -> Result<(), StartError>
     // The protocol has pings of its own, for clients that cannot answer those of WebSockets; all can.
     set(
         "websocket_ping_interval_ms",
-        &(settings.ping_interval_s * 1000).to_string(),
+        &(own.ping_interval_s * 1000).to_string(),
     )?;
     set(
         "websocket_pong_timeout_ms",
-        &(settings.activity_timeout_s * 1000).to_string(),
+        &(own.activity_timeout_s * 1000).to_string(),
     )
 }
 

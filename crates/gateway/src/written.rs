@@ -29,3 +29,10 @@ impl OneOrMany {
         }
     }
 }
+
+/// Puts a value that was given in its place.
+pub(crate) fn take<T>(place: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *place = value;
+    }
+}

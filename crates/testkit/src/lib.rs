@@ -19,6 +19,7 @@
 mod callgrind;
 mod client;
 mod directory;
+mod generated;
 pub mod install;
 mod listening;
 mod log;
@@ -43,6 +44,7 @@ pub mod websocket;
 pub use callgrind::instructions;
 pub use client::{Connection, End, ReadError, Target, reset_on_close};
 pub use directory::Directory;
+pub use generated::generated;
 pub use listening::Listening;
 pub use log::{Line, Log};
 pub use log_server::LogServer;

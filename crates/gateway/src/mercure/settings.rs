@@ -9,7 +9,7 @@ use fermata_mercure::token::Verifier;
 use serde::Deserialize;
 
 use super::keys::KeySource;
-use crate::written::{OneOrMany, SettingsError};
+use crate::written::{OneOrMany, SettingsError, take};
 
 /// Whose tokens keys are for.
 const PUBLISHER: usize = 0;
@@ -490,12 +490,6 @@ fn duration_ms(text: &str) -> Option<u64> {
         rest = after;
     }
     (!text.is_empty()).then_some(sum)
-}
-
-fn take<T>(setting: &mut T, given: Option<T>) {
-    if let Some(given) = given {
-        *setting = given;
-    }
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ impl Prepared {
         route: Route,
         body_bytes_max: usize,
     ) -> Result<Option<Prepared>, SettingsError> {
-        if !settings.sockjs.is_enabled || settings.apps.is_empty() {
+        if !settings.own.sockjs || settings.apps.is_empty() {
             return Ok(None);
         }
         let failed = |error: String| SettingsError::new(format!("sockjs: {error}"));
@@ -80,6 +80,6 @@ impl Prepared {
                 worker.net.log(fermata_config::LogLevel::Error, &line);
             }
         }
-        SockJs::new(&settings.sockjs, self.websocket, own, paths)
+        SockJs::new(&settings.own, self.websocket, own, paths)
     }
 }

@@ -10,7 +10,7 @@ use fermata_proto::response_reader::ResponseReader;
 use fermata_proto::ws::client::Client;
 use fermata_sockjs::queue::Queue;
 
-use crate::settings::SockJsSettings;
+use crate::settings::OwnSettings;
 
 /// Numbers of handlers: requests that another worker passes on, and handshakes of sessions.
 pub(crate) const HANDLER_WORKERS: u32 = 0x4000_0002;
@@ -105,15 +105,15 @@ pub(crate) struct SockJs {
 
 impl SockJs {
     pub(super) fn new(
-        settings: &SockJsSettings,
+        settings: &OwnSettings,
         websocket: u16,
         own: usize,
         paths: Vec<PathBuf>,
     ) -> SockJs {
         SockJs {
-            sessions_max: settings.sessions_max,
-            heartbeat_ms: settings.heartbeat_s * 1000,
-            linger_ms: settings.linger_s * 1000,
+            sessions_max: settings.sockjs_sessions_max,
+            heartbeat_ms: settings.sockjs_heartbeat_s * 1000,
+            linger_ms: settings.sockjs_linger_s * 1000,
             websocket,
             own,
             paths,

@@ -5,13 +5,15 @@
 
 use std::collections::HashMap;
 
-use fermata_config::nearest;
+use fermata_config::{Place, nearest};
+use fermata_pusher::{App, ClientEvents};
 
+use super::Settings;
 use crate::written::SettingsError;
 
 /// What becomes of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Meaning {
+enum Meaning {
     /// It is a setting.
     Taken,
     /// It is for somebody else: the backend, the page, or a part of the other server that there is none of here.
@@ -31,7 +33,7 @@ const UNKNOWN_MAX: usize = 8;
 const CADDYS: &str = "it is Caddy's, which this is not";
 
 /// Those of Reverb's `config/reverb.php`.
-pub(crate) const REVERB: [(&str, Meaning); 24] = [
+const REVERB: [(&str, Meaning); 24] = [
     ("REVERB_APP_ID", Taken),
     ("REVERB_APP_KEY", Taken),
     ("REVERB_APP_SECRET", Taken),
@@ -72,7 +74,7 @@ pub(crate) const REVERB: [(&str, Meaning); 24] = [
 ];
 
 /// Those of the Mercure hub's Caddyfile and documentation, and of `symfony/mercure`.
-pub(crate) const MERCURE: [(&str, Meaning); 16] = [
+const MERCURE: [(&str, Meaning); 16] = [
     ("MERCURE_PUBLISHER_JWT_KEY", Taken),
     ("MERCURE_PUBLISHER_JWT_ALG", Taken),
     ("MERCURE_SUBSCRIBER_JWT_KEY", Taken),
@@ -97,11 +99,152 @@ pub(crate) const MERCURE: [(&str, Meaning); 16] = [
     ("CADDY_SERVER_EXTRA_DIRECTIVES", Noted(CADDYS)),
 ];
 
+impl Settings {
+    /// Takes what the environment says by the names that Reverb and the Mercure hub have.
+    ///
+    /// # Errors
+    /// The variable and what is wrong with it.
+    pub fn read_environment(
+        &mut self,
+        variables: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<(), SettingsError> {
+        let known: HashMap<String, String> = variables
+            .into_iter()
+            .filter(|(_, value)| !value.is_empty())
+            .collect();
+        let is_reverb = ["REVERB_APP_ID", "REVERB_APP_KEY", "REVERB_APP_SECRET"]
+            .iter()
+            .any(|name| known.contains_key(*name));
+        if is_reverb {
+            let variables = &REVERB;
+            look(variables, &known, &mut self.notes)?;
+            look_for_unknown("REVERB_", variables, &known, &mut self.notes);
+        }
+        self.read_mercure_environment(&known)?;
+        let get = |name: &str| known.get(name).map(String::as_str);
+        let number = |name: &str| match get(name).map(str::parse::<u64>) {
+            None => Ok(None),
+            Some(Ok(number)) => Ok(Some(number)),
+            Some(Err(_)) => Err(SettingsError::new(format!(
+                "{name}: \"{}\" is no number",
+                get(name).unwrap_or_default().escape_debug()
+            ))),
+        };
+        if get("REVERB_SERVER_HOST").is_some() || get("REVERB_SERVER_PORT").is_some() {
+            let host = get("REVERB_SERVER_HOST").unwrap_or("0.0.0.0");
+            let port = get("REVERB_SERVER_PORT").unwrap_or("8080");
+            self.own.listen = vec![format!("{host}:{port}")];
+        }
+        for (variable, name) in [
+            ("REVERB_SERVER_PATH", "path"),
+            ("REVERB_APP_PING_INTERVAL", "ping_interval_s"),
+            ("REVERB_APP_ACTIVITY_TIMEOUT", "activity_timeout_s"),
+        ] {
+            if let Some(value) = get(variable) {
+                self.set(Place::Variable(variable), name, &[value.to_owned()])?;
+            }
+        }
+        match (
+            get("REVERB_APP_ID"),
+            get("REVERB_APP_KEY"),
+            get("REVERB_APP_SECRET"),
+        ) {
+            (None, None, None) => {}
+            (Some(id), Some(key), Some(secret)) => {
+                let mut app = App::new(id, key, secret)
+                    .map_err(|error| SettingsError::new(error.to_string()))?;
+                if let Some(bytes) = number("REVERB_APP_MAX_MESSAGE_SIZE")? {
+                    app.limits.message_bytes_max = bytes as usize;
+                    app.limits.event_data_bytes_max = bytes as usize;
+                }
+                if let Some(max) = number("REVERB_APP_MAX_CONNECTIONS")? {
+                    app.limits.connections_max = Some(max);
+                }
+                if let Some(from) = get("REVERB_APP_ACCEPT_CLIENT_EVENTS_FROM") {
+                    app.client_events = client_events_of(from)?;
+                }
+                self.apps.push(app);
+            }
+            _ => {
+                return Err(SettingsError::new(
+                    "REVERB_APP_ID, REVERB_APP_KEY and REVERB_APP_SECRET belong together; set all three".to_owned(),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn read_mercure_environment(
+        &mut self,
+        known: &HashMap<String, String>,
+    ) -> Result<(), SettingsError> {
+        let is_set = [
+            "MERCURE_PUBLISHER_JWT_KEY",
+            "MERCURE_SUBSCRIBER_JWT_KEY",
+            "MERCURE_PUBLISHER_JWKS_URL",
+            "MERCURE_SUBSCRIBER_JWKS_URL",
+        ]
+        .iter()
+        .any(|name| known.contains_key(*name));
+        if !is_set && self.mercure.is_none() {
+            return Ok(());
+        }
+        let variables = &MERCURE;
+        look(variables, known, &mut self.notes)?;
+        look_for_unknown("MERCURE_", variables, known, &mut self.notes);
+        let mercure = self.mercure.get_or_insert_default();
+        mercure.read_environment(known, &mut self.notes)?;
+        mercure.choose_version()?;
+        if let Some(name) = known.get("SERVER_NAME").filter(|_| is_set) {
+            match listen_of(name) {
+                Some(listen) => self.own.listen = listen,
+                None => self.notes.push(format!(
+                    "SERVER_NAME: {} has no port and no http://, and certificates are not fetched; give --listen",
+                    name.escape_debug()
+                )),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where the Mercure hub listens by its `SERVER_NAME`, as far as that says it.
+fn listen_of(server_name: &str) -> Option<Vec<String>> {
+    let address = |name: &str| {
+        let (name, is_plain) = match name.strip_prefix("http://") {
+            Some(name) => (name, true),
+            None => (name.strip_prefix("https://").unwrap_or(name), false),
+        };
+        let (host, port) = match name.rsplit_once(':') {
+            Some((host, port)) => (host, port.parse::<u16>().ok()?),
+            None if is_plain => (name, 80),
+            None => return None,
+        };
+        let is_local = host == "localhost" || host.starts_with("127.");
+        let host = if is_local { "127.0.0.1" } else { "0.0.0.0" };
+        Some(format!("{host}:{port}"))
+    };
+    let names = server_name.split([',', ' ']).filter(|it| !it.is_empty());
+    names.map(address).collect()
+}
+
+/// From whom Reverb takes events that clients send to each other.
+fn client_events_of(from: &str) -> Result<ClientEvents, SettingsError> {
+    match from {
+        "members" => Ok(ClientEvents::Members),
+        "none" => Ok(ClientEvents::Refused),
+        other => Err(SettingsError::new(format!(
+            "REVERB_APP_ACCEPT_CLIENT_EVENTS_FROM: \"{}\": it is members or none; who is not subscribed to a channel cannot send to it",
+            other.escape_debug()
+        ))),
+    }
+}
+
 /// Says of the variables that are set what does not become a setting.
 ///
 /// # Errors
 /// A variable asks for what cannot be done.
-pub(crate) fn look(
+fn look(
     variables: &[(&str, Meaning)],
     known: &HashMap<String, String>,
     notes: &mut Vec<String>,
@@ -124,7 +267,7 @@ pub(crate) fn look(
 }
 
 /// Says which variables begin as those of a server do, and are none of it: mistyped ones change nothing.
-pub(crate) fn look_for_unknown(
+fn look_for_unknown(
     prefix: &str,
     variables: &[(&str, Meaning)],
     known: &HashMap<String, String>,
@@ -163,7 +306,6 @@ fn is_on(value: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::Settings;
 
     /// With these an application and a Mercure hub are there.
     const NEEDED: [(&str, &str); 5] = [

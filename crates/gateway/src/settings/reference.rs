@@ -1,0 +1,39 @@
+//! docs/reference/hub.md, rendered from the table of settings.
+
+use super::table::{Setting, declared};
+
+const HEAD: &str = "# Settings of the hub
+
+<!-- Generated from crates/gateway/src/settings/table.rs by `make generate`; do not edit. -->
+
+Each setting of `fermata hub` is a key of the TOML file that `--config` names.
+The later one in this list wins:
+
+1. the built-in default,
+2. the file,
+3. the environment, by the names that [Reverb](../replace-reverb.md) and [the Mercure hub](../replace-mercure.md) have,
+4. the command line, for those that `fermata hub --help` lists.
+
+A value without meaning stops the hub at start, with a sentence that names the setting and what it may be.
+Sizes are bytes; the suffixes `k`, `m` and `g` multiply by 1024, 1024² and 1024³.
+Applications are tables `[[app]]` beside these, and Mercure is a table `[mercure]`.
+
+| Setting | Default | Value | What it does |
+|---|---|---|---|
+";
+
+#[test]
+fn the_committed_reference_is_the_rendered_one() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/hub.md");
+    let rendered = HEAD.to_owned() + &declared().rows.iter().map(row).collect::<String>();
+    fermata_testkit::generated(path, &rendered);
+}
+
+fn row(setting: &Setting) -> String {
+    let default = match setting.default {
+        "" => String::new(),
+        default => format!("`{default}`"),
+    };
+    let (name, range) = (setting.name, setting.kind.range());
+    format!("| `{name}` | {default} | {range} | {} |\n", setting.doc)
+}
