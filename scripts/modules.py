@@ -53,7 +53,6 @@ CIRCLES = {
     "grip": [2, 2],
     "hub": [3, 2],
     "io": [9, 4, 3, 2],
-    "load": [17],
     "origin": [2],
     "proto": [2],
 }

@@ -8,6 +8,7 @@
 //! - `exchange`: requests and answers, closed or open loop.
 //! - `fanout`: held WebSockets, and bursts that one of them sends to all.
 //! - `subscribe`: held clients, and the process that publishes to them.
+//! - `course`, `groups`: what a run is.
 //! - `parent`, `link`, `report`, `totals`: processes and what they tell.
 //! - `output`, `summary`: what a run shows.
 //!
@@ -17,9 +18,11 @@
 
 mod clock;
 mod counters;
+mod course;
 mod error;
 mod exchange;
 mod fanout;
+mod groups;
 mod link;
 mod message;
 mod options;
@@ -41,9 +44,9 @@ pub use options::Arguments;
 
 use std::path::Path;
 
+use course::Course;
 use options::{Scenario, WsScenario};
 use output::Outputs;
-use parent::Course;
 
 /// Runs a scenario and prints its result. `true`: verification passed.
 ///
@@ -83,7 +86,7 @@ pub fn run(arguments: &Arguments) -> Result<bool, Error> {
         }
     };
     // A file that cannot be written is said before the run, not after it.
-    let is_printed = |path: &&Path| *path == Path::new(options::STANDARD_OUTPUT);
+    let is_printed = |path: &&Path| *path == Path::new(options::common::STANDARD_OUTPUT);
     let json_file = common.json.as_deref().filter(|path| !is_printed(path));
     for path in [json_file, common.svg.as_deref()].into_iter().flatten() {
         write(path, "")?;

@@ -15,7 +15,7 @@ pub(crate) const BYTES_MIN: usize = HEADER_BYTES + CHECKSUM_BYTES;
 /// What a message says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Message {
-    /// The group, or [`crate::totals::ALL`].
+    /// The group, or [`crate::groups::ALL`].
     pub group: u32,
     /// Its place within the group, from 1.
     pub sequence: u32,

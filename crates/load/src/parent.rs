@@ -8,66 +8,16 @@ use fermata_io::sys::epoll::Epoll;
 use fermata_io::{Driver, Event};
 
 use crate::clock::Clock;
+use crate::course::{Course, Job, Role, Step, Work};
 use crate::error::Error;
 use crate::link::Link;
 use crate::output::Outputs;
 use crate::report::{Command, Rates, Report, Stage};
-use crate::totals::{GroupSizes, Totals};
+use crate::totals::{Outcome, Totals};
 
 const SIGNALS: u64 = u64::MAX;
 /// How long a child may take to end after it was told to.
 const END_US: u64 = 120_000_000;
-
-/// What a process is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
-    /// Works by itself to the end.
-    Exchanger,
-    /// Holds clients.
-    Receiver,
-    /// Publishes between the commands to begin and to stop.
-    Publisher,
-}
-
-/// What a process does.
-type Work = Box<dyn FnOnce(Clock, &mut Link) -> Result<(), Error>>;
-
-/// A process to start.
-pub(crate) struct Job {
-    pub role: Role,
-    pub work: Work,
-}
-
-/// A part of a run with receivers.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Step {
-    pub name: String,
-    pub hold_us: u64,
-    /// What is published meanwhile.
-    pub rates: Rates,
-}
-
-/// How a run with receivers goes on after everybody is connected.
-#[derive(Debug, Clone)]
-pub(crate) struct Course {
-    /// What follows one after the other, each when the messages of the one before have arrived.
-    pub steps: Vec<Step>,
-    /// How long to wait for what was published and has not come.
-    pub settle_us: u64,
-    pub sizes: GroupSizes,
-}
-
-impl Course {
-    /// Of a run without receivers.
-    pub const NONE: Self = Self {
-        steps: Vec::new(),
-        settle_us: 0,
-        sizes: GroupSizes {
-            clients: 0,
-            groups: 0,
-        },
-    };
-}
 
 /// Where a run is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,18 +45,6 @@ struct Child {
     /// Its side of the link is open.
     connected: bool,
     exit: Option<Exit>,
-}
-
-/// How a run ended.
-pub(crate) struct Outcome {
-    pub totals: Totals,
-    /// It was stopped before its end.
-    pub interrupted: bool,
-    /// Processes that did not end well.
-    pub broken: Vec<String>,
-    /// When the last client was connected and when everything was over, in seconds.
-    pub connected_s: f64,
-    pub total_s: f64,
 }
 
 struct Parent<'a> {

@@ -7,8 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::counters::{Counter, Counters};
 use crate::output::text::{bytes, count, micros};
-use crate::parent::Outcome;
-use crate::totals::{Point, StepTotals};
+use crate::totals::{Outcome, Point, StepTotals, Totals};
 
 /// The layout of the JSON result; raised when a field changes its meaning.
 const JSON_VERSION: u32 = 1;
@@ -26,6 +25,18 @@ const FAULTS: [Counter; 11] = [
     Counter::Corrupt,
     Counter::Misdirected,
     Counter::GapEvents,
+];
+
+/// What may happen in a run that passed, and is told.
+const TOLD: [Counter; 8] = [
+    Counter::Disconnects,
+    Counter::Refusals,
+    Counter::Churned,
+    Counter::Timeouts,
+    Counter::Unsent,
+    Counter::PublishFailures,
+    Counter::Unconfirmed,
+    Counter::Foreign,
 ];
 
 const QUANTILES: [(&str, f64); 6] = [
@@ -62,28 +73,42 @@ pub(crate) fn passed(outcome: &Outcome, labels: &Labels) -> bool {
 
 /// The result for people.
 pub(crate) fn text(outcome: &Outcome, labels: &Labels) -> String {
+    let mut out = format!("\n{}: {}\n", labels.scenario, labels.what);
+    let parts = work_lines(outcome)
+        .chain(time_lines(&outcome.totals, labels))
+        .chain(fault_lines(outcome))
+        .chain([("verification".to_owned(), verdict(outcome, labels))]);
+    for (name, value) in parts {
+        let _ = writeln!(out, "  {name:<18} {value}");
+    }
+    out
+}
+
+/// A line of the result: its name and what it says.
+type Line = (String, String);
+
+fn line(name: &str, value: String) -> Line {
+    (name.to_owned(), value)
+}
+
+/// How much was done, and how fast.
+fn work_lines(outcome: &Outcome) -> impl Iterator<Item = Line> {
     let totals = &outcome.totals;
     let counters = &totals.counters;
     let measured_s = totals.measured_us as f64 / 1e6;
-    let mut out = format!("\n{}: {}\n", labels.scenario, labels.what);
-    let mut line = |name: &str, value: String| {
-        let _ = writeln!(out, "  {name:<18} {value}");
-    };
-    line("measured", format!("{measured_s:.2} s"));
-    line(
-        "connections",
-        format!(
-            "{} opened, {} at most at once",
-            counters.get(Counter::Connects),
-            totals.open_max
-        ),
-    );
-    if outcome.connected_s > 0.0 {
-        let rate = counters.get(Counter::Connects) as f64 / outcome.connected_s;
+    let per_s = |total: f64| total / measured_s.max(1e-6);
+    let connects = counters.get(Counter::Connects);
+    let mut lines = vec![
+        line("measured", format!("{measured_s:.2} s")),
         line(
-            "connected in",
-            format!("{:.2} s, {}/s", outcome.connected_s, count(rate)),
-        );
+            "connections",
+            format!("{connects} opened, {} at most at once", totals.open_max),
+        ),
+    ];
+    if outcome.connected_s > 0.0 {
+        let rate = count(connects as f64 / outcome.connected_s);
+        let value = format!("{:.2} s, {rate}/s", outcome.connected_s);
+        lines.push(line("connected in", value));
     }
     for counter in [
         Counter::Responses,
@@ -93,22 +118,21 @@ pub(crate) fn text(outcome: &Outcome, labels: &Labels) -> String {
     ] {
         let total = counters.get(counter);
         if total != 0 {
-            let rate = total as f64 / measured_s.max(1e-6);
-            line(counter.name(), format!("{total}, {}/s", count(rate)));
+            let value = format!("{total}, {}/s", count(per_s(total as f64)));
+            lines.push(line(counter.name(), value));
         }
     }
-    line(
-        "received",
-        format!(
-            "{}, {}/s",
-            bytes(counters.get(Counter::BytesReceived) as f64),
-            bytes(counters.get(Counter::BytesReceived) as f64 / measured_s.max(1e-6))
-        ),
-    );
+    let received = counters.get(Counter::BytesReceived) as f64;
+    let value = format!("{}, {}/s", bytes(received), bytes(per_s(received)));
+    lines.push(line("received", value));
+    lines.into_iter()
+}
+
+/// How long it took.
+fn time_lines(totals: &Totals, labels: &Labels) -> impl Iterator<Item = Line> {
     // One step is the whole run.
-    for step in totals.steps.iter().filter(|_| totals.steps.len() > 1) {
-        line("step", step_text(step));
-    }
+    let steps = totals.steps.iter().filter(|_| totals.steps.len() > 1);
+    let mut lines: Vec<Line> = steps.map(|step| line("step", step_text(step))).collect();
     for (name, histogram) in [
         (labels.latency, &totals.latency),
         ("last byte", &totals.last_byte),
@@ -116,54 +140,50 @@ pub(crate) fn text(outcome: &Outcome, labels: &Labels) -> String {
         ("first answer", &totals.connect),
     ] {
         if !histogram.is_empty() {
-            line(name, quantiles_text(histogram));
+            lines.push(line(name, quantiles_text(histogram)));
         }
     }
+    lines.into_iter()
+}
+
+/// What was not as it should be.
+fn fault_lines(outcome: &Outcome) -> impl Iterator<Item = Line> {
+    let totals = &outcome.totals;
+    let counters = &totals.counters;
+    let mut lines = Vec::new();
     if totals.incomplete() != 0 {
-        line("not for all", format!("{} publishes", totals.incomplete()));
+        let value = format!("{} publishes", totals.incomplete());
+        lines.push(line("not for all", value));
     }
     for &counter in Counter::ALL {
-        let shown = FAULTS.contains(&counter)
-            || matches!(
-                counter,
-                Counter::Disconnects
-                    | Counter::Refusals
-                    | Counter::Churned
-                    | Counter::Timeouts
-                    | Counter::Unsent
-                    | Counter::PublishFailures
-                    | Counter::Unconfirmed
-                    | Counter::Foreign
-            );
-        if shown && counters.get(counter) != 0 {
+        let is_shown = FAULTS.contains(&counter) || TOLD.contains(&counter);
+        if is_shown && counters.get(counter) != 0 {
             let name = counter.name().replace('_', " ");
-            line(
-                &name,
-                format!("{}  ({})", counters.get(counter), counter.help()),
-            );
+            let value = format!("{}  ({})", counters.get(counter), counter.help());
+            lines.push(line(&name, value));
         }
     }
     for (text, times) in totals.errors.list() {
-        line("error", format!("{times}x {text}"));
+        lines.push(line("error", format!("{times}x {text}")));
     }
     for text in &outcome.broken {
-        line("error", text.clone());
+        lines.push(line("error", text.clone()));
     }
     if outcome.interrupted {
-        line(
-            "interrupted",
-            "the numbers are of the time until then".into(),
-        );
+        let value = "the numbers are of the time until then".to_owned();
+        lines.push(line("interrupted", value));
     }
-    let verdict = if passed(outcome, labels) {
-        "passed".to_string()
-    } else if counters.get(labels.needed) == 0 {
+    lines.into_iter()
+}
+
+fn verdict(outcome: &Outcome, labels: &Labels) -> String {
+    if passed(outcome, labels) {
+        "passed".to_owned()
+    } else if outcome.totals.counters.get(labels.needed) == 0 {
         format!("FAILED: no {}", labels.needed.name().replace('_', " "))
     } else {
-        "FAILED".to_string()
-    };
-    line("verification", verdict);
-    out
+        "FAILED".to_owned()
+    }
 }
 
 fn step_text(step: &StepTotals) -> String {

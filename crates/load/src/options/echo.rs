@@ -2,15 +2,15 @@
 
 use clap::Args;
 
-use super::Common;
+use super::common::Common;
 use super::http::ExchangeArguments;
 use super::ws::parse_target;
 use crate::counters::Counter;
+use crate::course::{Job, Role};
 use crate::error::Error;
 use crate::exchange;
 use crate::exchange::echo::{BYTES_MIN, Echo};
 use crate::exchange::secure::Secure;
-use crate::parent::{Job, Role};
 use crate::summary::Labels;
 use crate::tls::TlsArguments;
 use crate::websocket::Opening;

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{BODY_BYTES_MAX, Common, value};
+use super::common::{BODY_BYTES_MAX, Common};
+use super::value;
 use crate::clock::micros;
 use crate::counters::Counter;
+use crate::course::{Job, Role};
 use crate::error::Error;
 use crate::exchange::http::{Http, Request};
 use crate::exchange::{self, Plan};
-use crate::parent::{Job, Role};
 use crate::summary::Labels;
 use crate::target::{Target, Template};
 
@@ -127,11 +128,11 @@ impl ExchangeArguments {
     /// The share of each process.
     pub fn plans(&self, target: &Target, reuse: bool, common: &Common) -> Result<Vec<Plan>, Error> {
         let processes = self.processes.min(self.connections);
-        if self.connections.div_ceil(processes) > super::descriptors_max() {
+        if self.connections.div_ceil(processes) > super::common::descriptors_max() {
             let cause = format!(
                 "{} connections in {processes} processes are more than their descriptor limit ({})",
                 self.connections,
-                super::descriptors_max()
+                super::common::descriptors_max()
             );
             return Err(Error::option("--connections", cause, "raise --processes"));
         }

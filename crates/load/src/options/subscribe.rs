@@ -5,18 +5,19 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{Common, value};
+use super::common::Common;
+use super::value;
 use crate::clock::micros;
 use crate::counters::Counter;
+use crate::course::{Course, Job, Role, Step};
 use crate::error::Error;
 use crate::exchange::http::Request;
+use crate::groups::GroupSizes;
 use crate::message::BYTES_MIN;
-use crate::parent::{Course, Job, Role, Step};
 use crate::report::Rates;
 use crate::subscribe::{publisher, receiver};
 use crate::summary::Labels;
 use crate::target::{Target, Template};
-use crate::totals::GroupSizes;
 use crate::websocket::Opening;
 
 /// The first source address on the loopback interface, all of whose addresses exist.
@@ -320,7 +321,7 @@ impl SubscribeArguments {
         let connect = &self.connect;
         let per_process = connect
             .clients_per_process_max
-            .min(super::descriptors_max());
+            .min(super::common::descriptors_max());
         let clients = sizes.clients as u32;
         let processes = connect.processes.unwrap_or(clients.div_ceil(per_process));
         let processes = processes.min(clients);

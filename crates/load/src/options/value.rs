@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::clock::micros;
-use crate::parent::Step;
+use crate::course::Step;
 use crate::report::Rates;
 
 /// Why the value of an option cannot be used; clap puts the option before it.

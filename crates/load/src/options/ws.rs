@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::Common;
+use super::common::Common;
 use super::http::ExchangeArguments;
 use super::value::{self, ValueError};
 use crate::clock::micros;
 use crate::counters::Counter;
+use crate::course::{Job, Role};
 use crate::error::Error;
 use crate::exchange::echo::BYTES_MIN;
 use crate::exchange::secure::Secure;
 use crate::exchange::upgrade::Upgrade;
-use crate::parent::{Job, Role};
 use crate::summary::Labels;
 use crate::target::Target;
 use crate::tls::{Connector, TlsArguments};
@@ -148,11 +148,11 @@ impl FanoutArguments {
     /// The process of this scenario and what its result is called.
     pub fn jobs(&self) -> Result<(Vec<Job>, Labels), Error> {
         let (target, connector) = parse_target(&self.url, &self.tls)?;
-        if self.clients > super::descriptors_max() {
+        if self.clients > super::common::descriptors_max() {
             let cause = format!(
                 "{} clients are more than the descriptor limit ({})",
                 self.clients,
-                super::descriptors_max()
+                super::common::descriptors_max()
             );
             return Err(Error::option("--clients", cause, "raise ulimit -n"));
         }

@@ -10,7 +10,7 @@ pub(crate) mod text;
 use fermata_io::sys::epoll::Epoll;
 
 use crate::error::Error;
-use crate::options::Common;
+use crate::options::common::Common;
 use crate::totals::{Point, Totals};
 use events::Events;
 use progress::Progress;

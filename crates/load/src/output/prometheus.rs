@@ -177,7 +177,7 @@ fn page(totals: &Totals, scenario: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::totals::GroupSizes;
+    use crate::groups::GroupSizes;
 
     #[test]
     fn every_line_is_a_comment_or_a_sample() {

@@ -9,9 +9,9 @@ use fermata_proto::ws::message::{Event, Reader, Rules};
 use super::sse;
 use crate::counters::{Counter, Counters};
 use crate::error::Fault;
+use crate::groups::ALL;
 use crate::message::{Followed, Found, Message, Verifier, follow};
 use crate::response::{Body, Head};
-use crate::totals::ALL;
 use crate::websocket::{Masks, Opening};
 
 /// Not an open descriptor.

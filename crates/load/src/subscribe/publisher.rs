@@ -23,13 +23,13 @@ use crate::counters::{Counter, Counters};
 use crate::error::Error;
 use crate::error::Fault;
 use crate::exchange::http::Request;
+use crate::groups::ALL;
 use crate::link::Link;
 use crate::message::Message;
 use crate::report::{Command, Errors, Rates, Report, Stage, histogram, take_recorded};
 use crate::response::Reader;
 use crate::schedule::Schedule;
 use crate::target::Values;
-use crate::totals::ALL;
 use crate::websocket::{Masks, Opening};
 
 const READ_BYTES: usize = 64 * 1024;

@@ -15,12 +15,12 @@ use crate::counters::Counter;
 use crate::counters::Counters;
 use crate::error::Error;
 use crate::error::Fault;
+use crate::groups::{ALL, GroupSizes};
 use crate::link::Link;
 use crate::message::{Message, Verifier};
 use crate::report::{Command, Errors, Report, Stage, histogram, take_recorded};
 use crate::schedule::Schedule;
 use crate::target::{Template, Values};
-use crate::totals::{ALL, GroupSizes};
 use crate::websocket::Opening;
 
 const READ_BYTES: usize = 64 * 1024;
