@@ -4,20 +4,18 @@
 //! copies, which share all that, so the program may close its own while the work goes on.
 
 use std::ffi::CString;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::data::{Bytes, Data};
+use super::data::Data;
 use super::failure::Failure;
 use super::job::{Job, Output};
-use super::op::{Answer, Op};
+use super::key::{Key, absolute};
+use super::op::Op;
+use super::ready::Ready;
 use super::work::BLOCK_BYTES;
-use super::{Key, absolute};
-
-/// Read at once of a descriptor that is held: a page of a database, on the thread's stack.
-const LOAD_BYTES: usize = 16 * 1024;
 
 /// What is to be called. Relative paths are those of now.
 pub enum Call {
@@ -127,24 +125,6 @@ pub enum Call {
     },
 }
 
-/// A call that can be made anywhere and at any time.
-pub(super) enum Ready {
-    Open(CString, i32, u32),
-    Look(CString, bool),
-    Write(OwnedFd, Bytes),
-    Copy(OwnedFd, OwnedFd, usize),
-    Sync(OwnedFd, bool),
-    LoadHeld(RawFd, u64, u64),
-    SyncHeld(RawFd, bool),
-    Truncate(OwnedFd, i64),
-    Rename(CString, CString),
-    Link(CString, CString),
-    Symlink(CString, CString),
-    Unlink(CString),
-    RemoveDirectory(CString),
-    MakeDirectory(CString, u32),
-}
-
 /// A call as a job: [`Output::File`] of an `Open`, [`Output::Count`] of all others.
 ///
 /// # Errors
@@ -250,107 +230,6 @@ fn load(file: Arc<OwnedFd>, offset: u64, len: u64) -> Job {
     })
 }
 
-impl Ready {
-    /// Does it, however long it takes.
-    pub fn run(&self) -> Answer {
-        // SAFETY: paths end with a NUL, descriptors are open and buffers valid, all until the call has returned.
-        unsafe {
-            match self {
-                Ready::Open(path, flags, mode) => {
-                    let mut found: libc::stat = std::mem::zeroed();
-                    if libc::stat(path.as_ptr(), &raw mut found) == 0
-                        && found.st_mode & libc::S_IFMT != libc::S_IFREG
-                        && found.st_mode & libc::S_IFMT != libc::S_IFDIR
-                    {
-                        return Err(libc::ENXIO);
-                    }
-                    again(|| libc::open(path.as_ptr(), *flags, *mode).into())
-                }
-                Ready::Look(path, follows) => {
-                    let mut found: libc::stat = std::mem::zeroed();
-                    match follows {
-                        true => libc::stat(path.as_ptr(), &raw mut found),
-                        false => libc::lstat(path.as_ptr(), &raw mut found),
-                    };
-                    Ok(0)
-                }
-                Ready::Write(file, bytes) => {
-                    let bytes = bytes.slice();
-                    again(|| {
-                        libc::write(file.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) as i64
-                    })
-                }
-                Ready::Copy(from, to, len) => again(|| {
-                    let (from, to) = (from.as_raw_fd(), to.as_raw_fd());
-                    let at = std::ptr::null_mut();
-                    libc::copy_file_range(from, at, to, at, *len, 0) as i64
-                }),
-                Ready::Sync(file, true) => again(|| libc::fdatasync(file.as_raw_fd()).into()),
-                Ready::Sync(file, false) => again(|| libc::fsync(file.as_raw_fd()).into()),
-                Ready::LoadHeld(fd, offset, len) => Ok(load_held(*fd, *offset, *len)),
-                Ready::SyncHeld(fd, true) => again(|| libc::fdatasync(*fd).into()),
-                Ready::SyncHeld(fd, false) => again(|| libc::fsync(*fd).into()),
-                Ready::Truncate(file, len) => {
-                    again(|| libc::ftruncate(file.as_raw_fd(), *len).into())
-                }
-                Ready::Rename(from, to) => {
-                    again(|| libc::rename(from.as_ptr(), to.as_ptr()).into())
-                }
-                Ready::Link(target, path) => {
-                    again(|| libc::link(target.as_ptr(), path.as_ptr()).into())
-                }
-                Ready::Symlink(target, path) => {
-                    again(|| libc::symlink(target.as_ptr(), path.as_ptr()).into())
-                }
-                Ready::Unlink(path) => again(|| libc::unlink(path.as_ptr()).into()),
-                Ready::RemoveDirectory(path) => again(|| libc::rmdir(path.as_ptr()).into()),
-                Ready::MakeDirectory(path, mode) => {
-                    again(|| libc::mkdir(path.as_ptr(), *mode).into())
-                }
-            }
-        }
-    }
-}
-
-/// Whatever is wrong is said by the call that this is done for.
-fn load_held(fd: RawFd, offset: u64, len: u64) -> u64 {
-    let mut block = [0u8; LOAD_BYTES];
-    let mut at = offset;
-    let end = offset.saturating_add(len);
-    while at < end {
-        let wanted = usize::try_from(end - at).unwrap_or(LOAD_BYTES);
-        let Ok(from) = libc::off_t::try_from(at) else {
-            break;
-        };
-        // SAFETY: the buffer is valid for that many bytes until the call returns.
-        let got = unsafe {
-            let room = wanted.min(LOAD_BYTES);
-            libc::pread(fd, block.as_mut_ptr().cast(), room, from)
-        };
-        match u64::try_from(got) {
-            Ok(got) if got > 0 => at += got,
-            _ => break,
-        }
-    }
-    0
-}
-
-/// Signals are the loop's business: a thread takes none, so this is for the case that the loop itself does it.
-fn again(mut call: impl FnMut() -> i64) -> Answer {
-    loop {
-        let result = call();
-        if result >= 0 {
-            return Ok(result as u64);
-        }
-        let errno = std::io::Error::last_os_error()
-            .raw_os_error()
-            .unwrap_or(libc::EIO);
-        if errno != libc::EINTR {
-            return Err(errno);
-        }
-    }
-}
-
 /// No path at all is none from the current directory on either.
 fn place(path: PathBuf) -> Result<PathBuf, Failure> {
     if path.as_os_str().is_empty() {
@@ -375,6 +254,7 @@ fn inode_of(file: &OwnedFd) -> Vec<Key> {
 mod tests {
     use std::fs::{self, File, OpenOptions};
     use std::io::{Seek, Write};
+    use std::os::fd::AsRawFd;
 
     use super::super::{Backend, Bounds, Files, Outcome, Started};
     use super::*;

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,12 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 
-use super::data::Data;
 use super::failure::Failure;
-use super::job::{Job, Ops, Outcome, Output};
-use super::op::Op;
-use super::work::{self, BLOCK_BYTES};
-use super::{Key, Stat, absolute};
+use super::key::Key;
 
 /// How a file is locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,157 +139,35 @@ impl Handle {
         }
     }
 
-    /// Reads at most `len` bytes from the position on, fewer only at the end.
-    #[must_use]
-    pub fn read(&self, len: usize) -> Job {
-        let handle = self.clone();
-        self.job(None, move |ops| async move {
-            let mut bytes = handle.take_ahead(len);
-            let file = handle.file()?;
-            let offset = handle.position();
-            let had = bytes.len();
-            let read = work::read(&ops, &file, &mut bytes, len - had, offset).await;
-            if let Err(failure) = read {
-                // What is there can be read again.
-                handle.put_ahead(bytes, had);
-                return Err(failure);
-            }
-            handle.advance((bytes.len() - had) as u64);
-            Ok(Output::Bytes(Some(bytes)))
-        })
+    /// What work on it has to itself: it is done in the order in which it was asked for.
+    pub(super) fn key(&self) -> Key {
+        Key::Handle(self.id)
     }
 
-    /// Reads to the end of a line, which is left out; no bytes at all behind the last one.
-    #[must_use]
-    pub fn read_line(&self, bytes_max: usize) -> Job {
-        let handle = self.clone();
-        self.job(None, move |ops| async move {
-            let file = handle.file()?;
-            let mut searched = 0;
-            loop {
-                if let Some(line) = handle.take_line(searched, bytes_max)? {
-                    return Ok(Output::Bytes(Some(line)));
-                }
-                // What has no end yet stays in front.
-                let mut block = handle.take_ahead(usize::MAX);
-                searched = block.len();
-                let offset = handle.position();
-                let read = work::read(&ops, &file, &mut block, BLOCK_BYTES, offset).await;
-                let has_more = block.len() > searched;
-                handle.put_ahead(block, searched);
-                read?;
-                if !has_more {
-                    let rest = handle.take_ahead(usize::MAX);
-                    return Ok(Output::Bytes((!rest.is_empty()).then_some(rest)));
-                }
-            }
-        })
-    }
-
-    /// Writes all bytes at the position, or at the end of a file that was opened for appending.
-    #[must_use]
-    pub fn write(&self, data: Data) -> Job {
-        let handle = self.clone();
-        self.job(Some(data.clone()), move |ops| async move {
-            let file = handle.file()?;
-            handle.drop_ahead();
-            let written = work::write(&ops, &file, &data, handle.position(), BLOCK_BYTES).await;
-            let count = match &written {
-                Ok(count) => *count,
-                Err(Failure::System { written, .. }) => *written,
-                Err(_) => 0,
-            };
-            handle.advance(count);
-            written.map(Output::Count)
-        })
-    }
-
-    /// Goes to a place in the file.
-    #[must_use]
-    pub fn seek(&self, position: u64) -> Job {
-        let handle = self.clone();
-        self.job(None, move |_| async move {
-            handle.file()?;
-            handle.drop_ahead();
-            handle.open.borrow_mut().position = position;
-            Ok(Output::Done)
-        })
-    }
-
-    /// Cuts it off at that length, or makes it that long with zero bytes.
-    #[must_use]
-    pub fn truncate(&self, len: u64) -> Job {
-        let handle = self.clone();
-        self.job(None, move |ops| async move {
-            let file = handle.file()?;
-            handle.drop_ahead();
-            ops.call(Op::Truncate { file, len }).await?;
-            Ok(Output::Done)
-        })
-    }
-
-    /// Returns when the disk has everything.
-    #[must_use]
-    pub fn sync(&self) -> Job {
-        let handle = self.clone();
-        self.job(None, move |ops| async move {
-            let file = handle.file()?;
-            ops.call(Op::Sync { file }).await?;
-            Ok(Output::Done)
-        })
-    }
-
-    /// What it is now.
-    #[must_use]
-    pub fn stat(&self) -> Job {
-        let handle = self.clone();
-        self.job(None, move |ops| async move {
-            let found = work::stat_file(&ops, &handle.file()?).await?;
-            Ok(Output::Stat(Stat::from(&*found)))
-        })
-    }
-
-    /// Gives a temporary file a name in place of what is there, and from then on it stays. None of it is done for one that
-    /// is not temporary, or is being kept already.
-    #[must_use]
-    pub fn keep(&self, path: PathBuf) -> Option<Job> {
-        let (place, process) = self.open.borrow_mut().temporary.take()?;
-        let to = absolute(path.clone());
-        let mut keys = work::both(&place, &to);
-        keys.push(Key::Handle(self.id));
-        let mut keeping = Keeping {
+    /// Takes a temporary file's place away, to give it a name. `None`: it is not temporary, or has been taken.
+    pub(super) fn begin_keeping(&self) -> Option<Keeping> {
+        let from = self.open.borrow_mut().temporary.take()?;
+        Some(Keeping {
             open: Rc::clone(&self.open),
-            from: Some((place, process)),
-        };
-        let work = move |ops| async move {
-            if let Some((place, _)) = &keeping.from {
-                work::rename_to(&ops, place, &to, true).await?;
-            }
-            keeping.from = None;
-            keeping.open.borrow_mut().path = path;
-            Ok(Output::Done)
-        };
-        Some(Job::new(keys, None, work))
+            from: Some(from),
+        })
     }
 
-    /// Work on one handle is done in the order in which it was asked for.
-    fn job<F>(&self, data: Option<Data>, work: impl FnOnce(Ops) -> F) -> Job
-    where
-        F: Future<Output = Outcome> + 'static,
-    {
-        Job::new(vec![Key::Handle(self.id)], data, work)
+    pub(super) fn go_to(&self, position: u64) {
+        self.drop_ahead();
+        self.open.borrow_mut().position = position;
     }
 
-    fn file(&self) -> Result<Arc<OwnedFd>, Failure> {
+    pub(super) fn file(&self) -> Result<Arc<OwnedFd>, Failure> {
         self.open.borrow().file.clone().ok_or(Failure::Closed)
     }
 
-    fn advance(&self, bytes: u64) {
+    pub(super) fn advance(&self, bytes: u64) {
         self.open.borrow_mut().position += bytes;
     }
 
     /// Takes bytes that were read ahead.
-    fn take_ahead(&self, len: usize) -> Vec<u8> {
+    pub(super) fn take_ahead(&self, len: usize) -> Vec<u8> {
         let mut open = self.open.borrow_mut();
         let open = &mut *open;
         let unread = open.ahead.len() - open.ahead_at;
@@ -314,21 +188,25 @@ impl Handle {
     }
 
     /// Gives back what was taken, with what was read behind it. Nothing is ahead.
-    fn put_ahead(&self, bytes: Vec<u8>, taken: usize) {
+    pub(super) fn put_ahead(&self, bytes: Vec<u8>, taken: usize) {
         let mut open = self.open.borrow_mut();
         open.position -= taken as u64;
         open.ahead = bytes;
         open.ahead_at = 0;
     }
 
-    fn drop_ahead(&self) {
+    pub(super) fn drop_ahead(&self) {
         let mut open = self.open.borrow_mut();
         open.ahead = Vec::new();
         open.ahead_at = 0;
     }
 
     /// The next line, if its end was read ahead. The first `searched` bytes have none.
-    fn take_line(&self, searched: usize, bytes_max: usize) -> Result<Option<Vec<u8>>, Failure> {
+    pub(super) fn take_line(
+        &self,
+        searched: usize,
+        bytes_max: usize,
+    ) -> Result<Option<Vec<u8>>, Failure> {
         let open = self.open.borrow();
         let unread = &open.ahead[open.ahead_at..];
         let found = unread[searched..].iter().position(|byte| *byte == b'\n');
@@ -352,9 +230,22 @@ impl Handle {
 }
 
 /// A temporary file on its way to its name. What does not come to it is as it was before.
-struct Keeping {
+pub(super) struct Keeping {
     open: Rc<RefCell<Open>>,
     from: Option<(PathBuf, u32)>,
+}
+
+impl Keeping {
+    /// Where it is as long as it is temporary.
+    pub fn place(&self) -> Option<&Path> {
+        self.from.as_ref().map(|(place, _)| place.as_path())
+    }
+
+    /// It has its name.
+    pub fn end(mut self, path: PathBuf) {
+        self.from = None;
+        self.open.borrow_mut().path = path;
+    }
 }
 
 impl Drop for Keeping {

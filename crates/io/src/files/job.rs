@@ -14,8 +14,10 @@ use std::task::{Context, Poll, Waker};
 use super::data::Data;
 use super::failure::Failure;
 use super::handle::Handle;
-use super::op::{Answer, Op};
-use super::{Key, Stat};
+use super::key::Key;
+use super::op::Op;
+use super::stat::Stat;
+use super::syscall::Answer;
 
 /// What a job gives.
 pub enum Output {

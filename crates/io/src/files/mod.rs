@@ -14,19 +14,22 @@ mod call;
 mod data;
 mod failure;
 mod handle;
+mod handle_work;
 mod job;
+mod key;
 mod op;
 mod patience;
 mod pool;
+mod ready;
 mod ring;
 mod stat;
+mod syscall;
 mod tree;
 mod turns;
 mod work;
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::path::{Component, Path, PathBuf};
 use std::time::Instant;
 
 pub use cached::Cached;
@@ -44,10 +47,12 @@ pub use work::{
 use crate::driver::Fd;
 use crate::wake::Waker;
 use job::Step;
-use op::{Answer, Manner, Op};
+use key::Key;
+use op::{Manner, Op};
 use patience::Patience;
 use pool::{Ended, Pool};
 use ring::Ring;
+use syscall::Answer;
 use turns::Turns;
 
 /// What does the work that cannot be done in the loop.
@@ -72,15 +77,6 @@ pub struct Bounds {
     pub threads_max: usize,
     /// Bytes that one call moves in the loop itself.
     pub inline_bytes_max: usize,
-}
-
-/// What a job has to itself while it is worked on.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Key {
-    Path(PathBuf),
-    Handle(u64),
-    /// Of a file, by the numbers of its device and inode.
-    Inode(u64, u64),
 }
 
 /// What became of a job that was begun.
@@ -514,25 +510,6 @@ impl Files {
 impl Drop for Files {
     fn drop(&mut self) {
         self.finish();
-    }
-}
-
-/// The path from the root on: what is relative is so to the directory of now, whichever is the current one later.
-pub(crate) fn absolute(path: PathBuf) -> PathBuf {
-    if path.is_absolute() {
-        return path;
-    }
-    match std::env::current_dir() {
-        Ok(folder) => folder.join(path),
-        Err(_it_was_removed) => path,
-    }
-}
-
-impl Key {
-    /// Of an absolute path, without looking at links: two names of one file are two files here.
-    pub(crate) fn path(path: &Path) -> Key {
-        let is_part = |part: &Component<'_>| !matches!(part, Component::CurDir);
-        Key::Path(path.components().filter(is_part).collect())
     }
 }
 

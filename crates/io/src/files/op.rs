@@ -15,15 +15,13 @@ use rustix::fs::{Gid, Mode, OFlags, ResolveFlags, Uid};
 use rustix::io::Errno;
 
 use super::cached;
-use super::call::Ready;
 use super::data::Bytes;
+use super::ready::Ready;
+use super::syscall::{Answer, again, again_raw, number};
 use super::tree;
 
 /// Names in one directory that are worth having in memory at a time.
 const NAMES_MAX: usize = 1_000_000;
-
-/// What a call has returned: a count or descriptor, or an error number.
-pub(super) type Answer = Result<u64, i32>;
 
 /// An operation.
 pub(super) enum Op {
@@ -298,32 +296,6 @@ fn into_raw(fd: OwnedFd) -> u64 {
 
 fn as_path(path: &CString) -> &Path {
     Path::new(std::ffi::OsStr::from_bytes(path.as_bytes()))
-}
-
-fn number(error: io::Error) -> i32 {
-    error.raw_os_error().unwrap_or(libc::EIO)
-}
-
-fn again<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> Result<T, i32> {
-    loop {
-        match call() {
-            Err(Errno::INTR) => {}
-            done => return done.map_err(|errno| errno.raw_os_error()),
-        }
-    }
-}
-
-fn again_raw(mut call: impl FnMut() -> i64) -> Answer {
-    loop {
-        let result = call();
-        if result >= 0 {
-            return Ok(result as u64);
-        }
-        let errno = number(io::Error::last_os_error());
-        if errno != libc::EINTR {
-            return Err(errno);
-        }
-    }
 }
 
 fn list(path: &Path, into: &mut Vec<u8>) -> io::Result<()> {

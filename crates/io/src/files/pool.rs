@@ -9,7 +9,8 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use super::op::{Answer, Op};
+use super::op::Op;
+use super::syscall::Answer;
 use crate::thread;
 use crate::wake::Waker;
 

@@ -1,3 +1,5 @@
+use std::path::{Path, PathBuf};
+
 use super::*;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -5,7 +5,7 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 
-use super::Key;
+use super::key::Key;
 
 struct Turn {
     /// The job whose turn it is.

@@ -12,8 +12,9 @@ use super::data::Data;
 use super::failure::Failure;
 use super::handle::Handle;
 use super::job::{Job, Ops, Outcome, Output};
+use super::key::{Key, absolute};
 use super::op::{Op, stat_room};
-use super::{Key, Stat, absolute};
+use super::stat::Stat;
 
 /// Bytes that are read or written by one operation: a longer one would hold the loop while the kernel copies.
 pub(super) const BLOCK_BYTES: usize = 256 * 1024;
