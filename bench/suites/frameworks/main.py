@@ -134,7 +134,9 @@ def fpm(
     script = ROOT / "bench/suites/frameworks/apps/laravel-fpm.php" if row.id == "laravel" else row.script
     variables = "".join(f"env[{key}] = {value}\n" for key, value in environment.items())
     (folder / f"{name}.fpm").write_text(
-        f"[global]\nerror_log = {folder}/fpm-{port}.log\ndaemonize = no\n[www]\nlisten = {folder}/{name}.sock\nlisten.mode = 0666\n"
+        # Without a time-out its workers are killed, and callgrind with them before it has written what it counted.
+        f"[global]\nerror_log = {folder}/fpm-{port}.log\ndaemonize = no\nprocess_control_timeout = 60\n"
+        f"[www]\nlisten = {folder}/{name}.sock\nlisten.mode = 0666\n"
         f"user = root\ngroup = root\npm = static\npm.max_children = {workers}\n{variables}"
     )
     (folder / f"{name}.nginx").write_text(
