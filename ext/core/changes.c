@@ -64,7 +64,7 @@ struct fermata_changes {
 	zval values[VALUES]; /* undefined = not changed */
 	zend_array *ini;     /* text by name, null = as at the start of PHP; NULL = none */
 	zend_array *environment; /* text by name, false = not set; NULL = none */
-	bool has_handlers, has_shutdown, has_seed, has_globals, has_http;
+	bool has_values, has_handlers, has_shutdown, has_seed, has_globals, has_http;
 	handlers handlers;
 	http_state http;
 	HashTable *shutdown; /* the functions of register_shutdown_function() */
@@ -139,8 +139,10 @@ static void set_value(value_kind kind, zval *value)
 
 static void note_value(value_kind kind)
 {
-	zval *value = &changes()->values[kind];
+	fermata_changes *noted = changes();
+	zval *value = &noted->values[kind];
 	if (Z_ISUNDEF_P(value)) {
+		noted->has_values = true;
 		is_exchanging = true;
 		get_value(kind, value);
 		is_exchanging = false;
@@ -448,6 +450,9 @@ bool fermata_globals_compare(void)
 static void global_exchange(uint32_t number, zval *other)
 {
 	zval *value = global_find(number), given;
+	if (value && Z_TYPE_P(value) == IS_ARRAY && Z_TYPE_P(other) == IS_ARRAY && Z_ARR_P(value) == Z_ARR_P(other)) {
+		return;
+	}
 	ZVAL_COPY_VALUE(&given, other);
 	ZVAL_UNDEF(other);
 	if (value) {
@@ -563,7 +568,9 @@ static void exchange_environment(zend_array *environment)
 static void exchange(fermata_changes *noted)
 {
 	is_exchanging = true;
-	exchange_values(noted);
+	if (UNEXPECTED(noted->has_values)) {
+		exchange_values(noted);
+	}
 	if (noted->ini) {
 		exchange_ini(noted->ini);
 	}
@@ -613,7 +620,7 @@ static void release_handlers(handlers *own)
 
 static void release(fermata_changes *own)
 {
-	for (value_kind kind = 0; kind < VALUES; kind++) {
+	for (value_kind kind = 0; own->has_values && kind < VALUES; kind++) {
 		zval_ptr_dtor(&own->values[kind]);
 	}
 	if (own->ini) {

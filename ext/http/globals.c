@@ -25,6 +25,10 @@
 #define UPLOAD_INI_SIZE 1
 #define UPLOAD_NO_FILE 4
 #define MICROSECONDS 1000000.0
+/* Headers whose places in $_SERVER are known for the next request, and bytes of their names. */
+#define PLACES_MAX 32
+#define NAMES_BYTES_MAX 1024
+#define BRACKETED_BYTES_MAX 64
 
 /* Server parameters */
 
@@ -165,10 +169,35 @@ static void remove_headers(zend_array *from, zend_array *others)
 	}
 }
 
+/* $_SERVER of the request before, for the next one that has headers of the same names.
+ *
+ * A program that writes to it gets a copy, since a reference of it is ours. Where that is the only one, nobody else will see the
+ * array any more, and the next request changes in place what differs, which is little: to copy what the caller adds and to make all
+ * entries took a sixth of what a small request costs. */
+static struct {
+	zend_array *params; /* NULL = none; then no place is valid */
+	zval *known[NAMES]; /* NULL = it has none, as are those of headers that no program expects */
+	zval *headers[PLACES_MAX];
+	uint16_t remote_port, server_port;
+	bool is_secure;
+	size_t names_len;
+	char names[NAMES_BYTES_MAX]; /* of the headers, as they were sent, each with its end */
+} last;
+
+static void forget_last(void)
+{
+	zend_array *before = last.params;
+	last.params = NULL;
+	if (before) {
+		zend_array_release(before);
+	}
+}
+
 void fermata_globals_forget(void)
 {
 	zend_array *before = without_headers;
 	without_headers = NULL;
+	forget_last();
 	if (before) {
 		zend_array_release(before);
 	}
@@ -221,6 +250,21 @@ static FmStr without_port(FmStr host)
 	return host;
 }
 
+/* An IPv6 address has brackets where it names a server (RFC 3875, 4.1.14). */
+static FmStr server_name(FmStr host, FmStr address, char *bracketed)
+{
+	if (host.len) {
+		return without_port(host);
+	}
+	if (address.len > BRACKETED_BYTES_MAX - 2 || !memchr(address.ptr, ':', address.len)) {
+		return address;
+	}
+	bracketed[0] = '[';
+	memcpy(bracketed + 1, address.ptr, address.len);
+	bracketed[address.len + 1] = ']';
+	return (FmStr){bracketed, address.len + 2};
+}
+
 static void add_addresses(zend_array *to, const fermata_request *request)
 {
 	uint16_t port = 0;
@@ -239,15 +283,8 @@ static void add_addresses(zend_array *to, const fermata_request *request)
 	if (host.len) {
 		set_text(to, HTTP_HOST, host);
 	}
-	/* An IPv6 address has brackets where it names a server (RFC 3875, 4.1.14). */
-	char bracketed[64];
-	if (!host.len && address.len <= sizeof(bracketed) - 2 && memchr(address.ptr, ':', address.len)) {
-		bracketed[0] = '[';
-		memcpy(bracketed + 1, address.ptr, address.len);
-		bracketed[address.len + 1] = ']';
-		address = (FmStr){bracketed, address.len + 2};
-	}
-	set_text(to, SERVER_NAME, host.len ? without_port(host) : address);
+	char bracketed[BRACKETED_BYTES_MAX];
+	set_text(to, SERVER_NAME, server_name(host, address, bracketed));
 	bool is_secure = fermata_request_tls(request, &subject, &pem);
 	set_known(to, REQUEST_SCHEME, is_secure ? known.https : known.http);
 	if (is_secure) {
@@ -257,16 +294,21 @@ static void add_addresses(zend_array *to, const fermata_request *request)
 	}
 }
 
+static void tell_time(zval *seconds, zval *precise)
+{
+	struct timeval time;
+	gettimeofday(&time, NULL);
+	fermata_opcache_tell_time(time.tv_sec);
+	ZVAL_LONG(seconds, time.tv_sec);
+	ZVAL_DOUBLE(precise, (double)time.tv_sec + (double)time.tv_usec / MICROSECONDS);
+}
+
 static void add_time(zend_array *to)
 {
-	struct timeval now;
-	zval value;
-	gettimeofday(&now, NULL);
-	fermata_opcache_tell_time(now.tv_sec);
-	ZVAL_LONG(&value, now.tv_sec);
-	zend_hash_update(to, known.names[REQUEST_TIME], &value);
-	ZVAL_DOUBLE(&value, (double)now.tv_sec + (double)now.tv_usec / MICROSECONDS);
-	zend_hash_update(to, known.names[REQUEST_TIME_FLOAT], &value);
+	zval seconds, precise;
+	tell_time(&seconds, &precise);
+	zend_hash_update(to, known.names[REQUEST_TIME], &seconds);
+	zend_hash_update(to, known.names[REQUEST_TIME_FLOAT], &precise);
 }
 
 /* A new array, with what the caller adds to that of the request. */
@@ -297,13 +339,172 @@ ZEND_METHOD(Fermata_Request, serverParams)
 	RETURN_ARR(server_params(THIS_REQUEST(), others));
 }
 
+/* $_SERVER of the request before */
+
+static bool is_literal(FmStr text, FmStr lower_case)
+{
+	return text.len == lower_case.len && zend_binary_strcasecmp(text.ptr, text.len, lower_case.ptr, lower_case.len) == 0;
+}
+
+/* Notes which headers the request has, for the next one. False when its $_SERVER is to be made by itself. */
+static bool note_names(const fermata_request *request)
+{
+	FmStr name, value;
+	last.names_len = 0;
+	for (size_t i = 0; fermata_request_header_at(request, i, &name, &value); i++) {
+		/* Those that are more than one entry. */
+		bool is_plain = !is_literal(name, FERMATA_LITERAL("authorization")) && !is_literal(name, FERMATA_LITERAL("content-type"))
+			&& !is_literal(name, FERMATA_LITERAL("content-length"));
+		if (!is_plain || i >= PLACES_MAX || last.names_len + name.len >= NAMES_BYTES_MAX) {
+			last.names_len = 0;
+			return false;
+		}
+		memcpy(last.names + last.names_len, name.ptr, name.len);
+		last.names[last.names_len + name.len] = '\0';
+		last.names_len += name.len + 1;
+	}
+	return true;
+}
+
+/* Whether the request has headers of the same names, in the same order. */
+static bool has_same_names(const fermata_request *request, FmStr *values)
+{
+	FmStr name, value;
+	size_t at = 0;
+	for (size_t i = 0; fermata_request_header_at(request, i, &name, &value); i++) {
+		if (i == PLACES_MAX || at + name.len >= last.names_len || memcmp(last.names + at, name.ptr, name.len) != 0 || last.names[at + name.len]) {
+			return false;
+		}
+		values[i] = value;
+		at += name.len + 1;
+	}
+	return at == last.names_len && at;
+}
+
+/* The place of each entry. Another request may find the array; none does where two headers have one place. */
+static void keep_last(zend_array *params, const fermata_request *request)
+{
+	char key[HEADER_NAME_BYTES_MAX + 8];
+	FmStr name, value, subject, pem;
+	forget_last();
+	for (size_t i = 0; i < NAMES; i++) {
+		last.known[i] = zend_hash_find_known_hash(params, known.names[i]);
+	}
+	for (size_t i = 0; i < PLACES_MAX && fermata_request_header_at(request, i, &name, &value); i++) {
+		size_t len = header_key(key, name);
+		last.headers[i] = len ? zend_hash_str_find(params, key, len) : NULL;
+		for (size_t k = 0; k < i && last.headers[i]; k++) {
+			if (last.headers[k] == last.headers[i]) {
+				return;
+			}
+		}
+	}
+	fermata_request_remote(request, &last.remote_port);
+	fermata_request_server(request, &last.server_port, &value);
+	last.is_secure = fermata_request_tls(request, &subject, &pem);
+	GC_ADDREF(params);
+	last.params = params;
+}
+
+static void change_text(zval *place, FmStr text)
+{
+	if (EXPECTED(Z_TYPE_P(place) == IS_STRING && Z_STRLEN_P(place) == text.len)
+			&& EXPECTED(!text.len || memcmp(Z_STRVAL_P(place), text.ptr, text.len) == 0)) {
+		return;
+	}
+	zval_ptr_dtor(place);
+	ZVAL_STRINGL_FAST(place, text.len ? text.ptr : "", text.len);
+}
+
+static void change_port(zval *place, uint16_t *before, uint16_t port)
+{
+	if (UNEXPECTED(*before != port)) {
+		*before = port;
+		zval_ptr_dtor(place);
+		ZVAL_STR(place, zend_ulong_to_str(port));
+	}
+}
+
+/* NULL when there is none that fits. */
+static zend_array *change_last(const fermata_request *request, zend_array *others, const FmStr *values)
+{
+	const FmEvent *event = &request->event;
+	FmStr subject, pem, protocol, host = fermata_request_host(request);
+	bool is_free = last.params && GC_REFCOUNT(last.params) == 1 && others == without_headers;
+	if (!is_free || last.is_secure != fermata_request_tls(request, &subject, &pem) || !host.len != !last.known[HTTP_HOST]) {
+		return NULL;
+	}
+	size_t at = 0;
+	for (size_t i = 0; at < last.names_len; i++) {
+		if (EXPECTED(last.headers[i])) {
+			change_text(last.headers[i], values[i]);
+		}
+		at += strlen(last.names + at) + 1;
+	}
+	uint16_t port;
+	change_text(last.known[REQUEST_METHOD], event->method);
+	change_text(last.known[REQUEST_URI], event->target);
+	change_text(last.known[QUERY_STRING], event->query);
+	change_text(last.known[REMOTE_ADDR], fermata_request_remote(request, &port));
+	change_port(last.known[REMOTE_PORT], &last.remote_port, port);
+	FmStr address = fermata_request_server(request, &port, &protocol);
+	change_text(last.known[SERVER_ADDR], address);
+	change_port(last.known[SERVER_PORT], &last.server_port, port);
+	change_text(last.known[SERVER_PROTOCOL], protocol);
+	if (host.len) {
+		change_text(last.known[HTTP_HOST], host);
+	}
+	char bracketed[BRACKETED_BYTES_MAX];
+	change_text(last.known[SERVER_NAME], server_name(host, address, bracketed));
+	tell_time(last.known[REQUEST_TIME], last.known[REQUEST_TIME_FLOAT]);
+	GC_ADDREF(last.params);
+	return last.params;
+}
+
+/* As server_params(), for a program that reads more often than it writes. */
+static zend_array *server_global(const fermata_request *request, zend_array *others)
+{
+	FmStr values[PLACES_MAX];
+	bool is_as_before = has_same_names(request, values);
+	zend_array *params = is_as_before ? change_last(request, others, values) : NULL;
+	if (EXPECTED(params)) {
+		return params;
+	}
+	params = server_params(request, others);
+	if (is_as_before && others && others == without_headers) {
+		/* The second in a row: clients that alternate would pay for places that nobody uses. */
+		keep_last(params, request);
+	} else {
+		forget_last();
+		note_names(request);
+	}
+	return params;
+}
+
 /* Superglobals */
 
+/* One that is empty stays: between handlers those of the command line are. */
 static void set_global(superglobal key, zend_array *array)
 {
-	zval value;
-	ZVAL_ARR(&value, array);
+	zval value, *before;
+	if (zend_hash_num_elements(array) == 0) {
+		before = zend_hash_find_known_hash(&EG(symbol_table), known.superglobals[key]);
+		if (EXPECTED(before && Z_TYPE_P(before) == IS_ARRAY && zend_hash_num_elements(Z_ARR_P(before)) == 0)) {
+			zend_array_release(array);
+			return;
+		}
+	}
+	if (UNEXPECTED(GC_FLAGS(array) & GC_IMMUTABLE)) {
+		ZVAL_EMPTY_ARRAY(&value);
+	} else {
+		ZVAL_ARR(&value, array);
+	}
 	zend_hash_update(&EG(symbol_table), known.superglobals[key], &value);
+}
+
+static zend_array *empty(void)
+{
+	return (zend_array *)&zend_empty_array;
 }
 
 static zend_array *shared(zend_array *array)
@@ -373,20 +574,23 @@ static zend_array *file_arrays(const fermata_request *request, uint64_t bytes_ma
 	FmStr unchosen;
 	size_t next_unchosen = 0, files_before = 0;
 	zval files, value;
+	bool has_upload = fermata.worker && request->event.upload;
+	if (EXPECTED(!has_upload)) {
+		return empty();
+	}
 	array_init(&files);
 	fermata_collisions_begin();
 	file_names_collide = false;
-	bool has_upload = fermata.worker && request->event.upload;
 	for (size_t i = 0;; i++) {
 		/* In the order of the form: of fields with one name the last counts, and rows of name[] keep their places. */
-		while (has_upload && fm_upload_unchosen_at(fermata.worker, request->event.upload, next_unchosen, &unchosen, &files_before)
+		while (fm_upload_unchosen_at(fermata.worker, request->event.upload, next_unchosen, &unchosen, &files_before)
 			&& files_before == i) {
 			if (field_has_place(unchosen)) {
 				add_unchosen(&files, unchosen);
 			}
 			next_unchosen++;
 		}
-		if (!has_upload || !fm_upload_file_at(fermata.worker, request->event.upload, i, &file)) {
+		if (!fm_upload_file_at(fermata.worker, request->event.upload, i, &file)) {
 			break;
 		}
 		if (UNEXPECTED(!field_has_place(file.field))) {
@@ -464,6 +668,9 @@ static zend_array *cookie_arrays(const fermata_request *request)
 	zval cookies, before;
 	FmStr line;
 	zend_long left = PG(max_input_vars);
+	if (EXPECTED(!fermata_request_header(request, FERMATA_LITERAL("cookie"), 0, &line))) {
+		return empty();
+	}
 	array_init(&cookies);
 	fermata_collisions_begin();
 	/* PHP knows by this that of cookies with one name the first counts: browsers send that of the longer path first. */
@@ -483,6 +690,9 @@ static zend_array *cookie_arrays(const fermata_request *request)
 static zend_array *request_array(zend_array *get, zend_array *post, zend_array *cookies)
 {
 	const char *order = PG(request_order) ? PG(request_order) : PG(variables_order);
+	if (EXPECTED(zend_hash_num_elements(get) + zend_hash_num_elements(post) + zend_hash_num_elements(cookies) == 0)) {
+		return empty();
+	}
 	zend_array *all = zend_new_array(zend_hash_num_elements(get) + zend_hash_num_elements(post));
 	for (; order && *order; order++) {
 		zend_array *from = NULL;
@@ -532,8 +742,8 @@ ZEND_METHOD(Fermata_Request, fillGlobals)
 		return;
 	}
 	zend_array *get = fermata_request_queries(request);
-	zend_array *post = fermata_request_arrives(request) ? zend_new_array(0) : shared(fermata_request_forms(request));
-	zend_array *cookies = EG(exception) ? zend_new_array(0) : cookie_arrays(request);
+	zend_array *post = fermata_request_arrives(request) ? empty() : shared(fermata_request_forms(request));
+	zend_array *cookies = EG(exception) ? empty() : cookie_arrays(request);
 	if (EG(exception)) {
 		zend_array_release(post);
 		zend_array_release(cookies);
@@ -542,12 +752,12 @@ ZEND_METHOD(Fermata_Request, fillGlobals)
 	fiber->has_globals = fiber->touched = true;
 	fermata_changes_note_http();
 	SG(sapi_headers).http_response_code = STATUS_OK;
-	set_global(SERVER, server_params(request, others));
+	set_global(SERVER, server_global(request, others));
+	set_global(REQUEST, request_array(get, post, cookies));
 	set_global(GET, shared(get));
 	set_global(POST, post);
 	set_global(COOKIE, cookies);
 	set_global(FILES, file_arrays(request, upload_bytes_null ? UINT64_MAX : (uint64_t)upload_bytes));
-	set_global(REQUEST, request_array(get, post, cookies));
 	open_input(request);
 }
 
@@ -585,6 +795,13 @@ static void close_inputs(void)
 {
 	zend_resource *resource;
 	zval *input, found;
+	bool has_some = false;
+	ZEND_HASH_FOREACH_PTR(&EG(regular_list), resource) {
+		has_some |= is_input(resource);
+	} ZEND_HASH_FOREACH_END();
+	if (EXPECTED(!has_some)) {
+		return;
+	}
 	zend_array *inputs = zend_new_array(0);
 	ZEND_HASH_FOREACH_PTR(&EG(regular_list), resource) {
 		if (is_input(resource)) {

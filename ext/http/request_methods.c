@@ -120,10 +120,13 @@ static void parse_counted(char *text, zval *array)
 static zend_array *parse_variables(FmStr text)
 {
 	zval array;
+	if (EXPECTED(!text.len)) {
+		return (zend_array *)&zend_empty_array;
+	}
 	array_init(&array);
 	if (text.len > UNCOUNTED_BYTES_MAX) {
 		parse_counted(estrndup(text.ptr, text.len), &array);
-	} else if (text.len) {
+	} else {
 		sapi_module.treat_data(PARSE_STRING, estrndup(text.ptr, text.len), &array);
 	}
 	return Z_ARR(array);
@@ -174,7 +177,7 @@ zend_array *fermata_request_forms(fermata_request *request)
 	if (is_form(request)) {
 		return keep(&request->forms, parse_variables(form_text(request)));
 	}
-	return keep(&request->forms, request->event.upload ? fermata_uploads_fields(request->event.upload) : zend_new_array(0));
+	return keep(&request->forms, request->event.upload ? fermata_uploads_fields(request->event.upload) : (zend_array *)&zend_empty_array);
 }
 
 static zend_array *files(fermata_request *request)
@@ -190,6 +193,9 @@ zend_array *fermata_request_cookies(fermata_request *request)
 	FmStr line;
 	if (request->cookies) {
 		return request->cookies;
+	}
+	if (EXPECTED(!fermata_request_header(request, FERMATA_LITERAL("cookie"), 0, &line))) {
+		return request->cookies = (zend_array *)&zend_empty_array;
 	}
 	request->cookies = zend_new_array(0);
 	for (size_t nth = 0; fermata_request_header(request, FERMATA_LITERAL("cookie"), nth, &line); nth++) {
@@ -233,6 +239,9 @@ static void return_all(INTERNAL_FUNCTION_PARAMETERS, zend_array *(*all)(fermata_
 	zend_array *array = all(THIS_REQUEST());
 	if (UNEXPECTED(EG(exception))) {
 		RETURN_THROWS();
+	}
+	if (zend_hash_num_elements(array) == 0) {
+		RETURN_EMPTY_ARRAY();
 	}
 	GC_ADDREF(array);
 	RETURN_ARR(array);
