@@ -2,10 +2,11 @@
 """Checks how the crates and their modules depend on each other; `make lint` runs it.
 
     modules.py            fails on a circle of modules larger than CIRCLES allows, on a dependency ALLOWED does not name,
-                          and on methods of the struct of JOINTS outside of its files; then shows sizes, which nothing
-                          enforces
-    modules.py --circles  names the modules of each circle
-    modules.py --edges    shows what each module of a circle uses of the same circle
+                          on methods of the struct of JOINTS outside of its files, and on a circle of files whose methods
+                          of a struct of STRUCTS call each other that is larger than allowed there; then shows sizes,
+                          which nothing enforces
+    modules.py --circles  names the modules and files of each circle
+    modules.py --edges    shows what each module or file of a circle uses of the same circle
 
 A module uses another when it names it or an item of it in a path. What a `mod.rs` only passes on by `pub use` counts
 for whoever uses it, and not for the `mod.rs`. Tests do not count.
@@ -65,8 +66,13 @@ JOINTS = {
 
 LONGEST = 10
 """Files and functions that are shown."""
-STRUCTS = {"engine": "Worker", "edge": "Edge"}
-"""The largest structs, whose fields and methods are shown."""
+
+# The largest structs, by whose methods files of a crate may call each other in a circle, and of how many files that may be;
+# 0: of none. The numbers only ever become smaller.
+STRUCTS = {
+    "engine": {"Worker": 5},
+    "edge": {"Edge": 0, "Holds": 0, "Outbound": 0, "Publications": 2},
+}
 
 WORD = r"[A-Za-z_][A-Za-z0-9_]*"
 
@@ -296,6 +302,50 @@ def check_joints(folder):
     return failures
 
 
+class Methods:
+    """The methods of a struct, by file, and which files call those of which others."""
+
+    def __init__(self, folder, name):
+        self.texts, self.homes = {}, {}
+        block = re.compile(rf"^impl(?:<[^{{]*?>)? (?:\w+::)*{name}(?:<[^{{]*>)? \{{\n(.*?)^\}}", re.M | re.S)
+        for file in sorted((folder / "src").rglob("*.rs")):
+            text = "\n".join(match[1] for match in block.finditer(without_tests(without_comments(file.read_text()))))
+            if text:
+                path = str(file.relative_to(folder / "src"))
+                self.texts[path] = text
+                for method in re.findall(rf"^    (?:pub(?:\([^)]*\))? )?(?:const )?fn ({WORD})", text, re.M):
+                    self.homes[method] = path
+
+    def edges(self):
+        found = {}
+        # The receiver of a closure's call has the name of the struct.
+        call = re.compile(rf"\b(?:self|edge|worker)\s*\.\s*({WORD})\(")
+        for path, text in self.texts.items():
+            called = {self.homes.get(method) for method in call.findall(text)}
+            found[path] = called - {path, None}
+        return found
+
+
+def check_methods(folder, options):
+    failures = []
+    for name, most in STRUCTS.get(folder.name, {}).items():
+        methods = Methods(folder, name)
+        edges = methods.edges()
+        found = circles(edges)
+        largest = len(found[0]) if found else 0
+        print(f"{name} of {folder.name}: {len(methods.homes)} methods in {len(methods.texts)} files, {largest} in a circle")
+        for part in found if options else []:
+            for path in part:
+                inside = sorted(edges[path] & set(part))
+                print(f"  {path}" + (f" -> {', '.join(inside)}" if "--edges" in options else ""))
+        if largest > most:
+            names = ", ".join(found[0])
+            failures.append(f"crates/{folder.name}: {largest} files call methods of {name} in a circle, {most} may: {names}")
+        elif largest < most:
+            print(f"lower {name} of STRUCTS of scripts/modules.py from {most} to {largest}")
+    return failures
+
+
 def functions(file):
     """Length and name of each function of a file."""
     name = None
@@ -307,7 +357,7 @@ def functions(file):
             name = None
 
 
-def print_sizes(folders, crates):
+def print_sizes(folders):
     files = [file for folder in folders for file in (folder / "src").rglob("*.rs") if "tests" not in str(file)]
     lengths = sorted(((len(file.read_text().splitlines()), file.relative_to(ROOT)) for file in files), reverse=True)
     print("longest files:")
@@ -317,18 +367,6 @@ def print_sizes(folders, crates):
     print("longest functions:")
     for length, name, file in longest[:LONGEST]:
         print(f"  {length:5} {name} in {file}")
-    for crate, name in STRUCTS.items():
-        texts = crates[crate].text.values()
-        fields = methods = holders = 0
-        for text in texts:
-            if match := re.search(rf"^pub(?:\([^)]*\))? struct {name}(?:<.*?>)? \{{\n(.*?)^\}}", text, re.M | re.S):
-                fields = len(re.findall(rf"^    (?:pub(?:\([^)]*\))? )?{WORD}:", match[1], re.M))
-            own = 0
-            for match in re.finditer(rf"^impl(?:<[^{{]*?>)? {name}(?:<[^{{]*>)? \{{\n(.*?)^\}}", text, re.M | re.S):
-                own += len(re.findall(r"^    (?:pub(?:\([^)]*\))? )?(?:const )?fn ", match[1], re.M))
-            methods += own
-            holders += own > 0
-        print(f"{name} of {crate}: {fields} fields, {methods} methods in {holders} files")
 
 
 def main():
@@ -342,7 +380,8 @@ def main():
     for folder in folders:
         failures += check_joints(folder)
         failures += check_circles(folder, crates[folder.name], options)
-    print_sizes(folders, crates)
+        failures += check_methods(folder, options)
+    print_sizes(folders)
     for failure in failures:
         print(f"modules.py: {failure}", file=sys.stderr)
     sys.exit(1 if failures else 0)

@@ -117,6 +117,16 @@ impl ClientRequest {
         }
     }
 
+    /// The same place asked by a POST.
+    pub fn post(&self, headers: Vec<(Vec<u8>, Vec<u8>)>, body: Vec<u8>) -> Self {
+        Self {
+            method: b"POST".to_vec(),
+            headers,
+            body: Body::Memory(body),
+            ..self.place()
+        }
+    }
+
     /// The first header of this name.
     pub fn header(&self, name: &str) -> Option<&[u8]> {
         self.headers

@@ -13,11 +13,16 @@ use crate::client::script::SCRIPT_BYTES_MAX;
 use crate::client::source::{Asker, Engine, Owner};
 use crate::routes::figures::Count;
 use crate::server::edge::Edge;
+use crate::server::sharing::is_answer_for_one;
+use crate::server::tasks::Task;
 use crate::upstream::reply::{
     FAILED, INSTRUCT_BYTES_MAX, Phase, RefusedInstruct, borrowed, passed, read_instruct,
 };
 use crate::upstream::response::{Head, ResponsePart};
-use crate::upstream::talk::{Purpose, Step, Talk};
+use crate::upstream::talk::{Purpose, Sharer, Step, Stop, Talk};
+
+/// The status of an answer that was waited for too long.
+const TIMED_OUT: u16 = 504;
 
 const TOO_LARGE: &str = "Request too large to accept GRIP instruct.";
 
@@ -36,7 +41,7 @@ impl Edge {
                 ResponsePart::Body(piece) => self.on_body(talk, piece),
                 ResponsePart::Trailers(trailers) => {
                     talk.trailers = trailers;
-                    Step::Goes
+                    Ok(())
                 }
                 ResponsePart::Upgraded(bytes) => self.on_frames(talk, bytes),
                 ResponsePart::End { .. } if matches!(talk.phase, Phase::Socket { .. }) => {
@@ -47,11 +52,9 @@ impl Edge {
                     self.on_end(talk)
                 }
             };
-            if step == Step::Over {
-                return Step::Over;
-            }
+            step?;
         }
-        Step::Goes
+        Ok(())
     }
 
     fn on_head(&mut self, talk: &mut Talk, head: Head, is_whole: bool) -> Step {
@@ -82,7 +85,7 @@ impl Edge {
                 head,
                 body: Vec::new(),
             };
-            return Step::Goes;
+            return Ok(());
         };
         let is_shared = talk.is_shared(&head);
         if is_instruct || is_whole || is_events || is_shared || self.clients.is_script(handle) {
@@ -90,7 +93,7 @@ impl Edge {
                 head,
                 body: Vec::new(),
             };
-            return Step::Goes;
+            return Ok(());
         }
         self.begin_passing(talk, handle, &head, None)
     }
@@ -103,7 +106,7 @@ impl Edge {
         head: &Head,
         then: Option<Box<Instruct>>,
     ) -> Step {
-        self.release_sharers(talk);
+        self.upstream.release_sharers(talk, &mut self.tasks);
         let headers = passed(&head.headers);
         let response = ResponseHead {
             status: head.status,
@@ -118,13 +121,10 @@ impl Edge {
             // The client has left, or its answer has no body: nobody would ask for what the program still says, and a
             // FastCGI connection that nobody reads keeps its process.
             self.clients.forget_request(&mut self.worker, handle);
-            return Step::Over;
+            return Err(Stop::Over);
         }
-        self.route_figures.count_route(
-            &self.worker,
-            &talk.source,
-            &[(Count::ClientHeadSent, head.words_bytes())],
-        );
+        self.route_figures
+            .count_head_sent(&self.worker, &talk.source, head);
         talk.phase = Phase::Streaming {
             pending: Vec::new(),
             // The head goes first; when the client has taken it, it asks.
@@ -132,13 +132,13 @@ impl Edge {
             has_ended: false,
             then,
         };
-        Step::Goes
+        Ok(())
     }
 
     fn on_body(&mut self, talk: &mut Talk, piece: Vec<u8>) -> Step {
         talk.noted.bytes += piece.len() as u64;
         match &mut talk.phase {
-            Phase::AwaitingHead | Phase::Socket { .. } => Step::Goes,
+            Phase::AwaitingHead | Phase::Socket { .. } => Ok(()),
             Phase::Streaming { pending, .. } => {
                 if pending.is_empty() {
                     *pending = piece;
@@ -148,19 +148,19 @@ impl Edge {
                 self.pass_on(talk)
             }
             // What it says besides its status nobody wants to know.
-            Phase::Whole { .. } if matches!(talk.owner, Owner::Check(..)) => Step::Goes,
-            Phase::Whole { .. } if self.clients.ignores_body(talk.owner) => Step::Goes,
+            Phase::Whole { .. } if matches!(talk.owner, Owner::Check(..)) => Ok(()),
+            Phase::Whole { .. } if self.clients.ignores_body(talk.owner) => Ok(()),
             Phase::Linked(body) => {
                 body.pending.extend_from_slice(&piece);
-                self.pass_link(talk)
+                self.holds().pass_link(talk)
             }
             Phase::Whole { body, .. } => {
                 body.extend_from_slice(&piece);
                 let (bytes, is_events) = (body.len(), matches!(talk.purpose, Purpose::Events(_)));
                 match is_events {
-                    true if bytes <= RESPONSE_BYTES_MAX => Step::Goes,
-                    true => self.fail(talk, 502, "the response has too many events"),
-                    false if bytes <= INSTRUCT_BYTES_MAX => Step::Goes,
+                    true if bytes <= RESPONSE_BYTES_MAX => Ok(()),
+                    true => Err(Stop::failed(502, "the response has too many events")),
+                    false if bytes <= INSTRUCT_BYTES_MAX => Ok(()),
                     false => self.on_large_body(talk),
                 }
             }
@@ -171,18 +171,18 @@ impl Edge {
     fn on_large_body(&mut self, talk: &mut Talk) -> Step {
         let handle = match talk.owner {
             Owner::Client(handle) => handle,
-            Owner::Link(handle) => return self.begin_link_body(talk, handle),
+            Owner::Link(handle) => return self.holds().begin_link_body(talk, handle),
             Owner::Socket(_) | Owner::GoneNotice(_) | Owner::Filter(_) | Owner::Check(..) => {
-                return self.fail(talk, 502, "the response is too large");
+                return Err(Stop::failed(502, "the response is too large"));
             }
         };
         if self.clients.is_script(handle) {
             let reason = format!("a script has no room for more than {SCRIPT_BYTES_MAX} bytes");
-            return self.fail(talk, 502, &reason);
+            return Err(Stop::failed(502, reason));
         }
         let Phase::Whole { head, body } = std::mem::replace(&mut talk.phase, Phase::AwaitingHead)
         else {
-            return Step::Goes;
+            return Ok(());
         };
         let mut head = head;
         let is_instruct =
@@ -191,11 +191,11 @@ impl Edge {
         if is_instruct {
             let instruct = match read_instruct(&head, None) {
                 Some(Ok(mut instruct)) if instruct.hold != Hold::Response => {
-                    self.settle_session(&mut talk.source, &mut instruct);
+                    self.holds().settle_session(&mut talk.source, &mut instruct);
                     instruct
                 }
-                Some(Err(error)) => return self.fail(talk, 502, &error.to_string()),
-                _ => return self.fail(talk, 502, &RefusedInstruct::TooLarge.to_string()),
+                Some(Err(error)) => return Err(Stop::failed(502, error)),
+                _ => return Err(Stop::failed(502, RefusedInstruct::TooLarge)),
             };
             head.status = instruct.answer.status;
             head.reason = instruct.answer.reason.clone();
@@ -204,7 +204,7 @@ impl Edge {
             if instruct.hold == Hold::Stream && is_too_large {
                 self.clients
                     .answer_text(&mut self.worker, handle, 400, TOO_LARGE);
-                return Step::Over;
+                return Err(Stop::Over);
             }
             self.policy
                 .add_cross_origin(&talk.source, &mut head.headers);
@@ -214,28 +214,26 @@ impl Edge {
                 then = Some(Box::new(instruct));
             }
         }
-        if self.begin_passing(talk, handle, &head, then) == Step::Over {
-            return Step::Over;
-        }
+        self.begin_passing(talk, handle, &head, then)?;
         if let Phase::Streaming { pending, .. } = &mut talk.phase {
             *pending = body;
         }
-        Step::Goes
+        Ok(())
     }
 
     fn on_end(&mut self, talk: &mut Talk) -> Step {
         match std::mem::replace(&mut talk.phase, Phase::AwaitingHead) {
             Phase::AwaitingHead | Phase::Socket { .. } => {
-                self.fail(talk, 502, "the origin has said nothing")
+                Err(Stop::failed(502, "the origin has said nothing"))
             }
             Phase::Whole { head, body } => {
-                self.on_whole(talk, head, body);
-                Step::Over
+                self.on_whole(talk, head, body)?;
+                Err(Stop::Over)
             }
             Phase::Linked(mut body) => {
                 body.has_ended = true;
                 talk.phase = Phase::Linked(body);
-                self.pass_link(talk)
+                self.holds().pass_link(talk)
             }
             Phase::Streaming {
                 pending,
@@ -255,72 +253,90 @@ impl Edge {
     }
 
     /// A response is here whole.
-    pub(super) fn on_whole(&mut self, talk: &mut Talk, head: Head, body: Vec<u8>) {
+    fn on_whole(&mut self, talk: &mut Talk, head: Head, body: Vec<u8>) -> Step {
         self.share_answer(talk, &head, &body);
         let handle = match talk.owner {
             Owner::Client(handle) => handle,
             Owner::Check(..) => {
-                self.upstream.on_checked(
-                    self.routing.table.generation,
-                    &mut self.worker,
-                    talk,
-                    Ok(head.status),
-                );
-                return;
+                let generation = self.routing.table.generation;
+                let outcome = Ok(head.status);
+                self.upstream
+                    .on_checked(generation, &mut self.worker, talk, outcome);
+                return Ok(());
             }
             Owner::Link(handle) => {
-                self.on_link(talk, handle, head, body);
-                return;
+                self.holds().on_link(talk, handle, head, body);
+                return Ok(());
             }
             Owner::Socket(handle) => {
                 self.upstream.talks.forget(Asker::Client(handle));
-                self.on_events(handle, &head, &body);
-                return;
+                self.holds().on_events(handle, &head, &body);
+                return Ok(());
             }
             Owner::GoneNotice(_) => {
                 self.clients.on_gone(&mut self.worker, &head, &body);
-                return;
+                return Ok(());
             }
             Owner::Filter(number) => {
-                self.on_filter_answer(number, &head, &body);
-                return;
+                self.holds().on_filter_answer(number, &head, &body);
+                return Ok(());
             }
         };
         if let Purpose::Events(_) = talk.purpose {
             self.upstream.talks.forget(Asker::Client(handle));
-            self.on_opening(talk, handle, &head, &body);
-            return;
+            return self.holds().on_opening(talk, handle, &head, &body);
         }
         if talk.source.is_plain() || !instruct::is_instruct(&borrowed(&head.headers)) {
-            self.route_figures.count_route(
-                &self.worker,
-                &talk.source,
-                &[(Count::ClientHeadSent, head.words_bytes())],
-            );
+            self.route_figures
+                .count_head_sent(&self.worker, &talk.source, &head);
             self.clients.respond(&mut self.worker, handle, &head, &body);
-            return;
+            return Ok(());
         }
         match read_instruct(&head, Some(&body)) {
             Some(Ok(mut instruct)) => {
-                self.settle_session(&mut talk.source, &mut instruct);
-                self.follow(talk, handle, instruct, body);
+                self.holds().settle_session(&mut talk.source, &mut instruct);
+                self.follow(talk, handle, instruct, body)
             }
-            Some(Err(error)) => {
-                self.fail(talk, 502, &error.to_string());
+            Some(Err(error)) => Err(Stop::failed(502, error)),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives an answer that is here whole to those who wait for it, too.
+    fn share_answer(&mut self, talk: &mut Talk, head: &Head, body: &[u8]) {
+        if talk.shared.key.is_none() {
+            return;
+        }
+        if is_answer_for_one(head, body) {
+            return self.upstream.release_sharers(talk, &mut self.tasks);
+        }
+        for Sharer { handle, source, .. } in self.upstream.take_sharers(talk) {
+            let mut own = self.upstream.talk_of_sharer(talk, handle, source);
+            if let Err(Stop::Failed(status, reason)) =
+                self.on_whole(&mut own, head.clone(), body.to_vec())
+            {
+                self.fail(&mut own, status, &reason);
             }
-            None => {}
+            self.journal
+                .log_talk(&self.policy, &mut self.timers, &mut self.worker, &mut own);
         }
     }
 
     /// Does what an instruction says.
-    fn follow(&mut self, talk: &mut Talk, handle: RequestId, instruct: Instruct, body: Vec<u8>) {
+    fn follow(
+        &mut self,
+        talk: &mut Talk,
+        handle: RequestId,
+        instruct: Instruct,
+        body: Vec<u8>,
+    ) -> Step {
         let mut instruct = instruct;
         let body = instruct.answer.body.take().unwrap_or(body);
         let is_too_large = talk.source.request.body.bytes() > INSTRUCT_BYTES_MAX as u64;
         if instruct.hold != Hold::Answered && is_too_large {
             self.clients
                 .answer_text(&mut self.worker, handle, 400, TOO_LARGE);
-            return;
+            return Ok(());
         }
         self.policy
             .add_cross_origin(&talk.source, &mut instruct.answer.headers);
@@ -330,38 +346,30 @@ impl Edge {
         }
         let goes_on = instruct.hold == Hold::Stream || instruct.next.is_some();
         if goes_on && instruct.hold != Hold::Response && self.clients.is_script(handle) {
-            self.fail(talk, 502, "a script cannot go on: hold it as a response");
-            return;
+            let reason = "a script cannot go on: hold it as a response";
+            return Err(Stop::failed(502, reason));
         }
         let has_body = !bodiless(instruct.answer.status) && !talk.source.request.is_head();
         match instruct.hold {
             // The response goes on with what its link leads to.
             Hold::Answered if instruct.next.is_some() && has_body => {
-                self.begin_hold(talk, handle, instruct, &body);
-                self.ask_link(handle);
+                self.holds().begin_hold(talk, handle, instruct, &body);
+                self.holds().ask_link(handle);
             }
             Hold::Answered => {
-                let answer = &instruct.answer;
-                let head = Head {
-                    status: answer.status,
-                    reason: answer.reason.clone(),
-                    headers: answer.headers.clone(),
-                    length: None,
-                };
-                self.route_figures.count_route(
-                    &self.worker,
-                    &talk.source,
-                    &[(Count::ClientHeadSent, head.words_bytes())],
-                );
+                let head = Head::from(instruct.answer);
+                self.route_figures
+                    .count_head_sent(&self.worker, &talk.source, &head);
                 self.clients.respond(&mut self.worker, handle, &head, &body);
             }
-            Hold::Response => self.begin_poll(talk, handle, instruct, body),
-            Hold::Stream => self.begin_hold(talk, handle, instruct, &body),
+            Hold::Response => self.holds().begin_poll(talk, handle, instruct, body),
+            Hold::Stream => self.holds().begin_hold(talk, handle, instruct, &body),
         }
+        Ok(())
     }
 
     /// The response is not to be had: the client is told, as far as it has not been told another thing already.
-    pub(super) fn fail(&mut self, talk: &mut Talk, status: u16, reason: &str) -> Step {
+    pub(super) fn fail(&mut self, talk: &mut Talk, status: u16, reason: &str) {
         if let Owner::Check(..) = talk.owner {
             self.upstream.on_checked(
                 self.routing.table.generation,
@@ -369,7 +377,7 @@ impl Edge {
                 talk,
                 Err(reason),
             );
-            return Step::Over;
+            return;
         }
         self.share_failure(talk, status, reason);
         talk.noted.outcome = Outcome::Failed;
@@ -384,9 +392,9 @@ impl Edge {
         match talk.owner {
             // Told before.
             Owner::Check(..) => {}
-            Owner::Link(handle) => self.on_link_failed(handle, reason),
+            Owner::Link(handle) => self.holds().on_link_failed(handle, reason),
             Owner::GoneNotice(_) => self.clients.on_gone_unheard(&mut self.worker, reason),
-            Owner::Filter(number) => self.on_filter_failed(number, reason),
+            Owner::Filter(number) => self.holds().on_filter_failed(number, reason),
             Owner::Socket(handle) if talk.may_be_unheard() => {
                 self.clients
                     .on_events_failed(&mut self.timers, &mut self.worker, handle, reason);
@@ -407,13 +415,33 @@ impl Edge {
                     .answer_text(&mut self.worker, handle, status, &text);
             }
         }
-        Step::Over
+    }
+
+    /// Tells those who wait that there is no answer.
+    fn share_failure(&mut self, talk: &mut Talk, status: u16, reason: &str) {
+        let now_ms = self.worker.net.now_ms();
+        for other in self.upstream.take_sharers(talk) {
+            let Sharer {
+                handle,
+                source,
+                since_ms,
+            } = other;
+            if status == TIMED_OUT && now_ms < since_ms + self.policy.limits.response_ms {
+                // The time that is over is that of who came before: one of them asks once more, for all of them.
+                self.tasks.add(Task::Share(handle, source));
+                continue;
+            }
+            let mut own = self.upstream.talk_of_sharer(talk, handle, source);
+            self.fail(&mut own, status, reason);
+            self.journal
+                .log_talk(&self.policy, &mut self.timers, &mut self.worker, &mut own);
+        }
     }
 
     /// Gives the client what it takes.
-    fn pass_on(&mut self, talk: &mut Talk) -> Step {
+    pub(super) fn pass_on(&mut self, talk: &mut Talk) -> Step {
         let Owner::Client(handle) = talk.owner else {
-            return Step::Over;
+            return Err(Stop::Over);
         };
         let Phase::Streaming {
             pending,
@@ -422,7 +450,7 @@ impl Edge {
             then,
         } = &mut talk.phase
         else {
-            return Step::Goes;
+            return Ok(());
         };
         if !pending.is_empty() && *wants {
             match self.worker.pass_stream(handle, pending) {
@@ -438,9 +466,9 @@ impl Edge {
             match then.take() {
                 Some(instruct) => {
                     let is_answered = instruct.hold == Hold::Answered;
-                    self.hold_passed(talk, handle, *instruct);
+                    self.holds().hold_passed(talk, handle, *instruct);
                     if is_answered {
-                        self.ask_link(handle);
+                        self.holds().ask_link(handle);
                     }
                 }
                 None => {
@@ -455,31 +483,9 @@ impl Edge {
                     self.clients.forget_request(&mut self.worker, handle);
                 }
             }
-            return Step::Over;
+            return Err(Stop::Over);
         }
-        Step::Goes
-    }
-
-    /// The client of a stream has taken everything and wants more.
-    pub(super) fn on_stream_wanted(&mut self, handle: RequestId) {
-        let Some(id) = self.upstream.talks.of(Asker::Client(handle)) else {
-            return;
-        };
-        self.with_talk(id, |edge, talk| {
-            if let Phase::Streaming { wants, .. } = &mut talk.phase {
-                *wants = true;
-            }
-            talk.due_ms = edge.worker.net.now_ms() + edge.policy.limits.idle_ms;
-            let step = match edge.pass_on(talk) {
-                Step::Goes => edge.pump(talk),
-                Step::Over => return Step::Over,
-            };
-            if step == Step::Goes && matches!(talk.phase, Phase::Streaming { wants: true, .. }) {
-                // Nothing is written to the client until the origin says more, so nothing but this tells that it leaves.
-                let _ = edge.worker.defer_stream(handle);
-            }
-            step
-        });
+        Ok(())
     }
 }
 
@@ -492,17 +498,17 @@ impl Clients {
         piece: &[u8],
     ) -> Step {
         let Owner::Client(handle) = talk.owner else {
-            return Step::Over;
+            return Err(Stop::Over);
         };
         let Phase::Streaming { pending, wants, .. } = &mut talk.phase else {
-            return Step::Goes;
+            return Ok(());
         };
         talk.noted.bytes += piece.len() as u64;
         match worker.pass_stream(handle, piece) {
             Ok(taken) => {
                 pending.extend_from_slice(&piece[taken..]);
                 *wants = false;
-                Step::Goes
+                Ok(())
             }
             Err(_) => self.cut_stream(worker, handle),
         }
@@ -512,7 +518,7 @@ impl Clients {
     fn cut_stream(&mut self, worker: &mut Engine, handle: RequestId) -> Step {
         worker.drop_stream(handle);
         self.forget_request(worker, handle);
-        Step::Over
+        Err(Stop::Over)
     }
 
     /// Whether what an origin says besides its status and headers is of no use.

@@ -4,20 +4,27 @@
 //! goes to the origin while it arrives, and what the origin does not take stays with the client. Only a target that has to
 //! know a length which the client has not told gets such a body from a temporary file.
 
+use std::fs::File;
 use std::io;
+use std::io::Read as _;
 use std::rc::Rc;
 
 use fermata_config::LogLevel;
 use fermata_engine::{Read, ReadError, RequestId};
+use fermata_fastcgi::codec as fastcgi;
 
-use crate::client::body::{Collected, Collecting, PIECE_BYTES_MAX, TURN_BYTES_MAX};
+use crate::client::body::{Arriving, Collected, Collecting, PIECE_BYTES_MAX, TURN_BYTES_MAX};
 use crate::client::clients::Clients;
 use crate::client::request::Body;
-use crate::client::source::{Asker, Engine, Owner, Source};
+use crate::client::source::{Engine, Owner, Source};
 use crate::server::edge::Edge;
 use crate::timers::{Timer, Timers};
 use crate::upstream::codec::{Codec, write_end, write_piece};
-use crate::upstream::talk::{Step, Talk};
+use crate::upstream::error::UpstreamError;
+use crate::upstream::talk::Talk;
+
+/// Piece of a body in a file that is read at once.
+pub(super) const FILE_PIECE_BYTES: usize = 64 * 1024;
 
 impl Edge {
     /// Collects the body of a request, as long as its client may be held with it.
@@ -39,11 +46,8 @@ impl Edge {
 
     /// More of a body may be there.
     pub(super) fn on_body_arrived(&mut self, handle: RequestId) {
-        if self.collect_on(handle) {
-            return;
-        }
-        if let Some(id) = self.upstream.talks.of(Asker::Client(handle)) {
-            self.with_talk(id, |edge, talk| edge.pump(talk));
+        if !self.collect_on(handle) {
+            self.with_talk_of(handle, |edge, talk| edge.pump(talk));
         }
     }
 
@@ -105,9 +109,52 @@ impl Edge {
 }
 
 impl Talk {
+    /// Begins with the body of its request; what of that is in memory is not sent from here.
+    pub(super) fn open_body(&mut self) -> Result<(), UpstreamError> {
+        self.out.clear();
+        self.sent = 0;
+        self.arriving = None;
+        self.file = None;
+        match &self.source.request.body {
+            Body::None | Body::Memory(_) => {}
+            Body::Arriving { .. } => self.arriving = Some(Arriving::default()),
+            Body::File { path, .. } => {
+                let problem = |error| UpstreamError::Local(format!("{}: {error}", path.display()));
+                self.file = Some(File::open(path).map_err(problem)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the next piece of the body wait to be sent. False: there is none now.
+    pub(super) fn refill(
+        &mut self,
+        timers: &mut Timers,
+        worker: &mut Engine,
+        turn_bytes: &mut usize,
+    ) -> io::Result<bool> {
+        let Some(file) = &mut self.file else {
+            return Ok(self.read_on(timers, worker, turn_bytes));
+        };
+        let mut piece = vec![0; FILE_PIECE_BYTES];
+        let read = file.read(&mut piece)?;
+        piece.truncate(read);
+        self.out.clear();
+        self.sent = 0;
+        match (&self.codec, read) {
+            (Codec::Http(_) | Codec::Zhttp(_) | Codec::Http2, _) => self.out = piece,
+            (Codec::FastCgi(_), 0) => fastcgi::Request::body_end(&mut self.out),
+            (Codec::FastCgi(_), _) => fastcgi::Request::body(&mut self.out, &piece),
+        }
+        if read == 0 {
+            self.file = None;
+        }
+        Ok(true)
+    }
+
     /// Reads on in the body of a conversation's client: what its connection takes is sent from where it was received, the rest
     /// is to be sent. False: there is nothing to send now.
-    pub(super) fn read_on(
+    fn read_on(
         &mut self,
         timers: &mut Timers,
         worker: &mut Engine,
@@ -177,9 +224,9 @@ impl Clients {
         worker: &mut Engine,
         talk: &mut Talk,
         failure: &ReadError,
-    ) -> Step {
+    ) {
         let Owner::Client(handle) = talk.owner else {
-            return Step::Over;
+            return;
         };
         match failure {
             ReadError::Refused(status, reason) if !talk.has_begun_answer() => {
@@ -190,6 +237,5 @@ impl Clients {
                 self.forget_request(worker, handle);
             }
         }
-        Step::Over
     }
 }

@@ -9,6 +9,7 @@ use crate::client::request::{Body, ClientRequest};
 use crate::client::source::{Engine, Owner, Source, Table, name_of};
 use crate::routes::{Domain, Origin, Rule};
 use crate::server::edge::Edge;
+use crate::server::tasks::Ask;
 use crate::timers::{Timer, Timers};
 use crate::upstream::parts::Upstream;
 use crate::upstream::talk::Talk;
@@ -140,7 +141,10 @@ impl Edge {
             return;
         }
         let due_ms = now_ms + check.timeout_ms;
-        self.ask_until(due_ms, owner, source, Vec::new());
+        self.ask(Ask {
+            deadline_ms: due_ms,
+            ..Ask::new(owner, source)
+        });
     }
 }
 

@@ -109,7 +109,7 @@ impl Edge {
         if let Query::Refresh(id) = query
             && let Some(&handle) = self.publishing.commands.sockets.get(id)
         {
-            self.refresh_socket(handle);
+            self.holds().refresh_socket(handle);
         }
         found
     }

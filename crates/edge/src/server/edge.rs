@@ -3,11 +3,12 @@
 use std::rc::Rc;
 
 use fermata_engine::stats::{Counter, EdgeOpen};
-use fermata_engine::{ARRIVING, Event, RequestId};
+use fermata_engine::{ARRIVING, Event, RequestId, WireEvent};
 use fermata_grip::sig;
 
 use super::policy::EdgePolicy;
 use super::routing::Routing;
+use super::tasks::{Task, Tasks};
 use crate::client::body::PIECE_BYTES_MAX;
 use crate::client::clients::Clients;
 use crate::client::journal::Journal;
@@ -24,6 +25,7 @@ use crate::routes::figures::{Count, RouteFigures};
 use crate::routes::unserved::Parts;
 use crate::routes::{Proto, Request, Rule};
 use crate::timers::{Timer, Timers};
+use crate::upstream::connections::WireUse;
 use crate::upstream::parts::Upstream;
 
 /// Bytes read from an origin at once. They go to the client in one piece, see [`PIECE_BYTES_MAX`].
@@ -48,6 +50,8 @@ pub(super) struct Edge {
     pub timers: Timers,
     pub parts: Parts,
     pub journal: Journal,
+    /// What is to be done yet of what has happened.
+    pub tasks: Tasks,
     pub buffer: Vec<u8>,
 }
 
@@ -74,6 +78,7 @@ impl Edge {
             timers: Timers::default(),
             parts: Parts::new(settings),
             journal: Journal::new(settings, worker.net.logger()),
+            tasks: Tasks::default(),
             buffer: vec![0; READ_BYTES],
             worker,
         };
@@ -89,6 +94,7 @@ impl Edge {
     /// Serves until the worker stops; returns what the process should exit with.
     pub fn run(&mut self) -> i32 {
         loop {
+            self.finish_tasks();
             self.on_peers_ended();
             self.worker.waiting.wake_at(self.timers.next_ms());
             self.worker.reporter.set_edge_open(self.count_open());
@@ -108,7 +114,7 @@ impl Edge {
                 }
                 Event::Items => {
                     let items = self.worker.waiting.items();
-                    self.on_items(&items);
+                    self.holds().on_items(&items);
                 }
                 Event::Stream(handle) => self.on_stream_wanted(handle),
                 Event::StreamEnd(handle) | Event::Gone(handle) | Event::HeldGone(handle) => {
@@ -135,6 +141,51 @@ impl Edge {
                     return self.worker.exit_code();
                 }
             }
+        }
+    }
+
+    /// Does what parts have found is to be done.
+    fn finish_tasks(&mut self) {
+        while let Some(task) = self.tasks.next() {
+            match task {
+                Task::Ask(ask) => self.ask(ask),
+                Task::Share(handle, source) => self.ask_or_share(handle, source),
+                Task::Abandon(asker) => self.abandon(asker),
+                Task::Filter(handle) => self.holds().resume_filtering(handle),
+                Task::FilterTurns => self.holds().give_turns(),
+            }
+        }
+    }
+
+    /// Something has happened on a connection.
+    fn on_wire(&mut self, event: WireEvent) {
+        match self.upstream.connections.user(event.wire) {
+            Some(&WireUse::Talk(id)) => {
+                let mut was_connected = true;
+                self.with_talk(id, |edge, talk| {
+                    was_connected = talk.is_connected;
+                    edge.on_talk(talk, event)
+                });
+                // A target of HTTP/2 may speak first. That was reported to the conversation, and is not reported again.
+                if !was_connected
+                    && let Some(WireUse::Carrier) = self.upstream.connections.user(event.wire)
+                {
+                    self.on_carrier(WireEvent {
+                        readable: true,
+                        ..event
+                    });
+                }
+            }
+            Some(WireUse::Carrier) => self.on_carrier(event),
+            Some(WireUse::Names) => self.on_names(event.wire),
+            // An idle connection has nothing to say but its end. That it can be written to is no news.
+            Some(WireUse::Idle(_)) if event.readable || event.hangup => {
+                self.upstream
+                    .connections
+                    .end_idle(&mut self.worker, event.wire);
+            }
+            Some(&WireUse::Session(id)) => self.polling().on_wire(id, event),
+            Some(WireUse::Idle(_)) | None => {}
         }
     }
 
@@ -274,8 +325,8 @@ impl Edge {
         self.pushpin.services.forget_of_client(handle);
         self.timers.forget(Timer::Body(handle));
         self.clients.bodies.stop_collecting(handle);
-        self.tell_gone(handle);
-        self.on_no_longer_held(handle);
+        self.holds().tell_gone(handle);
+        self.holds().on_no_longer_held(handle);
         self.upstream.leave_shared(handle);
         self.abandon(Asker::Client(handle));
         self.clients.forget_request(&mut self.worker, handle);
@@ -289,8 +340,10 @@ impl Edge {
         }
         let now_ms = self.worker.net.now_ms();
         while let Some(timer) = self.timers.take(now_ms) {
+            self.finish_tasks();
             match timer {
                 Timer::Talks => {
+                    self.check_streams(now_ms);
                     self.check_talks(now_ms);
                     self.check_carriers(now_ms);
                     if !self.upstream.talks.is_empty() || !self.upstream.carriers.is_empty() {
@@ -310,7 +363,7 @@ impl Edge {
                 }
                 Timer::Room => self.on_room(),
                 Timer::Body(handle) => self.on_body_arrived(handle),
-                Timer::Poll(handle) => self.on_poll_due(handle),
+                Timer::Poll(handle) => self.holds().on_poll_due(handle),
                 Timer::Session(id) => self.polling().on_due(id),
                 Timer::Items => self.publications().on_items_due(),
                 Timer::Ports => self.on_ports_due(),
@@ -325,10 +378,10 @@ impl Edge {
                     .publishing
                     .on_commands_due(&mut self.timers, &mut self.worker),
                 Timer::Journal => self.journal.flush_journal(&self.worker),
-                Timer::Rate => self.on_rate_due(),
+                Timer::Rate => self.holds().on_rate_due(),
                 Timer::LinkBody(handle) => self.on_link_body_due(handle),
-                Timer::Updates => self.on_updates_due(),
-                Timer::FirstSubscriptions => self.on_first_subscriptions_due(),
+                Timer::Updates => self.holds().on_updates_due(),
+                Timer::FirstSubscriptions => self.holds().on_first_subscriptions_due(),
                 Timer::Stats => self.on_stats_due(),
                 Timer::State => {
                     let ports = &mut self.publishing.ports;
@@ -343,10 +396,10 @@ impl Edge {
                 }
                 Timer::Streams => self.on_streams_due(),
                 Timer::Services => self.on_services_due(),
-                Timer::Link(handle) => self.on_link_due(handle),
-                Timer::Socket(handle) => self.on_socket_due(handle),
+                Timer::Link(handle) => self.holds().on_link_due(handle),
+                Timer::Socket(handle) => self.holds().on_socket_due(handle),
                 Timer::Paused(handle) => self.on_pause_over(handle),
-                Timer::Events(handle) => self.on_events_due(handle),
+                Timer::Events(handle) => self.holds().on_events_due(handle),
                 Timer::Routes => self.routing.look(
                     &mut self.upstream,
                     self.parts,

@@ -16,7 +16,7 @@ use crate::server::policy::EdgePolicy;
 use crate::upstream::error::UpstreamError;
 use crate::upstream::folders::{Filed, Folders};
 use crate::upstream::response::Head;
-use crate::upstream::talk::{Step, Talk};
+use crate::upstream::talk::{Step, Stop, Talk};
 
 /// Folders that are kept open; more are of routes that have changed very often.
 const FOLDERS_MAX: usize = 256;
@@ -125,7 +125,7 @@ impl Clients {
             policy.add_cross_origin(&talk.source, &mut head.headers);
             self.respond(worker, handle, &head, format!("{text}\n").as_bytes());
         }
-        Step::Over
+        Err(Stop::Over)
     }
 }
 

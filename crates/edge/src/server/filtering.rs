@@ -15,16 +15,16 @@ use crate::client::delivery::{WAITING_BYTES_MAX, drop_item};
 use crate::client::filtering::{
     Answer, Filtered, Taken, Unfiltered, Verdict, WAITING_MAX, json, read_answer,
 };
-use crate::client::request::{Body, ClientRequest};
 use crate::client::socket::close_slow_socket;
-use crate::client::source::{Asker, Owner};
-use crate::server::edge::Edge;
+use crate::client::source::Owner;
+use crate::server::holds::Holds;
+use crate::server::tasks::{Ask, Task};
 use crate::upstream::response::Head;
 
 /// The meta value that says where the server is.
 const URL: &[u8] = b"url";
 
-impl Edge {
+impl Holds<'_> {
     /// Takes an item for a client whose filters ask about it, or about one before it. `Some(true)`: the client is over;
     /// `None`: nobody is asked.
     pub(super) fn filter_item(
@@ -60,21 +60,21 @@ impl Edge {
 
     /// Goes on with the items of a client, as far as nobody has to be waited for.
     pub(super) fn resume_filtering(&mut self, handle: RequestId) {
-        if !self.clients.filtering.begin(handle) {
-            return;
-        }
         loop {
             let session = self.clients.sessions.get_mut(&handle).map(|it| &mut **it);
             match self.clients.filtering.judge(handle, session) {
                 Verdict::Waits => break,
-                Verdict::Over => break self.forget_filtering(handle),
+                Verdict::Over => {
+                    let asked = self.clients.filtering.forget(handle);
+                    break self.abandon_filter(asked);
+                }
                 Verdict::Empty => break self.end_filtering(handle),
                 Verdict::LeftOut(None) | Verdict::Behind(Left::Socket(_)) => {}
                 Verdict::LeftOut(Some(counter)) => self.worker.net.count(counter, 1),
                 Verdict::Behind(Left::Request(handle)) => self.update(handle),
                 Verdict::Behind(Left::Held(handle)) => self.on_missed(handle),
-                Verdict::Unanswered(error) => drop_item(&mut self.worker, &error.to_string()),
-                Verdict::Failed(error) => drop_item(&mut self.worker, &error.to_string()),
+                Verdict::Unanswered(error) => drop_item(self.worker, &error.to_string()),
+                Verdict::Failed(error) => drop_item(self.worker, &error.to_string()),
                 Verdict::Deliver(filtered) => self.deliver_filtered(filtered),
                 Verdict::Ask {
                     number,
@@ -82,27 +82,12 @@ impl Edge {
                     content,
                 } => {
                     if let Err(reason) = self.ask_filter(handle, number, &item, content) {
-                        self.on_filter_failed(number, reason);
+                        let answer = Err(Unfiltered::Unanswered(reason.to_owned()));
+                        self.clients.filtering.on_answer(number, answer);
+                        self.tasks.add(Task::FilterTurns);
                     }
                 }
             }
-        }
-        self.clients.filtering.pause(handle);
-    }
-
-    /// The client is not held any more, or asks its origin anew.
-    pub(super) fn forget_filtering(&mut self, handle: RequestId) {
-        let asked = self.clients.filtering.forget(handle);
-        self.abandon_filter(asked);
-    }
-
-    /// A client's next link is asked: its answer has the items of reliable channels.
-    pub(super) fn leave_items_to_link(&mut self, handle: RequestId) {
-        // Without a session nothing is asked about, either.
-        if let Some(session) = self.clients.sessions.get(&handle) {
-            let asked = self.clients.filtering.leave_reliable(handle, session);
-            self.abandon_filter(asked);
-            self.resume_filtering(handle);
         }
     }
 
@@ -121,22 +106,13 @@ impl Edge {
         if let Some(handle) = self.clients.filtering.on_answer(number, answer) {
             self.resume_filtering(handle);
         }
-        self.give_turns();
-    }
-
-    fn abandon_filter(&mut self, number: Option<u64>) {
-        if let Some(number) = number {
-            self.abandon(Asker::Filter(number));
-            self.give_turns();
-        }
+        self.tasks.add(Task::FilterTurns);
     }
 
     /// Requests are over: as many clients ask as may.
-    fn give_turns(&mut self) {
-        if self.clients.filtering.begin_turns() {
-            while let Some(handle) = self.clients.filtering.next_turn() {
-                self.resume_filtering(handle);
-            }
+    pub(super) fn give_turns(&mut self) {
+        while let Some(handle) = self.clients.filtering.next_turn() {
+            self.resume_filtering(handle);
         }
     }
 
@@ -150,7 +126,7 @@ impl Edge {
             }
             Some((Left::Held(handle), true)) => self.end_stream_of(handle),
             Some((Left::Socket(socket), true)) => {
-                close_slow_socket(&mut self.worker, socket.handshake())
+                close_slow_socket(self.worker, socket.handshake())
             }
             Some((Left::Held(_) | Left::Socket(_), false)) | None => {}
         }
@@ -195,18 +171,13 @@ impl Edge {
         let source = self.routing.link_source(&source, &url);
         let mut source =
             source.ok_or("the meta value url, which a filter is to ask, leads nowhere")?;
-        let get = &source.request;
-        source.request = Rc::new(ClientRequest {
-            method: b"POST".to_vec(),
-            target: get.target.clone(),
-            headers,
-            body: Body::Memory(content),
-            peer: get.peer,
-            host: get.host.clone(),
-            is_tls: get.is_tls,
-        });
+        source.request = Rc::new(source.request.post(headers, content));
         let due_ms = self.worker.net.now_ms() + self.clients.filtering.timeout_ms;
-        self.ask_until(due_ms, Owner::Filter(number), source, last_ids);
+        let ask = Ask::new(Owner::Filter(number), source).behind(last_ids);
+        self.tasks.ask(Ask {
+            deadline_ms: due_ms,
+            ..ask
+        });
         Ok(())
     }
 }

@@ -9,16 +9,16 @@ use fermata_config::LogLevel;
 use fermata_engine::stats::Counter;
 
 use crate::client::clients::Clients;
-use crate::client::request::{Body, ClientRequest};
 use crate::client::source::{Engine, Owner, Source};
-use crate::server::edge::Edge;
+use crate::server::holds::Holds;
+use crate::server::tasks::Ask;
 use crate::upstream::response::Head;
 use fermata_engine::RequestId;
 
 /// Origins that are being told at a time; of clients that leave meanwhile they hear nothing, which is counted.
 const TELLING_MAX: usize = 1_000;
 
-impl Edge {
+impl Holds<'_> {
     /// It has left.
     pub(super) fn tell_gone(&mut self, handle: RequestId) {
         let Some(told) = self.clients.gone_links.links.remove(&handle) else {
@@ -29,27 +29,19 @@ impl Edge {
         if self.clients.gone_links.telling >= TELLING_MAX {
             return self
                 .clients
-                .on_gone_failed(&mut self.worker, "too many origins are being told already");
+                .on_gone_failed(self.worker, "too many origins are being told already");
         }
         let Some(mut source) = self.routing.link_source(&source, &uri) else {
             return self
                 .clients
-                .on_gone_failed(&mut self.worker, "the gone link leads nowhere");
+                .on_gone_failed(self.worker, "the gone link leads nowhere");
         };
         let get = &source.request;
-        source.request = Rc::new(ClientRequest {
-            method: b"POST".to_vec(),
-            target: get.target.clone(),
-            headers: get.headers.clone(),
-            body: Body::Memory(Vec::new()),
-            peer: get.peer,
-            host: get.host.clone(),
-            is_tls: get.is_tls,
-        });
+        source.request = Rc::new(get.post(get.headers.clone(), Vec::new()));
         self.clients.gone_links.last += 1;
         self.clients.gone_links.telling += 1;
         let number = self.clients.gone_links.last;
-        self.ask(Owner::GoneNotice(number), source, Vec::new());
+        self.tasks.ask(Ask::new(Owner::GoneNotice(number), source));
     }
 }
 

@@ -1,6 +1,6 @@
-//! Streams that stay open.
+//! How clients are held: long polls, and streams that stay open.
 //!
-//! One without wishes (no filters, no reliable delivery, no next link) is known to the engine alone: it costs the edge
+//! A stream without wishes (no filters, no reliable delivery, no next link) is known to the engine alone: it costs the edge
 //! nothing, and published content goes to it straight from the channel's log. Of any other there is a [`Session`].
 
 use std::rc::Rc;
@@ -16,17 +16,18 @@ use fermata_grip::prefix::Prefix;
 use crate::client::clients::Clients;
 use crate::client::journal::Outcome;
 use crate::client::missed::Standing;
+use crate::client::poll::Poll;
 use crate::client::session::{Kind, Session, Stream, Subscription, keep_alive, takes_items};
 use crate::client::source::{Engine, Source};
-use crate::routes::figures::Count;
-use crate::server::edge::Edge;
+use crate::server::catch_up::standing;
+use crate::server::holds::Holds;
 use crate::server::policy::EdgePolicy;
-use crate::server::reliable::standing;
+use crate::timers::Timer;
 use crate::upstream::reply::passed;
 use crate::upstream::response::Head;
 use crate::upstream::talk::Talk;
 
-impl Edge {
+impl Holds<'_> {
     /// Holds a client with head and body that are here.
     pub(super) fn begin_hold(
         &mut self,
@@ -38,12 +39,12 @@ impl Edge {
         let mut instruct = instruct;
         let subscriptions =
             self.clients
-                .subscriptions(&self.policy, &mut self.worker, &talk.source, &instruct);
-        let answer = std::mem::take(&mut instruct.answer);
-        let headers = passed(&answer.headers);
-        let head = ResponseHead {
-            status: answer.status,
-            reason: &answer.reason,
+                .subscriptions(self.policy, self.worker, &talk.source, &instruct);
+        let head = Head::from(std::mem::take(&mut instruct.answer));
+        let headers = passed(&head.headers);
+        let response = ResponseHead {
+            status: head.status,
+            reason: &head.reason,
             headers: &headers,
             length: None,
         };
@@ -55,20 +56,11 @@ impl Edge {
             keep_alive: keep_alive(&instruct),
         };
         let is_head = talk.source.request.is_head();
-        let held = self.worker.hold_relayed(handle, &head, body, &hold);
-        self.clients.forget_request(&mut self.worker, handle);
+        let held = self.worker.hold_relayed(handle, &response, body, &hold);
+        self.clients.forget_request(self.worker, handle);
         if held.is_ok() {
-            let head = Head {
-                status: answer.status,
-                reason: answer.reason,
-                headers: answer.headers,
-                length: None,
-            };
-            self.route_figures.count_route(
-                &self.worker,
-                &talk.source,
-                &[(Count::ClientHeadSent, head.words_bytes())],
-            );
+            self.route_figures
+                .count_head_sent(self.worker, &talk.source, &head);
         }
         if held.is_ok() && !is_head {
             self.enter(talk, handle, subscriptions, instruct, takes_items);
@@ -79,7 +71,7 @@ impl Edge {
     pub(super) fn hold_passed(&mut self, talk: &mut Talk, handle: RequestId, instruct: Instruct) {
         let subscriptions =
             self.clients
-                .subscriptions(&self.policy, &mut self.worker, &talk.source, &instruct);
+                .subscriptions(self.policy, self.worker, &talk.source, &instruct);
         let channels: Vec<&[u8]> = subscriptions.iter().map(|it| &it.channel[..]).collect();
         let takes_items = self.clients.pacer.is_some() || takes_items(&subscriptions, &instruct);
         let hold = Relayed {
@@ -88,7 +80,7 @@ impl Edge {
             keep_alive: keep_alive(&instruct),
         };
         let held = self.worker.hold_stream(handle, &hold);
-        self.clients.forget_request(&mut self.worker, handle);
+        self.clients.forget_request(self.worker, handle);
         if held.is_ok() {
             self.enter(talk, handle, subscriptions, instruct, takes_items);
         }
@@ -114,7 +106,7 @@ impl Edge {
         if !takes_items {
             return;
         }
-        let standing = standing(&mut self.worker, &subscriptions);
+        let standing = standing(self.worker, &subscriptions);
         let serial = self.clients.next_serial();
         let mut source = talk.source.clone();
         if instruct.next.is_none() {
@@ -144,11 +136,71 @@ impl Edge {
             self.on_missed(handle);
             return;
         }
-        self.clients
-            .watch_link(&mut self.timers, &mut self.worker, handle);
+        self.clients.watch_link(self.timers, self.worker, handle);
         if standing == Standing::Unknown {
             self.clients
-                .on_first_subscription(&mut self.timers, &mut self.worker, handle);
+                .on_first_subscription(self.timers, self.worker, handle);
+        }
+    }
+
+    /// Lets a client wait.
+    pub(super) fn begin_poll(
+        &mut self,
+        talk: &mut Talk,
+        handle: RequestId,
+        instruct: Instruct,
+        body: Vec<u8>,
+    ) {
+        let subscriptions =
+            self.clients
+                .subscriptions(self.policy, self.worker, &talk.source, &instruct);
+        let standing = standing(self.worker, &subscriptions);
+        let channels: Vec<&[u8]> = subscriptions.iter().map(|it| &it.channel[..]).collect();
+        if self.worker.poll_items(handle, &channels).is_err() {
+            self.clients.forget_request(self.worker, handle);
+            return;
+        }
+        talk.noted.outcome = Outcome::Held;
+        self.reports()
+            .on_entered(handle, &talk.source, Mode::Response, None);
+        for channel in &channels {
+            self.reports()
+                .on_subscribed(handle, &talk.source, channel, Mode::Response);
+        }
+        let due_ms = self.worker.net.now_ms() + u64::from(instruct.timeout_s) * 1_000;
+        self.timers.at(due_ms, Timer::Poll(handle));
+        self.clients
+            .watch_for_gone(handle, &talk.source, instruct.gone);
+        let serial = self.clients.next_serial();
+        let session = Session {
+            source: talk.source.clone(),
+            subscriptions,
+            meta: instruct.meta,
+            kind: Kind::Poll(Box::new(Poll {
+                answer: instruct.answer,
+                body,
+                is_queued: false,
+                due_ms,
+            })),
+            serial,
+        };
+        self.clients.sessions.insert(handle, Box::new(session));
+        if let Some(mut keeper) = self.keeper() {
+            keeper.watch();
+        }
+        // Once: an origin whose ids are not those that are published would be asked for ever.
+        let may_ask = talk.last_ids.is_empty();
+        match standing {
+            Standing::Behind if self.catch_up(Left::Request(handle), false) => {}
+            Standing::Behind if may_ask => {
+                self.worker.net.count(Counter::EdgeCaughtUpRequest, 1);
+                self.ask_again(handle);
+            }
+            Standing::Unknown if may_ask => {
+                self.clients
+                    .on_first_subscription(self.timers, self.worker, handle)
+            }
+            Standing::Behind | Standing::Unknown | Standing::UpToDate => {}
         }
     }
 }

@@ -3,21 +3,17 @@
 //! The first conversation with a target opens a connection, and others wait for it. When it speaks HTTP/1 after all, each opens
 //! its own. A conversation that has left its stream is out of reach of whatever still comes for it.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::rc::Rc;
 
 use fermata_engine::{WireEvent, WireId};
 use fermata_grip::spelling::same;
 use fermata_proto::http2::{Opening, Rest};
 
-use crate::client::body::Arriving;
 use crate::client::request::Body;
 use crate::client::source::{Engine, Owner};
 use crate::routes::Target;
 use crate::server::edge::{Edge, watch_talks};
 use crate::server::outbound::Outbound;
-use crate::server::send::Unsent;
 use crate::timers::{Timer, Timers};
 use crate::upstream::Failure;
 use crate::upstream::codec::Codec;
@@ -31,10 +27,7 @@ use crate::upstream::parts::Upstream;
 use crate::upstream::place::Place;
 use crate::upstream::reply::Phase;
 use crate::upstream::response::ResponsePart;
-use crate::upstream::talk::{Purpose, Step, Talk, Wait};
-
-/// Piece of a body in a file that is read at once.
-const FILE_PIECE_BYTES: usize = 64 * 1024;
+use crate::upstream::talk::{Purpose, Step, Stop, Talk, Wait};
 
 /// Frames that wait for a connection's socket before requests have to wait.
 const ROOM_BYTES: usize = 128 * 1024;
@@ -99,10 +92,10 @@ impl Edge {
 
     fn on_stream_input(&mut self, talk: &mut Talk, wire: WireId, input: StreamInput) -> Step {
         let Some(on) = &mut talk.http2 else {
-            return Step::Goes;
+            return Ok(());
         };
         if on.wire != wire || on.stream != input.stream {
-            return Step::Goes;
+            return Ok(());
         }
         if !input.parts.is_empty() {
             talk.has_response = true;
@@ -111,22 +104,20 @@ impl Edge {
                 talk.due_ms = self.worker.net.now_ms() + self.policy.limits.idle_ms;
             }
             on.uncredited += input.parts.iter().map(body_bytes).sum::<usize>();
-            if self.take(talk, input.parts) == Step::Over {
-                return Step::Over;
-            }
+            self.take(talk, input.parts)?;
         }
         if talk.http2.is_none() {
             // The response is complete.
-            return Step::Goes;
+            return Ok(());
         }
         match input.lost {
-            None => self.flush_talk(talk),
+            None => self.outbound().flush(talk),
             Some(StreamLoss::Reset(code)) => {
                 let reason = format!("the target has reset the stream with {code:?}");
-                self.retry(talk, Failure::Response, &reason)
+                Err(Stop::retried(Failure::Response, reason))
             }
             Some(StreamLoss::Violation(violation)) => {
-                self.retry(talk, Failure::Response, &violation.to_string())
+                Err(Stop::retried(Failure::Response, violation))
             }
             Some(lost @ (StreamLoss::Refused | StreamLoss::Left)) => {
                 if lost == StreamLoss::Refused
@@ -139,7 +130,10 @@ impl Edge {
                     true => Failure::Connect,
                     false => Failure::Unprocessed,
                 };
-                self.retry(talk, failure, "the target has not taken the request")
+                Err(Stop::retried(
+                    failure,
+                    "the target has not taken the request",
+                ))
             }
         }
     }
@@ -160,10 +154,7 @@ impl Edge {
             // It says so itself when this turn is not enough.
             carrier.machine.set_pending(ready.stream, false);
             if let Some(&talk) = carrier.talks.get(&ready.stream) {
-                self.with_talk(talk, |edge, talk| {
-                    let outcome = edge.outbound().pump_carrier(talk, true);
-                    edge.after_flush(talk, outcome)
-                });
+                self.with_talk(talk, |edge, talk| edge.outbound().pump_carrier(talk, true));
             }
         }
     }
@@ -182,12 +173,12 @@ impl Edge {
         self.upstream
             .watch_carriers(&mut self.timers, &mut self.worker);
         for &talk in carrier.talks.values() {
-            self.with_talk(talk, |edge, talk| {
+            self.with_talk(talk, |_, talk| {
                 let failure = match talk.has_response {
                     true => Failure::Response,
                     false => Failure::NoResponse,
                 };
-                edge.retry(talk, failure, reason)
+                Err(Stop::retried(failure, reason))
             });
         }
     }
@@ -326,21 +317,9 @@ impl Outbound<'_> {
         let request = Rc::clone(&talk.source.request);
         let forwarded = self.forwarded(talk, &request, target)?;
         talk.codec = Codec::Http2;
-        talk.out.clear();
-        talk.sent = 0;
-        talk.arriving = None;
-        talk.file = None;
-        match &request.body {
-            Body::None => {}
-            Body::Memory(body) => talk.out.extend_from_slice(body),
-            Body::File { path, .. } => {
-                let problem = |error| UpstreamError::Local(format!("{}: {error}", path.display()));
-                talk.file = Some(File::open(path).map_err(problem)?);
-            }
-            Body::Arriving { first, .. } => {
-                talk.out.extend_from_slice(first);
-                talk.arriving = Some(Arriving::default());
-            }
+        talk.open_body()?;
+        if let Body::Memory(bytes) | Body::Arriving { first: bytes, .. } = &request.body {
+            talk.out.extend_from_slice(bytes);
         }
         let now_ms = self.worker.net.now_ms();
         let Some((carrier, limits)) = self.upstream.carriers.get_mut(wire) else {
@@ -390,14 +369,10 @@ impl Outbound<'_> {
     }
 
     /// Sends what can be sent of the request, and lets the target send what the client has taken.
-    pub(super) fn pump_carrier(
-        &mut self,
-        talk: &mut Talk,
-        is_its_turn: bool,
-    ) -> Result<(), Unsent> {
+    pub(super) fn pump_carrier(&mut self, talk: &mut Talk, is_its_turn: bool) -> Step {
         let before = talk.sent;
         self.send_request_body(talk, is_its_turn)
-            .map_err(|error| Unsent::Failed(error.to_string()))?;
+            .map_err(|error| Stop::retried(Failure::Response, error))?;
         self.give_time(talk, talk.sent != before);
         self.on_flushed(talk)?;
         self.upstream.give_carrier_credit(talk);
@@ -449,19 +424,8 @@ impl Outbound<'_> {
                 on.has_ended = rest == Rest::End;
                 continue;
             }
-            let Some(file) = &mut talk.file else {
-                match talk.read_on(self.timers, self.worker, &mut turn_bytes) {
-                    true => continue,
-                    false => return Ok(()),
-                }
-            };
-            let mut piece = vec![0; FILE_PIECE_BYTES];
-            let read = file.read(&mut piece)?;
-            piece.truncate(read);
-            talk.out = piece;
-            talk.sent = 0;
-            if read == 0 {
-                talk.file = None;
+            if !talk.refill(self.timers, self.worker, &mut turn_bytes)? {
+                return Ok(());
             }
         }
     }

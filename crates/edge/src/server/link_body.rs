@@ -5,18 +5,23 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use fermata_config::LogLevel;
-use fermata_engine::RequestId;
 use fermata_engine::stats::Counter;
+use fermata_engine::{Left, Relayed, RequestId};
+use fermata_grip::instruct::{Hold, Instruct};
 use fermata_grip::item::Item;
 
 use crate::client::clients::Clients;
 use crate::client::links::link_instruct;
-use crate::client::source::{Asker, Engine, Owner};
-use crate::server::edge::Edge;
+use crate::client::missed::Standing;
+use crate::client::session::{Kind, keep_alive};
+use crate::client::source::{Engine, Owner};
+use crate::server::catch_up::standing;
+use crate::server::holds::Holds;
 use crate::timers::Timer;
 use crate::upstream::link_body::{LinkBody, PENDING_BYTES_MAX};
 use crate::upstream::reply::Phase;
-use crate::upstream::talk::{Step, Talk};
+use crate::upstream::response::Head;
+use crate::upstream::talk::{Step, Stop, Talk};
 
 /// Items that wait for one client until its link's answer is passed on, as many as Pushpin keeps.
 const HELD_BACK_MAX: usize = 100;
@@ -24,22 +29,113 @@ const HELD_BACK_MAX: usize = 100;
 /// How soon a client that takes little is looked at again.
 const PAUSE_MS: u64 = 20;
 
-impl Edge {
+impl Holds<'_> {
+    /// A next link has answered: its body goes on with the stream, and its instruction replaces what was before.
+    pub(super) fn on_link(
+        &mut self,
+        talk: &mut Talk,
+        handle: RequestId,
+        head: Head,
+        body: Vec<u8>,
+    ) {
+        if !(200..300).contains(&head.status) {
+            let reason = format!("the next link answers {}", head.status);
+            self.on_link_failed(handle, &reason);
+            return;
+        }
+        let mut instruct = match link_instruct(&head, Some(&body)) {
+            Ok(instruct) => instruct,
+            Err(error) => return self.on_link_failed(handle, &error.to_string()),
+        };
+        let body = instruct.answer.body.take().unwrap_or(body);
+        if !body.is_empty() && self.worker.write_held(handle, &body).is_err() {
+            return;
+        }
+        self.follow_link(talk, handle, instruct);
+    }
+
+    /// The body of a next link's answer has been passed on: its instruction takes the place of the one before.
+    pub(super) fn follow_link(&mut self, talk: &Talk, handle: RequestId, instruct: Instruct) {
+        let mut instruct = instruct;
+        let subscriptions =
+            self.clients
+                .subscriptions(self.policy, self.worker, &talk.source, &instruct);
+        let Some(session) = self.clients.sessions.get_mut(&handle) else {
+            // It may have left meanwhile.
+            return;
+        };
+        let Kind::Stream(stream) = &mut session.kind else {
+            return;
+        };
+        stream.is_asking = false;
+        stream.is_passing = false;
+        stream.retries = 0;
+        stream.next = instruct.next.clone();
+        let held_back = std::mem::take(&mut stream.held_back);
+        let has_lost = std::mem::take(&mut stream.has_lost);
+        session.meta.append(&mut instruct.meta);
+        match instruct.hold {
+            Hold::Stream => {
+                let channels: Vec<&[u8]> = subscriptions.iter().map(|it| &it.channel[..]).collect();
+                let hold = Relayed {
+                    channels: &channels,
+                    takes_items: true,
+                    keep_alive: keep_alive(&instruct),
+                };
+                let is_same = channels.len() == session.subscriptions.len()
+                    && channels
+                        .iter()
+                        .all(|it| session.subscriptions.iter().any(|old| old.channel == *it));
+                // What was published meanwhile is in the log, which a new subscription would not see.
+                let updated = match is_same {
+                    true => Ok(()),
+                    false => self.worker.update_held(handle, &hold),
+                };
+                session.subscriptions = subscriptions.clone();
+                if updated.is_err() {
+                    return;
+                }
+                self.reports().on_replaced(handle, &channels);
+                // What was published while it was asked was let go, and a new channel has begun in the middle.
+                let is_behind = standing(self.worker, &subscriptions) == Standing::Behind;
+                if is_behind && !self.catch_up(Left::Held(handle), false) {
+                    let random = fermata_io::random::u64() as u32;
+                    let now_ms = self.worker.net.now_ms();
+                    match self.clients.after_lag(handle, now_ms, random) {
+                        Some(due_ms) => self.timers.at(due_ms, Timer::Link(handle)),
+                        None => self.on_missed(handle),
+                    }
+                    return;
+                }
+                if let Some(stream) = self.clients.stream(handle) {
+                    stream.lags = 0;
+                }
+                self.clients.watch_link(self.timers, self.worker, handle);
+                self.give_held_back(handle, held_back, has_lost);
+            }
+            _ if instruct.next.is_some() => self.ask_link(handle),
+            _ => self.end_stream_of(handle),
+        }
+    }
+
     /// The answer of a next link has become larger than an instruction: it is passed on, unless it has to be read whole.
     pub(super) fn begin_link_body(&mut self, talk: &mut Talk, handle: RequestId) -> Step {
         let Phase::Whole { head, body } = std::mem::replace(&mut talk.phase, Phase::AwaitingHead)
         else {
-            return Step::Goes;
+            return Ok(());
         };
         if !(200..300).contains(&head.status) {
-            return self.fail(talk, 502, &format!("the next link answers {}", head.status));
+            return Err(Stop::failed(
+                502,
+                format!("the next link answers {}", head.status),
+            ));
         }
         let instruct = match link_instruct(&head, None) {
             Ok(instruct) => instruct,
-            Err(error) => return self.fail(talk, 502, &error.to_string()),
+            Err(error) => return Err(Stop::failed(502, error)),
         };
         let Some(stream) = self.clients.stream(handle) else {
-            return Step::Over;
+            return Err(Stop::Over);
         };
         stream.is_passing = true;
         talk.phase = Phase::Linked(LinkBody {
@@ -53,40 +149,29 @@ impl Edge {
     /// Gives the client what it takes of its link's answer.
     pub(super) fn pass_link(&mut self, talk: &mut Talk) -> Step {
         let (Owner::Link(handle), Phase::Linked(body)) = (talk.owner, &mut talk.phase) else {
-            return Step::Goes;
+            return Ok(());
         };
         let Some(unsent) = self.worker.net.held_unsent(handle) else {
-            return Step::Over;
+            return Err(Stop::Over);
         };
         if !body.pending.is_empty() {
             if unsent > PENDING_BYTES_MAX {
                 let due_ms = self.worker.net.now_ms() + PAUSE_MS;
                 self.timers.at(due_ms, Timer::LinkBody(handle));
-                return Step::Goes;
+                return Ok(());
             }
             // It was there a moment ago.
             let _ = self.worker.write_held(handle, &body.pending);
             body.pending.clear();
         }
         if !body.has_ended {
-            return Step::Goes;
+            return Ok(());
         }
         if let Phase::Linked(body) = std::mem::replace(&mut talk.phase, Phase::AwaitingHead) {
             self.follow_link(talk, handle, *body.instruct);
             self.resume_filtering(handle);
         }
-        Step::Over
-    }
-
-    /// A client that took too little of its link's answer may take more now.
-    pub(super) fn on_link_body_due(&mut self, handle: RequestId) {
-        let Some(id) = self.upstream.talks.of(Asker::Client(handle)) else {
-            return;
-        };
-        self.with_talk(id, |edge, talk| match edge.pass_link(talk) {
-            Step::Goes => edge.pump(talk),
-            Step::Over => Step::Over,
-        });
+        Err(Stop::Over)
     }
 
     /// Gives a client what was published while its link's answer was passed on. Of channels with ids it has that from the ring.
@@ -103,7 +188,7 @@ impl Edge {
             };
             let without_ids = session.subscription(&channel);
             if without_ids.is_some_and(|it| it.prev_id.is_none())
-                && self.on_item(fermata_engine::Left::Held(handle), &channel, &item)
+                && self.on_item(Left::Held(handle), &channel, &item)
             {
                 return;
             }

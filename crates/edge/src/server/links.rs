@@ -3,41 +3,25 @@
 use std::rc::Rc;
 
 use fermata_config::LogLevel;
+use fermata_engine::RequestId;
 use fermata_engine::stats::Counter;
-use fermata_engine::{Left, Relayed, RequestId};
-use fermata_grip::instruct::{Hold, Instruct};
 use fermata_grip::reliable::{LINK_RETRIES_MAX, retry_delay_ms};
 use fermata_grip::spelling::Folded;
 
 use crate::client::clients::Clients;
-use crate::client::links::{link_instruct, resolve};
-use crate::client::missed::Standing;
+use crate::client::links::resolve;
 use crate::client::request::{Body, ClientRequest};
-use crate::client::session::{Kind, Stream, keep_alive};
-use crate::client::source::{Engine, Owner, Source, Table};
+use crate::client::session::{Kind, Stream};
+use crate::client::source::{Asker, Engine, Owner, Source, Table};
 use crate::routes::Routes;
-use crate::server::edge::Edge;
-use crate::server::reliable::standing;
+use crate::server::holds::Holds;
 use crate::server::routing::Routing;
+use crate::server::tasks::{Ask, Task};
 use crate::timers::{Timer, Timers};
-use crate::upstream::response::Head;
-use crate::upstream::talk::Talk;
 
-impl Edge {
-    /// The client misses something: its next link knows what. Without one there is nothing to be done.
-    pub(super) fn on_missed(&mut self, handle: RequestId) {
-        match self.clients.after_miss(handle) {
-            AfterMiss::Update => self.update(handle),
-            AfterMiss::End => self.end_stream_of(handle),
-            AfterMiss::Stays => {}
-        }
-    }
-
+impl Holds<'_> {
     pub(super) fn on_link_due(&mut self, handle: RequestId) {
-        if self
-            .clients
-            .is_link_due(&mut self.timers, &mut self.worker, handle)
-        {
+        if self.clients.is_link_due(self.timers, self.worker, handle) {
             self.ask_link(handle);
         }
     }
@@ -47,13 +31,19 @@ impl Edge {
         let Some(link) = self.clients.begin_link(handle) else {
             return;
         };
-        self.leave_items_to_link(handle);
+        // Without a session nothing is asked about by a filter, either.
+        if let Some(session) = self.clients.sessions.get(&handle) {
+            let asked = self.clients.filtering.leave_reliable(handle, session);
+            self.abandon_filter(asked);
+            self.tasks.add(Task::Filter(handle));
+        }
         match self.routing.link_source(&link.source, &link.uri) {
             Some(source) => {
                 if let Some(session) = self.clients.sessions.get_mut(&handle) {
                     session.source = source.clone();
                 }
-                self.ask(Owner::Link(handle), source, link.last_ids);
+                self.tasks
+                    .ask(Ask::new(Owner::Link(handle), source).behind(link.last_ids));
             }
             None => self.on_link_failed(handle, "the next link leads nowhere"),
         }
@@ -82,93 +72,23 @@ impl Edge {
         }
     }
 
-    /// A next link has answered: its body goes on with the stream, and its instruction replaces what was before.
-    pub(super) fn on_link(
-        &mut self,
-        talk: &mut Talk,
-        handle: RequestId,
-        head: Head,
-        body: Vec<u8>,
-    ) {
-        if !(200..300).contains(&head.status) {
-            let reason = format!("the next link answers {}", head.status);
-            self.on_link_failed(handle, &reason);
-            return;
-        }
-        let mut instruct = match link_instruct(&head, Some(&body)) {
-            Ok(instruct) => instruct,
-            Err(error) => return self.on_link_failed(handle, &error.to_string()),
-        };
-        let body = instruct.answer.body.take().unwrap_or(body);
-        if !body.is_empty() && self.worker.write_held(handle, &body).is_err() {
-            return;
-        }
-        self.follow_link(talk, handle, instruct);
+    /// Ends a held client's response in order.
+    pub(super) fn end_stream_of(&mut self, handle: RequestId) {
+        self.forget_stream(handle);
+        self.clients.forget_gone(handle);
+        let _ = self.worker.end_held(handle);
     }
 
-    /// The body of a next link's answer has been passed on: its instruction takes the place of the one before.
-    pub(super) fn follow_link(&mut self, talk: &Talk, handle: RequestId, instruct: Instruct) {
-        let mut instruct = instruct;
-        let subscriptions =
-            self.clients
-                .subscriptions(&self.policy, &mut self.worker, &talk.source, &instruct);
-        let Some(session) = self.clients.sessions.get_mut(&handle) else {
-            // It may have left meanwhile.
-            return;
-        };
-        let Kind::Stream(stream) = &mut session.kind else {
-            return;
-        };
-        stream.is_asking = false;
-        stream.is_passing = false;
-        stream.retries = 0;
-        stream.next = instruct.next.clone();
-        let held_back = std::mem::take(&mut stream.held_back);
-        let has_lost = std::mem::take(&mut stream.has_lost);
-        session.meta.append(&mut instruct.meta);
-        match instruct.hold {
-            Hold::Stream => {
-                let channels: Vec<&[u8]> = subscriptions.iter().map(|it| &it.channel[..]).collect();
-                let hold = Relayed {
-                    channels: &channels,
-                    takes_items: true,
-                    keep_alive: keep_alive(&instruct),
-                };
-                let is_same = channels.len() == session.subscriptions.len()
-                    && channels
-                        .iter()
-                        .all(|it| session.subscriptions.iter().any(|old| old.channel == *it));
-                // What was published meanwhile is in the log, which a new subscription would not see.
-                let updated = match is_same {
-                    true => Ok(()),
-                    false => self.worker.update_held(handle, &hold),
-                };
-                session.subscriptions = subscriptions.clone();
-                if updated.is_err() {
-                    return;
-                }
-                self.reports().on_replaced(handle, &channels);
-                // What was published while it was asked was let go, and a new channel has begun in the middle.
-                let is_behind = standing(&mut self.worker, &subscriptions) == Standing::Behind;
-                if is_behind && !self.catch_up(Left::Held(handle), false) {
-                    let random = fermata_io::random::u64() as u32;
-                    let now_ms = self.worker.net.now_ms();
-                    match self.clients.after_lag(handle, now_ms, random) {
-                        Some(due_ms) => self.timers.at(due_ms, Timer::Link(handle)),
-                        None => self.on_missed(handle),
-                    }
-                    return;
-                }
-                if let Some(stream) = self.clients.stream(handle) {
-                    stream.lags = 0;
-                }
-                self.clients
-                    .watch_link(&mut self.timers, &mut self.worker, handle);
-                self.give_held_back(handle, held_back, has_lost);
-            }
-            _ if instruct.next.is_some() => self.ask_link(handle),
-            _ => self.end_stream_of(handle),
-        }
+    /// Ends it such that it does not look whole.
+    pub(super) fn cut_stream_of(&mut self, handle: RequestId) {
+        self.forget_stream(handle);
+        self.worker.cut_held(handle);
+    }
+
+    fn forget_stream(&mut self, handle: RequestId) {
+        self.clients.sessions.remove(&handle);
+        self.tasks.add(Task::Abandon(Asker::Client(handle)));
+        self.on_no_longer_held(handle);
     }
 }
 
@@ -177,16 +97,6 @@ pub(super) struct Link {
     source: Source,
     uri: Vec<u8>,
     last_ids: Vec<(Vec<u8>, Vec<u8>)>,
-}
-
-/// What becomes of a stream whose client misses something.
-#[derive(Debug, PartialEq, Eq)]
-enum AfterMiss {
-    /// Its next link is asked, when it is its turn.
-    Update,
-    /// It ends, so that the client comes back and asks for what it misses.
-    End,
-    Stays,
 }
 
 /// What becomes of a stream whose next link could not be asked.
@@ -202,19 +112,6 @@ enum AfterFailure {
 }
 
 impl Clients {
-    fn after_miss(&self, handle: RequestId) -> AfterMiss {
-        let Some(session) = self.sessions.get(&handle) else {
-            // A stream without wishes has none, and no link.
-            return AfterMiss::Stays;
-        };
-        let is_reliable = || session.subscriptions.iter().any(|it| it.prev_id.is_some());
-        match &session.kind {
-            Kind::Stream(stream) if stream.next.is_some() => AfterMiss::Update,
-            Kind::Stream(_) if is_reliable() => AfterMiss::End,
-            Kind::Stream(_) | Kind::Poll(_) | Kind::Socket(_) => AfterMiss::Stays,
-        }
-    }
-
     /// Whether a stream's next link is to be asked now.
     fn is_link_due(&mut self, timers: &mut Timers, worker: &mut Engine, handle: RequestId) -> bool {
         let due_ms = self.stream(handle).map_or(u64::MAX, |it| it.link_due_ms);
@@ -249,7 +146,7 @@ impl Clients {
 
     /// The answer of a link was not enough: once more at once, and then ever later, since the ids of an origin may never be
     /// those that are published. `None`: there is no link any more.
-    fn after_lag(&mut self, handle: RequestId, now_ms: u64, random: u32) -> Option<u64> {
+    pub(super) fn after_lag(&mut self, handle: RequestId, now_ms: u64, random: u32) -> Option<u64> {
         let stream = self.stream(handle)?;
         stream.next.as_ref()?;
         let delay_ms = match stream.lags.checked_sub(1) {
@@ -437,20 +334,6 @@ mod tests {
             uri: b"/next".to_vec(),
             timeout_s: 5,
         })
-    }
-
-    #[test]
-    fn a_stream_that_misses_something_asks_its_link_or_ends_where_ids_tell() {
-        for (link, prev_id, expected) in [
-            (next(), Some("1"), AfterMiss::Update),
-            (next(), None, AfterMiss::Update),
-            (None, Some("1"), AfterMiss::End),
-            (None, None, AfterMiss::Stays),
-        ] {
-            let clients = clients(link, prev_id);
-            assert_eq!(clients.after_miss(HANDLE), expected);
-            assert_eq!(clients.after_miss(request(8)), AfterMiss::Stays);
-        }
     }
 
     #[test]

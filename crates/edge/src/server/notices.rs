@@ -51,13 +51,6 @@ impl Edge {
         let (table, figures) = (Rc::clone(&self.routing.table), self.route_figures);
         self.reports().on_due(&figures, &table.routes);
     }
-
-    /// A client is not held any more, or is not there any more.
-    pub(super) fn on_no_longer_held(&mut self, handle: RequestId) {
-        self.publishing.commands.forget_socket(handle);
-        self.forget_filtering(handle);
-        self.reports().on_left(handle);
-    }
 }
 
 impl Reports<'_> {
@@ -155,7 +148,7 @@ impl Reports<'_> {
     }
 
     /// A client is not held any more.
-    fn on_left(&mut self, handle: RequestId) {
+    pub fn on_left(&mut self, handle: RequestId) {
         let mut notes = Vec::new();
         if let Some(stats) = self.stats
             && stats.clients.is_known(handle.to_raw())

@@ -6,59 +6,40 @@
 use std::rc::Rc;
 
 use fermata_config::LogLevel;
-use fermata_engine::missed;
+use fermata_engine::{RequestId, missed};
 use fermata_engine::{Upstream as UpstreamSpan, WireEvent};
 use fermata_fastcgi::codec as fastcgi;
 
 use crate::client::journal::Outcome;
-use crate::client::source::{Asker, Engine, Owner, Source};
+use crate::client::source::{Asker, Engine, Owner};
 use crate::routes::Origin;
 use crate::server::edge::{Edge, watch_talks};
 use crate::server::http2::REFUSALS_MAX;
 use crate::server::outbound::Outbound;
+use crate::server::tasks::Ask;
+use crate::server::zhttp_stream::part_of;
 use crate::timers::Timers;
 use crate::upstream::codec::Codec;
-use crate::upstream::connections::WireUse;
 use crate::upstream::error::UpstreamError;
 use crate::upstream::folders::Filed;
 use crate::upstream::id::TalkId;
 use crate::upstream::parts::Upstream;
 use crate::upstream::reply::Phase;
 use crate::upstream::response::{ResponsePart, of_fastcgi, of_http};
-use crate::upstream::talk::{Purpose, Step, Talk};
+use crate::upstream::talk::{Purpose, Step, Stop, Talk};
 use crate::upstream::{Failure, Sent, may_retry, test_origin};
 
 impl Edge {
-    /// Asks the origin of `source` and gives the response to `owner`.
-    pub(super) fn ask(&mut self, owner: Owner, source: Source, last_ids: Vec<(Vec<u8>, Vec<u8>)>) {
-        self.ask_for(owner, source, last_ids, Purpose::Plain);
-    }
-
-    /// The same for something else than a response.
-    pub(super) fn ask_for(
-        &mut self,
-        owner: Owner,
-        source: Source,
-        last_ids: Vec<(Vec<u8>, Vec<u8>)>,
-        purpose: Purpose,
-    ) {
+    /// Asks an origin. A check is of the target of its source alone.
+    pub(super) fn ask(&mut self, ask: Ask) {
+        let Ask {
+            owner,
+            source,
+            last_ids,
+            purpose,
+            deadline_ms,
+        } = ask;
         let mut talk = self.upstream.talks.begin(owner, source, last_ids, purpose);
-        self.upstream
-            .targets
-            .choose(&mut talk, self.worker.net.now_ms());
-        self.begin(talk);
-    }
-
-    /// The same as long as there is time. A check is of the target of `source` alone.
-    pub(super) fn ask_until(
-        &mut self,
-        deadline_ms: u64,
-        owner: Owner,
-        source: Source,
-        last_ids: Vec<(Vec<u8>, Vec<u8>)>,
-    ) {
-        let talks = &mut self.upstream.talks;
-        let mut talk = talks.begin(owner, source, last_ids, Purpose::Plain);
         talk.deadline_ms = deadline_ms;
         if !matches!(owner, Owner::Check(..)) {
             self.upstream
@@ -71,21 +52,20 @@ impl Edge {
     fn begin(&mut self, mut talk: Box<Talk>) {
         let client = talk.owner.client();
         talk.span = client.and_then(|handle| self.worker.begin_upstream(handle));
-        match self.open(&mut talk, true) {
-            Step::Goes => {
-                if self.upstream.talks.is_empty() {
-                    watch_talks(&mut self.timers, self.worker.net.now_ms());
-                }
-                self.upstream.talks.keep(talk);
-            }
-            Step::Over => self.end(talk),
+        let step = self.open(&mut talk, true);
+        if !self.goes_on(&mut talk, step) {
+            return self.end(talk);
         }
+        if self.upstream.talks.is_empty() {
+            watch_talks(&mut self.timers, self.worker.net.now_ms());
+        }
+        self.upstream.talks.keep(talk);
     }
 
     /// A conversation is over; its connection may be one that the origin still has.
     fn end(&mut self, talk: Box<Talk>) {
         let mut talk = talk;
-        self.release_sharers(&mut talk);
+        self.upstream.release_sharers(&mut talk, &mut self.tasks);
         self.route_figures.count_talk(&self.worker, &talk);
         self.journal
             .log_talk(&self.policy, &mut self.timers, &mut self.worker, &mut talk);
@@ -99,7 +79,8 @@ impl Edge {
         let Some(mut talk) = self.upstream.talks.lend(id) else {
             return;
         };
-        if run(self, &mut talk) == Step::Goes {
+        let step = run(self, &mut talk);
+        if self.goes_on(&mut talk, step) {
             self.upstream.talks.take_back(talk);
         } else {
             let asker = talk.owner.asker();
@@ -109,12 +90,45 @@ impl Edge {
         }
     }
 
+    /// The same with the one that a client waits for, if there is one.
+    pub(super) fn with_talk_of(
+        &mut self,
+        client: RequestId,
+        run: impl FnOnce(&mut Self, &mut Talk) -> Step,
+    ) {
+        if let Some(id) = self.upstream.talks.of(Asker::Client(client)) {
+            self.with_talk(id, run);
+        }
+    }
+
+    /// Does what follows of a step; every target is tried once, and a connection that was closed before is replaced a few
+    /// times. False: the conversation is over.
+    fn goes_on(&mut self, talk: &mut Talk, step: Step) -> bool {
+        let mut step = step;
+        loop {
+            step = match step {
+                Ok(()) => return true,
+                Err(Stop::Over) => return false,
+                Err(Stop::Failed(status, reason)) => {
+                    self.fail(talk, status, &reason);
+                    return false;
+                }
+                Err(Stop::Unread(failure)) => {
+                    self.clients
+                        .on_body_failure(&mut self.worker, talk, &failure);
+                    return false;
+                }
+                Err(Stop::Retried(failure, reason)) => self.retry(talk, failure, reason),
+            };
+        }
+    }
+
     /// The client has left: the origin is no longer waited for.
     pub(super) fn abandon(&mut self, asker: Asker) {
         if let Some(id) = self.upstream.talks.forget(asker)
             && !self.upstream.hand_over(id)
         {
-            self.with_talk(id, |_, _| Step::Over);
+            self.with_talk(id, |_, _| Err(Stop::Over));
         }
     }
 
@@ -126,7 +140,7 @@ impl Edge {
         loop {
             let table = Rc::clone(&talk.source.table);
             let Some(rule) = table.routes.rules().get(talk.source.rule) else {
-                return missed(self.fail(talk, 502, "the route is gone"));
+                return missed(Err(Stop::failed(502, "the route is gone")));
             };
             let Some(target) = rule.targets.get(talk.source.target) else {
                 // None is left.
@@ -154,7 +168,7 @@ impl Edge {
                     match asked {
                         Ok(Filed::Answered) => {
                             talk.noted.outcome = Outcome::File;
-                            return Step::Over;
+                            return Err(Stop::Over);
                         }
                         Ok(Filed::Nothing(head, text)) if talk.targets.is_empty() => {
                             talk.noted.outcome = Outcome::Answered(head.status);
@@ -205,44 +219,37 @@ impl Edge {
         )
     }
 
-    /// Something has happened on a connection.
-    pub(super) fn on_wire(&mut self, event: WireEvent) {
-        match self.upstream.connections.user(event.wire) {
-            Some(&WireUse::Talk(id)) => {
-                let mut was_connected = true;
-                self.with_talk(id, |edge, talk| {
-                    was_connected = talk.is_connected;
-                    edge.on_talk(talk, event)
-                });
-                // A target of HTTP/2 may speak first. That was reported to the conversation, and is not reported again.
-                if !was_connected
-                    && let Some(WireUse::Carrier) = self.upstream.connections.user(event.wire)
-                {
-                    self.on_carrier(WireEvent {
-                        readable: true,
-                        ..event
-                    });
-                }
+    /// The client of a stream has taken everything and wants more.
+    pub(super) fn on_stream_wanted(&mut self, handle: RequestId) {
+        self.with_talk_of(handle, |edge, talk| {
+            if let Phase::Streaming { wants, .. } = &mut talk.phase {
+                *wants = true;
             }
-            Some(WireUse::Carrier) => self.on_carrier(event),
-            Some(WireUse::Names) => self.on_names(event.wire),
-            // An idle connection has nothing to say but its end. That it can be written to is no news.
-            Some(WireUse::Idle(_)) if event.readable || event.hangup => {
-                self.upstream
-                    .connections
-                    .end_idle(&mut self.worker, event.wire);
+            talk.due_ms = edge.worker.net.now_ms() + edge.policy.limits.idle_ms;
+            edge.pass_on(talk)?;
+            edge.pump(talk)?;
+            if matches!(talk.phase, Phase::Streaming { wants: true, .. }) {
+                // Nothing is written to the client until the origin says more, so nothing but this tells that it leaves.
+                let _ = edge.worker.defer_stream(handle);
             }
-            Some(&WireUse::Session(id)) => self.polling().on_wire(id, event),
-            Some(WireUse::Idle(_)) | None => {}
-        }
+            Ok(())
+        });
     }
 
-    fn on_talk(&mut self, talk: &mut Talk, event: WireEvent) -> Step {
+    /// A client that took too little of its link's answer may take more now.
+    pub(super) fn on_link_body_due(&mut self, handle: RequestId) {
+        self.with_talk_of(handle, |edge, talk| {
+            edge.holds().pass_link(talk)?;
+            edge.pump(talk)
+        });
+    }
+
+    pub(super) fn on_talk(&mut self, talk: &mut Talk, event: WireEvent) -> Step {
         talk.can_read |= event.readable || event.hangup;
         talk.has_hung_up |= event.hangup;
         match self.outbound().on_connecting(talk, event) {
             Ok(()) => self.pump(talk),
-            Err((failure, reason)) => self.retry(talk, failure, &reason),
+            Err((failure, reason)) => Err(Stop::retried(failure, reason)),
         }
     }
 
@@ -252,14 +259,12 @@ impl Edge {
             return self.pump_stream(talk);
         }
         if talk.http2.is_some() {
-            return self.flush_talk(talk);
+            return self.outbound().flush(talk);
         }
         if talk.wire.is_none() || !talk.is_connected {
-            return Step::Goes;
+            return Ok(());
         }
-        if self.flush_talk(talk) == Step::Over {
-            return Step::Over;
-        }
+        self.outbound().flush(talk)?;
         while let Some(wire) = talk.wire
             && talk.can_read
             && talk.phase.wants_more()
@@ -269,7 +274,7 @@ impl Edge {
             let step = match received {
                 Ok(None) => {
                     talk.can_read = false;
-                    Step::Goes
+                    Ok(())
                 }
                 Ok(Some(0)) => self.on_origin_end(talk, None),
                 Ok(Some(read)) => {
@@ -286,11 +291,32 @@ impl Edge {
                 Err(error) => self.on_origin_end(talk, Some(error.to_string())),
             };
             self.buffer = buffer;
-            if step == Step::Over {
-                return Step::Over;
-            }
+            step?;
         }
-        Step::Goes
+        Ok(())
+    }
+
+    /// Sends and takes what can be sent and taken.
+    fn pump_stream(&mut self, talk: &mut Talk) -> Step {
+        self.outbound().flush(talk)?;
+        while talk.phase.wants_more() {
+            let Codec::Zhttp(exchange) = &mut talk.codec else {
+                break;
+            };
+            let events = exchange.next_events();
+            if events.is_empty() {
+                break;
+            }
+            talk.has_response = true;
+            let key = match &talk.purpose {
+                Purpose::Upgrade(key) => Some(*key),
+                _ => None,
+            };
+            let parts = events.into_iter().map(|it| part_of(it, key)).collect();
+            self.take(talk, parts)?;
+        }
+        self.backends().give_credit(talk);
+        self.outbound().flush(talk)
     }
 
     fn on_bytes(&mut self, talk: &mut Talk, bytes: &[u8]) -> Step {
@@ -324,17 +350,15 @@ impl Edge {
             // It has no connection of its own.
             Codec::Zhttp(_) | Codec::Http2 => (Vec::new(), Ok(())),
         };
-        if self.take(talk, parts) == Step::Over {
-            return Step::Over;
-        }
+        self.take(talk, parts)?;
         match outcome {
-            Ok(()) => Step::Goes,
+            Ok(()) => Ok(()),
             // The response is complete, and its tail waits for the client: what comes behind it costs the connection alone.
             Err(_) if talk.has_ended() => {
                 self.outbound().drop_wire(talk);
-                Step::Goes
+                Ok(())
             }
-            Err(reason) => self.retry(talk, Failure::Response, &reason),
+            Err(reason) => Err(Stop::retried(Failure::Response, reason)),
         }
     }
 
@@ -355,21 +379,19 @@ impl Edge {
             _ => Err(error.unwrap_or_default()),
         };
         let parts: Vec<ResponsePart> = events.into_iter().filter_map(of_http).collect();
-        if self.take(talk, parts) == Step::Over {
-            return Step::Over;
-        }
+        self.take(talk, parts)?;
         match outcome {
-            Ok(()) => Step::Goes,
-            Err(reason) if talk.has_response => self.retry(talk, Failure::Response, &reason),
-            Err(reason) => self.retry(talk, Failure::NoResponse, &reason),
+            Ok(()) => Ok(()),
+            Err(reason) if talk.has_response => Err(Stop::retried(Failure::Response, reason)),
+            Err(reason) => Err(Stop::retried(Failure::NoResponse, reason)),
         }
     }
 
-    /// Tries once more where that can do no harm; otherwise the client is told.
-    pub(super) fn retry(&mut self, talk: &mut Talk, failure: Failure, reason: &str) -> Step {
-        match self.outbound().after_failure(talk, failure, reason) {
+    /// Tries once more where that can do no harm.
+    fn retry(&mut self, talk: &mut Talk, failure: Failure, reason: String) -> Step {
+        match self.outbound().after_failure(talk, failure, &reason) {
             AfterFailure::SocketEnds => self.clients.on_frames_end(&mut self.worker, talk),
-            AfterFailure::Fails(status) => self.fail(talk, status, reason),
+            AfterFailure::Fails(status) => Err(Stop::Failed(status, reason)),
             // The next connection is for all that have lost this one.
             AfterFailure::Open { may_reuse } => self.open(talk, may_reuse),
         }
@@ -377,7 +399,6 @@ impl Edge {
 
     /// Ends conversations in which nothing happens.
     pub(super) fn check_talks(&mut self, now_ms: u64) {
-        self.check_streams(now_ms);
         let late = self.upstream.talks.find(|talk| {
             let has_begun = talk.wire.is_some()
                 || talk.waits.is_some()
@@ -390,13 +411,16 @@ impl Edge {
             is_late || talk.deadline_ms <= now_ms
         });
         for id in late {
-            self.with_talk(id, |edge, talk| {
+            self.with_talk(id, |_, talk| {
                 if talk.deadline_ms <= now_ms {
-                    edge.fail(talk, 504, "it takes too long")
+                    Err(Stop::failed(504, "it takes too long"))
                 } else if talk.is_connected {
-                    edge.retry(talk, Failure::TimeOut, "the origin does not answer in time")
+                    Err(Stop::retried(
+                        Failure::TimeOut,
+                        "the origin does not answer in time",
+                    ))
                 } else {
-                    edge.retry(talk, Failure::Connect, "no connection in time")
+                    Err(Stop::retried(Failure::Connect, "no connection in time"))
                 }
             });
         }
@@ -482,6 +506,27 @@ impl Outbound<'_> {
         AfterFailure::Open {
             may_reuse: failure.is_unsent() || was_on_carrier,
         }
+    }
+
+    /// Sends what waits, as far as the origin takes it.
+    pub(super) fn flush(&mut self, talk: &mut Talk) -> Step {
+        if talk.stream.is_some() {
+            return self.flush_stream(talk);
+        }
+        if talk.http2.is_some() {
+            return self.pump_carrier(talk, false);
+        }
+        if talk.wire.is_none() || talk.is_sent() {
+            return Ok(());
+        }
+        let mut has_moved = false;
+        let outcome = self.send_request(talk, &mut has_moved);
+        self.give_time(talk, has_moved);
+        if outcome.is_err() {
+            // What the origin has said before it closed counts, so it is read first.
+            talk.can_read = true;
+        }
+        self.on_flushed(talk)
     }
 
     /// A connection that was being opened stands, or does not.

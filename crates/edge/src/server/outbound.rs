@@ -33,6 +33,15 @@ impl Edge {
             worker: &mut self.worker,
         }
     }
+
+    pub(super) fn backends(&mut self) -> Backends<'_> {
+        Backends {
+            services: &mut self.pushpin.services,
+            ports: &mut self.publishing.ports,
+            timers: &mut self.timers,
+            worker: &mut self.worker,
+        }
+    }
 }
 
 impl Outbound<'_> {

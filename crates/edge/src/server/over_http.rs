@@ -1,25 +1,21 @@
 //! WebSocket-over-HTTP: an origin that speaks no WebSocket gets what clients send as requests, and answers with what they
 //! are to be sent. One request at a time for each client.
 
-use std::rc::Rc;
-
 use fermata_config::LogLevel;
 use fermata_engine::{RequestId, SocketId};
 use fermata_grip::over_http::{Event, Reply};
 
 use crate::client::clients::Clients;
 use crate::client::over_http::{Opening, OverHttp, Room};
-use crate::client::session::{Kind, Session};
 use crate::client::socket::{Socket, Via, close_socket};
-use crate::client::source::{Engine, Owner};
-use crate::routes::figures::Count;
-use crate::server::edge::Edge;
+use crate::client::source::Engine;
+use crate::server::holds::Holds;
 use crate::server::upgrade::accept;
 use crate::timers::{Timer, Timers};
 use crate::upstream::response::Head;
-use crate::upstream::talk::{Purpose, Talk};
+use crate::upstream::talk::{Purpose, Step, Stop, Talk};
 
-impl Edge {
+impl Holds<'_> {
     /// The answer to the opening: events, or what the client gets instead of a WebSocket.
     pub(super) fn on_opening(
         &mut self,
@@ -27,44 +23,37 @@ impl Edge {
         handle: RequestId,
         head: &Head,
         body: &[u8],
-    ) {
+    ) -> Step {
         // While it is known to be an opening.
         self.journal
-            .log_talk(&self.policy, &mut self.timers, &mut self.worker, talk);
+            .log_talk(self.policy, self.timers, self.worker, talk);
         let Purpose::Events(over) = &mut talk.purpose else {
-            return;
+            return Ok(());
         };
         let Some(mut over) = over.take() else {
-            return;
+            return Ok(());
         };
         let is_single = talk.source.target().is_some_and(|it| it.one_event);
         let (reply, events) = match over.on_opening(head, body, is_single) {
             Ok(Opening::Opened(reply, events)) => (reply, events),
             Ok(Opening::Refused) => {
-                self.clients.respond(&mut self.worker, handle, head, body);
-                return;
+                self.clients.respond(self.worker, handle, head, body);
+                return Ok(());
             }
-            Err(error) => {
-                self.fail(talk, 502, &error.to_string());
-                return;
-            }
+            Err(error) => return Err(Stop::failed(502, error)),
         };
-        let Some(socket) = accept(&mut self.worker, handle, head) else {
-            self.fail(
-                talk,
-                502,
-                "the origin's handshake does not fit the client's",
-            );
-            return;
+        let Some(socket) = accept(self.worker, handle, head) else {
+            let reason = "the origin's handshake does not fit the client's";
+            return Err(Stop::failed(502, reason));
         };
-        let head_sent = (Count::ClientHeadSent, head.words_bytes());
         self.route_figures
-            .count_route(&self.worker, &talk.source, &[head_sent]);
+            .count_head_sent(self.worker, &talk.source, head);
         let mut source = talk.source.clone();
         source.request = over.opening();
         let state = Socket::new(reply.message_prefix.clone(), Via::Http(over));
-        self.sockets().enter(socket, source, state);
+        self.enter_socket(socket, source, state);
         self.on_reply(socket, reply, events);
+        Ok(())
     }
 
     /// The origin has answered.
@@ -77,7 +66,7 @@ impl Edge {
             Ok((reply, events)) => self.on_reply(handle, reply, events),
             Err(error) => self
                 .clients
-                .end_events(&mut self.worker, handle, &error.to_string()),
+                .end_events(self.worker, handle, &error.to_string()),
         }
     }
 
@@ -106,12 +95,11 @@ impl Edge {
                 Event::Close(close) => {
                     let (code, reason) = close.unwrap_or((1000, Vec::new()));
                     self.clients
-                        .on_origin_close(&mut self.worker, handle, code, &reason);
+                        .on_origin_close(self.worker, handle, code, &reason);
                     return;
                 }
                 Event::Disconnect => {
-                    self.clients
-                        .on_origin_close(&mut self.worker, handle, 1006, b"");
+                    self.clients.on_origin_close(self.worker, handle, 1006, b"");
                     return;
                 }
             }
@@ -130,21 +118,7 @@ impl Edge {
                 None => self.ask_events(handle),
             }
         }
-        self.clients.watch_socket(&mut self.timers, handle);
-    }
-
-    /// Asks the origin, if there is something to say and it is not being asked.
-    pub(super) fn ask_events(&mut self, handle: RequestId) {
-        let Some(session) = self.clients.sessions.get_mut(&handle) else {
-            // Its client has left.
-            return;
-        };
-        if let Some(request) = session.over().and_then(OverHttp::ask) {
-            let mut source = session.source.clone();
-            source.request = Rc::new(request);
-            let purpose = Purpose::Events(None);
-            self.ask_for(Owner::Socket(handle), source, Vec::new(), purpose);
-        }
+        self.clients.watch_socket(self.timers, handle);
     }
 
     pub(super) fn on_events_due(&mut self, handle: RequestId) {
@@ -163,10 +137,9 @@ impl Edge {
         match self.clients.over(handle).map(|over| over.push(event)) {
             // A message is one of a client that is there, and its origin is asked by requests.
             None => debug_assert!(false, "a socket without its origin"),
-            Some(Err(error)) => {
-                self.clients
-                    .end_events(&mut self.worker, handle, &error.to_string())
-            }
+            Some(Err(error)) => self
+                .clients
+                .end_events(self.worker, handle, &error.to_string()),
             Some(Ok(room)) => {
                 if room == Room::Little {
                     let _ = self.worker.defer_socket(SocketId::of(handle));
@@ -220,16 +193,6 @@ impl Clients {
             socket.via = None;
         }
         close_socket(worker, handle, 1011, b"");
-    }
-}
-
-impl Session {
-    /// What is known of an origin that is asked by requests.
-    fn over(&mut self) -> Option<&mut OverHttp> {
-        match &mut self.kind {
-            Kind::Socket(socket) => socket.over(),
-            Kind::Poll(_) | Kind::Stream(_) => None,
-        }
     }
 }
 

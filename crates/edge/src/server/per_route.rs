@@ -4,6 +4,7 @@ use crate::client::journal::Outcome;
 use crate::client::request::Body;
 use crate::client::source::{Engine, Owner, Source};
 use crate::routes::figures::{Count, RouteFigures};
+use crate::upstream::response::Head;
 use crate::upstream::talk::{Purpose, Talk};
 
 impl RouteFigures {
@@ -11,6 +12,12 @@ impl RouteFigures {
     pub(super) fn count_route(&self, worker: &Engine, source: &Source, counted: &[(Count, u64)]) {
         let id = source.home().rule().and_then(|rule| rule.id.as_deref());
         self.add(worker.index(), id, counted);
+    }
+
+    /// Counts the head that a client is sent.
+    pub(super) fn count_head_sent(&self, worker: &Engine, source: &Source, head: &Head) {
+        let counted = [(Count::ClientHeadSent, head.words_bytes())];
+        self.count_route(worker, source, &counted);
     }
 
     /// Counts something of a conversation with a route's backend, unless it is a check of ours.

@@ -1,87 +1,20 @@
 //! Long polls: clients that wait for one published response, or for their origin's after a time.
 
-use fermata_edge_pushpin::stats::mode::Mode;
-use fermata_engine::stats::Counter;
-use fermata_engine::{Left, RequestId};
-use fermata_grip::instruct::Instruct;
+use fermata_engine::RequestId;
 use fermata_grip::item::{Body, Response, ResponseAction};
 
 use crate::client::clients::Clients;
-use crate::client::journal::Outcome;
-use crate::client::missed::Standing;
 use crate::client::poll::{Poll, passes, patched};
 use crate::client::session::{Kind, Session};
-use crate::client::source::{Engine, Source};
-use crate::routes::figures::{Count, RouteFigures};
-use crate::server::edge::Edge;
-use crate::server::reliable::standing;
+use crate::client::source::{Engine, Owner, Source};
+use crate::routes::figures::RouteFigures;
+use crate::server::holds::Holds;
+use crate::server::tasks::Ask;
 use crate::timers::Timer;
 use crate::upstream::reply::{FAILED, STATUS_FINAL_MIN};
 use crate::upstream::response::Head;
-use crate::upstream::talk::Talk;
 
-impl Edge {
-    /// Lets a client wait.
-    pub(super) fn begin_poll(
-        &mut self,
-        talk: &mut Talk,
-        handle: RequestId,
-        instruct: Instruct,
-        body: Vec<u8>,
-    ) {
-        let subscriptions =
-            self.clients
-                .subscriptions(&self.policy, &mut self.worker, &talk.source, &instruct);
-        let standing = standing(&mut self.worker, &subscriptions);
-        let channels: Vec<&[u8]> = subscriptions.iter().map(|it| &it.channel[..]).collect();
-        if self.worker.poll_items(handle, &channels).is_err() {
-            self.clients.forget_request(&mut self.worker, handle);
-            return;
-        }
-        talk.noted.outcome = Outcome::Held;
-        self.reports()
-            .on_entered(handle, &talk.source, Mode::Response, None);
-        for channel in &channels {
-            self.reports()
-                .on_subscribed(handle, &talk.source, channel, Mode::Response);
-        }
-        let due_ms = self.worker.net.now_ms() + u64::from(instruct.timeout_s) * 1_000;
-        self.timers.at(due_ms, Timer::Poll(handle));
-        self.clients
-            .watch_for_gone(handle, &talk.source, instruct.gone);
-        let serial = self.clients.next_serial();
-        let session = Session {
-            source: talk.source.clone(),
-            subscriptions,
-            meta: instruct.meta,
-            kind: Kind::Poll(Box::new(Poll {
-                answer: instruct.answer,
-                body,
-                is_queued: false,
-                due_ms,
-            })),
-            serial,
-        };
-        self.clients.sessions.insert(handle, Box::new(session));
-        if let Some(mut keeper) = self.keeper() {
-            keeper.watch();
-        }
-        // Once: an origin whose ids are not those that are published would be asked for ever.
-        let may_ask = talk.last_ids.is_empty();
-        match standing {
-            Standing::Behind if self.catch_up(Left::Request(handle), false) => {}
-            Standing::Behind if may_ask => {
-                self.worker.net.count(Counter::EdgeCaughtUpRequest, 1);
-                self.ask_again(handle);
-            }
-            Standing::Unknown if may_ask => {
-                self.clients
-                    .on_first_subscription(&mut self.timers, &mut self.worker, handle)
-            }
-            Standing::Behind | Standing::Unknown | Standing::UpToDate => {}
-        }
-    }
-
+impl Holds<'_> {
     /// A long poll's time is over, if it is still waiting.
     pub(super) fn on_poll_due(&mut self, handle: RequestId) {
         let now_ms = self.worker.net.now_ms();
@@ -116,8 +49,8 @@ impl Edge {
         self.clients.forget_gone(handle);
         self.on_no_longer_held(handle);
         self.clients.answer_poll(
-            &self.route_figures,
-            &mut self.worker,
+            self.route_figures,
+            self.worker,
             handle,
             &source,
             *poll,
@@ -152,11 +85,8 @@ impl Edge {
         let last_ids = session.last_ids();
         let mut source = session.source;
         source.target = 0;
-        self.ask(
-            crate::client::source::Owner::Client(handle),
-            source,
-            last_ids,
-        );
+        let ask = Ask::new(Owner::Client(handle), source);
+        self.tasks.ask(ask.behind(last_ids));
     }
 }
 
@@ -173,17 +103,8 @@ impl Clients {
     ) {
         let Poll { answer, body, .. } = poll;
         let Some(response) = published else {
-            let head = Head {
-                status: answer.status,
-                reason: answer.reason,
-                headers: answer.headers,
-                length: None,
-            };
-            figures.count_route(
-                worker,
-                source,
-                &[(Count::ClientHeadSent, head.words_bytes())],
-            );
+            let head = Head::from(answer);
+            figures.count_head_sent(worker, source, &head);
             self.respond(worker, handle, &head, &body);
             return;
         };
@@ -206,11 +127,7 @@ impl Clients {
             headers,
             length: None,
         };
-        figures.count_route(
-            worker,
-            source,
-            &[(Count::ClientHeadSent, head.words_bytes())],
-        );
+        figures.count_head_sent(worker, source, &head);
         match &response.body {
             Body::Bytes(bytes) => self.respond(worker, handle, &head, bytes),
             Body::Patch(patch) => match patched(&body, patch) {

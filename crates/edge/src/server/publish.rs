@@ -56,7 +56,7 @@ impl Edge {
         if notice == RECOVER {
             // It matters to the worker that publishes, and then another edge has told it.
             self.publishing.sequence.recover();
-            self.recover_clients();
+            self.holds().recover_clients();
         } else {
             self.on_command_message(&notice);
         }
@@ -66,7 +66,7 @@ impl Edge {
     /// cluster those of all edges.
     pub(super) fn recover(&mut self) -> Result<(), PublishFailure> {
         self.publishing.sequence.recover();
-        self.recover_clients();
+        self.holds().recover_clients();
         self.worker.send_to_workers(RECOVER)?;
         self.worker.channels.send_to_servers(RECOVER).map(|_| ())
     }

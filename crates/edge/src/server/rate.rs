@@ -14,10 +14,10 @@ use fermata_grip::item::Item;
 use crate::client::clients::Clients;
 use crate::client::source::Engine;
 use crate::publish::pacer::{Delivery, Queued};
-use crate::server::edge::Edge;
+use crate::server::holds::Holds;
 use crate::timers::Timer;
 
-impl Edge {
+impl Holds<'_> {
     /// Delivers what may be delivered now, and sees to the rest.
     pub(super) fn on_rate_due(&mut self) {
         let now_ms = self.worker.net.now_ms();

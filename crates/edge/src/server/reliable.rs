@@ -3,85 +3,24 @@
 //! The last item of a channel is the newest of its records in the ring, which every worker can read; no table of ids has to be
 //! kept beside it. Where the ring has the items that a client misses, it gets them from there and its origin is not asked.
 
-use std::rc::Rc;
-
+use fermata_engine::RequestId;
 use fermata_engine::missed;
 use fermata_engine::stats::Counter;
-use fermata_engine::{Left, RequestId};
-use fermata_grip::item::Item;
-use fermata_grip::reliable::{OnHold, on_hold};
 
 use crate::client::clients::Clients;
-use crate::client::delivery;
-use crate::client::missed::{Standing, after};
-use crate::client::session::{Kind, Subscription};
+use crate::client::session::Kind;
 use crate::client::source::Engine;
-use crate::server::edge::Edge;
+use crate::server::holds::Holds;
 use crate::timers::{Timer, Timers};
 
-/// Records of a channel that are looked at for an id: the newest, and more where that has none.
-const LOOKED_AT: [usize; 3] = [1, 16, 256];
-
-/// Records that are looked at for what a client misses, and bytes of them: who misses more asks its origin.
-const MISSED: [usize; 2] = [16, 1_000];
-const MISSED_BYTES_MAX: usize = 1024 * 1024;
-
-impl Edge {
-    /// Gives a client what it has missed, from the ring. False: that has not all of it, and nothing was given.
-    ///
-    /// `is_gap`: the client has lost items of all its channels, also of those where no ids tell which.
-    pub(super) fn catch_up(&mut self, client: Left, is_gap: bool) -> bool {
-        let handle = client.request();
-        if !self.policy.recovers_from_history {
-            return false;
+impl Holds<'_> {
+    /// The client misses something: its next link knows what. Without one there is nothing to be done.
+    pub(super) fn on_missed(&mut self, handle: RequestId) {
+        match self.clients.after_miss(handle) {
+            AfterMiss::Update => self.update(handle),
+            AfterMiss::End => self.end_stream_of(handle),
+            AfterMiss::Stays => {}
         }
-        let Some(session) = self.clients.sessions.get(&handle) else {
-            // A stream without wishes has none.
-            return false;
-        };
-        let serial = session.serial;
-        if is_gap && session.subscriptions.iter().any(|it| it.prev_id.is_none()) {
-            return false;
-        }
-        let reliable = session.subscriptions.iter();
-        let reliable: Vec<(Vec<u8>, Vec<u8>)> = reliable
-            .filter_map(|it| Some((it.channel.clone(), it.prev_id.clone()?)))
-            .collect();
-        let mut missed = Vec::new();
-        for (channel, prev_id) in reliable {
-            let Some(items) = missed_items(&mut self.worker, &channel, &prev_id) else {
-                // Of a channel without ids nobody knows better.
-                if !is_gap && last_id(&mut self.worker, &channel).is_none() {
-                    continue;
-                }
-                return false;
-            };
-            missed.push((channel, items));
-        }
-        let is_anything = missed.iter().any(|(_, items)| !items.is_empty());
-        if is_anything {
-            self.worker.net.count(Counter::EdgeCaughtUpHistory, 1);
-        }
-        for (channel, items) in missed {
-            for item in items {
-                let still = self.clients.sessions.get_mut(&handle);
-                if still.is_none_or(|it| it.serial != serial) {
-                    // It is answered, or has ended.
-                    return true;
-                }
-                if self.on_item(client, &channel, &item) {
-                    return true;
-                }
-                if let Some(session) = self.clients.sessions.get_mut(&handle)
-                    && let Some(id) = &item.id
-                    && let Some(subscription) = session.subscription(&channel)
-                {
-                    // What its log still has of these comes once more.
-                    subscription.ahead.push(id.clone());
-                }
-            }
-        }
-        true
     }
 
     /// Has a client ask its origin again, when it is its turn: by its next link, or its whole request.
@@ -142,67 +81,30 @@ impl Edge {
     }
 }
 
-/// The newest items of a channel that this worker has read, oldest first. True: there are no others.
-fn newest_items(
-    worker: &mut Engine,
-    channel: &[u8],
-    count: usize,
-) -> Option<(Vec<Item>, bool, usize)> {
-    let records = worker.history_read(channel, count).ok()?;
-    let is_all = records.len() < count;
-    let bytes = records.iter().map(|it| it.data.len()).sum();
-    let items = records.iter().filter_map(|it| delivery::read(&it.data));
-    Some((items.collect(), is_all, bytes))
-}
-
-/// The id of the newest item of a channel that has one: hints and refreshes have none, and what waits for nothing is no
-/// predecessor of anything.
-fn last_id(worker: &mut Engine, channel: &[u8]) -> Option<Vec<u8>> {
-    for count in LOOKED_AT {
-        let (items, is_all, _) = newest_items(worker, channel, count)?;
-        let ids = items.into_iter().rev().filter(|item| !item.no_seq);
-        let found = ids.filter_map(|item| item.id).next();
-        if found.is_some() || is_all {
-            return found;
-        }
-    }
-    None
-}
-
-/// Whether an item was published that the origin's response did not know of.
-pub(super) fn standing(worker: &mut Engine, subscriptions: &[Subscription]) -> Standing {
-    let mut standing = Standing::UpToDate;
-    for it in subscriptions {
-        let Some(prev_id) = &it.prev_id else {
-            continue;
-        };
-        let last_id = last_id(worker, &it.channel);
-        if on_hold(Some(prev_id), last_id.as_deref()) == OnHold::Behind {
-            return Standing::Behind;
-        }
-        if last_id.is_none() {
-            standing = Standing::Unknown;
-        }
-    }
-    standing
-}
-
-/// What the ring has of a channel behind an item; `None`: not all of it.
-fn missed_items(worker: &mut Engine, channel: &[u8], prev_id: &[u8]) -> Option<Vec<Rc<Item>>> {
-    for count in MISSED {
-        let (items, is_all, bytes) = newest_items(worker, channel, count)?;
-        if bytes > MISSED_BYTES_MAX {
-            return None;
-        }
-        let missed = after(items, prev_id);
-        if missed.is_some() || is_all {
-            return missed;
-        }
-    }
-    None
+/// What becomes of a stream whose client misses something.
+#[derive(Debug, PartialEq, Eq)]
+enum AfterMiss {
+    /// Its next link is asked, when it is its turn.
+    Update,
+    /// It ends, so that the client comes back and asks for what it misses.
+    End,
+    Stays,
 }
 
 impl Clients {
+    fn after_miss(&self, handle: RequestId) -> AfterMiss {
+        let Some(session) = self.sessions.get(&handle) else {
+            // A stream without wishes has none, and no link.
+            return AfterMiss::Stays;
+        };
+        let is_reliable = || session.subscriptions.iter().any(|it| it.prev_id.is_some());
+        match &session.kind {
+            Kind::Stream(stream) if stream.next.is_some() => AfterMiss::Update,
+            Kind::Stream(_) if is_reliable() => AfterMiss::End,
+            Kind::Stream(_) | Kind::Poll(_) | Kind::Socket(_) => AfterMiss::Stays,
+        }
+    }
+
     /// Queues a client that is to ask its origin again. False: it waits already, is being asked, or cannot ask.
     fn queue_update(&mut self, handle: RequestId) -> bool {
         let Some(session) = self.sessions.get_mut(&handle) else {
@@ -268,10 +170,33 @@ impl Clients {
 
 #[cfg(test)]
 mod tests {
+    use fermata_grip::instruct::NextLink;
+
     use super::*;
     use crate::client::session::Session;
     use crate::ids::request;
     use crate::settings::Settings;
+
+    #[test]
+    fn a_stream_that_misses_something_asks_its_link_or_ends_where_ids_tell() {
+        let next = || NextLink {
+            uri: b"/next".to_vec(),
+            timeout_s: 5,
+        };
+        for (link, prev_id, expected) in [
+            (Some(next()), Some("1"), AfterMiss::Update),
+            (Some(next()), None, AfterMiss::Update),
+            (None, Some("1"), AfterMiss::End),
+            (None, None, AfterMiss::Stays),
+        ] {
+            let mut clients = Clients::new(&Settings::default());
+            clients
+                .sessions
+                .insert(request(7), Session::of_stream(link, prev_id));
+            assert_eq!(clients.after_miss(request(7)), expected);
+            assert_eq!(clients.after_miss(request(8)), AfterMiss::Stays);
+        }
+    }
 
     #[test]
     fn a_stream_waits_once_for_its_turn_and_not_while_it_is_asked() {

@@ -1,62 +1,26 @@
 //! What origins are sent: the request with its body, piece by piece where it is large.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 
 use fermata_config::LogLevel;
 use fermata_edge_pushpin::state::id::SessionId;
-use fermata_engine::{ReadError, SocketId};
-use fermata_fastcgi::codec as fastcgi;
+use fermata_engine::SocketId;
 use fermata_fastcgi::codec::Script;
 use fermata_proto::response_reader::{RequestKind, ResponseReader};
 use fermata_proto::traceparent::TraceParent;
 
-use crate::client::body::Arriving;
-use crate::client::request::{Body, ClientRequest};
+use crate::client::request::ClientRequest;
 use crate::client::source::Owner;
 use crate::pushpin::sockjs::workers;
 use crate::routes::figures::Count;
 use crate::routes::{Origin, Target};
-use crate::server::edge::Edge;
 use crate::server::outbound::Outbound;
-use crate::upstream::Failure;
 use crate::upstream::codec::Codec;
 use crate::upstream::error::UpstreamError;
 use crate::upstream::forward::{Forwarded, Hop, trace_of};
 use crate::upstream::reply::Phase;
-use crate::upstream::talk::{Purpose, Step, Talk};
-
-/// Piece of a body in a file that is read at once.
-const FILE_PIECE_BYTES: usize = 64 * 1024;
-
-/// Why an origin gets no more of a request.
-pub(super) enum Unsent {
-    /// The rest of the body cannot be had.
-    Body(ReadError),
-    /// The way there is broken.
-    Failed(String),
-}
-
-impl Edge {
-    /// Sends what waits, as far as the origin takes it.
-    pub(super) fn flush_talk(&mut self, talk: &mut Talk) -> Step {
-        let outcome = self.outbound().flush(talk);
-        self.after_flush(talk, outcome)
-    }
-
-    pub(super) fn after_flush(&mut self, talk: &mut Talk, outcome: Result<(), Unsent>) -> Step {
-        match outcome {
-            Ok(()) => Step::Goes,
-            Err(Unsent::Body(failure)) => {
-                self.clients
-                    .on_body_failure(&mut self.worker, talk, &failure)
-            }
-            Err(Unsent::Failed(reason)) => self.retry(talk, Failure::Response, &reason),
-        }
-    }
-}
+use crate::upstream::talk::{Purpose, Step, Stop, Talk};
 
 impl Outbound<'_> {
     /// What a target gets of a conversation's request, but for its framing.
@@ -130,18 +94,8 @@ impl Outbound<'_> {
         }
         let request = Rc::clone(&talk.source.request);
         let forwarded = self.forwarded(talk, &request, target)?;
+        talk.open_body()?;
         let source = &talk.source;
-        talk.out.clear();
-        talk.sent = 0;
-        talk.arriving =
-            matches!(source.request.body, Body::Arriving { .. }).then(Arriving::default);
-        talk.file = match &source.request.body {
-            Body::File { path, .. } => {
-                let problem = |error| UpstreamError::Local(format!("{}: {error}", path.display()));
-                Some(File::open(path).map_err(problem)?)
-            }
-            _ => None,
-        };
         if matches!(
             target.origin,
             Origin::FastCgiHost { .. } | Origin::FastCgiUnix(_)
@@ -180,36 +134,12 @@ impl Outbound<'_> {
         }
     }
 
-    /// Sends what waits, as far as the origin takes it.
-    ///
-    /// # Errors
-    /// Why it gets no more.
-    pub(super) fn flush(&mut self, talk: &mut Talk) -> Result<(), Unsent> {
-        if talk.stream.is_some() {
-            return self.flush_stream(talk);
-        }
-        if talk.http2.is_some() {
-            return self.pump_carrier(talk, false);
-        }
-        if talk.wire.is_none() || talk.is_sent() {
-            return Ok(());
-        }
-        let mut has_moved = false;
-        let outcome = self.send_request(talk, &mut has_moved);
-        self.give_time(talk, has_moved);
-        if outcome.is_err() {
-            // What the origin has said before it closed counts, so it is read first.
-            talk.can_read = true;
-        }
-        self.on_flushed(talk)
-    }
-
     /// What of a request could be sent has been.
-    pub(super) fn on_flushed(&mut self, talk: &mut Talk) -> Result<(), Unsent> {
+    pub(super) fn on_flushed(&mut self, talk: &mut Talk) -> Step {
         if let Some(arriving) = &mut talk.arriving
             && let Some(failure) = arriving.failure.take()
         {
-            return Err(Unsent::Body(failure));
+            return Err(Stop::Unread(failure));
         }
         if talk.has_deferred && talk.is_sent() {
             talk.has_deferred = false;
@@ -233,7 +163,11 @@ impl Outbound<'_> {
         }
     }
 
-    fn send_request(&mut self, talk: &mut Talk, has_moved: &mut bool) -> std::io::Result<()> {
+    pub(super) fn send_request(
+        &mut self,
+        talk: &mut Talk,
+        has_moved: &mut bool,
+    ) -> std::io::Result<()> {
         let Some(wire) = talk.wire else {
             return Ok(());
         };
@@ -248,24 +182,8 @@ impl Outbound<'_> {
                     None => return Ok(()),
                 }
             }
-            let Some(file) = &mut talk.file else {
-                match talk.read_on(self.timers, self.worker, &mut turn_bytes) {
-                    true => continue,
-                    false => return Ok(()),
-                }
-            };
-            let mut piece = vec![0; FILE_PIECE_BYTES];
-            let read = file.read(&mut piece)?;
-            piece.truncate(read);
-            talk.out.clear();
-            talk.sent = 0;
-            match (&talk.codec, read) {
-                (Codec::Http(_) | Codec::Zhttp(_) | Codec::Http2, _) => talk.out = piece,
-                (Codec::FastCgi(_), 0) => fastcgi::Request::body_end(&mut talk.out),
-                (Codec::FastCgi(_), _) => fastcgi::Request::body(&mut talk.out, &piece),
-            }
-            if read == 0 {
-                talk.file = None;
+            if !talk.refill(self.timers, self.worker, &mut turn_bytes)? {
+                return Ok(());
             }
         }
     }

@@ -9,6 +9,7 @@ use fermata_grip::instruct::{Instruct, is_instruct};
 
 use crate::client::source::{Asker, Owner, Source};
 use crate::server::edge::Edge;
+use crate::server::tasks::{Ask, Tasks};
 use crate::upstream::id::TalkId;
 use crate::upstream::parts::Upstream;
 use crate::upstream::reply::{INSTRUCT_BYTES_MAX, borrowed, read_instruct};
@@ -17,9 +18,6 @@ use crate::upstream::talk::{Purpose, ShareKey, Sharer, Talk};
 
 /// Clients that wait for one answer besides the one that has asked; others ask by themselves.
 const SHARERS_MAX: usize = 1_000;
-
-/// The status of an answer that was waited for too long.
-const TIMED_OUT: u16 = 504;
 
 /// Headers that say how a request came, and not what for.
 const OF_THE_WAY: [&[u8]; 4] = [
@@ -38,7 +36,7 @@ impl Edge {
             false => None,
         };
         let Some(key) = key else {
-            return self.ask(Owner::Client(handle), source, Vec::new());
+            return self.ask(Ask::new(Owner::Client(handle), source));
         };
         if let Some(&id) = self.upstream.sharing.asked.get(&key)
             && let Some(talk) = self.upstream.talks.get_mut(id)
@@ -53,64 +51,13 @@ impl Edge {
                 self.upstream.sharing.waiting.insert(handle, id);
                 return;
             }
-            return self.ask(Owner::Client(handle), source, Vec::new());
+            return self.ask(Ask::new(Owner::Client(handle), source));
         }
         let id = self.upstream.talks.next_id();
-        self.ask(Owner::Client(handle), source, Vec::new());
+        self.ask(Ask::new(Owner::Client(handle), source));
         if let Some(talk) = self.upstream.talks.get_mut(id) {
             talk.shared.key = Some(key.clone());
             self.upstream.sharing.asked.insert(key, id);
-        }
-    }
-
-    /// The answer is for one alone: the others ask by themselves.
-    pub(super) fn release_sharers(&mut self, talk: &mut Talk) {
-        for Sharer { handle, source, .. } in self.upstream.take_sharers(talk) {
-            self.ask(Owner::Client(handle), source, Vec::new());
-        }
-    }
-
-    /// Gives an answer that is here whole to those who wait for it, too.
-    pub(super) fn share_answer(&mut self, talk: &mut Talk, head: &Head, body: &[u8]) {
-        if talk.shared.key.is_none() {
-            return;
-        }
-        let is_owned = match is_instruct(&borrowed(&head.headers)) {
-            true => match read_instruct(head, Some(body)) {
-                Some(Ok(it)) => is_own(&it),
-                _ => false,
-            },
-            false => false,
-        };
-        if is_owned || is_for_one(&head.headers) {
-            return self.release_sharers(talk);
-        }
-        for Sharer { handle, source, .. } in self.upstream.take_sharers(talk) {
-            let mut own = self.upstream.talk_of_sharer(talk, handle, source);
-            self.on_whole(&mut own, head.clone(), body.to_vec());
-            self.journal
-                .log_talk(&self.policy, &mut self.timers, &mut self.worker, &mut own);
-        }
-    }
-
-    /// Tells those who wait that there is no answer.
-    pub(super) fn share_failure(&mut self, talk: &mut Talk, status: u16, reason: &str) {
-        let now_ms = self.worker.net.now_ms();
-        for other in self.upstream.take_sharers(talk) {
-            let Sharer {
-                handle,
-                source,
-                since_ms,
-            } = other;
-            if status == TIMED_OUT && now_ms < since_ms + self.policy.limits.response_ms {
-                // The time that is over is that of who came before: one of them asks once more, for all of them.
-                self.ask_or_share(handle, source);
-                continue;
-            }
-            let mut own = self.upstream.talk_of_sharer(talk, handle, source);
-            self.fail(&mut own, status, reason);
-            self.journal
-                .log_talk(&self.policy, &mut self.timers, &mut self.worker, &mut own);
         }
     }
 }
@@ -151,8 +98,15 @@ impl Upstream {
         true
     }
 
+    /// The answer is for one alone: the others ask by themselves.
+    pub(super) fn release_sharers(&mut self, talk: &mut Talk, tasks: &mut Tasks) {
+        for Sharer { handle, source, .. } in self.take_sharers(talk) {
+            tasks.ask(Ask::new(Owner::Client(handle), source));
+        }
+    }
+
     /// Those who wait for a conversation's answer; from now on nobody else does.
-    fn take_sharers(&mut self, talk: &mut Talk) -> Vec<Sharer> {
+    pub(super) fn take_sharers(&mut self, talk: &mut Talk) -> Vec<Sharer> {
         if let Some(key) = talk.shared.key.take()
             && self.sharing.asked.get(&key) == Some(&talk.id())
         {
@@ -165,7 +119,13 @@ impl Upstream {
         others
     }
 
-    fn talk_of_sharer(&mut self, talk: &Talk, handle: RequestId, source: Source) -> Box<Talk> {
+    /// What becomes of the answer for one of them.
+    pub(super) fn talk_of_sharer(
+        &mut self,
+        talk: &Talk,
+        handle: RequestId,
+        source: Source,
+    ) -> Box<Talk> {
         let target = talk.source.target;
         let source = Source { target, ..source };
         let mut own = self
@@ -211,13 +171,22 @@ fn key(source: &Source) -> Option<ShareKey> {
     Some(key)
 }
 
+/// Whether an answer that is here whole may be meant for one client alone.
+pub(super) fn is_answer_for_one(head: &Head, body: &[u8]) -> bool {
+    let own = || match read_instruct(head, Some(body)) {
+        Some(Ok(it)) => is_own(&it),
+        _ => false,
+    };
+    is_for_one(&head.headers) || (is_instruct(&borrowed(&head.headers)) && own())
+}
+
 /// Whether an instruction says something of its client.
 fn is_own(instruct: &Instruct) -> bool {
     let is_known = instruct.session_id.is_some() || !instruct.meta.is_empty();
     is_known || is_for_one(&instruct.answer.headers)
 }
 
-/// Whether an answer may be meant for one client alone.
+/// The same by its headers.
 fn is_for_one(headers: &[(Vec<u8>, Vec<u8>)]) -> bool {
     headers.iter().any(|(name, value)| {
         let says = |words: &[&[u8]]| {

@@ -1,5 +1,7 @@
 //! Clients' WebSockets, whatever carries them to their origin: subscriptions, control messages, published messages.
 
+use std::rc::Rc;
+
 use fermata_config::LogLevel;
 use fermata_edge_pushpin::stats::mode::Mode;
 use fermata_engine::stats::Counter;
@@ -13,18 +15,16 @@ use fermata_grip::ws_control::{Control, ControlError, Timed};
 
 use crate::client::clients::Clients;
 use crate::client::delivery::{drop_item, excluded_by};
-use crate::client::journal::Journal;
+use crate::client::over_http::OverHttp;
 use crate::client::session::{Kind, Session, Subscription};
 use crate::client::socket::{AWAY, Socket, Via, close_socket};
-use crate::client::source::{Asker, Engine, Source};
-use crate::publish::parts::Publishing;
-use crate::pushpin::parts::Pushpin;
-use crate::routes::figures::{Count, RouteFigures};
-use crate::server::edge::Edge;
-use crate::server::notices::Reports;
-use crate::server::policy::EdgePolicy;
-use crate::server::sockjs::framed::{read_framed, send_framed};
+use crate::client::source::{Asker, Engine, Owner, Source};
+use crate::routes::figures::Count;
+use crate::server::holds::Holds;
+use crate::server::sockjs::framed::send_framed;
+use crate::server::tasks::{Ask, Task};
 use crate::timers::{Timer, Timers};
+use crate::upstream::talk::Purpose;
 
 /// The code of a socket whose origin has failed.
 const FAILED: u16 = 1011;
@@ -36,71 +36,36 @@ const NORMAL: u16 = 1000;
 const ABNORMAL: u16 = 1006;
 const NO_STATUS: u16 = 1005;
 
-/// What clients' WebSockets need, whatever carries them to their origins.
-pub(super) struct Sockets<'a> {
-    pub policy: &'a EdgePolicy,
-    pub clients: &'a mut Clients,
-    pub pushpin: &'a mut Pushpin,
-    pub publishing: &'a mut Publishing,
-    pub journal: &'a mut Journal,
-    pub route_figures: &'a RouteFigures,
-    pub timers: &'a mut Timers,
-    pub worker: &'a mut Engine,
-}
-
-/// What a message of the origin means for the origin itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Then {
-    Stays,
-    /// It leaves; the client stays and gets what is published.
-    Detach,
-}
-
-impl Edge {
-    pub(super) fn sockets(&mut self) -> Sockets<'_> {
-        Sockets {
-            policy: &self.policy,
-            clients: &mut self.clients,
-            pushpin: &mut self.pushpin,
-            publishing: &mut self.publishing,
-            journal: &mut self.journal,
-            route_figures: &self.route_figures,
-            timers: &mut self.timers,
-            worker: &mut self.worker,
-        }
-    }
-
-    /// A message of the origin: for the edge, for the client, or for nobody.
-    pub(super) fn on_origin_message(&mut self, handle: RequestId, is_text: bool, message: &[u8]) {
-        if self.sockets().on_origin_message(handle, is_text, message) == Then::Detach {
-            self.detach(handle);
-        }
-    }
-
+impl Holds<'_> {
     pub(super) fn on_socket_due(&mut self, handle: RequestId) {
-        if self.sockets().on_due(handle) {
+        if self.send_due(handle) {
             self.ask_events(handle);
         }
-        self.clients.watch_socket(&mut self.timers, handle);
+        self.clients.watch_socket(self.timers, handle);
     }
 
     /// Something was published to a socket.
     pub(super) fn on_item_of_socket(&mut self, handle: RequestId, channel: &[u8], item: &Item) {
-        if let Some((action, content)) = self.sockets().judge(handle, channel, item) {
+        if let Some((action, content)) = self.judge(handle, channel, item) {
             self.give_socket(handle, action, content);
         }
     }
 
-    /// Does what was published, with the content that filters have made of it.
-    pub(super) fn give_socket(
-        &mut self,
-        handle: RequestId,
-        action: &MessageAction,
-        content: Option<Vec<u8>>,
-    ) {
-        match action {
-            MessageAction::Refresh => self.refresh_socket(handle),
-            action => self.sockets().give(handle, action, content),
+    /// Asks the origin, if there is something to say and it is not being asked.
+    pub(super) fn ask_events(&mut self, handle: RequestId) {
+        let Some(session) = self.clients.sessions.get_mut(&handle) else {
+            // Its client has left.
+            return;
+        };
+        if let Kind::Socket(socket) = &mut session.kind
+            && let Some(request) = socket.over().and_then(OverHttp::ask)
+        {
+            let mut source = session.source.clone();
+            source.request = Rc::new(request);
+            self.tasks.ask(Ask {
+                purpose: Purpose::Events(None),
+                ..Ask::new(Owner::Socket(handle), source)
+            });
         }
     }
 
@@ -109,7 +74,7 @@ impl Edge {
         if let Some(socket) = self.clients.socket(handle) {
             socket.via = None;
         }
-        self.abandon(Asker::Client(handle));
+        self.tasks.add(Task::Abandon(Asker::Client(handle)));
         self.worker.net.resume_socket(SocketId::of(handle));
     }
 
@@ -120,99 +85,11 @@ impl Edge {
             self.ask_events(handle);
         }
     }
-
-    /// The client has sent a message.
-    pub(super) fn on_client_message(&mut self) {
-        let event = self.worker.socket_event();
-        let (handle, is_text) = (event.socket.handshake(), !event.is_binary);
-        let message = event.payload.to_vec();
-        if self.pushpin.sockjs.has_framed && self.clients.is_framed(handle) {
-            for message in read_framed(&mut self.worker, handle, &message) {
-                self.on_message(handle, true, message.into_bytes());
-            }
-            return;
-        }
-        self.on_message(handle, is_text, message);
-    }
-
-    /// A message of the client, whatever it was wrapped in.
-    pub(super) fn on_message(&mut self, handle: RequestId, is_text: bool, message: Vec<u8>) {
-        self.sockets().count_message(
-            handle,
-            Count::ClientMessagesReceived,
-            Count::ClientReceived,
-            message.len(),
-        );
-        let Some(socket) = self.clients.socket(handle) else {
-            return;
-        };
-        match &mut socket.via {
-            None => {}
-            Some(Via::Echo) => self.sockets().send_to_client(handle, is_text, &message),
-            Some(Via::Pass(id)) => {
-                let id = *id;
-                self.pass_message(id, handle, is_text, &message);
-            }
-            Some(Via::Http(_)) => self.queue_message(handle, is_text, message),
-        }
-    }
-
-    /// A ping or pong of the client. A client without a WebSocket to its origin is answered from here.
-    pub(super) fn on_client_control(&mut self, is_ping: bool) {
-        let event = self.worker.socket_event();
-        let (handle, payload) = (event.socket.handshake(), event.payload.to_vec());
-        let socket = self.clients.socket(handle);
-        let Some((id, pinged)) = socket.and_then(|socket| match socket.via {
-            Some(Via::Pass(id)) => Some((id, &mut socket.pinged)),
-            _ => None,
-        }) else {
-            if is_ping {
-                let _ = self
-                    .worker
-                    .net
-                    .send_control(SocketId::of(handle), false, &payload);
-            }
-            return;
-        };
-        if is_ping || pinged.take_if(|it| **it == *payload).is_some() {
-            self.pass_control(id, handle, is_ping, &payload);
-        }
-    }
-
-    /// The client's socket has ended.
-    pub(super) fn on_client_close(&mut self) {
-        let event = self.worker.socket_event();
-        let (handle, code) = (event.socket.handshake(), event.code);
-        let reason = event.payload.to_vec();
-        self.on_no_longer_held(handle);
-        let Some(socket) = self.clients.socket(handle) else {
-            return;
-        };
-        socket.is_gone = true;
-        match &socket.via {
-            Some(Via::Pass(id)) => {
-                let id = *id;
-                self.clients.sessions.remove(&handle);
-                self.pass_close(id, code, &reason);
-            }
-            Some(Via::Http(_)) => {
-                let close = match code {
-                    ABNORMAL => None,
-                    NO_STATUS => Some(None),
-                    code => Some(Some((code, reason))),
-                };
-                self.queue_close(handle, close);
-            }
-            Some(Via::Echo) | None => {
-                self.clients.sessions.remove(&handle);
-            }
-        }
-    }
 }
 
-impl Sockets<'_> {
+impl Holds<'_> {
     /// A client's WebSocket is open.
-    pub fn enter(&mut self, handle: RequestId, source: Source, socket: Box<Socket>) {
+    pub fn enter_socket(&mut self, handle: RequestId, source: Source, socket: Box<Socket>) {
         let implicit = source
             .target()
             .map_or(Vec::new(), |it| it.subscriptions.clone());
@@ -305,18 +182,17 @@ impl Sockets<'_> {
     }
 
     /// A message of the origin: for the edge, for the client, or for nobody.
-    pub fn on_origin_message(&mut self, handle: RequestId, is_text: bool, message: &[u8]) -> Then {
+    pub fn on_origin_message(&mut self, handle: RequestId, is_text: bool, message: &[u8]) {
         let Some(socket) = self.clients.socket(handle).filter(|it| !it.is_gone) else {
             // Its client has left.
-            return Then::Stays;
+            return;
         };
         let Some(prefix) = socket.prefix.clone() else {
-            self.send_to_client(handle, is_text, message);
-            return Then::Stays;
+            return self.send_to_client(handle, is_text, message);
         };
         match ws_control::kind(message, is_text, &prefix) {
             ws_control::Kind::Control(json) => match ws_control::read(json) {
-                Ok(control) => return self.control(handle, control),
+                Ok(control) => self.control(handle, control),
                 Err(ControlError::FiltersTooMany) => close_socket(self.worker, handle, FAILED, b""),
                 Err(error) => {
                     let line = format!("a control message is ignored: {error}");
@@ -330,17 +206,16 @@ impl Sockets<'_> {
                 self.worker.net.log_for_client(LogLevel::Warning, line);
             }
         }
-        Then::Stays
     }
 
     /// Does what the origin says of its client's WebSocket.
-    pub fn control(&mut self, handle: RequestId, control: Control) -> Then {
+    pub fn control(&mut self, handle: RequestId, control: Control) {
         match control {
             Control::Subscribe { channel, filters } => {
                 self.subscribe_by_origin(handle, channel, &filters);
             }
             Control::Unsubscribe { channel } => self.unsubscribe(handle, &channel),
-            Control::Detach => return Then::Detach,
+            Control::Detach => self.detach(handle),
             Control::Session(id) => self.name_session(handle, id.as_deref().unwrap_or_default()),
             Control::SetMeta { name, value } => {
                 if let Some(session) = self.clients.sessions.get_mut(&handle) {
@@ -367,7 +242,6 @@ impl Sockets<'_> {
             }
             Control::FlushDelayed => self.flush_delayed(handle),
         }
-        Then::Stays
     }
 
     /// When a message is due that its origin has sent ahead.
@@ -427,7 +301,7 @@ impl Sockets<'_> {
     }
 
     /// Sends what is due. True: the origin is to be asked, since it has not been for long enough.
-    pub fn on_due(&mut self, handle: RequestId) -> bool {
+    fn send_due(&mut self, handle: RequestId) -> bool {
         let (now_ms, heartbeat_ms) = (self.worker.net.now_ms(), self.pushpin.sockjs.heartbeat_ms);
         let Some(socket) = self.clients.socket(handle) else {
             // Its client has left.
@@ -480,7 +354,7 @@ impl Sockets<'_> {
     }
 
     /// What an item is to a socket, with the content that filters make of it; `None`: nothing.
-    pub fn judge<'i>(
+    fn judge<'i>(
         &mut self,
         handle: RequestId,
         channel: &[u8],
@@ -507,7 +381,12 @@ impl Sockets<'_> {
     }
 
     /// Does what was published, with the content that filters have made of it.
-    pub fn give(&mut self, handle: RequestId, action: &MessageAction, content: Option<Vec<u8>>) {
+    pub(super) fn give_socket(
+        &mut self,
+        handle: RequestId,
+        action: &MessageAction,
+        content: Option<Vec<u8>>,
+    ) {
         match action {
             MessageAction::Send { kind, .. } => {
                 self.send_kind(handle, *kind, &content.unwrap_or_default());
@@ -517,7 +396,8 @@ impl Sockets<'_> {
                 let (code, reason) = (code.unwrap_or(NORMAL), reason.clone());
                 close_socket(self.worker, handle, code, &reason);
             }
-            MessageAction::Refresh | MessageAction::Hint => {}
+            MessageAction::Refresh => self.refresh_socket(handle),
+            MessageAction::Hint => {}
         }
     }
 
@@ -527,17 +407,6 @@ impl Sockets<'_> {
             let counted = [(messages, 1), (content, bytes as u64)];
             self.route_figures
                 .count_route(self.worker, &session.source, &counted);
-        }
-    }
-
-    fn reports(&mut self) -> Reports<'_> {
-        Reports {
-            journal: self.journal,
-            stats: &mut self.pushpin.stats,
-            ports: &mut self.publishing.ports,
-            commands: &mut self.publishing.commands,
-            timers: self.timers,
-            worker: self.worker,
         }
     }
 

@@ -10,7 +10,7 @@ use crate::client::source::{Asker, Owner};
 use crate::server::edge::Edge;
 use crate::server::upgrade::accept;
 use crate::upstream::response::Head;
-use crate::upstream::talk::{Step, Talk};
+use crate::upstream::talk::{Step, Stop, Talk};
 use crate::upstream::test_origin::{answer, channels, parts};
 
 /// The path of the WebSocket.
@@ -20,27 +20,28 @@ impl Edge {
     /// Opens a client's WebSocket to the built-in origin; `start` is what paths of its route begin with.
     pub(super) fn open_test_socket(&mut self, talk: &mut Talk, start: &str) -> Step {
         let Owner::Client(handle) = talk.owner else {
-            return Step::Over;
+            return Err(Stop::Over);
         };
         let (path, query) = parts(&talk.source.request.target, start);
         if path != ECHO {
             let (head, body) = answer(b"/none", b"");
             self.clients.respond(&mut self.worker, handle, &head, &body);
-            return Step::Over;
+            return Err(Stop::Over);
         }
         let channels = channels(query);
         self.upstream.talks.forget(Asker::Client(handle));
         let Some(socket) = accept(&mut self.worker, handle, &Head::default()) else {
-            return self.fail(talk, 502, "the handshake cannot be accepted");
+            return Err(Stop::failed(502, "the handshake cannot be accepted"));
         };
         let state = Socket::new(None, Via::Echo);
-        self.sockets().enter(socket, talk.source.clone(), state);
+        self.holds()
+            .enter_socket(socket, talk.source.clone(), state);
         for channel in channels {
             let channel = channel.into_bytes();
             let filters = Vec::new();
-            self.sockets()
+            self.holds()
                 .control(socket, Control::Subscribe { channel, filters });
         }
-        Step::Over
+        Err(Stop::Over)
     }
 }

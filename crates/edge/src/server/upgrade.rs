@@ -8,27 +8,22 @@ use fermata_proto::ws::message::Kind;
 
 use crate::client::clients::Clients;
 use crate::client::socket::{Socket, Via};
-use crate::client::source::{Asker, Engine, Owner, Source};
+use crate::client::source::{Asker, Engine, Owner};
 use crate::routes::figures::Count;
 use crate::server::edge::Edge;
 use crate::timers::Timer;
-use crate::upstream::handshake::new_key;
-use crate::upstream::id::TalkId;
 use crate::upstream::reply::{Phase, borrowed};
 use crate::upstream::response::Head;
-use crate::upstream::talk::{Purpose, Step, Talk};
+use crate::upstream::talk::{Purpose, Step, Stop, Talk};
 
 /// The largest message of an origin.
 const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Bytes that may wait for an origin before its client is read on, and the other way round.
-const QUEUE_BYTES_MAX: usize = 512 * 1024;
-
-/// How long an origin has to take the last messages of a client that has left, and its close.
-const CLOSE_MS: u64 = 5_000;
+pub(super) const QUEUE_BYTES_MAX: usize = 512 * 1024;
 
 /// How soon a client that takes little is looked at again.
-const PAUSE_MS: u64 = 20;
+pub(super) const PAUSE_MS: u64 = 20;
 
 /// Headers of a handshake that the engine writes itself, and those that describe a body of events.
 const OWN: [&[u8]; 10] = [
@@ -45,24 +40,11 @@ const OWN: [&[u8]; 10] = [
 ];
 
 impl Edge {
-    /// A client wants a WebSocket.
-    pub(super) fn begin_socket(&mut self, handle: RequestId, source: Source) {
-        if !self.worker.begin_handshake(handle, self.policy.websocket) {
-            return;
-        }
-        if self.worker.defer(handle).is_err() {
-            return;
-        }
-        // For a target that is to get requests, it becomes one: see `Talk::carry`.
-        let purpose = Purpose::Upgrade(new_key());
-        self.ask_for(Owner::Client(handle), source, Vec::new(), purpose);
-    }
-
     /// The origin has switched protocols: the client's socket opens.
     pub(super) fn on_switched(&mut self, talk: &mut Talk, head: &Head) -> Step {
         let id = talk.id();
         let (Owner::Client(handle), Purpose::Upgrade(key)) = (talk.owner, &talk.purpose) else {
-            return Step::Over;
+            return Err(Stop::Over);
         };
         let accepted = head
             .headers
@@ -72,11 +54,10 @@ impl Edge {
         let is_accepted =
             talk.http2.is_some() || accepted.is_some_and(|(_, value)| value[..] == accept_key(key));
         if !is_accepted {
-            return self.fail(
-                talk,
+            return Err(Stop::failed(
                 502,
                 "the origin's handshake has a wrong Sec-WebSocket-Accept",
-            );
+            ));
         }
         let prefix = match talk.source.is_plain() {
             true => None,
@@ -86,15 +67,13 @@ impl Edge {
             .log_talk(&self.policy, &mut self.timers, &mut self.worker, talk);
         self.upstream.talks.forget(Asker::Client(handle));
         let Some(socket) = accept(&mut self.worker, handle, head) else {
-            return self.fail(
-                talk,
+            return Err(Stop::failed(
                 502,
                 "the origin's handshake does not fit the client's",
-            );
+            ));
         };
-        let head_sent = (Count::ClientHeadSent, head.words_bytes());
         self.route_figures
-            .count_route(&self.worker, &talk.source, &[head_sent]);
+            .count_head_sent(&self.worker, &talk.source, head);
         talk.owner = Owner::Socket(socket);
         self.upstream.talks.set_asker(Asker::Client(socket), id);
         talk.due_ms = u64::MAX;
@@ -103,23 +82,24 @@ impl Edge {
             is_paused: false,
         };
         let state = Socket::new(prefix, Via::Pass(id));
-        self.sockets().enter(socket, talk.source.clone(), state);
-        Step::Goes
+        self.holds()
+            .enter_socket(socket, talk.source.clone(), state);
+        Ok(())
     }
 
     /// Frames of the origin.
     pub(super) fn on_frames(&mut self, talk: &mut Talk, bytes: Vec<u8>) -> Step {
         let Owner::Socket(handle) = talk.owner else {
-            return Step::Over;
+            return Err(Stop::Over);
         };
         let Phase::Socket { mut client, .. } =
             std::mem::replace(&mut talk.phase, Phase::AwaitingHead)
         else {
-            return Step::Over;
+            return Err(Stop::Over);
         };
         let mut bytes = bytes;
         let mut rest = &mut bytes[..];
-        let mut step = Step::Goes;
+        let mut step = Ok(());
         loop {
             let mut answers = Vec::new();
             let outcome = client.handle(rest, self.upstream.masks.next(), &mut answers);
@@ -128,13 +108,14 @@ impl Edge {
                     match received {
                         Some(Received::Message(kind, message)) => {
                             let message = message.to_vec();
-                            self.sockets().count_message(
+                            self.holds().count_message(
                                 handle,
                                 Count::ServerMessagesReceived,
                                 Count::ServerReceived,
                                 message.len(),
                             );
-                            self.on_origin_message(handle, kind == Kind::Text, &message);
+                            self.holds()
+                                .on_origin_message(handle, kind == Kind::Text, &message);
                         }
                         Some(Received::Ping(payload)) => {
                             self.clients.pass_ping(&mut self.worker, handle, payload)
@@ -152,7 +133,7 @@ impl Edge {
                                 code,
                                 reason.as_bytes(),
                             );
-                            step = Step::Over;
+                            step = Err(Stop::Over);
                         }
                         None => {}
                     }
@@ -165,12 +146,12 @@ impl Edge {
                         .log_for_client(fermata_config::LogLevel::Warning, &line);
                     self.clients
                         .on_origin_close(&mut self.worker, handle, 1011, b"");
-                    step = Step::Over;
+                    step = Err(Stop::Over);
                     0
                 }
             };
             talk.queue(&answers);
-            if step == Step::Over || consumed >= rest.len() {
+            if step == Err(Stop::Over) || consumed >= rest.len() {
                 break;
             }
             rest = &mut rest[consumed..];
@@ -182,119 +163,14 @@ impl Edge {
             self.timers.at(due_ms, Timer::Paused(handle));
         }
         talk.phase = Phase::Socket { client, is_paused };
-        if self.flush_talk(talk) == Step::Over {
-            step = Step::Over;
-        }
+        let step = step.and(self.outbound().flush(talk));
         // The client has detached the origin, or has left.
         let is_over = self.upstream.talks.of(Asker::Client(handle)).is_none()
             && self
                 .clients
                 .socket(handle)
                 .is_none_or(|it| it.via.is_none());
-        if is_over { Step::Over } else { step }
-    }
-
-    /// A client that took too little may take more now.
-    pub(super) fn on_pause_over(&mut self, handle: RequestId) {
-        let Some(id) = self.upstream.talks.of(Asker::Client(handle)) else {
-            return;
-        };
-        let queued = queued_for(&mut self.worker, handle);
-        if queued > QUEUE_BYTES_MAX {
-            let due_ms = self.worker.net.now_ms() + PAUSE_MS;
-            self.timers.at(due_ms, Timer::Paused(handle));
-            return;
-        }
-        self.with_talk(id, |edge, talk| {
-            if let Phase::Socket { is_paused, .. } = &mut talk.phase {
-                *is_paused = false;
-            }
-            edge.pump(talk)
-        });
-    }
-
-    /// A message of the client for its origin.
-    pub(super) fn pass_message(
-        &mut self,
-        id: TalkId,
-        handle: RequestId,
-        is_text: bool,
-        message: &[u8],
-    ) {
-        self.sockets().count_message(
-            handle,
-            Count::ServerMessagesSent,
-            Count::ServerSent,
-            message.len(),
-        );
-        self.with_talk(id, |edge, talk| {
-            let kind = if is_text { Kind::Text } else { Kind::Binary };
-            let mut frames = Vec::new();
-            if let Phase::Socket { client, .. } = &mut talk.phase {
-                // After the origin's close nothing is sent any more.
-                let _ = client.send(kind, message, edge.upstream.masks.next(), &mut frames);
-            }
-            edge.send_to_origin(talk, handle, &frames)
-        });
-    }
-
-    /// A ping of the client for its origin, or the answer to the origin's.
-    pub(super) fn pass_control(
-        &mut self,
-        id: TalkId,
-        handle: RequestId,
-        is_ping: bool,
-        payload: &[u8],
-    ) {
-        self.with_talk(id, |edge, talk| {
-            let mut frames = Vec::new();
-            if let Phase::Socket { client, .. } = &mut talk.phase {
-                // After the origin's close nothing is sent any more.
-                let mask = edge.upstream.masks.next();
-                let _ = match is_ping {
-                    true => client.ping(payload, mask, &mut frames),
-                    false => client.pong(payload, mask, &mut frames),
-                };
-            }
-            edge.send_to_origin(talk, handle, &frames)
-        });
-    }
-
-    /// Sends the client's frames to its origin.
-    fn send_to_origin(&mut self, talk: &mut Talk, handle: RequestId, frames: &[u8]) -> Step {
-        talk.queue(frames);
-        let step = self.pump(talk);
-        if talk.queued() > QUEUE_BYTES_MAX {
-            // The origin takes less than the client sends: the client waits.
-            let _ = self.worker.defer_socket(SocketId::of(handle));
-            talk.has_deferred = true;
-        }
-        step
-    }
-
-    /// The client has closed: so is the connection to its origin.
-    pub(super) fn pass_close(&mut self, id: TalkId, code: u16, reason: &[u8]) {
-        self.with_talk(id, |edge, talk| {
-            let mut frames = Vec::new();
-            if code != 1006
-                && let Phase::Socket { client, .. } = &mut talk.phase
-            {
-                let code = if code == 1005 { 1000 } else { code };
-                let _ = client.close(code, reason, edge.upstream.masks.next(), &mut frames);
-            }
-            talk.queue(&frames);
-            if let Phase::Socket { is_paused, .. } = &mut talk.phase {
-                *is_paused = false;
-            }
-            let step = edge.pump(talk);
-            if step == Step::Over || (frames.is_empty() && talk.queued() == 0) {
-                return Step::Over;
-            }
-            // What the client has said last is sent, and the origin's answer to its close awaited: closing before would
-            // lose both.
-            talk.due_ms = edge.worker.net.now_ms() + CLOSE_MS;
-            Step::Goes
-        });
+        if is_over { Err(Stop::Over) } else { step }
     }
 }
 
@@ -304,7 +180,7 @@ impl Clients {
         if let Owner::Socket(handle) = talk.owner {
             self.on_origin_close(worker, handle, 1006, b"");
         }
-        Step::Over
+        Err(Stop::Over)
     }
 }
 
@@ -332,7 +208,7 @@ pub(super) fn accept(worker: &mut Engine, handle: RequestId, head: &Head) -> Opt
     accepted.ok().map(SocketId::handshake)
 }
 
-fn queued_for(worker: &mut Engine, socket: RequestId) -> usize {
+pub(super) fn queued_for(worker: &mut Engine, socket: RequestId) -> usize {
     let info = worker.socket_info(SocketId::of(socket));
     info.map_or(0, |info| info.queued_bytes)
 }

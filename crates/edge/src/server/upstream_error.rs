@@ -3,7 +3,7 @@
 use crate::client::source::Owner;
 use crate::server::edge::Edge;
 use crate::upstream::error::{UpstreamError, capitalized};
-use crate::upstream::talk::{Step, Talk};
+use crate::upstream::talk::{Step, Stop, Talk};
 
 impl Edge {
     /// No target is left.
@@ -24,7 +24,7 @@ impl Edge {
             if status == 308 {
                 self.clients
                     .send_to_folder(&mut self.worker, handle, &talk.source.request);
-                return Step::Over;
+                return Err(Stop::Over);
             }
             self.clients.answer_text(
                 &mut self.worker,
@@ -32,13 +32,13 @@ impl Edge {
                 status,
                 &format!("{}.", capitalized(&reason)),
             );
-            return Step::Over;
+            return Err(Stop::Over);
         }
         let reasons: Vec<&str> = talk.failures.iter().map(UpstreamError::reason).collect();
         let reason = match reasons[..] {
             [] => "no target of the route is for such a request".to_owned(),
             _ => reasons.join("; "),
         };
-        self.fail(talk, 502, &reason)
+        Err(Stop::failed(502, reason))
     }
 }

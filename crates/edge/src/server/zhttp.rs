@@ -18,7 +18,7 @@ use crate::upstream::error::UpstreamError;
 use crate::upstream::forward::Forwarded;
 use crate::upstream::id::TalkId;
 use crate::upstream::response::ResponsePart;
-use crate::upstream::talk::{Purpose, Step, Talk};
+use crate::upstream::talk::{Purpose, Step, Stop, Talk};
 
 /// The largest body of a request; with its headers it has to fit into one message.
 const BODY_BYTES_MAX: u64 = 900_000;
@@ -29,9 +29,9 @@ impl Edge {
         self.with_talk(talk, |edge, talk| match outcome {
             // What nobody has heard may be asked of the next one.
             Err(it) if it.is_unheard && !talk.targets.is_empty() => {
-                edge.retry(talk, Failure::Connect, &it.reason)
+                Err(Stop::retried(Failure::Connect, it.reason))
             }
-            Err(it) => edge.retry(talk, Failure::TimeOut, &it.reason),
+            Err(it) => Err(Stop::retried(Failure::TimeOut, it.reason)),
             Ok(reply) => edge.on_zhttp_reply(talk, &reply),
         });
     }
@@ -45,7 +45,7 @@ impl Edge {
                     vec![ResponsePart::Head(head), ResponsePart::Body(body), end],
                 )
             }
-            Err(error) => self.fail(talk, 502, &error.to_string()),
+            Err(error) => Err(Stop::failed(502, error)),
         }
     }
 }

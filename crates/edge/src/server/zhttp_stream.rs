@@ -3,9 +3,7 @@
 //! A conversation writes what it would write to a connection, bodies without framing and frames of WebSockets, and here
 //! they become packets as far as the backend has given credit; what it says comes back as from a connection.
 
-use std::fs::File;
 use std::io;
-use std::io::Read as _;
 use std::rc::Rc;
 
 use fermata_config::LogLevel;
@@ -14,15 +12,14 @@ use fermata_edge_pushpin::zhttp::{Condition, Event, Exchange, Opening, WINDOW_BY
 use fermata_grip::value::Value;
 use fermata_proto::ws::accept::accept_key;
 
-use crate::client::body::Arriving;
 use crate::client::request::Body;
 use crate::client::source::Owner;
 use crate::pushpin::services::Question;
 use crate::pushpin::zhttp::{headers, peer_address};
 use crate::routes::Target;
+use crate::server::arriving::FILE_PIECE_BYTES;
 use crate::server::edge::Edge;
 use crate::server::outbound::Outbound;
-use crate::server::send::Unsent;
 use crate::server::services::Backends;
 use crate::timers::Timer;
 use crate::upstream::Failure;
@@ -32,10 +29,9 @@ use crate::upstream::forward::{Forwarded, HANDSHAKE_OWN};
 use crate::upstream::id::TalkId;
 use crate::upstream::reply::Phase;
 use crate::upstream::response::{Head, ResponsePart};
-use crate::upstream::talk::{Purpose, Step, StreamOf, Talk};
+use crate::upstream::talk::{Purpose, Step, Stop, StreamOf, Talk};
 
-/// Piece of a body in a file that is read at once, and what is sent in a row before others get their turn.
-const FILE_PIECE_BYTES: usize = 64 * 1024;
+/// What is sent in a row before others get their turn.
 const TURN_BYTES_MAX: usize = 512 * 1024;
 
 /// What a packet has besides its content.
@@ -78,7 +74,7 @@ impl Edge {
             talk.question = None;
             let now_ms = edge.worker.net.now_ms();
             let Codec::Zhttp(exchange) = &mut talk.codec else {
-                return Step::Goes;
+                return Ok(());
             };
             let outcome = exchange.handle(packet, sequence, now_ms);
             if !matches!(talk.phase, Phase::Socket { .. }) {
@@ -89,21 +85,20 @@ impl Edge {
                 talk.due_ms = now_ms + room_ms;
             }
             match outcome {
-                Ok(()) => edge.pump_stream(talk),
-                Err(Condition::Unserved(reason)) => edge.retry(talk, Failure::Connect, &reason),
+                Ok(()) => edge.pump(talk),
+                Err(Condition::Unserved(reason)) => Err(Stop::retried(Failure::Connect, reason)),
                 Err(Condition::LengthRequired) => edge.on_length_required(talk),
-                Err(Condition::Failed(reason)) => edge.retry(talk, Failure::Response, &reason),
+                Err(Condition::Failed(reason)) => Err(Stop::retried(Failure::Response, reason)),
             }
         });
     }
 
     fn on_length_required(&mut self, talk: &mut Talk) -> Step {
         let Owner::Client(handle) = talk.owner else {
-            return self.fail(
-                talk,
+            return Err(Stop::failed(
                 502,
                 "the backend wants to know the length of the body",
-            );
+            ));
         };
         self.clients.answer_text(
             &mut self.worker,
@@ -111,34 +106,7 @@ impl Edge {
             411,
             "Must provide Content-Length header.",
         );
-        Step::Over
-    }
-
-    /// Sends and takes what can be sent and taken.
-    pub(super) fn pump_stream(&mut self, talk: &mut Talk) -> Step {
-        if self.flush_talk(talk) == Step::Over {
-            return Step::Over;
-        }
-        while talk.phase.wants_more() {
-            let Codec::Zhttp(exchange) = &mut talk.codec else {
-                break;
-            };
-            let events = exchange.next_events();
-            if events.is_empty() {
-                break;
-            }
-            talk.has_response = true;
-            let key = match &talk.purpose {
-                Purpose::Upgrade(key) => Some(*key),
-                _ => None,
-            };
-            let parts = events.into_iter().map(|it| part_of(it, key)).collect();
-            if self.take(talk, parts) == Step::Over {
-                return Step::Over;
-            }
-        }
-        self.backends().give_credit(talk);
-        self.flush_talk(talk)
+        Err(Stop::Over)
     }
 
     /// Backends that took nothing may take something now.
@@ -146,11 +114,9 @@ impl Edge {
         let talks: Vec<TalkId> = self.pushpin.services.sessions.values().copied().collect();
         for talk in talks {
             self.with_talk(talk, |edge, talk| {
-                let step = edge.flush_talk(talk);
-                if step == Step::Goes {
-                    edge.backends().give_credit(talk);
-                }
-                step
+                edge.outbound().flush(talk)?;
+                edge.backends().give_credit(talk);
+                Ok(())
             });
         }
     }
@@ -167,12 +133,12 @@ impl Edge {
             .map(|(_, talk)| *talk)
             .collect();
         for talk in begun {
-            self.with_talk(talk, |edge, talk| {
+            self.with_talk(talk, |_, talk| {
                 let failure = match talk.has_response {
                     true => Failure::Response,
                     false => Failure::NoResponse,
                 };
-                edge.retry(talk, failure, reason)
+                Err(Stop::retried(failure, reason))
             });
         }
     }
@@ -186,11 +152,11 @@ impl Edge {
         for talk in talks {
             self.with_talk(talk, |edge, talk| {
                 let (Some(stream), Codec::Zhttp(exchange)) = (talk.stream, &mut talk.codec) else {
-                    return Step::Goes;
+                    return Ok(());
                 };
                 if exchange.is_expired(now_ms) {
                     let reason = "the backend has said nothing for too long";
-                    return edge.retry(talk, Failure::TimeOut, reason);
+                    return Err(Stop::retried(Failure::TimeOut, reason));
                 }
                 if let Some(packet) = exchange.keep_alive(now_ms)
                     && edge
@@ -199,7 +165,7 @@ impl Edge {
                 {
                     exchange.sent_keep_alive(now_ms);
                 }
-                Step::Goes
+                Ok(())
             });
         }
     }
@@ -226,7 +192,8 @@ impl Outbound<'_> {
         // What is sent there may have been heard.
         talk.is_connected = true;
         talk.is_reused = false;
-        let (entries, body, has_more) = begin(talk, &forwarded)?;
+        talk.open_body()?;
+        let (entries, body, has_more) = begin(talk, &forwarded);
         let from = self.services.from.clone();
         let now_ms = self.worker.net.now_ms();
         let times = (
@@ -259,7 +226,7 @@ impl Outbound<'_> {
     }
 
     /// Sends what waits, as far as the backend has given credit for it.
-    pub(super) fn flush_stream(&mut self, talk: &mut Talk) -> Result<(), Unsent> {
+    pub(super) fn flush_stream(&mut self, talk: &mut Talk) -> Step {
         let Some(stream) = talk.stream else {
             return Ok(());
         };
@@ -268,7 +235,7 @@ impl Outbound<'_> {
             Phase::Socket { .. } => self.backends().send_frames(talk, stream),
             _ => self.backends().send_body(talk, stream),
         }
-        .map_err(|problem| Unsent::Failed(problem.to_string()))?;
+        .map_err(|problem| Stop::retried(Failure::Response, problem))?;
         self.give_time(talk, talk.sent != before);
         self.on_flushed(talk)
     }
@@ -307,7 +274,7 @@ impl Backends<'_> {
         }
     }
 
-    fn give_credit(&mut self, talk: &mut Talk) {
+    pub(super) fn give_credit(&mut self, talk: &mut Talk) {
         let (Some(stream), Codec::Zhttp(exchange)) = (talk.stream, &mut talk.codec) else {
             return;
         };
@@ -361,19 +328,8 @@ impl Backends<'_> {
             if !exchange.may_send() {
                 return Ok(());
             }
-            let Some(file) = &mut talk.file else {
-                match talk.read_on(self.timers, self.worker, &mut turn_bytes) {
-                    true => continue,
-                    false => return Ok(()),
-                }
-            };
-            let mut piece = vec![0; FILE_PIECE_BYTES];
-            let read = file.read(&mut piece)?;
-            piece.truncate(read);
-            talk.out = piece;
-            talk.sent = 0;
-            if read == 0 {
-                talk.file = None;
+            if !talk.refill(self.timers, self.worker, &mut turn_bytes)? {
+                return Ok(());
             }
         }
     }
@@ -417,7 +373,7 @@ type Beginning = (Vec<(Vec<u8>, Value)>, Option<Vec<u8>>, bool);
 
 /// What a session begins with: its entries, the beginning of its body, and whether more follows. What follows waits in the
 /// conversation.
-fn begin(talk: &mut Talk, forwarded: &Forwarded) -> Result<Beginning, UpstreamError> {
+fn begin(talk: &mut Talk, forwarded: &Forwarded) -> Beginning {
     let is_socket = matches!(talk.purpose, Purpose::Upgrade(_));
     let source = &talk.source;
     let scheme: &[u8] = match (is_socket, source.request.is_tls) {
@@ -428,10 +384,6 @@ fn begin(talk: &mut Talk, forwarded: &Forwarded) -> Result<Beginning, UpstreamEr
     };
     let uri = [scheme, &forwarded.host, &forwarded.target].concat();
     let mut entries = vec![(b"uri".to_vec(), Value::Bytes(uri))];
-    talk.out.clear();
-    talk.sent = 0;
-    talk.file = None;
-    talk.arriving = None;
     entries.extend(peer_address(source));
     if is_socket {
         let mut headers = headers(forwarded, &HANDSHAKE_OWN);
@@ -442,23 +394,14 @@ fn begin(talk: &mut Talk, forwarded: &Forwarded) -> Result<Beginning, UpstreamEr
             all.push(Value::List(offer));
         }
         entries.push((b"headers".to_vec(), headers));
-        return Ok((entries, None, false));
+        return (entries, None, false);
     }
     let method = Value::Bytes(source.request.method.clone());
     entries.push((b"method".to_vec(), method));
     entries.push((b"headers".to_vec(), headers(forwarded, &[])));
     let first = match &source.request.body {
-        Body::None => Vec::new(),
-        Body::Memory(body) => body.clone(),
-        Body::Arriving { first, .. } => {
-            talk.arriving = Some(Arriving::default());
-            first.clone()
-        }
-        Body::File { path, .. } => {
-            let problem = |error| UpstreamError::Local(format!("{}: {error}", path.display()));
-            talk.file = Some(File::open(path).map_err(problem)?);
-            Vec::new()
-        }
+        Body::Memory(bytes) | Body::Arriving { first: bytes, .. } => bytes.clone(),
+        Body::None | Body::File { .. } => Vec::new(),
     };
     // The first packet needs no credit, and has no more than one would get.
     let end = first.len().min(WINDOW_BYTES);
@@ -466,7 +409,7 @@ fn begin(talk: &mut Talk, forwarded: &Forwarded) -> Result<Beginning, UpstreamEr
     talk.sent = end;
     let body = talk.out[..end].to_vec();
     let has_more = !talk.is_sent();
-    Ok((entries, Some(body), has_more))
+    (entries, Some(body), has_more)
 }
 
 /// Why a backend gets no more of a request.
@@ -480,7 +423,10 @@ enum Unheard {
     Io(#[from] io::Error),
 }
 
-fn part_of(event: Event, key: Option<[u8; fermata_proto::ws::accept::KEY_BYTES]>) -> ResponsePart {
+pub(super) fn part_of(
+    event: Event,
+    key: Option<[u8; fermata_proto::ws::accept::KEY_BYTES]>,
+) -> ResponsePart {
     match event {
         Event::Head(response) => {
             let mut head = Head::of_packet(response);

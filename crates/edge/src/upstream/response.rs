@@ -1,6 +1,7 @@
 //! What origins say, in one form for HTTP and FastCGI, without what belongs to one hop.
 
 use fermata_fastcgi::codec as fastcgi;
+use fermata_grip::instruct::Answer;
 use fermata_proto::response_reader::Event;
 
 use crate::client::request::headers_bytes;
@@ -27,6 +28,17 @@ impl Head {
             "Content-Length".len() as u64 + u64::from(digits)
         });
         STATUS_BYTES + self.reason.len() as u64 + length + headers_bytes(&self.headers)
+    }
+}
+
+impl From<Answer> for Head {
+    fn from(answer: Answer) -> Self {
+        Self {
+            status: answer.status,
+            reason: answer.reason,
+            headers: answer.headers,
+            length: None,
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::net::SocketAddr;
 
-use fermata_engine::{RequestId, UpstreamSpan, WireId};
+use fermata_engine::{ReadError, RequestId, UpstreamSpan, WireId};
 use fermata_proto::response_reader::{RequestKind, ResponseReader};
 use fermata_proto::ws::accept::KEY_BYTES;
 
@@ -14,13 +14,13 @@ use crate::client::over_http::OverHttp;
 use crate::client::source::{Owner, Source};
 use crate::numbered::Numbered;
 use crate::routes::Target;
-use crate::upstream::HealthAtSend;
 use crate::upstream::codec::Codec;
 use crate::upstream::error::UpstreamError;
 use crate::upstream::http2::OnCarrier;
 use crate::upstream::id::TalkId;
 use crate::upstream::place::Place;
 use crate::upstream::reply::Phase;
+use crate::upstream::{Failure, HealthAtSend};
 
 /// What a conversation is for.
 pub(crate) enum Purpose {
@@ -158,12 +158,30 @@ impl Sharing {
     }
 }
 
-/// Whether a conversation goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    Goes,
+/// Whether a conversation goes on; who runs it does what follows otherwise.
+pub(crate) type Step = Result<(), Stop>;
+
+/// Why a conversation does not go on as it is.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
     /// Nothing is left to do, and its connection is no longer its own.
     Over,
+    /// The response is not to be had: its asker is told so, with this status.
+    Failed(u16, String),
+    /// It is tried once more where that can do no harm.
+    Retried(Failure, String),
+    /// The rest of the request's body is not to be had.
+    Unread(ReadError),
+}
+
+impl Stop {
+    pub fn failed(status: u16, reason: impl ToString) -> Self {
+        Self::Failed(status, reason.to_string())
+    }
+
+    pub fn retried(failure: Failure, reason: impl ToString) -> Self {
+        Self::Retried(failure, reason.to_string())
+    }
 }
 
 impl Talk {

@@ -37,7 +37,6 @@ pub(crate) struct Filtering {
     requests: Requests,
     /// Clients that may ask when another request is over, the next one first.
     turns: VecDeque<RequestId>,
-    is_giving_turns: bool,
 }
 
 /// Requests of filters that are under way.
@@ -61,7 +60,6 @@ struct Queue {
     has_lost: bool,
     /// Its long poll is over with the first: no other is waited for.
     is_last: bool,
-    is_running: bool,
 }
 
 /// How far the first item is.
@@ -130,7 +128,6 @@ impl Filtering {
                 last: 0,
             },
             turns: VecDeque::new(),
-            is_giving_turns: false,
         }
     }
 
@@ -185,21 +182,6 @@ impl Filtering {
             false => Taken::Lost {
                 is_first: !std::mem::replace(&mut queue.has_lost, true),
             },
-        }
-    }
-
-    /// Whether the items of a client are to be judged now: there are some, and who judges them is not at it already, as for an
-    /// answer that comes at once.
-    pub fn begin(&mut self, handle: RequestId) -> bool {
-        let queue = self.queues.get_mut(&handle);
-        queue.is_some_and(|it| !std::mem::replace(&mut it.is_running, true))
-    }
-
-    /// They were.
-    pub fn pause(&mut self, handle: RequestId) {
-        // What was delivered may have ended its client.
-        if let Some(queue) = self.queues.get_mut(&handle) {
-            queue.is_running = false;
         }
     }
 
@@ -276,11 +258,6 @@ impl Filtering {
         true
     }
 
-    /// Whether turns are to be given now: nobody is at it already.
-    pub fn begin_turns(&mut self) -> bool {
-        !std::mem::replace(&mut self.is_giving_turns, true)
-    }
-
     /// The next client that may ask. `None`: as many ask as may, or want to.
     pub fn next_turn(&mut self) -> Option<RequestId> {
         while self.requests.may_begin()
@@ -292,7 +269,6 @@ impl Filtering {
                 return Some(handle);
             }
         }
-        self.is_giving_turns = false;
         None
     }
 
@@ -335,7 +311,6 @@ impl Queue {
             front: Front::default(),
             has_lost: false,
             is_last: false,
-            is_running: false,
         }
     }
 
@@ -562,12 +537,11 @@ mod tests {
     fn an_item_waits_for_its_answer_and_the_next_one_for_it() {
         let mut session = session(&["http-modify", "http-check"], Some("1"));
         let mut filtering = filtering(1, &session);
-        assert!(filtering.is_used() && !filtering.begin(HANDLE));
+        assert!(filtering.is_used());
         for item in [item("2", "1", "two"), item("3", "2", "three")] {
             let taken = filtering.take(CLIENT, &mut session, b"c", &item);
             assert_eq!(taken, Taken::Queued);
         }
-        assert!(filtering.begin(HANDLE) && !filtering.begin(HANDLE));
         let (number, content) = asked(filtering.judge(HANDLE, Some(&mut session)));
         assert_eq!(content, b"two");
         assert!(!filtering.ignores_body(number));
@@ -606,11 +580,9 @@ mod tests {
         let (number, _) = asked(filtering.judge(request(1), Some(&mut first)));
         let verdict = filtering.judge(request(2), Some(&mut second));
         assert!(matches!(verdict, Verdict::Waits), "{verdict:?}");
-        assert!(filtering.begin_turns() && !filtering.begin_turns());
         assert_eq!(filtering.next_turn(), None);
         // The client whose request it is leaves.
         assert_eq!(filtering.forget(request(1)), Some(number));
-        assert!(filtering.begin_turns());
         assert_eq!(filtering.next_turn(), Some(request(2)));
         asked(filtering.judge(request(2), Some(&mut second)));
         assert_eq!(filtering.next_turn(), None);

@@ -29,15 +29,6 @@ pub(super) struct Backends<'a> {
 }
 
 impl Edge {
-    pub(super) fn backends(&mut self) -> Backends<'_> {
-        Backends {
-            services: &mut self.pushpin.services,
-            ports: &mut self.publishing.ports,
-            timers: &mut self.timers,
-            worker: &mut self.worker,
-        }
-    }
-
     /// Answers are late.
     pub(super) fn on_services_due(&mut self) {
         let now_ms = self.worker.net.now_ms();

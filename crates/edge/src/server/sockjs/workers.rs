@@ -8,6 +8,7 @@ use crate::pushpin::sockjs::workers::hash;
 use crate::routes::Routes;
 use crate::server::edge::Edge;
 use crate::server::routing::Routing;
+use crate::server::tasks::Ask;
 use crate::upstream::talk::Purpose;
 use fermata_engine::RequestId;
 
@@ -35,7 +36,10 @@ impl Edge {
             is_sockjs: false,
             session_id: None,
         };
-        self.ask_for(Owner::Client(handle), source, Vec::new(), Purpose::Worker);
+        self.ask(Ask {
+            purpose: Purpose::Worker,
+            ..Ask::new(Owner::Client(handle), source)
+        });
     }
 }
 

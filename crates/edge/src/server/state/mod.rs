@@ -20,6 +20,7 @@ use crate::pushpin::parts::Pushpin;
 use crate::pushpin::state::{ALIVE_MS, Question, State, StateError, UPDATES_MAX, read_reply};
 use crate::server::edge::Edge;
 use crate::server::services::{self, Backends};
+use crate::server::tasks::Ask;
 use crate::timers::{Timer, Timers};
 
 /// The largest body that is looked through for a session's id.
@@ -58,20 +59,6 @@ impl Pushpin {
 }
 
 impl Edge {
-    pub(super) fn keeper(&mut self) -> Option<Keeper<'_>> {
-        let ports = &mut self.publishing.ports;
-        self.pushpin
-            .keeper(ports, &mut self.timers, &mut self.worker)
-    }
-
-    /// What an instruction says of sessions goes to the service; where there is none, it says nothing.
-    pub(super) fn settle_session(&mut self, source: &mut Source, instruct: &mut Instruct) {
-        match self.keeper() {
-            Some(mut keeper) => keeper.settle(source, instruct),
-            None => instruct.session_id = None,
-        }
-    }
-
     /// Asks the origin for a request, with its session where the route wants one and it has one.
     pub(super) fn ask_with_session(&mut self, handle: RequestId, source: Source) {
         let is_wanted =
@@ -88,12 +75,12 @@ impl Edge {
     }
 
     fn ask_state(&mut self, args: Value, what: Question) {
-        let unasked = match self.keeper() {
+        let unasked = match self.holds().keeper() {
             Some(mut keeper) => keeper.ask(args, what),
             None => Some(what),
         };
         if let Some(Question::Rules(handle, source) | Question::LastIds(handle, source)) = unasked {
-            self.ask(Owner::Client(handle), source, Vec::new());
+            self.ask(Ask::new(Owner::Client(handle), source));
         }
     }
 
@@ -101,13 +88,13 @@ impl Edge {
     pub(super) fn on_state_answer(&mut self, what: Question, outcome: Result<Value, StateError>) {
         match after(what, outcome.and_then(read_reply)) {
             Next::Ask(handle, source, last_ids) => {
-                self.ask(Owner::Client(handle), source, last_ids)
+                self.ask(Ask::new(Owner::Client(handle), source).behind(last_ids))
             }
             Next::LastIds(args, what) => self.ask_state(args, what),
             Next::Without(what, error) => {
                 log_failure(&mut self.worker, &what, &error.to_string());
                 if let Question::Rules(handle, source) | Question::LastIds(handle, source) = what {
-                    self.ask(Owner::Client(handle), source, Vec::new());
+                    self.ask(Ask::new(Owner::Client(handle), source));
                 }
             }
             Next::Nothing => {}

@@ -1,0 +1,229 @@
+//! Clients that want a WebSocket, and what they say to their origins.
+
+use fermata_engine::{RequestId, SocketId};
+use fermata_proto::ws::message::Kind;
+
+use crate::client::socket::Via;
+use crate::client::source::{Owner, Source};
+use crate::routes::figures::Count;
+use crate::server::edge::Edge;
+use crate::server::sockjs::framed::read_framed;
+use crate::server::tasks::Ask;
+use crate::server::upgrade::{PAUSE_MS, QUEUE_BYTES_MAX, queued_for};
+use crate::timers::Timer;
+use crate::upstream::handshake::new_key;
+use crate::upstream::id::TalkId;
+use crate::upstream::reply::Phase;
+use crate::upstream::talk::{Purpose, Step, Stop, Talk};
+
+/// How long an origin has to take the last messages of a client that has left, and its close.
+const CLOSE_MS: u64 = 5_000;
+
+/// What the engine says of a client that has left without a word, or without a code.
+const ABNORMAL: u16 = 1006;
+const NO_STATUS: u16 = 1005;
+
+impl Edge {
+    /// A client wants a WebSocket.
+    pub(super) fn begin_socket(&mut self, handle: RequestId, source: Source) {
+        if !self.worker.begin_handshake(handle, self.policy.websocket) {
+            return;
+        }
+        if self.worker.defer(handle).is_err() {
+            return;
+        }
+        // For a target that is to get requests, it becomes one: see `Talk::carry`.
+        let purpose = Purpose::Upgrade(new_key());
+        self.ask(Ask {
+            purpose,
+            ..Ask::new(Owner::Client(handle), source)
+        });
+    }
+
+    /// The client has sent a message.
+    pub(super) fn on_client_message(&mut self) {
+        let event = self.worker.socket_event();
+        let (handle, is_text) = (event.socket.handshake(), !event.is_binary);
+        let message = event.payload.to_vec();
+        if self.pushpin.sockjs.has_framed && self.clients.is_framed(handle) {
+            for message in read_framed(&mut self.worker, handle, &message) {
+                self.on_message(handle, true, message.into_bytes());
+            }
+            return;
+        }
+        self.on_message(handle, is_text, message);
+    }
+
+    /// A message of the client, whatever it was wrapped in.
+    pub(super) fn on_message(&mut self, handle: RequestId, is_text: bool, message: Vec<u8>) {
+        self.holds().count_message(
+            handle,
+            Count::ClientMessagesReceived,
+            Count::ClientReceived,
+            message.len(),
+        );
+        let Some(socket) = self.clients.socket(handle) else {
+            return;
+        };
+        match &mut socket.via {
+            None => {}
+            Some(Via::Echo) => self.holds().send_to_client(handle, is_text, &message),
+            Some(Via::Pass(id)) => {
+                let id = *id;
+                self.pass_message(id, handle, is_text, &message);
+            }
+            Some(Via::Http(_)) => self.holds().queue_message(handle, is_text, message),
+        }
+    }
+
+    /// A ping or pong of the client. A client without a WebSocket to its origin is answered from here.
+    pub(super) fn on_client_control(&mut self, is_ping: bool) {
+        let event = self.worker.socket_event();
+        let (handle, payload) = (event.socket.handshake(), event.payload.to_vec());
+        let socket = self.clients.socket(handle);
+        let Some((id, pinged)) = socket.and_then(|socket| match socket.via {
+            Some(Via::Pass(id)) => Some((id, &mut socket.pinged)),
+            _ => None,
+        }) else {
+            if is_ping {
+                let _ = self
+                    .worker
+                    .net
+                    .send_control(SocketId::of(handle), false, &payload);
+            }
+            return;
+        };
+        if is_ping || pinged.take_if(|it| **it == *payload).is_some() {
+            self.pass_control(id, handle, is_ping, &payload);
+        }
+    }
+
+    /// The client's socket has ended.
+    pub(super) fn on_client_close(&mut self) {
+        let event = self.worker.socket_event();
+        let (handle, code) = (event.socket.handshake(), event.code);
+        let reason = event.payload.to_vec();
+        self.holds().on_no_longer_held(handle);
+        let Some(socket) = self.clients.socket(handle) else {
+            return;
+        };
+        socket.is_gone = true;
+        match &socket.via {
+            Some(Via::Pass(id)) => {
+                let id = *id;
+                self.clients.sessions.remove(&handle);
+                self.pass_close(id, code, &reason);
+            }
+            Some(Via::Http(_)) => {
+                let close = match code {
+                    ABNORMAL => None,
+                    NO_STATUS => Some(None),
+                    code => Some(Some((code, reason))),
+                };
+                self.holds().queue_close(handle, close);
+            }
+            Some(Via::Echo) | None => {
+                self.clients.sessions.remove(&handle);
+            }
+        }
+    }
+
+    /// A client that took too little may take more now.
+    pub(super) fn on_pause_over(&mut self, handle: RequestId) {
+        self.with_talk_of(handle, |edge, talk| {
+            if queued_for(&mut edge.worker, handle) > QUEUE_BYTES_MAX {
+                let due_ms = edge.worker.net.now_ms() + PAUSE_MS;
+                edge.timers.at(due_ms, Timer::Paused(handle));
+                return Ok(());
+            }
+            if let Phase::Socket { is_paused, .. } = &mut talk.phase {
+                *is_paused = false;
+            }
+            edge.pump(talk)
+        });
+    }
+
+    /// A message of the client for its origin.
+    pub(super) fn pass_message(
+        &mut self,
+        id: TalkId,
+        handle: RequestId,
+        is_text: bool,
+        message: &[u8],
+    ) {
+        self.holds().count_message(
+            handle,
+            Count::ServerMessagesSent,
+            Count::ServerSent,
+            message.len(),
+        );
+        self.with_talk(id, |edge, talk| {
+            let kind = if is_text { Kind::Text } else { Kind::Binary };
+            let mut frames = Vec::new();
+            if let Phase::Socket { client, .. } = &mut talk.phase {
+                // After the origin's close nothing is sent any more.
+                let _ = client.send(kind, message, edge.upstream.masks.next(), &mut frames);
+            }
+            edge.send_to_origin(talk, handle, &frames)
+        });
+    }
+
+    /// A ping of the client for its origin, or the answer to the origin's.
+    pub(super) fn pass_control(
+        &mut self,
+        id: TalkId,
+        handle: RequestId,
+        is_ping: bool,
+        payload: &[u8],
+    ) {
+        self.with_talk(id, |edge, talk| {
+            let mut frames = Vec::new();
+            if let Phase::Socket { client, .. } = &mut talk.phase {
+                // After the origin's close nothing is sent any more.
+                let mask = edge.upstream.masks.next();
+                let _ = match is_ping {
+                    true => client.ping(payload, mask, &mut frames),
+                    false => client.pong(payload, mask, &mut frames),
+                };
+            }
+            edge.send_to_origin(talk, handle, &frames)
+        });
+    }
+
+    /// Sends the client's frames to its origin.
+    fn send_to_origin(&mut self, talk: &mut Talk, handle: RequestId, frames: &[u8]) -> Step {
+        talk.queue(frames);
+        let step = self.pump(talk);
+        if talk.queued() > QUEUE_BYTES_MAX {
+            // The origin takes less than the client sends: the client waits.
+            let _ = self.worker.defer_socket(SocketId::of(handle));
+            talk.has_deferred = true;
+        }
+        step
+    }
+
+    /// The client has closed: so is the connection to its origin.
+    pub(super) fn pass_close(&mut self, id: TalkId, code: u16, reason: &[u8]) {
+        self.with_talk(id, |edge, talk| {
+            let mut frames = Vec::new();
+            if code != 1006
+                && let Phase::Socket { client, .. } = &mut talk.phase
+            {
+                let code = if code == 1005 { 1000 } else { code };
+                let _ = client.close(code, reason, edge.upstream.masks.next(), &mut frames);
+            }
+            talk.queue(&frames);
+            if let Phase::Socket { is_paused, .. } = &mut talk.phase {
+                *is_paused = false;
+            }
+            let step = edge.pump(talk);
+            if step == Err(Stop::Over) || (frames.is_empty() && talk.queued() == 0) {
+                return Err(Stop::Over);
+            }
+            // What the client has said last is sent, and the origin's answer to its close awaited: closing before would
+            // lose both.
+            talk.due_ms = edge.worker.net.now_ms() + CLOSE_MS;
+            Ok(())
+        });
+    }
+}

@@ -1,0 +1,41 @@
+//! What held streams get.
+
+use fermata_engine::RequestId;
+use fermata_engine::stats::Counter;
+use fermata_grip::item::StreamAction;
+
+use crate::client::delivery::{Delivery, WAITING_BYTES_MAX, drop_item};
+use crate::server::holds::Holds;
+
+impl Holds<'_> {
+    /// Gives a held client what an item is to it. True: it is over.
+    pub(super) fn give_stream(&mut self, handle: RequestId, delivery: Delivery) -> bool {
+        match delivery {
+            Delivery::Nothing => {}
+            Delivery::Filtered(counter) => self.worker.net.count(counter, 1),
+            Delivery::Content(content) => {
+                // A client that has left takes nothing.
+                let unsent = self.worker.write_held(handle, &content).unwrap_or(0);
+                self.clients.touch_link(self.worker, handle);
+                if unsent > WAITING_BYTES_MAX {
+                    // Only what comes at a rate, or from a link, is not held back by the engine.
+                    self.worker.net.count(Counter::DroppedSlow, 1);
+                    self.cut_stream_of(handle);
+                    return true;
+                }
+            }
+            Delivery::Act(StreamAction::Close) => {
+                self.end_stream_of(handle);
+                return true;
+            }
+            // The next link has the news.
+            Delivery::Act(StreamAction::Hint) if self.clients.has_link(handle) => {
+                self.ask_link(handle);
+            }
+            Delivery::Behind => self.on_missed(handle),
+            Delivery::Act(StreamAction::Send(_) | StreamAction::Hint | StreamAction::Refresh) => {}
+            Delivery::Failed(reason) => drop_item(self.worker, &reason),
+        }
+        false
+    }
+}
