@@ -375,4 +375,19 @@ fn a_dry_run_says_what_would_be_started() {
     ] {
         assert!(shown.contains(part), "{part} in {shown}");
     }
+    // Somebody named the project's folder, perhaps.
+    assert!(error.contains("has no index.php"), "{error}");
+    let public = Path::new(folder.path()).join("public");
+    fs::create_dir(&public).expect("it is ours");
+    fs::write(public.join("index.php"), "").expect("it is ours");
+    let (_, _, error) = run(&mut command);
+    let advice = format!("serve {}", public.display());
+    assert!(error.contains(&advice), "{error}");
+    fs::rename(
+        public.join("index.php"),
+        Path::new(folder.path()).join("index.php"),
+    )
+    .expect("it is ours");
+    let (_, _, error) = run(&mut command);
+    assert!(!error.contains("index.php"), "{error}");
 }

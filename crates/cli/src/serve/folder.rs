@@ -16,6 +16,12 @@ use crate::child::{self, Child, Signals};
 use crate::error::{Error, at};
 use crate::format;
 
+/// What answers for a folder.
+const INDEXES: [&str; 2] = ["index.php", "index.html"];
+
+/// What frameworks and hosts call the folder that a web server serves.
+const PUBLIC_FOLDERS: [&str; 5] = ["public", "web", "www", "htdocs", "public_html"];
+
 /// Where it listens when nothing is said, as a server does.
 const LISTEN: &str = "127.0.0.1:8080";
 
@@ -194,6 +200,9 @@ fn supervise(
 fn plan(common: &Common<'_>, arguments: &Arguments, place: &Path) -> Result<Plan, Error> {
     let folder = common.folder;
     let root = fs::canonicalize(folder).map_err(at(folder.display()))?;
+    if let Some(warning) = without_index(&root) {
+        eprintln!("fermata serve: {warning}");
+    }
     let text = root
         .to_str()
         .ok_or("the folder's name is not UTF-8")?
@@ -256,6 +265,26 @@ fn plan(common: &Common<'_>, arguments: &Arguments, place: &Path) -> Result<Plan
         grip_url,
         denied: denied.len(),
     })
+}
+
+/// A folder that no application would be served from, such as a project's own.
+fn without_index(root: &Path) -> Option<String> {
+    let has_index = |folder: &Path| INDEXES.iter().any(|name| folder.join(name).is_file());
+    if has_index(root) {
+        return None;
+    }
+    let meant = PUBLIC_FOLDERS
+        .iter()
+        .map(|name| root.join(name))
+        .find(|folder| has_index(folder));
+    let advice = match meant {
+        Some(folder) => format!("serve {}", folder.display()),
+        None => "name the folder that a web server would serve".to_owned(),
+    };
+    Some(format!(
+        "{} has no index.php: a path that is none of its files is answered 404; {advice}",
+        root.display()
+    ))
 }
 
 fn banner(plan: &Plan) -> String {

@@ -19,7 +19,7 @@ pub enum ListenError {
     NoAddress,
     /// Another process listens there.
     #[error(
-        "the port is in use by another process; stop that, or choose another port by `listen:` or the environment variable PORT"
+        "the port is in use by another process; stop that, or choose another port by `listen:`, `--listen` or the environment variable PORT"
     )]
     PortInUse,
     /// The port is for root.
