@@ -4,7 +4,8 @@ declare(strict_types=1);
 
 namespace Fermata\Laravel;
 
-use Fermata\Internal\Reload;
+use Fermata\Exception\ConfigurationException;
+use Fermata\Internal\{Extension, Number, Reload};
 use Illuminate\Console\Command;
 use Symfony\Component\Process\ExecutableFinder;
 
@@ -25,6 +26,17 @@ final class StartCommand extends Command
 
     public function handle(): int
     {
+        try {
+            return $this->start();
+        } catch (ConfigurationException | \InvalidArgumentException $error) {
+            // Laravel would print the line together with its trace.
+            $this->error($error->getMessage());
+            return 1;
+        }
+    }
+
+    private function start(): int
+    {
         $level = $this->option('log-level');
         if ($level !== null) {
             putenv("FERMATA_LOG_LEVEL=$level");
@@ -33,12 +45,16 @@ final class StartCommand extends Command
         if ($this->option('watch')) {
             return $this->watch($listen);
         }
+        if (!extension_loaded('fermata')) {
+            $this->error(Extension::missing());
+            return 1;
+        }
         // An application of its own: that of the console runs in the console.
         $server = new Server(
             $this->laravel->basePath(),
             $listen,
             $this->count('workers'),
-            requestsMax: (int) $this->option('max-requests'),
+            requestsMax: Number::of('--max-requests', $this->option('max-requests')),
             taskWorkers: $this->count('task-workers') ?? 1,
         );
         $reload = Reload::prepare($this->laravel->storagePath() . '/' . ReloadCommand::FILE);
@@ -50,11 +66,8 @@ final class StartCommand extends Command
     /** Null: auto. */
     private function count(string $option): ?int
     {
-        $count = (string) $this->option($option);
-        if ($count !== 'auto' && !ctype_digit($count)) {
-            throw new \InvalidArgumentException("--$option is a number or auto, not $count");
-        }
-        return $count === 'auto' ? null : (int) $count;
+        $count = $this->option($option);
+        return $count === 'auto' ? null : Number::of("--$option, if not auto,", $count);
     }
 
     /** Becomes `fermata dev`, which runs this command without --watch. */

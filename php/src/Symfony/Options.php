@@ -4,6 +4,8 @@ declare(strict_types=1);
 
 namespace Fermata\Symfony;
 
+use Fermata\Internal\Number;
+
 /** How a Symfony application is served. Addresses and workers that are left out are as the settings of the server say. */
 final readonly class Options
 {
@@ -26,7 +28,7 @@ final readonly class Options
      * From APP_RUNTIME_OPTIONS: `worker_loop_max`, and under `fermata` what the constructor takes.
      *
      * @param array<string, mixed> $options
-     * @throws \InvalidArgumentException for an unknown one
+     * @throws \InvalidArgumentException for an unknown one, and for what is no number
      */
     public static function of(array $options): self
     {
@@ -40,11 +42,11 @@ final readonly class Options
         $script = $_SERVER['SCRIPT_FILENAME'] ?? '';
         return new self(
             $own['listen'] ?? null,
-            isset($own['workers']) ? (int) $own['workers'] : null,
+            isset($own['workers']) ? Number::of('fermata.workers', $own['workers']) : null,
             $own['public'] ?? ($script === '' ? null : dirname($script)),
-            isset($own['body_bytes']) ? (int) $own['body_bytes'] : null,
-            max(0, (int) $loops),
-            isset($own['upload_bytes']) ? (int) $own['upload_bytes'] : null,
+            isset($own['body_bytes']) ? Number::of('fermata.body_bytes', $own['body_bytes']) : null,
+            Number::of('worker_loop_max', $loops),
+            isset($own['upload_bytes']) ? Number::of('fermata.upload_bytes', $own['upload_bytes']) : null,
         );
     }
 }

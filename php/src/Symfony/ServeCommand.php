@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Fermata\Symfony;
 
-use Fermata\Internal\Reload;
+use Fermata\Internal\{Number, Reload};
 use Symfony\Bundle\FrameworkBundle\Console\Application;
 use Symfony\Component\Console\Command\Command;
 use Symfony\Component\Console\Input\{InputInterface, InputOption};
@@ -39,9 +39,9 @@ final class ServeCommand extends Command
         $reload = Reload::prepare(ReloadCommand::file($kernel));
         $status = (new Runner($kernel, new Options(
             $listen === [] ? null : $listen,
-            $workers === null ? null : (int) $workers,
+            $workers === null ? null : Number::of('--workers', $workers),
             $kernel->getProjectDir() . '/' . $input->getOption('public'),
-            requestsMax: (int) $input->getOption('worker-loop-max'),
+            requestsMax: Number::of('--worker-loop-max', $input->getOption('worker-loop-max')),
         )))->run();
         $reload?->finish();
         return $status;
