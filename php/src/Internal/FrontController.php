@@ -50,6 +50,9 @@ final class FrontController
         array $linked = [],
         private readonly ?int $uploadBytes = null,
     ) {
+        if ($requestsMax < 0) {
+            throw new \ValueError('requestsMax is 0 or more');
+        }
         $folder = $public === null ? false : realpath($public);
         if ($public !== null && ($folder === false || !is_dir($folder))) {
             throw new \ValueError("there is no folder $public");
@@ -91,6 +94,8 @@ final class FrontController
             // The worker finishes what it has, and the master replaces it.
             posix_kill(getmypid(), SIGTERM);
         }
+        // With superglobals the server sees to it that there is one at a time.
+        $turn = $this->globals ? null : new Turn();
         // What is printed is kept, for printed() and for exit().
         ob_start();
         $level = ob_get_level();

@@ -306,6 +306,23 @@ final class ServerTest extends TestCase
         self::assertSame(['2.0', 'HTTP/2.0'], [$all['version'], $all['server']['SERVER_PROTOCOL']]);
     }
 
+    public function testHandlersThatRunBesideEachOtherAreWarnedOfOnce(): void
+    {
+        $environment = ['TEST_PSR7' => 'nyholm', 'TEST_FOLDER' => self::$folder, 'TEST_GLOBALS' => 'off', 'TEST_BESIDE' => 'on', 'FERMATA_WORKERS' => '1'];
+        $server = new TestServer(__DIR__ . '/app.php', $environment, options: Php::options());
+        // One after the other, and one that exit() has ended, are not.
+        self::assertSame(['Hello nobody', 500], [$server->get('/')->body, $server->get('/exit')->status]);
+        self::assertSame('Hello nobody', $server->get('/')->body);
+        self::assertStringNotContainsString('beside each other', $server->log());
+        foreach ([3, 6] as $others) {
+            $waiting = array_map(static fn(): \Fermata\Testing\Pending => $server->send('GET', "/meet?others=$others"), range(1, 3));
+            foreach ($waiting as $pending) {
+                self::assertSame('met', $pending->answer()->body);
+            }
+        }
+        self::assertSame(1, substr_count($server->log(), 'run beside each other in a worker (handlers_max)'), $server->log());
+    }
+
     public function testAWorkerIsReplacedAfterItsRequests(): void
     {
         $server = new TestServer(__DIR__ . '/app.php', ['TEST_PSR7' => 'nyholm', 'TEST_FOLDER' => self::$folder, 'TEST_REQUESTS_MAX' => '3'], options: Php::options());

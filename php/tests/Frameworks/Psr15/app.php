@@ -63,6 +63,7 @@ final class App implements RequestHandlerInterface
             })),
             $path === '/head' => $this->responses->createResponse()->withHeader('Content-Length', '12345'),
             $path === '/session' => $this->session(),
+            $path === '/meet' => $this->meet((int) $request->getQueryParams()['others']),
             $path === '/used' => $this->text(json_encode(Fermata\Tests\Php::used())),
             $path === '/secret' => $this->secret($request),
             $path === '/exit' => $this->leave(),
@@ -207,6 +208,16 @@ final class App implements RequestHandlerInterface
             : $this->text($text);
     }
 
+    /** Waits until so many are here. */
+    private function meet(int $others): ResponseInterface
+    {
+        static $met = 0;
+        for ($met++; $met < $others; ) {
+            Fermata\delay(0.002);
+        }
+        return $this->text('met');
+    }
+
     private function leave(): never
     {
         http_response_code(402);
@@ -223,6 +234,7 @@ $responses = match ($library) {
 $app = new App($responses, $found->streams, $folder);
 (new Server(
     getenv('TEST_TYPED') === 'on' ? static fn(Nyholm\Psr7\ServerRequest $request): ResponseInterface => $app->handle($request) : $app,
+    server: getenv('TEST_BESIDE') === 'on' ? new Fermata\Server() : null,
     globals: getenv('TEST_GLOBALS') !== 'off',
     public: "$folder/public",
     bodyBytes: 20_000_000,
