@@ -237,6 +237,32 @@ fn a_mistake_is_shown_while_the_old_program_answers() {
     });
 }
 
+/// As frameworks load controllers: the program comes as far as run() without it.
+#[test]
+fn a_mistake_in_what_a_request_would_load_is_shown_while_the_old_program_answers() {
+    let dev = Dev::ready(&[]);
+    dev.write("later.php", "<?php\nreturn 'loaded';\n");
+    dev.wait_for_said("/later.php");
+    let pid = dev.server();
+    dev.write("later.php", "<?php\nreturn 'loaded'\nreturn 1;\n");
+    dev.wait_for_said("later.php:3");
+    wait_until("pages are told", || {
+        dev.state().contains("syntax error").then_some(())
+    });
+    // Still, when another file changes.
+    dev.write("other.php", "<?php\nreturn 1;\n");
+    wait_until("it is said again", || {
+        let said = dev.said.lock().expect("no other has panicked");
+        (said.matches("later.php:3").count() >= 2).then_some(())
+    });
+    assert_eq!(dev.server(), pid);
+    dev.write("later.php", "<?php\nreturn 'mended';\n");
+    wait_until("the failure is gone", || {
+        dev.state().contains("\"failure\":null").then_some(())
+    });
+    assert_ne!(dev.server(), pid);
+}
+
 #[test]
 fn a_program_that_never_started_is_explained_in_the_browser() {
     let dev = Dev::start(&[], "<?php\nfunction answer( {\n");

@@ -42,6 +42,7 @@ final class Tool
     /** Tells the command that the program has been read, and waits until the one before it has ended. */
     public function waitForTurn(): void
     {
+        self::checkChanged();
         $command = stream_socket_client("unix://$this->place/tool");
         if ($command === false) {
             exit(0);
@@ -52,6 +53,23 @@ final class Tool
             exit(0);
         }
         fclose($command);
+    }
+
+    /** A class that only a request loads would fail there, when the program before this one is gone. */
+    private static function checkChanged(): void
+    {
+        $read = array_flip(get_included_files());
+        foreach (explode("\n", (string) getenv('FERMATA_DEVELOPMENT_CHANGED')) as $file) {
+            if (isset($read[$file]) || !is_file($file) || !function_exists('token_get_all')) {
+                continue;
+            }
+            try {
+                token_get_all((string) file_get_contents($file), TOKEN_PARSE);
+            } catch (\ParseError $error) {
+                fwrite(STDERR, "PHP Parse error:  {$error->getMessage()} in $file on line {$error->getLine()}\n");
+                exit(255);
+            }
+        }
     }
 
     public function attach(Server $server): void

@@ -13,6 +13,7 @@ mod program;
 mod routes;
 mod watch;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -62,6 +63,9 @@ struct Dev<'a> {
     /// Counts changes that concern pages alone.
     pages: u64,
     has_shown_routes: bool,
+    /// Files of PHP that were changed since the program that runs was read. A class is loaded when a request needs it, so
+    /// the next program may come as far as run() although one of them is no PHP.
+    unread: BTreeSet<PathBuf>,
     is_coloured: bool,
     /// A signal has come while a program was read.
     is_over: bool,
@@ -101,6 +105,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
         addresses: addresses(arguments),
         pages: 0,
         has_shown_routes: false,
+        unread: BTreeSet::new(),
         is_coloured,
         is_over: false,
     };
@@ -176,7 +181,11 @@ impl Dev<'_> {
     /// Some changes: while one that takes long was read, files were changed, so it was given up.
     fn start(&mut self, changes: Option<&Changes>) -> Option<Changes> {
         let begun = Instant::now();
-        let mut next = match self.program.start() {
+        match changes {
+            Some(changes) if !changes.is_asked() => self.unread.extend(changes.programs().cloned()),
+            _ => self.unread.clear(),
+        }
+        let mut next = match self.program.start(&self.unread) {
             Ok(next) => next,
             Err(problem) => {
                 self.fail(Failure::of_text(&problem.to_string()));
@@ -216,6 +225,7 @@ impl Dev<'_> {
         };
         // Of pages alone, or it would have been started anew.
         self.pages += u64::from(later.is_any());
+        self.unread.clear();
         self.watcher.add_files(&report.files);
         self.failure = None;
         self.fallback = None;

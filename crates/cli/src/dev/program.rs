@@ -1,6 +1,6 @@
 //! One process of a program after the other, as far as run(), and what it prints meanwhile.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read as _, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -29,6 +29,8 @@ const KNOWN_MAX: usize = 1_000;
 const LINE_BYTES_MAX: u64 = 64 * 1024;
 /// What a program may report: routes and the names of its files.
 const REPORT_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Changed files that are looked at, of many that are saved at once.
+const CHANGED_MAX: usize = 20;
 /// How long it may take to say so.
 const REPORT_MAX: Duration = Duration::from_secs(10);
 /// How long the master takes to bind at most, until nobody waits for its address any more.
@@ -89,6 +91,16 @@ struct Output {
     open: usize,
 }
 
+/// As a variable of the environment, which has a bound.
+fn lines(files: &BTreeSet<PathBuf>) -> OsString {
+    let mut lines = OsString::new();
+    for file in files.iter().take(CHANGED_MAX) {
+        lines.push(file);
+        lines.push("\n");
+    }
+    lines
+}
+
 impl<'a> Program<'a> {
     /// # Errors
     /// One sentence for the user.
@@ -129,11 +141,11 @@ impl<'a> Program<'a> {
         })
     }
 
-    /// Starts the program anew.
+    /// Starts the program anew. Of what was `changed` it also looks at what it does not read by itself.
     ///
     /// # Errors
     /// One sentence for the user.
-    pub fn start(&mut self) -> Result<Child, Error> {
+    pub fn start(&mut self, changed: &BTreeSet<PathBuf>) -> Result<Child, Error> {
         self.generation += 1;
         let mut command = self.php.command(false);
         // What is wrong with a program is to be found on standard error, and there once.
@@ -153,7 +165,8 @@ impl<'a> Program<'a> {
             .env(
                 "FERMATA_DEVELOPMENT_GENERATION",
                 self.generation.to_string(),
-            );
+            )
+            .env("FERMATA_DEVELOPMENT_CHANGED", lines(changed));
         let mut command = child::bound(&command)?;
         command.stdin(Stdio::null());
         let outputs = self.redirect(&mut command)?;

@@ -75,6 +75,16 @@ impl Changes {
         !self.has_program && !self.is_asked
     }
 
+    pub fn is_asked(&self) -> bool {
+        self.is_asked
+    }
+
+    /// Those that are PHP's.
+    pub fn programs(&self) -> impl Iterator<Item = &PathBuf> {
+        let is_php = |path: &&PathBuf| path.extension().is_some_and(|end| end == "php");
+        self.names.iter().filter(is_php)
+    }
+
     fn add(&mut self, path: &Path) -> bool {
         let Some(kind) = kind_of(path) else {
             return false;
