@@ -147,38 +147,40 @@ impl Listen {
             }
         }
         if let Some(path) = text.strip_prefix("unix:") {
-            // A path that has a question mark itself ends with another one.
-            let (path, access) = match path.rsplit_once('?') {
-                Some((path, access)) => (path, Access::parse(access)?),
-                None => (path, Access::default()),
-            };
-            parse_control(&format!("unix:{path}"))?;
-            return Ok(Self {
-                scheme: Scheme::Http,
-                transport: Transport::Unix,
-                host: path.to_owned(),
-                port: 0,
-                access,
-                has_preface: false,
-            });
+            return Self::parse_unix(path);
         }
-        let (secured, passed) = match text.strip_prefix("https+") {
+        match Self::parse_systemd(text) {
+            Some(listen) => Ok(listen),
+            None => Self::parse_url(text),
+        }
+    }
+
+    fn parse_unix(path: &str) -> Result<Self, AddressError> {
+        // A path that has a question mark itself ends with another one.
+        let (path, access) = match path.rsplit_once('?') {
+            Some((path, access)) => (path, Access::parse(access)?),
+            None => (path, Access::default()),
+        };
+        parse_control(&format!("unix:{path}"))?;
+        Ok(Self {
+            access,
+            ..Self::of(Scheme::Http, Transport::Unix, path, 0)
+        })
+    }
+
+    /// `None`: it is something else.
+    fn parse_systemd(text: &str) -> Option<Self> {
+        let (scheme, passed) = match text.strip_prefix("https+") {
             Some(rest) => (Scheme::Https, rest),
             None => (Scheme::Http, text),
         };
-        if let Some(rest) = passed.strip_prefix("systemd") {
-            let name = rest.strip_prefix(':').unwrap_or(rest);
-            if name.is_empty() || rest.starts_with(':') {
-                return Ok(Self {
-                    scheme: secured,
-                    transport: Transport::Systemd,
-                    host: name.to_owned(),
-                    port: 0,
-                    access: Access::default(),
-                    has_preface: false,
-                });
-            }
-        }
+        let rest = passed.strip_prefix("systemd")?;
+        let name = rest.strip_prefix(':').unwrap_or(rest);
+        let is_name = name.is_empty() || rest.starts_with(':');
+        is_name.then(|| Self::of(scheme, Transport::Systemd, name, 0))
+    }
+
+    fn parse_url(text: &str) -> Result<Self, AddressError> {
         let (scheme, authority) = if let Some(authority) = text.strip_prefix("http://") {
             (Scheme::Http, authority)
         } else if let Some(authority) = text.strip_prefix("https://") {
@@ -221,14 +223,18 @@ impl Listen {
         let Some(port) = port else {
             return Err(AddressError::NoPort);
         };
-        Ok(Self {
+        Ok(Self::of(scheme, Transport::Tcp, host, parse_port(port)?))
+    }
+
+    fn of(scheme: Scheme, transport: Transport, host: &str, port: u16) -> Self {
+        Self {
             scheme,
-            transport: Transport::Tcp,
+            transport,
             host: host.to_owned(),
-            port: parse_port(port)?,
+            port,
             access: Access::default(),
             has_preface: false,
-        })
+        }
     }
 }
 

@@ -60,7 +60,7 @@ impl Nats {
         self.epoch = answer.epoch();
         self.is_replicated = answer.is_replicated();
         self.pasts.has_batches = self.has_batched_gets && answer.allows_direct();
-        let (first, last) = (answer.state.first_seq.max(1), answer.state.last_seq);
+        let last = answer.state.last_seq;
         let lost = self
             .reached
             .filter(|place| place.epoch == self.epoch && (place.seq > last || self.has_lost));
@@ -88,6 +88,13 @@ impl Nats {
             self.ask(&api("STREAM.UPDATE", &self.stream), "s", &config);
             return Ok(());
         }
+        self.begin_consumer(&answer, now_ms);
+        Ok(())
+    }
+
+    /// Has a consumer made that gives what is not known yet.
+    fn begin_consumer(&mut self, answer: &StreamAnswer, now_ms: u64) {
+        let (first, last) = (answer.state.first_seq.max(1), answer.state.last_seq);
         self.is_first = self.reached.is_none();
         self.early = Some(Early {
             reached: self.reached,
@@ -106,7 +113,7 @@ impl Nats {
         self.is_drained = false;
         self.is_doubted = false;
         self.copy.clear();
-        if let Some(mark) = self.last_of(&answer) {
+        if let Some(mark) = self.last_of(answer) {
             self.copy.expect(mark, now_ms);
         }
         self.consumer += 1;
@@ -118,7 +125,6 @@ impl Nats {
         let body = ordered_consumer(&self.stream, &deliver_to, from, HEARTBEAT_NS);
         self.go_to(Step::Consumer, now_ms);
         self.ask(&api("CONSUMER.CREATE", &self.stream), "k", &body);
-        Ok(())
     }
 
     /// By what the server names the subscription of the consumer that is listened to.
