@@ -2182,11 +2182,6 @@ void fm_file_settle(struct FmWorker *worker, uint64_t device, uint64_t inode);
 uint64_t fm_file_inline_bytes_max(const struct FmWorker *worker);
 
 /**
- * Whether `fm_hold` has to be told what an edge has said.
- */
-bool fm_worker_has_edges(const struct FmWorker *worker);
-
-/**
  * Makes the worker of a server in the calling process; consumes the server in every case. Its clock stands still, and its log
  * is in a file that has no name, for which `log` is a descriptor of the caller's. Free the worker before `memory`.
  */
@@ -3022,6 +3017,11 @@ void fm_worker_retire(struct FmWorker *worker);
  * What the process should exit with after FM_EVENT_STOP.
  */
 int32_t fm_worker_exit_code(const struct FmWorker *worker);
+
+/**
+ * Whether `fm_hold` has to be told what an edge has said.
+ */
+bool fm_worker_has_edges(const struct FmWorker *worker);
 
 /**
  * Answers a request by an event stream and keeps the client, or has the edge keep it that has

@@ -8,7 +8,7 @@ use std::ffi::c_char;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use fermata_config::mask_secrets;
+use fermata_config::{LogLevel, mask_secrets};
 use fermata_engine::websocket::SendError;
 use fermata_engine::{Gone, RequestId, SocketId};
 
@@ -306,4 +306,15 @@ fn fail(error: Option<&mut MaybeUninit<FmError>>, code: u32, message: &str) -> u
         }
     }
     code
+}
+
+/// The number that C has for a level.
+pub(crate) fn log_level(level: u32) -> Result<LogLevel, (u32, String)> {
+    Ok(match level {
+        0 => LogLevel::Error,
+        1 => LogLevel::Warning,
+        2 => LogLevel::Info,
+        3 => LogLevel::Debug,
+        _ => return Err((FM_INTERNAL, format!("level {level} does not exist"))),
+    })
 }

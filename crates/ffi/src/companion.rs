@@ -2,8 +2,7 @@
 
 use fermata_engine::Companion;
 
-use crate::abi::{FmStr, ask, guard};
-use crate::server::log_level;
+use crate::abi::{FmStr, ask, guard, log_level};
 
 /// A job begins in this process.
 pub const FM_COMPANION_JOB_BEGINS: u32 = 0;

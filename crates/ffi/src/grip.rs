@@ -15,8 +15,7 @@ use fermata_origin::courier::{CourierError, Level, Log};
 use fermata_origin::edges::EdgeError;
 use fermata_origin::{Courier, Edges, Item, Next, Source, answer};
 
-use crate::abi::{FmStr, array, ask};
-use crate::worker::FmWorker;
+use crate::abi::{FmStr, array};
 
 /// What was published so long before a server began is told as well: one that was started anew goes on where the last one
 /// was ended. Edges know the ids of a minute, and leave out what they have had.
@@ -196,6 +195,24 @@ impl Grip {
         Box::new(Grip { edges, couriers })
     }
 
+    /// Answers a hold by an instruction when one of the edges has signed the request. `None`: it is to be held here.
+    pub(crate) fn instruct<D: Driver>(
+        &mut self,
+        worker: &mut Worker<D>,
+        request: RequestId,
+        hold: &Hold<'_>,
+        grip: &FmGrip,
+    ) -> Option<Result<(), HoldError>> {
+        let (signature, target) = (grip.signature.bytes(), grip.target.bytes());
+        if let Err(error) = self.edges.verify(signature, unix_ms() / 1_000) {
+            let message = format!("Grip-Sig: {error}; the client is held here (grip_url)");
+            worker.net.log_for_client(LogLevel::Warning, &message);
+            return None;
+        }
+        let lasts: Vec<&[u8]> = grip.lasts().iter().map(FmStr::bytes).collect();
+        Some(answer_instruction(worker, request, hold, target, &lasts))
+    }
+
     /// Lets the edges have the rest before the worker ends. What they do not take in time is told by the next one.
     pub(crate) fn finish(&self) {
         let until = Instant::now() + FINISH;
@@ -206,6 +223,42 @@ impl Grip {
             courier.finish(until);
         }
     }
+}
+
+fn answer_instruction<D: Driver>(
+    worker: &mut Worker<D>,
+    request: RequestId,
+    hold: &Hold<'_>,
+    target: &[u8],
+    lasts: &[&[u8]],
+) -> Result<(), HoldError> {
+    let lasts: Vec<(&[u8], &[u8])> = lasts
+        .iter()
+        .map(|value| (last::HEADER.as_bytes(), *value))
+        .collect();
+    let lasts: Vec<Last> = last::read(&lasts);
+    let opening = worker.opening(hold, &lasts)?;
+    let settings = worker.settings();
+    let newest = opening.newest.iter().map(Option::as_deref);
+    let channels: Vec<_> = hold.channels.iter().copied().zip(newest).collect();
+    let instruction = answer::headers(&answer::Hold {
+        channels: &channels,
+        keep_alive_ms: hold.keep_alive_ms.unwrap_or(settings.keep_alive_ms),
+        user: hold.user,
+        link_timeout_s: match settings.grip_link_timeout_ms {
+            0 => None,
+            ms => Some(ms.div_ceil(1_000)),
+        },
+        target,
+    })
+    .map_err(|error| Misuse::Edge(error.to_string()))?;
+    let instruction = match worker.net.is_head(request) {
+        true => &[][..],
+        false => &instruction,
+    };
+    let Worker { http, net, .. } = worker;
+    http.respond_elsewhere(net, request, hold, instruction, &opening.body)
+        .map_err(|_| HoldError::Gone)
 }
 
 fn publish_timeout(settings: &Settings) -> Duration {
@@ -295,69 +348,7 @@ impl Source for Records {
     }
 }
 
-impl FmWorker {
-    /// Answers a hold by an instruction when one of the edges has signed the request. `None`: it is to be held here.
-    pub(crate) fn instruct(
-        &mut self,
-        request: RequestId,
-        hold: &Hold<'_>,
-        grip: &FmGrip,
-    ) -> Option<Result<(), HoldError>> {
-        let edges = &mut self.grip.as_mut()?.edges;
-        let (signature, target) = (grip.signature.bytes(), grip.target.bytes());
-        if let Err(error) = edges.verify(signature, unix_ms() / 1_000) {
-            let message = format!("Grip-Sig: {error}; the client is held here (grip_url)");
-            self.worker.net.log_for_client(LogLevel::Warning, &message);
-            return None;
-        }
-        let lasts: Vec<&[u8]> = grip.lasts().iter().map(FmStr::bytes).collect();
-        Some(self.answer_instruction(request, hold, target, &lasts))
-    }
-
-    fn answer_instruction(
-        &mut self,
-        request: RequestId,
-        hold: &Hold<'_>,
-        target: &[u8],
-        lasts: &[&[u8]],
-    ) -> Result<(), HoldError> {
-        let lasts: Vec<(&[u8], &[u8])> = lasts
-            .iter()
-            .map(|value| (last::HEADER.as_bytes(), *value))
-            .collect();
-        let lasts: Vec<Last> = last::read(&lasts);
-        let opening = self.worker.opening(hold, &lasts)?;
-        let settings = self.worker.settings();
-        let newest = opening.newest.iter().map(Option::as_deref);
-        let channels: Vec<_> = hold.channels.iter().copied().zip(newest).collect();
-        let instruction = answer::headers(&answer::Hold {
-            channels: &channels,
-            keep_alive_ms: hold.keep_alive_ms.unwrap_or(settings.keep_alive_ms),
-            user: hold.user,
-            link_timeout_s: match settings.grip_link_timeout_ms {
-                0 => None,
-                ms => Some(ms.div_ceil(1_000)),
-            },
-            target,
-        })
-        .map_err(|error| Misuse::Edge(error.to_string()))?;
-        let instruction = match self.worker.net.is_head(request) {
-            true => &[][..],
-            false => &instruction,
-        };
-        let Worker { http, net, .. } = &mut self.worker;
-        http.respond_elsewhere(net, request, hold, instruction, &opening.body)
-            .map_err(|_| HoldError::Gone)
-    }
-}
-
 fn unix_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_millis() as u64)
-}
-
-/// Whether `fm_hold` has to be told what an edge has said.
-#[unsafe(no_mangle)]
-pub extern "C" fn fm_worker_has_edges(worker: Option<&FmWorker>) -> bool {
-    ask(worker, false, |worker| worker.grip.is_some())
 }

@@ -4,7 +4,7 @@ use std::ffi::c_char;
 use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 
-use fermata_config::{LogLevel, Settings, Source, effective, mask_secrets, table};
+use fermata_config::{Settings, Source, effective, mask_secrets, table};
 use fermata_engine::files::StaticOptions;
 use fermata_engine::{Frames, Server, Started};
 use fermata_fastcgi::{FastCgi, Site};
@@ -413,17 +413,6 @@ pub extern "C" fn fm_server_workers(server: Option<&mut FmServer>) -> u32 {
 pub extern "C" fn fm_server_companion(server: Option<&mut FmServer>, name: FmStr) {
     ask(server, (), |server| {
         server.server.set_companion(&name.text());
-    })
-}
-
-/// The number that C has for a level.
-pub(crate) fn log_level(level: u32) -> Result<LogLevel, (u32, String)> {
-    Ok(match level {
-        0 => LogLevel::Error,
-        1 => LogLevel::Warning,
-        2 => LogLevel::Info,
-        3 => LogLevel::Debug,
-        _ => return Err((FM_INTERNAL, format!("level {level} does not exist"))),
     })
 }
 

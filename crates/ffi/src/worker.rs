@@ -18,10 +18,9 @@ use fermata_tls::{ClientCertificate, Tls};
 
 use crate::abi::{
     FM_BACKPRESSURE, FM_GONE, FM_ID_BYTES, FM_MISUSE, Failure, FmError, FmHeader, FmId, FmMessage,
-    FmRequest, FmSocket, FmStr, NOTHING, array, ask, guard, misuse, put,
+    FmRequest, FmSocket, FmStr, NOTHING, array, ask, guard, log_level, misuse, put,
 };
 use crate::grip::{FmGrip, Front, Grip};
-use crate::server::log_level;
 
 /// `request` is to be answered.
 pub const FM_EVENT_REQUEST: u32 = 1;
@@ -598,6 +597,12 @@ pub extern "C" fn fm_worker_exit_code(worker: Option<&FmWorker>) -> i32 {
     ask(worker, EXIT_RETIRED, |worker| worker.worker.exit_code())
 }
 
+/// Whether `fm_hold` has to be told what an edge has said.
+#[unsafe(no_mangle)]
+pub extern "C" fn fm_worker_has_edges(worker: Option<&FmWorker>) -> bool {
+    ask(worker, false, |worker| worker.grip.is_some())
+}
+
 /// Answers a request by an event stream and keeps the client, or has the edge keep it that has
 /// signed the request. On an error (FM_MISUSE, FM_BACKPRESSURE, FM_GONE) the request is still open.
 #[unsafe(no_mangle)]
@@ -625,7 +630,10 @@ pub extern "C" fn fm_hold(
             with: &with,
             headers: &headers,
         };
-        let instructed = grip.and_then(|grip| worker.instruct(request, &hold, grip));
+        let instructed = grip.and_then(|grip| {
+            let edges = worker.grip.as_mut()?;
+            edges.instruct(&mut worker.worker, request, &hold, grip)
+        });
         let held = instructed.unwrap_or_else(|| worker.worker.hold(request, &hold));
         held.map_err(|error| {
             let code = match &error {

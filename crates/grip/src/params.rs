@@ -145,6 +145,13 @@ fn unquote(value: &[u8]) -> Option<Vec<u8>> {
     bytes.next().is_none().then_some(out)
 }
 
+/// Whole seconds that fit 31 bits, as every other implementation has them.
+pub fn seconds(text: &[u8]) -> Option<u32> {
+    let text = std::str::from_utf8(text.trim_ascii()).ok()?;
+    let seconds = text.parse::<u32>().ok()?;
+    (seconds <= i32::MAX as u32).then_some(seconds)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -4,11 +4,9 @@
 
 use thiserror::Error;
 
-use crate::record::{HEADER_WORDS, PLACE_WORDS, SUBSCRIBER_WORDS};
+use crate::record::{CHANNEL_BYTES_MAX, HEADER_WORDS, PLACE_WORDS, SUBSCRIBER_WORDS};
 use crate::words::words_for;
 
-/// Longest channel name in bytes. The shortest is one byte.
-pub const CHANNEL_BYTES_MAX: usize = if cfg!(loom) { 8 } else { 255 };
 /// Longest user name in the presence table in bytes. The shortest is one byte.
 pub const USER_BYTES_MAX: usize = if cfg!(loom) { 8 } else { 255 };
 /// Longest presence information (`info`) of a user in bytes.

@@ -56,9 +56,7 @@ pub use consumer::Consumer;
 pub use follower::{Follower, Previous};
 pub use hash::ChannelHasher;
 pub use id::{ID_BYTES_MAX, IdRef, Ids};
-pub use layout::{
-    CHANNEL_BYTES_MAX, Config, ConfigError, INFO_BYTES_MAX, Layout, USER_BYTES_MAX, WORKERS_MAX,
-};
+pub use layout::{Config, ConfigError, INFO_BYTES_MAX, Layout, USER_BYTES_MAX, WORKERS_MAX};
 pub use local::{
     Direct, Encode, Gathered, Local, LocalConfig, PayloadSpan, SLICES_MAX, SubId, view_channel,
 };
@@ -68,7 +66,7 @@ pub use presence::{
     EachMember, EachPresent, Joined, LeaveData, Presence, PresenceError, Present, Swept,
 };
 pub use reader::{Read, Reader};
-pub use record::{Kind, LogPlace, Message, Record, Seq, Subscriber};
+pub use record::{CHANNEL_BYTES_MAX, Kind, LogPlace, Message, Record, Seq, Subscriber};
 pub use replay::{Replay, ReplayRange};
 pub use ring::{HEAD_WORDS, OpenError, PublishError, Ring};
 pub use sleepers::Slots;

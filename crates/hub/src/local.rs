@@ -5,6 +5,7 @@
 //! a slice. The log exists only while somebody has not read all of it. A slow subscriber costs nothing but its
 //! cursor: when the log outgrows `log_bytes_max`, its front goes, and a cursor before the front is a *gap*.
 
+mod encode;
 mod log;
 mod stream;
 
@@ -15,31 +16,12 @@ use crate::hash::ChannelHasher;
 use crate::reader::{Read, Reader};
 use crate::record::{Kind, Record, Seq, Subscriber};
 use crate::stream_counts::{StreamCounts, Traffic};
-use log::LogPool;
+pub use encode::{Encode, PayloadSpan};
+use log::{LogPool, NONE};
 use stream::Stream;
 
 /// Most slices one [`Local::gather`] gives: Linux takes no more in one call (`IOV_MAX`).
 pub const SLICES_MAX: usize = 1024;
-
-/// No stream, no subscription.
-const NONE: u32 = u32::MAX;
-
-/// Writes a record in a wire format.
-pub trait Encode {
-    /// Appends `record` in `format` to `out`, which already holds other frames. Appending nothing skips the record.
-    fn encode(&mut self, format: u8, record: &Record, out: &mut Vec<u8>) -> PayloadSpan;
-
-    /// Appends the views that get a record of the channel that [`Local::select_from`] named.
-    fn select(&mut self, record: &Record, views: &mut Vec<u64>) {
-        let _ = (record, views);
-    }
-
-    /// Appends what the subscribers of one of those views get, as [`Encode::encode`] does.
-    fn encode_view(&mut self, view: u64, record: &Record, out: &mut Vec<u8>) -> PayloadSpan {
-        let _ = (view, record, out);
-        PayloadSpan { start: 0, end: 0 }
-    }
-}
 
 /// The name under which clients of a view subscribe. It begins with a control character, so no program can publish to it.
 pub fn view_channel(view: u64) -> [u8; 10] {
@@ -47,15 +29,6 @@ pub fn view_channel(view: u64) -> [u8; 10] {
     name[1] = b'v';
     name[2..].copy_from_slice(&view.to_be_bytes());
     name
-}
-
-/// The part of a frame without transfer framing (HTTP/1.1 chunk size and ends), in bytes from the frame's first byte.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PayloadSpan {
-    /// Offset of the first payload byte.
-    pub start: usize,
-    /// Offset behind the last payload byte.
-    pub end: usize,
 }
 
 /// Bounds of the fan-out.

@@ -3,11 +3,13 @@
 //! In the ring a record is a header of fixed words, then channel, name and data, each padded to whole words, then
 //! the one it concerns, if it concerns one, and its place in the log that it comes from, if it comes from one.
 
-use crate::layout::CHANNEL_BYTES_MAX;
 use crate::words::{WORD_BYTES, words_for};
 
 /// A record's place in the ring: unique for the ring's epoch and ascending in publish order. Not dense. Never zero.
 pub type Seq = u64;
+
+/// Longest channel name in bytes. The shortest is one byte.
+pub const CHANNEL_BYTES_MAX: usize = if cfg!(loom) { 8 } else { 255 };
 
 // Words of a record's header.
 /// The record's own position.

@@ -54,6 +54,7 @@ pub mod handover;
 pub mod kernel;
 pub mod log_file;
 pub mod net;
+mod orphan;
 pub mod probe;
 pub mod process;
 pub mod random;

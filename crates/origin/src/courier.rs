@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::address::{Address, Transport};
 use crate::client::{Client, PublishError};
-use crate::pending::Pending;
+use crate::pending::{Item, Pending};
 use crate::tls::TlsError;
 
 /// How long an edge that takes nothing is left alone, first and at most.
@@ -25,22 +25,6 @@ const LOOK: Duration = Duration::from_secs(60);
 const SAY_AGAIN: Duration = Duration::from_secs(60);
 /// After so many refusals that may be for good it is found out whether a single item is to blame.
 const DOUBTS: u32 = 4;
-
-/// Something that was published.
-pub struct Item {
-    /// Where it stands in the source; the next one has a larger number.
-    pub place: u64,
-    /// The channel's name.
-    pub channel: String,
-    /// Its id.
-    pub id: String,
-    /// The id of the channel's item before it, if that is known.
-    pub previous: Option<String>,
-    /// What event streams get.
-    pub stream: Vec<u8>,
-    /// What long polls and WebSockets get, if anything.
-    pub message: Option<Vec<u8>>,
-}
 
 /// What a source has next.
 pub enum Next {

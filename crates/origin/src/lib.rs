@@ -22,7 +22,8 @@ mod tls;
 
 pub use address::{Address, Transport};
 pub use client::{Client, PublishError};
-pub use courier::{Courier, Figures, Item, Next, Source};
+pub use courier::{Courier, Figures, Next, Source};
 pub use edges::Edges;
+pub use pending::Item;
 pub use post::{ANSWER_BYTES_MAX, PostError, Poster};
 pub use tls::TlsError;

@@ -6,13 +6,27 @@ use std::ops::Range;
 use fermata_grip::encoding::to_base64;
 use serde_json::{Map, Value, json};
 
-use crate::courier::Item;
-
 /// Items of one request at most, and bytes of their content after which no more is added: half of what Pushpin takes.
 pub(crate) const BATCH_ITEMS_MAX: usize = 100;
 const BATCH_BYTES_MAX: usize = 400_000;
 /// So many are there whatever their size: by the second one is seen whether the edge refuses the first alone.
 const ITEMS_MIN: usize = 2;
+
+/// Something that was published.
+pub struct Item {
+    /// Where it stands in the source; the next one has a larger number.
+    pub place: u64,
+    /// The channel's name.
+    pub channel: String,
+    /// Its id.
+    pub id: String,
+    /// The id of the channel's item before it, if that is known.
+    pub previous: Option<String>,
+    /// What event streams get.
+    pub stream: Vec<u8>,
+    /// What long polls and WebSockets get, if anything.
+    pub message: Option<Vec<u8>>,
+}
 
 #[derive(Default)]
 pub(crate) struct Pending {

@@ -10,8 +10,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use fermata_engine::unknown_variables;
 use rustix::process::{Resource, getrlimit};
+use serde::Serialize;
 
-use super::{Check, Verdict};
 use crate::php::{self, Php};
 
 /// Descriptors that a worker needs beside those of its clients.
@@ -31,6 +31,28 @@ const CLOCK_MIN_S: u64 = 1_735_689_600;
 const TICKET_PERIOD_S: u32 = 21_600;
 /// How a file with the history of channels begins.
 const HISTORY_MAGIC: &[u8; 8] = b"fermata\x01";
+
+/// What a check has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    Good,
+    /// A server works, but not as well as it could.
+    Warning,
+    /// A server does not start, or fails under load.
+    Bad,
+}
+
+/// One check.
+#[derive(Clone, Debug, Serialize)]
+pub struct Check {
+    pub name: &'static str,
+    pub verdict: Verdict,
+    /// What is there.
+    pub found: String,
+    /// What to type or change; empty where nothing is to be done.
+    pub advice: String,
+}
 
 /// All of them, in the order a server meets them.
 pub fn all(php: &php::Arguments, listen: &str, clients: u64) -> Vec<Check> {

@@ -3,11 +3,11 @@
 mod checks;
 
 use fermata_engine::mask_secrets;
-use serde::Serialize;
 
 use crate::error::Error;
 use crate::format;
 use crate::php;
+use checks::{Check, Verdict};
 
 /// Look at kernel, limits, PHP, certificates and ports, and say what to type.
 ///
@@ -31,28 +31,6 @@ pub struct Arguments {
     /// Print JSON: a list of checks
     #[arg(long)]
     json: bool,
-}
-
-/// What a check has found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Verdict {
-    Good,
-    /// A server works, but not as well as it could.
-    Warning,
-    /// A server does not start, or fails under load.
-    Bad,
-}
-
-/// One check.
-#[derive(Clone, Debug, Serialize)]
-pub struct Check {
-    pub name: &'static str,
-    pub verdict: Verdict,
-    /// What is there.
-    pub found: String,
-    /// What to type or change; empty where nothing is to be done.
-    pub advice: String,
 }
 
 /// Runs the command. False: something is bad.

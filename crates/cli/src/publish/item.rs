@@ -4,34 +4,11 @@ use fermata_grip::item::{
     Body, Format, Item, MessageAction, MessageKind, Response, ResponseAction, StreamAction,
 };
 
-use super::Arguments;
+use super::arguments::Arguments;
 use crate::error::{Error, at};
 
 /// The largest content: what control ports take at most.
 const CONTENT_BYTES_MAX: u64 = 1 << 20;
-
-/// A name and a value.
-pub type Pair = (String, String);
-
-/// Reads `NAME: VALUE`.
-pub fn header(text: &str) -> Result<Pair, Error> {
-    match text.split_once(':') {
-        Some((name, value)) if !name.trim().is_empty() => {
-            Ok((name.trim().to_owned(), value.trim().to_owned()))
-        }
-        _ => Err(Error::Misuse("give a name, a colon and a value".to_owned())),
-    }
-}
-
-/// Reads `NAME=VALUE`.
-pub fn meta(text: &str) -> Result<Pair, Error> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err(Error::Misuse(
-            "give a name, an equals sign and a value".to_owned(),
-        )),
-    }
-}
 
 /// The item, in every format that the action is for.
 pub fn build(arguments: &Arguments) -> Result<Item, Error> {

@@ -3,15 +3,17 @@
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fermata_grip::item::Item;
 use fermata_grip::packet::{self, Notation};
 use fermata_grip::zmtp::{Endpoint, Limits, Peer, Socket, message};
 use fermata_origin::post::connect as connect_tcp;
 
-use super::{TIMEOUT, failed};
 use crate::error::Error;
+
+/// How long publishing may take.
+pub const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Sends the item, and waits until the other end has read it.
 pub fn publish(endpoint: &Endpoint, item: &Item) -> Result<(), Error> {
@@ -62,6 +64,13 @@ where
     finish()?;
     while socket.read(&mut buffer)? > 0 {}
     Ok(())
+}
+
+/// What went wrong with an address, in one sentence.
+fn failed(what: &str, address: &str, error: impl std::fmt::Display) -> Error {
+    Error::Misuse(format!(
+        "cannot {what} {address}: {error}; is an edge or Pushpin listening there? --spec names another"
+    ))
 }
 
 #[cfg(test)]

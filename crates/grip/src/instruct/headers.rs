@@ -5,7 +5,7 @@ use super::{
     NextLink, RESPONSE_TIMEOUT_MIN_S, STATUS_MAX, SessionDetect, TIMEOUT_DEFAULT_S, shown,
 };
 use crate::filter::FILTERS_MAX;
-use crate::params::{self, Element, list, values};
+use crate::params::{self, Element, list, seconds, values};
 
 const PREFIX: &[u8] = b"grip-";
 
@@ -104,13 +104,6 @@ pub(super) fn timeout(seconds: Option<u32>) -> u32 {
     seconds
         .unwrap_or(TIMEOUT_DEFAULT_S)
         .max(RESPONSE_TIMEOUT_MIN_S)
-}
-
-/// Whole seconds that fit 31 bits, as every other implementation has them.
-pub(super) fn seconds(text: &[u8]) -> Option<u32> {
-    let text = std::str::from_utf8(text.trim_ascii()).ok()?;
-    let seconds = text.parse::<u32>().ok()?;
-    (seconds <= i32::MAX as u32).then_some(seconds)
 }
 
 fn meta(instruct: &mut Instruct, headers: &[(&[u8], &[u8])]) -> Result<(), InstructError> {

@@ -71,7 +71,7 @@ impl KeepAlive {
             ));
         }
         let timeout_s = match element.param("timeout") {
-            Some(text) => super::headers::seconds(text)
+            Some(text) => params::seconds(text)
                 .ok_or_else(|| wrong(text, "timeout is in whole seconds, not negative"))?,
             None => TIMEOUT_DEFAULT_S,
         };

@@ -1,6 +1,6 @@
 //! Reading fields, with errors in the words that publishers know from Pushpin.
 
-use super::parse::ItemError;
+use super::error::ItemError;
 use crate::encoding;
 use crate::packet::Notation;
 use crate::value::Value;

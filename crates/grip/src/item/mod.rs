@@ -3,13 +3,15 @@
 //! A subscriber gets the format of its transport only: a long poll `http_response`, a stream
 //! `http_stream`, a WebSocket `ws_message`.
 
+mod error;
 mod fields;
 mod parse;
 #[cfg(test)]
 mod tests;
 mod write;
 
-pub use parse::{ItemError, parse, parse_list};
+pub use error::ItemError;
+pub use parse::{parse, parse_list};
 
 use crate::instruct::Meta;
 

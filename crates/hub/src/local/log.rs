@@ -2,8 +2,10 @@
 
 use std::collections::VecDeque;
 
-use super::NONE;
 use crate::record::Seq;
+
+/// No stream, no subscription.
+pub(super) const NONE: u32 = u32::MAX;
 
 /// Emptied logs kept for reuse, so that a busy channel does not allocate per message.
 const POOL_LOGS_MAX: usize = 16;

@@ -1,7 +1,7 @@
 //! A channel in one wire format with its local subscribers.
 
-use super::log::{Frame, Log, LogPool};
-use super::{Encode, NONE};
+use super::encode::Encode;
+use super::log::{Frame, Log, LogPool, NONE};
 use crate::record::{Record, Seq};
 
 /// Offsets are absolute: they count all bytes since the stream was made, so a cursor never needs an update.

@@ -4,9 +4,8 @@
 //! the number of entries, so damaged links lead to missing members and not to panics or endless loops.
 
 use crate::hash::ChannelHasher;
-use crate::layout::{
-    CHANNEL_BYTES_MAX, ENTRY_FIXED_WORDS, INFO_BYTES_MAX, PresenceLayout, USER_BYTES_MAX,
-};
+use crate::layout::{ENTRY_FIXED_WORDS, INFO_BYTES_MAX, PresenceLayout, USER_BYTES_MAX};
+use crate::record::CHANNEL_BYTES_MAX;
 use crate::words::{Sum, WORD_BYTES, Words, load_bytes, store_bytes, words_for};
 
 // Words about the whole table.

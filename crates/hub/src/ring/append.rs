@@ -1,9 +1,11 @@
 //! Appending a record, and completing an append whose process died. The order of the steps is explained in `ring`.
 
 use super::{CURSOR_DEAD, PublishError, Ring};
-use crate::layout::{CHANNEL_BYTES_MAX, HEAD, LOG_SEQ, PENDING, SAFE, TAIL};
+use crate::layout::{HEAD, LOG_SEQ, PENDING, SAFE, TAIL};
 use crate::lock::{Guard, LockError, Owner};
-use crate::record::{HEADER_WORDS, LogPlace, Message, Seq, Shape, Subscriber, W_SUM};
+use crate::record::{
+    CHANNEL_BYTES_MAX, HEADER_WORDS, LogPlace, Message, Seq, Shape, Subscriber, W_SUM,
+};
 use crate::words::{Sum, store_bytes, words_for};
 use fermata_shm::{Ordering, fence};
 

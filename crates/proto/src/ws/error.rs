@@ -1,6 +1,6 @@
 //! What a peer can do wrong, and the close code it deserves.
 
-use super::close::CloseCode;
+use super::close_code::CloseCode;
 
 /// Hard errors of the peer. Each one ends the connection: send a Close frame with [`Violation::close_code`], read no further.
 ///

@@ -8,6 +8,7 @@
 pub mod accept;
 pub mod client;
 pub mod close;
+mod close_code;
 pub mod deflate;
 mod error;
 pub mod extension;

@@ -10,13 +10,15 @@ use rustix::io::Errno;
 
 use crate::driver::{Accepted, EVENTS_MAX, Event, Fd, Peer};
 
-use super::peer::Action;
+use super::faults::{Calls, Faults};
 use super::random::Random;
-use super::stream::Stream;
-use super::{Calls, Faults, MONOTONIC_START_MS};
+use super::stream::{Action, Stream};
 
 /// The first descriptor handed out: beyond any real one, so that mixing them up shows.
 const FD_START: Fd = 1_000_000_000;
+
+/// Where the virtual monotonic clock starts: not at zero, as a real one does not either.
+pub const MONOTONIC_START_MS: u64 = 1_000_000;
 
 #[derive(Debug, Default)]
 struct Listener {

@@ -7,21 +7,7 @@ use std::rc::Rc;
 use crate::driver::{Fd, Peer};
 
 use super::network::Network;
-
-/// Something a peer does.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Action {
-    /// Sends bytes.
-    Write(Vec<u8>),
-    /// Ends its sending side and still reads.
-    ShutdownWrite,
-    /// Closes; with unread bytes that breaks the connection, as it does on a real network.
-    Close,
-    /// Breaks the connection.
-    Reset,
-    /// Holds at most this many unread bytes from now on.
-    SetWindow(usize),
-}
+use super::stream::Action;
 
 /// How the engine's side of a connection stands, as the peer sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,6 +8,21 @@ use crate::driver::{Event, Peer};
 /// Bytes the peer's end holds before the engine would block, unless the test sets another window.
 pub(super) const WINDOW_BYTES: usize = 64 * 1024;
 
+/// Something a peer does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Sends bytes.
+    Write(Vec<u8>),
+    /// Ends its sending side and still reads.
+    ShutdownWrite,
+    /// Closes; with unread bytes that breaks the connection, as it does on a real network.
+    Close,
+    /// Breaks the connection.
+    Reset,
+    /// Holds at most this many unread bytes from now on.
+    SetWindow(usize),
+}
+
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) address: Peer,

@@ -5,7 +5,7 @@ use std::io;
 
 use super::Uring;
 use super::ring::Completion;
-use super::ticket::{Op, Ticket};
+use super::slot::Listener;
 use crate::descriptors::lift_raw;
 use crate::driver::{Accepted, Fd};
 use crate::sys::socket;
@@ -18,38 +18,6 @@ const ACCEPTED_MAX: usize = 1024;
 /// The kernel wakes one ring for a connection. Of a process that was killed the ring is taken apart a while after its
 /// successor was started, and when it is chosen until then, nobody accepts: the connection would wait for the next one.
 pub(super) const LOOKS_MS: [u64; 4] = [10, 90, 900, 4_000];
-
-pub(super) struct Listener {
-    fd: Fd,
-    pub token: u64,
-    generation: u32,
-    /// Its owner wants to hear of it.
-    is_watched: bool,
-    /// The kernel accepts for it.
-    is_accepting: bool,
-    /// It is told to stop.
-    is_stopping: bool,
-    /// Why it has stopped by itself; zero = it has not.
-    errno: i32,
-    accepted: VecDeque<Fd>,
-    /// When its queue is looked at ourselves, and how often that was done.
-    look_ms: u64,
-    looks: usize,
-}
-
-impl Listener {
-    pub fn has_news(&self) -> bool {
-        self.is_watched && (!self.accepted.is_empty() || self.errno != 0)
-    }
-
-    fn ticket(&self) -> Ticket {
-        Ticket {
-            op: Op::Accept,
-            generation: self.generation,
-            fd: self.fd,
-        }
-    }
-}
 
 impl Uring {
     fn listener(&mut self, fd: Fd) -> Option<&mut Listener> {

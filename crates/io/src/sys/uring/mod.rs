@@ -28,12 +28,9 @@ use std::fs::File;
 use std::io::{self, IoSlice};
 
 use buffers::Buffers;
-use listeners::Listener;
-use output::Rest;
 use ring::{Completion, Ring, Sleep};
 use sends::Sends;
-use slot::{Kind, Receiving, Slot};
-use streams::Aside;
+use slot::{Aside, Kind, Listener, Receiving, Rest, Slot};
 use ticket::{Op, Ticket};
 
 use crate::clock;

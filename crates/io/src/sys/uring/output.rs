@@ -6,7 +6,7 @@ use std::io::{self, IoSlice};
 use super::Uring;
 use super::ring::Completion;
 use super::sends::SEND_BYTES_MAX;
-use super::slot::Kind;
+use super::slot::{Kind, Rest};
 use super::streams::errno_of;
 use super::ticket::Op;
 use crate::driver::Fd;
@@ -17,14 +17,6 @@ const LEAVING_MS: u64 = 5_000;
 
 /// Closed connections kept for that at once; over it the oldest is cut off.
 const LEAVING_MAX: usize = 512;
-
-/// What a send had left: at most `SEND_BYTES_MAX`.
-pub(super) struct Rest {
-    bytes: Vec<u8>,
-    sent: usize,
-    /// End our side behind it.
-    shuts_down: bool,
-}
 
 impl Uring {
     /// Whether `fd` may be sent to; `None`: it would block, and an event comes.

@@ -1,5 +1,7 @@
 //! What is remembered of a descriptor, by its number.
 
+use std::collections::VecDeque;
+
 use super::buffers::Chain;
 use super::ticket::{GENERATION_MASK, Op, Ticket};
 use crate::driver::Fd;
@@ -137,6 +139,67 @@ impl Slot {
 
     pub fn is_watched_stream(&self) -> bool {
         self.kind == Kind::Stream
+    }
+}
+
+pub(super) struct Listener {
+    pub fd: Fd,
+    pub token: u64,
+    pub generation: u32,
+    /// Its owner wants to hear of it.
+    pub is_watched: bool,
+    /// The kernel accepts for it.
+    pub is_accepting: bool,
+    /// It is told to stop.
+    pub is_stopping: bool,
+    /// Why it has stopped by itself; zero = it has not.
+    pub errno: i32,
+    pub accepted: VecDeque<Fd>,
+    /// When its queue is looked at ourselves, and how often that was done.
+    pub look_ms: u64,
+    pub looks: usize,
+}
+
+impl Listener {
+    pub fn has_news(&self) -> bool {
+        self.is_watched && (!self.accepted.is_empty() || self.errno != 0)
+    }
+
+    pub fn ticket(&self) -> Ticket {
+        Ticket {
+            op: Op::Accept,
+            generation: self.generation,
+            fd: self.fd,
+        }
+    }
+}
+
+/// What a send had left: at most `SEND_BYTES_MAX`.
+pub(super) struct Rest {
+    pub bytes: Vec<u8>,
+    pub sent: usize,
+    /// End our side behind it.
+    pub shuts_down: bool,
+}
+
+/// Bytes that arrived in an earlier turn.
+#[derive(Default)]
+pub(super) struct Aside {
+    pub bytes: Vec<u8>,
+    pub at: usize,
+}
+
+impl Aside {
+    pub fn read(&mut self, out: &mut [u8]) -> usize {
+        let left = &self.bytes[self.at..];
+        let taken = left.len().min(out.len());
+        out[..taken].copy_from_slice(&left[..taken]);
+        self.at += taken;
+        taken
+    }
+
+    pub fn is_read(&self) -> bool {
+        self.at == self.bytes.len()
     }
 }
 

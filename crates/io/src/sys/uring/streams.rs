@@ -15,27 +15,6 @@ use super::ticket::Op;
 use crate::driver::Fd;
 use crate::sys::socket;
 
-/// Bytes that arrived in an earlier turn.
-#[derive(Default)]
-pub(super) struct Aside {
-    bytes: Vec<u8>,
-    at: usize,
-}
-
-impl Aside {
-    fn read(&mut self, out: &mut [u8]) -> usize {
-        let left = &self.bytes[self.at..];
-        let taken = left.len().min(out.len());
-        out[..taken].copy_from_slice(&left[..taken]);
-        self.at += taken;
-        taken
-    }
-
-    fn is_read(&self) -> bool {
-        self.at == self.bytes.len()
-    }
-}
-
 impl Uring {
     pub(super) fn read(&mut self, fd: Fd, buf: &mut [u8]) -> io::Result<Option<usize>> {
         let at = fd as usize;
