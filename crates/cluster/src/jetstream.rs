@@ -279,6 +279,7 @@ impl Delivery {
         let mut fields = [&text[..0]; FIELDS_MAX];
         let mut count = 0;
         for field in text.split(|byte| *byte == b'.') {
+            // What a newer server has behind these is not read.
             if let Some(place) = fields.get_mut(count) {
                 *place = field;
             }

@@ -213,12 +213,13 @@ impl FastCgi {
 
     /// A request is complete as far as it has to be, and waits for a connection.
     fn queue(&mut self, worker: &mut Engine, handle: RequestId) {
-        if let Some(talk) = self.talks.get_mut(&handle) {
-            talk.since_ms = worker.net.now_ms();
-            let site = talk.site;
-            self.pools[site].waiting.push_back(handle);
-            self.open_next(worker, site);
-        }
+        let Some(talk) = self.talks.get_mut(&handle) else {
+            return missed(());
+        };
+        talk.since_ms = worker.net.now_ms();
+        let site = talk.site;
+        self.pools[site].waiting.push_back(handle);
+        self.open_next(worker, site);
     }
 
     /// Gives connections to those that wait, as far as there may be more.
@@ -268,10 +269,11 @@ impl FastCgi {
 
     /// Something has moved: the time-out begins anew.
     fn touch(&mut self, worker: &mut Engine, handle: RequestId) {
-        if let Some(talk) = self.talks.get_mut(&handle) {
-            talk.deadline_ms = worker.net.now_ms() + self.pools[talk.site].site.timeout_ms;
-            self.due_ms = self.due_ms.min(talk.deadline_ms);
-        }
+        let Some(talk) = self.talks.get_mut(&handle) else {
+            return missed(());
+        };
+        talk.deadline_ms = worker.net.now_ms() + self.pools[talk.site].site.timeout_ms;
+        self.due_ms = self.due_ms.min(talk.deadline_ms);
     }
 
     fn on_wire(&mut self, worker: &mut Engine, event: WireEvent) {
@@ -287,9 +289,10 @@ impl FastCgi {
             }
             Some(None) => {}
             Some(Some(handle)) => {
-                if let Some(talk) = self.talks.get_mut(&handle) {
-                    talk.link = Link::Open(event.wire);
-                }
+                let Some(talk) = self.talks.get_mut(&handle) else {
+                    return missed(());
+                };
+                talk.link = Link::Open(event.wire);
                 self.go_on(worker, handle);
             }
         }
@@ -375,10 +378,11 @@ impl FastCgi {
             Step::Failed(status, cause) => self.fail(worker, handle, status, &cause),
             Step::Again => {
                 self.let_go(worker, handle);
-                if let Some(talk) = self.talks.get_mut(&handle) {
-                    talk.sent = 0;
-                    talk.is_refused = false;
-                }
+                let Some(talk) = self.talks.get_mut(&handle) else {
+                    return missed(());
+                };
+                talk.sent = 0;
+                talk.is_refused = false;
                 self.pools[site].waiting.push_front(handle);
                 self.open_next(worker, site);
             }

@@ -265,12 +265,7 @@ impl Gateway<'_> {
         match self.worker.join_channel(socket, &join) {
             Ok(()) => {}
             // Its close follows, and counts down what was counted.
-            Err(SendError::Gone) => {
-                if let Some(session) = self.hub.sessions.get_mut(&socket) {
-                    session.connection.forget(&subscribe.channel);
-                }
-                return;
-            }
+            Err(SendError::Gone) => return self.forget(socket, &subscribe.channel),
             Err(refusal @ (SendError::Misuse(_) | SendError::Backpressure(_))) => {
                 self.undo(socket, &subscribe.channel, &refusal.to_string());
                 return;
@@ -361,10 +356,16 @@ impl Gateway<'_> {
 
     /// A subscription that the engine does not make.
     fn undo(&mut self, socket: SocketId, channel: &str, text: &str) {
-        if let Some(session) = self.hub.sessions.get_mut(&socket) {
-            session.connection.forget(channel);
-        }
+        self.forget(socket, channel);
         self.send(socket, &frame::error(Some(Code::OverQuota), text));
+    }
+
+    /// The client has just asked for the subscription, so it has a session, even when its connection is gone.
+    fn forget(&mut self, socket: SocketId, channel: &str) {
+        match self.hub.sessions.get_mut(&socket) {
+            Some(session) => session.connection.forget(channel),
+            None => missed(()),
+        }
     }
 
     /// Says what is wrong, and closes.

@@ -41,6 +41,7 @@ impl Watching {
     /// It is gone.
     pub fn end(&mut self, socket: SocketId) {
         for user_name in self.lists.remove(&socket).unwrap_or_default() {
+            // A list may name a user twice.
             if let Some(watched) = self.watched.get_mut(&user_name) {
                 watched.sockets.remove(&socket);
                 if watched.sockets.is_empty() {

@@ -83,6 +83,7 @@ impl Verifier {
             return Found::Foreign;
         };
         let Some(bytes) = data.get(start..start + self.bytes) else {
+            // It was cut off.
             return Found::Corrupt;
         };
         if let (last, Some(message)) = &self.last

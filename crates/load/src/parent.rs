@@ -297,6 +297,7 @@ impl Parent<'_> {
 
     fn begin_step(&mut self, step: usize, now_us: u64) -> Result<(), Error> {
         let Some(Step { hold_us, rates, .. }) = self.course.steps.get(step) else {
+            // A run without steps is over when everybody is connected.
             return self.end();
         };
         self.phase = Phase::Holding(step, now_us + hold_us);

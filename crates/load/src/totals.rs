@@ -1,6 +1,7 @@
 //! What all processes of a run have reported so far.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use hdrhistogram::Histogram;
 
@@ -156,17 +157,13 @@ impl Totals {
             self.confirmed.clone_from(&report.confirmed);
         }
         for &(number, group) in &report.publishes {
-            if let Some(publish) = self.track(number) {
-                publish.group = Some(group);
-                self.complete(number);
-            }
+            self.track(number, |publish| publish.group = Some(group));
         }
         for &(number, count, last_us) in &report.arrivals {
-            if let Some(publish) = self.track(number) {
+            self.track(number, |publish| {
                 publish.arrived += count;
                 publish.last_us = publish.last_us.max(last_us);
-                self.complete(number);
-            }
+            });
         }
     }
 
@@ -224,18 +221,14 @@ impl Totals {
         point
     }
 
-    fn track(&mut self, number: u32) -> Option<&mut Publish> {
-        if self.publishes.len() >= PUBLISHES_MAX && !self.publishes.contains_key(&number) {
-            return None;
-        }
-        Some(self.publishes.entry(number).or_default())
-    }
-
-    /// Takes note of a publish that everybody has got. Its receivers may report before its publisher.
-    fn complete(&mut self, number: u32) {
-        let Some(publish) = self.publishes.get(&number) else {
-            return;
+    /// Takes note of a publish, and whether everybody has got it. Its receivers may report before its publisher.
+    fn track(&mut self, number: u32, note: impl FnOnce(&mut Publish)) {
+        let is_full = self.publishes.len() >= PUBLISHES_MAX;
+        let publish = match self.publishes.entry(number) {
+            Entry::Vacant(_) if is_full => return,
+            entry => entry.or_default(),
         };
+        note(publish);
         let Some(group) = publish.group else {
             return;
         };

@@ -341,6 +341,7 @@ impl<D: Driver> Driver for Tls<D> {
     #[inline]
     fn add_stream(&mut self, fd: Fd, token: u64) -> io::Result<()> {
         self.inner.add_stream(fd, token)?;
+        // Only of connections that begin in the clear.
         if let Some(known) = self.awaited.get_mut(&fd) {
             *known = Some(token);
         }

@@ -146,6 +146,7 @@ impl SockJs {
 
     /// Has a session looked at when its queue wants it.
     pub(super) fn watch(&mut self, id: u64) {
+        // It may have ended by what was done with it.
         if let Some(session) = self.sessions.get_mut(&id) {
             let due_ms = session.queue.due_ms();
             if due_ms != session.due_ms {

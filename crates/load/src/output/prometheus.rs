@@ -65,8 +65,8 @@ impl Prometheus {
         if token == LISTENER {
             self.accept(epoll);
         } else if let Ok(fd) = Fd::try_from(token - LISTENER - 1)
-            && self.connections.contains_key(&fd)
-            && !self.serve(epoll, fd)
+            && let Some(connection) = self.connections.get_mut(&fd)
+            && !connection.serve(epoll, fd, &self.page)
         {
             self.connections.remove(&fd);
             epoll.close(fd);
@@ -93,29 +93,28 @@ impl Prometheus {
             let _ = epoll.remove(self.listener.as_raw_fd());
         }
     }
+}
 
+impl Connection {
     /// Reads a request and answers it. `false`: the connection is done.
-    fn serve(&mut self, epoll: &mut Epoll, fd: Fd) -> bool {
-        let Some(connection) = self.connections.get_mut(&fd) else {
-            return false;
-        };
+    fn serve(&mut self, epoll: &mut Epoll, fd: Fd, page: &str) -> bool {
         let mut bytes = [0; 4096];
-        while connection.unsent.is_empty() {
+        while self.unsent.is_empty() {
             match epoll.recv(fd, &mut bytes) {
                 Ok(None) => return true,
                 Ok(Some(0)) | Err(_) => return false,
-                Ok(Some(count)) => connection.request.extend_from_slice(&bytes[..count]),
+                Ok(Some(count)) => self.request.extend_from_slice(&bytes[..count]),
             }
-            if connection.request.len() > REQUEST_BYTES_MAX {
+            if self.request.len() > REQUEST_BYTES_MAX {
                 return false;
             }
-            if memchr::memmem::find(&connection.request, b"\r\n\r\n").is_some() {
-                let found = connection.request.starts_with(b"GET /metrics ");
+            if memchr::memmem::find(&self.request, b"\r\n\r\n").is_some() {
+                let found = self.request.starts_with(b"GET /metrics ");
                 let (status, body) = match found {
-                    true => ("200 OK", self.page.as_str()),
+                    true => ("200 OK", page),
                     false => ("404 Not Found", "ask for /metrics\n"),
                 };
-                connection.unsent = format!(
+                self.unsent = format!(
                     "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\n\
                      Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
                     body.len()
@@ -123,11 +122,11 @@ impl Prometheus {
                 .into_bytes();
             }
         }
-        match epoll.send_one(fd, &connection.unsent) {
+        match epoll.send_one(fd, &self.unsent) {
             Ok(None) => true,
             Ok(Some(count)) => {
-                connection.unsent.drain(..count);
-                !connection.unsent.is_empty()
+                self.unsent.drain(..count);
+                !self.unsent.is_empty()
             }
             Err(_) => false,
         }
