@@ -5,23 +5,22 @@
 //! a slice. The log exists only while somebody has not read all of it. A slow subscriber costs nothing but its
 //! cursor: when the log outgrows `log_bytes_max`, its front goes, and a cursor before the front is a *gap*.
 
+mod delivery;
 mod encode;
 mod log;
+mod pump;
 mod stream;
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::hash::ChannelHasher;
-use crate::reader::{Read, Reader};
-use crate::record::{Kind, Record, Seq, Subscriber};
+use crate::record::Record;
 use crate::stream_counts::{StreamCounts, Traffic};
+pub use delivery::{Gathered, SLICES_MAX};
 pub use encode::{Encode, PayloadSpan};
 use log::{LogPool, NONE};
 use stream::Stream;
-
-/// Most slices one [`Local::gather`] gives: Linux takes no more in one call (`IOV_MAX`).
-pub const SLICES_MAX: usize = 1024;
 
 /// The name under which clients of a view subscribe. It begins with a control character, so no program can publish to it.
 pub fn view_channel(view: u64) -> [u8; 10] {
@@ -47,15 +46,6 @@ pub struct SubId(u32);
 impl SubId {
     /// The chain without subscriptions.
     pub const NONE: SubId = SubId(NONE);
-}
-
-/// What [`Local::gather`] found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Gathered {
-    /// Bytes in the slices.
-    pub bytes: usize,
-    /// Something was lost for this owner; nothing was gathered. Tell it and call [`Local::skip_gap`].
-    pub gap: bool,
 }
 
 /// A message for one subscriber.
@@ -272,55 +262,6 @@ impl Local {
         next
     }
 
-    /// Reads up to `budget_records` records from the ring and encodes those somebody here subscribes to.
-    /// Returns whether there may be more to read.
-    ///
-    /// It stops before that when half of a log's room is filled, so that whoever is offered the news after each pump
-    /// ([`Local::next_ready`] until `None`) and takes it is never overtaken by the log, however long the burst is.
-    pub fn pump(
-        &mut self,
-        reader: &mut Reader,
-        encode: &mut dyn Encode,
-        budget_records: usize,
-    ) -> bool {
-        let mut room = self.config.log_bytes_max / 2;
-        for _ in 0..budget_records {
-            let by_hash = &self.by_hash;
-            let direct = self.own.map(|(_, hash)| hash);
-            let selected = self.selected.as_ref().map(|(hash, _)| *hash);
-            let common = self.common;
-            let mut first = NONE;
-            let read = reader.read_next_if(&mut self.record, |hash| match by_hash.get(&hash) {
-                Some(&stream) => {
-                    first = stream;
-                    true
-                }
-                None => [direct, selected, common].contains(&Some(hash)),
-            });
-            match read {
-                Read::Record => {
-                    self.traffic.records_read += 1;
-                    let bytes = match self.record.kind {
-                        Kind::Direct => self.keep_direct(),
-                        _ if self.is_selected() => {
-                            let bytes = self.spread(first, encode);
-                            bytes.max(self.spread_views(encode))
-                        }
-                        _ => self.spread(first, encode),
-                    };
-                    room = room.saturating_sub(bytes);
-                    if room == 0 {
-                        break;
-                    }
-                }
-                Read::Skipped => self.traffic.records_read += 1,
-                Read::Empty => return false,
-                Read::Lost => self.lose_everything(),
-            }
-        }
-        reader.has_more()
-    }
-
     /// The next owner of a channel with news. Every owner that has not got everything comes once per channel with news; an
     /// owner of several such channels that did not take everything may come again. `None` = all were visited.
     /// Subscribing, unsubscribing and pumping in between are allowed.
@@ -345,176 +286,6 @@ impl Local {
                 }
             }
             *stream_id = NONE;
-        }
-    }
-
-    /// Whether something is to be sent, or a gap to be told.
-    pub fn pending(&self, chain: SubId) -> bool {
-        self.chain(chain)
-            .any(|subscription| subscription.cursor < self.stream(subscription).end())
-    }
-
-    /// Whether something was lost for this owner.
-    pub fn has_gap(&self, chain: SubId) -> bool {
-        self.chain(chain)
-            .any(|subscription| subscription.cursor < self.stream(subscription).start())
-    }
-
-    /// What is to be sent if it lies in one slice and is complete: the fast path of [`Local::gather`] with `raw` off.
-    /// At most `bytes_max` bytes unless one frame alone is larger. `None`: use `gather`.
-    pub fn contiguous(&self, chain: SubId, bytes_max: usize) -> Option<&[u8]> {
-        let mut waiting = None;
-        for subscription in self.chain(chain) {
-            let stream = self.stream(subscription);
-            if subscription.cursor < stream.end()
-                && waiting.replace((subscription, stream)).is_some()
-            {
-                return None;
-            }
-        }
-        let Some((subscription, stream)) = waiting else {
-            return Some(&[]);
-        };
-        if subscription.cursor < stream.start() {
-            return None;
-        }
-        if stream.has_excepts()
-            && stream
-                .next_except(subscription.cursor, subscription.owner)
-                .is_some()
-        {
-            return None;
-        }
-        let end = stream.cut(subscription.cursor, bytes_max, Seq::MAX);
-        Some(stream.bytes(subscription.cursor, end))
-    }
-
-    /// Everything between the cursors and the ends, in ascending order of sequence numbers over all channels of the chain.
-    ///
-    /// `raw` gives the payloads without transfer framing. Ends with a whole frame; gives at most `bytes_max` bytes, unless the
-    /// first frame alone is larger, and at most [`SLICES_MAX`] slices.
-    pub fn gather<'a>(
-        &'a self,
-        chain: SubId,
-        raw: bool,
-        out: &mut Vec<&'a [u8]>,
-        bytes_max: usize,
-    ) -> Gathered {
-        if self.has_gap(chain) {
-            return Gathered {
-                bytes: 0,
-                gap: true,
-            };
-        }
-        let mut bytes = 0usize;
-        let mut slices = 0;
-        let mut last = 0;
-        while let Some(run) = self.next_run(chain, last, raw) {
-            let stream =
-                &self.streams[self.subscriptions[run.subscription as usize].stream as usize];
-            let room = bytes_max.saturating_sub(bytes);
-            if slices == SLICES_MAX || (bytes > 0 && stream.first_len(run.start, raw) > room) {
-                break;
-            }
-            let slice = if raw {
-                stream.payload(run.start)
-            } else {
-                stream.bytes(run.start, stream.cut(run.start, room, run.before))
-            };
-            last = stream.last_seq(run.start, if raw { 1 } else { slice.len() });
-            bytes += slice.len();
-            slices += 1;
-            out.push(slice);
-        }
-        Gathered { bytes, gap: false }
-    }
-
-    /// Notes that the first `bytes` bytes of what [`Local::gather`] gave were sent. What was not sent of a frame that was
-    /// sent in part is appended to `rest`, to be sent before anything else: cursors stand at frame boundaries.
-    ///
-    /// Nothing may have been pumped, subscribed or unsubscribed between the two calls.
-    pub fn advance(&mut self, chain: SubId, raw: bool, bytes: usize, rest: &mut Vec<u8>) {
-        let mut left = bytes;
-        let mut last = 0;
-        while left > 0 {
-            let Some(run) = self.next_run(chain, last, raw) else {
-                return;
-            };
-            let subscription = &mut self.subscriptions[run.subscription as usize];
-            let stream = &mut self.streams[subscription.stream as usize];
-            let next = if raw {
-                let payload = stream.payload(run.start);
-                last = stream.last_seq(run.start, 1);
-                if left < payload.len() {
-                    rest.extend_from_slice(&payload[left..]);
-                }
-                left = left.saturating_sub(payload.len());
-                stream.frame_end(run.start + 1)
-            } else {
-                let run_end = stream.cut(run.start, usize::MAX, run.before);
-                let sent = (run_end - run.start).min(left as u64);
-                let next = stream.frame_end(run.start + sent);
-                rest.extend_from_slice(stream.bytes(run.start + sent, next));
-                left -= sent as usize;
-                if left > 0 {
-                    last = stream.last_seq(run.start, sent as usize);
-                }
-                next
-            };
-            subscription.cursor = next;
-            if next == stream.end() {
-                stream.caught_up(&mut self.pool);
-            }
-        }
-        self.skip_excepts(chain);
-    }
-
-    /// Moves the cursors of a chain over what its owner does not get. Call it before asking what there is to send.
-    #[inline]
-    pub fn skip_excepts(&mut self, chain: SubId) {
-        let mut id = chain.0;
-        while let Some(subscription) = self.subscriptions.get_mut(id as usize) {
-            id = subscription.next;
-            let stream = &mut self.streams[subscription.stream as usize];
-            if !stream.has_excepts() {
-                continue;
-            }
-            let cursor = stream.skip_excepts(subscription.cursor, subscription.owner);
-            if cursor != subscription.cursor {
-                subscription.cursor = cursor;
-                if cursor == stream.end() {
-                    stream.caught_up(&mut self.pool);
-                }
-            }
-        }
-    }
-
-    /// Frames that the owner of a chain has not been sent, with those that it does not get. What [`Local::advance`] takes
-    /// away from them was sent.
-    pub fn frames_ahead(&self, chain: SubId) -> u64 {
-        let (mut id, mut frames) = (chain.0, 0);
-        while let Some(subscription) = self.subscriptions.get(id as usize) {
-            debug_assert_ne!(subscription.owner, NONE, "the chain was ended");
-            let stream = &self.streams[subscription.stream as usize];
-            frames += stream.frames_from(subscription.cursor);
-            id = subscription.next;
-        }
-        frames
-    }
-
-    /// After a gap: goes on with the oldest that can still be sent.
-    pub fn skip_gap(&mut self, chain: SubId) {
-        let mut id = chain.0;
-        while id != NONE {
-            let subscription = &mut self.subscriptions[id as usize];
-            let stream = &mut self.streams[subscription.stream as usize];
-            if subscription.cursor < stream.start() {
-                subscription.cursor = stream.start();
-                if subscription.cursor == stream.end() {
-                    stream.caught_up(&mut self.pool);
-                }
-            }
-            id = subscription.next;
         }
     }
 
@@ -586,156 +357,6 @@ impl Local {
         (size_of::<Subscription>(), size_of::<Stream>())
     }
 
-    /// Appends the record that was read to its channel's logs. Returns the bytes of the longest encoding.
-    fn spread(&mut self, first: u32, encode: &mut dyn Encode) -> usize {
-        let except = match (self.own, self.record.subscriber()) {
-            (Some((worker, _)), Some(subscriber)) if subscriber.worker == worker => {
-                subscriber.key as u32
-            }
-            _ => NONE,
-        };
-        let mut longest = 0;
-        let mut id = first;
-        while id != NONE {
-            if *self.streams[id as usize].name == *self.record.channel() {
-                longest = longest.max(self.append(id, encode, except));
-            }
-            id = self.streams[id as usize].next;
-        }
-        longest
-    }
-
-    /// Whether the record that was read goes to views.
-    fn is_selected(&self) -> bool {
-        let selected = self.selected.as_ref();
-        selected.is_some_and(|(_, channel)| **channel == *self.record.channel())
-    }
-
-    /// Appends the record that was read to the logs of the views that get it. Returns the bytes of the longest encoding.
-    fn spread_views(&mut self, encode: &mut dyn Encode) -> usize {
-        let mut views = std::mem::take(&mut self.views);
-        views.clear();
-        encode.select(&self.record, &mut views);
-        let mut longest = 0;
-        for &view in &views {
-            let name = view_channel(view);
-            let hash = self.config.hasher.hash(&name);
-            let mut id = self.by_hash.get(&hash).copied().unwrap_or(NONE);
-            while id != NONE {
-                if *self.streams[id as usize].name == name {
-                    let mut encode = OfView {
-                        view,
-                        inner: &mut *encode,
-                    };
-                    longest = longest.max(self.append(id, &mut encode, NONE));
-                }
-                id = self.streams[id as usize].next;
-            }
-        }
-        self.views = views;
-        longest
-    }
-
-    /// Appends the record that was read to one log. Returns the bytes of its encoding.
-    fn append(&mut self, id: u32, encode: &mut dyn Encode, except: u32) -> usize {
-        let stream = &mut self.streams[id as usize];
-        let end = stream.end();
-        let added = stream.append(
-            &self.record,
-            encode,
-            &mut self.pool,
-            self.config.log_bytes_max,
-            except,
-        );
-        let bytes = (stream.end() - end) as usize;
-        if added {
-            let subscribers = stream.subscribers.len() as u64;
-            self.traffic.deliveries += subscribers;
-            if let Some(counts) = &mut self.counts {
-                counts.add(id, subscribers);
-            }
-            if !stream.dirty {
-                stream.dirty = true;
-                self.dirty.push_back(id);
-            }
-        }
-        bytes
-    }
-
-    /// Keeps the record that was read for the subscriber it is for. Returns its bytes.
-    fn keep_direct(&mut self) -> usize {
-        let data = self.record.data();
-        if let (Some((worker, _)), Some(subscriber)) = (self.own, self.record.subscriber())
-            && (subscriber == Subscriber::WORKER
-                || subscriber.worker == worker && subscriber.key != Subscriber::WORKER.key)
-        {
-            self.directs.push(Direct {
-                key: subscriber.key,
-                has_name: self.record.name().is_some(),
-                data: data.into(),
-            });
-        }
-        data.len()
-    }
-
-    /// The reader lost records of unknown channels: every subscriber has a gap.
-    fn lose_everything(&mut self) {
-        for (id, stream) in self.streams.iter_mut().enumerate() {
-            if stream.subscribers.is_empty() {
-                continue;
-            }
-            stream.lose(&mut self.pool);
-            if !stream.dirty {
-                stream.dirty = true;
-                self.dirty.push_back(id as u32);
-            }
-        }
-    }
-
-    /// The longest piece of one stream that comes next after `last` in the merged order of the chain.
-    fn next_run(&self, chain: SubId, last: Seq, raw: bool) -> Option<Run> {
-        let first = self.subscriptions.get(chain.0 as usize)?;
-        if first.next == NONE && !raw && !self.stream(first).has_excepts() {
-            // One channel: everything is one run. It was given if anything was.
-            let unread = last == 0 && first.cursor < self.stream(first).end();
-            return unread.then_some(Run {
-                subscription: chain.0,
-                start: first.cursor,
-                before: Seq::MAX,
-            });
-        }
-        let mut best: Option<(Seq, Run)> = None;
-        let mut id = chain.0;
-        while let Some(subscription) = self.subscriptions.get(id as usize) {
-            let stream = self.stream(subscription);
-            let owner = subscription.owner;
-            if let Some((seq, start)) = stream.first_after(subscription.cursor, last, owner) {
-                match &mut best {
-                    Some((best_seq, run)) if *best_seq <= seq => run.before = run.before.min(seq),
-                    _ => {
-                        let before = best.as_ref().map_or(Seq::MAX, |(other, _)| *other);
-                        best = Some((
-                            seq,
-                            Run {
-                                subscription: id,
-                                start,
-                                before,
-                            },
-                        ));
-                    }
-                }
-            }
-            id = subscription.next;
-        }
-        let (_, mut run) = best?;
-        let subscription = &self.subscriptions[run.subscription as usize];
-        let stream = self.stream(subscription);
-        if let Some(seq) = stream.next_except(run.start, subscription.owner) {
-            run.before = run.before.min(seq);
-        }
-        Some(run)
-    }
-
     fn chain(&self, chain: SubId) -> impl Iterator<Item = &Subscription> {
         let first = self.subscriptions.get(chain.0 as usize);
         std::iter::successors(first, |subscription| {
@@ -798,27 +419,6 @@ impl Local {
         }
         self.streams_free.push(id);
     }
-}
-
-/// Encodes for one view.
-struct OfView<'a> {
-    view: u64,
-    inner: &'a mut dyn Encode,
-}
-
-impl Encode for OfView<'_> {
-    fn encode(&mut self, _: u8, record: &Record, out: &mut Vec<u8>) -> PayloadSpan {
-        self.inner.encode_view(self.view, record, out)
-    }
-}
-
-/// A piece of one stream in the merged order of a chain.
-struct Run {
-    subscription: u32,
-    /// Where it starts in the stream.
-    start: u64,
-    /// Sequence number of the next frame in another stream.
-    before: Seq,
 }
 
 /// The keys are keyed hashes already.
