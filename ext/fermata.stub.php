@@ -1283,6 +1283,18 @@ namespace Fermata {
         public static function noContent(): Response {}
 
         /**
+         * What a response of another library says, such as one of PSR-7. Headers that frame the message, which the server sends, are
+         * left out, and so is null; other values become text, and of a Content-Type the last counts.
+         *
+         * After Request::fillGlobals() those join that header(), setcookie() and a session have set, where the response has none of
+         * the name; cookies of both are sent.
+         *
+         * @param array $headers array<string|int, mixed>: by name in any case, each a value or a list of them
+         * @throws Exception\MisuseError when the status is not from 200 to 599, or a name or value has a character that cannot be sent
+         */
+        public static function relayed(int $status, string $body, array $headers): Response {}
+
+        /**
          * Sets the status, and what stands behind it in HTTP/1.
          *
          * @param string $reason the reason phrase; "" is the standard one. HTTP/2 has none, and programs should not read it.

@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: 388811399bbcf2abdedd64e67aa96c948c2adb37 */
+ * Stub hash: b014fad3703becd9093b216fa2eb708fe6f5c641 */
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_Fermata_delay, 0, 1, IS_VOID, 0)
 	ZEND_ARG_TYPE_INFO(0, seconds, IS_DOUBLE, 0)
@@ -503,6 +503,12 @@ ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Response_accepted, 
 ZEND_END_ARG_INFO()
 
 #define arginfo_class_Fermata_Response_noContent arginfo_class_Fermata_Response_accepted
+
+ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Response_relayed, 0, 3, Fermata\\Response, 0)
+	ZEND_ARG_TYPE_INFO(0, status, IS_LONG, 0)
+	ZEND_ARG_TYPE_INFO(0, body, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO(0, headers, IS_ARRAY, 0)
+ZEND_END_ARG_INFO()
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Response_withStatus, 0, 1, IS_STATIC, 0)
 	ZEND_ARG_TYPE_INFO(0, status, IS_LONG, 0)
@@ -1282,6 +1288,7 @@ ZEND_METHOD(Fermata_Response, output);
 ZEND_METHOD(Fermata_Response, file);
 ZEND_METHOD(Fermata_Response, accepted);
 ZEND_METHOD(Fermata_Response, noContent);
+ZEND_METHOD(Fermata_Response, relayed);
 ZEND_METHOD(Fermata_Response, withStatus);
 ZEND_METHOD(Fermata_Response, withHeader);
 ZEND_METHOD(Fermata_Response, withAddedHeader);
@@ -1714,6 +1721,7 @@ static const zend_function_entry class_Fermata_Response_methods[] = {
 	ZEND_ME(Fermata_Response, file, arginfo_class_Fermata_Response_file, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
 	ZEND_ME(Fermata_Response, accepted, arginfo_class_Fermata_Response_accepted, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
 	ZEND_ME(Fermata_Response, noContent, arginfo_class_Fermata_Response_noContent, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_ME(Fermata_Response, relayed, arginfo_class_Fermata_Response_relayed, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
 	ZEND_ME(Fermata_Response, withStatus, arginfo_class_Fermata_Response_withStatus, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Response, withHeader, arginfo_class_Fermata_Response_withHeader, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Response, withAddedHeader, arginfo_class_Fermata_Response_withAddedHeader, ZEND_ACC_PUBLIC)

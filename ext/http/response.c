@@ -1,5 +1,6 @@
 /* Fermata\Response: an immutable answer. */
 #include "php_fermata.h"
+#include "SAPI.h"
 #include "zend_enum.h"
 #include "zend_smart_str.h"
 
@@ -159,10 +160,14 @@ void fermata_response_recycle(zend_object *object)
 {
 	fermata_response *response = FERMATA_FROM(fermata_response, object);
 	bool is_plain = GC_REFCOUNT(object) == 1 && !(OBJ_FLAGS(object) & IS_OBJ_WEAKLY_REFERENCED) && !GC_INFO(object)
-		&& !object->properties && !response->headers && !response->source && !response->reason;
+		&& !object->properties && !response->source && !response->reason;
 	if (UNEXPECTED(!is_plain || spare)) {
 		OBJ_RELEASE(object);
 		return;
+	}
+	if (response->headers) {
+		fermata_headers_free(response->headers);
+		response->headers = NULL;
 	}
 	if (EXPECTED(response->content_type)) {
 		zend_string_release(response->content_type);
@@ -343,6 +348,118 @@ ZEND_METHOD(Fermata_Response, noContent)
 {
 	ZEND_PARSE_PARAMETERS_NONE();
 	return_response(return_value, 204, ZSTR_EMPTY_ALLOC(), NULL);
+}
+
+/* Relayed */
+
+static bool relay_value(fermata_response *response, zend_string *name, zval *value)
+{
+	zend_string *buffer;
+	ZVAL_DEREF(value);
+	if (UNEXPECTED(Z_TYPE_P(value) == IS_NULL)) {
+		return true;
+	}
+	zend_string *text = zval_get_tmp_string(value, &buffer);
+	bool is_valid = EXPECTED(!EG(exception)) && (EXPECTED(fm_header_valid(fermata_str(name), fermata_str(text)))
+		|| fermata_header_check(name, text));
+	if (EXPECTED(is_valid)) {
+		add_checked_header(response, name, text);
+	}
+	zend_tmp_string_release(buffer);
+	return is_valid;
+}
+
+/* False after an exception. */
+static bool relay_header(fermata_response *response, zend_string *name, zval *value)
+{
+	zval *one;
+	if (UNEXPECTED(fm_header_reserved(fermata_str(name)))) {
+		return true;
+	}
+	/* HttpFoundation has them in lower case, and all others as they were given. */
+	if (ZSTR_LEN(name) == 10 && memcmp(ZSTR_VAL(name), "set-cookie", 10) == 0) {
+		name = fermata_known.set_cookie;
+	}
+	ZVAL_DEREF(value);
+	if (Z_TYPE_P(value) != IS_ARRAY) {
+		return relay_value(response, name, value);
+	}
+	ZEND_HASH_FOREACH_VAL(Z_ARR_P(value), one) {
+		if (!relay_value(response, name, one)) {
+			return false;
+		}
+	} ZEND_HASH_FOREACH_END();
+	return true;
+}
+
+static bool has_header(const fermata_response *response, uint32_t len, const zend_string *name)
+{
+	if (response->content_type && is_content_type(name)) {
+		return true;
+	}
+	for (uint32_t i = 0; i < len; i++) {
+		if (zend_string_equals_ci(response->headers->at[i].name, name)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* What header() and its kin were given in this handler. */
+static void relay_sent(fermata_response *response)
+{
+	uint32_t len = response->headers ? response->headers->len : 0;
+	for (const zend_llist_element *element = SG(sapi_headers).headers.head; element; element = element->next) {
+		const sapi_header_struct *line = (const sapi_header_struct *)element->data;
+		const char *colon = memchr(line->header, ':', line->header_len), *end = line->header + line->header_len;
+		if (!colon) {
+			continue;
+		}
+		const char *from = colon + 1;
+		while (from < end && (*from == ' ' || *from == '\t')) {
+			from++;
+		}
+		zend_string *name = zend_string_init(line->header, (size_t)(colon - line->header), false);
+		zend_string *value = zend_string_init(from, (size_t)(end - from), false);
+		if (zend_string_equals_ci(name, fermata_known.set_cookie) || !has_header(response, len, name)) {
+			add_sent_header(response, name, value);
+		}
+		zend_string_release(name);
+		zend_string_release(value);
+	}
+}
+
+ZEND_METHOD(Fermata_Response, relayed)
+{
+	zend_long status;
+	zend_string *body, *name;
+	zend_array *headers;
+	zend_ulong number;
+	zval *value;
+	ZEND_PARSE_PARAMETERS_START(3, 3)
+		Z_PARAM_LONG(status)
+		Z_PARAM_STR(body)
+		Z_PARAM_ARRAY_HT(headers)
+	ZEND_PARSE_PARAMETERS_END();
+	if (!status_check(status)) {
+		RETURN_THROWS();
+	}
+	return_response(return_value, status, zend_string_copy(body), NULL);
+	fermata_response *response = FERMATA_FROM(fermata_response, Z_OBJ_P(return_value));
+	ZEND_HASH_FOREACH_KEY_VAL(headers, number, name, value) {
+		zend_string *named = EXPECTED(name) ? name : zend_long_to_str((zend_long)number);
+		bool is_added = relay_header(response, named, value);
+		if (UNEXPECTED(!name)) {
+			zend_string_release(named);
+		}
+		if (UNEXPECTED(!is_added)) {
+			RETURN_THROWS();
+		}
+	} ZEND_HASH_FOREACH_END();
+	relay_sent(response);
+	if (!response->content_type && ZSTR_LEN(body)) {
+		response->content_type = fermata_known.type_text;
+	}
 }
 
 /* Changed copies */

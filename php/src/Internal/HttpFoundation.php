@@ -19,18 +19,17 @@ final class HttpFoundation
 
     public static function answer(Request $request, SymfonyResponse $response): Response|Hold
     {
-        $headers = self::headers($response);
         $status = $response->getStatusCode();
         // Only the class itself tells its phrase.
         static $reasonOf = null;
         $reasonOf ??= \Closure::bind(static fn(SymfonyResponse $response): string => $response->statusText, null, SymfonyResponse::class);
         $answer = match (true) {
-            $response instanceof NativeResponse => self::native($response->answer, $headers),
-            $response instanceof BinaryFileResponse => self::file($request, $response, $status, $headers),
+            $response instanceof NativeResponse => self::native($response->answer, self::headers($response)),
+            $response instanceof BinaryFileResponse => self::file($request, $response, $status, self::headers($response)),
             $response instanceof StreamedResponse => Response::output(static function () use ($response): void {
                 $response->sendContent();
-            }, $status, $headers),
-            default => self::whole($request, $response, $status, $headers),
+            }, $status, self::headers($response)),
+            default => self::whole($request, $response, $status),
         };
         return $response instanceof NativeResponse ? $answer : Headers::withReason($answer, $status, $reasonOf($response));
     }
@@ -47,14 +46,13 @@ final class HttpFoundation
         return Headers::withSent($headers);
     }
 
-    /** @param array<string, list<string>> $headers */
-    private static function whole(Request $request, SymfonyResponse $response, int $status, array $headers): Response
+    private static function whole(Request $request, SymfonyResponse $response, int $status): Response
     {
         $content = (string) $response->getContent();
         $length = $content === '' && $request->method() === 'HEAD' ? (string) $response->headers->get('Content-Length') : '';
         return ctype_digit($length)
-            ? Response::stream([], $status, $headers, (int) $length)
-            : new Response($status, FrontController::printed() . $content, $headers);
+            ? Response::stream([], $status, self::headers($response), (int) $length)
+            : Response::relayed($status, FrontController::printed() . $content, $response->headers->allPreserveCase());
     }
 
     /** @param array<string, list<string>> $headers */

@@ -132,15 +132,15 @@ final class Server
     private function answer(Request $request, ResponseInterface $response, int $status): Response|Hold
     {
         $body = $response->getBody();
-        $headers = Headers::withSent(Headers::of($response->getHeaders()));
         if ($body instanceof Body) {
-            return $this->native($body, $status, $headers);
+            return $this->native($body, $status, self::headers($response));
         }
         $content = $this->contentOf !== null && $body::class === Stream::class ? ($this->contentOf)($body) : null;
         $size = $content ?? $body->getSize();
         if (is_string($size) || ($size !== null && $size <= self::WHOLE_BYTES_MAX)) {
-            return $this->whole($request, $status, FrontController::printed() . ($content ?? $body), $response, $headers);
+            return $this->whole($request, $status, FrontController::printed() . ($content ?? $body), $response);
         }
+        $headers = self::headers($response);
         if ($size === null) {
             // The program makes the pieces, so they are made in its turn.
             return Response::output(static function () use ($body): void {
@@ -184,17 +184,22 @@ final class Server
         }, null, Stream::class);
     }
 
-    /** @param array<string, list<string>> $headers */
-    private function whole(Request $request, int $status, string $text, ResponseInterface $response, array $headers): Response
+    /** @return array<string, list<string>> */
+    private static function headers(ResponseInterface $response): array
+    {
+        return Headers::withSent(Headers::of($response->getHeaders()));
+    }
+
+    private function whole(Request $request, int $status, string $text, ResponseInterface $response): Response
     {
         if ($text === '' && $request->method() === 'HEAD') {
             // For HEAD the program says what GET would have sent.
             $length = $response->getHeaderLine('Content-Length');
             if (ctype_digit($length)) {
-                return Response::stream([], $status, $headers, (int) $length);
+                return Response::stream([], $status, self::headers($response), (int) $length);
             }
         }
-        return new Response($status, $text, $headers);
+        return Response::relayed($status, $text, $response->getHeaders());
     }
 
     /** @param array<string, list<string>> $headers */
