@@ -2943,6 +2943,12 @@ void fm_note_handler(struct FmWorker *worker,
 bool fm_may_resume(struct FmWorker *worker);
 
 /**
+ * Sends what was answered in this turn at once, while the handler that has answered goes on. Nothing that the core has lent of
+ * its request is valid any more.
+ */
+void fm_send_answers(struct FmWorker *worker);
+
+/**
  * The handler of a request for which `fm_defer` was called has come to its end.
  */
 void fm_settle(struct FmWorker *worker, FmRequest request);

@@ -63,6 +63,7 @@ void fermata_respond(const fermata_handler *handler, const fermata_response *res
 {
 	if (UNEXPECTED(response->source)) {
 		response->source->kind->respond(handler, response);
+		fermata_run.is_whole = false;
 		return;
 	}
 	FmHeader some[FERMATA_HEADERS_STACK];
@@ -71,6 +72,7 @@ void fermata_respond(const fermata_handler *handler, const fermata_response *res
 	out.body = fermata_str_or_empty(response->body);
 	/* FM_GONE: the client has left, which is no error. */
 	fm_respond(fermata_run.worker, fermata_run.request->event.request, &out);
+	fermata_run.is_whole = true;
 	if (UNEXPECTED(headers != some)) {
 		efree(headers);
 	}
@@ -232,6 +234,7 @@ bool fermata_call(const fermata_handler *handler, zval *arguments, uint32_t argu
 	ZVAL_COPY_VALUE(&info.function_name, &handler->closure);
 
 	fermata.handling = true;
+	fermata_run.is_whole = false;
 	if (UNEXPECTED(fermata_run.takes_turns) && !fermata_turn_take()) {
 		return true;
 	}

@@ -33,6 +33,7 @@ typedef struct fermata_runner {
 	bool leaves;             /* this process was forked by a handler and has come back: it ends, with an exit() pending */
 	bool retired;            /* after a fatal error */
 	bool broken;             /* the core has panicked */
+	bool is_whole;           /* the answer of the handler that runs has been given to the core whole */
 	bool in_process;         /* of a test, which has the first fiber: core/in_process.c */
 	uint32_t in_process_wait_ms; /* for what goes on outside of that process */
 	bool fatal_seen;         /* display_errors and log_errors are off because a fatal error is logged here */

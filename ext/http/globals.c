@@ -840,10 +840,20 @@ void fermata_globals_end(fermata_fiber *fiber)
 /* The answer leaves before what the handler has registered for its end is called, which may take long. */
 void fermata_globals_let_answer_leave(fermata_fiber *fiber)
 {
-	if (!fiber->has_globals || fermata_wait_obstacle()) {
+	if (!fiber->has_globals) {
 		return;
 	}
-	/* It is no matter whether the client stays. */
+	if (EXPECTED(fermata_run.is_whole)) {
+		if (!fermata_run.request->kept) {
+			fermata_request_keep(fermata_run.request);
+		}
+		fm_send_answers(fermata_run.worker);
+		return;
+	}
+	if (fermata_wait_obstacle()) {
+		return;
+	}
+	/* Pieces are made by the loop. It is no matter whether the client stays. */
 	fermata_scope scope = {.is_shield = true, .due_ms = FERMATA_NEVER, .owner = fiber, .inside = EG(active_fiber),
 		.outer = fiber->scope, .begun_at = fermata_conversation_clock()};
 	fiber->scope = &scope;

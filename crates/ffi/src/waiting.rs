@@ -140,6 +140,13 @@ pub extern "C" fn fm_may_resume(worker: Option<&mut FmWorker>) -> bool {
     ask(worker, false, |worker| worker.worker.may_resume())
 }
 
+/// Sends what was answered in this turn at once, while the handler that has answered goes on. Nothing that the core has lent of
+/// its request is valid any more.
+#[unsafe(no_mangle)]
+pub extern "C" fn fm_send_answers(worker: Option<&mut FmWorker>) {
+    ask(worker, (), |worker| worker.worker.send_answers())
+}
+
 /// The handler of a request for which `fm_defer` was called has come to its end.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_settle(worker: Option<&mut FmWorker>, request: FmRequest) {

@@ -263,6 +263,15 @@ impl<D: Driver> Worker<D> {
         }
         self.http.starts.may_resume()
     }
+
+    /// Sends what was answered while its handler goes on, without an event for others in between. The request that the handler
+    /// was given is let go of.
+    pub fn send_answers(&mut self) {
+        self.http.lent = None;
+        self.net.driver.refresh_now();
+        self.flush_dirty();
+        self.net.driver.flush();
+    }
 }
 
 impl Waiting {
