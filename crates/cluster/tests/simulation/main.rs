@@ -1,0 +1,397 @@
+//! Bridges of several nodes and a log that speaks NATS, in one thread and under a seed: connections are cut at any byte, bridges
+//! die, the log restarts, forgets old messages, is made anew, and has a copy that lacks messages. Meanwhile nodes ask for older
+//! messages, which the log gives one by one or many at once, from a copy that lags behind, and sometimes not at all.
+//!
+//! Repeat a run with `FERMATA_TEST_SEED`.
+
+#![allow(clippy::unwrap_used)]
+
+mod node;
+#[path = "../options/mod.rs"]
+mod options;
+mod server;
+
+use std::collections::HashMap;
+
+use fermata_cluster::PastRequest;
+use fermata_testkit::Random;
+
+use node::{CHANNELS, Delivered, Node};
+use server::Server;
+
+const NODES: usize = 3;
+
+fn below(random: &mut Random, end: u64) -> u64 {
+    random.within(0..end as usize) as u64
+}
+
+/// What may go wrong besides connections and bridges.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Log {
+    Keeps,
+    Forgets,
+    LosesItsEnd,
+    IsMadeAnew,
+    /// It gives what it has, and takes nothing for a while.
+    Refuses,
+    /// Three servers have it, of which one lacks messages for ever and numbers those behind them anew: NATS 2.9.10.
+    HasBadCopy,
+}
+
+/// How many questions about older messages had an answer with some.
+fn simulate(seed: u64, log: Log) -> u64 {
+    let mut random = Random::new(seed);
+    let mut server = Server {
+        first: 1,
+        is_replicated: log == Log::HasBadCopy,
+        // The copies of newer versions have all.
+        has_batches: log != Log::HasBadCopy && below(&mut random, 2) == 0,
+        is_forgetful: true,
+        ..Server::default()
+    };
+    let mut nodes: Vec<Node> = (0..NODES).map(|at| Node::new(at, log)).collect();
+    let mut now_ms = 0;
+    let mut is_reachable = true;
+    let steps = 4_000;
+    // The long quiet at the end lets everything arrive.
+    for step in 0..steps + 20_000 {
+        let has_faults = step < steps;
+        if !has_faults {
+            (is_reachable, server.is_full) = (true, false);
+            server.is_forgetful = false;
+            if is_at_rest(&server, &nodes) {
+                break;
+            }
+        }
+        now_ms += below(&mut random, 20);
+        if has_faults {
+            match below(&mut random, 400) {
+                0 => is_reachable = !is_reachable,
+                1 => server.connections.clear(),
+                2 if log == Log::Forgets => {
+                    let count = below(&mut random, server.stored.len() as u64 + 1);
+                    server.stored.drain(..count as usize);
+                    server.first += count;
+                }
+                3 if log == Log::IsMadeAnew => server.delete(),
+                3..7 if log == Log::Refuses => server.is_full = !server.is_full,
+                4..9 if log == Log::HasBadCopy && server.lacks.is_none() => {
+                    let count = below(&mut random, 30.min(server.last() + 1));
+                    server.lacks = (count > 0).then_some((server.last() + 1 - count, count));
+                }
+                4 if log == Log::LosesItsEnd => {
+                    let count = below(&mut random, 30.min(server.stored.len() as u64) + 1);
+                    server.lose_end(count);
+                }
+                _ => {}
+            }
+        }
+        let at = below(&mut random, NODES as u64) as usize;
+        let node = &mut nodes[at];
+        if has_faults {
+            match below(&mut random, 200) {
+                0 => {
+                    server.connections.remove(&at);
+                }
+                1 => {
+                    server.connections.remove(&at);
+                    node.kill(at, now_ms);
+                }
+                2..80 => node.publish(at),
+                80..90 => node.ask_past(&mut random, now_ms),
+                _ => {}
+            }
+        }
+        if node.bridge.due_ms() <= now_ms {
+            node.bridge.handle_time(now_ms);
+        }
+        node.take_events(at, &mut server, is_reachable, now_ms);
+        node.hand_over(now_ms);
+        node.take_events(at, &mut server, is_reachable, now_ms);
+        let sent = node.bridge.transmit();
+        let count = below(&mut random, sent.len().min(3000) as u64 + 1) as usize;
+        let bytes: Vec<u8> = sent.drain(..count).collect();
+        server.take(at, &bytes);
+        for _ in 0..below(&mut random, 8) {
+            server.push(at);
+        }
+        if below(&mut random, 20) == 0 {
+            server.beat(at);
+        }
+        match server.connections.get_mut(&at) {
+            None => node.bridge.handle_closed("cut", now_ms),
+            Some(connection) => {
+                let count =
+                    below(&mut random, connection.output.len().min(3000) as u64 + 1) as usize;
+                let bytes: Vec<u8> = connection.output.drain(..count).collect();
+                node.bridge.handle_input(&bytes, now_ms);
+            }
+        }
+        node.take_events(at, &mut server, is_reachable, now_ms);
+    }
+    check(&server, &nodes, log);
+    nodes.iter().map(|node| node.answers).sum()
+}
+
+/// Whether every node has sent all it has and reads the end of the log that there is now: one that has not noticed yet that its
+/// log is gone is still where that one ended.
+fn is_at_rest(server: &Server, nodes: &[Node]) -> bool {
+    let epoch = |node: &Node| node.reached().map(|place| place.epoch);
+    nodes.iter().enumerate().all(|(at, node)| {
+        let connection = server.connections.get(&at);
+        let reads = connection.is_some_and(|connection| connection.consumer.is_some());
+        let seq = node.reached().map(|place| place.seq);
+        reads
+            && node.is_ready
+            && node.outbox.is_empty()
+            && node.asked.is_empty()
+            && seq.is_some_and(|seq| seq >= server.last_record())
+            && epoch(node) == epoch(&nodes[0])
+    })
+}
+
+fn check(server: &Server, nodes: &[Node], log: Log) {
+    assert!(
+        is_at_rest(server, nodes),
+        "a node has not come to rest: {:?}",
+        nodes
+            .iter()
+            .map(|node| (node.is_ready, node.outbox.len(), node.reached()))
+            .collect::<Vec<_>>()
+    );
+    for (at, node) in nodes.iter().enumerate() {
+        assert_eq!(
+            node.accepted.len() as u64,
+            node.written,
+            "node {at}: every record is accepted"
+        );
+        // One order without holes, except behind a gap.
+        for pair in node.delivered.windows(2) {
+            let (Delivered::Gap(before) | Delivered::Event(before, _)) = &pair[0];
+            if let Delivered::Event(place, _) = &pair[1] {
+                assert_eq!(place.epoch, before.epoch);
+                assert!(place.seq > before.seq, "node {at}");
+                let skipped = before.seq + 1..place.seq;
+                assert!(
+                    skipped.clone().all(|seq| server.probes.contains(&seq)),
+                    "node {at}: a hole at {skipped:?}"
+                );
+            }
+        }
+        // A place is of one event for ever; what a bad copy has given is followed by a gap.
+        let mut data_of = HashMap::new();
+        for event in &node.delivered {
+            if let Delivered::Event(place, data) = event {
+                let before = data_of.insert(place, data);
+                assert!(
+                    log == Log::HasBadCopy || before.is_none_or(|before| before == data),
+                    "node {at}: {place:?}"
+                );
+            }
+        }
+        let gaps = node
+            .delivered
+            .iter()
+            .filter(|it| matches!(it, Delivered::Gap(_)))
+            .count();
+        if matches!(log, Log::Keeps | Log::Refuses) {
+            assert_eq!(gaps, 1, "node {at}: only the beginning");
+        }
+        // What it has told of the present log is what the log has.
+        let end = node
+            .delivered
+            .iter()
+            .rev()
+            .take_while(|it| matches!(it, Delivered::Event(..)));
+        for event in end {
+            if let Delivered::Event(place, data) = event
+                && place.seq >= server.first
+            {
+                assert_eq!(
+                    *data,
+                    server.stored[(place.seq - server.first) as usize].data
+                );
+            }
+        }
+        // Each record is in the log once, where its publisher was told that it is.
+        if matches!(log, Log::Keeps | Log::Refuses) {
+            for (outbox, place) in &node.accepted {
+                let stored = &server.stored[(place.seq - server.first) as usize];
+                assert_eq!(stored.data, format!("{at}:{outbox}").into_bytes());
+            }
+        }
+    }
+    let mut all: Vec<&[u8]> = server
+        .stored
+        .iter()
+        .map(|stored| &stored.data[..])
+        .filter(|data| !data.is_empty())
+        .collect();
+    let count = all.len();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), count, "a record is in the log twice");
+    if matches!(log, Log::Keeps | Log::Refuses) {
+        assert_eq!(
+            count as u64,
+            nodes.iter().map(|node| node.written).sum::<u64>()
+        );
+    }
+}
+
+fn run(log: Log) {
+    let seed = Random::seed_from_environment();
+    let mut answers = 0;
+    for round in 0..40 {
+        let seed = seed.wrapping_add(round);
+        println!("round {round}: FERMATA_TEST_SEED={seed}");
+        answers += simulate(seed, log);
+    }
+    assert!(answers > 20, "{answers} were given something of the past");
+}
+
+#[test]
+fn a_log_that_keeps_everything_is_the_same_everywhere() {
+    run(Log::Keeps);
+}
+
+#[test]
+fn a_log_that_refuses_messages_for_a_while_has_each_once_in_the_end() {
+    run(Log::Refuses);
+}
+
+/// A node on the bad copy went on without what it lacks.
+#[test]
+fn a_copy_that_lacks_messages_is_left_or_told_as_a_gap() {
+    run(Log::HasBadCopy);
+}
+
+#[test]
+fn what_the_log_has_forgotten_is_a_gap() {
+    run(Log::Forgets);
+}
+
+#[test]
+fn what_is_published_in_the_place_of_lost_messages_has_other_places() {
+    run(Log::LosesItsEnd);
+}
+
+#[test]
+fn a_log_that_was_made_anew_is_a_gap() {
+    run(Log::IsMadeAnew);
+}
+
+/// Everything that a node and the log have for each other, until `stops` of what the node sends.
+fn converse(
+    node: &mut Node,
+    at: usize,
+    server: &mut Server,
+    now_ms: u64,
+    stops: impl Fn(&[u8]) -> bool,
+) {
+    for _ in 0..100 {
+        node.bridge.handle_time(now_ms);
+        node.take_events(at, server, true, now_ms);
+        node.hand_over(now_ms);
+        let sent = std::mem::take(node.bridge.transmit());
+        let is_end = stops(&sent);
+        server.take(at, &sent);
+        if is_end {
+            return;
+        }
+        while server.push(at) {}
+        server.beat(at);
+        if let Some(connection) = server.connections.get_mut(&at) {
+            let bytes = std::mem::take(&mut connection.output);
+            node.bridge.handle_input(&bytes, now_ms);
+        }
+        node.take_events(at, server, true, now_ms);
+    }
+}
+
+#[test]
+fn a_log_that_is_made_anew_while_a_consumer_is_made_is_another_one() {
+    let mut server = Server {
+        first: 1,
+        ..Server::default()
+    };
+    let mut nodes: Vec<Node> = (0..2).map(|at| Node::new(at, Log::IsMadeAnew)).collect();
+    nodes[0].publish(0);
+    converse(&mut nodes[0], 0, &mut server, 0, |_| false);
+    assert_eq!(server.last(), 1);
+    // The second one has asked what the log is, and what it sends next makes its consumer.
+    let asks = |sent: &[u8]| String::from_utf8_lossy(sent).contains("STREAM.INFO");
+    converse(&mut nodes[1], 1, &mut server, 0, asks);
+    let connection = server.connections.get_mut(&1).unwrap();
+    let described = std::mem::take(&mut connection.output);
+    // Meanwhile somebody deletes the log, and the first node makes it anew and publishes to it.
+    server.delete();
+    server.connections.remove(&0);
+    nodes[0].bridge.handle_closed("cut", 0);
+    nodes[0].publish(0);
+    nodes[0].publish(0);
+    converse(&mut nodes[0], 0, &mut server, 60_000, |_| false);
+    assert_eq!((server.life, server.last()), (2, 2));
+    nodes[1].bridge.handle_input(&described, 60_000);
+    for turn in 1..10 {
+        converse(&mut nodes[1], 1, &mut server, 60_000 + turn * 1_000, |_| {
+            false
+        });
+    }
+    let events = |node: &Node| -> Vec<Delivered> {
+        let is_event = |it: &&Delivered| matches!(it, Delivered::Event(..));
+        node.delivered.iter().filter(is_event).cloned().collect()
+    };
+    let of_second_log = &events(&nodes[0])[1..];
+    assert_eq!(of_second_log.len(), 2);
+    assert!(nodes[1].is_ready);
+    assert_eq!(
+        nodes[1].reached().map(|place| place.epoch),
+        nodes[0].reached().map(|place| place.epoch)
+    );
+    assert!(
+        events(&nodes[1])
+            .iter()
+            .all(|it| of_second_log.contains(it))
+    );
+}
+
+/// The places are the same, the messages are others.
+#[test]
+fn older_messages_of_a_log_that_was_made_anew_meanwhile_are_a_gap() {
+    let mut server = Server {
+        first: 1,
+        ..Server::default()
+    };
+    let mut node = Node::new(0, Log::IsMadeAnew);
+    for _ in 0..5 {
+        node.publish(0);
+    }
+    converse(&mut node, 0, &mut server, 0, |_| false);
+    let reached = node.reached().unwrap();
+    assert_eq!(reached.seq, 5);
+    let request = PastRequest {
+        id: 0,
+        epoch: reached.epoch,
+        after: 1,
+        up_to: 5,
+        oldest_ms: 0,
+        events_max: 100,
+        bytes_max: 1 << 20,
+        channels: CHANNELS.iter().map(|name| name.to_vec()).collect(),
+        events_only: false,
+    };
+    node.asked.insert(0, request.clone());
+    node.bridge.ask_past(request, 0);
+    // Before the question comes there.
+    let mut other = Node::new(1, Log::IsMadeAnew);
+    server.delete();
+    for _ in 0..5 {
+        other.publish(1);
+    }
+    converse(&mut other, 1, &mut server, 0, |_| false);
+    assert_eq!((server.life, server.last()), (2, 5));
+    converse(&mut node, 0, &mut server, 10, |_| false);
+    assert!(node.asked.is_empty());
+    assert_eq!(node.answers, 0);
+}
