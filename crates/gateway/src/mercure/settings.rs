@@ -513,9 +513,13 @@ mod tests {
             ("MERCURE_SUBSCRIBER_JWT_KEY", "b"),
             (
                 "MERCURE_EXTRA_DIRECTIVES",
-                "demo\n  cors_origins http://a.example `https://b.example` # pages\n\nanonymous\nsubscriptions\n\
-                 heartbeat 1m30s\nwrite_timeout 500ms\ntransport bolt {\n  path x\n  size 10\n}\ncookie_name {$NAME:c}\n",
+                // php/src/FrankenPhp/Hub.php reads the same.
+                concat!(
+                    include_str!("../../../../tests/fixtures/mercure-directives.txt"),
+                    "heartbeat 1m30s\nwrite_timeout 500ms\n"
+                ),
             ),
+            ("OTHER_ORIGIN", "https://d.example"),
         ])
         .expect("settings");
         settings.check(false).expect("settings");
@@ -526,11 +530,18 @@ mod tests {
         );
         assert_eq!(settings.hub.cookie, "c");
         assert_eq!(notes.len(), 2, "{notes:?}");
-        let origins = &settings.hub.cors_origins;
-        assert_ne!(
-            origins.allow("https://b.example"),
-            fermata_mercure::origin::Allowed::Refused
-        );
+        let hub = &settings.hub;
+        for (origins, origin) in [
+            (&hub.cors_origins, "https://b.example"),
+            (&hub.publish_origins, "https://c.example"),
+            (&hub.publish_origins, "https://d.example"),
+        ] {
+            assert_ne!(
+                origins.allow(origin),
+                fermata_mercure::origin::Allowed::Refused,
+                "{origin}"
+            );
+        }
     }
 
     #[test]

@@ -47,6 +47,17 @@ final class HubTest extends TestCase
         self::assertInstanceOf(Mercure::class, Hub::ofEnvironment(['MERCURE_SUBSCRIBER_JWT_KEY' => 'a', 'MERCURE_SUBSCRIBER_JWT_ALG' => 'HS512']));
     }
 
+    /** The same text as a test of `fermata hub` has. */
+    public function testDirectivesAreReadAsTheHubReadsThem(): void
+    {
+        $text = (string) file_get_contents(dirname(__DIR__, 4) . '/tests/fixtures/mercure-directives.txt');
+        $read = \Closure::bind(static fn(): array => Hub::directives($text, ['OTHER_ORIGIN' => 'https://d.example']), null, Hub::class)();
+        self::assertSame([
+            'cors_origins' => ['http://a.example', 'https://b.example'], 'anonymous' => [], 'subscriptions' => [],
+            'publish_origins' => ['https://c.example', 'https://d.example'], 'cookie_name' => ['c'],
+        ], $read);
+    }
+
     /** @return iterable<array{array<string, string>, string}> */
     public static function wrong(): iterable
     {
