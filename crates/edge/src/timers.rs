@@ -1,6 +1,7 @@
 //! What is due when. Of each timer there is one at a time, the earliest that was asked for: whoever it was for is asked
 //! whether it still matters, and when next.
 
+use fermata_io::Deadline;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -120,11 +121,12 @@ impl Timers {
         }
     }
 
-    /// When something is due; `u64::MAX`: nothing.
-    pub fn next_ms(&self) -> u64 {
-        self.queue
-            .peek()
-            .map_or(u64::MAX, |Reverse((due_ms, _))| *due_ms)
+    /// When something is due.
+    pub fn next(&self) -> Deadline {
+        let first = self.queue.peek();
+        first.map_or(Deadline::NEVER, |Reverse((due_ms, _))| {
+            Deadline::at(*due_ms)
+        })
     }
 }
 
@@ -159,9 +161,9 @@ mod tests {
         let mut timers = Timers::default();
         timers.at(20, Timer::Pool);
         timers.at(10, Timer::Poll(request(1)));
-        assert_eq!((timers.next_ms(), timers.take(9)), (10, None));
+        assert_eq!((timers.next(), timers.take(9)), (Deadline::at(10), None));
         assert_eq!(timers.take(20), Some(Timer::Poll(request(1))));
         assert_eq!(timers.take(20), Some(Timer::Pool));
-        assert_eq!((timers.next_ms(), timers.take(99)), (u64::MAX, None));
+        assert_eq!((timers.next(), timers.take(99)), (Deadline::NEVER, None));
     }
 }

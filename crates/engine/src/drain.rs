@@ -1,8 +1,8 @@
 //! Stopping: on the master's order, on a signal of its own, or because PHP cannot go on.
 
 use fermata_config::LogLevel;
-use fermata_io::Driver;
 use fermata_io::buffer::Buffer;
+use fermata_io::{Deadline, Driver};
 
 use crate::admin::stats::Counter;
 use crate::http::exchange::Stage;
@@ -79,7 +79,8 @@ impl<D: Driver> Worker<D> {
 
     /// Starts to finish: no new connections, idle ones closed, held ones ended with a retry hint.
     pub(crate) fn begin_drain(&mut self, retired: bool) {
-        let until_ms = self.net.driver.refresh_now() + self.net.settings.drain_timeout_ms;
+        let now_ms = self.net.driver.refresh_now();
+        let until = Deadline::after(now_ms, self.net.settings.drain_timeout_ms);
         match self.net.running {
             Running::Serving => {}
             Running::Draining { .. } if retired => {}
@@ -91,9 +92,9 @@ impl<D: Driver> Worker<D> {
             self.net.take_over();
         }
         self.net.running = if retired {
-            Running::Retired { until_ms }
+            Running::Retired { until }
         } else {
-            Running::Draining { until_ms }
+            Running::Draining { until }
         };
         if is_first {
             // A worker whose server goes on leaves its idle clients to others: one that it closed might just be sending.
@@ -125,7 +126,7 @@ impl<D: Driver> Worker<D> {
         }
         // What was published behind a crowd waits in the ring (`gather`), and streams without ids cannot ask for it later.
         let (channels, mut to) = self.clients();
-        channels.catch_up_by(&mut to, until_ms);
+        channels.catch_up_by(&mut to, until);
         let message = format!("draining {} connections", self.net.sockets_len());
         self.net.log(LogLevel::Info, &message);
         for index in self.net.connections.indexes() {
@@ -144,7 +145,7 @@ impl<D: Driver> Worker<D> {
                 }
             }
         }
-        self.net.accept_ms = u64::MAX;
+        self.net.accept = Deadline::NEVER;
     }
 
     /// Before the master is told: our next worker takes what is left in our inbox when it starts.
@@ -230,8 +231,7 @@ impl<D: Driver> Worker<D> {
     }
 
     pub(crate) fn is_stopped(&mut self) -> bool {
-        let (Running::Draining { until_ms } | Running::Retired { until_ms }) = self.net.running
-        else {
+        let (Running::Draining { until } | Running::Retired { until }) = self.net.running else {
             return false;
         };
         // A connection that was closed a moment ago still gets its last answer.
@@ -247,7 +247,7 @@ impl<D: Driver> Worker<D> {
             self.set_full(false);
             return true;
         }
-        if self.net.driver.now_ms() < until_ms {
+        if !until.is_due(self.net.driver.now_ms()) {
             return false;
         }
         let message = format!(

@@ -1,5 +1,6 @@
 //! The part beside a worker: requests in, connections to PHP-FPM, answers out.
 
+use fermata_io::Deadline;
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io;
@@ -27,7 +28,7 @@ pub struct FastCgi {
     /// The owner of a connection, by the handle of its request; 0 = it is idle and kept.
     wires: HashMap<WireId, Option<RequestId>>,
     /// When something may be due; not later than that.
-    due_ms: u64,
+    due: Deadline,
     buffer: Box<[u8]>,
     events: Vec<ResponseEvent>,
 }
@@ -43,9 +44,9 @@ struct Pool {
     /// Those that wait for one.
     waiting: VecDeque<RequestId>,
     /// Connections that are kept, and until when; the oldest first.
-    idle: VecDeque<(WireId, u64)>,
-    /// When to try again to connect; 0 = at once.
-    retry_ms: u64,
+    idle: VecDeque<(WireId, Deadline)>,
+    /// When to try again to connect, after it was refused.
+    retry: Deadline,
 }
 
 impl FastCgi {
@@ -62,21 +63,21 @@ impl FastCgi {
             active: 0,
             waiting: VecDeque::new(),
             idle: VecDeque::new(),
-            retry_ms: 0,
+            retry: Deadline::NEVER,
         });
         Some(Box::new(FastCgi {
             pools: pools.collect(),
             talks: HashMap::new(),
             wires: HashMap::new(),
-            due_ms: u64::MAX,
+            due: Deadline::NEVER,
             buffer: vec![0; PIECE_BYTES].into_boxed_slice(),
             events: Vec::new(),
         }))
     }
 
-    /// When it wants to have an `Event::Wake`; `u64::MAX` for not at all. To be asked before each event.
-    pub fn due_ms(&self) -> u64 {
-        self.due_ms
+    /// When it wants to have an `Event::Wake`. To be asked before each event.
+    pub fn due(&self) -> Deadline {
+        self.due
     }
 
     /// Takes an event that the worker has handed out. False: it is somebody else's, or not this part's alone.
@@ -226,7 +227,7 @@ impl FastCgi {
     fn open_next(&mut self, worker: &mut Engine, site: usize) {
         loop {
             let pool = &mut self.pools[site];
-            if pool.active >= pool.site.connections_max as usize || pool.retry_ms > 0 {
+            if pool.active >= pool.site.connections_max as usize || !pool.retry.is_never() {
                 return;
             }
             let Some(handle) = pool.waiting.pop_front() else {
@@ -258,8 +259,8 @@ impl FastCgi {
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     pool.waiting.push_front(handle);
-                    pool.retry_ms = worker.net.now_ms() + RETRY_MS;
-                    self.due_ms = self.due_ms.min(pool.retry_ms);
+                    pool.retry = Deadline::after(worker.net.now_ms(), RETRY_MS);
+                    self.due = self.due.min(pool.retry);
                     return;
                 }
                 Err(error) => self.fail(worker, handle, 502, &unreachable(&error)),
@@ -272,8 +273,9 @@ impl FastCgi {
         let Some(talk) = self.talks.get_mut(&handle) else {
             return missed(());
         };
-        talk.deadline_ms = worker.net.now_ms() + self.pools[talk.site].site.timeout_ms;
-        self.due_ms = self.due_ms.min(talk.deadline_ms);
+        let timeout_ms = self.pools[talk.site].site.timeout_ms;
+        talk.deadline = Deadline::after(worker.net.now_ms(), timeout_ms);
+        self.due = self.due.min(talk.deadline);
     }
 
     fn on_wire(&mut self, worker: &mut Engine, event: WireEvent) {
@@ -301,13 +303,13 @@ impl FastCgi {
     /// Ends what has taken too long, and tries what was put off.
     fn on_time(&mut self, worker: &mut Engine) {
         let now_ms = worker.net.now_ms();
-        if now_ms < self.due_ms {
+        if !self.due.is_due(now_ms) {
             return;
         }
         let late = self
             .talks
             .values()
-            .filter(|talk| talk.deadline_ms <= now_ms);
+            .filter(|talk| talk.deadline.is_due(now_ms));
         for handle in late.map(|talk| talk.handle).collect::<Vec<_>>() {
             let Some(talk) = self.talks.get(&handle) else {
                 // It has ended when one before it made room.
@@ -332,29 +334,26 @@ impl FastCgi {
         }
         for site in 0..self.pools.len() {
             let pool = &mut self.pools[site];
-            while let Some(&(wire, until_ms)) = pool.idle.front()
-                && until_ms <= now_ms
+            while let Some(&(wire, until)) = pool.idle.front()
+                && until.is_due(now_ms)
             {
                 pool.idle.pop_front();
                 self.wires.remove(&wire);
                 worker.net.close_wire(wire);
             }
-            if pool.retry_ms <= now_ms {
-                pool.retry_ms = 0;
+            if pool.retry.is_never() || pool.retry.is_due(now_ms) {
+                pool.retry = Deadline::NEVER;
                 self.open_next(worker, site);
             }
         }
-        let talks = self.talks.values().map(|talk| talk.deadline_ms);
-        let retries = self
-            .pools
-            .iter()
-            .map(|pool| pool.retry_ms)
-            .filter(|at_ms| *at_ms > 0);
+        let talks = self.talks.values().map(|talk| talk.deadline);
+        let retries = self.pools.iter().map(|pool| pool.retry);
         let idle = self
             .pools
             .iter()
             .filter_map(|pool| Some(pool.idle.front()?.1));
-        self.due_ms = talks.chain(retries).chain(idle).min().unwrap_or(u64::MAX);
+        let all = talks.chain(retries).chain(idle);
+        self.due = all.min().unwrap_or(Deadline::NEVER);
     }
 
     /// Moves a request on as far as it goes.
@@ -483,8 +482,9 @@ impl FastCgi {
 
     /// The same as `touch`, of a talk at hand.
     fn touch_talk(&mut self, worker: &mut Engine, talk: &mut Talk) {
-        talk.deadline_ms = worker.net.now_ms() + self.pools[talk.site].site.timeout_ms;
-        self.due_ms = self.due_ms.min(talk.deadline_ms);
+        let timeout_ms = self.pools[talk.site].site.timeout_ms;
+        talk.deadline = Deadline::after(worker.net.now_ms(), timeout_ms);
+        self.due = self.due.min(talk.deadline);
     }
 
     /// Reads the answer as fast as its client takes it.
@@ -588,10 +588,10 @@ impl FastCgi {
             let pool = &mut self.pools[talk.site];
             pool.active -= 1;
             if talk.is_clean() && pool.site.keep_ms > 0 {
-                let until_ms = worker.net.now_ms() + pool.site.keep_ms;
-                pool.idle.push_back((wire, until_ms));
+                let until = Deadline::after(worker.net.now_ms(), pool.site.keep_ms);
+                pool.idle.push_back((wire, until));
                 self.wires.insert(wire, None);
-                self.due_ms = self.due_ms.min(until_ms);
+                self.due = self.due.min(until);
             } else {
                 self.wires.remove(&wire);
                 worker.net.close_wire(wire);

@@ -1,5 +1,6 @@
 //! One request that PHP-FPM is asked about.
 
+use fermata_io::Deadline;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 
@@ -156,7 +157,7 @@ pub(crate) struct Talk {
     /// Bytes that were read for nobody.
     pub drained: usize,
     /// When PHP-FPM has taken too long.
-    pub deadline_ms: u64,
+    pub deadline: Deadline,
     /// Since when it waits for a connection, or has one.
     pub since_ms: u64,
     /// How it has failed, for the figures.
@@ -181,7 +182,7 @@ impl Talk {
             answer: Answer::None,
             has_received: false,
             drained: 0,
-            deadline_ms: u64::MAX,
+            deadline: Deadline::NEVER,
             since_ms: 0,
             failure: None,
         }

@@ -80,7 +80,7 @@ impl Rig {
     /// Runs until nothing is left to do at this moment.
     fn run(&mut self) {
         loop {
-            self.worker.waiting.wake_at(self.fastcgi.due_ms());
+            self.worker.waiting.wake_at(self.fastcgi.due());
             let Some(event) = self.worker.next_event_within(Duration::ZERO) else {
                 return;
             };

@@ -1,5 +1,6 @@
 //! Handlers that wait: what C tells the core about its fibers.
 
+use fermata_io::Deadline;
 use std::mem::MaybeUninit;
 
 use fermata_engine::Gone;
@@ -91,8 +92,8 @@ pub extern "C" fn fm_ws_resume(worker: Option<&mut FmWorker>, socket: FmSocket) 
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_worker_wake_at(worker: Option<&mut FmWorker>, due_ms: u64) {
     ask(worker, (), |worker| {
-        worker.wake_ms = due_ms;
-        worker.worker.waiting.wake_at(due_ms);
+        worker.wake = Deadline::at(due_ms);
+        worker.worker.waiting.wake_at(worker.wake);
     })
 }
 

@@ -13,7 +13,7 @@ use fermata_engine::{
 };
 use fermata_fastcgi::FastCgi;
 use fermata_gateway::{Hub, Opening};
-use fermata_io::Kernel;
+use fermata_io::{Deadline, Kernel};
 use fermata_tls::{ClientCertificate, Tls};
 
 use crate::abi::{
@@ -77,7 +77,7 @@ pub struct FmWorker {
     /// PHP-FPM behind some routes; `None` = behind none.
     fastcgi: Option<Box<FastCgi>>,
     /// When C wants to be woken, as it has said to `fm_worker_wake_at`.
-    pub(crate) wake_ms: u64,
+    pub(crate) wake: Deadline,
     members: Vec<Member>,
     members_out: Vec<FmMember>,
     past: Vec<Past>,
@@ -102,7 +102,7 @@ impl FmWorker {
             grip: front.map(|front| Grip::begin(front, &mut worker)),
             hub: opening.map(|opening| Box::new(opening.begin(&mut worker))),
             fastcgi,
-            wake_ms: u64::MAX,
+            wake: Deadline::NEVER,
             worker,
             request: None,
             members: Vec::new(),
@@ -151,11 +151,12 @@ impl FmWorker {
 
     /// Has the worker wake for the first that is due.
     fn plan_wake(&mut self) {
-        let hub_ms = self.hub.as_mut().map(|hub| hub.due_ms(&mut self.worker));
-        let fastcgi_ms = self.fastcgi.as_ref().map(|it| it.due_ms());
-        let due_ms = hub_ms.into_iter().chain(fastcgi_ms).min();
-        let due_ms = due_ms.unwrap_or(u64::MAX).min(self.wake_ms);
-        self.worker.waiting.wake_at(due_ms);
+        let hub = self.hub.as_mut().map(|hub| hub.due(&mut self.worker));
+        let fastcgi = self.fastcgi.as_ref().map(|it| it.due());
+        let parts = hub.into_iter().chain(fastcgi);
+        self.worker
+            .waiting
+            .wake_at(parts.fold(self.wake, Deadline::min));
     }
 
     /// Whether an event was a part's and not C's.
@@ -173,7 +174,7 @@ impl FmWorker {
         }
         if event == Event::Wake {
             // C asks anew after each.
-            self.wake_ms = u64::MAX;
+            self.wake = Deadline::NEVER;
         }
         false
     }

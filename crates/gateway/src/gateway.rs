@@ -5,7 +5,7 @@ use std::rc::Rc;
 use fermata_config::LogLevel;
 use fermata_engine::numbered::Numbered;
 use fermata_engine::{Ack, Event, Message, PublishFailure, RequestId, SocketId, Worker};
-use fermata_io::Kernel;
+use fermata_io::{Deadline, Kernel};
 use fermata_mercure::update::Update;
 use fermata_pusher::App;
 use fermata_pusher::channel::{Access, ChannelName};
@@ -138,7 +138,11 @@ impl Hub {
                 if self.tell_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
                     self.with(worker).tell_counts();
                 }
-                if self.sockjs.as_ref().is_some_and(|it| it.due_ms() <= now_ms) {
+                if self
+                    .sockjs
+                    .as_ref()
+                    .is_some_and(|it| it.due().is_due(now_ms))
+                {
                     self.with(worker).on_sockjs_due(now_ms);
                 }
                 false
@@ -174,15 +178,15 @@ impl Hub {
         gateway.forget_publisher(request) || gateway.forget_kept(request)
     }
 
-    /// When it wants to have an `Event::Wake`; `u64::MAX` for not at all. To be asked before each event.
-    pub fn due_ms(&mut self, worker: &mut Worker<Tls<Kernel>>) -> u64 {
+    /// When it wants to have an `Event::Wake`. To be asked before each event.
+    pub fn due(&mut self, worker: &mut Worker<Tls<Kernel>>) -> Deadline {
         self.with(worker).plan_telling();
-        let sockjs_ms = self.sockjs.as_ref().map_or(u64::MAX, SockJs::due_ms);
-        let posts_ms = self.posts.due_ms().unwrap_or(u64::MAX);
-        let tell_ms = self.tell_at_ms.unwrap_or(u64::MAX);
+        let sockjs = self.sockjs.as_ref().map(SockJs::due);
         let now_ms = worker.net.now_ms();
-        let keys_ms = { self.mercure.as_ref() }.map_or(u64::MAX, |it| it.due_ms(now_ms));
-        tell_ms.min(sockjs_ms).min(posts_ms).min(keys_ms)
+        let keys = self.mercure.as_ref().map(|it| it.due(now_ms));
+        let own = [self.posts.due_ms(), self.tell_at_ms].map(Deadline::from);
+        let all = own.into_iter().chain(sockjs).chain(keys);
+        all.min().unwrap_or(Deadline::NEVER)
     }
 
     /// Whether Mercure is spoken.

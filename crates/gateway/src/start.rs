@@ -114,8 +114,8 @@ fn serve(
 ) -> i32 {
     let mut hub = open(&mut worker);
     loop {
-        let due_ms = hub.due_ms(&mut worker);
-        worker.waiting.wake_at(due_ms);
+        let due = hub.due(&mut worker);
+        worker.waiting.wake_at(due);
         let event = worker.next_event();
         hub.handle(&mut worker, event);
         if event == Event::Stop {

@@ -6,8 +6,8 @@
 //!
 //! - [`driver`]: the contract between loop and kernel, served by [`sys::epoll`], [`sys::uring`] and,
 //!   in tests, [`sys::fake`]; [`kernel`] chooses between the first two.
-//! - [`wheel`], [`alarm`], [`buffer`], [`wake`], [`handover`]: timers, one of them finer than a
-//!   millisecond, reusable buffers, waking another process, handing it a connection.
+//! - [`deadline`], [`wheel`], [`alarm`], [`buffer`], [`wake`], [`handover`]: when something is due, timers, one of them
+//!   finer than a millisecond, reusable buffers, waking another process, handing it a connection.
 //! - [`watch`]: descriptors of the embedding program; [`descriptors`]: low numbers are kept for them.
 //! - [`files`]: work on files that does not hold the loop.
 //! - [`net`], [`log_file`], [`systemd`], [`users`],
@@ -47,6 +47,7 @@
 pub mod alarm;
 pub mod buffer;
 pub mod clock;
+pub mod deadline;
 pub mod descriptors;
 pub mod driver;
 pub mod files;
@@ -68,5 +69,6 @@ pub mod wake;
 pub mod watch;
 pub mod wheel;
 
+pub use deadline::Deadline;
 pub use driver::{Accepted, Driver, EVENTS_MAX, Event, Fd, Peer};
 pub use kernel::{Backend, Kernel};

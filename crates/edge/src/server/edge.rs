@@ -96,7 +96,7 @@ impl Edge {
         loop {
             self.finish_tasks();
             self.on_peers_ended();
-            self.worker.waiting.wake_at(self.timers.next_ms());
+            self.worker.waiting.wake_at(self.timers.next());
             self.worker.reporter.set_edge_open(self.count_open());
             match self.worker.next_event() {
                 Event::Request => match self.worker.request().handler() {

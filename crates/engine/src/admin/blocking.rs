@@ -1,5 +1,7 @@
 //! Telling that a handler has held the loop, when it has returned.
 
+use std::num::NonZeroU64;
+
 use fermata_io::wake::Waker;
 
 use crate::admin::stats::Shared;
@@ -11,10 +13,10 @@ pub(crate) struct Blocking {
     slot: u16,
     /// When the program last asked for an event, or the last wait for some ended, by the wall clock.
     pub polled_unix_ms: u64,
-    /// When the handler that runs began; 0 = none does.
-    handler_unix_ms: u64,
-    /// From when on a handler is too long; `u64::MAX` = never.
-    limit_ms: u64,
+    /// When the handler that runs began, if one does.
+    handler_unix_ms: Option<NonZeroU64>,
+    /// From when on a handler is too long; `None` = never.
+    limit_ms: Option<NonZeroU64>,
     /// Wakes the master to look at handlers.
     sampler: Option<Waker>,
 }
@@ -23,6 +25,7 @@ pub(crate) struct Blocking {
 pub(crate) struct BlockingCall {
     since_unix_ms: u64,
     took_ms: u64,
+    limit_ms: u64,
 }
 
 impl Blocking {
@@ -32,8 +35,8 @@ impl Blocking {
             shared,
             slot,
             polled_unix_ms: 0,
-            handler_unix_ms: 0,
-            limit_ms: if limit_ms == 0 { u64::MAX } else { limit_ms },
+            handler_unix_ms: None,
+            limit_ms: NonZeroU64::new(limit_ms),
             sampler,
         }
     }
@@ -41,7 +44,7 @@ impl Blocking {
     /// A handler is about to run. Two stores, and a wake-up of the master after a pause.
     #[inline]
     pub fn begin(&mut self, handler: u32) {
-        self.handler_unix_ms = self.polled_unix_ms;
+        self.handler_unix_ms = NonZeroU64::new(self.polled_unix_ms);
         self.shared
             .begin_handler(self.slot, handler, self.polled_unix_ms);
         if let Some(sampler) = &self.sampler
@@ -55,11 +58,13 @@ impl Blocking {
     /// The program has come back, at `unix_ms`.
     #[inline]
     pub fn end(&mut self, unix_ms: u64) -> Option<BlockingCall> {
-        let since_unix_ms = std::mem::take(&mut self.handler_unix_ms);
+        let since_unix_ms = self.handler_unix_ms.take()?.get();
+        let limit_ms = self.limit_ms?.get();
         let took_ms = unix_ms.saturating_sub(since_unix_ms);
-        (took_ms >= self.limit_ms && since_unix_ms != 0).then_some(BlockingCall {
+        (took_ms >= limit_ms).then_some(BlockingCall {
             since_unix_ms,
             took_ms,
+            limit_ms,
         })
     }
 
@@ -77,7 +82,7 @@ impl Blocking {
             "{what} held the loop for {} ms (blocking_call_ms {}){place}. All other \
              clients of this worker waited: let Runtime::hook() make it wait in a fiber where it can, or \
              give the work to another process",
-            call.took_ms, self.limit_ms,
+            call.took_ms, call.limit_ms,
         )
     }
 }
@@ -97,7 +102,7 @@ mod tests {
         let told = blocking.describe(&call, &Router::new());
         assert!(told.contains("held the loop for 100 ms"), "{told}");
         assert!(blocking.end(9_000).is_none(), "none runs");
-        blocking.limit_ms = u64::MAX;
+        blocking.limit_ms = None;
         blocking.begin(7);
         assert!(blocking.end(u64::MAX - 1).is_none(), "never");
     }

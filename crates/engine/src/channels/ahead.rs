@@ -1,6 +1,7 @@
 //! Clients that have seen on another machine what has not come to this one yet.
 
 use fermata_hub::AHEAD_MS_MAX;
+use fermata_io::Deadline;
 
 use crate::net::slab::Key;
 
@@ -12,15 +13,15 @@ const AHEAD_LOOK_MS: u64 = 250;
 /// [`AHEAD_MS_MAX`] and a look.
 pub(crate) struct Ahead {
     keys: Vec<Key>,
-    /// When they are looked at at the latest; `u64::MAX` = there are none.
-    pub due_ms: u64,
+    /// When they are looked at at the latest, if there are any.
+    pub due: Deadline,
 }
 
 impl Default for Ahead {
     fn default() -> Self {
         Ahead {
             keys: Vec::new(),
-            due_ms: u64::MAX,
+            due: Deadline::NEVER,
         }
     }
 }
@@ -29,13 +30,15 @@ impl Ahead {
     /// Lists a client that waits for so long at most.
     pub fn push(&mut self, key: Key, wait_ms: u64, now_ms: u64) {
         let due_ms = now_ms + wait_ms.min(AHEAD_MS_MAX);
-        self.due_ms = self.due_ms.min(due_ms.next_multiple_of(AHEAD_LOOK_MS));
+        self.due = self
+            .due
+            .min(Deadline::at(due_ms.next_multiple_of(AHEAD_LOOK_MS)));
         self.keys.push(key);
     }
 
     /// All of them.
     pub fn take(&mut self) -> impl Iterator<Item = Key> {
-        self.due_ms = u64::MAX;
+        self.due = Deadline::NEVER;
         self.keys.drain(..)
     }
 

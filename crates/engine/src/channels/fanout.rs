@@ -1,6 +1,6 @@
 //! Fan-out: what was published, from the ring to all subscribers of this worker.
 
-use fermata_io::Driver;
+use fermata_io::{Deadline, Driver};
 
 use crate::channels::Channels;
 use crate::channels::clients::Clients;
@@ -81,10 +81,10 @@ impl Channels {
         to.net.driver.flush();
     }
 
-    /// Brings everything that was published to its subscribers, who will hear of nothing more, in the time until `until_ms`.
-    pub(crate) fn catch_up_by<D: Driver>(&mut self, to: &mut Clients<'_, D>, until_ms: u64) {
+    /// Brings everything that was published to its subscribers, who will hear of nothing more, in the time until `until`.
+    pub(crate) fn catch_up_by<D: Driver>(&mut self, to: &mut Clients<'_, D>, until: Deadline) {
         self.catch_up(to);
-        while self.reader.has_more() && to.net.driver.refresh_now() < until_ms {
+        while self.reader.has_more() && !until.is_due(to.net.driver.refresh_now()) {
             self.catch_up(to);
         }
     }

@@ -8,7 +8,7 @@ use std::io::IoSlice;
 
 use fermata_config::{LogLevel, Settings};
 use fermata_hub::{Backlog, Seq};
-use fermata_io::Driver;
+use fermata_io::{Deadline, Driver};
 use fermata_proto::http2::Rest;
 
 use crate::admin::stats::Counter;
@@ -224,7 +224,7 @@ impl Channels {
         exchange.is_deferred = false;
         let has_unread = connection.has_unread || connection.has_hung_up;
         // It gets a place among the keep-alives when what is opened here has gone out.
-        connection.deadline_ms = u64::MAX;
+        connection.deadline = Deadline::NEVER;
         to.http.trace.on_answer(index, End::Closed, to.net);
         to.net.mark_settled(index.connection());
         to.net.mark_dirty(index.connection());
@@ -404,7 +404,7 @@ impl Channels {
         let Some((connection, exchange)) = net.connections.pair_mut(index) else {
             return missed(());
         };
-        let (due_ms, keeps_interval) = (connection.deadline_ms, exchange.keeps_interval());
+        let (deadline, keeps_interval) = (connection.deadline, exchange.keeps_interval());
         let Stage::Held(held) = &exchange.stage else {
             return;
         };
@@ -426,7 +426,7 @@ impl Channels {
             net.flush(http, index.connection());
         }
         if keeps_interval {
-            net.set_deadline(index.connection(), due_ms);
+            net.set_deadline(index.connection(), deadline);
         } else {
             net.restart_deadline(index.connection());
         }

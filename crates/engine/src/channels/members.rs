@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use fermata_config::LogLevel;
 use fermata_hub::{PresenceError, Subscriber};
-use fermata_io::Driver;
+use fermata_io::{Deadline, Driver};
 
 use crate::admin::stats::Counter;
 use crate::channels::Channels;
@@ -129,8 +129,8 @@ impl Channels {
             }
             self.note_member(channel, &presence.user, None);
         }
-        let due_ms = now_ms + self.settings.leave_delay_ms + 1;
-        self.sweep_ms = self.sweep_ms.min(due_ms);
+        let due = Deadline::after(now_ms, self.settings.leave_delay_ms + 1);
+        self.sweep = self.sweep.min(due);
     }
 
     /// A connection is gone: its subscriptions and its part in presence end.

@@ -26,6 +26,7 @@ pub(crate) mod stream_format;
 pub(crate) mod test_ring;
 pub(crate) mod views;
 
+use fermata_io::Deadline;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -67,8 +68,8 @@ pub struct Channels {
     pub(crate) ahead: Ahead,
     /// Where what is published goes that is for other machines as well.
     pub(crate) outbox: Option<Outbox>,
-    /// When leaving users are looked at; `u64::MAX` = nobody leaves.
-    pub(crate) sweep_ms: u64,
+    /// When leaving users are looked at, if any are.
+    pub(crate) sweep: Deadline,
     /// The rest of a record of which a client has taken a part, reused.
     pub(crate) rest: Vec<u8>,
 }
@@ -122,7 +123,7 @@ impl Channels {
             ahead: Ahead::default(),
             outbox,
             // Users whose worker has died may be waiting to be announced as gone.
-            sweep_ms: now_ms,
+            sweep: Deadline::at(now_ms),
             rest: Vec::new(),
         })
     }

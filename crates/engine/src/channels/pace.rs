@@ -13,6 +13,8 @@
 //! Due times lie on a grid, so that a worker with very many clients wakes ten times a second for a
 //! batch of them and not a thousand times for one. Workers have different grids.
 
+use fermata_io::Deadline;
+
 /// Distance of the grid's lines.
 const TICK_MS: u64 = 100;
 
@@ -47,26 +49,26 @@ impl Place {
         self.on_grid(now_ms, now_ms + 1 + self.share(self.interval() - 1))
     }
 
-    /// The next comment after something was sent, when `due_ms` was due so far.
+    /// The next comment after something was sent, when `due` was due so far.
     #[inline]
-    pub fn after_sending_ms(self, now_ms: u64, due_ms: u64) -> u64 {
+    pub fn after_sending(self, now_ms: u64, due: Deadline) -> Deadline {
         let (interval, half) = (self.interval(), self.interval() / 2);
-        match due_ms.checked_sub(now_ms) {
-            Some(ahead) if (half..=interval).contains(&ahead) => due_ms,
-            Some(ahead) if ahead < half => due_ms + half,
+        match due.ms().and_then(|due_ms| due_ms.checked_sub(now_ms)) {
+            Some(ahead) if (half..=interval).contains(&ahead) => due,
+            Some(ahead) if ahead < half => due.delayed(half),
             // It had no place, or what was due was something else.
-            _ => self.first_ms(now_ms),
+            _ => Deadline::at(self.first_ms(now_ms)),
         }
     }
 
-    /// The next comment after one that was due at `due_ms`.
-    pub fn after_comment_ms(self, now_ms: u64, due_ms: u64) -> u64 {
-        let next_ms = due_ms + self.interval();
-        if next_ms > now_ms {
-            next_ms
-        } else {
+    /// The next comment after one that was `due`.
+    pub fn after_comment(self, now_ms: u64, due: Deadline) -> Deadline {
+        let next = due.delayed(self.interval());
+        if next.is_due(now_ms) {
             // A handler has kept the loop for longer than the interval.
-            self.first_ms(now_ms)
+            Deadline::at(self.first_ms(now_ms))
+        } else {
+            next
         }
     }
 
@@ -142,7 +144,8 @@ mod tests {
         let mut seconds = vec![0; 56];
         for index in 0..20_000 {
             let place = place(index, 55_000);
-            let due_ms = place.after_sending_ms(1_030_000, place.first_ms(1_000_000));
+            let due = Deadline::at(place.first_ms(1_000_000));
+            let due_ms = place.after_sending(1_030_000, due).ms().expect("it is due");
             seconds[((due_ms - 1_030_000) / 1000) as usize] += 1;
         }
         // All lie in the second half of the interval, twice as close as before.
@@ -183,7 +186,8 @@ mod tests {
             (104_999, 109_999),
             (100_000, 105_000),
         ] {
-            assert_eq!(place.after_sending_ms(100_000, due_ms), expected);
+            let after = place.after_sending(100_000, Deadline::at(due_ms));
+            assert_eq!(after, Deadline::at(expected));
         }
     }
 
@@ -201,16 +205,19 @@ mod tests {
         ) {
             let place = Place::of(index, slot, interval_ms);
             let within = |due_ms: u64| due_ms > now_ms && due_ms <= now_ms + u64::from(interval_ms);
+            let due_within = |due: Deadline| due.ms().is_some_and(within);
             prop_assert!(within(place.first_ms(now_ms)));
             let due_ms = if due_ms % 2 == 0 { due_ms } else { now_ms + ahead_ms };
-            let after = place.after_sending_ms(now_ms, due_ms);
-            prop_assert!(within(after), "{after}");
+            let after = place.after_sending(now_ms, Deadline::at(due_ms));
+            prop_assert!(due_within(after), "{after:?}");
             if within(due_ms) {
-                prop_assert!(after >= now_ms + u64::from(interval_ms) / 2, "half an interval of rest");
+                let rested = Deadline::after(now_ms, u64::from(interval_ms) / 2);
+                prop_assert!(after >= rested, "half an interval of rest");
             }
             let ping_ms = place.ping_ms(now_ms);
             prop_assert!(within(ping_ms) && ping_ms >= now_ms + u64::from(interval_ms) / 2);
-            prop_assert!(within(place.after_comment_ms(now_ms, now_ms.saturating_sub(late_ms))));
+            let late = Deadline::at(now_ms.saturating_sub(late_ms));
+            prop_assert!(due_within(place.after_comment(now_ms, late)));
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Presence in channels: users with their connections over all workers, kept in the ring's memory.
 
+use fermata_io::Deadline;
 use std::net::IpAddr;
 
 use fermata_config::LogLevel;
@@ -37,13 +38,13 @@ impl Channels {
     /// Others have left, perhaps with their worker: they are announced soon.
     pub(crate) fn expect_leaving(&mut self, now_ms: u64) {
         if self.ring.leaving_count() > 0 {
-            self.sweep_ms = self.sweep_ms.min(now_ms + SWEEP_MS);
+            self.sweep = self.sweep.min(Deadline::after(now_ms, SWEEP_MS));
         }
     }
 
     /// Announces users whose last connection has been gone for `leave_delay_ms`.
     pub(crate) fn sweep(&mut self, (now_ms, unix_ms): (u64, u64), log: &mut Log) {
-        if now_ms < self.sweep_ms {
+        if !self.sweep.is_due(now_ms) {
             return;
         }
         let (is_shared, mut left) = (self.outbox.is_some(), Vec::new());
@@ -72,7 +73,10 @@ impl Channels {
                 false
             }
         };
-        self.sweep_ms = if is_done { u64::MAX } else { now_ms + SWEEP_MS };
+        self.sweep = match is_done {
+            true => Deadline::NEVER,
+            false => Deadline::after(now_ms, SWEEP_MS),
+        };
     }
 
     /// The table that has all who are present, on whichever machine.

@@ -33,7 +33,7 @@ impl Channels {
 impl Channels {
     /// Gives the next pieces to clients that catch up. True when some are still waiting.
     pub(crate) fn resume_held<D: Driver>(&mut self, to: &mut Clients<'_, D>) -> bool {
-        if to.net.driver.now_ms() >= self.ahead.due_ms {
+        if self.ahead.due.is_due(to.net.driver.now_ms()) {
             self.look_ahead();
         }
         for _ in 0..PIECES_PER_TURN.min(self.resuming.len()) {

@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use fermata_config::LogLevel;
 use fermata_hub::{Backlog, IdRef, Missed, view_channel};
-use fermata_io::Driver;
+use fermata_io::{Deadline, Driver};
 
 use super::Channels;
 use crate::admin::stats::{Counter, Counts};
@@ -182,7 +182,9 @@ impl Channels {
         let held = Held::View(Box::new(HeldView {
             keep_alive_ms: hold.keep_alive_ms.min(u64::from(u32::MAX)) as u32,
             view: Rc::clone(&hold.view),
-            ends_ms: left_ms.map_or(u64::MAX, |left| to.net.driver.now_ms().saturating_add(left)),
+            ends: left_ms.map_or(Deadline::NEVER, |left_ms| {
+                Deadline::after(to.net.driver.now_ms(), left_ms)
+            }),
             // `send_held` lists it when the opening is sent.
             resume: (!is_live).then(|| Box::new(Resume { backlog, is_queued })),
         }));

@@ -9,7 +9,7 @@ use std::io;
 
 use fermata_config::LogLevel;
 use fermata_io::watch::{Interest, Ready};
-use fermata_io::{Driver, Fd};
+use fermata_io::{Deadline, Driver, Fd};
 
 use crate::admin::stats::Counter;
 use crate::embed::event::{Event, Left};
@@ -114,10 +114,9 @@ impl Waiting {
         self.wire
     }
 
-    /// Asks for one `Event::Wake` at `due_ms` of `Net::now_ms`; 0 = after the next turn,
-    /// `u64::MAX` = not any more.
-    pub fn wake_at(&mut self, due_ms: u64) {
-        self.wake_ms = due_ms;
+    /// Asks for one `Event::Wake` by the clock of `Net::now_ms`; what is due already comes after the next turn.
+    pub fn wake_at(&mut self, wake: Deadline) {
+        self.wake = wake;
     }
 
     /// Whether the program has begun something (a task, a job for later) that should come to its end

@@ -7,7 +7,7 @@
 //!
 //! What is special about such a client is in its exchange (`Held::Own`).
 
-use fermata_io::Driver;
+use fermata_io::{Deadline, Driver};
 use fermata_proto::response;
 
 use crate::admin::trace::End;
@@ -218,7 +218,7 @@ impl<D: Driver> Worker<D> {
         self.channels.subscribe_held(&mut self.net, index, hold);
         if let Some((connection, exchange)) = self.net.connections.pair_mut(index) {
             exchange.stage = Stage::Held(held);
-            connection.deadline_ms = u64::MAX;
+            connection.deadline = Deadline::NEVER;
         }
         self.net.restart_deadline(index.connection());
         Ok(())

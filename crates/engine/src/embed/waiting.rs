@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use fermata_io::Deadline;
 use fermata_io::watch::Ready;
 
 use crate::embed::event::Left;
@@ -25,8 +26,8 @@ pub(crate) enum WaitEvent {
 
 /// What the worker remembers about waiting handlers.
 pub struct Waiting {
-    /// When the program wants to be woken; `u64::MAX` = not at all.
-    pub(crate) wake_ms: u64,
+    /// When the program wants to be woken.
+    pub(crate) wake: Deadline,
     /// The loop does not sleep: its owner has something else to do when nothing is left to do at this time.
     pub(crate) never_sleeps: bool,
     /// What the last turn has left undone will be done in the next.
@@ -56,7 +57,7 @@ pub struct Waiting {
 impl Waiting {
     pub(crate) fn new() -> Waiting {
         Waiting {
-            wake_ms: u64::MAX,
+            wake: Deadline::NEVER,
             never_sleeps: false,
             is_unfinished: false,
             is_due: false,
@@ -85,13 +86,13 @@ impl Waiting {
 
     /// The program is woken before the loop sleeps, and then asks anew for the time it wants to be woken at.
     pub(crate) fn wake_now(&mut self) {
-        self.wake_ms = u64::MAX;
+        self.wake = Deadline::NEVER;
         self.is_due = true;
     }
 
     /// Whether the program has begun something that can still come to its end.
     pub(crate) fn can_finish(&self) -> bool {
         let watched = self.watching.as_ref().map_or(0, |it| it.armed());
-        self.is_busy && (self.wake_ms != u64::MAX || watched > 0 || !self.events.is_empty())
+        self.is_busy && (!self.wake.is_never() || watched > 0 || !self.events.is_empty())
     }
 }

@@ -3,6 +3,7 @@
 //! A connection of HTTP/1 has one at a time, and a stream of HTTP/2 has one. What belongs to the connection (bytes that come and go, deadlines, the end) is
 //! in `net`, and how an exchange's answer lies on its connection is up to [`Protocol`].
 
+use fermata_io::Deadline;
 use std::rc::Rc;
 
 use fermata_hub::SubId;
@@ -66,8 +67,8 @@ pub(crate) struct HeldView {
     pub keep_alive_ms: u32,
     /// The embedder keeps what it knows of the view for as long as somebody has this.
     pub view: Rc<u64>,
-    /// When the response ends; `u64::MAX` = not by itself.
-    pub ends_ms: u64,
+    /// When the response ends by itself.
+    pub ends: Deadline,
     /// What it has still to be sent before it is live.
     pub resume: Option<Box<Resume>>,
 }
@@ -81,12 +82,12 @@ impl Held {
         }
     }
 
-    /// When its response ends by itself; `u64::MAX` = never.
+    /// When its response ends by itself.
     #[inline]
-    pub fn ends_ms(&self) -> u64 {
+    pub fn ends(&self) -> Deadline {
         match self {
-            Held::View(held) => held.ends_ms,
-            Held::Events { .. } | Held::Own { .. } => u64::MAX,
+            Held::View(held) => held.ends,
+            Held::Events { .. } | Held::Own { .. } => Deadline::NEVER,
         }
     }
 

@@ -107,7 +107,7 @@ impl Http {
             compresses: settings.compression == "on",
             packed: Vec::new(),
             date: date::imf_fixdate(0),
-            date_unix_s: u64::MAX,
+            date_unix_s: 0,
         }
     }
 

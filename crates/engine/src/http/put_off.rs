@@ -1,6 +1,6 @@
 //! Putting requests off, and beginning those that were.
 
-use fermata_io::Driver;
+use fermata_io::{Deadline, Driver};
 
 use crate::embed::event::Event;
 use crate::embed::waiting::Waiting;
@@ -87,12 +87,14 @@ impl Http {
     }
 
     /// When `refuse_overdue` has something to do.
-    pub(crate) fn overdue_ms<D: Driver>(&self, net: &Net<D>, waiting: &Waiting) -> u64 {
+    pub(crate) fn overdue<D: Driver>(&self, net: &Net<D>, waiting: &Waiting) -> Deadline {
         if !waiting.is_full() {
-            return u64::MAX;
+            return Deadline::NEVER;
         }
         let oldest_ms = self.starts.oldest_ms();
-        oldest_ms.map_or(u64::MAX, |it| it + net.settings.header_timeout_ms)
+        oldest_ms.map_or(Deadline::NEVER, |it| {
+            Deadline::after(it, net.settings.header_timeout_ms)
+        })
     }
 }
 

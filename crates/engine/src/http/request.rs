@@ -3,7 +3,7 @@
 //! There is one per worker and it is reused: a request costs no allocation. What the accessors
 //! return stays valid until the worker is asked for its next event.
 
-use fermata_io::Peer;
+use fermata_io::{Deadline, Peer};
 use fermata_proto::http1;
 
 use crate::http::exchange::{Exchange, Stage};
@@ -96,7 +96,7 @@ impl Request {
         exchange.enter(Stage::Handling(None));
         exchange.serial = serial;
         if !connection.is_blocked {
-            connection.deadline_ms = u64::MAX;
+            connection.deadline = Deadline::NEVER;
         }
         self.handle = RequestId::new(serial, index);
         self.peer = connection.peer;

@@ -8,6 +8,7 @@
 //!
 //! No signal and no thread: either would end a sleep or a poll of the program early, or run beside it.
 
+use fermata_io::Deadline;
 use fermata_io::wake::Waker;
 
 use super::frames::Frames;
@@ -18,8 +19,8 @@ pub(super) struct StackSampler {
     pub waker: Waker,
     /// How frames are laid out, if the embedder has told.
     pub frames: Option<Frames>,
-    /// When the next sample is due; `u64::MAX` = none is taken.
-    pub due_ms: u64,
+    /// When the next sample is due, if any is taken.
+    pub due: Deadline,
     pub idle_samples: u8,
 }
 
@@ -37,7 +38,7 @@ impl StackSampler {
         Ok(StackSampler {
             waker: Waker::new()?,
             frames,
-            due_ms: u64::MAX,
+            due: Deadline::NEVER,
             idle_samples: 0,
         })
     }

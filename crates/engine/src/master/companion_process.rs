@@ -13,7 +13,7 @@ impl Master {
     ///
     /// It is started anew while the server stops as well: handlers that the workers still wait for may need it.
     pub(super) fn start_companion(&mut self, now_ms: u64) -> Option<Companion> {
-        if now_ms < self.companion.process.due_ms {
+        if !self.companion.process.due.is_due(now_ms) {
             return None;
         }
         let name = self.companion.name.as_deref()?;

@@ -20,7 +20,7 @@ impl Master {
     /// Forks those that are due. While the server stops as well: workers that drain go on publishing and recording.
     pub(super) fn start_helpers(&mut self, now_ms: u64) {
         for helper in Helper::ALL {
-            if self.helper(helper).due_ms <= now_ms {
+            if self.helper(helper).due.is_due(now_ms) {
                 self.start_helper(helper, now_ms);
             }
         }

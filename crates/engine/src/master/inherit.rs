@@ -28,7 +28,7 @@ impl Master {
         };
         loop {
             let heir = self.stats.least_settled(slots, 0);
-            if heir.is_none() && self.stopping_until_ms.is_none() {
+            if heir.is_none() && self.stopping_until.is_none() {
                 break;
             }
             let accepted = match inbox.take() {

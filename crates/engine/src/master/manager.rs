@@ -1,23 +1,22 @@
 //! The service manager (systemd): told when the server is ready, reloads and stops, and that it lives.
 
-use fermata_io::clock;
 use fermata_io::systemd::Notifier;
+use fermata_io::{Deadline, clock};
 
 /// What is told to the service manager, if there is one.
 pub(super) struct Manager {
     notifier: Option<Notifier>,
-    /// When it is next told that we live; `u64::MAX` = never.
-    pub due_ms: u64,
+    /// When it is next told that we live.
+    pub due: Deadline,
     is_ready: bool,
 }
 
 impl Manager {
     pub(super) fn new(now_ms: u64) -> Manager {
         let notifier = Notifier::from_environment();
-        let watchdog_ms = notifier.as_ref().and_then(Notifier::watchdog_ms);
         Manager {
+            due: sign_of_life(notifier.as_ref(), now_ms),
             notifier,
-            due_ms: watchdog_ms.map_or(u64::MAX, |ms| now_ms + ms),
             is_ready: false,
         }
     }
@@ -51,11 +50,16 @@ impl Manager {
     /// Tells it that the master's loop goes round. Workers that stand still are the master's
     /// business, which replaces them.
     pub(super) fn alive(&mut self, now_ms: u64) {
-        if now_ms < self.due_ms {
+        if !self.due.is_due(now_ms) {
             return;
         }
         self.tell("WATCHDOG=1");
-        let watchdog_ms = self.notifier.as_ref().and_then(Notifier::watchdog_ms);
-        self.due_ms = watchdog_ms.map_or(u64::MAX, |ms| now_ms + ms);
+        self.due = sign_of_life(self.notifier.as_ref(), now_ms);
     }
+}
+
+/// When the manager next wants one, if it watches.
+fn sign_of_life(notifier: Option<&Notifier>, now_ms: u64) -> Deadline {
+    let watchdog_ms = notifier.and_then(Notifier::watchdog_ms);
+    watchdog_ms.map_or(Deadline::NEVER, |ms| Deadline::after(now_ms, ms))
 }

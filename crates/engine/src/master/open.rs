@@ -11,7 +11,7 @@ use fermata_io::signal;
 use fermata_io::sys::epoll::Epoll;
 use fermata_io::thread::PutAside;
 use fermata_io::wake::Waker;
-use fermata_io::{Driver, net, process, random};
+use fermata_io::{Deadline, Driver, net, process, random};
 
 use super::blocking::StackSampler;
 use super::companion::CompanionProcess;
@@ -78,9 +78,9 @@ impl Master {
             .map_err(io("epoll"))?;
         let manager = Manager::new(driver.now_ms());
         let seats = listeners.into_iter().map(Seat::new).collect();
-        let check_due_ms = match settings.stall_timeout_ms {
-            0 => u64::MAX,
-            _ => driver.now_ms(),
+        let check_due = match settings.stall_timeout_ms {
+            0 => Deadline::NEVER,
+            _ => Deadline::at(driver.now_ms()),
         };
         let spools = Spools::new(&settings, random::u64());
         spools.sweep_dead();
@@ -116,7 +116,7 @@ impl Master {
             driver,
             backend,
             has_terminal: std::fs::File::open(TERMINAL).is_ok(),
-            stopping_until_ms: None,
+            stopping_until: None,
             is_to_restart: false,
             stop_signal_ms: 0,
             identity,
@@ -127,7 +127,7 @@ impl Master {
             program_notes: program.notes,
             warnings,
             backend_refusal: why,
-            check_due_ms,
+            check_due,
         })
     }
 }

@@ -69,7 +69,7 @@ impl Master {
         let owed = self
             .seats
             .iter()
-            .filter(|seat| seat.due_ms.is_some())
+            .filter(|seat| !seat.due.is_never())
             .count()
             + self.children.iter().filter(is_going).count();
         let mut room = slots_free.saturating_sub(owed);

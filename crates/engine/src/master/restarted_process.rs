@@ -1,6 +1,7 @@
 //! A process that the master starts beside the workers and starts anew when it ends, such as the bridge to the log of a cluster: when it runs, and when it is
 //! started.
 
+use fermata_io::Deadline;
 use fermata_io::process::Pid;
 
 /// A process that has lived this long was not a failed start: the restart delay begins anew.
@@ -22,8 +23,8 @@ pub(super) struct RestartedProcess {
     /// 0 = it does not run.
     pub pid: Pid,
     pub started_ms: u64,
-    /// When it is started; `u64::MAX` = not by itself.
-    pub due_ms: u64,
+    /// When it is started, if it does not run and is wanted.
+    pub due: Deadline,
     pub delay_ms: u64,
 }
 
@@ -60,7 +61,10 @@ impl RestartedProcess {
         RestartedProcess {
             pid: 0,
             started_ms: 0,
-            due_ms: if is_wanted { 0 } else { u64::MAX },
+            due: match is_wanted {
+                true => Deadline::NOW,
+                false => Deadline::NEVER,
+            },
             delay_ms: 0,
         }
     }
@@ -69,7 +73,7 @@ impl RestartedProcess {
     pub fn begin(&mut self, pid: Pid, now_ms: u64) {
         self.pid = pid;
         self.started_ms = now_ms;
-        self.due_ms = u64::MAX;
+        self.due = Deadline::NEVER;
     }
 
     /// It has ended, and is started anew: at once, or more and more slowly where it keeps ending right after its start.
@@ -77,7 +81,7 @@ impl RestartedProcess {
         self.pid = 0;
         if now_ms.saturating_sub(self.started_ms) >= STABLE_MS {
             self.delay_ms = 0;
-            self.due_ms = now_ms;
+            self.due = Deadline::at(now_ms);
         } else {
             self.delay(now_ms, longest_ms);
         }
@@ -86,6 +90,6 @@ impl RestartedProcess {
     /// It could not be started.
     pub fn delay(&mut self, now_ms: u64, longest_ms: u64) {
         self.delay_ms = (self.delay_ms * 2).clamp(RESTART_DELAY_MS.min(longest_ms), longest_ms);
-        self.due_ms = now_ms + self.delay_ms;
+        self.due = Deadline::after(now_ms, self.delay_ms);
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use fermata_config::{LogLevel, Scheme};
 use fermata_io::process::{self, Fork};
 use fermata_io::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGUSR1, SIGUSR2};
-use fermata_io::{Driver, Fd, Kernel};
+use fermata_io::{Deadline, Driver, Fd, Kernel};
 use fermata_tls::Tls;
 
 use super::blocking::HandlerSample;
@@ -34,15 +34,15 @@ impl Master {
         index: u16,
     ) -> Result<Option<Box<Worker<Tls<Kernel>>>>, StartError> {
         let seat = &mut self.seats[usize::from(index)];
-        seat.due_ms = None;
-        if self.stopping_until_ms.is_some() {
+        seat.due = Deadline::NEVER;
+        if self.stopping_until.is_some() {
             return Ok(None);
         }
         let Some(slot) = (0..self.wakers.len() as u16)
             .find(|slot| self.children.iter().all(|child| child.slot != *slot))
         else {
             // Both slots of this seat are held by workers that are still draining.
-            seat.due_ms = Some(self.driver.now_ms() + RESTART_DELAY_MS);
+            seat.due = Deadline::after(self.driver.now_ms(), RESTART_DELAY_MS);
             return Ok(None);
         };
         let io = |what| move |source| StartError::Io { what, source };
@@ -203,7 +203,7 @@ impl Master {
         let seat = &mut self.seats[usize::from(index)];
         if has_run || now_ms - started_ms >= STABLE_MS {
             seat.delay_ms = 0;
-            seat.due_ms = Some(now_ms.max(started_ms + RESTART_GAP_MS));
+            seat.due = Deadline::at(now_ms.max(started_ms + RESTART_GAP_MS));
         } else {
             self.delay_restart(index);
         }
@@ -214,7 +214,7 @@ impl Master {
         let longest_ms = self.settings.restart_delay_ms_max;
         let seat = &mut self.seats[usize::from(index)];
         seat.delay_ms = (seat.delay_ms * 2).clamp(RESTART_DELAY_MS.min(longest_ms), longest_ms);
-        seat.due_ms = Some(now_ms + seat.delay_ms);
+        seat.due = Deadline::after(now_ms, seat.delay_ms);
         let message = format!("worker {index} is restarted in {} ms", seat.delay_ms);
         self.log(LogLevel::Warning, &message);
     }

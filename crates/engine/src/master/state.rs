@@ -12,7 +12,7 @@ use fermata_io::handover::Inbox;
 use fermata_io::signal::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use fermata_io::sys::epoll::Epoll;
 use fermata_io::wake::Waker;
-use fermata_io::{Backend, Driver, signal};
+use fermata_io::{Backend, Deadline, Driver, signal};
 use fermata_tls::PairNames;
 
 use super::blocking::{HandlerSample, StackSampler};
@@ -86,7 +86,8 @@ pub(super) struct Seat {
     /// In the order of the addresses. Given up when the server stops, so that new clients are
     /// refused instead of left waiting.
     pub listeners: Vec<OwnedFd>,
-    pub due_ms: Option<u64>,
+    /// When it is filled, unless it is.
+    pub due: Deadline,
     pub delay_ms: u64,
 }
 
@@ -95,7 +96,7 @@ impl Seat {
     pub fn new(listeners: Vec<OwnedFd>) -> Seat {
         Seat {
             listeners,
-            due_ms: Some(0),
+            due: Deadline::NOW,
             delay_ms: 0,
         }
     }
@@ -140,7 +141,7 @@ pub(crate) struct Master {
     pub(super) backend: Backend,
     /// The server was started in a terminal.
     pub(super) has_terminal: bool,
-    pub(super) stopping_until_ms: Option<u64>,
+    pub(super) stopping_until: Option<Deadline>,
     /// SIGUSR2 has ended the server, and no signal to stop came since: its program is to be run again.
     pub(super) is_to_restart: bool,
     /// When the last signal to stop came.
@@ -158,8 +159,8 @@ pub(crate) struct Master {
     pub(super) warnings: Vec<String>,
     /// Why another kernel interface is used than was asked for.
     pub(super) backend_refusal: Option<String>,
-    /// When workers are next asked for a sign of life; `u64::MAX` = never.
-    pub(super) check_due_ms: u64,
+    /// When workers are next asked for a sign of life.
+    pub(super) check_due: Deadline,
 }
 
 impl Master {

@@ -7,7 +7,7 @@ use fermata_config::LogLevel;
 use fermata_hub::Owner;
 use fermata_io::process::{self, Exit};
 use fermata_io::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGTERM, SIGUSR1, SIGUSR2};
-use fermata_io::{Driver, Kernel};
+use fermata_io::{Deadline, Driver, Kernel};
 use fermata_tls::Tls;
 
 use super::companion::Companion;
@@ -65,28 +65,23 @@ impl Master {
             }
             self.start_helpers(now_ms);
             for index in 0..self.seats.len() {
-                if self.seats[index]
-                    .due_ms
-                    .is_some_and(|due_ms| due_ms <= now_ms)
+                if self.seats[index].due.is_due(now_ms)
                     && let Some(worker) = self.spawn(index as u16)?
                 {
                     return Ok(Started::Worker(worker));
                 }
             }
-            if self.stopping_until_ms.is_some() && self.children.is_empty() {
+            if self.stopping_until.is_some() && self.children.is_empty() {
                 return Ok(self.end());
             }
-            if self
-                .stopping_until_ms
-                .is_some_and(|until_ms| until_ms <= now_ms)
-            {
+            if self.stopping_until.is_some_and(|it| it.is_due(now_ms)) {
                 self.log(
                     LogLevel::Warning,
                     "workers did not stop in time; killing them",
                 );
                 self.kill_all();
             }
-            if self.stopping_until_ms.is_none() {
+            if self.stopping_until.is_none() {
                 self.manager.ready("serving");
             }
             self.manager.alive(now_ms);
@@ -97,9 +92,7 @@ impl Master {
                 tls.forget();
             }
             events.clear();
-            let timeout = self
-                .next_due_ms()
-                .map(|due_ms| due_ms.saturating_sub(now_ms));
+            let timeout = self.next_due().left_ms(now_ms);
             self.driver
                 .wait(&mut events, timeout)
                 .map_err(|source| StartError::Io {
@@ -153,7 +146,7 @@ impl Master {
             SIGUSR1 => self.reopen_access_log(),
             SIGUSR2 => {
                 // A server that stops already is not started again.
-                if self.stopping_until_ms.is_none() {
+                if self.stopping_until.is_none() {
                     self.is_to_restart = true;
                     self.stop("stopping to start anew");
                 }
@@ -169,7 +162,7 @@ impl Master {
                 self.reopen_access_log();
                 self.reload_program();
             }
-            _ if self.stopping_until_ms.is_none() => {
+            _ if self.stopping_until.is_none() => {
                 self.stop("stopping; send the signal again to stop at once");
             }
             _ if self.is_to_restart => {
@@ -203,13 +196,14 @@ impl Master {
     /// Asks all workers to finish.
     fn stop(&mut self, message: &str) {
         let now_ms = self.driver.refresh_now();
-        self.stopping_until_ms = Some(now_ms + self.settings.drain_timeout_ms + KILL_GRACE_MS);
+        let timeout_ms = self.settings.drain_timeout_ms + KILL_GRACE_MS;
+        self.stopping_until = Some(Deadline::after(now_ms, timeout_ms));
         self.stop_signal_ms = now_ms;
         self.stats.set_stopping();
         self.manager.stopping();
         self.log(LogLevel::Info, message);
         for seat in &mut self.seats {
-            seat.due_ms = None;
+            seat.due = Deadline::NEVER;
             seat.listeners.clear();
         }
         // Not at the end: a server that is started while this one drains listens at the same paths.
@@ -225,7 +219,7 @@ impl Master {
 
     fn kill_all(&mut self) {
         let now_ms = self.driver.refresh_now();
-        self.stopping_until_ms = Some(now_ms + KILL_GRACE_MS);
+        self.stopping_until = Some(Deadline::after(now_ms, KILL_GRACE_MS));
         for child in &self.children {
             let _ = process::kill(child.pid, SIGKILL);
         }
@@ -245,7 +239,7 @@ impl Master {
             Ok(1) if note[0] == NOTE_RETIRING && !child.is_replaced => {
                 child.is_replaced = true;
                 let (index, slot, started_ms) = (child.index, child.slot, child.started_ms);
-                if self.stopping_until_ms.is_none() {
+                if self.stopping_until.is_none() {
                     self.schedule(index, started_ms, self.stats.has_run_handler(slot));
                 }
             }
@@ -302,27 +296,26 @@ impl Master {
         };
         let message = format!("worker {index} ended pid={pid} ({exit}){place}");
         self.log(level, &message);
-        if !child.is_replaced && self.stopping_until_ms.is_none() {
+        if !child.is_replaced && self.stopping_until.is_none() {
             self.schedule(index, child.started_ms, has_run);
         }
-        if self.stopping_until_ms.is_none() && self.identity.is_some() {
+        if self.stopping_until.is_none() && self.identity.is_some() {
             self.renew_workers();
         }
     }
 
-    fn next_due_ms(&self) -> Option<u64> {
-        let restarts = self.seats.iter().filter_map(|seat| seat.due_ms);
+    fn next_due(&self) -> Deadline {
         let own = [
-            self.check_due_ms,
-            self.sampler.due_ms,
-            self.manager.due_ms,
-            self.companion.process.due_ms,
-            self.bridge.due_ms,
-            self.exporter.due_ms,
+            self.check_due,
+            self.sampler.due,
+            self.manager.due,
+            self.companion.process.due,
+            self.bridge.due,
+            self.exporter.due,
         ];
-        let own = own.into_iter().filter(|due_ms| *due_ms != u64::MAX);
-        let others = self.stopping_until_ms.into_iter().chain(own);
-        restarts.chain(others).min()
+        let restarts = self.seats.iter().map(|seat| seat.due);
+        let all = restarts.chain(own).chain(self.stopping_until);
+        all.min().unwrap_or(Deadline::NEVER)
     }
 
     fn end(&mut self) -> Started {

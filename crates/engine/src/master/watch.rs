@@ -2,7 +2,7 @@
 
 use fermata_config::LogLevel;
 use fermata_io::signal::SIGKILL;
-use fermata_io::{Driver, process};
+use fermata_io::{Deadline, Driver, process};
 
 use super::blocking::HandlerSample;
 use super::stall::{Heartbeat, doing};
@@ -27,14 +27,14 @@ const CHECK_MS_MIN: u64 = 10;
 impl Master {
     /// Kills workers that have not answered for `stall_timeout_ms` and asks all others.
     pub(super) fn check_workers(&mut self, now_ms: u64) {
-        if now_ms < self.check_due_ms {
+        if !self.check_due.is_due(now_ms) {
             return;
         }
         let timeout_ms = self.settings.stall_timeout_ms;
         let interval_ms = (timeout_ms / CHECKS).max(CHECK_MS_MIN);
         // When we ourselves were stopped or got no time, so perhaps did they: begin anew.
-        let was_absent = now_ms > self.check_due_ms.saturating_add(interval_ms);
-        self.check_due_ms = now_ms + interval_ms;
+        let was_absent = self.check_due.delayed(interval_ms + 1).is_due(now_ms);
+        self.check_due = Deadline::after(now_ms, interval_ms);
         let mut stalled = Vec::new();
         for child in &mut self.children {
             let pid = child.pid as u32;
@@ -90,8 +90,9 @@ impl Master {
     pub(super) fn start_sampling(&mut self) {
         self.sampler.waker.drain();
         self.sampler.idle_samples = 0;
-        if self.sampler.due_ms == u64::MAX {
-            self.sampler.due_ms = self.driver.now_ms() + self.sample_interval_ms();
+        if self.sampler.due.is_never() {
+            let now_ms = self.driver.now_ms();
+            self.sampler.due = Deadline::after(now_ms, self.sample_interval_ms());
         }
     }
 
@@ -101,10 +102,10 @@ impl Master {
 
     /// Looks where handlers are that have been running for long.
     pub(super) fn sample_handlers(&mut self, now_ms: u64) {
-        if now_ms < self.sampler.due_ms {
+        if !self.sampler.due.is_due(now_ms) {
             return;
         }
-        self.sampler.due_ms = now_ms + self.sample_interval_ms();
+        self.sampler.due = Deadline::after(now_ms, self.sample_interval_ms());
         let unix_ms = self.driver.unix_ms();
         let mut is_quiet = true;
         for child in &mut self.children {
@@ -158,7 +159,7 @@ impl Master {
         if sampler.idle_samples == IDLE_SAMPLES {
             self.stats.set_sampled(false);
         } else if sampler.idle_samples > IDLE_SAMPLES {
-            sampler.due_ms = u64::MAX;
+            sampler.due = Deadline::NEVER;
         }
     }
 }

@@ -1,7 +1,7 @@
 //! New connections, and the limits they are refused by.
 
 use fermata_config::LogLevel;
-use fermata_io::{Driver, Event, Fd, Peer};
+use fermata_io::{Deadline, Driver, Event, Fd, Peer};
 
 use crate::admin::stats::Counter;
 use crate::http::Http;
@@ -22,7 +22,7 @@ const ACCEPT_PAUSE_MS: u64 = 100;
 
 impl<D: Driver> Net<D> {
     fn pause_accepting(&mut self) {
-        self.accept_ms = self.driver.now_ms() + ACCEPT_PAUSE_MS;
+        self.accept = Deadline::after(self.driver.now_ms(), ACCEPT_PAUSE_MS);
         let inner = self.control.into_iter().chain(self.metrics);
         for fd in self.listeners.iter().copied().chain(inner) {
             let _ = self.driver.remove(fd);
@@ -33,10 +33,10 @@ impl<D: Driver> Net<D> {
     pub(crate) fn insert(
         &mut self,
         mut connection: Connection,
-        deadline_ms: u64,
+        deadline: Deadline,
     ) -> ConnectionIndex {
         let (peer, is_of_proxy) = (connection.peer, connection.phase == Phase::Preface);
-        connection.deadline_ms = deadline_ms;
+        connection.deadline = deadline;
         let key = self.connections.insert(connection);
         if !is_of_proxy {
             self.count_address(peer);
@@ -148,10 +148,10 @@ impl<D: Driver> Net<D> {
 
     /// Listens again when the pause is over.
     pub(crate) fn resume_accepting(&mut self, http: &mut Http) {
-        if self.driver.now_ms() < self.accept_ms {
+        if !self.accept.is_due(self.driver.now_ms()) {
             return;
         }
-        self.accept_ms = u64::MAX;
+        self.accept = Deadline::NEVER;
         let control = self.control.map(|fd| (fd, TOKEN_CONTROL));
         let public = self.listeners.iter().copied().zip(TOKEN_LISTENER..);
         let metrics = self.metrics.map(|fd| (fd, TOKEN_METRICS));
@@ -176,11 +176,8 @@ impl<D: Driver> Net<D> {
             Origin::Public => self.counts.add(Counter::Accepted, 1),
             Origin::Control | Origin::Metrics | Origin::Own => self.gauges.control += 1,
         }
-        let deadline_ms = self.driver.now_ms() + self.settings.header_timeout_ms;
-        let index = self.insert(
-            Connection::new(Line::of_socket(fd), peer, origin),
-            deadline_ms,
-        );
+        let deadline = Deadline::after(self.driver.now_ms(), self.settings.header_timeout_ms);
+        let index = self.insert(Connection::new(Line::of_socket(fd), peer, origin), deadline);
         if origin == Origin::Own {
             self.wires.opened(index.exchange());
         }

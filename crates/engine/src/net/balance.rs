@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use fermata_config::LogLevel;
 use fermata_io::handover::Taken;
-use fermata_io::{Driver, Fd, Peer};
+use fermata_io::{Deadline, Driver, Fd, Peer};
 
 use crate::admin::stats::Counter;
 use crate::http::Http;
@@ -220,8 +220,8 @@ impl<D: Driver> Net<D> {
         connection.is_settled = true;
         // It has had its first request: from now on the time between two counts.
         connection.awaited = Awaited::Next;
-        let deadline_ms = self.driver.now_ms() + self.settings.idle_timeout_ms;
-        self.insert(connection, deadline_ms);
+        let deadline = Deadline::after(self.driver.now_ms(), self.settings.idle_timeout_ms);
+        self.insert(connection, deadline);
     }
 }
 

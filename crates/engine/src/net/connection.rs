@@ -4,8 +4,8 @@
 //! An idle connection is these two and nothing else: no buffer, no heap block. `inbox` and `out` hold memory only while
 //! bytes are in flight.
 
-use fermata_io::Peer;
 use fermata_io::buffer::{Buffer, Pool};
+use fermata_io::{Deadline, Peer};
 
 use crate::net::deadline::Armed;
 use crate::net::line::Line;
@@ -97,10 +97,10 @@ pub(crate) struct Connection {
     pub out: Buffer,
     /// Bytes from the client that are not parsed yet.
     pub inbox: Buffer,
-    /// When something is due for this connection; `u64::MAX` = nothing.
-    pub deadline_ms: u64,
+    /// When something is due for this connection.
+    pub deadline: Deadline,
     /// Due time of its live entry in the wheel.
-    /// Invariant: it is not after `deadline_ms` unless nothing is due.
+    /// Invariant: it is not after `deadline`, unless that is never.
     pub armed: Armed,
 }
 
@@ -127,7 +127,7 @@ impl Connection {
             out_sent: 0,
             out: Buffer::default(),
             inbox: Buffer::default(),
-            deadline_ms: u64::MAX,
+            deadline: Deadline::NEVER,
             armed: Armed::NONE,
         }
     }

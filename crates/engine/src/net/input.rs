@@ -7,7 +7,7 @@
 use std::io;
 
 use fermata_config::LogLevel;
-use fermata_io::Driver;
+use fermata_io::{Deadline, Driver};
 
 use crate::admin::stats::Counter;
 use crate::embed::event::Event;
@@ -248,13 +248,14 @@ impl<D: Driver> Net<D> {
             Stage::Head if at < filled && connection.awaited == Awaited::Next => {
                 connection.awaited = Awaited::Begun;
                 let now_ms = self.driver.refresh_now();
-                self.set_deadline(index, now_ms + self.settings.header_timeout_ms);
+                self.set_deadline(
+                    index,
+                    Deadline::after(now_ms, self.settings.header_timeout_ms),
+                );
             }
             Stage::Head if at < filled => {}
             // With output, idleness begins when it has gone out.
-            Stage::Head
-                if connection.deadline_ms == u64::MAX && !exchange.has_output(connection) =>
-            {
+            Stage::Head if connection.deadline.is_never() && !exchange.has_output(connection) => {
                 self.restart_deadline(index);
             }
             _ => {}

@@ -32,7 +32,7 @@ use std::sync::Arc;
 use fermata_config::Settings;
 use fermata_io::buffer::Pool;
 use fermata_io::wheel::{Fired, Wheel};
-use fermata_io::{Driver, Event, Fd};
+use fermata_io::{Deadline, Driver, Event, Fd};
 
 use crate::admin::stats::Counts;
 use crate::embed::wires::Wires;
@@ -86,8 +86,8 @@ pub struct Net<D> {
     pub(crate) control: Option<Fd>,
     pub(crate) metrics: Option<Fd>,
     pub(crate) tls: Option<ServerTls>,
-    /// When accepting goes on after an error; `u64::MAX` = it has not stopped.
-    pub(crate) accept_ms: u64,
+    /// When accepting goes on after an error, if it has stopped.
+    pub(crate) accept: Deadline,
 
     pub(crate) log: Log,
     /// How long WebSockets may be silent, by route.
@@ -142,7 +142,7 @@ impl<D: Driver> Net<D> {
             control: None,
             metrics: None,
             tls: None,
-            accept_ms: u64::MAX,
+            accept: Deadline::NEVER,
             input: Input::new(settings.header_bytes_max + READ_BYTES),
             log,
             silences: Vec::new(),
@@ -202,19 +202,19 @@ impl<D: Driver> Net<D> {
         }
     }
 
-    /// Makes `index` due at `due_ms`. Moving a deadline back costs one store: its entry in the wheel
+    /// Gives `index` a deadline. Moving a deadline back costs one store: its entry in the wheel
     /// fires early and is put in again then.
     ///
     /// While the client takes nothing, the write time-out rules alone; what is due then is set anew
     /// when it takes something again.
     #[inline]
-    pub(crate) fn set_deadline(&mut self, index: ConnectionIndex, due_ms: u64) {
+    pub(crate) fn set_deadline(&mut self, index: ConnectionIndex, deadline: Deadline) {
         let latest_ms = self.driver.now_ms() + ARMED_AHEAD_MS_MAX;
         if let Some(connection) = self.connections.at_mut(index)
             && !connection.is_blocked
         {
-            connection.deadline_ms = due_ms;
-            if connection.armed.is_after(due_ms.min(latest_ms)) {
+            connection.deadline = deadline;
+            if connection.armed.is_after(deadline.ms_until(latest_ms)) {
                 self.arm(index);
             }
         }
@@ -228,9 +228,9 @@ impl<D: Driver> Net<D> {
         let latest_ms = self.driver.now_ms() + ARMED_AHEAD_MS_MAX;
         if let Some(connection) = self.connections.at_mut(index)
             && connection.is_watched
-            && connection.deadline_ms != u64::MAX
+            && !connection.deadline.is_never()
         {
-            let due_ms = connection.deadline_ms.min(latest_ms);
+            let due_ms = connection.deadline.ms_until(latest_ms);
             connection.armed = Armed::at(due_ms);
             self.wheel.arm(key.to_u64(), due_ms);
         }

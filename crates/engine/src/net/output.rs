@@ -3,7 +3,7 @@
 use std::io;
 
 use fermata_hub::SubId;
-use fermata_io::Driver;
+use fermata_io::{Deadline, Driver};
 use fermata_proto::http2::Rest;
 
 use crate::admin::stats::Counter;
@@ -32,12 +32,12 @@ impl<D: Driver> Net<D> {
             return;
         }
         let is_stream = |connection: &Connection| connection.line.is_stream();
-        let due_ms = match self.connections.at(index).is_some_and(is_stream) {
+        let deadline = match self.connections.at(index).is_some_and(is_stream) {
             // It may wait for its turn, which is nobody's fault; for windows its carrier knows the time.
-            true => u64::MAX,
-            false => self.driver.refresh_now() + self.settings.write_timeout_ms,
+            true => Deadline::NEVER,
+            false => Deadline::after(self.driver.refresh_now(), self.settings.write_timeout_ms),
         };
-        self.set_deadline(index, due_ms);
+        self.set_deadline(index, deadline);
         if let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) {
             connection.is_blocked = true;
             self.gauges.blocked += 1;
@@ -102,10 +102,11 @@ impl<D: Driver> Net<D> {
         connection.out_sent = 0;
         self.pool.give(std::mem::take(&mut connection.out));
         let is_socket = exchange.socket_mut().map(Socket::on_flushed).is_some();
-        if connection.deadline_ms == u64::MAX {
+        if connection.deadline.is_never() {
             if connection.inbox.is_empty() && !is_socket {
-                let due_ms = self.driver.now_ms() + self.settings.idle_timeout_ms;
-                self.set_deadline(index, due_ms);
+                let now_ms = self.driver.now_ms();
+                let timeout_ms = self.settings.idle_timeout_ms;
+                self.set_deadline(index, Deadline::after(now_ms, timeout_ms));
             } else {
                 self.restart_deadline(index);
             }
@@ -202,7 +203,7 @@ impl<D: Driver> Net<D> {
             if turn_bytes >= BODY_TURN_BYTES {
                 self.gauges.end_blocked(connection);
                 self.gauges.begin_active(connection, exchange);
-                connection.deadline_ms = u64::MAX;
+                connection.deadline = Deadline::NEVER;
                 self.mark_dirty(index);
                 return false;
             }
@@ -236,7 +237,7 @@ impl<D: Driver> Net<D> {
                 } else if connection.phase != Phase::Lingering {
                     connection.phase = Phase::Lingering;
                     let now_ms = self.driver.refresh_now();
-                    self.set_deadline(index, now_ms + LINGER_MS);
+                    self.set_deadline(index, Deadline::after(now_ms, LINGER_MS));
                     // Its client could not send the rest without a window.
                     self.drop_input(index);
                 }
@@ -255,7 +256,7 @@ impl<D: Driver> Net<D> {
                         self.driver.shutdown_write(fd);
                     }
                     let now_ms = self.driver.refresh_now();
-                    self.set_deadline(index, now_ms + LINGER_MS);
+                    self.set_deadline(index, Deadline::after(now_ms, LINGER_MS));
                     self.go_on(index);
                 }
                 return;
@@ -275,7 +276,7 @@ impl<D: Driver> Net<D> {
         let Some(connection) = self.connections.at_mut(index) else {
             return missed(());
         };
-        if was_blocked || connection.deadline_ms == u64::MAX {
+        if was_blocked || connection.deadline.is_never() {
             self.restart_deadline(index);
         }
         if was_paused {

@@ -7,7 +7,7 @@
 use std::net::Ipv4Addr;
 
 use fermata_config::LogLevel;
-use fermata_io::{Driver, Fd, Peer};
+use fermata_io::{Deadline, Driver, Fd, Peer};
 use fermata_proto::proxy::{self, Source, Step};
 
 use crate::admin::stats::Counter;
@@ -142,9 +142,9 @@ impl<D: Driver> Net<D> {
             return;
         }
         self.counts.add(Counter::Accepted, 1);
-        let deadline_ms = self.driver.now_ms() + self.settings.header_timeout_ms;
+        let deadline = Deadline::after(self.driver.now_ms(), self.settings.header_timeout_ms);
         let mut connection = Connection::new(Line::of_socket(fd), peer, Origin::Public);
         connection.phase = Phase::Preface;
-        self.insert(connection, deadline_ms);
+        self.insert(connection, deadline);
     }
 }

@@ -1,7 +1,7 @@
 //! Deadlines: one per connection, kept in the wheel by lazy re-arming.
 
 use fermata_config::LogLevel;
-use fermata_io::Driver;
+use fermata_io::{Deadline, Driver};
 
 use crate::admin::stats::Counter;
 use crate::channels::pace::Place;
@@ -42,34 +42,35 @@ impl<D: Driver> Net<D> {
             return;
         }
         let settings = &self.settings;
-        let due_ms = match &exchange.stage {
+        let after = |timeout_ms| Deadline::after(now_ms, timeout_ms);
+        let deadline = match &exchange.stage {
             Stage::Socket(socket) if !socket.can_send() => {
-                now_ms + settings.websocket_close_timeout_ms
+                after(settings.websocket_close_timeout_ms)
             }
             Stage::Socket(socket) => {
-                self.silences[socket.route()].due_ms(socket, index.0, self.slot, now_ms)
+                self.silences[socket.route()].deadline(socket, index.0, self.slot, now_ms)
             }
-            Stage::Head if connection.inbox.is_empty() => now_ms + settings.idle_timeout_ms,
-            Stage::Head => now_ms + settings.header_timeout_ms,
-            Stage::Body(partial) => now_ms.saturating_add(partial.pace.timeout_ms),
+            Stage::Head if connection.inbox.is_empty() => after(settings.idle_timeout_ms),
+            Stage::Head => after(settings.header_timeout_ms),
+            Stage::Body(partial) => after(partial.pace.timeout_ms),
             Stage::Held(held) if held.keep_alive_ms() > 0 => {
-                if connection.deadline_ms != u64::MAX && held.keeps_interval() {
+                if !connection.deadline.is_never() && held.keeps_interval() {
                     return;
                 }
                 let place = Place::of(index.0, self.slot, held.keep_alive_ms());
                 place
-                    .after_sending_ms(now_ms, connection.deadline_ms)
-                    .min(held.ends_ms())
+                    .after_sending(now_ms, connection.deadline)
+                    .min(held.ends())
             }
-            Stage::Handling(Some(_)) => self.body_due_ms(index.exchange()),
+            Stage::Handling(Some(_)) => self.body_deadline(index.exchange()),
             Stage::Http2(carrier) => {
                 let carrier = *carrier;
                 self.pace_carrier(index, carrier);
                 return;
             }
-            Stage::Held(held) => held.ends_ms(),
-            Stage::Handling(None) => u64::MAX,
+            Stage::Held(held) => held.ends(),
+            Stage::Handling(None) => Deadline::NEVER,
         };
-        self.set_deadline(index, due_ms);
+        self.set_deadline(index, deadline);
     }
 }

@@ -365,7 +365,7 @@ fn comments_of_many_clients_come_in_few_turns() {
     rig.run();
     rig.advance(10_000);
     let connections = rig.worker.net.connections.iter();
-    let mut times: Vec<_> = connections.map(|it| it.0.deadline_ms).collect();
+    let mut times: Vec<_> = connections.map(|it| it.0.deadline).collect();
     assert_eq!(times.len(), 500);
     times.sort_unstable();
     times.dedup();

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use fermata_io::handover::Inbox;
 use fermata_io::sys::fake::hand_over_lost;
-use fermata_io::{Backend, Driver, Kernel, Peer};
+use fermata_io::{Backend, Deadline, Driver, Kernel, Peer};
 
 use super::client::answers;
 use super::{get, parts, rings, settings};
@@ -96,13 +96,17 @@ impl Pair {
     fn turn(&mut self, at: usize, during: &mut impl FnMut(&mut Worker<Kernel>, &str)) {
         let worker = &mut self.workers[at];
         // Nothing to do is no reason to sleep here: the other one has its turn.
-        worker.waiting.wake_at(worker.net.driver.now_ms() + 1);
+        worker
+            .waiting
+            .wake_at(Deadline::after(worker.net.driver.now_ms(), 1));
         loop {
             worker.begin_poll();
             match worker.poll_event() {
                 Some(Event::Request) => {}
                 Some(Event::Wake) => {
-                    worker.waiting.wake_at(worker.net.driver.now_ms() + 1);
+                    worker
+                        .waiting
+                        .wake_at(Deadline::after(worker.net.driver.now_ms(), 1));
                     continue;
                 }
                 Some(other) => panic!("{other:?} of a request"),

@@ -1,6 +1,7 @@
 //! Handlers that wait: answers in order, clients that leave, waking, holding back new work, stopping.
 
 use fermata_config::Settings;
+use fermata_io::Deadline;
 use fermata_io::sys::fake::{End, FakePeer};
 
 use super::client::answers;
@@ -136,18 +137,18 @@ fn nobody_is_told_of_clients_whose_handlers_do_not_wait() {
 fn the_program_is_woken_when_it_wants_to_be() {
     let mut rig = Rig::new(4);
     let due_ms = rig.worker.net.now_ms() + 500;
-    rig.worker.waiting.wake_at(due_ms);
+    rig.worker.waiting.wake_at(Deadline::at(due_ms));
     rig.advance(499);
     assert_eq!(rig.wakes, 0);
     rig.advance(1);
     assert_eq!(rig.wakes, 1);
     rig.advance(1000);
     assert_eq!(rig.wakes, 1);
-    rig.worker.waiting.wake_at(0);
+    rig.worker.waiting.wake_at(Deadline::NOW);
     rig.run();
     assert_eq!(rig.wakes, 2);
-    rig.worker.waiting.wake_at(due_ms + 3000);
-    rig.worker.waiting.wake_at(u64::MAX);
+    rig.worker.waiting.wake_at(Deadline::at(due_ms + 3000));
+    rig.worker.waiting.wake_at(Deadline::NEVER);
     rig.advance(5000);
     assert_eq!(rig.wakes, 2);
 }
@@ -254,7 +255,7 @@ fn a_drain_waits_for_handlers_and_tasks_but_not_for_ever() {
     assert!(!rig.is_stopped);
     answer(&mut rig, handle, "late").expect("the client is there");
     let due_ms = rig.worker.net.now_ms() + 1000;
-    rig.worker.waiting.wake_at(due_ms);
+    rig.worker.waiting.wake_at(Deadline::at(due_ms));
     rig.worker.waiting.set_busy(true);
     rig.run();
     assert_eq!(bodies(&peer), ["late"]);

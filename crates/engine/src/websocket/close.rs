@@ -103,7 +103,7 @@ impl Sockets {
             return;
         }
         // Input that nobody reads now (its handler waits, or all fibers do) may hold the pong.
-        if socket.awaits_pong() && silence.pong_timeout_ms > 0 && !has_unread {
+        if socket.awaits_pong() && silence.pong_timeout_ms.is_some() && !has_unread {
             net.counts.add(Counter::WebSocketTimeoutPong, 1);
             let line = format!(
                 "{peer}: WebSocket cut off: no sign of life within websocket_pong_timeout_ms"
@@ -118,7 +118,7 @@ impl Sockets {
             net.flush(http, index.connection());
             return;
         }
-        if now_ms >= silence.idle_due_ms(socket) {
+        if silence.idle_deadline(socket).is_due(now_ms) {
             net.counts.add(Counter::WebSocketTimeoutIdle, 1);
             self.start_close(
                 net,

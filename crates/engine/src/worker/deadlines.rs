@@ -1,7 +1,7 @@
 //! What is due: one deadline per connection, of what it is doing.
 
-use fermata_io::Driver;
 use fermata_io::wheel::Fired;
+use fermata_io::{Deadline, Driver};
 
 use crate::channels::pace::Place;
 use crate::http::exchange::Stage;
@@ -33,11 +33,11 @@ impl<D: Driver> Worker<D> {
                 continue;
             }
             connection.armed = Armed::NONE;
-            if connection.deadline_ms > now_ms {
-                self.net.arm(key.connection());
-            } else {
+            if connection.deadline.is_due(now_ms) {
                 self.on_deadline(key.connection());
                 self.after_output();
+            } else {
+                self.net.arm(key.connection());
             }
         }
         self.net.fired = fired;
@@ -50,7 +50,7 @@ impl<D: Driver> Worker<D> {
         let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
             return missed(());
         };
-        let due_ms = std::mem::replace(&mut connection.deadline_ms, u64::MAX);
+        let due = std::mem::replace(&mut connection.deadline, Deadline::NEVER);
         if connection.is_blocked {
             self.net.note_write_timeout(index);
             let Some(connection) = self.net.connections.at(index) else {
@@ -76,14 +76,14 @@ impl<D: Driver> Worker<D> {
         }
         let has_waited = self.waiting.is_full() && connection.has_unread;
         match &exchange.stage {
-            Stage::Held(held) if held.ends_ms() <= self.net.turn_ms => {
+            Stage::Held(held) if held.ends().is_due(self.net.turn_ms) => {
                 self.channels
                     .end_hold(&mut self.net, &mut self.waiting, index.exchange());
             }
             Stage::Held(held) if held.keep_alive_ms() == 0 => self.net.restart_deadline(index),
             Stage::Held(held) => {
                 let place = Place::of(index.0, self.net.slot, held.keep_alive_ms());
-                connection.deadline_ms = place.after_comment_ms(self.net.turn_ms, due_ms);
+                connection.deadline = place.after_comment(self.net.turn_ms, due);
                 self.channels
                     .keep_alive(&mut self.net, &mut self.http, index.exchange());
             }

@@ -12,7 +12,7 @@
 use std::time::{Duration, Instant};
 
 use fermata_config::LogLevel;
-use fermata_io::Driver;
+use fermata_io::{Deadline, Driver};
 
 mod deadlines;
 mod input;
@@ -315,8 +315,8 @@ impl<D: Driver> Worker<D> {
         if self.channels.take_past() {
             self.channels.look_ahead();
         }
-        if self.net.turn_ms >= self.waiting.wake_ms {
-            self.waiting.wake_ms = u64::MAX;
+        if self.waiting.wake.is_due(self.net.turn_ms) {
+            self.waiting.wake = Deadline::NEVER;
             self.waiting.is_due = true;
         }
         self.http.trace.begin_turn();
@@ -337,21 +337,17 @@ impl<D: Driver> Worker<D> {
     /// When something is due next, `None` = never.
     pub fn due_in_ms(&self) -> Option<u64> {
         let now_ms = self.net.driver.now_ms();
-        let mut due_ms = self
-            .net
-            .wheel
-            .next_due_ms()
-            .unwrap_or(u64::MAX)
-            .min(self.channels.sweep_ms)
-            .min(self.channels.ahead.due_ms)
-            .min(self.net.accept_ms)
-            .min(self.waiting.wake_ms)
-            .min(self.reporter.due_ms())
-            .min(self.http.overdue_ms(&self.net, &self.waiting));
-        if let Running::Draining { until_ms } | Running::Retired { until_ms } = self.net.running {
-            due_ms = due_ms.min(until_ms);
+        let mut due = Deadline::from(self.net.wheel.next_due_ms())
+            .min(self.channels.sweep)
+            .min(self.channels.ahead.due)
+            .min(self.net.accept)
+            .min(self.waiting.wake)
+            .min(self.reporter.due())
+            .min(self.http.overdue(&self.net, &self.waiting));
+        if let Running::Draining { until } | Running::Retired { until } = self.net.running {
+            due = due.min(until);
         }
-        (due_ms != u64::MAX).then(|| due_ms.saturating_sub(now_ms))
+        due.left_ms(now_ms)
     }
 }
 

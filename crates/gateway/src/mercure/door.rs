@@ -1,5 +1,6 @@
 //! What a worker knows of the door.
 
+use fermata_io::Deadline;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -20,8 +21,9 @@ pub(crate) struct Door {
 
 impl Door {
     /// When requests that wait for keys are to be looked at.
-    pub fn due_ms(&self, now_ms: u64) -> u64 {
-        self.keys.as_ref().map_or(u64::MAX, |it| it.due_ms(now_ms))
+    pub fn due(&self, now_ms: u64) -> Deadline {
+        let keys = self.keys.as_ref();
+        keys.map_or(Deadline::NEVER, |it| it.due(now_ms))
     }
 
     /// What an update without an id of its publisher's is called that has this one of the engine's.

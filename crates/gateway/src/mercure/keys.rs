@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use fermata_config::LogLevel;
 use fermata_engine::{Logger, RequestId};
-use fermata_io::{clock, random};
+use fermata_io::{Deadline, clock, random};
 use fermata_mercure::token::{KeyError, Verifier};
 use fermata_origin::address::Url;
 use fermata_origin::{ANSWER_BYTES_MAX, PostError, Poster};
@@ -277,10 +277,10 @@ impl Keys {
     }
 
     /// When `take_ready` is to be asked.
-    pub fn due_ms(&self, now_ms: u64) -> u64 {
+    pub fn due(&self, now_ms: u64) -> Deadline {
         match self.waiting.is_empty() {
-            true => u64::MAX,
-            false => now_ms + LOOK_MS,
+            true => Deadline::NEVER,
+            false => Deadline::after(now_ms, LOOK_MS),
         }
     }
 }

@@ -152,7 +152,7 @@ impl Gateway<'_> {
     /// Sessions whose time has come.
     pub(crate) fn on_sockjs_due(&mut self, now_ms: u64) {
         while let Some(sockjs) = &mut self.hub.sockjs
-            && sockjs.due_ms() <= now_ms
+            && sockjs.due().is_due(now_ms)
             && let Some((at_ms, id)) = sockjs.due.pop_first()
         {
             let Some(session) = sockjs.sessions.get_mut(&id) else {

@@ -1,5 +1,6 @@
 //! What a worker remembers of SockJS.
 
+use fermata_io::Deadline;
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hasher;
@@ -128,8 +129,9 @@ impl SockJs {
     }
 
     /// When a session is to be looked at.
-    pub(crate) fn due_ms(&self) -> u64 {
-        self.due.first().map_or(u64::MAX, |(at_ms, _)| *at_ms)
+    pub(crate) fn due(&self) -> Deadline {
+        let first = self.due.first();
+        first.map_or(Deadline::NEVER, |(at_ms, _)| Deadline::at(*at_ms))
     }
 
     /// Where the worker is that has a session of this name; `None`: it is this one.

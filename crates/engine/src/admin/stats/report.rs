@@ -1,9 +1,11 @@
 //! Copying what was counted to where others read it.
 
+use std::cmp::Reverse;
+
 use fermata_config::Settings;
 use fermata_hub::Local;
-use fermata_io::Driver;
 use fermata_io::wake::Waker;
+use fermata_io::{Deadline, Driver};
 use fermata_tls::Failure;
 
 use super::shared::{BusyChannel, LIST_MAX, Shared, SlowClient};
@@ -68,11 +70,11 @@ pub struct Reporter {
     /// What the program's tables have; the embedder knows them.
     pub(crate) tables: Option<Box<Tables>>,
     /// From when on figures may be copied again.
-    due_ms: u64,
+    copy: Deadline,
     /// Something has been counted since they were copied.
     has_news: bool,
-    /// When the next lists are made; `u64::MAX` = nobody watches.
-    sample_ms: u64,
+    /// When the next lists are made, if anybody watches.
+    sample: Deadline,
     /// Longest turns of this window and of the one before, and the end of this one.
     longest_ms: [u64; 2],
     window_ms: u64,
@@ -90,9 +92,9 @@ impl Reporter {
             program: Program::default(),
             more_metrics: None,
             tables: None,
-            due_ms: 0,
+            copy: Deadline::NOW,
             has_news: false,
-            sample_ms: u64::MAX,
+            sample: Deadline::NEVER,
             longest_ms: [0; 2],
             window_ms: 0,
             clients: 0,
@@ -100,10 +102,12 @@ impl Reporter {
         }
     }
 
-    /// When the worker has to wake for its figures; `u64::MAX` = not by itself.
-    pub(crate) fn due_ms(&self) -> u64 {
-        let copy_ms = if self.has_news { self.due_ms } else { u64::MAX };
-        copy_ms.min(self.sample_ms)
+    /// When the worker has to wake for its figures.
+    pub(crate) fn due(&self) -> Deadline {
+        match self.has_news {
+            true => self.copy.min(self.sample),
+            false => self.sample,
+        }
     }
 
     /// Accounts for a turn that has taken so long. True when it is time to copy the figures.
@@ -123,12 +127,12 @@ impl Reporter {
         }
         self.has_news = true;
         // Also when only the lists are due: the loop would not sleep until both are.
-        now_ms >= self.due_ms()
+        self.due().is_due(now_ms)
     }
 
     /// Copies the figures to shared memory, and the lists if somebody wants them.
     pub(crate) fn copy<D: Driver>(&mut self, net: &mut Net<D>, local: &mut Local, now_ms: u64) {
-        self.due_ms = now_ms + REPORT_MS;
+        self.copy = Deadline::after(now_ms, REPORT_MS);
         self.has_news = false;
         if now_ms >= self.window_ms {
             self.window_ms = now_ms + WINDOW_MS;
@@ -177,9 +181,9 @@ impl Reporter {
         }
         copy_tls(net, &mut gauges);
         self.shared.write(self.slot, net.counts.all(), &gauges);
-        let watched_until_ms = self.shared.watched_until_ms();
-        if now_ms < watched_until_ms || self.sample_ms != u64::MAX {
-            self.sample(net, local, now_ms, now_ms < watched_until_ms);
+        let is_watched = now_ms < self.shared.watched_until_ms();
+        if is_watched || !self.sample.is_never() {
+            self.sample(net, local, now_ms, is_watched);
         }
     }
 
@@ -200,19 +204,18 @@ impl Reporter {
         is_watched: bool,
     ) {
         if !is_watched {
-            self.sample_ms = u64::MAX;
+            self.sample = Deadline::NEVER;
             local.end_tally();
             self.shared.write_lists(self.slot, &[], &[]);
             return;
         }
-        if self.sample_ms == u64::MAX {
+        if self.sample.is_never() {
             // What has happened until now belongs to no second.
-            self.sample_ms = now_ms + SAMPLE_MS;
             local.begin_tally();
-        } else if now_ms < self.sample_ms {
+        } else if !self.sample.is_due(now_ms) {
             return;
         }
-        self.sample_ms = now_ms + SAMPLE_MS;
+        self.sample = Deadline::after(now_ms, SAMPLE_MS);
         let mut channels = Vec::new();
         local.take_tally(&mut |name, subscribers, records, deliveries| {
             channels.push((deliveries, records, subscribers, name));
@@ -237,29 +240,29 @@ impl Reporter {
         if net.gauges.blocked == 0 {
             return Vec::new();
         }
-        let write_timeout_ms = self.write_timeout_ms;
+        let blocked_ms = |deadline: Deadline| {
+            // It was set when the client was blocked; streams have none then.
+            let left_ms = deadline.left_ms(now_ms).unwrap_or(u64::MAX);
+            self.write_timeout_ms.saturating_sub(left_ms)
+        };
         let mut blocked: Vec<_> = net
             .connections
             .iter()
             .filter(|(connection, _)| connection.is_blocked)
-            .map(|(connection, exchange)| {
-                // Its deadline was set when it was blocked.
-                let since_ms = connection.deadline_ms.saturating_sub(write_timeout_ms);
-                (since_ms, connection, exchange)
-            })
+            .map(|(connection, exchange)| (blocked_ms(connection.deadline), connection, exchange))
             .collect();
-        blocked.sort_unstable_by_key(|(since_ms, ..)| *since_ms);
+        blocked.sort_unstable_by_key(|(blocked_ms, ..)| Reverse(*blocked_ms));
         blocked.truncate(LIST_MAX);
         blocked
             .into_iter()
-            .map(|(since_ms, connection, exchange)| {
+            .map(|(blocked_ms, connection, exchange)| {
                 let (channel, behind_bytes) = local.behind(exchange.chain);
                 let unsent = connection.unsent() as u64;
                 let body = exchange.body.as_ref().map_or(0, |body| body.unsent());
                 SlowClient {
                     peer: connection.peer.to_string(),
                     channel: String::from_utf8_lossy(channel).into_owned(),
-                    blocked_ms: now_ms.saturating_sub(since_ms),
+                    blocked_ms,
                     waiting_bytes: unsent + body + behind_bytes,
                 }
             })

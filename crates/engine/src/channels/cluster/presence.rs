@@ -9,6 +9,7 @@
 //! of its members has gone; a server of which that was wrong publishes them again. A server that has seen nothing of the log's
 //! past asks all others for their members; until they have answered it tells of the joins and leaves that their senders saw.
 
+use fermata_io::Deadline;
 use std::collections::VecDeque;
 
 use fermata_cluster::Place;
@@ -174,8 +175,8 @@ pub(super) struct Members {
     is_compared: bool,
     has_members: bool,
     /// When both tables are compared, this server shows that it lives, and the others are looked at.
-    compare_ms: u64,
-    beat_ms: u64,
+    compare: Deadline,
+    beat: Deadline,
     turn_ms: u64,
     out: Vec<u8>,
 }
@@ -201,8 +202,8 @@ impl Members {
             walks: VecDeque::new(),
             is_compared: false,
             has_members: true,
-            compare_ms: now_ms,
-            beat_ms: now_ms,
+            compare: Deadline::at(now_ms),
+            beat: Deadline::at(now_ms),
             turn_ms: now_ms,
             out: Vec::new(),
         };
@@ -226,33 +227,34 @@ impl Members {
     /// The log is there again.
     pub fn on_ready(&mut self, now_ms: u64) {
         self.state.hear_all(now_ms);
-        self.compare_ms = now_ms;
-        self.beat_ms = now_ms;
+        self.compare = Deadline::at(now_ms);
+        self.beat = Deadline::at(now_ms);
         if !self.state.is_presence_known() {
             self.question = Question::NotAsked;
         }
     }
 
     /// When [`Members::turn`] is to be called at the latest.
-    pub fn due_ms(&self, now_ms: u64) -> u64 {
+    pub fn due(&self, now_ms: u64) -> Deadline {
         if !self.state.is_ready(now_ms) {
-            return u64::MAX;
+            return Deadline::NEVER;
         }
         let is_used = self.state.is_presence_used();
         if is_used && (!self.walks.is_empty() || self.state.is_compare_wanted()) {
-            return now_ms + 1;
+            return Deadline::at(now_ms + 1);
         }
         let question = match self.question {
-            _ if self.state.is_presence_known() => u64::MAX,
+            _ if self.state.is_presence_known() => Deadline::NEVER,
             // It found no room in the outbox.
-            Question::NotAsked => now_ms + 1,
-            Question::Sent { at_ms } => at_ms + ANSWERS_MS_MAX,
+            Question::NotAsked => Deadline::at(now_ms + 1),
+            Question::Sent { at_ms } => Deadline::after(at_ms, ANSWERS_MS_MAX),
             Question::Answered { at_ms, quiet_ms } => {
-                (quiet_ms + ANSWERS_QUIET_MS).min(at_ms + ANSWERS_MS_MAX)
+                let until = Deadline::after(at_ms, ANSWERS_MS_MAX);
+                until.min(Deadline::after(quiet_ms, ANSWERS_QUIET_MS))
             }
         };
         match is_used {
-            true => question.min(self.compare_ms).min(self.beat_ms),
+            true => question.min(self.compare).min(self.beat),
             false => question,
         }
     }
@@ -272,17 +274,17 @@ impl Members {
         if !self.state.is_presence_used() {
             return;
         }
-        if self.beat_ms <= now_ms {
-            self.beat_ms = now_ms + self.lease_ms / BEATS_PER_LEASE;
+        if self.beat.is_due(now_ms) {
+            self.beat = Deadline::after(now_ms, self.lease_ms / BEATS_PER_LEASE);
             // Without room it is tried again soon: others would miss it.
             if self.has_members && !self.note(NO_CHANNEL, &[OP_BEAT]) {
-                self.beat_ms = now_ms + BEAT_RETRY_MS;
+                self.beat = Deadline::after(now_ms, BEAT_RETRY_MS);
             }
             self.look_at_others(now_ms);
         }
         let is_wanted = self.state.take_compare_wanted();
-        if self.compare_ms <= now_ms || is_wanted {
-            self.compare_ms = now_ms + self.lease_ms;
+        if self.compare.is_due(now_ms) || is_wanted {
+            self.compare = Deadline::after(now_ms, self.lease_ms);
             if !self
                 .walks
                 .iter()

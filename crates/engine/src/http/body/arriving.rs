@@ -1,7 +1,7 @@
 //! The worker's part: from a head with a body to the request with all of it.
 
 use fermata_config::LogLevel;
-use fermata_io::Driver;
+use fermata_io::{Deadline, Driver};
 use fermata_proto::http1::Body;
 use fermata_proto::{multipart, percent};
 
@@ -35,8 +35,8 @@ impl<D: Driver> Net<D> {
         // What has come so far was worth this much time. A short body is not worth a store.
         let allowed_ms = pace.allowed_ms(received);
         if allowed_ms > pace.timeout_ms {
-            let due_ms = begun_ms.saturating_add(allowed_ms);
-            self.set_deadline(index.connection(), due_ms);
+            let deadline = Deadline::after(begun_ms, allowed_ms);
+            self.set_deadline(index.connection(), deadline);
         }
     }
 }
@@ -213,8 +213,8 @@ impl Http {
         if is_waiting {
             net.send_continue(index.connection());
         }
-        let due_ms = begun_ms.saturating_add(pace.timeout_ms);
-        net.set_deadline(index.connection(), due_ms);
+        let deadline = Deadline::after(begun_ms, pace.timeout_ms);
+        net.set_deadline(index.connection(), deadline);
         true
     }
 

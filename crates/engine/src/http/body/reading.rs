@@ -1,6 +1,6 @@
 //! The worker's part of bodies that their handlers read while they arrive.
 
-use fermata_io::Driver;
+use fermata_io::{Deadline, Driver};
 
 use super::early::{ARRIVING, Early, Read, ReadError};
 use super::{BodyError, BodyRest, Partial, Plan, Sink, Temporary};
@@ -46,28 +46,28 @@ impl<D: Driver> Net<D> {
         {
             early.waits_since_ms = Some(now_ms);
         }
-        let due_ms = self.body_due_ms(index);
-        if due_ms <= now_ms {
+        let deadline = self.body_deadline(index);
+        if deadline.is_due(now_ms) {
             self.end_waiting(index);
             let (_, exchange) = open_early(self.connections.pair_mut(index), handle)?;
             self.counts.refusal(408);
             return Err(fail_in(exchange, too_late()));
         }
-        self.set_deadline(index.connection(), due_ms);
+        self.set_deadline(index.connection(), deadline);
         Ok(Read::Pending)
     }
 
-    /// When the handler has waited too long for the body; `u64::MAX` while it does not wait.
-    pub(crate) fn body_due_ms(&self, index: ExchangeIndex) -> u64 {
+    /// When the handler has waited too long for the body, if it waits.
+    pub(crate) fn body_deadline(&self, index: ExchangeIndex) -> Deadline {
         let exchange = self.connections.exchange(index);
         let Some((partial, early)) = exchange.and_then(Exchange::early) else {
-            return u64::MAX;
+            return Deadline::NEVER;
         };
         let Some(since_ms) = early.waits_since_ms else {
-            return u64::MAX;
+            return Deadline::NEVER;
         };
         let allowed_ms = partial.pace.allowed_ms(partial.received);
-        since_ms + allowed_ms.saturating_sub(early.waited_ms)
+        Deadline::after(since_ms, allowed_ms.saturating_sub(early.waited_ms))
     }
 
     /// The handler does not wait for the body any more. True when it has.
@@ -85,7 +85,7 @@ impl<D: Driver> Net<D> {
         };
         early.waited_ms += now_ms.saturating_sub(since_ms);
         if !is_blocked {
-            connection.deadline_ms = u64::MAX;
+            connection.deadline = Deadline::NEVER;
         }
         true
     }
@@ -317,8 +317,7 @@ impl Waiting {
 
     /// A deadline has passed while a handler has the request.
     pub(crate) fn on_body_deadline<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) {
-        let due_ms = net.body_due_ms(index);
-        if due_ms == u64::MAX || !net.end_waiting(index) {
+        if net.body_deadline(index).is_never() || !net.end_waiting(index) {
             return;
         }
         net.counts.refusal(408);

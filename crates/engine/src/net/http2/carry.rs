@@ -1,7 +1,7 @@
 //! The worker's part of what carriers send, and of their end.
 
 use fermata_config::LogLevel;
-use fermata_io::Driver;
+use fermata_io::{Deadline, Driver};
 use fermata_proto::http2::{ErrorCode, Event, Flood, Origin, Violation};
 
 use super::{CarrierPlace, ROOM_BYTES};
@@ -53,24 +53,22 @@ impl<D: Driver> Net<D> {
         let Some(carrier) = self.http2.carriers.at_mut(place.0) else {
             return missed(());
         };
-        let mut due_ms = u64::MAX;
+        let mut deadline = Deadline::NEVER;
         if carrier.machine.streams_count() > 0 {
-            carrier.idle_since_ms = 0;
+            carrier.idle_since_ms = None;
         } else {
-            if carrier.idle_since_ms == 0 {
-                carrier.idle_since_ms = now_ms.max(1);
-            }
-            due_ms = carrier.idle_since_ms + self.settings.idle_timeout_ms;
+            let since_ms = *carrier.idle_since_ms.get_or_insert(now_ms);
+            deadline = Deadline::after(since_ms, self.settings.idle_timeout_ms);
         }
         if carrier.blocked == 0 && !carrier.machine.awaits_answer() {
-            carrier.tick_ms = 0;
+            carrier.tick = Deadline::NEVER;
         } else {
-            if carrier.tick_ms == 0 {
-                carrier.tick_ms = now_ms + TICK_MS;
+            if carrier.tick.is_never() {
+                carrier.tick = Deadline::after(now_ms, TICK_MS);
             }
-            due_ms = due_ms.min(carrier.tick_ms);
+            deadline = deadline.min(carrier.tick);
         }
-        self.set_deadline(index, due_ms);
+        self.set_deadline(index, deadline);
     }
 
     /// The master asks for a drain: no further streams, those there are come to their end.
@@ -109,7 +107,7 @@ impl Http {
             let Some(carrier) = http2.carriers.at_mut(place.0) else {
                 return missed(());
             };
-            carrier.tick_ms = 0;
+            carrier.tick = Deadline::NEVER;
             let (machine, out) = (&mut carrier.machine, &mut carrier.out);
             match machine.tick(now_ms, &http2.limits, out) {
                 Ok(Some(Event::Reset { stream, origin, .. })) => {
@@ -126,9 +124,9 @@ impl Http {
         }
         let idle_timeout_ms = net.settings.idle_timeout_ms;
         if let Some(carrier) = net.http2.carriers.at_mut(place.0)
-            && carrier.idle_since_ms != 0
+            && let Some(since_ms) = carrier.idle_since_ms
             && carrier.machine.streams_count() == 0
-            && now_ms >= carrier.idle_since_ms + idle_timeout_ms
+            && now_ms >= since_ms + idle_timeout_ms
         {
             carrier.machine.abort(ErrorCode::NO_ERROR, &mut carrier.out);
             if let Some(connection) = net.connections.at_mut(index) {

@@ -19,7 +19,7 @@ use std::io;
 use std::net::IpAddr;
 
 use fermata_config::Settings;
-use fermata_io::Peer;
+use fermata_io::{Deadline, Peer};
 use fermata_proto::http2::{
     Connection as Machine, ErrorCode, Limits, Message, Rate, Rest, StreamId,
 };
@@ -86,10 +86,10 @@ struct Carrier {
     /// Streams with `is_blocked`.
     blocked: u32,
     is_dirty: bool,
-    /// Since when it has had no streams; 0 = it has some.
-    idle_since_ms: u64,
-    /// When the state machine is to look at what has waited for too long; 0 = nothing waits.
-    tick_ms: u64,
+    /// Since when it has had no streams, unless it has some.
+    idle_since_ms: Option<u64>,
+    /// When the state machine is to look at what has waited for too long, if anything waits.
+    tick: Deadline,
 }
 
 /// A stream, as its carrier sees it.

@@ -1,7 +1,7 @@
 //! The worker's part of what clients of HTTP/2 send: from frames to requests and their bodies.
 
 use fermata_config::LogLevel;
-use fermata_io::{Driver, Event as Readiness};
+use fermata_io::{Deadline, Driver, Event as Readiness};
 use fermata_proto::Span;
 use fermata_proto::http1::{Body, Method};
 use fermata_proto::http2::{Connection as Machine, Event, Origin as ResetBy, StreamId, frame};
@@ -288,8 +288,8 @@ impl<D: Driver> Net<D> {
             turn: None,
             blocked: 0,
             is_dirty: false,
-            idle_since_ms: 0,
-            tick_ms: 0,
+            idle_since_ms: None,
+            tick: Deadline::NEVER,
         }));
         exchange.stage = Stage::Http2(CarrierPlace(key.index));
         // Its requests are what is on its way, each for itself.

@@ -6,6 +6,7 @@ use std::io;
 use super::Uring;
 use super::ring::Completion;
 use super::slot::Listener;
+use crate::Deadline;
 use crate::descriptors::lift_raw;
 use crate::driver::{Accepted, Fd};
 use crate::sys::socket;
@@ -36,7 +37,7 @@ impl Uring {
                 is_stopping: false,
                 errno: 0,
                 accepted: VecDeque::new(),
-                look_ms: u64::MAX,
+                look: Deadline::NEVER,
                 looks: 0,
             });
         }
@@ -49,7 +50,7 @@ impl Uring {
         listener.token = token;
         listener.errno = 0;
         listener.looks = 0;
-        listener.look_ms = self.now_ms.saturating_add(LOOKS_MS[0]);
+        listener.look = Deadline::after(self.now_ms, LOOKS_MS[0]);
         self.accept_on();
         Ok(())
     }
@@ -122,25 +123,22 @@ impl Uring {
     }
 
     /// When the next listener is to be looked at.
-    pub(super) fn look_ms(&self) -> Option<u64> {
+    pub(super) fn look(&self) -> Deadline {
         let watched = self.listeners.iter().filter(|it| it.is_watched);
-        watched
-            .map(|it| it.look_ms)
-            .min()
-            .filter(|&it| it < u64::MAX)
+        watched.map(|it| it.look).min().unwrap_or(Deadline::NEVER)
     }
 
     /// Takes what waits at listeners although the kernel accepts for them, see [`LOOKS_MS`].
     pub(super) fn look_at_listeners(&mut self) {
         let now_ms = self.now_ms;
         for listener in &mut self.listeners {
-            if !listener.is_watched || now_ms < listener.look_ms {
+            if !listener.is_watched || !listener.look.is_due(now_ms) {
                 continue;
             }
             listener.looks += 1;
-            listener.look_ms = match LOOKS_MS.get(listener.looks) {
-                Some(after_ms) => now_ms.saturating_add(*after_ms),
-                None => u64::MAX,
+            listener.look = match LOOKS_MS.get(listener.looks) {
+                Some(after_ms) => Deadline::after(now_ms, *after_ms),
+                None => Deadline::NEVER,
             };
             // A failure, such as a lack of descriptors, is the kernel's to tell: it accepts there, too.
             while listener.accepted.len() < ACCEPTED_MAX

@@ -344,8 +344,8 @@ impl Driver for Uring {
         self.set_unread_aside();
         self.ask_idle();
         self.accept_on();
-        let look_ms = self.look_ms();
-        let look_in_ms = look_ms.map(|it| it.saturating_sub(clock::monotonic_ms()));
+        let look = self.look();
+        let look_in_ms = look.left_ms(clock::monotonic_ms());
         let timeout_ms = match (timeout_ms, look_in_ms) {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
@@ -364,7 +364,7 @@ impl Driver for Uring {
         self.now_ms = clock::monotonic_ms();
         waited?;
         self.reap();
-        if look_ms.is_some_and(|it| it <= self.now_ms) {
+        if look.is_due(self.now_ms) {
             self.look_at_listeners();
         }
         self.expire_leaving();

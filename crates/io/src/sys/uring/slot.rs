@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use super::buffers::Chain;
 use super::ticket::{GENERATION_MASK, Op, Ticket};
+use crate::Deadline;
 use crate::driver::Fd;
 
 /// What a descriptor is to its owner.
@@ -156,7 +157,7 @@ pub(super) struct Listener {
     pub errno: i32,
     pub accepted: VecDeque<Fd>,
     /// When its queue is looked at ourselves, and how often that was done.
-    pub look_ms: u64,
+    pub look: Deadline,
     pub looks: usize,
 }
 

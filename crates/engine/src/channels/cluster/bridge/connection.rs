@@ -5,7 +5,7 @@ use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
 use fermata_cluster::{Address, Kind as LogKind};
-use fermata_io::Driver;
+use fermata_io::{Deadline, Driver};
 use fermata_tls::{Stream, explain};
 
 use super::{Process, TOKEN_SOCKET};
@@ -42,7 +42,7 @@ impl Process {
         });
         let now_ms = self.driver.refresh_now();
         match opened {
-            Ok(()) if self.handshake_until_ms.is_none() => self.bridge.handle_connected(now_ms),
+            Ok(()) if self.handshake_until.is_none() => self.bridge.handle_connected(now_ms),
             Ok(()) => {}
             Err(cause) => self.give_up(&cause),
         }
@@ -82,7 +82,8 @@ impl Process {
         stream
             .secure(config, &server.host)
             .map_err(|error| ConnectError::Tls(error.to_string()))?;
-        self.handshake_until_ms = Some(self.driver.refresh_now() + HANDSHAKE_MS_MAX);
+        let now_ms = self.driver.refresh_now();
+        self.handshake_until = Some(Deadline::after(now_ms, HANDSHAKE_MS_MAX));
         // What comes first needs no event.
         let shaken = stream.shake_hands().map(|_| ());
         shaken.map_err(|error| ConnectError::Tls(self.trouble(&error)))
@@ -98,7 +99,7 @@ impl Process {
         match outcome {
             Ok(false) => Ok(()),
             Ok(true) => {
-                self.handshake_until_ms = None;
+                self.handshake_until = None;
                 // NATS is connected to for some time by now.
                 match self.server.as_ref().map(|it| it.kind) {
                     Some(LogKind::Nats) => self.bridge.handle_secured(now_ms),
@@ -128,19 +129,19 @@ impl Process {
         if let Some(stream) = self.stream.take() {
             let _ = self.driver.remove(stream.fd());
         }
-        self.handshake_until_ms = None;
+        self.handshake_until = None;
         self.has_unsent = false;
     }
 
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<()> {
-        if self.handshake_until_ms.is_some() {
+        if self.handshake_until.is_some() {
             self.shake_hands()?;
         }
         // What follows the handshake may be there already.
         let Some(stream) = self
             .stream
             .as_mut()
-            .filter(|_| self.handshake_until_ms.is_none())
+            .filter(|_| self.handshake_until.is_none())
         else {
             return Ok(());
         };

@@ -15,7 +15,7 @@ use fermata_config::{LogLevel, Settings, mask_secrets};
 use fermata_hub::{Consumer, LogPlace, Owner, Record, Ring, Slots};
 use fermata_io::sys::epoll::Epoll;
 use fermata_io::wake::Waker;
-use fermata_io::{Driver, clock, random};
+use fermata_io::{Deadline, Driver, clock, random};
 use fermata_tls::Stream;
 
 use super::access::Access;
@@ -59,7 +59,7 @@ pub(crate) struct Process {
     driver: Epoll,
     stream: Option<Stream>,
     /// Until when the handshake of TLS must be complete, while there is one.
-    handshake_until_ms: Option<u64>,
+    handshake_until: Option<Deadline>,
     logger: Log,
     /// Publishers that wait for the outcome of a record.
     publishers: HashMap<u64, u16>,
@@ -141,7 +141,7 @@ impl Process {
             wakers,
             driver,
             stream: None,
-            handshake_until_ms: None,
+            handshake_until: None,
             logger: Log::new(logger),
             publishers: HashMap::new(),
             record: Record::empty(),
@@ -181,10 +181,7 @@ impl Process {
     ) -> std::io::Result<()> {
         let now_ms = self.driver.refresh_now();
         self.state.beat(clock::monotonic_ms());
-        if self
-            .handshake_until_ms
-            .is_some_and(|until_ms| until_ms <= now_ms)
-        {
+        if self.handshake_until.is_some_and(|it| it.is_due(now_ms)) {
             let cause = "TLS: the server has not answered the handshake in time; give the port at which it speaks TLS in cluster";
             self.lose(cause, now_ms)?;
         }
@@ -227,14 +224,17 @@ impl Process {
         if self.bridge.can_send() && !self.consumer.set_sleeping() {
             return 0;
         }
-        let due_ms = self.bridge.due_ms();
-        let due_ms = due_ms.min(self.handshake_until_ms.unwrap_or(u64::MAX));
-        let due_ms = due_ms.saturating_sub(now_ms);
         let monotonic_ms = clock::monotonic_ms();
-        let members_ms = self.members.due_ms(monotonic_ms);
-        due_ms
-            .min(members_ms.saturating_sub(monotonic_ms))
-            .min(BEAT_MS_MAX / BEATS)
+        let due = Deadline::at(self.bridge.due_ms());
+        let until = self.handshake_until.unwrap_or(Deadline::NEVER);
+        let members = self.members.due(monotonic_ms);
+        let left_ms = [
+            due.left_ms(now_ms),
+            until.left_ms(now_ms),
+            members.left_ms(monotonic_ms),
+        ];
+        let longest_ms = BEAT_MS_MAX / BEATS;
+        left_ms.into_iter().flatten().fold(longest_ms, u64::min)
     }
 
     /// Asks the log for what workers need of the past.
