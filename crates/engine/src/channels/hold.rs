@@ -4,10 +4,10 @@
 //! sent straight from the channel's log: they pass no buffer of the connection unless the kernel
 //! takes a part of an event, of which the rest is then kept so that events are never cut.
 
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 
 use fermata_config::{LogLevel, Settings};
-use fermata_hub::{Backlog, Seq};
+use fermata_hub::{Backlog, Local, Seq, SubId};
 use fermata_io::{Deadline, Driver};
 use fermata_proto::http2::Rest;
 
@@ -29,8 +29,9 @@ use crate::missed::missed;
 use crate::misuse::Misuse;
 use crate::net::Net;
 use crate::net::connection::{Phase, Writing};
+use crate::net::http2::Http2;
 use crate::net::index::ExchangeIndex;
-use crate::net::line::Carries;
+use crate::net::line::{Carries, Line};
 use crate::net::running::Running;
 use crate::websocket::Socket;
 
@@ -285,33 +286,11 @@ impl Channels {
         }
         // At least what one pump adds, or the log would overtake a client that takes everything.
         let bytes_max = SEND_BYTES_MAX.max(to.net.settings.channel_log_bytes_max);
-        let (wanted, sent) = match (self.local.contiguous(chain, bytes_max), line.socket()) {
-            (Some(events), Some(fd)) if !is_raw => {
-                if events.is_empty() {
-                    return;
-                }
-                (events.len(), to.net.driver.send_one(fd, events))
-            }
-            _ => {
-                let mut slices = Vec::new();
-                let gathered = self.local.gather(chain, is_raw, &mut slices, bytes_max);
-                if gathered.gap {
-                    self.on_gap(to, index);
-                    return;
-                }
-                if gathered.bytes == 0 {
-                    return;
-                }
-                let sent = match line.carries() {
-                    Carries::Socket(fd) => {
-                        let slices: Vec<IoSlice<'_>> =
-                            slices.into_iter().map(IoSlice::new).collect();
-                        to.net.driver.send(fd, &slices)
-                    }
-                    Carries::Stream(place) => to.net.http2.send(place, &slices, Rest::Open),
-                };
-                (gathered.bytes, sent)
-            }
+        let by = (&mut to.net.driver, &mut to.net.http2);
+        let (wanted, sent) = match send_log(&self.local, (chain, is_raw), bytes_max, line, by) {
+            LogSend::Nothing => return,
+            LogSend::Gap => return self.on_gap(to, index),
+            LogSend::Tried { wanted, sent } => (wanted, sent),
         };
         if let Ok(Some(sent)) = sent {
             if !line.is_stream() {
@@ -529,5 +508,60 @@ impl Channels {
             self.write_position(hold.format, up_to, out);
         }
         None
+    }
+}
+
+/// What came of sending a subscriber what its channels' logs have for it.
+enum LogSend {
+    /// It has everything.
+    Nothing,
+    /// The logs have moved past what it has received.
+    Gap,
+    /// The kernel or its stream was given so many bytes, and has said this.
+    Tried {
+        wanted: usize,
+        sent: io::Result<Option<usize>>,
+    },
+}
+
+/// Sends what the logs have for the owner of a chain: as it lies there where it is one piece, gathered otherwise.
+#[inline]
+fn send_log<D: Driver>(
+    local: &Local,
+    (chain, is_raw): (SubId, bool),
+    bytes_max: usize,
+    line: Line,
+    (driver, http2): (&mut D, &mut Http2),
+) -> LogSend {
+    if !is_raw
+        && let Some(events) = local.contiguous(chain, bytes_max)
+        && let Some(fd) = line.socket()
+    {
+        return match events.len() {
+            0 => LogSend::Nothing,
+            wanted => LogSend::Tried {
+                wanted,
+                sent: driver.send_one(fd, events),
+            },
+        };
+    }
+    let mut slices = Vec::new();
+    let gathered = local.gather(chain, is_raw, &mut slices, bytes_max);
+    if gathered.gap {
+        return LogSend::Gap;
+    }
+    if gathered.bytes == 0 {
+        return LogSend::Nothing;
+    }
+    let sent = match line.carries() {
+        Carries::Socket(fd) => {
+            let slices: Vec<IoSlice<'_>> = slices.into_iter().map(IoSlice::new).collect();
+            driver.send(fd, &slices)
+        }
+        Carries::Stream(place) => http2.send(place, &slices, Rest::Open),
+    };
+    LogSend::Tried {
+        wanted: gathered.bytes,
+        sent,
     }
 }

@@ -41,9 +41,18 @@ impl Input {
     }
 
     /// Parsing goes on at `at`.
+    #[inline]
     pub fn advance(&mut self, at: usize) {
         if let Some(current) = &mut self.current {
             current.at = at;
+        }
+    }
+
+    /// What was taken from it counts as so many requests: behind enough of them, others get their turn.
+    #[inline]
+    pub fn count(&mut self, requests: u32) {
+        if let Some(current) = &mut self.current {
+            current.requests = current.requests.saturating_add(requests);
         }
     }
 }

@@ -5,6 +5,7 @@ use super::index::{ConnectionIndex, ExchangeIndex};
 use super::slab::{Key, Slab};
 use crate::http::exchange::Exchange;
 use crate::id::SocketId;
+use crate::websocket::Socket;
 
 /// The size an entry may have; a test fails when a new field makes clients dearer.
 #[cfg(test)]
@@ -106,6 +107,17 @@ impl Connections {
     pub fn socket_mut(&mut self, socket: SocketId) -> Option<(&mut Connection, &mut Exchange)> {
         let pair = self.pair_mut(socket.exchange())?;
         (pair.1.serial == socket.handshake().serial()).then_some(pair)
+    }
+
+    /// The WebSocket at `index`, with its name and the connection that carries it, if what is there is one.
+    #[inline]
+    pub fn socket_at(
+        &mut self,
+        index: ExchangeIndex,
+    ) -> Option<(SocketId, &mut Connection, &mut Socket)> {
+        let (connection, exchange) = self.pair_mut(index)?;
+        let id = exchange.socket_id(index);
+        Some((id, connection, exchange.socket_mut()?))
     }
 
     #[inline]

@@ -50,6 +50,17 @@ impl<D: Driver> Net<D> {
         if phase == Some(Phase::Preface) && !self.read_preface(http, index) {
             return false;
         }
+        self.wants_input(http, waiting, index) && self.fill_input(http, index)
+    }
+
+    /// Whether what a connection has sent is to be parsed now. What nobody wants is dropped, and what has to wait is noted.
+    #[inline]
+    fn wants_input(
+        &mut self,
+        http: &mut Http,
+        waiting: &mut Waiting,
+        index: ConnectionIndex,
+    ) -> bool {
         // It was closed since it was listed, or has just been.
         let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
             return false;
@@ -90,12 +101,14 @@ impl<D: Driver> Net<D> {
         }
         // What carriers bring beside requests (windows, cancellations, pings) waits for no handler, and without it those
         // that run might not come to their end. Their requests are put off one by one.
-        if waiting.is_full()
-            && !matches!(exchange.stage, Stage::Http2(_))
-            && waiting.hold_back(self, index)
-        {
-            return false;
-        }
+        let waits_for_handler = waiting.is_full() && !matches!(exchange.stage, Stage::Http2(_));
+        !(waits_for_handler && waiting.hold_back(self, index))
+    }
+
+    /// Brings what a connection has sent into the input: what waits in its inbox, and what its socket has. True when there is
+    /// something to parse.
+    #[inline]
+    fn fill_input(&mut self, http: &mut Http, index: ConnectionIndex) -> bool {
         let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
             return missed(false);
         };

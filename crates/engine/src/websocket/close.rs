@@ -19,6 +19,7 @@ use crate::misuse::Misuse;
 use crate::net::Net;
 use crate::net::connection::Writing;
 use crate::net::index::ExchangeIndex;
+use crate::net::input::Step;
 use crate::net::running::Running;
 use crate::websocket::Sockets;
 
@@ -41,11 +42,7 @@ impl Sockets {
         channels: &mut Channels,
         index: ExchangeIndex,
     ) {
-        if let Some(socket) = net
-            .connections
-            .exchange_mut(index)
-            .and_then(Exchange::socket_mut)
-        {
+        if let Some((_, _, socket)) = net.connections.socket_at(index) {
             socket.busy().closing.handle_end();
         }
         channels.leave_channels(net, index);
@@ -87,15 +84,11 @@ impl Sockets {
         index: ExchangeIndex,
     ) {
         let now_ms = net.driver.now_ms();
-        let Some((connection, exchange)) = net.connections.pair_mut(index) else {
-            // Its deadline has just been found.
+        let Some((_, connection, socket)) = net.connections.socket_at(index) else {
+            // Its deadline has just been found, and was that of a socket.
             return missed(());
         };
         let (peer, has_unread) = (connection.peer, connection.has_unread);
-        let Some(socket) = exchange.socket_mut() else {
-            // Its deadline was that of a socket.
-            return missed(());
-        };
         let silence = net.silences[socket.route()];
         if !socket.can_send() {
             net.counts.add(Counter::WebSocketTimeoutClose, 1);
@@ -212,11 +205,7 @@ impl Sockets {
         code: Option<u16>,
         reason: &str,
     ) {
-        let Some(socket) = net
-            .connections
-            .exchange_mut(index)
-            .and_then(Exchange::socket_mut)
-        else {
+        let Some((_, _, socket)) = net.connections.socket_at(index) else {
             return missed(());
         };
         let answer = socket.busy().closing.handle_close(code);
@@ -251,16 +240,12 @@ impl Sockets {
         channels: &mut Channels,
         index: ExchangeIndex,
         violation: Violation,
-    ) {
-        let Some((connection, exchange)) = net.connections.pair_mut(index) else {
-            // Its input is being parsed.
-            return missed(());
+    ) -> Step {
+        let Some((_, connection, socket)) = net.connections.socket_at(index) else {
+            // Its input is being parsed as frames.
+            return missed(Step::Again);
         };
         let line = format!("{}: WebSocket closed: {violation}", connection.peer);
-        let Some(socket) = exchange.socket_mut() else {
-            // Its input was parsed as frames.
-            return missed(());
-        };
         let payload = socket.busy().closing.fail(violation);
         // A peer that sees our end before it has answered may never read the code: relays take the end of one
         // side for that of both, and a client then reports 1006.
@@ -281,6 +266,7 @@ impl Sockets {
         let code = violation.close_code() as u16;
         self.tell_ended(net, index, code, &violation.to_string());
         net.mark_dirty(index.connection());
+        Step::Again
     }
 
     /// A channel's log has moved past what a slow socket has received.

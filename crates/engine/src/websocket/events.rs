@@ -92,19 +92,20 @@ impl Events {
         self.waiting.push_back(Waiting::Open { socket, handler });
     }
 
-    /// A message that lies in the input buffer.
+    /// A message whose `len` bytes lie in the input buffer, and end where its frame ends.
     #[inline]
     pub fn lend(
         &mut self,
         handler: u32,
         socket: SocketId,
         is_binary: bool,
-        start: usize,
         len: usize,
+        end: usize,
     ) {
         self.handler = handler;
         self.socket = socket;
         self.is_binary = is_binary;
+        let start = end - len;
         self.place = Place::Input { start, len };
     }
 

@@ -45,36 +45,24 @@ impl Sockets {
         if at == filled {
             return Step::Starved;
         }
-        let pair = net.connections.pair_mut(index);
-        let found = pair.and_then(|(connection, exchange)| {
-            let id = exchange.socket_id(index);
-            Some((id, connection, exchange.socket_mut()?))
-        });
-        let Some((id, connection, socket)) = found else {
+        let Some((id, connection, socket)) = net.connections.socket_at(index) else {
             // `step_input` has just seen that it is a socket.
             return missed(Step::Starved);
         };
         let served = &self.served[socket.route()];
         if !socket.can_read() {
             // Nothing counts behind a close frame or a violation.
-            if let Some(place) = connection.line.stream() {
-                net.http2.consumed(place, filled - at);
-            }
+            net.http2.consumed(connection.line, filled - at);
             net.input.advance(filled);
             return Step::Starved;
         }
         let rules = served.rules(socket);
         let step = match socket.read_frame(rules, &mut net.input.bytes[at..filled]) {
             Ok(step) => step,
-            Err(violation) => {
-                self.on_violation(net, channels, index, violation);
-                return Step::Again;
-            }
+            Err(violation) => return self.on_violation(net, channels, index, violation),
         };
         // What is put back into the inbox is not used yet: its client may not send as much again.
-        if let Some(place) = connection.line.stream() {
-            net.http2.consumed(place, step.consumed);
-        }
+        net.http2.consumed(connection.line, step.consumed);
         let at = at + step.consumed;
         let can_send = socket.can_send();
         if let Some(current) = &mut net.input.current {
@@ -96,13 +84,12 @@ impl Sockets {
                     match socket.inflate(&mut self.inflater, kind, &payload, bytes_max) {
                         Ok(message) => payload = Cow::Owned(message),
                         Err(violation) => {
-                            self.on_violation(net, channels, index, violation);
-                            return Step::Again;
+                            return self.on_violation(net, channels, index, violation);
                         }
                     }
+                    let frames = payload.len() / INFLATED_BYTES_PER_FRAME;
+                    let frames = u32::try_from(frames).unwrap_or(u32::MAX);
                     if let Some(current) = &mut net.input.current {
-                        let frames = payload.len() / INFLATED_BYTES_PER_FRAME;
-                        let frames = u32::try_from(frames).unwrap_or(u32::MAX);
                         current.requests = current.requests.saturating_add(frames);
                     }
                 }
@@ -115,10 +102,8 @@ impl Sockets {
                 }
                 let is_binary = kind == Kind::Binary;
                 match payload {
-                    // The payload ends its frame.
                     Cow::Borrowed(payload) => {
-                        let (len, start) = (payload.len(), at - payload.len());
-                        self.events.lend(handler, id, is_binary, start, len);
+                        self.events.lend(handler, id, is_binary, payload.len(), at);
                     }
                     Cow::Owned(payload) => self.events.give(handler, id, is_binary, payload),
                 }

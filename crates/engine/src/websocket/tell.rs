@@ -97,10 +97,7 @@ impl Sockets {
         code: u16,
         reason: &str,
     ) {
-        if let Some((connection, exchange)) = net.connections.pair_mut(index)
-            && let id = exchange.socket_id(index)
-            && let Some(socket) = exchange.socket_mut()
-        {
+        if let Some((id, connection, socket)) = net.connections.socket_at(index) {
             let end = (code, reason);
             self.tell_end_of(id, connection.peer, socket, end, &mut net.counts);
         }

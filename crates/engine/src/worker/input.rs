@@ -7,7 +7,9 @@ use crate::http::body::SPOOL_TURN_BYTES;
 use crate::http::dispatch::Answerer;
 use crate::http::exchange::Stage;
 use crate::missed::missed;
+use crate::net::buffer::Current;
 use crate::net::connection::{Origin, Writing};
+use crate::net::http2::CarrierPlace;
 use crate::net::index::ConnectionIndex;
 use crate::net::input::Step;
 use crate::net::slab::Key;
@@ -25,6 +27,14 @@ const PIPELINE_MAX: u32 = 128;
 /// Frames that a message counts as which its program is told of: as many handlers run for messages in a row as for
 /// requests, however many frames without one may be read.
 const FRAMES_PER_HANDLER: u32 = FRAMES_MAX / PIPELINE_MAX;
+
+/// Who parses the input of a connection.
+enum Parser {
+    Head,
+    Body,
+    Socket,
+    Http2(CarrierPlace),
+}
 
 impl<D: Driver> Worker<D> {
     /// Takes the next event of the batch. True when it left input to be parsed.
@@ -97,78 +107,21 @@ impl<D: Driver> Worker<D> {
     /// used up.
     pub(crate) fn step_input(&mut self) -> Option<Event> {
         while let Some(current) = self.net.input.current {
-            let Some((connection, exchange)) =
-                self.net.connections.pair_mut(current.index.exchange())
-            else {
-                self.net.input.current = None;
-                return None;
-            };
-            if connection.writing != Writing::Open {
-                // The last response closes the connection; what follows it is not for us.
-                if let Some(stream) = connection.line.stream() {
-                    self.net.http2.consumed(stream, current.filled - current.at);
-                }
-                self.net.input.current = None;
-                return None;
-            }
-            if connection.is_paused || exchange.is_deferred {
-                // A file is on its way, and responses must not overtake it; or the handler of a socket
-                // waits, and messages must not overtake each other.
-                self.net.stash();
-                return None;
-            }
-            if self.waiting.is_full()
-                && connection.origin == Origin::Public
-                && !matches!(exchange.stage, Stage::Http2(_))
-            {
-                connection.has_unread = true;
-                self.net.stash();
-                return None;
-            }
-            let (queue_bytes_max, steps_max) = match exchange.socket() {
-                None => (self.net.settings.queue_bytes_max, PIPELINE_MAX),
-                Some(socket) => (socket.reading_bytes_max(&self.sockets.served), FRAMES_MAX),
-            };
-            if connection.unsent() > queue_bytes_max {
-                // The client asks faster than it reads. Go on when it has caught up.
-                connection.is_paused = true;
-                self.net.stash();
-                self.net.flush(&mut self.http, current.index);
-                self.after_output();
-                return None;
-            }
-            if current.requests >= steps_max {
-                connection.has_unread = true;
-                self.net.stash();
-                return None;
-            }
-            let step = match &exchange.stage {
-                Stage::Head => self.http.step_head(&mut self.net, current),
-                Stage::Body(_) if self.http.uploads.turn_bytes >= SPOOL_TURN_BYTES => {
-                    connection.has_unread = true;
-                    self.net.stash();
-                    return None;
-                }
-                Stage::Body(_) => self.http.step_body(&mut self.net, current),
-                Stage::Socket(_) => {
+            let step = match self.parser(current)? {
+                Parser::Head => self.http.step_head(&mut self.net, current),
+                Parser::Body => self.http.step_body(&mut self.net, current),
+                Parser::Socket => {
                     self.sockets
                         .step_socket(&mut self.net, &mut self.channels, current)
                 }
-                Stage::Http2(carrier) => {
-                    let carrier = *carrier;
+                Parser::Http2(carrier) => {
                     self.http
                         .step_http2(&mut self.net, &mut self.waiting, current, carrier)
-                }
-                Stage::Handling(_) | Stage::Held(_) => {
-                    self.net.stash();
-                    return None;
                 }
             };
             match step {
                 Step::Request => {
-                    if let Some(current) = &mut self.net.input.current {
-                        current.requests += 1;
-                    }
+                    self.net.input.count(1);
                     let event = self.dispatch();
                     let is_put_off = match event {
                         Some(Event::Request) => self.http.put_off(&mut self.net, &self.waiting),
@@ -191,9 +144,7 @@ impl<D: Driver> Worker<D> {
                     }
                 }
                 Step::Socket(event) => {
-                    if let Some(current) = &mut self.net.input.current {
-                        current.requests = current.requests.saturating_add(FRAMES_PER_HANDLER - 1);
-                    }
+                    self.net.input.count(FRAMES_PER_HANDLER - 1);
                     return Some(event);
                 }
                 Step::Again => {
@@ -209,6 +160,62 @@ impl<D: Driver> Worker<D> {
             }
         }
         None
+    }
+
+    /// Who parses the current input; `None` when nobody does now, and it waits in the inbox or is dropped.
+    #[inline]
+    fn parser(&mut self, current: Current) -> Option<Parser> {
+        let Some((connection, exchange)) = self.net.connections.pair_mut(current.index.exchange())
+        else {
+            self.net.input.current = None;
+            return None;
+        };
+        if connection.writing != Writing::Open {
+            // The last response closes the connection; what follows it is not for us.
+            let rest = current.filled - current.at;
+            self.net.http2.consumed(connection.line, rest);
+            self.net.input.current = None;
+            return None;
+        }
+        if connection.is_paused || exchange.is_deferred {
+            // A file is on its way, and responses must not overtake it; or the handler of a socket
+            // waits, and messages must not overtake each other.
+            self.net.stash();
+            return None;
+        }
+        let (queue_bytes_max, steps_max) = match exchange.socket() {
+            None => (self.net.settings.queue_bytes_max, PIPELINE_MAX),
+            Some(socket) => (socket.reading_bytes_max(&self.sockets.served), FRAMES_MAX),
+        };
+        let waits_for_handler = self.waiting.is_full()
+            && connection.origin == Origin::Public
+            && !matches!(exchange.stage, Stage::Http2(_));
+        if !waits_for_handler && connection.unsent() > queue_bytes_max {
+            // The client asks faster than it reads. Go on when it has caught up.
+            connection.is_paused = true;
+            self.net.stash();
+            self.net.flush(&mut self.http, current.index);
+            self.after_output();
+            return None;
+        }
+        let parser = match &exchange.stage {
+            // Others get their turn first.
+            _ if waits_for_handler || current.requests >= steps_max => None,
+            Stage::Body(_) if self.http.uploads.turn_bytes >= SPOOL_TURN_BYTES => None,
+            Stage::Head => Some(Parser::Head),
+            Stage::Body(_) => Some(Parser::Body),
+            Stage::Socket(_) => Some(Parser::Socket),
+            Stage::Http2(carrier) => Some(Parser::Http2(*carrier)),
+            Stage::Handling(_) | Stage::Held(_) => {
+                self.net.stash();
+                return None;
+            }
+        };
+        if parser.is_none() {
+            connection.has_unread = true;
+            self.net.stash();
+        }
+        parser
     }
 
     /// Finds who answers the current request. `Some` when that is the program.

@@ -254,15 +254,15 @@ impl Http {
         if let BodyRest::Stream { has_ended } = &mut partial.rest {
             *has_ended = connection.has_ended && connection.inbox.is_empty();
         }
-        let stream = connection.line.stream();
+        let line = connection.line;
         let spooled = partial.spooled();
         let taken = partial.take(&net.input.bytes[at..filled], &net.settings, &self.spools);
         self.uploads.turn_bytes += partial.spooled() - spooled;
         let (bytes_max, received, begun_ms) =
             (partial.bytes_max, partial.received, partial.begun_ms);
         let pace = partial.pace;
-        if let (Some(stream), Ok((consumed, _))) = (stream, &taken) {
-            net.http2.consumed(stream, *consumed);
+        if let Ok((consumed, _)) = &taken {
+            net.http2.consumed(line, *consumed);
         }
         match taken {
             Ok((consumed, true)) => {

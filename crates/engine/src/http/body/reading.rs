@@ -147,9 +147,7 @@ impl Http {
                 raw.clear();
                 raw.extend_from_slice(&connection.inbox[..taken]);
                 connection.inbox.drain(..taken);
-                if let Some(stream) = connection.line.stream() {
-                    net.http2.consumed(stream, taken);
-                }
+                net.http2.consumed(connection.line, taken);
                 if connection.inbox.is_empty() {
                     net.pool.give(std::mem::take(&mut connection.inbox));
                 }

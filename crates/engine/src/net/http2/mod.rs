@@ -28,6 +28,7 @@ use super::index::ConnectionIndex;
 use super::slab::Slab;
 use crate::admin::stats::Counter;
 use crate::missed::missed;
+use crate::net::line::Line;
 
 /// Bytes of DATA that wait for the socket before streams have to wait: more would be memory alone, and make what is urgent
 /// late.
@@ -340,8 +341,15 @@ impl Http2 {
         }
     }
 
-    /// So many of the bytes that have come for a stream were used: its client may send as many again.
-    pub fn consumed(&mut self, place: StreamPlace, bytes: usize) {
+    /// So many of the bytes that have come over a line were used: where it is a stream, its client may send as many again.
+    #[inline]
+    pub fn consumed(&mut self, line: Line, bytes: usize) {
+        if let Some(place) = line.stream() {
+            self.open_window(place, bytes);
+        }
+    }
+
+    fn open_window(&mut self, place: StreamPlace, bytes: usize) {
         if let Some(stream) = self.streams.at(place.0)
             && let Some(carrier) = self.carriers.at_mut(stream.carrier.0)
         {

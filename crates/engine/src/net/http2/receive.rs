@@ -1,10 +1,11 @@
 //! The worker's part of what clients of HTTP/2 send: from frames to requests and their bodies.
 
 use fermata_config::LogLevel;
+use fermata_io::buffer::Pool;
 use fermata_io::{Deadline, Driver, Event as Readiness};
-use fermata_proto::Span;
 use fermata_proto::http1::{Body, Method};
 use fermata_proto::http2::{Connection as Machine, Event, Origin as ResetBy, StreamId, frame};
+use fermata_proto::{Refusal, Span};
 
 use super::{Beyond, Carrier, CarrierPlace, Stream, StreamPlace};
 use crate::admin::stats::Counter;
@@ -20,6 +21,7 @@ use crate::net::Net;
 use crate::net::READ_BYTES;
 use crate::net::buffer::Current;
 use crate::net::connection::{Awaited, Connection, Origin, Phase};
+use crate::net::connections::Connections;
 use crate::net::index::ConnectionIndex;
 use crate::net::input::Step;
 use crate::net::line::Line;
@@ -30,7 +32,7 @@ enum Received {
     Nothing,
     Request(StreamId, bool),
     Data(StreamId),
-    Refused,
+    Refused(Refusal),
     Reset(StreamId, ResetBy),
 }
 
@@ -58,10 +60,10 @@ impl<D: Driver> Net<D> {
     /// What has come for a stream is of no use to anybody.
     pub(crate) fn drop_input(&mut self, index: ConnectionIndex) {
         if let Some(connection) = self.connections.at_mut(index)
-            && let Some(place) = connection.line.stream()
+            && connection.line.is_stream()
         {
             let inbox = std::mem::take(&mut connection.inbox);
-            self.http2.consumed(place, inbox.len());
+            self.http2.consumed(connection.line, inbox.len());
             self.pool.give(inbox);
         }
     }
@@ -144,58 +146,35 @@ impl Http {
             Some(Event::Response { .. }) => Received::Nothing,
             Some(Event::Request { stream, end }) => Received::Request(stream, end),
             Some(Event::Data { stream, data, end }) => {
-                let context = machine.context(stream);
-                let connection =
-                    context.and_then(|context| net.connections.at_mut(ConnectionIndex(context)));
-                if let Some(connection) = connection {
-                    if connection.inbox.capacity() == 0 && !data.is_empty() {
-                        connection.inbox = net.pool.take();
-                    }
-                    connection.inbox.extend_from_slice(data);
-                    connection.has_ended |= end;
-                }
+                let to = stream_connection(&mut net.connections, machine, stream);
+                put_into_inbox(to, &mut net.pool, data, end);
                 Received::Data(stream)
             }
             Some(Event::Trailers { stream }) => {
-                let context = machine.context(stream);
-                if let Some(connection) =
-                    context.and_then(|context| net.connections.at_mut(ConnectionIndex(context)))
-                {
-                    connection.has_ended = true;
-                }
+                let to = stream_connection(&mut net.connections, machine, stream);
+                put_into_inbox(to, &mut net.pool, b"", true);
                 Received::Data(stream)
             }
-            Some(Event::Refused { refusal, .. }) => {
-                net.counts.add(Counter::Requests, 1);
-                net.counts.refusal(refusal.status());
-                net.counts.response(refusal.status());
-                let peer = net.connections.at(index).map(|it| it.peer);
-                if let Some(peer) = peer {
-                    let status = refusal.status();
-                    let line = format!("{peer}: refused with {status}: {refusal}");
-                    let unix_ms = net.driver.unix_ms();
-                    net.log.write_limited(LogLevel::Info, unix_ms, &line);
-                    self.trace.on_refused(unix_ms, peer, status, 0);
-                }
-                Received::Refused
-            }
+            Some(Event::Refused { refusal, .. }) => Received::Refused(refusal),
             Some(Event::Reset { stream, origin, .. }) => Received::Reset(stream, origin),
         };
         carrier.mark(&mut net.http2.dirty);
         let context = match received {
             Received::Reset(stream, _) | Received::Data(stream) => carrier.machine.context(stream),
-            Received::Nothing | Received::Refused | Received::Request(..) => None,
+            Received::Nothing | Received::Refused(_) | Received::Request(..) => None,
         };
         net.input.advance(current.at + consumed);
         // They cost as much as requests that are answered, so others get their turn behind as many.
-        if matches!(received, Received::Refused | Received::Reset(..))
-            && let Some(current) = &mut net.input.current
-        {
-            current.requests += 1;
+        if matches!(received, Received::Refused(_) | Received::Reset(..)) {
+            net.input.count(1);
         }
         let step = match (received, context.map(ConnectionIndex)) {
             (Received::Request(stream, end), _) => {
                 return self.open_stream_request(net, index, place, stream, end);
+            }
+            (Received::Refused(refusal), _) => {
+                self.note_refused(net, index, refusal);
+                Step::Again
             }
             (Received::Data(_), Some(stream)) => {
                 self.on_stream_data(net, waiting, stream);
@@ -208,6 +187,27 @@ impl Http {
             _ => Step::Again,
         };
         if is_starved { Step::Starved } else { step }
+    }
+
+    /// The state machine has answered a request that no stream came of.
+    fn note_refused<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        carrier_index: ConnectionIndex,
+        refusal: Refusal,
+    ) {
+        let status = refusal.status();
+        net.counts.add(Counter::Requests, 1);
+        net.counts.refusal(status);
+        net.counts.response(status);
+        let Some(connection) = net.connections.at(carrier_index) else {
+            return missed(());
+        };
+        let peer = connection.peer;
+        let line = format!("{peer}: refused with {status}: {refusal}");
+        let unix_ms = net.driver.unix_ms();
+        net.log.write_limited(LogLevel::Info, unix_ms, &line);
+        self.trace.on_refused(unix_ms, peer, status, 0);
     }
 
     /// Bytes of a stream have come, or its end.
@@ -256,6 +256,26 @@ impl Http {
                 net.drop_input(index);
             }
         }
+    }
+}
+
+/// The connection that stands for a stream, unless it is over.
+fn stream_connection<'a>(
+    connections: &'a mut Connections,
+    machine: &Machine,
+    stream: StreamId,
+) -> Option<&'a mut Connection> {
+    connections.at_mut(ConnectionIndex(machine.context(stream)?))
+}
+
+/// Keeps bytes of a stream until they are parsed, and notes their end.
+fn put_into_inbox(to: Option<&mut Connection>, pool: &mut Pool, data: &[u8], has_ended: bool) {
+    if let Some(connection) = to {
+        if connection.inbox.capacity() == 0 && !data.is_empty() {
+            connection.inbox = pool.take();
+        }
+        connection.inbox.extend_from_slice(data);
+        connection.has_ended |= has_ended;
     }
 }
 
