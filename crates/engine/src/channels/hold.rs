@@ -383,7 +383,6 @@ impl Channels {
         let Some((connection, exchange)) = net.connections.pair_mut(index) else {
             return missed(());
         };
-        let (deadline, keeps_interval) = (connection.deadline, exchange.keeps_interval());
         let Stage::Held(held) = &exchange.stage else {
             return;
         };
@@ -392,7 +391,8 @@ impl Channels {
             Held::Events { .. } | Held::View(_) => None,
         };
         let format = held.format();
-        if (own.is_some() || format.is_some()) && connection.unsent() == 0 {
+        let must_send = (own.is_some() || format.is_some()) && connection.unsent() == 0;
+        if must_send {
             net.counts.add(Counter::KeepAlives, 1);
             let out = connection.take_buffer(&mut net.pool);
             if let Some(data) = own {
@@ -401,13 +401,16 @@ impl Channels {
                 let write = |out: &mut Vec<u8>| format.keep_alive(out);
                 exchange.protocol.write_piece_with(out, write);
             }
-            // At once, so that thousands that are due together share one buffer.
-            net.flush(http, index.connection());
         }
-        if keeps_interval {
+        if exchange.keeps_interval() {
+            let deadline = connection.deadline;
             net.set_deadline(index.connection(), deadline);
         } else {
             net.restart_deadline(index.connection());
+        }
+        if must_send {
+            // At once, so that thousands that are due together share one buffer. Last, because it closes a client that has left.
+            net.flush(http, index.connection());
         }
     }
 }

@@ -330,6 +330,18 @@ fn a_silent_stream_gets_comments() {
 }
 
 #[test]
+fn a_client_that_left_just_before_its_comment_is_closed_by_it() {
+    let mut rig = Rig::new(1);
+    let peer = rig.peer(&get("/hold/a?keep=10000"));
+    rig.fake.advance(10_000);
+    // The time is looked at when a turn waits, and the comment is written in the next one.
+    rig.turn();
+    peer.reset();
+    rig.run();
+    assert_eq!(rig.worker.net.connections_len(), 0);
+}
+
+#[test]
 fn keep_alives_of_a_crowd_are_spread_and_stay_so() {
     let mut rig = Rig::new(1);
     let peers: Vec<_> = (0..1000).map(|_| rig.connect()).collect();
