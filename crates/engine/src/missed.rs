@@ -15,6 +15,22 @@ pub fn missed<T>(otherwise: T) -> T {
     otherwise
 }
 
+/// The same of a look-up whose caller does without what is not there: `if let Some(…) = ….known()`.
+pub(crate) trait Known {
+    fn known(self) -> Self;
+}
+
+impl<T> Known for Option<T> {
+    #[inline]
+    #[track_caller]
+    fn known(self) -> Option<T> {
+        if self.is_none() {
+            note();
+        }
+        self
+    }
+}
+
 /// Apart, and never a part of its callers: those that run for each request have nothing of it but a call.
 #[cold]
 #[inline(never)]
@@ -37,5 +53,12 @@ mod tests {
     #[should_panic(expected = "would have to be there")]
     fn a_miss_fails_tests() {
         missed(());
+    }
+
+    #[test]
+    #[should_panic(expected = "would have to be there")]
+    fn so_does_what_is_not_known() {
+        assert_eq!(Some(1).known(), Some(1));
+        None::<()>.known();
     }
 }

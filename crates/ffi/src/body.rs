@@ -65,7 +65,7 @@ impl FmFile {
     }
 }
 
-fn failure(error: StreamError) -> (u32, String) {
+pub(crate) fn failure(error: StreamError) -> (u32, String) {
     let code = match error {
         StreamError::Gone(_) => FM_GONE,
         StreamError::Misuse(_) => FM_MISUSE,

@@ -2,18 +2,11 @@
 
 use std::mem::MaybeUninit;
 
-use fermata_engine::{PushedEvent, StreamError};
+use fermata_engine::PushedEvent;
 
-use crate::abi::{FM_GONE, FM_MISUSE, FmError, FmRequest, FmStr, ask, guard, put};
+use crate::abi::{FmError, FmRequest, FmStr, ask, guard, put};
+use crate::body::failure;
 use crate::worker::FmWorker;
-
-fn failure(error: StreamError) -> (u32, String) {
-    let code = match error {
-        StreamError::Gone(_) => FM_GONE,
-        StreamError::Misuse(_) => FM_MISUSE,
-    };
-    (code, error.to_string())
-}
 
 /// The handler of a stream that was begun goes on: FM_EVENT_GONE tells when its client has left, and FM_EVENT_STREAM that
 /// all it has pushed was taken.

@@ -39,6 +39,20 @@ pub struct Event {
     pub hangup: bool,
 }
 
+impl Event {
+    /// That there is something to read, and nothing else.
+    #[inline]
+    #[must_use]
+    pub const fn readable(token: u64) -> Event {
+        Event {
+            token,
+            readable: true,
+            writable: false,
+            hangup: false,
+        }
+    }
+}
+
 /// The peer of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Peer {

@@ -14,7 +14,7 @@ use crate::embed::relayed::{Items, Relayed};
 use crate::embed::waiting::{WaitEvent, Waiting};
 use crate::http::exchange::Stage;
 use crate::id::SocketId;
-use crate::missed::missed;
+use crate::missed::{Known, missed};
 use crate::net::Net;
 use crate::net::index::ExchangeIndex;
 
@@ -103,7 +103,7 @@ impl Channels {
     }
 
     pub(crate) fn drop_subscriptions<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) {
-        if let Some(exchange) = net.connections.exchange_mut(index) {
+        if let Some(exchange) = net.connections.exchange_mut(index).known() {
             self.local.unsubscribe(exchange.chain);
             exchange.chain = SubId::NONE;
             exchange.takes_items = false;

@@ -13,6 +13,7 @@ use crate::channels::clients::Clients;
 use crate::channels::hold::{Hold, HoldError};
 use crate::channels::presence::{Presence, announcement, network_of};
 use crate::http::exchange::Stage;
+use crate::missed::Known;
 use crate::net::Net;
 use crate::net::ended::Ended;
 use crate::net::index::ExchangeIndex;
@@ -54,7 +55,7 @@ impl Channels {
         };
         let member = (user, hold.info.unwrap_or_default());
         let presence = self.enter(to, hold.channels, &member, client, hold.announces, None)?;
-        if let Some(exchange) = to.net.connections.exchange_mut(index) {
+        if let Some(exchange) = to.net.connections.exchange_mut(index).known() {
             exchange.presence = Some(Box::new(presence));
         }
         Ok(())

@@ -13,7 +13,7 @@ use crate::admin::stats::Counter;
 use crate::channels::Channels;
 use crate::channels::clients::Clients;
 use crate::http::exchange::{Held, Stage};
-use crate::missed::missed;
+use crate::missed::{Known, missed};
 use crate::net::Net;
 use crate::net::connection::Phase;
 use crate::net::index::ExchangeIndex;
@@ -81,10 +81,9 @@ impl Channels {
         index: ExchangeIndex,
         mut resume: Box<Resume>,
     ) {
-        let Some((connection, exchange)) = to.net.connections.pair_mut(index) else {
+        let Some(exchange) = to.net.connections.exchange(index) else {
             return missed(());
         };
-        let peer = connection.peer;
         let held = exchange.held();
         let format = held.and_then(Held::format).unwrap_or_default();
         let on_loss = match held.is_some_and(Held::closes_on_gap) {
@@ -101,12 +100,8 @@ impl Channels {
             &mut to.net.counts,
             &mut piece,
         ) {
-            let message =
-                format!("{peer}: the client has caught up too slowly, history is gone; closing it");
-            let unix_ms = to.net.driver.unix_ms();
-            to.net.log.write_limited(LogLevel::Info, unix_ms, &message);
-            to.net.counts.add(Counter::DroppedSlow, 1);
-            to.net.close(to.http, index.connection());
+            to.net.scratch = piece;
+            close_too_slow(to, index);
             return;
         }
         let up_to = self.reader.read_up_to();
@@ -117,12 +112,12 @@ impl Channels {
         }
         // What was given before it has to wait is sent, and it is listed again by that.
         let is_waiting = resume.backlog.is_waiting() && piece.is_empty();
-        if is_waiting && let Some(key) = to.net.connections.key(index.connection()) {
+        if is_waiting && let Some(key) = to.net.connections.key(index.connection()).known() {
             // Nothing is written that would list it again.
             resume.is_queued = true;
             self.queue_ahead(to.net, key, resume.backlog.waits_until());
         }
-        if let Some((connection, exchange)) = to.net.connections.pair_mut(index) {
+        if let Some((connection, exchange)) = to.net.connections.pair_mut(index).known() {
             if !is_live && let Some(rest) = exchange.held_mut().and_then(Held::resume_mut) {
                 *rest = Some(resume);
             }
@@ -166,7 +161,7 @@ impl Channels {
         let Some(key) = net.connections.key(index.connection()) else {
             return missed(());
         };
-        if let Some(exchange) = net.connections.exchange_mut(index)
+        if let Some(exchange) = net.connections.exchange_mut(index).known()
             && let Some(is_queued) = exchange.resume_queued()
             && !std::mem::replace(is_queued, true)
         {
@@ -187,4 +182,20 @@ impl Channels {
         let now_ms = net.driver.now_ms();
         self.ahead.push(key, wait_ms, now_ms);
     }
+}
+
+/// History is gone that a client has not got yet. It comes back, and is told then what it has missed: the head of this answer
+/// has said that nothing is.
+pub(super) fn close_too_slow<D: Driver>(to: &mut Clients<'_, D>, index: ExchangeIndex) {
+    let Some(connection) = to.net.connections.at(index.connection()) else {
+        return missed(());
+    };
+    let message = format!(
+        "{}: the client has caught up too slowly, history is gone; closing it",
+        connection.peer
+    );
+    let unix_ms = to.net.driver.unix_ms();
+    to.net.log.write_limited(LogLevel::Info, unix_ms, &message);
+    to.net.counts.add(Counter::DroppedSlow, 1);
+    to.net.close(to.http, index.connection());
 }

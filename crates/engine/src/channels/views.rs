@@ -10,7 +10,6 @@
 
 use std::rc::Rc;
 
-use fermata_config::LogLevel;
 use fermata_hub::{Backlog, IdRef, Missed, view_channel};
 use fermata_io::{Deadline, Driver};
 
@@ -22,10 +21,11 @@ use crate::channels::hold::HoldError;
 use crate::channels::missed::{PIECE_BYTES, Resume};
 use crate::channels::presence::check_member;
 use crate::channels::publish::check_channel;
+use crate::channels::resume::close_too_slow;
 use crate::channels::stream_format::StreamFormat;
 use crate::http::exchange::{Held, HeldView};
 use crate::id::RequestId;
-use crate::missed::missed;
+use crate::missed::Known;
 use crate::net::index::ExchangeIndex;
 use crate::net::running::Running;
 
@@ -137,7 +137,7 @@ impl Channels {
         {
             let client = to.http.client_of(to.net, handle);
             let presence = self.enter(to, &[hold.channel], member, client, true, None)?;
-            if let Some(exchange) = to.net.connections.exchange_mut(index) {
+            if let Some(exchange) = to.net.connections.exchange_mut(index).known() {
                 exchange.presence = Some(Box::new(presence));
             }
         }
@@ -207,23 +207,14 @@ impl Channels {
         view: u64,
         mut resume: Box<Resume>,
     ) {
-        let Some((connection, _)) = to.net.connections.pair_mut(index) else {
-            return missed(());
-        };
-        let peer = connection.peer;
         let mut piece = std::mem::take(&mut to.net.scratch);
         piece.clear();
         let unix_ms = to.net.driver.unix_ms();
         let backlog = &mut resume.backlog;
         let counts = &mut to.net.counts;
         if !self.write_view_missed(view, backlog, unix_ms, counts, &mut piece) {
-            // It comes back and is told then that something is gone: its head has said that nothing is.
-            let message =
-                format!("{peer}: the client has caught up too slowly, history is gone; closing it");
-            to.net.log.write_limited(LogLevel::Info, unix_ms, &message);
-            to.net.counts.add(Counter::DroppedSlow, 1);
             to.net.scratch = piece;
-            to.net.close(to.http, index.connection());
+            close_too_slow(to, index);
             return;
         }
         let is_live = resume.backlog.is_at(self.reader.read_up_to());
@@ -231,7 +222,7 @@ impl Channels {
             self.go_live(to.net, index, std::iter::once(&view_channel(view)[..]));
         }
         let is_empty = piece.is_empty();
-        if let Some((connection, exchange)) = to.net.connections.pair_mut(index) {
+        if let Some((connection, exchange)) = to.net.connections.pair_mut(index).known() {
             if !is_live && let Some(rest) = exchange.held_mut().and_then(Held::resume_mut) {
                 *rest = Some(resume);
             }

@@ -24,7 +24,7 @@ use crate::http::exchange::{Held, Stage};
 use crate::http::files::ContentHeaders;
 use crate::http::respond::Gone;
 use crate::id::{RequestId, SocketId};
-use crate::missed::missed;
+use crate::missed::{Known, missed};
 use crate::net::Net;
 use crate::net::connection::{Origin, Phase, Writing};
 use crate::net::ended::Ended;
@@ -288,7 +288,7 @@ impl Waiting {
 
     /// The client of a connection whose handler waits has left.
     pub(crate) fn note_left<D: Driver>(&mut self, net: &Net<D>, index: ExchangeIndex) {
-        if let Some((connection, exchange)) = net.connections.pair(index) {
+        if let Some((connection, exchange)) = net.connections.pair(index).known() {
             let is_open = connection.phase == Phase::Open && connection.writing == Writing::Open;
             self.note_left_by(index, is_open, exchange);
         }

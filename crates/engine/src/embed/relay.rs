@@ -22,7 +22,7 @@ use crate::http::respond::Gone;
 use crate::http::respond::stream::in_head;
 use crate::http::respond::streams::StreamError;
 use crate::id::{RequestId, SocketId};
-use crate::missed::missed;
+use crate::missed::{Known, missed};
 use crate::net::Net;
 use crate::net::index::ExchangeIndex;
 use crate::net::running::Running;
@@ -125,7 +125,7 @@ impl<D: Driver> Worker<D> {
             (false, false, _) => BodyLength::Known(body.len() as u64),
         };
         self.write_relayed_head(index, head, length);
-        if let Some((connection, exchange)) = self.net.connections.pair_mut(index)
+        if let Some((connection, exchange)) = self.net.connections.pair_mut(index).known()
             && !exchange.is_head
             && length != BodyLength::None
         {
@@ -187,7 +187,7 @@ impl<D: Driver> Worker<D> {
     /// The stream has ended.
     pub fn hold_stream(&mut self, handle: RequestId, hold: &Relayed<'_>) -> Result<(), Gone> {
         let index = self.net.open_stream(handle)?;
-        if let Some(exchange) = self.net.connections.exchange_mut(index) {
+        if let Some(exchange) = self.net.connections.exchange_mut(index).known() {
             exchange.body = None;
             self.http.streams.let_go();
         }
@@ -216,7 +216,7 @@ impl<D: Driver> Worker<D> {
         let index = self.net.held(handle)?;
         let held = self.channels.held_by(hold);
         self.channels.subscribe_held(&mut self.net, index, hold);
-        if let Some((connection, exchange)) = self.net.connections.pair_mut(index) {
+        if let Some((connection, exchange)) = self.net.connections.pair_mut(index).known() {
             exchange.stage = Stage::Held(held);
             connection.deadline = Deadline::NEVER;
         }

@@ -37,19 +37,9 @@ impl<D: Driver> Net<D> {
             .write_limited_detailed(level, unix_ms, message, detail);
     }
 
-    /// The worker's event loop driver.
-    pub fn driver_mut(&mut self) -> &mut D {
-        &mut self.driver
-    }
-
     /// Where its log lines go.
     pub fn logger(&self) -> Logger {
         self.log.logger().clone()
-    }
-
-    /// Number of connections, for tests and statistics.
-    pub fn connections_len(&self) -> usize {
-        self.sockets_len()
     }
 }
 

@@ -7,6 +7,7 @@ use crate::embed::waiting::Waiting;
 use crate::http::Http;
 use crate::http::request::Place;
 use crate::http::starts::Queued;
+use crate::missed::Known;
 use crate::net::Net;
 use crate::net::timers::ALL_WAIT;
 
@@ -110,7 +111,7 @@ impl Http {
     #[cold]
     fn put_off_now<D: Driver>(&mut self, net: &mut Net<D>) {
         let index = self.request.index();
-        if let Some(exchange) = net.connections.exchange_mut(index) {
+        if let Some(exchange) = net.connections.exchange_mut(index).known() {
             exchange.is_put_off = true;
         }
         let mut request = self.starts.spare();
@@ -154,7 +155,7 @@ impl Http {
             self.drop_upload();
             return false;
         };
-        if let Some(exchange) = net.connections.exchange_mut(index) {
+        if let Some(exchange) = net.connections.exchange_mut(index).known() {
             exchange.is_put_off = false;
         }
         self.lent = Some(handle);

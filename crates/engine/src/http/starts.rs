@@ -160,6 +160,7 @@ impl Starts {
                 handler
             }
         };
+        // Those beyond `ROUTES_MAX` are not measured.
         if let Some(route) = self.routes.get_mut(handler as usize) {
             let mean_us = route.mean_us - route.mean_us / MEAN_PART;
             route.mean_us = mean_us + took_us.min(CALL_US_MAX);

@@ -44,12 +44,7 @@ impl<D: Driver> Net<D> {
         // The request is usually here already. Reading at once saves a wait, and a connection that
         // is answered and closed within this turn is never watched at all.
         self.fresh.push(key.connection());
-        self.events.push(Event {
-            token: key.to_u64(),
-            readable: true,
-            writable: false,
-            hangup: false,
-        });
+        self.events.push(Event::readable(key.to_u64()));
         key.connection()
     }
 

@@ -20,7 +20,7 @@ use fermata_io::{Deadline, Driver, Fd, Peer};
 use crate::admin::stats::Counter;
 use crate::http::Http;
 use crate::http::exchange::Exchange;
-use crate::missed::missed;
+use crate::missed::{Known, missed};
 use crate::net::Net;
 use crate::net::connection::{Awaited, Connection, Origin, Phase};
 use crate::net::index::ConnectionIndex;
@@ -193,7 +193,7 @@ impl<D: Driver> Net<D> {
 impl<D: Driver> Net<D> {
     /// Counts a connection that stays, if it is not counted yet.
     pub(crate) fn mark_settled(&mut self, index: ConnectionIndex) {
-        if let Some(connection) = self.connections.at_mut(index)
+        if let Some(connection) = self.connections.at_mut(index).known()
             && !connection.line.is_stream()
             && !std::mem::replace(&mut connection.is_settled, true)
         {

@@ -15,7 +15,7 @@ use crate::embed::waiting::Waiting;
 use crate::http::Http;
 use crate::http::body::SPOOL_TURN_BYTES;
 use crate::http::exchange::Stage;
-use crate::missed::missed;
+use crate::missed::{Known, missed};
 use crate::net::Net;
 use crate::net::READ_BYTES;
 use crate::net::buffer::Current;
@@ -30,7 +30,7 @@ impl<D: Driver> Net<D> {
         if error.kind() != io::ErrorKind::InvalidData {
             return;
         }
-        if let Some(connection) = self.connections.at(index) {
+        if let Some(connection) = self.connections.at(index).known() {
             let message = format!("{}: {error}", connection.peer);
             let unix_ms = self.driver.unix_ms();
             self.log.write_limited(LogLevel::Info, unix_ms, &message);
@@ -215,7 +215,8 @@ impl<D: Driver> Net<D> {
     /// Puts the request that PHP has not answered in `next_event`'s time aside.
     pub(crate) fn leave_unanswered(&mut self) {
         if let Some(current) = self.input.current
-            && let Some((connection, exchange)) = self.connections.pair(current.index.exchange())
+            && let Some((connection, exchange)) =
+                self.connections.pair(current.index.exchange()).known()
             && exchange.is_handling()
             && connection.phase == Phase::Open
         {

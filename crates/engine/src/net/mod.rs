@@ -37,7 +37,7 @@ use fermata_io::{Deadline, Driver, Event, Fd};
 use crate::admin::stats::Counts;
 use crate::embed::wires::Wires;
 use crate::log::Log;
-use crate::missed::missed;
+use crate::missed::{Known, missed};
 use crate::net::index::{ConnectionIndex, ExchangeIndex};
 use crate::websocket::Silence;
 use buffer::Input;
@@ -210,7 +210,7 @@ impl<D: Driver> Net<D> {
     #[inline]
     pub(crate) fn set_deadline(&mut self, index: ConnectionIndex, deadline: Deadline) {
         let latest_ms = self.driver.now_ms() + ARMED_AHEAD_MS_MAX;
-        if let Some(connection) = self.connections.at_mut(index)
+        if let Some(connection) = self.connections.at_mut(index).known()
             && !connection.is_blocked
         {
             connection.deadline = deadline;
@@ -226,7 +226,7 @@ impl<D: Driver> Net<D> {
             return missed(());
         };
         let latest_ms = self.driver.now_ms() + ARMED_AHEAD_MS_MAX;
-        if let Some(connection) = self.connections.at_mut(index)
+        if let Some(connection) = self.connections.at_mut(index).known()
             && connection.is_watched
             && !connection.deadline.is_never()
         {
@@ -239,7 +239,7 @@ impl<D: Driver> Net<D> {
     /// Lists a connection for the flush at the end of the turn.
     #[inline]
     pub(crate) fn mark_dirty(&mut self, index: ConnectionIndex) {
-        if let Some(connection) = self.connections.at_mut(index)
+        if let Some(connection) = self.connections.at_mut(index).known()
             && !connection.is_dirty
         {
             connection.is_dirty = true;
@@ -252,23 +252,19 @@ impl<D: Driver> Net<D> {
         self.events.clear();
         self.events_at = 0;
         for index in first.drain(..).chain(self.again.drain(..)) {
+            // It may have been closed since it was listed.
             if let Some(key) = self.connections.key(index)
                 && let Some(connection) = self.connections.at_mut(index)
             {
                 connection.is_again = false;
-                self.events.push(Event {
-                    token: key.to_u64(),
-                    readable: true,
-                    writable: false,
-                    hangup: false,
-                });
+                self.events.push(Event::readable(key.to_u64()));
             }
         }
     }
 
     /// Lists a connection for the next turn.
     pub(crate) fn go_on(&mut self, index: ConnectionIndex) {
-        if let Some(connection) = self.connections.at_mut(index)
+        if let Some(connection) = self.connections.at_mut(index).known()
             && !connection.is_again
         {
             connection.is_again = true;

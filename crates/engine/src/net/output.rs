@@ -11,7 +11,7 @@ use crate::http::Http;
 use crate::http::exchange::Stage;
 use crate::http::respond::outgoing::Outgoing;
 use crate::http::respond::sending::Advance;
-use crate::missed::missed;
+use crate::missed::{Known, missed};
 use crate::net::Net;
 use crate::net::connection::{Connection, Origin, Phase, Writing};
 use crate::net::index::ConnectionIndex;
@@ -38,7 +38,7 @@ impl<D: Driver> Net<D> {
             false => Deadline::after(self.driver.refresh_now(), self.settings.write_timeout_ms),
         };
         self.set_deadline(index, deadline);
-        if let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) {
+        if let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()).known() {
             connection.is_blocked = true;
             self.gauges.blocked += 1;
             self.gauges.begin_active(connection, exchange);
@@ -115,7 +115,7 @@ impl<D: Driver> Net<D> {
 
     /// The kernel has taken less than there is, or nothing.
     fn on_refused(&mut self, http: &mut Http, index: ConnectionIndex, sent: Option<usize>) {
-        if let Some((connection, exchange)) = self.connections.pair_mut(index.exchange())
+        if let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()).known()
             && let Some(sent) = sent
         {
             exchange.drop_sent(connection, sent);

@@ -12,7 +12,7 @@ use fermata_proto::proxy::{self, Source, Step};
 
 use crate::admin::stats::Counter;
 use crate::http::Http;
-use crate::missed::missed;
+use crate::missed::{Known, missed};
 use crate::net::Net;
 use crate::net::connection::{Connection, Origin, Phase};
 use crate::net::index::ConnectionIndex;
@@ -105,7 +105,7 @@ impl<D: Driver> Net<D> {
             return false;
         }
         self.count_address(peer);
-        if let Some(connection) = self.connections.at_mut(index) {
+        if let Some(connection) = self.connections.at_mut(index).known() {
             connection.phase = Phase::Open;
         }
         true

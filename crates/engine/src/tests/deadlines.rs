@@ -20,7 +20,7 @@ fn ends_after(rig: &mut Rig, peer: &FakePeer, ms: u64) {
 /// After a last response the connection lingers; then nothing is left.
 fn is_gone(rig: &mut Rig) {
     rig.advance(3_000);
-    assert_eq!(rig.worker.net.connections_len(), 0);
+    assert_eq!(rig.worker.net.sockets_len(), 0);
     assert_eq!(rig.fake.open_streams(), 0);
 }
 
@@ -124,7 +124,7 @@ fn a_client_that_takes_nothing_ends_after_write_timeout_whatever_it_sends() {
         peer.write(&get("/big/100000"));
         rig.run();
         let mut waited_ms = 0;
-        while rig.worker.net.connections_len() > 0 {
+        while rig.worker.net.sockets_len() > 0 {
             if sends {
                 peer.write(&get("/hello"));
                 peer.write(b"POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 1\r\n\r\na");
@@ -158,9 +158,9 @@ fn what_a_stuck_client_begins_does_not_prolong_its_time() {
         rig.advance(3_000);
         peer.write(begun);
         rig.advance(1_800);
-        assert_eq!(rig.worker.net.connections_len(), 1);
+        assert_eq!(rig.worker.net.sockets_len(), 1);
         rig.advance(400);
-        assert_eq!(rig.worker.net.connections_len(), 0);
+        assert_eq!(rig.worker.net.sockets_len(), 0);
     }
 }
 
@@ -217,9 +217,9 @@ fn a_refused_client_that_goes_on_sending_is_dropped_after_lingering() {
         rig.advance(150);
         assert_eq!(peer.unread_bytes(), 0, "what comes is discarded");
     }
-    assert_eq!(rig.worker.net.connections_len(), 1);
+    assert_eq!(rig.worker.net.sockets_len(), 1);
     rig.advance(1_000);
-    assert_eq!(rig.worker.net.connections_len(), 0);
+    assert_eq!(rig.worker.net.sockets_len(), 0);
 }
 
 #[test]
@@ -338,7 +338,7 @@ fn a_client_that_left_just_before_its_comment_is_closed_by_it() {
     rig.turn();
     peer.reset();
     rig.run();
-    assert_eq!(rig.worker.net.connections_len(), 0);
+    assert_eq!(rig.worker.net.sockets_len(), 0);
 }
 
 #[test]
@@ -397,7 +397,7 @@ fn a_stream_without_comments_and_one_with_rare_ones_stay_open() {
     }
     assert_eq!(never.read(), b"");
     assert_eq!(rarely.read(), b"4\r\n: \n\n\r\n");
-    assert_eq!(rig.worker.net.connections_len(), 2);
+    assert_eq!(rig.worker.net.sockets_len(), 2);
 }
 
 #[test]
@@ -411,9 +411,9 @@ fn a_stream_that_is_stuck_ends_after_write_timeout() {
     rig.advance(20_000);
     rig.publish("a", "more");
     rig.run();
-    assert_eq!(rig.worker.net.connections_len(), 1);
+    assert_eq!(rig.worker.net.sockets_len(), 1);
     rig.advance(10_200);
-    assert_eq!(rig.worker.net.connections_len(), 0);
+    assert_eq!(rig.worker.net.sockets_len(), 0);
 }
 
 #[test]

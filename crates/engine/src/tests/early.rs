@@ -168,7 +168,7 @@ fn an_answer_before_the_end_of_the_body_is_the_last_one() {
     assert_eq!(answers[0].headers["connection"], "close");
     assert_eq!(peer.end(), End::Finished);
     rig.advance(3_000);
-    assert_eq!(rig.worker.net.connections_len(), 0);
+    assert_eq!(rig.worker.net.sockets_len(), 0);
 }
 
 #[test]
@@ -247,7 +247,7 @@ fn a_client_that_leaves_ends_the_wait() {
     rig.run();
     assert_eq!(rig.arrived, [handle]);
     assert_eq!(read(&mut rig, handle), Err(ReadError::Gone));
-    assert_eq!(rig.worker.net.connections_len(), 0);
+    assert_eq!(rig.worker.net.sockets_len(), 0);
     rig.run();
     assert!(rig.left.iter().all(|left| *left == Left::Request(handle)));
 }

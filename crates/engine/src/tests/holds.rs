@@ -78,7 +78,7 @@ fn a_slow_client_is_told_of_its_gap_or_closed() {
         if closes {
             assert_eq!(gaps, 0);
             assert_ne!(peer.end(), End::Open);
-            assert_eq!(rig.worker.net.connections_len(), 1);
+            assert_eq!(rig.worker.net.sockets_len(), 1);
         } else {
             assert_eq!(gaps, 1);
             let numbers: Vec<u64> = data(&got)
@@ -397,7 +397,7 @@ fn a_client_that_has_left_before_its_late_hold_is_let_go() {
         let handle = rig.late.pop_front().expect("it was asked for");
         let _ = rig.hold(handle, "a", "user=ann,keep=0", None);
         rig.run();
-        assert_eq!(rig.worker.net.connections_len(), 0);
+        assert_eq!(rig.worker.net.sockets_len(), 0);
         rig.advance(3_000);
         assert!(
             rig.worker

@@ -217,7 +217,7 @@ pub(super) fn check_empty(rig: &Rig) {
     assert_eq!(rig.worker.net.http2.streams_len(), 0);
     assert_eq!(
         rig.worker.net.connections.len(),
-        rig.worker.net.connections_len()
+        rig.worker.net.sockets_len()
     );
 }
 
@@ -1115,7 +1115,7 @@ fn idle_connections_are_closed() {
     rig.advance(3_000);
     assert_eq!(client.go_aways, [hello.number()]);
     assert!(held.go_aways.is_empty());
-    assert_eq!(rig.worker.net.connections_len(), 1);
+    assert_eq!(rig.worker.net.sockets_len(), 1);
 }
 
 #[test]

@@ -130,7 +130,7 @@ fn check_flood(counter: Counter, borne: u32, what: impl FnMut(u32) -> Vec<u8>) {
     assert_eq!(rig.worker.net.counts.get(Counter::Http2Violations), 0);
     rig.advance(3_000);
     rig.run();
-    assert_eq!(rig.worker.net.connections_len(), 1, "the other one stays");
+    assert_eq!(rig.worker.net.sockets_len(), 1, "the other one stays");
     check_empty(&rig);
 }
 

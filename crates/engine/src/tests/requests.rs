@@ -255,13 +255,13 @@ proptest! {
             for peer in &peers {
                 let _ = peer.read();
             }
-            if rig.worker.net.connections_len() == 0 && rig.fake.calls().accepts > 0 {
+            if rig.worker.net.sockets_len() == 0 && rig.fake.calls().accepts > 0 {
                 break;
             }
         }
         rig.fake.set_faults(Faults::NONE);
         rig.run();
-        prop_assert_eq!(rig.fake.open_streams(), rig.worker.net.connections_len());
+        prop_assert_eq!(rig.fake.open_streams(), rig.worker.net.sockets_len());
         let peer = rig.peer(&get("/hello"));
         prop_assert_eq!(answers(&peer.read(), &[]).len(), 1);
     }
@@ -397,7 +397,7 @@ fn a_client_that_leaves_before_its_late_answer_is_gone() {
     let none = std::iter::empty();
     let _ = rig.worker.respond(handle, 200, None, none, b"x");
     rig.run();
-    assert_eq!(rig.worker.net.connections_len(), 0);
+    assert_eq!(rig.worker.net.sockets_len(), 0);
 }
 
 #[test]

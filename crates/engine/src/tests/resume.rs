@@ -133,7 +133,7 @@ fn a_blocked_client_over_its_log_is_closed_at_once_where_that_is_the_policy() {
     peer.set_window(0);
     publish(&mut rig, 0, 100);
     // It has taken nothing since it was blocked, and never will.
-    assert_eq!(rig.worker.net.connections_len(), 0);
+    assert_eq!(rig.worker.net.sockets_len(), 0);
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn a_drain_in_the_middle_of_a_replay_ends_between_events() {
     let received = numbers(&got);
     assert_eq!(received, (1..=received.len()).collect::<Vec<_>>());
     assert!(!received.is_empty() && received.len() < 599);
-    assert!(rig.is_stopped || rig.worker.net.connections_len() <= 1);
+    assert!(rig.is_stopped || rig.worker.net.sockets_len() <= 1);
 }
 
 #[test]

@@ -176,7 +176,7 @@ fn clients_that_leave_while_they_wait_cost_nobody_anything() {
             .step_by(2)
             .all(|peer| bodies(peer).len() == 1)
     );
-    assert_eq!(rig.worker.net.connections_len(), CROWD / 2 - 1);
+    assert_eq!(rig.worker.net.sockets_len(), CROWD / 2 - 1);
     assert_eq!(peers[1].end(), End::Finished);
 }
 

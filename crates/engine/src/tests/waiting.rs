@@ -63,10 +63,10 @@ fn a_request_that_is_dropped_gives_its_place_back() {
     peer.shutdown_write();
     rig.run();
     assert_eq!(rig.left, [Left::Request(handle)]);
-    let open = rig.worker.net.connections_len();
+    let open = rig.worker.net.sockets_len();
     rig.worker.drop_request(handle);
     rig.run();
-    assert_eq!(rig.worker.net.connections_len(), open - 1);
+    assert_eq!(rig.worker.net.sockets_len(), open - 1);
     assert_eq!(rig.left.len(), 1, "its owner knows already");
     assert!(bodies(&peer).is_empty());
     // What was answered is nobody's to drop.

@@ -203,7 +203,7 @@ fn either_side_may_close() {
     assert_eq!(rig.calls[1..], [Call::Close(socket, 4001, "done".into())]);
     client.peer.close();
     rig.run();
-    assert_eq!(rig.worker.net.connections_len(), 0);
+    assert_eq!(rig.worker.net.sockets_len(), 0);
 
     let mut client = rig.socket("/ws");
     let socket = rig.open[0];
@@ -220,7 +220,7 @@ fn either_side_may_close() {
         Some(&Call::Close(socket, 4002, String::new()))
     );
     assert_eq!(client.peer.end(), End::Finished);
-    assert_eq!(rig.worker.net.connections_len(), 0);
+    assert_eq!(rig.worker.net.sockets_len(), 0);
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn an_end_without_a_close_frame_is_1006_and_told_once() {
             .iter()
             .filter(|it| matches!(it, Call::Close(is, 1006, _) if *is == socket));
         assert_eq!(closes.count(), 1);
-        assert_eq!(rig.worker.net.connections_len(), 0);
+        assert_eq!(rig.worker.net.sockets_len(), 0);
         assert!(rig.worker.socket_info(socket).is_none());
     }
 }
@@ -260,7 +260,7 @@ fn a_half_closed_client_gets_its_answers() {
         rig.run();
     }
     assert_eq!(texts, ["first", "second"]);
-    assert_eq!(rig.worker.net.connections_len(), 0);
+    assert_eq!(rig.worker.net.sockets_len(), 0);
 }
 
 #[test]
@@ -299,7 +299,7 @@ fn violations_are_closed_with_their_code() {
         assert_eq!(client.peer.end(), end);
         client.peer.close();
         rig.run();
-        assert_eq!(rig.worker.net.connections_len(), 0);
+        assert_eq!(rig.worker.net.sockets_len(), 0);
     }
 }
 
@@ -322,7 +322,7 @@ fn our_side_stays_open_until_a_violation_is_answered() {
         assert_eq!(client.peer.end(), End::Finished, "{is_together}");
         client.peer.close();
         rig.run();
-        assert_eq!(rig.worker.net.connections_len(), 0);
+        assert_eq!(rig.worker.net.sockets_len(), 0);
     }
 }
 
@@ -339,7 +339,7 @@ fn a_violation_that_is_never_answered_ends_with_its_time() {
     }
     rig.advance(500);
     assert_ne!(client.peer.end(), End::Open);
-    assert_eq!(rig.worker.net.connections_len(), 0);
+    assert_eq!(rig.worker.net.sockets_len(), 0);
 }
 
 #[test]
@@ -573,7 +573,7 @@ proptest! {
         rig.run();
         let closes = rig.calls.iter().filter(|it| matches!(it, Call::Close(is, ..) if *is == socket));
         prop_assert_eq!(closes.count(), 1);
-        prop_assert_eq!(rig.worker.net.connections_len(), 0);
+        prop_assert_eq!(rig.worker.net.sockets_len(), 0);
         prop_assert_eq!(rig.worker.net.addresses.len(), 0);
     }
 }

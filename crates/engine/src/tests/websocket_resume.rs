@@ -214,7 +214,7 @@ fn a_channel_can_be_left_and_counts_before_it_is_live() {
     join(&mut rig, "a", &first, Format::Data);
     client.peer.reset();
     rig.run();
-    assert_eq!(rig.worker.net.connections_len(), 0);
+    assert_eq!(rig.worker.net.sockets_len(), 0);
     assert_eq!(rig.worker.channels.local.subscriptions(), 0);
 }
 

@@ -40,7 +40,7 @@ fn a_client_that_does_not_answer_is_cut_off() {
         rig.calls.last(),
         Some(&Call::Close(socket, 1006, String::new()))
     );
-    assert_eq!(rig.worker.net.connections_len(), 0);
+    assert_eq!(rig.worker.net.sockets_len(), 0);
 }
 
 #[test]
@@ -91,9 +91,9 @@ fn an_unanswered_close_frame_ends_with_its_time() {
     client.peer.write(&text("/close 4000 x"));
     rig.run();
     rig.advance(4_800);
-    assert_eq!(rig.worker.net.connections_len(), 1);
+    assert_eq!(rig.worker.net.sockets_len(), 1);
     rig.advance(400);
-    assert_eq!(rig.worker.net.connections_len(), 0);
+    assert_eq!(rig.worker.net.sockets_len(), 0);
     assert_eq!(
         rig.calls.last(),
         Some(&Call::Close(socket, 1006, String::new()))
@@ -110,7 +110,7 @@ fn a_client_that_talks_on_gains_no_time_to_answer_a_close_frame() {
         client.peer.write(&masked(Opcode::Ping, true, b""));
         rig.advance(1_000);
     }
-    assert_eq!(rig.worker.net.connections_len(), 0);
+    assert_eq!(rig.worker.net.sockets_len(), 0);
     assert!(rig.open.is_empty());
 }
 
@@ -122,9 +122,9 @@ fn a_client_that_takes_nothing_is_cut_off_by_the_write_time_out() {
     client.peer.write(&text("x"));
     rig.run();
     rig.advance(29_000);
-    assert_eq!(rig.worker.net.connections_len(), 1);
+    assert_eq!(rig.worker.net.sockets_len(), 1);
     rig.advance(1_500);
-    assert_eq!(rig.worker.net.connections_len(), 0);
+    assert_eq!(rig.worker.net.sockets_len(), 0);
     assert!(rig.open.is_empty());
 }
 
@@ -211,6 +211,6 @@ fn a_client_that_leaves_while_the_program_decides_is_gone() {
         rig.run();
     }
     assert!(rig.open.is_empty());
-    assert_eq!(rig.worker.net.connections_len(), 0);
+    assert_eq!(rig.worker.net.sockets_len(), 0);
     assert!(rig.worker.sockets.upgrades.is_empty());
 }

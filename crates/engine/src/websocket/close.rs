@@ -14,7 +14,7 @@ use crate::http::Http;
 use crate::http::exchange::Exchange;
 use crate::id::SocketId;
 use crate::log::Detail;
-use crate::missed::missed;
+use crate::missed::{Known, missed};
 use crate::misuse::Misuse;
 use crate::net::Net;
 use crate::net::connection::Writing;
@@ -25,7 +25,7 @@ use crate::websocket::Sockets;
 
 impl<D: Driver> Net<D> {
     fn queue_close(&mut self, index: ExchangeIndex, payload: &close::Payload) {
-        if let Some(connection) = self.connections.at_mut(index.connection()) {
+        if let Some(connection) = self.connections.at_mut(index.connection()).known() {
             let payload = payload.as_bytes();
             append(connection, &mut self.pool, Opcode::Close, payload);
             self.mark_dirty(index.connection());
@@ -42,7 +42,7 @@ impl Sockets {
         channels: &mut Channels,
         index: ExchangeIndex,
     ) {
-        if let Some((_, _, socket)) = net.connections.socket_at(index) {
+        if let Some((_, _, socket)) = net.connections.socket_at(index).known() {
             socket.busy().closing.handle_end();
         }
         channels.leave_channels(net, index);
@@ -222,7 +222,7 @@ impl Sockets {
         let is_parsed = net.input.current.is_none_or(|current| {
             current.index != index.connection() || current.at == current.filled
         });
-        if let Some(connection) = net.connections.at_mut(index.connection()) {
+        if let Some(connection) = net.connections.at_mut(index.connection()).known() {
             let is_read_whole = is_parsed && !connection.has_unread;
             connection.writing = if is_read_whole {
                 Writing::Close

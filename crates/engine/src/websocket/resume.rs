@@ -21,7 +21,7 @@ use crate::channels::Channels;
 use crate::channels::missed::PIECE_BYTES;
 use crate::http::Http;
 use crate::http::exchange::Exchange;
-use crate::missed::missed;
+use crate::missed::{Known, missed};
 use crate::net::Net;
 use crate::net::index::ExchangeIndex;
 use crate::websocket::Sockets;
@@ -157,7 +157,7 @@ impl Sockets {
             if is_waiting && let Some(is_queued) = socket.resume_queued() {
                 // Until the ring moves on.
                 *is_queued = true;
-                if let Some(key) = net.connections.key(index.connection()) {
+                if let Some(key) = net.connections.key(index.connection()).known() {
                     channels.queue_ahead(net, key, waits_until);
                 }
             }
@@ -201,7 +201,7 @@ impl Channels {
         channel: &[u8],
         format: u8,
     ) {
-        if let Some(exchange) = net.connections.exchange_mut(index) {
+        if let Some(exchange) = net.connections.exchange_mut(index).known() {
             exchange.chain = self
                 .local
                 .subscribe(index.0, exchange.chain, channel, format);

@@ -10,6 +10,7 @@ use crate::channels::Channels;
 use crate::embed::event::Event;
 use crate::embed::waiting::Waiting as Handlers;
 use crate::id::SocketId;
+use crate::missed::Known;
 use crate::net::Net;
 use crate::net::ended::Ended;
 use crate::net::index::ExchangeIndex;
@@ -97,7 +98,7 @@ impl Sockets {
         code: u16,
         reason: &str,
     ) {
-        if let Some((id, connection, socket)) = net.connections.socket_at(index) {
+        if let Some((id, connection, socket)) = net.connections.socket_at(index).known() {
             let end = (code, reason);
             self.tell_end_of(id, connection.peer, socket, end, &mut net.counts);
         }

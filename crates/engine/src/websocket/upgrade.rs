@@ -17,6 +17,7 @@ use crate::http::Http;
 use crate::http::exchange::Stage;
 use crate::http::router::WEBSOCKET;
 use crate::id::{RequestId, SocketId};
+use crate::missed::Known;
 use crate::misuse::Misuse;
 use crate::net::Net;
 use crate::net::connection::Origin;
@@ -61,7 +62,7 @@ impl Sockets {
                 return None;
             }
         };
-        if let Some(exchange) = net.connections.exchange_mut(index) {
+        if let Some(exchange) = net.connections.exchange_mut(index).known() {
             exchange.has_handshake = true;
         }
         http.note_socket_client(net, self, index);

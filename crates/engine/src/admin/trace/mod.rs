@@ -19,7 +19,7 @@ use crate::admin::stats::{Counter, Counts};
 use crate::channels::publish::{EventId, PublishFailure};
 use crate::http::protocol::Protocol;
 use crate::log;
-use crate::missed::missed;
+use crate::missed::{Known, missed};
 use crate::net::Net;
 use crate::net::connection::{Connection, Origin};
 use crate::net::index::ExchangeIndex;
@@ -472,7 +472,7 @@ impl Tracing {
     #[inline]
     pub fn on_answer<D: Driver>(&mut self, index: ExchangeIndex, end: End, net: &mut Net<D>) {
         if let Some(trace) = &mut self.0
-            && let Some(connection) = net.connections.at(index.connection())
+            && let Some(connection) = net.connections.at(index.connection()).known()
             && let Some(entry) = trace.open_entry(index)
         {
             entry.end = end;

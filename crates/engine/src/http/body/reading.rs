@@ -10,7 +10,7 @@ use crate::http::Http;
 use crate::http::exchange::{Exchange, Stage};
 use crate::http::request::Place;
 use crate::id::RequestId;
-use crate::missed::missed;
+use crate::missed::{Known, missed};
 use crate::net::Net;
 use crate::net::connection::{Connection, Phase, Writing};
 use crate::net::index::ExchangeIndex;
@@ -274,7 +274,7 @@ impl Http {
 impl Waiting {
     /// All of the body was read; a client that has closed its side meanwhile counts as gone from here on.
     fn end_reading<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) {
-        if let Some((connection, exchange)) = net.connections.pair_mut(index) {
+        if let Some((connection, exchange)) = net.connections.pair_mut(index).known() {
             exchange.stage = Stage::Handling(None);
             if connection.has_hung_up {
                 self.note_left(net, index);
@@ -299,7 +299,7 @@ impl Waiting {
 
     /// Nothing more of a request's body can be read: its handler is told, if it waits for that.
     pub(crate) fn tell_reader<D: Driver>(&mut self, net: &Net<D>, index: ExchangeIndex) {
-        if let Some(exchange) = net.connections.exchange(index) {
+        if let Some(exchange) = net.connections.exchange(index).known() {
             self.tell_reader_of(index, exchange);
         }
     }
@@ -319,7 +319,7 @@ impl Waiting {
             return;
         }
         net.counts.refusal(408);
-        if let Some(exchange) = net.connections.exchange_mut(index) {
+        if let Some(exchange) = net.connections.exchange_mut(index).known() {
             fail_in(exchange, too_late());
             let handle = exchange.handle(index);
             self.events.push_back(WaitEvent::Body(handle));
@@ -369,7 +369,7 @@ impl Http {
         connection.has_unread = true;
         self.request.body_bytes.clear();
         self.take_request(net, index, Place::Owned);
-        if let Some(exchange) = net.connections.exchange_mut(index) {
+        if let Some(exchange) = net.connections.exchange_mut(index).known() {
             exchange.stage = Stage::Handling(Some(partial));
         }
         self.request.upload = ARRIVING;

@@ -9,7 +9,7 @@ use crate::admin::stats::Counter;
 use crate::embed::waiting::Waiting;
 use crate::http::Http;
 use crate::http::exchange::Stage;
-use crate::missed::missed;
+use crate::missed::{Known, missed};
 use crate::net::Net;
 use crate::net::connection::{Phase, Writing};
 use crate::net::index::ConnectionIndex;
@@ -32,9 +32,9 @@ impl<D: Driver> Net<D> {
 
     /// The last stream of a connection that goes away has ended: so does the connection.
     fn end_if_drained(&mut self, index: ConnectionIndex, place: CarrierPlace) {
-        if let Some(carrier) = self.http2.carriers.at(place.0)
+        if let Some(carrier) = self.http2.carriers.at(place.0).known()
             && carrier.machine.is_drained()
-            && let Some(connection) = self.connections.at_mut(index)
+            && let Some(connection) = self.connections.at_mut(index).known()
             && connection.writing == Writing::Open
         {
             connection.writing = Writing::Linger;
@@ -75,7 +75,7 @@ impl<D: Driver> Net<D> {
     pub(crate) fn drain_carrier(&mut self, index: ConnectionIndex, place: CarrierPlace) {
         let now_ms = self.driver.now_ms();
         let is_retired = matches!(self.running, Running::Retired { .. });
-        if let Some(carrier) = self.http2.carriers.at_mut(place.0) {
+        if let Some(carrier) = self.http2.carriers.at_mut(place.0).known() {
             if is_retired {
                 carrier.machine.drain_now(&mut carrier.out);
             } else {
@@ -123,13 +123,13 @@ impl Http {
             }
         }
         let idle_timeout_ms = net.settings.idle_timeout_ms;
-        if let Some(carrier) = net.http2.carriers.at_mut(place.0)
+        if let Some(carrier) = net.http2.carriers.at_mut(place.0).known()
             && let Some(since_ms) = carrier.idle_since_ms
             && carrier.machine.streams_count() == 0
             && now_ms >= since_ms + idle_timeout_ms
         {
             carrier.machine.abort(ErrorCode::NO_ERROR, &mut carrier.out);
-            if let Some(connection) = net.connections.at_mut(index) {
+            if let Some(connection) = net.connections.at_mut(index).known() {
                 connection.writing = Writing::Linger;
             }
         }
@@ -153,7 +153,7 @@ impl Http {
         connection.has_hung_up = true;
         connection.has_ended = true;
         let (is_deferred, is_read_from) = (exchange.is_deferred, exchange.is_read_from());
-        if let Some(stream) = net.http2.streams.at_mut(place.0) {
+        if let Some(stream) = net.http2.streams.at_mut(place.0).known() {
             stream.is_reset = true;
         }
         if origin == Origin::Here(Violation::Stalled) {
@@ -219,20 +219,21 @@ impl<D: Driver> Net<D> {
                 connection.out_sent = 0;
             }
             if turn_bytes >= CARRIER_TURN_BYTES {
-                if let Some(carrier) = self.http2.carriers.at_mut(place.0) {
+                if let Some(carrier) = self.http2.carriers.at_mut(place.0).known() {
                     carrier.mark(&mut self.http2.dirty);
                 }
                 return;
             }
             turn_bytes += self.connections.at(index).map_or(0, |it| it.unsent());
             if !self.write_all(http, index) {
+                // Unless it was found broken, and is closed.
                 if let Some(carrier) = self.http2.carriers.at_mut(place.0) {
                     carrier.is_dirty = false;
                 }
                 return;
             }
             // No writable event will come: the kernel has taken everything.
-            if let Some(connection) = self.connections.at_mut(index) {
+            if let Some(connection) = self.connections.at_mut(index).known() {
                 self.gauges.end_blocked(connection);
             }
         }
@@ -260,7 +261,7 @@ impl<D: Driver> Net<D> {
             };
             carrier.turn = Some((ready.stream, ready.bytes_max));
             self.on_writable(http, ConnectionIndex(context));
-            if let Some(carrier) = self.http2.carriers.at_mut(place.0) {
+            if let Some(carrier) = self.http2.carriers.at_mut(place.0).known() {
                 carrier.turn = None;
             }
         }

@@ -27,7 +27,7 @@ use fermata_proto::http2::{
 use super::index::ConnectionIndex;
 use super::slab::Slab;
 use crate::admin::stats::Counter;
-use crate::missed::missed;
+use crate::missed::{Known, missed};
 use crate::net::line::Line;
 
 /// Bytes of DATA that wait for the socket before streams have to wait: more would be memory alone, and make what is urgent
@@ -335,7 +335,7 @@ impl Http2 {
 
     /// Has a stream end with trailers: names and values that a head may have.
     pub fn set_trailers(&mut self, place: StreamPlace, trailers: Trailers) {
-        if let Some(stream) = self.streams.at_mut(place.0) {
+        if let Some(stream) = self.streams.at_mut(place.0).known() {
             stream.has_trailers = true;
             self.trailers.insert(place.0, trailers);
         }
@@ -350,8 +350,8 @@ impl Http2 {
     }
 
     fn open_window(&mut self, place: StreamPlace, bytes: usize) {
-        if let Some(stream) = self.streams.at(place.0)
-            && let Some(carrier) = self.carriers.at_mut(stream.carrier.0)
+        if let Some(stream) = self.streams.at(place.0).known()
+            && let Some(carrier) = self.carriers.at_mut(stream.carrier.0).known()
         {
             let (machine, out) = (&mut carrier.machine, &mut carrier.out);
             machine.consumed(stream.id, bytes, &self.limits, out);
@@ -363,9 +363,9 @@ impl Http2 {
 
     /// Ends a stream without its end.
     pub fn reset(&mut self, place: StreamPlace, code: ErrorCode) {
-        if let Some(stream) = self.streams.at_mut(place.0)
+        if let Some(stream) = self.streams.at_mut(place.0).known()
             && !std::mem::replace(&mut stream.is_reset, true)
-            && let Some(carrier) = self.carriers.at_mut(stream.carrier.0)
+            && let Some(carrier) = self.carriers.at_mut(stream.carrier.0).known()
         {
             carrier.machine.reset(stream.id, code, &mut carrier.out);
             carrier.mark(&mut self.dirty);
@@ -411,7 +411,7 @@ impl Http2 {
         if stream.has_trailers {
             self.trailers.remove(&place.0);
         }
-        if let Some(carrier) = self.carriers.at_mut(stream.carrier.0) {
+        if let Some(carrier) = self.carriers.at_mut(stream.carrier.0).known() {
             carrier.note_blocked(&mut stream, false);
             let (machine, out) = (&mut carrier.machine, &mut carrier.out);
             machine.release(stream.id, &self.limits, out);

@@ -16,7 +16,7 @@ use crate::http::body::HeadAt;
 use crate::http::exchange::{Exchange, Stage};
 use crate::http::protocol::Protocol;
 use crate::http::request::Place;
-use crate::missed::missed;
+use crate::missed::{Known, missed};
 use crate::net::Net;
 use crate::net::READ_BYTES;
 use crate::net::buffer::Current;
@@ -59,7 +59,7 @@ impl<D: Driver> Net<D> {
 
     /// What has come for a stream is of no use to anybody.
     pub(crate) fn drop_input(&mut self, index: ConnectionIndex) {
-        if let Some(connection) = self.connections.at_mut(index)
+        if let Some(connection) = self.connections.at_mut(index).known()
             && connection.line.is_stream()
         {
             let inbox = std::mem::take(&mut connection.inbox);
@@ -120,7 +120,7 @@ impl Http {
         if carrier.out.len() > queue_bytes_max {
             // The client asks faster than it reads. Go on when it has caught up.
             carrier.mark(&mut net.http2.dirty);
-            if let Some(connection) = net.connections.at_mut(index) {
+            if let Some(connection) = net.connections.at_mut(index).known() {
                 connection.is_paused = true;
             }
             return Step::Starved;
@@ -238,15 +238,10 @@ impl Http {
                 let Some(key) = net.connections.key(index) else {
                     return missed(());
                 };
-                let token = key.to_u64();
                 // In this turn still, behind the input that it came with.
-                if net.events.last().is_none_or(|it| it.token != token) {
-                    net.events.push(Readiness {
-                        token,
-                        readable: true,
-                        writable: false,
-                        hangup: false,
-                    });
+                let event = Readiness::readable(key.to_u64());
+                if net.events.last().is_none_or(|it| it.token != event.token) {
+                    net.events.push(event);
                 }
             }
             // Its handshake is not answered yet.
@@ -315,7 +310,7 @@ impl<D: Driver> Net<D> {
         // Its requests are what is on its way, each for itself.
         self.gauges.end_active(connection);
         self.counts.add(Counter::Http2Connections, 1);
-        if let Some(carrier) = self.http2.carriers.at_mut(key.index) {
+        if let Some(carrier) = self.http2.carriers.at_mut(key.index).known() {
             carrier.mark(&mut self.http2.dirty);
         }
         if self.running != Running::Serving {
@@ -367,7 +362,7 @@ impl Http {
         };
         let is_head = request.head.method == Method::Head;
         let is_waiting = request.head.expect_continue;
-        if let Some((connection, exchange)) = net.connections.pair_mut(index.exchange()) {
+        if let Some((connection, exchange)) = net.connections.pair_mut(index.exchange()).known() {
             exchange.is_head = is_head;
             connection.has_ended = ends;
         }
