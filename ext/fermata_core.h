@@ -1113,6 +1113,11 @@ typedef struct FmFileJob {
 } FmFileJob;
 
 /**
+ * A job on a file that is under way. 0 is none.
+ */
+typedef uint64_t FmFileJobId;
+
+/**
  * What came of it; fields that do not concern the job are 0.
  */
 typedef struct FmFileResult {
@@ -1321,6 +1326,11 @@ typedef struct FmId {
    */
   char text[FM_ID_BYTES];
 } FmId;
+
+/**
+ * A publish that waits for the log of the cluster. 0 is none.
+ */
+typedef uint64_t FmPublish;
 
 /**
  * What the value of a `traceparent` header says; its strings are parts of that value.
@@ -1804,6 +1814,11 @@ typedef struct FmMember {
 } FmMember;
 
 /**
+ * History that the log of a cluster is asked for. 0 is none.
+ */
+typedef uint64_t FmReading;
+
+/**
  * A message of the past.
  */
 typedef struct FmPast {
@@ -2062,7 +2077,7 @@ uint32_t fm_file_begin(struct FmWorker *worker,
                        const struct FmFileJob *job,
                        uint64_t bytes_max,
                        uint64_t user,
-                       uint64_t *id,
+                       FmFileJobId *id,
                        struct FmFileResult *result,
                        struct FmError *error);
 
@@ -2075,14 +2090,14 @@ bool fm_file_next(struct FmWorker *worker, uint64_t *user);
  * How a job has ended that `fm_file_next` has told of: as `fm_file_begin`.
  */
 uint32_t fm_file_take(struct FmWorker *worker,
-                      uint64_t id,
+                      FmFileJobId id,
                       struct FmFileResult *result,
                       struct FmError *error);
 
 /**
  * Stops waiting for a job, which is finished all the same.
  */
-void fm_file_forget(struct FmWorker *worker, uint64_t id);
+void fm_file_forget(struct FmWorker *worker, FmFileJobId id);
 
 /**
  * Opens `path` for `length` bytes (-1: all) from `offset` on, if it is in the kernel's memory and not larger than what
@@ -2148,13 +2163,13 @@ uint32_t fm_open_file_lock(struct FmOpenFile *file,
 bool fm_file_call(struct FmWorker *worker,
                   const struct FmFileCall *call,
                   uint64_t user,
-                  uint64_t *id,
+                  FmFileJobId *id,
                   int64_t *answer);
 
 /**
  * How a call has ended that `fm_file_next` has told of: as `answer` of `fm_file_call`.
  */
-int64_t fm_file_call_take(struct FmWorker *worker, uint64_t id);
+int64_t fm_file_call_take(struct FmWorker *worker, FmFileJobId id);
 
 /**
  * Whether a short call may be made in the loop, which moves `bytes` and, if `writes`, writes to this file.
@@ -2305,7 +2320,7 @@ uint32_t fm_publish_begin(struct FmWorker *worker,
                           uint32_t ack,
                           uint64_t user,
                           uint64_t began_ms,
-                          uint64_t *record,
+                          FmPublish *record,
                           struct FmId *id,
                           struct FmError *error);
 
@@ -2319,7 +2334,7 @@ bool fm_publish_next(struct FmWorker *worker, uint64_t *user);
  * not known; it is known when its time is over at the latest.
  */
 uint32_t fm_publish_end(struct FmWorker *worker,
-                        uint64_t record,
+                        FmPublish record,
                         uint64_t began_ms,
                         bool *over,
                         struct FmId *id,
@@ -2328,7 +2343,7 @@ uint32_t fm_publish_end(struct FmWorker *worker,
 /**
  * Stops waiting for a publish. The message is published all the same.
  */
-void fm_publish_forget(struct FmWorker *worker, uint64_t record);
+void fm_publish_forget(struct FmWorker *worker, FmPublish record);
 
 /**
  * The handler of a stream that was begun goes on: FM_EVENT_GONE tells when its client has left, and FM_EVENT_STREAM that
@@ -3077,7 +3092,7 @@ uint32_t fm_history(struct FmWorker *worker,
                     struct FmStr channel,
                     struct FmStr since,
                     size_t count_max,
-                    uint64_t *reading,
+                    FmReading *reading,
                     const struct FmPast **first,
                     size_t *len,
                     struct FmError *error);
@@ -3087,7 +3102,7 @@ uint32_t fm_history(struct FmWorker *worker,
  * true, the number is of no more use. FM_BACKPRESSURE.
  */
 uint32_t fm_history_next(struct FmWorker *worker,
-                         uint64_t reading,
+                         FmReading reading,
                          bool *over,
                          const struct FmPast **first,
                          size_t *len,
@@ -3096,7 +3111,7 @@ uint32_t fm_history_next(struct FmWorker *worker,
 /**
  * Stops waiting for history.
  */
-void fm_history_forget(struct FmWorker *worker, uint64_t reading);
+void fm_history_forget(struct FmWorker *worker, FmReading reading);
 
 /**
  * Writes a log line; `level` from 0 (error) to 3 (debug).

@@ -295,7 +295,7 @@ static uint32_t history_read(FmStr name, FmStr since, size_t count, const FmPast
 	if (!fm_publish_waits(fermata.worker) || fermata_wait_obstacle()) {
 		return fm_history(fermata.worker, name, since, count, NULL, past, len, error);
 	}
-	uint64_t reading;
+	FmReading reading;
 	uint32_t code = fm_history(fermata.worker, name, since, count, &reading, past, len, error);
 	bool over = code != FM_OK || !reading;
 	while (!over) {

@@ -31,7 +31,7 @@ static inline void name_publisher(void)
 }
 
 /* Begins until the log has taken the event or has said that it will not. */
-static uint32_t begin(fermata_publication *publication, uint64_t user, uint64_t began_ms, uint64_t *record, FmId *id, FmError *error)
+static uint32_t begin(fermata_publication *publication, uint64_t user, uint64_t began_ms, FmPublish *record, FmId *id, FmError *error)
 {
 	for (;;) {
 		if (publication->message) {
@@ -59,7 +59,8 @@ static uint32_t publish_waiting(fermata_publication *publication, FmId *id, FmEr
 {
 	publish_wait one = {.fiber = fermata_run.fiber};
 	/* A publisher that does not wait for the log looks at the clock only when there is no room. */
-	uint64_t record = 0, began_ms = publication->ack == FM_ACK_LOCAL ? 0 : fm_worker_now_ms(fermata_run.worker);
+	FmPublish record = 0;
+	uint64_t began_ms = publication->ack == FM_ACK_LOCAL ? 0 : fm_worker_now_ms(fermata_run.worker);
 	uint32_t code = begin(publication, (uintptr_t)&one, began_ms, &record, id, error);
 	if (code != FM_OK || !record) {
 		return code;

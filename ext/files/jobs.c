@@ -52,7 +52,7 @@ void fermata_files_woken(void)
 	}
 }
 
-static bool wait_for(uint64_t id, fermata_file_wait *one)
+static bool wait_for(FmFileJobId id, fermata_file_wait *one)
 {
 	while (!one->over) {
 		if (UNEXPECTED(fermata_wait(FERMATA_NEVER) == FERMATA_WAIT_FAILED)) {
@@ -68,7 +68,7 @@ static bool wait_for(uint64_t id, fermata_file_wait *one)
 bool fermata_file_run(const FmFileJob *job, FmFileResult *result)
 {
 	FmError error;
-	uint64_t id;
+	FmFileJobId id;
 	fermata_file_wait one = {.fiber = fermata_run.fiber};
 	error.len = 0;
 	/* Where PHP cannot wait, the core does, behind what has to be done before. */

@@ -122,7 +122,7 @@ typedef enum outcome {
 static outcome work(const FmFileCall *call, int64_t *answer)
 {
 	fermata_file_wait one = {.fiber = fermata_run.fiber};
-	uint64_t id;
+	FmFileJobId id;
 	if (!fm_file_call(fermata_run.worker, call, (uintptr_t)&one, &id, answer)) {
 		return NONE;
 	}

@@ -4,6 +4,8 @@
 
 use std::num::NonZeroU64;
 
+use fermata_hub::Seq;
+
 use crate::net::index::ExchangeIndex;
 use crate::net::slab::Key;
 
@@ -135,6 +137,28 @@ impl WireId {
 
     /// Its number. Not zero.
     #[inline]
+    pub fn to_raw(self) -> u64 {
+        self.0.get()
+    }
+}
+
+/// A publish whose record waits for the log of the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(transparent)]
+pub struct PublishId(NonZeroU64);
+
+impl PublishId {
+    /// That of the record at this place in the outbox.
+    pub(crate) fn new(place: Seq) -> PublishId {
+        PublishId(NonZeroU64::new(place).expect("no place in a ring is zero"))
+    }
+
+    /// As of [`RequestId`].
+    pub fn from_raw(raw: u64) -> Option<PublishId> {
+        NonZeroU64::new(raw).map(PublishId)
+    }
+
+    /// As of [`RequestId`].
     pub fn to_raw(self) -> u64 {
         self.0.get()
     }

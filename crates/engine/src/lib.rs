@@ -131,7 +131,7 @@ pub use admin::trace::{SpanIds, Upstream};
 pub use channels::Channels;
 pub use channels::busy::{Busy, RingWait};
 pub use channels::cluster::{
-    Ack, ClusterError, ClusterFigures, History, HistoryError, HistoryReader, OWN_USER, Publishing,
+    Ack, ClusterError, ClusterFigures, History, HistoryError, HistoryReader, Publisher, Publishing,
 };
 pub use channels::encode::{ChannelEvent, Encoding, Select, WriteMessage};
 pub use channels::follow::{Archive, Followed, Follower, Published, What};
@@ -168,7 +168,7 @@ pub use http::respond::file::{FileAnswer, FilePlace, StaticFound};
 pub use http::respond::pushed::PushedEvent;
 pub use http::respond::streams::{StreamError, Wanted};
 pub use http::{files, router};
-pub use id::{RequestId, SocketId, WireId};
+pub use id::{PublishId, RequestId, SocketId, WireId};
 pub use in_process::Memory;
 pub use log::{Detail, Logger};
 pub use master::{

@@ -10,7 +10,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use fermata_config::{LogLevel, mask_secrets};
 use fermata_engine::websocket::SendError;
-use fermata_engine::{Gone, RequestId, SocketId};
+use fermata_engine::{Gone, PublishId, RequestId, SocketId};
+use fermata_io::files::JobId;
+
+use crate::publishing::FM_PUBLISH_LATER;
 
 /// Bytes with a length, not NUL-terminated. `ptr` is NULL if and only if the value is absent.
 ///
@@ -113,6 +116,60 @@ impl From<SocketId> for FmSocket {
     #[inline]
     fn from(id: SocketId) -> FmSocket {
         FmSocket(id.to_raw())
+    }
+}
+
+/// A publish that waits for the log of the cluster. 0 is none.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub struct FmPublish(u64);
+
+impl FmPublish {
+    pub(crate) const NONE: FmPublish = FmPublish(0);
+    /// See FM_PUBLISH_LATER.
+    pub(crate) const LATER: FmPublish = FmPublish(FM_PUBLISH_LATER);
+
+    pub(crate) fn id(self) -> Option<PublishId> {
+        PublishId::from_raw(self.0)
+    }
+}
+
+impl From<PublishId> for FmPublish {
+    fn from(id: PublishId) -> FmPublish {
+        FmPublish(id.to_raw())
+    }
+}
+
+/// A job on a file that is under way. 0 is none.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub struct FmFileJobId(u64);
+
+impl FmFileJobId {
+    pub(crate) const NONE: FmFileJobId = FmFileJobId(0);
+
+    pub(crate) fn id(self) -> Option<JobId> {
+        JobId::from_raw(self.0)
+    }
+}
+
+impl From<JobId> for FmFileJobId {
+    fn from(id: JobId) -> FmFileJobId {
+        FmFileJobId(id.to_raw())
+    }
+}
+
+/// History that the log of a cluster is asked for. 0 is none.
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FmReading(u64);
+
+impl FmReading {
+    pub(crate) const NONE: FmReading = FmReading(0);
+
+    /// The one after it.
+    pub(crate) fn next(self) -> FmReading {
+        FmReading(self.0 + 1)
     }
 }
 

@@ -13,12 +13,13 @@ use std::path::PathBuf;
 
 use fermata_engine::FileJobError;
 use fermata_io::files::{
-    self, Cached, Data, Failure, FileType, Handle, Job, Kind, Lock, OpenMode, Outcome, Output,
-    Started, WriteMode,
+    self, Cached, Data, Failure, FileType, Handle, Job, JobId, Kind, Lock, OpenMode, Outcome,
+    Output, Started, WriteMode,
 };
 
 use crate::abi::{
-    FM_BACKPRESSURE, FM_INTERNAL, FM_IO, FmError, FmStr, NOTHING, ask, guard, put, room,
+    FM_BACKPRESSURE, FM_INTERNAL, FM_IO, FmError, FmFileJobId, FmStr, NOTHING, ask, guard, put,
+    room,
 };
 use crate::worker::FmWorker;
 
@@ -181,7 +182,7 @@ pub struct FmFileResult {
 #[derive(Default)]
 struct Desk {
     /// What pending jobs are about, for what may be said of their failure.
-    pending: HashMap<u64, (&'static str, PathBuf)>,
+    pending: HashMap<JobId, (&'static str, PathBuf)>,
     lent: Vec<u8>,
     /// What was opened to be read in place.
     cached: Option<Cached>,
@@ -201,13 +202,13 @@ pub extern "C" fn fm_file_begin(
     job: Option<&FmFileJob>,
     bytes_max: u64,
     user: u64,
-    id: Option<&mut MaybeUninit<u64>>,
+    id: Option<&mut MaybeUninit<FmFileJobId>>,
     result: Option<&mut MaybeUninit<FmFileResult>>,
     error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
     guard(job, error, |job| {
         let mut id = id;
-        put(id.as_deref_mut(), 0);
+        put(id.as_deref_mut(), FmFileJobId::NONE);
         let (action, path, work) = job_of(job, bytes_max)?;
         let Some(worker) = worker else {
             return give(work.run_now(), action, &path, result);
@@ -232,7 +233,7 @@ pub extern "C" fn fm_file_begin(
             Ok(Started::Over(outcome)) => give(outcome, action, &path, result),
             Ok(Started::Pending(number)) => {
                 DESK.with_borrow_mut(|desk| desk.pending.insert(number, (action, path)));
-                put(id, number);
+                put(id, number.into());
                 Ok(())
             }
             Err(error @ (FileJobError::Full(_) | FileJobError::FullOfBytes(_))) => {
@@ -262,24 +263,27 @@ pub extern "C" fn fm_file_next(
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_file_take(
     worker: Option<&mut FmWorker>,
-    id: u64,
+    id: FmFileJobId,
     result: Option<&mut MaybeUninit<FmFileResult>>,
     error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
     guard(worker, error, |worker| {
-        let outcome = worker.worker.file_jobs.take_file_job(id);
-        let about = DESK.with_borrow_mut(|desk| desk.pending.remove(&id));
-        match (outcome, about) {
-            (Some(outcome), Some((action, path))) => give(outcome, action, &path, result),
-            _ => Err((FM_INTERNAL, format!("file job {id} is not over"))),
-        }
+        let outcome = id.id().and_then(|id| {
+            let outcome = worker.worker.file_jobs.take_file_job(id);
+            let about = DESK.with_borrow_mut(|desk| desk.pending.remove(&id));
+            outcome.zip(about)
+        });
+        let Some((outcome, (action, path))) = outcome else {
+            return Err((FM_INTERNAL, "a file job is not over".to_owned()));
+        };
+        give(outcome, action, &path, result)
     })
 }
 
 /// Stops waiting for a job, which is finished all the same.
 #[unsafe(no_mangle)]
-pub extern "C" fn fm_file_forget(worker: Option<&mut FmWorker>, id: u64) {
-    ask(worker, (), |worker| {
+pub extern "C" fn fm_file_forget(worker: Option<&mut FmWorker>, id: FmFileJobId) {
+    ask(worker.zip(id.id()), (), |(worker, id)| {
         worker.worker.file_jobs.forget_file_job(id);
         DESK.with_borrow_mut(|desk| desk.pending.remove(&id));
     })

@@ -8,7 +8,7 @@ use std::os::fd::{BorrowedFd, IntoRawFd, OwnedFd};
 
 use fermata_io::files::{self, Call, Failure, Outcome, Output, Started};
 
-use crate::abi::{FmStr, ask, put};
+use crate::abi::{FmFileJobId, FmStr, ask, put};
 use crate::file::path_of;
 use crate::worker::FmWorker;
 
@@ -77,12 +77,12 @@ pub extern "C" fn fm_file_call(
     worker: Option<&mut FmWorker>,
     call: Option<&FmFileCall>,
     user: u64,
-    id: Option<&mut MaybeUninit<u64>>,
+    id: Option<&mut MaybeUninit<FmFileJobId>>,
     answer: Option<&mut MaybeUninit<i64>>,
 ) -> bool {
     ask(worker.zip(call), false, |(worker, call)| {
         let mut id = id;
-        put(id.as_deref_mut(), 0);
+        put(id.as_deref_mut(), FmFileJobId::NONE);
         let Some(job) = call_of(call).and_then(|call| files::call(call).ok()) else {
             return false;
         };
@@ -93,7 +93,7 @@ pub extern "C" fn fm_file_call(
             user,
         ) {
             Ok(Started::Over(outcome)) => put(answer, number_of(outcome)),
-            Ok(Started::Pending(number)) => put(id, number),
+            Ok(Started::Pending(number)) => put(id, number.into()),
             Err(_) => return false,
         }
         true
@@ -102,11 +102,15 @@ pub extern "C" fn fm_file_call(
 
 /// How a call has ended that `fm_file_next` has told of: as `answer` of `fm_file_call`.
 #[unsafe(no_mangle)]
-pub extern "C" fn fm_file_call_take(worker: Option<&mut FmWorker>, id: u64) -> i64 {
-    ask(worker, number_of(Err(Failure::Closed)), |worker| {
-        let outcome = worker.worker.file_jobs.take_file_job(id);
-        number_of(outcome.unwrap_or(Err(Failure::Closed)))
-    })
+pub extern "C" fn fm_file_call_take(worker: Option<&mut FmWorker>, id: FmFileJobId) -> i64 {
+    ask(
+        worker.zip(id.id()),
+        number_of(Err(Failure::Closed)),
+        |(worker, id)| {
+            let outcome = worker.worker.file_jobs.take_file_job(id);
+            number_of(outcome.unwrap_or(Err(Failure::Closed)))
+        },
+    )
 }
 
 /// Whether a short call may be made in the loop, which moves `bytes` and, if `writes`, writes to this file.

@@ -2,11 +2,11 @@
 
 use std::mem::MaybeUninit;
 
-use fermata_engine::{Ack, PublishFailure, Publishing};
+use fermata_engine::{Ack, PublishFailure, Publisher, Publishing};
 
 use crate::abi::{
-    FM_BACKPRESSURE, Failure, FmError, FmId, FmMessage, FmRequest, FmSocket, FmStr, ask, guard,
-    misuse, put,
+    FM_BACKPRESSURE, FM_INTERNAL, Failure, FmError, FmId, FmMessage, FmPublish, FmRequest,
+    FmSocket, FmStr, ask, guard, misuse, put,
 };
 use crate::worker::{FmWorker, id_of, lend_message};
 
@@ -104,7 +104,7 @@ pub extern "C" fn fm_publish_begin(
     ack: u32,
     user: u64,
     began_ms: u64,
-    record: Option<&mut MaybeUninit<u64>>,
+    record: Option<&mut MaybeUninit<FmPublish>>,
     id: Option<&mut MaybeUninit<FmId>>,
     error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
@@ -116,7 +116,7 @@ pub extern "C" fn fm_publish_begin(
                 channel.bytes(),
                 message,
                 except.id(),
-                (ack_of(ack), user, began_ms),
+                (ack_of(ack), Some(Publisher::Program(user)), began_ms),
             )
             .map_err(failure)?;
         // Right behind it, so that both are in the order in which they were published.
@@ -128,10 +128,10 @@ pub extern "C" fn fm_publish_begin(
             match begun {
                 Publishing::Done(published) => {
                     put(id, id_of(published.as_str()));
-                    0
+                    FmPublish::NONE
                 }
-                Publishing::Pending(record) => record,
-                Publishing::Later => FM_PUBLISH_LATER,
+                Publishing::Pending(record) => record.into(),
+                Publishing::Later => FmPublish::LATER,
             },
         );
         Ok(())
@@ -158,13 +158,17 @@ pub extern "C" fn fm_publish_next(
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_publish_end(
     worker: Option<&mut FmWorker>,
-    record: u64,
+    record: FmPublish,
     began_ms: u64,
     over: Option<&mut MaybeUninit<bool>>,
     id: Option<&mut MaybeUninit<FmId>>,
     error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
     guard(worker.zip(over), error, |(worker, over)| {
+        over.write(true);
+        let record = record
+            .id()
+            .ok_or_else(|| (FM_INTERNAL, "no publish has this number".to_owned()))?;
         let outcome = worker.worker.end_publish(record, began_ms);
         over.write(outcome.is_some());
         if let Some(outcome) = outcome {
@@ -176,6 +180,8 @@ pub extern "C" fn fm_publish_end(
 
 /// Stops waiting for a publish. The message is published all the same.
 #[unsafe(no_mangle)]
-pub extern "C" fn fm_publish_forget(worker: Option<&mut FmWorker>, record: u64) {
-    ask(worker, (), |worker| worker.worker.forget_publish(record))
+pub extern "C" fn fm_publish_forget(worker: Option<&mut FmWorker>, record: FmPublish) {
+    ask(worker.zip(record.id()), (), |(worker, record)| {
+        worker.worker.forget_publish(record);
+    })
 }

@@ -18,7 +18,7 @@ use fermata_tls::{ClientCertificate, Tls};
 
 use crate::abi::{
     FM_BACKPRESSURE, FM_GONE, FM_ID_BYTES, FM_MISUSE, Failure, FmError, FmHeader, FmId, FmMessage,
-    FmRequest, FmSocket, FmStr, NOTHING, array, ask, guard, log_level, misuse, put,
+    FmReading, FmRequest, FmSocket, FmStr, NOTHING, array, ask, guard, log_level, misuse, put,
 };
 use crate::grip::{FmGrip, Front, Grip};
 
@@ -83,8 +83,8 @@ pub struct FmWorker {
     past: Vec<Past>,
     past_out: Vec<FmPast>,
     /// History that handlers wait for, and how many there have been.
-    histories: HashMap<u64, HistoryReader>,
-    histories_begun: u64,
+    histories: HashMap<FmReading, HistoryReader>,
+    last_reading: FmReading,
     pub(crate) text: Vec<u8>,
     /// What was lent of the current request's client.
     pub(crate) client: Option<Rc<ClientCertificate>>,
@@ -110,7 +110,7 @@ impl FmWorker {
             past: Vec::new(),
             past_out: Vec::new(),
             histories: HashMap::new(),
-            histories_begun: 0,
+            last_reading: FmReading::NONE,
             text: Vec::new(),
             client: None,
         }
@@ -733,7 +733,7 @@ pub extern "C" fn fm_history(
     channel: FmStr,
     since: FmStr,
     count_max: usize,
-    reading: Option<&mut MaybeUninit<u64>>,
+    reading: Option<&mut MaybeUninit<FmReading>>,
     first: Option<&mut MaybeUninit<*const FmPast>>,
     len: Option<&mut MaybeUninit<usize>>,
     error: Option<&mut MaybeUninit<FmError>>,
@@ -746,14 +746,13 @@ pub extern "C" fn fm_history(
                 let begun = worker.worker.begin_history(channel, since, count_max);
                 match begun.map_err(misuse)? {
                     History::Done(past) => {
-                        reading.write(0);
+                        reading.write(FmReading::NONE);
                         Ok(past)
                     }
                     History::Pending(reader) => {
-                        worker.histories_begun += 1;
-                        let number = worker.histories_begun;
-                        worker.histories.insert(number, reader);
-                        reading.write(number);
+                        worker.last_reading = worker.last_reading.next();
+                        worker.histories.insert(worker.last_reading, reader);
+                        reading.write(worker.last_reading);
                         return Ok(());
                     }
                 }
@@ -769,7 +768,7 @@ pub extern "C" fn fm_history(
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_history_next(
     worker: Option<&mut FmWorker>,
-    reading: u64,
+    reading: FmReading,
     over: Option<&mut MaybeUninit<bool>>,
     first: Option<&mut MaybeUninit<*const FmPast>>,
     len: Option<&mut MaybeUninit<usize>>,
@@ -793,7 +792,7 @@ pub extern "C" fn fm_history_next(
 
 /// Stops waiting for history.
 #[unsafe(no_mangle)]
-pub extern "C" fn fm_history_forget(worker: Option<&mut FmWorker>, reading: u64) {
+pub extern "C" fn fm_history_forget(worker: Option<&mut FmWorker>, reading: FmReading) {
     ask(worker, (), |worker| {
         worker.histories.remove(&reading);
     })

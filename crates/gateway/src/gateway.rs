@@ -398,7 +398,7 @@ impl Gateway<'_> {
             data: data.as_bytes(),
         };
         let now_ms = self.worker.net.now_ms();
-        let how = (Ack::Local, 0, now_ms);
+        let how = (Ack::Local, None, now_ms);
         let published = match self.is_in_cluster() {
             true => self
                 .worker

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use fermata_engine::{OWN_USER, PublishFailure, RequestId};
+use fermata_engine::{PublishFailure, PublishId, RequestId};
 use fermata_pusher::api::Event;
 
 /// Headers of an answer.
@@ -68,7 +68,7 @@ pub(crate) struct Post {
 /// A record that the log has not acknowledged.
 pub(crate) struct Flight {
     pub post: u64,
-    pub record: u64,
+    pub record: PublishId,
     pub is_first: bool,
     pub is_essential: bool,
 }
@@ -77,7 +77,7 @@ pub(crate) struct Flight {
 #[derive(Default)]
 pub(crate) struct Posts {
     pub posts: HashMap<u64, Post>,
-    /// By the `user` of each.
+    /// By the publisher's number of each.
     pub flights: HashMap<u64, Flight>,
     pub last: u64,
     /// When they are looked at although nothing was acknowledged.
@@ -92,7 +92,7 @@ impl Posts {
 
     pub fn number(&mut self) -> u64 {
         self.last += 1;
-        OWN_USER | self.last
+        self.last
     }
 
     pub fn look_at(&mut self, at_ms: u64) {

@@ -7,7 +7,9 @@ use std::collections::VecDeque;
 
 use fermata_config::LogLevel;
 use fermata_engine::missed;
-use fermata_engine::{Ack, Busy, EventId, Message, PublishFailure, Publishing, RequestId};
+use fermata_engine::{
+    Ack, Busy, EventId, Message, PublishFailure, Publisher, Publishing, RequestId,
+};
 
 use crate::gateway::Gateway;
 use crate::posts::{Flight, Post, Publication, Reply};
@@ -52,7 +54,7 @@ impl Gateway<'_> {
 
     /// Takes what the log has said, and tries again what found no room.
     pub(crate) fn go_on_publishing(&mut self) {
-        while let Some(user) = self.worker.channels.next_own_published() {
+        while let Some(user) = self.worker.channels.next_published_beside() {
             self.end_flight(user);
         }
         let now_ms = self.worker.net.now_ms();
@@ -105,7 +107,7 @@ impl Gateway<'_> {
                 publication.channel.as_bytes(),
                 message,
                 publication.except.as_bytes(),
-                (Ack::Cluster, user, post.began_ms),
+                (Ack::Cluster, Some(Publisher::Beside(user)), post.began_ms),
             );
             match began {
                 Ok(Publishing::Done(id)) => note_id(post, is_first, &id),

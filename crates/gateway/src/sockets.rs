@@ -121,7 +121,7 @@ impl Gateway<'_> {
                         .map(|_| ()),
                     // No acknowledgement is awaited: the event is lost when the log does not take it.
                     Some(_) => {
-                        let how = (Ack::Local, 0, now_ms);
+                        let how = (Ack::Local, None, now_ms);
                         let begun =
                             self.worker
                                 .begin_publish(ring.as_bytes(), message, Some(socket), how);

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use fermata_engine::{Busy, OWN_USER, PublishFailure, RequestId, WireId};
+use fermata_engine::{Busy, PublishFailure, PublishId, RequestId, WireId};
 use fermata_grip::command;
 
 use super::sequence::Queued;
@@ -52,7 +52,7 @@ pub(crate) struct Post {
 pub(crate) struct Flight {
     pub queued: Queued,
     /// Its place in the outbox.
-    pub record: u64,
+    pub record: PublishId,
     pub began_ms: u64,
 }
 
@@ -89,7 +89,7 @@ impl Posts {
     /// What the engine calls the next item that is handed over.
     pub fn user(&mut self) -> u64 {
         self.last += 1;
-        OWN_USER | self.last
+        self.last
     }
 
     /// One more item of a request is on its way.

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use fermata_config::LogLevel;
 use fermata_engine::missed;
 use fermata_engine::stats::Counter;
-use fermata_engine::{Ack, Busy, Message, PublishFailure, Publishing as Begun};
+use fermata_engine::{Ack, Busy, Message, PublishFailure, Publisher, Publishing as Begun};
 use fermata_grip::item::Item;
 
 use crate::client::delivery;
@@ -76,7 +76,7 @@ impl Publications<'_> {
                 data: data.as_bytes(),
             };
             let user = self.publishing.posts.user();
-            let how = (Ack::Cluster, user, began_ms);
+            let how = (Ack::Cluster, Some(Publisher::Beside(user)), began_ms);
             let channel = &queued.item.channel;
             match self.worker.begin_publish(channel, message, None, how) {
                 Ok(Begun::Done(_)) => self.end_item(&queued, None),
@@ -122,7 +122,7 @@ impl Publications<'_> {
     /// Takes what the log has said of items. True: none waits any more, so ports are read on.
     pub(super) fn on_log_answers(&mut self) -> bool {
         let mut over = Vec::new();
-        while let Some(user) = self.worker.channels.next_own_published() {
+        while let Some(user) = self.worker.channels.next_published_beside() {
             over.push(user);
         }
         if over.is_empty() {

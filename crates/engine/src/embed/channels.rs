@@ -3,7 +3,7 @@
 use fermata_io::Driver;
 use fermata_proto::sse;
 
-use crate::channels::cluster::{Ack, History, HistoryError, HistoryReader, Publishing};
+use crate::channels::cluster::{Ack, History, HistoryError, HistoryReader, Publisher, Publishing};
 use crate::channels::hold::{Hold, HoldError};
 use crate::channels::opening::{Last, Opening};
 use crate::channels::publish::{EventId, Message, Past, PublishFailure};
@@ -11,7 +11,7 @@ use crate::channels::views::{Past as ViewPast, ViewHold};
 use crate::embed::waiting::Waiting;
 use crate::http::Http;
 use crate::http::respond::Gone;
-use crate::id::{RequestId, SocketId};
+use crate::id::{PublishId, RequestId, SocketId};
 use crate::misuse::Misuse;
 use crate::net::Net;
 use crate::websocket::parse_id;
@@ -81,8 +81,9 @@ impl<D: Driver> Worker<D> {
         channels.publish_counted(&mut to, channel, message, except, Ack::Cluster)
     }
 
-    /// Begins to publish for a handler that waits. `publisher` is what it waits for, its number, and when it has begun by the
-    /// worker's clock; when the answer is there, [`crate::Event::Wake`] tells that [`Channels::next_published`] has the number, which is not 0.
+    /// Begins to publish for one that waits. `publisher` is what it waits for, who it is, and when it has begun by the worker's
+    /// clock; when the answer is there, [`crate::Event::Wake`] tells that [`Channels::next_published`] or
+    /// [`Channels::next_published_beside`] has its number.
     ///
     /// # Errors
     /// The event is not published.
@@ -91,7 +92,7 @@ impl<D: Driver> Worker<D> {
         channel: &[u8],
         message: Message<'_>,
         except: Option<SocketId>,
-        publisher: (Ack, u64, u64),
+        publisher: (Ack, Option<Publisher>, u64),
     ) -> Result<Publishing, PublishFailure> {
         let except = except.and_then(|socket| self.channels.excepted(&self.net, socket));
         let (channels, mut to) = self.clients();
@@ -107,7 +108,7 @@ impl<D: Driver> Worker<D> {
         channel: &[u8],
         message: Message<'_>,
         id: &[u8],
-        publisher: (Ack, u64, u64),
+        publisher: (Ack, Option<Publisher>, u64),
     ) -> Result<Publishing, PublishFailure> {
         let except = parse_id(id).map(|(_, subscriber)| subscriber);
         let (channels, mut to) = self.clients();
@@ -120,7 +121,7 @@ impl<D: Driver> Worker<D> {
     /// The log has not taken it, or not said so in time.
     pub fn end_publish(
         &mut self,
-        record: u64,
+        record: PublishId,
         began_ms: u64,
     ) -> Option<Result<EventId, PublishFailure>> {
         let (channels, mut to) = self.clients();
@@ -128,7 +129,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Stops waiting for a record, which is published all the same.
-    pub fn forget_publish(&mut self, record: u64) {
+    pub fn forget_publish(&mut self, record: PublishId) {
         self.channels.forget_publish(&mut self.http, record)
     }
 

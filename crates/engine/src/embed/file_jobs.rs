@@ -4,7 +4,7 @@
 
 use fermata_config::LogLevel;
 use fermata_io::Driver;
-use fermata_io::files::{Backend, Bounds, Files, Full, Job, Outcome, Started};
+use fermata_io::files::{Backend, Bounds, Files, Full, Job, JobId, Outcome, Started};
 
 use crate::embed::waiting::Waiting;
 use crate::net::Net;
@@ -36,7 +36,7 @@ pub struct FileJobs {
 
 impl FileJobs {
     /// Begins a job. When it is pending, [`crate::Event::Wake`] tells that [`FileJobs::next_file_job`] has something to say;
-    /// `user` comes back there, and is not 0.
+    /// `user` comes back there.
     pub fn begin_file_job<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -97,17 +97,17 @@ impl FileJobs {
     }
 
     /// The next job that has ended: its number, and what came with it.
-    pub fn next_file_job(&mut self) -> Option<(u64, u64)> {
+    pub fn next_file_job(&mut self) -> Option<(JobId, u64)> {
         self.files.as_mut()?.next_over()
     }
 
     /// How a job has ended; `None` while it has not.
-    pub fn take_file_job(&mut self, id: u64) -> Option<Outcome> {
+    pub fn take_file_job(&mut self, id: JobId) -> Option<Outcome> {
         self.files.as_mut()?.take(id)
     }
 
     /// Stops waiting for a job, which is finished all the same.
-    pub fn forget_file_job(&mut self, id: u64) {
+    pub fn forget_file_job(&mut self, id: JobId) {
         if let Some(files) = &mut self.files {
             files.forget(id);
         }

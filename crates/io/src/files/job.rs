@@ -14,6 +14,7 @@ use std::task::{Context, Poll, Waker};
 use super::data::Data;
 use super::failure::Failure;
 use super::handle::Handle;
+use super::id::Waiter;
 use super::key::Key;
 use super::op::Op;
 use super::stat::Stat;
@@ -83,8 +84,7 @@ pub struct Job {
     pub(super) keys: Vec<Key>,
     /// Its bytes are among those that wait.
     pub(super) is_counted: bool,
-    /// What is to be told when it has ended; 0 = nobody waits any more.
-    pub(super) user: u64,
+    pub(super) waiter: Waiter,
 }
 
 impl Job {
@@ -99,7 +99,7 @@ impl Job {
             data,
             keys,
             is_counted: false,
-            user: 0,
+            waiter: Waiter::Nobody,
         }
     }
 

@@ -15,6 +15,7 @@ mod data;
 mod failure;
 mod handle;
 mod handle_work;
+mod id;
 mod job;
 mod key;
 mod op;
@@ -37,6 +38,7 @@ pub use call::{Call, call};
 pub use data::Data;
 pub use failure::{Failure, Kind};
 pub use handle::{Handle, Lock};
+pub use id::JobId;
 pub use job::{Job, Outcome, Output};
 pub use stat::{FileType, Stat};
 pub use work::{
@@ -46,6 +48,7 @@ pub use work::{
 
 use crate::driver::Fd;
 use crate::wake::Waker;
+use id::Waiter;
 use job::Step;
 use key::Key;
 use op::{Manner, Op};
@@ -83,8 +86,8 @@ pub struct Bounds {
 pub enum Started {
     /// It has ended already.
     Over(Outcome),
-    /// It is under way, by this number.
-    Pending(u64),
+    /// It is under way.
+    Pending(JobId),
 }
 
 /// What is left of what one call may do in the loop.
@@ -109,20 +112,20 @@ pub struct Files {
     waker: Waker,
     ring: Option<Ring>,
     pool: Option<Pool>,
-    jobs: HashMap<u64, Job>,
-    last_id: u64,
+    jobs: HashMap<JobId, Job>,
+    next_id: JobId,
     /// Jobs that are worked on.
     working: usize,
     /// Jobs that wait for nothing but room.
-    waiting: VecDeque<u64>,
+    waiting: VecDeque<JobId>,
     turns: Turns,
     /// How many wait, for room or for their turn.
     waiting_len: usize,
     /// Bytes of jobs that have not ended.
     waiting_bytes: usize,
     /// Jobs that have ended and are waited for, by number: what to tell, and how they have ended.
-    over: HashMap<u64, Outcome>,
-    news: VecDeque<(u64, u64)>,
+    over: HashMap<JobId, Outcome>,
+    news: VecDeque<(JobId, u64)>,
     patience: Patience,
     /// When a call of the program's own began in the loop, and how often this thread had slept then.
     tried: Option<(Instant, i64)>,
@@ -150,7 +153,7 @@ impl Files {
             ring,
             pool: None,
             jobs: HashMap::new(),
-            last_id: 0,
+            next_id: JobId::FIRST,
             working: 0,
             waiting: VecDeque::new(),
             turns: Turns::default(),
@@ -171,17 +174,21 @@ impl Files {
         self.waker.fd()
     }
 
-    /// Begins a job, and does of it what can be done at once. `user` is told when it has ended; not 0.
+    /// Begins a job, and does of it what can be done at once. `user` is told when it has ended.
     ///
     /// # Errors
     /// There are too many.
-    pub fn start(&mut self, mut job: Job, user: u64) -> Result<Started, Full> {
+    pub fn start(&mut self, job: Job, user: u64) -> Result<Started, Full> {
+        self.start_for(Waiter::User(user), job)
+    }
+
+    fn start_for(&mut self, waiter: Waiter, mut job: Job) -> Result<Started, Full> {
         if let Some(full) = self.is_full_for(&job) {
             return Err(full);
         }
-        job.user = user;
-        self.last_id += 1;
-        let id = self.last_id;
+        job.waiter = waiter;
+        let id = self.next_id;
+        self.next_id = id.next();
         let has_to_wait = self.working >= self.bounds.jobs_max || self.turns.are_taken(&job.keys);
         self.turns.join(id, &job.keys);
         if has_to_wait {
@@ -204,9 +211,7 @@ impl Files {
     /// Does a job before it returns, when its turn has come. What has to end first is waited for.
     pub fn run(&mut self, job: Job) -> Outcome {
         while self.is_full_for(&job).is_some() && self.wait() {}
-        // The end of this job is not reported: it is taken right here.
-        const NOBODY: u64 = u64::MAX;
-        match self.start(job, NOBODY) {
+        match self.start_for(Waiter::Caller, job) {
             Ok(Started::Over(outcome)) => outcome,
             Ok(Started::Pending(id)) => loop {
                 if let Some(outcome) = self.take(id) {
@@ -264,21 +269,21 @@ impl Files {
     }
 
     /// The next job that has ended: its number, and what was to be told.
-    pub fn next_over(&mut self) -> Option<(u64, u64)> {
+    pub fn next_over(&mut self) -> Option<(JobId, u64)> {
         self.news.pop_front()
     }
 
     /// How a job has ended; `None` while it has not.
-    pub fn take(&mut self, id: u64) -> Option<Outcome> {
+    pub fn take(&mut self, id: JobId) -> Option<Outcome> {
         let outcome = self.over.remove(&id)?;
         self.news.retain(|(ended, _)| *ended != id);
         Some(outcome)
     }
 
     /// Stops waiting for this job, which is finished all the same.
-    pub fn forget(&mut self, id: u64) {
+    pub fn forget(&mut self, id: JobId) {
         if let Some(job) = self.jobs.get_mut(&id) {
-            job.user = 0;
+            job.waiter = Waiter::Nobody;
         } else {
             self.take(id);
         }
@@ -321,7 +326,7 @@ impl Files {
     }
 
     /// A job has to wait, and has lined up.
-    fn put_off(&mut self, id: u64, mut job: Job) {
+    fn put_off(&mut self, id: JobId, mut job: Job) {
         self.keep_data(&mut job);
         if self.turns.has_all(id, &job.keys) {
             self.waiting.push_back(id);
@@ -342,13 +347,13 @@ impl Files {
     }
 
     /// Works on a job whose turn it is.
-    fn begin(&mut self, id: u64, job: Job) -> Option<Outcome> {
+    fn begin(&mut self, id: JobId, job: Job) -> Option<Outcome> {
         self.working += 1;
         self.work(id, job)
     }
 
     /// Goes on with a job until it has ended, or waits for an operation.
-    fn work(&mut self, id: u64, mut job: Job) -> Option<Outcome> {
+    fn work(&mut self, id: JobId, mut job: Job) -> Option<Outcome> {
         let mut credit = Credit {
             bytes: self.bounds.inline_bytes_max,
             sleeps: None,
@@ -415,7 +420,7 @@ impl Files {
     }
 
     /// Has the kernel or a thread do an operation.
-    fn give_away(&mut self, id: u64, job: &mut Job, mut op: Op) -> Result<(), Op> {
+    fn give_away(&mut self, id: JobId, job: &mut Job, mut op: Op) -> Result<(), Op> {
         self.keep_data(job);
         if let Some(data) = &job.data
             && let Op::Write { bytes, .. } = &mut op
@@ -452,9 +457,9 @@ impl Files {
         for (id, op, answer) in ended.drain(..) {
             if let Some(mut job) = self.jobs.remove(&id) {
                 job.answer(op, answer);
-                let user = job.user;
+                let waiter = job.waiter;
                 if let Some(outcome) = self.work(id, job) {
-                    self.tell(id, user, outcome);
+                    self.tell(id, waiter, outcome);
                 }
             }
         }
@@ -492,16 +497,18 @@ impl Files {
                 // Each that waits has a job.
                 continue;
             };
-            let user = job.user;
+            let waiter = job.waiter;
             if let Some(outcome) = self.begin(id, job) {
-                self.tell(id, user, outcome);
+                self.tell(id, waiter, outcome);
             }
         }
     }
 
-    fn tell(&mut self, id: u64, user: u64, outcome: Outcome) {
-        if user != 0 {
+    fn tell(&mut self, id: JobId, waiter: Waiter, outcome: Outcome) {
+        if waiter != Waiter::Nobody {
             self.over.insert(id, outcome);
+        }
+        if let Waiter::User(user) = waiter {
             self.news.push_back((id, user));
         }
     }

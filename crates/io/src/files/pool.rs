@@ -9,6 +9,7 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
+use super::id::JobId;
 use super::op::Op;
 use super::syscall::Answer;
 use crate::thread;
@@ -18,11 +19,11 @@ use crate::wake::Waker;
 const STACK_BYTES: usize = 256 * 1024;
 
 /// An operation that has ended, by the job that has asked for it.
-pub(super) type Ended = (u64, Op, Answer);
+pub(super) type Ended = (JobId, Op, Answer);
 
 #[derive(Default)]
 struct Shared {
-    work: VecDeque<(u64, Op)>,
+    work: VecDeque<(JobId, Op)>,
     ended: Vec<Ended>,
     idle: usize,
     is_over: bool,
@@ -65,7 +66,7 @@ impl Pool {
     }
 
     /// Takes an operation on. Where no thread can be had at all it is given back.
-    pub fn submit(&mut self, job: u64, op: Op) -> Result<(), Op> {
+    pub fn submit(&mut self, job: JobId, op: Op) -> Result<(), Op> {
         let mut shared = self.meeting.lock();
         let needs_thread =
             shared.idle <= shared.work.len() && self.threads.len() < self.threads_max;

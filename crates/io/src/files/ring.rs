@@ -11,6 +11,7 @@ use io_uring::squeue::Entry;
 use io_uring::types::{self, Fd};
 use io_uring::{IoUring, opcode};
 
+use super::id::JobId;
 use super::op::{Op, STAT_MASK, rename_flags, stat_flags};
 use super::pool::Ended;
 use crate::wake::Waker;
@@ -30,7 +31,7 @@ const CWD: Fd = Fd(libc::AT_FDCWD);
 pub(super) struct Ring {
     io: IoUring,
     /// What the kernel works on; it owns what the kernel was told of.
-    running: HashMap<u64, Op>,
+    running: HashMap<JobId, Op>,
 }
 
 impl Ring {
@@ -53,13 +54,13 @@ impl Ring {
     }
 
     /// Takes an operation on. What the ring does not have, or the kernel has no memory for, is given back.
-    pub fn submit(&mut self, job: u64, mut op: Op) -> Result<(), Op> {
+    pub fn submit(&mut self, job: JobId, mut op: Op) -> Result<(), Op> {
         let Some(entry) = entry(&mut op) else {
             return Err(op);
         };
         // SAFETY: everything the entry refers to is owned by the operation at an address that does not move, and the
         // operation stays in `running` until it has completed; `drop` waits for that.
-        let pushed = unsafe { self.io.submission().push(&entry.user_data(job)) };
+        let pushed = unsafe { self.io.submission().push(&entry.user_data(job.to_raw())) };
         if pushed.is_err() {
             return Err(op);
         }
@@ -76,8 +77,9 @@ impl Ring {
         }
         self.enter();
         for completion in self.io.completion() {
-            let job = completion.user_data();
-            let Some(mut op) = self.running.remove(&job) else {
+            let job = JobId::from_raw(completion.user_data());
+            let found = job.and_then(|job| Some((job, self.running.remove(&job)?)));
+            let Some((job, mut op)) = found else {
                 // Each that was begun is there.
                 continue;
             };

@@ -72,7 +72,7 @@ fn run(files: &mut Files, job: Job) -> Outcome {
     }
 }
 
-fn wait(files: &mut Files, id: u64) -> Outcome {
+fn wait(files: &mut Files, id: JobId) -> Outcome {
     loop {
         if let Some(outcome) = files.take(id) {
             return outcome;

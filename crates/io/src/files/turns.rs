@@ -5,13 +5,14 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 
+use super::id::JobId;
 use super::key::Key;
 
 struct Turn {
     /// The job whose turn it is.
-    now: u64,
+    now: JobId,
     /// Those behind it.
-    next: VecDeque<u64>,
+    next: VecDeque<JobId>,
 }
 
 #[derive(Default)]
@@ -26,7 +27,7 @@ impl Turns {
     }
 
     /// Lines a job up. No key may be there twice.
-    pub fn join(&mut self, job: u64, keys: &[Key]) {
+    pub fn join(&mut self, job: JobId, keys: &[Key]) {
         for key in keys {
             match self.by_key.entry(key.clone()) {
                 Entry::Occupied(turn) => turn.into_mut().next.push_back(job),
@@ -39,13 +40,13 @@ impl Turns {
     }
 
     /// Whether it is this job's turn for all its keys.
-    pub fn has_all(&self, job: u64, keys: &[Key]) -> bool {
+    pub fn has_all(&self, job: JobId, keys: &[Key]) -> bool {
         keys.iter()
             .all(|key| self.by_key.get(key).is_none_or(|turn| turn.now == job))
     }
 
     /// The job whose turn it was for this key has ended. Whose turn it is now.
-    pub fn leave(&mut self, key: &Key) -> Option<u64> {
+    pub fn leave(&mut self, key: &Key) -> Option<JobId> {
         let turn = self.by_key.get_mut(key)?;
         match turn.next.pop_front() {
             Some(job) => {
@@ -64,21 +65,25 @@ impl Turns {
 mod tests {
     use super::*;
 
+    fn job(number: u64) -> JobId {
+        JobId::from_raw(number).expect("not zero")
+    }
+
     #[test]
     fn a_job_with_two_keys_has_its_turn_between_those_of_each() {
         let (a, b) = (Key::Handle(1), Key::Handle(2));
         let mut turns = Turns::default();
-        turns.join(1, std::slice::from_ref(&a));
-        turns.join(2, &[a.clone(), b.clone()]);
-        turns.join(3, std::slice::from_ref(&b));
-        assert!(turns.has_all(1, std::slice::from_ref(&a)));
-        assert!(!turns.has_all(2, &[a.clone(), b.clone()]));
+        turns.join(job(1), std::slice::from_ref(&a));
+        turns.join(job(2), &[a.clone(), b.clone()]);
+        turns.join(job(3), std::slice::from_ref(&b));
+        assert!(turns.has_all(job(1), std::slice::from_ref(&a)));
+        assert!(!turns.has_all(job(2), &[a.clone(), b.clone()]));
         // No job has worked on `b` yet, but an earlier one wants it.
-        assert!(!turns.has_all(3, std::slice::from_ref(&b)));
-        assert_eq!(turns.leave(&a), Some(2));
-        assert!(turns.has_all(2, &[a.clone(), b.clone()]));
+        assert!(!turns.has_all(job(3), std::slice::from_ref(&b)));
+        assert_eq!(turns.leave(&a), Some(job(2)));
+        assert!(turns.has_all(job(2), &[a.clone(), b.clone()]));
         assert_eq!(turns.leave(&a), None);
-        assert_eq!(turns.leave(&b), Some(3));
+        assert_eq!(turns.leave(&b), Some(job(3)));
         assert_eq!(turns.leave(&b), None);
         assert!(!turns.are_taken(&[a, b]));
     }

@@ -18,6 +18,7 @@ use crate::admin::otlp::Outbox;
 use crate::admin::stats::{Counter, Counts};
 use crate::channels::publish::{EventId, PublishFailure};
 use crate::http::protocol::Protocol;
+use crate::id::PublishId;
 use crate::log;
 use crate::missed::{Known, missed};
 use crate::net::Net;
@@ -42,7 +43,7 @@ struct Trace {
     log: Option<Log>,
     spans: Option<Spans>,
     /// Of publishes that wait for the log of a cluster, by their records; as many as may wait there.
-    publishing: HashMap<u64, Box<Span>>,
+    publishing: HashMap<PublishId, Box<Span>>,
     counts_latency: bool,
 }
 
@@ -390,7 +391,7 @@ impl Tracing {
     }
 
     /// The log of a cluster will say what became of a publish.
-    pub fn await_publish(&mut self, record: u64, span: Option<Box<Span>>) {
+    pub fn await_publish(&mut self, record: PublishId, span: Option<Box<Span>>) {
         if let (Some(span), Some(trace)) = (span, &mut self.0) {
             trace.publishing.insert(record, span);
         }
@@ -398,7 +399,7 @@ impl Tracing {
 
     /// The span of such a publish, of which the log has said something.
     #[inline]
-    pub fn take_publish(&mut self, record: u64) -> Option<Box<Span>> {
+    pub fn take_publish(&mut self, record: PublishId) -> Option<Box<Span>> {
         self.0.as_mut()?.publishing.remove(&record)
     }
 

@@ -11,6 +11,7 @@ use fermata_io::{clock, random, shm};
 
 use super::figures::ClusterFigures;
 use super::past::{Pages, PastReader};
+use crate::id::PublishId;
 
 /// Least bytes of the outbox; it holds eight of the largest events at least.
 const OUTBOX_BYTES_MIN: usize = 4 << 20;
@@ -40,9 +41,6 @@ pub(super) const PENDING_MAX: usize = 1024;
 /// Answers that a worker may leave unread. A bridge that was killed leaves the next one to answer some again.
 const ANSWERS_MAX: usize = 2 * PENDING_MAX;
 const ANSWER_WORDS: usize = 4;
-
-/// What users have whose records were not published by the program, but by what serves clients beside it.
-pub const OWN_USER: u64 = 1 << 63;
 
 /// Bytes for records of the table of members, which has none: the least that there may be.
 const MEMBERS_RING_BYTES: usize = 4096;
@@ -550,15 +548,40 @@ fn answer_words(queue: &[AtomicU64], number: u64) -> &[AtomicU64] {
 /// Records of this worker that are in the outbox, and what is known of them.
 #[derive(Default)]
 pub(crate) struct Pending {
-    records: HashMap<u64, Waiting>,
+    records: HashMap<PublishId, Waiting>,
     /// Answered requests that were not reported yet; some may have been taken or forgotten meanwhile. The owner of one
     /// is read from its record alone: what a publisher gave may be an address, and means nothing once that has gone on.
-    over: VecDeque<u64>,
+    over: VecDeque<PublishId>,
+}
+
+/// Who is told that the log has answered, by a number of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Publisher {
+    /// A handler of the program.
+    Program(u64),
+    /// What serves clients beside it.
+    Beside(u64),
+}
+
+impl Publisher {
+    pub(super) fn of_program(self) -> Option<u64> {
+        match self {
+            Publisher::Program(number) => Some(number),
+            Publisher::Beside(_) => None,
+        }
+    }
+
+    pub(super) fn beside_program(self) -> Option<u64> {
+        match self {
+            Publisher::Beside(number) => Some(number),
+            Publisher::Program(_) => None,
+        }
+    }
 }
 
 struct Waiting {
-    /// The request that waits for it; 0 = a publisher that polls.
-    user: u64,
+    /// `None` = one that polls.
+    publisher: Option<Publisher>,
     answer: Option<Answer>,
 }
 
@@ -571,19 +594,20 @@ impl Pending {
         self.records.is_empty()
     }
 
-    pub fn add(&mut self, outbox: u64, user: u64) {
+    pub fn add(&mut self, id: PublishId, publisher: Option<Publisher>) {
         let answer = None;
-        self.records.insert(outbox, Waiting { user, answer });
+        self.records.insert(id, Waiting { publisher, answer });
     }
 
     /// Notes what the bridge has said. Of records that nobody waits for any more it is dropped.
     pub fn take_answers(&mut self, state: State, slot: u16) {
         while let Some((outbox, answer)) = state.next_answer(slot) {
-            if let Some(waiting) = self.records.get_mut(&outbox)
+            let id = PublishId::new(outbox);
+            if let Some(waiting) = self.records.get_mut(&id)
                 && waiting.answer.replace(answer).is_none()
-                && waiting.user != 0
+                && waiting.publisher.is_some()
             {
-                self.over.push_back(outbox);
+                self.over.push_back(id);
             }
         }
     }
@@ -593,34 +617,34 @@ impl Pending {
         !self.over.is_empty()
     }
 
-    /// The owner of the next one that has an answer, of those with [`OWN_USER`] or of the others.
-    pub fn next_over(&mut self, is_own: bool) -> Option<u64> {
+    /// The publisher of the next one that has an answer, of those that have such a number.
+    pub fn next_over(&mut self, number_of: fn(Publisher) -> Option<u64>) -> Option<u64> {
         let mut at = 0;
-        while let Some(outbox) = self.over.get(at) {
-            let user = self.records.get(outbox).map(|waiting| waiting.user);
-            match user {
-                Some(user) if (user & OWN_USER != 0) != is_own => at += 1,
-                _ => {
-                    self.over.remove(at);
-                    if user.is_some() {
-                        return user;
-                    }
-                }
+        while let Some(id) = self.over.get(at) {
+            let publisher = self.records.get(id).and_then(|waiting| waiting.publisher);
+            let number = publisher.and_then(number_of);
+            if publisher.is_some() && number.is_none() {
+                at += 1;
+                continue;
+            }
+            self.over.remove(at);
+            if number.is_some() {
+                return number;
             }
         }
         None
     }
 
     /// What became of a record, once.
-    pub fn take(&mut self, outbox: u64) -> Option<Answer> {
-        let answer = self.records.get(&outbox)?.answer?;
-        self.records.remove(&outbox);
+    pub fn take(&mut self, id: PublishId) -> Option<Answer> {
+        let answer = self.records.get(&id)?.answer?;
+        self.records.remove(&id);
         Some(answer)
     }
 
     /// It is no longer awaited.
-    pub fn forget(&mut self, outbox: u64) {
-        self.records.remove(&outbox);
+    pub fn forget(&mut self, id: PublishId) {
+        self.records.remove(&id);
     }
 }
 
@@ -698,15 +722,16 @@ mod tests {
         let (state, mut pending) = (state(), Pending::default());
         let accepted = |seq| Answer::Accepted(LogPlace { epoch: 7, seq });
         for round in 0..3 {
-            for number in 0..PENDING_MAX as u64 {
-                pending.add(number, number + 1);
+            for number in 1..=PENDING_MAX as u64 {
+                pending.add(PublishId::new(number), Some(Publisher::Program(number + 1)));
                 assert!(state.answer(1, number, accepted(number)), "round {round}");
             }
             assert!(pending.is_full() && !state.has_answers(0) && state.has_answers(1));
             pending.take_answers(state, 1);
-            for number in 0..PENDING_MAX as u64 {
-                assert_eq!(pending.next_over(false), Some(number + 1));
-                assert_eq!(pending.take(number), Some(accepted(number)));
+            for number in 1..=PENDING_MAX as u64 {
+                assert_eq!(pending.next_over(Publisher::of_program), Some(number + 1));
+                let outcome = pending.take(PublishId::new(number));
+                assert_eq!(outcome, Some(accepted(number)));
             }
             assert!(pending.is_empty() && !pending.has_news());
         }
@@ -717,20 +742,24 @@ mod tests {
         assert_eq!(taken, ANSWERS_MAX);
         assert!(!state.answer(NOBODY, 1, Answer::Unknown));
         // What nobody waits for is dropped, and a second answer tells nothing new.
-        pending.add(1, 5);
-        pending.add(2, 6);
-        pending.forget(1);
+        let [first, second] = [1, 2].map(PublishId::new);
+        pending.add(first, Some(Publisher::Program(5)));
+        pending.add(second, Some(Publisher::Program(6)));
+        pending.forget(first);
         for answer in [Answer::Unknown, Answer::Refused] {
             state.answer(1, 1, answer);
             state.answer(1, 2, answer);
         }
         pending.take_answers(state, 1);
         assert_eq!(
-            (pending.next_over(false), pending.next_over(false)),
+            (
+                pending.next_over(Publisher::of_program),
+                pending.next_over(Publisher::of_program)
+            ),
             (Some(6), None)
         );
         assert_eq!(
-            (pending.take(1), pending.take(2)),
+            (pending.take(first), pending.take(second)),
             (None, Some(Answer::Refused))
         );
     }
@@ -738,16 +767,35 @@ mod tests {
     #[test]
     fn nobody_is_told_of_a_record_that_is_taken_or_forgotten_already() {
         let (state, mut pending) = (state(), Pending::default());
-        for number in [1, 2, 3] {
-            pending.add(number, number + 10);
+        let publishers = [
+            Some(Publisher::Program(11)),
+            Some(Publisher::Program(12)),
+            None,
+            Some(Publisher::Beside(14)),
+            Some(Publisher::Program(15)),
+        ];
+        for (publisher, number) in publishers.into_iter().zip(1..) {
+            pending.add(PublishId::new(number), publisher);
             state.answer(1, number, Answer::Refused);
         }
         pending.take_answers(state, 1);
-        assert_eq!(pending.take(1), Some(Answer::Refused));
-        pending.forget(2);
+        let taken = pending.take(PublishId::new(1));
+        assert_eq!(taken, Some(Answer::Refused));
+        pending.forget(PublishId::new(2));
         assert_eq!(
-            (pending.next_over(false), pending.next_over(false)),
-            (Some(13), None)
+            (
+                pending.next_over(Publisher::of_program),
+                pending.next_over(Publisher::of_program)
+            ),
+            (Some(15), None)
+        );
+        assert!(pending.has_news());
+        assert_eq!(
+            (
+                pending.next_over(Publisher::beside_program),
+                pending.next_over(Publisher::beside_program)
+            ),
+            (Some(14), None)
         );
         assert!(!pending.has_news());
     }

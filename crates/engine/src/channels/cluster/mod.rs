@@ -21,5 +21,5 @@ pub use figures::ClusterFigures;
 pub use history::{History, HistoryError, HistoryReader};
 pub(crate) use identity::new_identity;
 pub(crate) use memory::{Cluster, Outbox};
-pub use memory::{ClusterError, OWN_USER};
+pub use memory::{ClusterError, Publisher};
 pub use outbox::{Ack, Publishing};

@@ -9,7 +9,7 @@ use fermata_hub::{
 use fermata_io::{Driver, clock};
 
 use super::figures::ClusterFigures;
-use super::memory::{Answer, MARK_BYTES, NOBODY, Outbox, READER_SLOT};
+use super::memory::{Answer, MARK_BYTES, NOBODY, Outbox, Publisher, READER_SLOT};
 use super::presence::{Note, member_note, put_note};
 use crate::channels::Channels;
 use crate::channels::busy::Busy;
@@ -17,6 +17,7 @@ use crate::channels::clients::Clients;
 use crate::channels::encode::Encoder;
 use crate::channels::publish::{EventId, Message, PublishFailure};
 use crate::http::Http;
+use crate::id::PublishId;
 use crate::misuse::Misuse;
 use crate::net::Net;
 
@@ -42,14 +43,14 @@ pub enum Publishing {
     /// It is over.
     Done(EventId),
     /// The log will say what became of it: ask [`Worker::end_publish`] with this number.
-    Pending(u64),
+    Pending(PublishId),
     /// The log is not there or has no room yet: begin again a little later.
     Later,
 }
 
 /// Where it is to go.
 enum Put {
-    InOutbox(u64),
+    InOutbox(PublishId),
     Later(PublishError),
 }
 
@@ -176,7 +177,7 @@ impl Channels {
         record: &Record<'_>,
         except: Option<Subscriber>,
         ack: Ack,
-        user: u64,
+        publisher: Option<Publisher>,
     ) -> Result<Put, PublishFailure> {
         let Some(outbox) = &mut self.outbox else {
             return Err(Busy::NoOutbox.into());
@@ -200,13 +201,14 @@ impl Channels {
             .publish_about(&self.owner, &record, except, clock::unix_ms());
         match put {
             Ok(seq) => {
+                let id = PublishId::new(seq);
                 if ack == Ack::Cluster {
-                    outbox.pending.add(seq, user);
+                    outbox.pending.add(id, publisher);
                 }
                 if outbox.ring.wake_list().contains(READER_SLOT) {
                     outbox.waker.wake();
                 }
-                Ok(Put::InOutbox(seq))
+                Ok(Put::InOutbox(id))
             }
             Err(error @ (PublishError::TooLarge { .. } | PublishError::ChannelName { .. })) => {
                 Err(Misuse::Record(error).into())
@@ -248,21 +250,21 @@ impl Channels {
     /// What became of a record; `None`: that is not known yet.
     fn outcome(
         &mut self,
-        outbox: u64,
+        id: PublishId,
         began_ms: u64,
         now_ms: u64,
     ) -> Option<Result<EventId, PublishFailure>> {
         let wait_ms = self.settings.publish_wait_ms_max;
         self.take_log_answers();
         let pending = &mut self.outbox.as_mut()?.pending;
-        let failure = match pending.take(outbox) {
+        let failure = match pending.take(id) {
             Some(Answer::Accepted(place)) => {
                 return Some(Ok(EventId::new(&Ids::new(place.epoch), place.seq)));
             }
             Some(Answer::Refused) => Busy::LogRefused,
             Some(Answer::Unknown) => Busy::TooOld,
             None if now_ms - began_ms >= wait_ms => {
-                pending.forget(outbox);
+                pending.forget(id);
                 Busy::NotAcknowledged { wait_ms }
             }
             None => return None,
@@ -272,14 +274,20 @@ impl Channels {
 }
 
 impl Channels {
-    /// The next publisher whose record has an answer: its `user`, without [`super::OWN_USER`].
+    /// The next [`Publisher::Program`] whose record has an answer.
     pub fn next_published(&mut self) -> Option<u64> {
-        self.outbox.as_mut()?.pending.next_over(false)
+        self.outbox
+            .as_mut()?
+            .pending
+            .next_over(Publisher::of_program)
     }
 
-    /// The same of those with it.
-    pub fn next_own_published(&mut self) -> Option<u64> {
-        self.outbox.as_mut()?.pending.next_over(true)
+    /// The next [`Publisher::Beside`] whose record has one.
+    pub fn next_published_beside(&mut self) -> Option<u64> {
+        self.outbox
+            .as_mut()?
+            .pending
+            .next_over(Publisher::beside_program)
     }
 
     /// What tells this server from all others of its cluster; `None`: it is in none.
@@ -296,16 +304,16 @@ impl Channels {
         channel: &[u8],
         message: Message<'_>,
         except: Option<Subscriber>,
-        (ack, user, began_ms): (Ack, u64, u64),
+        (ack, publisher, began_ms): (Ack, Option<Publisher>, u64),
     ) -> Result<Publishing, PublishFailure> {
         if self.outbox.is_none() {
             let id = self.publish_counted(to, channel, message, except, ack)?;
             return Ok(Publishing::Done(id));
         }
         let span = to.http.begin_publish_span(to.net, channel, &message);
-        let begun = self
-            .record(channel, message)
-            .and_then(|record| self.begin_in_log(to.net, &record, except, (ack, user, began_ms)));
+        let begun = self.record(channel, message).and_then(|record| {
+            self.begin_in_log(to.net, &record, except, (ack, publisher, began_ms))
+        });
         match &begun {
             Ok(Publishing::Done(id)) => {
                 to.http.trace.end_publish(span, Ok(id));
@@ -325,7 +333,7 @@ impl Channels {
     pub(crate) fn end_publish<D: Driver>(
         &mut self,
         to: &mut Clients<'_, D>,
-        record: u64,
+        record: PublishId,
         began_ms: u64,
     ) -> Option<Result<EventId, PublishFailure>> {
         let now_ms = to.net.driver.refresh_now();
@@ -337,7 +345,7 @@ impl Channels {
     }
 
     /// See `Worker::forget_publish`.
-    pub(crate) fn forget_publish(&mut self, http: &mut Http, record: u64) {
+    pub(crate) fn forget_publish(&mut self, http: &mut Http, record: PublishId) {
         http.trace.take_publish(record);
         if let Some(outbox) = &mut self.outbox {
             outbox.pending.forget(record);
@@ -354,7 +362,7 @@ impl Channels {
     ) -> Result<EventId, PublishFailure> {
         let began_ms = to.net.driver.refresh_now();
         let outbox = loop {
-            match self.begin_in_log(to.net, record, except, (ack, 0, began_ms))? {
+            match self.begin_in_log(to.net, record, except, (ack, None, began_ms))? {
                 Publishing::Done(id) => return Ok(id),
                 Publishing::Pending(outbox) => break outbox,
                 Publishing::Later => self.pause_for_log(to),
@@ -387,7 +395,7 @@ impl Channels {
         net: &mut Net<D>,
         record: &Record<'_>,
         except: Option<Subscriber>,
-        (ack, user, began_ms): (Ack, u64, u64),
+        (ack, publisher, began_ms): (Ack, Option<Publisher>, u64),
     ) -> Result<Publishing, PublishFailure> {
         self.check_event_size(net, record)?;
         let channels = self;
@@ -404,7 +412,7 @@ impl Channels {
                 return Ok(Publishing::Later);
             }
         }
-        match channels.put_in_outbox(record, except, ack, user)? {
+        match channels.put_in_outbox(record, except, ack, publisher)? {
             Put::InOutbox(outbox) if ack == Ack::Cluster => Ok(Publishing::Pending(outbox)),
             Put::InOutbox(_) => Ok(Publishing::Done(EventId::UNKNOWN)),
             Put::Later(error) => {
