@@ -254,7 +254,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Whether another handler or task may go on in this turn that has waited, or another task begin. What ran has returned.
-    /// When not, the program asks for an event first; `wake_at(0)` wakes it in the next turn.
+    /// When not, the program asks for an event first; `wake_at(Deadline::NOW)` wakes it in the next turn.
     pub fn may_resume(&mut self) -> bool {
         if self.http.starts.is_measuring() {
             let now_us = self.net.driver.now_us();
