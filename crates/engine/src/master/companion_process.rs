@@ -1,11 +1,12 @@
-//! Starting the companion, and starting it anew.
+//! Starting the companion.
 
 use fermata_config::LogLevel;
-use fermata_io::process::{self, Exit, Fork};
+use fermata_io::clock;
+use fermata_io::process::{self, Fork};
 use fermata_io::signal;
-use fermata_io::{Driver, clock};
 
 use super::companion::Companion;
+use super::restarted_process::Helper;
 use super::state::{Master, SIGNALS};
 
 impl Master {
@@ -42,32 +43,9 @@ impl Master {
                 None
             }
             Err(error) => {
-                let longest_ms = self.settings.restart_delay_ms_max;
-                self.companion.process.delay(now_ms, longest_ms);
-                let message = format!(
-                    "the process that supervises jobs cannot be started: fork: {error}; tried again in {} ms",
-                    self.companion.process.delay_ms
-                );
-                self.log(LogLevel::Error, &message);
+                self.delay_helper(Helper::Companion, now_ms, &error);
                 None
             }
         }
-    }
-
-    /// A child of this process has ended: starts the companion anew if it was that.
-    pub(super) fn on_companion_exit(&mut self, pid: i32, exit: Exit) {
-        if pid != self.companion.process.pid {
-            return;
-        }
-        let now_ms = self.driver.refresh_now();
-        self.stats.companion_ended();
-        let longest_ms = self.settings.restart_delay_ms_max;
-        self.companion.process.end(now_ms, longest_ms);
-        let message = format!(
-            "the process that supervises jobs has ended pid={pid} ({exit}), and with it the jobs that ran; it is started \
-             anew in {} ms",
-            self.companion.process.delay_ms
-        );
-        self.log(LogLevel::Error, &message);
     }
 }

@@ -9,29 +9,34 @@ use super::restarted_process::{Helper, RestartedProcess};
 use super::state::{Master, SIGNALS};
 use crate::log::Logger;
 
+/// What a process does that the master ends itself, until that fails or has nothing more to do.
+type Serve = fn(&mut Master, Logger) -> std::io::Result<()>;
+
 impl Master {
     pub(super) fn helper(&mut self, helper: Helper) -> &mut RestartedProcess {
         match helper {
             Helper::Bridge => &mut self.bridge,
             Helper::Exporter => &mut self.exporter,
+            Helper::Companion => &mut self.companion.process,
         }
     }
 
     /// Forks those that are due. While the server stops as well: workers that drain go on publishing and recording.
     pub(super) fn start_helpers(&mut self, now_ms: u64) {
-        for helper in Helper::ALL {
-            if self.helper(helper).due.is_due(now_ms) {
-                self.start_helper(helper, now_ms);
-            }
+        if self.bridge.due.is_due(now_ms) {
+            self.start_helper(Helper::Bridge, "bridge", Self::be_bridge, now_ms);
+        }
+        if self.exporter.due.is_due(now_ms) {
+            self.start_helper(Helper::Exporter, "otlp", Self::be_exporter, now_ms);
         }
     }
 
-    fn start_helper(&mut self, helper: Helper, now_ms: u64) {
+    fn start_helper(&mut self, helper: Helper, name: &str, serve: Serve, now_ms: u64) {
         let master = process::pid();
         match process::fork() {
             Ok(Fork::Child) => {
-                let logger = self.logger.named(helper.name());
-                let code = match self.be_helper(helper, master, logger.clone()) {
+                let logger = self.logger.named(name);
+                let code = match self.be_helper(serve, master, logger.clone()) {
                     Ok(()) => 0,
                     Err(error) => {
                         logger.write(LogLevel::Error, clock::unix_ms(), &error.to_string());
@@ -45,22 +50,25 @@ impl Master {
                 let message = format!("{} started pid={pid}", helper.titles().0);
                 self.log(LogLevel::Info, &message);
             }
-            Err(error) => {
-                let longest_ms = self.settings.restart_delay_ms_max;
-                let process = self.helper(helper);
-                process.delay(now_ms, longest_ms);
-                let message = format!(
-                    "{} cannot be started: fork: {error}; tried again in {} ms",
-                    helper.titles().1,
-                    process.delay_ms
-                );
-                self.log(LogLevel::Error, &message);
-            }
+            Err(error) => self.delay_helper(helper, now_ms, &error),
         }
     }
 
+    /// It could not be forked.
+    pub(super) fn delay_helper(&mut self, helper: Helper, now_ms: u64, error: &std::io::Error) {
+        let longest_ms = self.settings.restart_delay_ms_max;
+        let process = self.helper(helper);
+        process.delay(now_ms, longest_ms);
+        let message = format!(
+            "{} cannot be started: fork: {error}; tried again in {} ms",
+            helper.titles().1,
+            process.delay_ms
+        );
+        self.log(LogLevel::Error, &message);
+    }
+
     /// What runs in the forked process, until that fails or has nothing more to do.
-    fn be_helper(&mut self, helper: Helper, master: Pid, logger: Logger) -> std::io::Result<()> {
+    fn be_helper(&mut self, serve: Serve, master: Pid, logger: Logger) -> std::io::Result<()> {
         // The master ends it, behind the last worker: not a terminal, and not whoever signals all processes.
         for signal in SIGNALS.into_iter().chain([SIGPIPE]) {
             signal::ignore(signal)?;
@@ -77,10 +85,7 @@ impl Master {
         }
         process::end_with_parent(master)?;
         logger.take_panics();
-        match helper {
-            Helper::Bridge => self.be_bridge(logger),
-            Helper::Exporter => self.be_exporter(logger),
-        }
+        serve(self, logger)
     }
 
     /// A child of this process has ended: starts it anew if it was one of them.
@@ -89,8 +94,10 @@ impl Master {
             if self.helper(helper).pid != pid {
                 continue;
             }
-            if matches!(helper, Helper::Bridge) {
-                self.clean_up_bridge(pid);
+            match helper {
+                Helper::Bridge => self.clean_up_bridge(pid),
+                Helper::Companion => self.stats.companion_ended(),
+                Helper::Exporter => {}
             }
             let now_ms = self.driver.refresh_now();
             let longest_ms = self.settings.restart_delay_ms_max;

@@ -10,13 +10,15 @@ pub(super) const STABLE_MS: u64 = 1_000;
 /// The first delay before a restart; it doubles up to `restart_delay_ms_max`.
 pub(super) const RESTART_DELAY_MS: u64 = 100;
 
-/// One that serves nothing and that the master ends.
+/// One that serves nothing.
 #[derive(Clone, Copy)]
 pub(super) enum Helper {
-    /// It talks to the log of the cluster.
+    /// It talks to the log of the cluster. The master ends it, as the exporter.
     Bridge,
     /// It takes spans to their collector.
     Exporter,
+    /// It runs jobs for the embedder, who ends it.
+    Companion,
 }
 
 pub(super) struct RestartedProcess {
@@ -29,21 +31,14 @@ pub(super) struct RestartedProcess {
 }
 
 impl Helper {
-    pub const ALL: [Helper; 2] = [Helper::Bridge, Helper::Exporter];
-
-    /// How its lines are marked.
-    pub fn name(self) -> &'static str {
-        match self {
-            Helper::Bridge => "bridge",
-            Helper::Exporter => "otlp",
-        }
-    }
+    pub const ALL: [Helper; 3] = [Helper::Bridge, Helper::Exporter, Helper::Companion];
 
     /// What it is, short and in full.
     pub fn titles(self) -> (&'static str, &'static str) {
         match self {
             Helper::Bridge => ("bridge", "the bridge to the log of the cluster"),
             Helper::Exporter => ("exporter of spans", "the exporter of spans"),
+            Helper::Companion => ("companion", "the process that supervises jobs"),
         }
     }
 
@@ -52,6 +47,7 @@ impl Helper {
         match self {
             Helper::Bridge => "the next one goes on from its place",
             Helper::Exporter => "the spans that waited there are lost",
+            Helper::Companion => "the jobs that ran have ended with it",
         }
     }
 }

@@ -13,6 +13,7 @@ use fermata_tls::Tls;
 use super::companion::Companion;
 use super::error::StartError;
 use super::link::{EXIT_RETIRED, NOTE_RETIRING, ORDER_DRAIN};
+use super::restarted_process::Helper;
 use super::state::{Master, SIGNALS, TERMINAL, TOKEN_SAMPLER, TOKEN_SIGNALS};
 use crate::channels::follow::Archive;
 use crate::channels::memory;
@@ -118,7 +119,6 @@ impl Master {
                 // An orphan in the container becomes our child, and a zombie until we wait for it.
                 while let Some((pid, exit)) = process::reap() {
                     self.on_exit(pid, exit);
-                    self.on_companion_exit(pid, exit);
                     self.on_helper_exit(pid, exit);
                 }
             }
@@ -134,10 +134,7 @@ impl Master {
                         self.on_exit(pid, exit);
                     }
                 }
-                if let Some(exit) = process::reap_pid(self.companion.process.pid) {
-                    self.on_companion_exit(self.companion.process.pid, exit);
-                }
-                for pid in [self.bridge.pid, self.exporter.pid] {
+                for pid in Helper::ALL.map(|helper| self.helper(helper).pid) {
                     if let Some(exit) = process::reap_pid(pid) {
                         self.on_helper_exit(pid, exit);
                     }
