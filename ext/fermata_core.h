@@ -73,6 +73,11 @@
 #define FM_ID_BYTES 60
 
 /**
+ * `fm_publish_begin`: begin again a little later.
+ */
+#define FM_PUBLISH_LATER UINT64_MAX
+
+/**
  * `fm_stream_wanted`: the client has left, or the request was answered before.
  */
 #define FM_STREAM_NOTHING 0
@@ -481,11 +486,6 @@
  * It is over when the message is on its way there.
  */
 #define FM_ACK_LOCAL 1
-
-/**
- * `fm_publish_begin`: begin again a little later.
- */
-#define FM_PUBLISH_LATER UINT64_MAX
 
 /**
  * No requests are recorded, or this one is over.

@@ -13,8 +13,6 @@ use fermata_engine::websocket::SendError;
 use fermata_engine::{Gone, PublishId, RequestId, SocketId};
 use fermata_io::files::JobId;
 
-use crate::publishing::FM_PUBLISH_LATER;
-
 /// Bytes with a length, not NUL-terminated. `ptr` is NULL if and only if the value is absent.
 ///
 /// Invariant: of those that C makes, `ptr` is NULL or has `len` bytes that stay as they are until the function returns.
@@ -118,6 +116,9 @@ impl From<SocketId> for FmSocket {
         FmSocket(id.to_raw())
     }
 }
+
+/// `fm_publish_begin`: begin again a little later.
+pub const FM_PUBLISH_LATER: u64 = u64::MAX;
 
 /// A publish that waits for the log of the cluster. 0 is none.
 #[repr(transparent)]

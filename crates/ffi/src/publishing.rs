@@ -14,8 +14,6 @@ use crate::worker::{FmWorker, id_of, lend_message};
 pub const FM_ACK_CLUSTER: u32 = 0;
 /// It is over when the message is on its way there.
 pub const FM_ACK_LOCAL: u32 = 1;
-/// `fm_publish_begin`: begin again a little later.
-pub const FM_PUBLISH_LATER: u64 = u64::MAX;
 
 fn ack_of(ack: u32) -> Ack {
     match ack {

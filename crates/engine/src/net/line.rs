@@ -2,7 +2,9 @@
 
 use fermata_io::Fd;
 
-use super::http2::StreamPlace;
+/// Where a stream of HTTP/2 is among those of its worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StreamPlace(pub u32);
 
 /// A socket, or a stream of a connection of HTTP/2. In one number: descriptors are not negative, and what is carried by
 /// a stream is as small as what has a socket.

@@ -28,7 +28,7 @@ use super::index::ConnectionIndex;
 use super::slab::Slab;
 use crate::admin::stats::Counter;
 use crate::missed::{Known, missed};
-use crate::net::line::Line;
+use crate::net::line::{Line, StreamPlace};
 
 /// Bytes of DATA that wait for the socket before streams have to wait: more would be memory alone, and make what is urgent
 /// late.
@@ -46,10 +46,6 @@ const CONNECTION_WINDOW_UPDATES_PART: usize = 5;
 /// Where a carrier is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CarrierPlace(pub u32);
-
-/// Where a stream is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct StreamPlace(pub u32);
 
 /// The connections of HTTP/2 of a worker.
 pub(crate) struct Http2 {

@@ -7,7 +7,7 @@ use fermata_proto::http1::{Body, Method};
 use fermata_proto::http2::{Connection as Machine, Event, Origin as ResetBy, StreamId, frame};
 use fermata_proto::{Refusal, Span};
 
-use super::{Beyond, Carrier, CarrierPlace, Stream, StreamPlace};
+use super::{Beyond, Carrier, CarrierPlace, Stream};
 use crate::admin::stats::Counter;
 use crate::embed::waiting::Waiting;
 use crate::http::Http;
@@ -24,7 +24,7 @@ use crate::net::connection::{Awaited, Connection, Origin, Phase};
 use crate::net::connections::Connections;
 use crate::net::index::ConnectionIndex;
 use crate::net::input::Step;
-use crate::net::line::Line;
+use crate::net::line::{Line, StreamPlace};
 use crate::net::running::Running;
 
 /// What came of one frame, without borrowing from the input.
