@@ -28,7 +28,7 @@ const PIPELINE_MAX: u32 = 128;
 /// requests, however many frames without one may be read.
 const FRAMES_PER_HANDLER: u32 = FRAMES_MAX / PIPELINE_MAX;
 
-/// Who parses the input of a connection.
+/// What parses the input of a connection.
 enum Parser {
     Head,
     Body,
@@ -162,7 +162,7 @@ impl<D: Driver> Worker<D> {
         None
     }
 
-    /// Who parses the current input; `None` when nobody does now, and it waits in the inbox or is dropped.
+    /// The parser of the current input; `None` when it is not parsed now: it waits in the inbox, or is dropped.
     #[inline]
     fn parser(&mut self, current: Current) -> Option<Parser> {
         let Some((connection, exchange)) = self.net.connections.pair_mut(current.index.exchange())

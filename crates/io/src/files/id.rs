@@ -1,4 +1,4 @@
-//! How jobs are named, and who waits for their end.
+//! Names of jobs, and what waits for their end.
 
 use std::num::NonZeroU64;
 
@@ -29,12 +29,12 @@ impl JobId {
     }
 }
 
-/// Who waits for the end of a job.
+/// One that waits for the end of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waiter {
-    /// Nobody, or nobody any more.
+    /// There is none, or none any more.
     Nobody,
-    /// Who has begun it, and does nothing else meanwhile.
+    /// The caller that has begun it, and does nothing else meanwhile.
     Caller,
     /// A user who is told, by a number of its own.
     User(u64),

@@ -554,7 +554,7 @@ pub(crate) struct Pending {
     over: VecDeque<PublishId>,
 }
 
-/// Who is told that the log has answered, by a number of its own.
+/// One that is told when the log has answered, by a number of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Publisher {
     /// A handler of the program.
