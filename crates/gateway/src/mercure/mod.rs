@@ -4,6 +4,7 @@
 //! engine; which update is for whom is told to it by `listeners.rs`, once per worker and group of subscribers with the same
 //! topics and rights. Subscriptions are the presence of that channel, so those of a killed worker end as well.
 
+mod caddyfile;
 pub(crate) mod door;
 mod keys;
 mod listeners;
