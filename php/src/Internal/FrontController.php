@@ -28,6 +28,10 @@ final class FrontController
 
     private int $handled = 0;
 
+    /** Calls the handler with the next request: one closure for all of them. */
+    private readonly \Closure $shielded;
+    private ?Request $next = null;
+
     /** What PHP may keep of its requests until the worker is replaced; it is known with the first. */
     private int $bytesMax = -1;
 
@@ -60,6 +64,12 @@ final class FrontController
         $this->public = $folder === false ? null : $folder;
         $this->linked = array_values(array_filter(array_map(realpath(...), $linked), is_string(...)));
         $this->server = self::serverVariables($this->public);
+        $this->shielded = function (): Response|Hold {
+            // Taken at once, before another handler may have its turn.
+            $request = $this->next;
+            $this->next = null;
+            return ($this->handle)($request);
+        };
         if ($globals) {
             require_once __DIR__ . '/functions.php';
         }
@@ -100,7 +110,8 @@ final class FrontController
         ob_start();
         $level = ob_get_level();
         try {
-            return shield(fn(): Response|Hold => ($this->handle)($request));
+            $this->next = $request;
+            return shield($this->shielded);
         } finally {
             self::$shown = null;
             while (ob_get_level() >= $level && ob_end_flush()) {
