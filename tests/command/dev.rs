@@ -261,6 +261,9 @@ fn a_mistake_in_what_a_request_would_load_is_shown_while_the_old_program_answers
         dev.state().contains("\"failure\":null").then_some(())
     });
     assert_ne!(dev.server(), pid);
+    // What the command tells its server by the environment is no mistake of its user.
+    let said = dev.said.lock().expect("no other has panicked");
+    assert!(!said.contains("is not a setting"), "{said}");
 }
 
 #[test]

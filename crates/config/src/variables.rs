@@ -20,6 +20,7 @@ pub(crate) const OTHERS: &[(&str, &str)] = &[
     ("FERMATA_FPM", "fermata serve: which PHP-FPM"),
     ("FERMATA_PUBLISH_KEY", "fermata publish"),
     ("FERMATA_DEVELOPMENT", "fermata dev tells its server"),
+    ("FERMATA_DEVELOPMENT_CHANGED", "the same"),
     ("FERMATA_DEVELOPMENT_COLOURED", "the same"),
     ("FERMATA_DEVELOPMENT_GENERATION", "the same"),
     ("FERMATA_LOOP_MAX", "Symfony's runtime"),
