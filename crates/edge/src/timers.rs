@@ -1,9 +1,10 @@
 //! What is due when. Of each timer there is one at a time, the earliest that was asked for: whoever it was for is asked
 //! whether it still matters, and when next.
 
-use fermata_io::Deadline;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+
+use fermata_io::Deadline;
 
 use crate::numbered::Numbered;
 use fermata_engine::RequestId;

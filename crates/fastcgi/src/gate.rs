@@ -1,6 +1,5 @@
 //! The part beside a worker: requests in, connections to PHP-FPM, answers out.
 
-use fermata_io::Deadline;
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io;
@@ -9,6 +8,7 @@ use fermata_config::LogLevel;
 use fermata_engine::missed;
 use fermata_engine::stats::Counter;
 use fermata_engine::{ARRIVING, Event, Read, ReadError, RequestId, WireEvent, WireId};
+use fermata_io::Deadline;
 
 use crate::HANDLERS;
 use crate::answer::{Engine, Step, answer, give, refuse};

@@ -1,11 +1,12 @@
 //! One request that PHP-FPM is asked about.
 
-use fermata_io::Deadline;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 
 use fermata_engine::stats::Counter;
 use fermata_engine::{RequestId, Temporary, WireId};
+
+use fermata_io::Deadline;
 
 use crate::BODY_MEMORY_BYTES_MAX;
 use crate::codec::{Exchange, Head, Request, Variables};

@@ -1,10 +1,11 @@
 //! Handlers that wait: what C tells the core about its fibers.
 
-use fermata_io::Deadline;
 use std::mem::MaybeUninit;
 
 use fermata_engine::Gone;
 use fermata_engine::router::{TASK, WEBSOCKET};
+
+use fermata_io::Deadline;
 
 use crate::abi::{FM_GONE, FmRequest, FmSocket, ask, guard, put};
 use crate::worker::FmWorker;

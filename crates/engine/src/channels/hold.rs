@@ -17,6 +17,7 @@ use crate::channels::Channels;
 use crate::channels::busy::Busy;
 use crate::channels::clients::Clients;
 use crate::channels::missed::{OnLoss, Resume};
+use crate::channels::pace::interval_of;
 use crate::channels::presence::check_member;
 use crate::channels::publish::{Message, PublishFailure, check_channel, check_message};
 use crate::channels::stream_format::StreamFormat;
@@ -158,11 +159,10 @@ impl Channels {
             return Ok(());
         }
         let keep_alive_ms = hold.keep_alive_ms.unwrap_or(to.net.settings.keep_alive_ms);
-        let keep_alive_ms = keep_alive_ms.min(u64::from(u32::MAX)) as u32;
         let (is_queued, is_live) = (false, backlog.is_none());
         let held = Held::Events {
             format: hold.format,
-            keep_alive_ms,
+            keep_alive_ms: interval_of(keep_alive_ms),
             closes_on_gap: hold.closes_on_gap,
             // `send_held` lists it when the opening is sent.
             resume: backlog.map(|backlog| Box::new(Resume { backlog, is_queued })),

@@ -26,7 +26,6 @@ pub(crate) mod stream_format;
 pub(crate) mod test_ring;
 pub(crate) mod views;
 
-use fermata_io::Deadline;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -34,6 +33,7 @@ use std::thread::Thread;
 
 use fermata_config::Settings;
 use fermata_hub::{Local, LocalConfig, Owner, Reader, Ring};
+use fermata_io::Deadline;
 use fermata_io::wake::Waker;
 
 use crate::admin::stats::{Counter, Counts};

@@ -13,6 +13,8 @@
 //! Due times lie on a grid, so that a worker with very many clients wakes ten times a second for a
 //! batch of them and not a thousand times for one. Workers have different grids.
 
+use std::num::NonZeroU32;
+
 use fermata_io::Deadline;
 
 /// Distance of the grid's lines.
@@ -24,6 +26,11 @@ const GRIDDED_MS_MIN: u64 = 20 * TICK_MS;
 /// 2^32 by the golden ratio: multiples of it, taken modulo 2^32, are spread evenly however many there are.
 const GOLDEN: u32 = 0x9e37_79b9;
 
+/// The longest silence of a client, of a setting in which 0 = for ever; `None` = for ever.
+pub(crate) fn interval_of(ms: u64) -> Option<NonZeroU32> {
+    NonZeroU32::new(u32::try_from(ms).unwrap_or(u32::MAX))
+}
+
 /// A client as the schedule sees it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
@@ -31,12 +38,12 @@ pub(crate) struct Place {
     index: u32,
     /// The worker's slot.
     slot: u16,
-    /// The longest silence; not zero.
-    interval_ms: u32,
+    /// The longest silence.
+    interval_ms: NonZeroU32,
 }
 
 impl Place {
-    pub fn of(index: u32, slot: u16, interval_ms: u32) -> Place {
+    pub fn of(index: u32, slot: u16, interval_ms: NonZeroU32) -> Place {
         Place {
             index,
             slot,
@@ -87,7 +94,7 @@ impl Place {
     }
 
     fn interval(self) -> u64 {
-        u64::from(self.interval_ms)
+        u64::from(self.interval_ms.get())
     }
 
     /// This client's share of `span_ms`.
@@ -123,8 +130,12 @@ mod tests {
 
     use super::*;
 
+    fn interval(ms: u32) -> NonZeroU32 {
+        interval_of(ms.into()).expect("not zero")
+    }
+
     fn place(index: u32, interval_ms: u32) -> Place {
-        Place::of(index, 3, interval_ms)
+        Place::of(index, 3, interval(interval_ms))
     }
 
     #[test]
@@ -203,7 +214,7 @@ mod tests {
             ahead_ms in 0_u64..3_600_000,
             late_ms in 0_u64..10_000,
         ) {
-            let place = Place::of(index, slot, interval_ms);
+            let place = Place::of(index, slot, interval(interval_ms));
             let within = |due_ms: u64| due_ms > now_ms && due_ms <= now_ms + u64::from(interval_ms);
             let due_within = |due: Deadline| due.ms().is_some_and(within);
             prop_assert!(within(place.first_ms(now_ms)));

@@ -1,10 +1,10 @@
 //! Presence in channels: users with their connections over all workers, kept in the ring's memory.
 
-use fermata_io::Deadline;
 use std::net::IpAddr;
 
 use fermata_config::LogLevel;
 use fermata_hub::{INFO_BYTES_MAX, LockError, Ring, USER_BYTES_MAX};
+use fermata_io::Deadline;
 
 use super::Channels;
 use super::publish::{Member, check_channel};

@@ -19,6 +19,7 @@ use crate::channels::clients::Clients;
 use crate::channels::encode::Select;
 use crate::channels::hold::HoldError;
 use crate::channels::missed::{PIECE_BYTES, Resume};
+use crate::channels::pace::interval_of;
 use crate::channels::presence::check_member;
 use crate::channels::publish::check_channel;
 use crate::channels::resume::close_too_slow;
@@ -180,7 +181,7 @@ impl Channels {
             .map(|ends| ends.saturating_sub(to.net.driver.unix_ms()));
         let is_queued = false;
         let held = Held::View(Box::new(HeldView {
-            keep_alive_ms: hold.keep_alive_ms.min(u64::from(u32::MAX)) as u32,
+            keep_alive_ms: interval_of(hold.keep_alive_ms),
             view: Rc::clone(&hold.view),
             ends: left_ms.map_or(Deadline::NEVER, |left_ms| {
                 Deadline::after(to.net.driver.now_ms(), left_ms)

@@ -7,6 +7,8 @@
 //!
 //! What is special about such a client is in its exchange (`Held::Own`).
 
+use std::num::NonZeroU32;
+
 use fermata_io::{Deadline, Driver};
 use fermata_proto::response;
 
@@ -90,7 +92,7 @@ impl Channels {
     fn held_by(&mut self, hold: &Relayed<'_>) -> Held {
         let keep_alive = hold.keep_alive;
         Held::Own {
-            keep_alive_ms: keep_alive.map_or(0, |it| it.interval_ms),
+            keep_alive_ms: keep_alive.and_then(|it| NonZeroU32::new(it.interval_ms)),
             // What the log has moved past cannot be made up for in a stream; the embedder is asked where it decides.
             closes_on_gap: !hold.takes_items,
             keeps_interval: keep_alive.is_some_and(|it| !it.restarts),

@@ -3,10 +3,11 @@
 //! A connection of HTTP/1 has one at a time, and a stream of HTTP/2 has one. What belongs to the connection (bytes that come and go, deadlines, the end) is
 //! in `net`, and how an exchange's answer lies on its connection is up to [`Protocol`].
 
-use fermata_io::Deadline;
+use std::num::NonZeroU32;
 use std::rc::Rc;
 
 use fermata_hub::SubId;
+use fermata_io::Deadline;
 use fermata_proto::http1::{Head, Method};
 
 use crate::channels::missed::Resume;
@@ -38,21 +39,21 @@ pub(crate) enum Stage {
     Http2(CarrierPlace),
 }
 
-/// A held client: what it gets, and how its silence is broken. An interval of 0 = never.
+/// A held client: what it gets, and how its silence is broken, if it is.
 ///
 /// When the log has moved past one that `closes_on_gap`, it is closed instead of told.
 pub(crate) enum Held {
     /// It gets events, and a comment when it was silent for so long.
     Events {
         format: StreamFormat,
-        keep_alive_ms: u32,
+        keep_alive_ms: Option<NonZeroU32>,
         closes_on_gap: bool,
         /// What it has still to be sent before it is live, when it came back.
         resume: Option<Box<Resume>>,
     },
     /// It gets what its embedder makes of records, or hands it itself.
     Own {
-        keep_alive_ms: u32,
+        keep_alive_ms: Option<NonZeroU32>,
         closes_on_gap: bool,
         /// Something sent does not move its keep-alive.
         keeps_interval: bool,
@@ -64,7 +65,7 @@ pub(crate) enum Held {
 
 /// What is known of a client that gets a view.
 pub(crate) struct HeldView {
-    pub keep_alive_ms: u32,
+    pub keep_alive_ms: Option<NonZeroU32>,
     /// The embedder keeps what it knows of the view for as long as somebody has this.
     pub view: Rc<u64>,
     /// When the response ends by itself.
@@ -75,7 +76,7 @@ pub(crate) struct HeldView {
 
 impl Held {
     #[inline]
-    pub fn keep_alive_ms(&self) -> u32 {
+    pub fn keep_alive_ms(&self) -> Option<NonZeroU32> {
         match self {
             Held::Events { keep_alive_ms, .. } | Held::Own { keep_alive_ms, .. } => *keep_alive_ms,
             Held::View(held) => held.keep_alive_ms,

@@ -53,22 +53,19 @@ impl<D: Driver> Net<D> {
             Stage::Head if connection.inbox.is_empty() => after(settings.idle_timeout_ms),
             Stage::Head => after(settings.header_timeout_ms),
             Stage::Body(partial) => after(partial.pace.timeout_ms),
-            Stage::Held(held) if held.keep_alive_ms() > 0 => {
-                if !connection.deadline.is_never() && held.keeps_interval() {
-                    return;
-                }
-                let place = Place::of(index.0, self.slot, held.keep_alive_ms());
-                place
+            Stage::Held(held) => match held.keep_alive_ms() {
+                Some(_) if !connection.deadline.is_never() && held.keeps_interval() => return,
+                Some(interval_ms) => Place::of(index.0, self.slot, interval_ms)
                     .after_sending(now_ms, connection.deadline)
-                    .min(held.ends())
-            }
+                    .min(held.ends()),
+                None => held.ends(),
+            },
             Stage::Handling(Some(_)) => self.body_deadline(index.exchange()),
             Stage::Http2(carrier) => {
                 let carrier = *carrier;
                 self.pace_carrier(index, carrier);
                 return;
             }
-            Stage::Held(held) => held.ends(),
             Stage::Handling(None) => Deadline::NEVER,
         };
         self.set_deadline(index, deadline);

@@ -6,7 +6,7 @@ use fermata_config::Settings;
 use fermata_io::Deadline;
 
 use super::{Route, Socket};
-use crate::channels::pace::Place;
+use crate::channels::pace::{Place, interval_of};
 
 /// How long the client of a socket may be silent. `None` = for ever.
 #[derive(Clone, Copy)]
@@ -22,8 +22,11 @@ impl Silence {
     pub fn of_routes(settings: &Settings, routes: &[Route]) -> Vec<Silence> {
         let or = |own: Option<u64>, setting| NonZeroU64::new(own.unwrap_or(setting));
         let of = |route: &Route| Silence {
-            ping_interval_ms: or(route.ping_interval_ms, settings.websocket_ping_interval_ms)
-                .map(|it| it.try_into().unwrap_or(NonZeroU32::MAX)),
+            ping_interval_ms: interval_of(
+                route
+                    .ping_interval_ms
+                    .unwrap_or(settings.websocket_ping_interval_ms),
+            ),
             pong_timeout_ms: or(route.pong_timeout_ms, settings.websocket_pong_timeout_ms),
             pong_timeout_close: route.pong_timeout_close,
             idle_timeout_ms: or(route.idle_timeout_ms, settings.websocket_idle_timeout_ms),
@@ -39,7 +42,7 @@ impl Silence {
                 Deadline::after(now_ms, timeout_ms.get())
             }
             (Some(interval_ms), _) => {
-                Deadline::at(Place::of(index, slot, interval_ms.get()).ping_ms(now_ms))
+                Deadline::at(Place::of(index, slot, interval_ms).ping_ms(now_ms))
             }
         };
         heartbeat.min(self.idle_deadline(socket))

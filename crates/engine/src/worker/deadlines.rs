@@ -80,9 +80,11 @@ impl<D: Driver> Worker<D> {
                 self.channels
                     .end_hold(&mut self.net, &mut self.waiting, index.exchange());
             }
-            Stage::Held(held) if held.keep_alive_ms() == 0 => self.net.restart_deadline(index),
             Stage::Held(held) => {
-                let place = Place::of(index.0, self.net.slot, held.keep_alive_ms());
+                let Some(interval_ms) = held.keep_alive_ms() else {
+                    return self.net.restart_deadline(index);
+                };
+                let place = Place::of(index.0, self.net.slot, interval_ms);
                 connection.deadline = place.after_comment(self.net.turn_ms, due);
                 self.channels
                     .keep_alive(&mut self.net, &mut self.http, index.exchange());

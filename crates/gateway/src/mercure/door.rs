@@ -1,8 +1,9 @@
 //! What a worker knows of the door.
 
-use fermata_io::Deadline;
 use std::cell::RefCell;
 use std::rc::Rc;
+
+use fermata_io::Deadline;
 
 use super::keys::Keys;
 use super::listeners::Listeners;

@@ -1,12 +1,12 @@
 //! What a worker remembers of SockJS.
 
-use fermata_io::Deadline;
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hasher;
 use std::path::{Path, PathBuf};
 
 use fermata_engine::{RequestId, WireId};
+use fermata_io::Deadline;
 use fermata_proto::response_reader::ResponseReader;
 use fermata_proto::ws::client::Client;
 use fermata_sockjs::queue::Queue;

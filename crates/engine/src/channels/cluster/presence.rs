@@ -9,13 +9,13 @@
 //! of its members has gone; a server of which that was wrong publishes them again. A server that has seen nothing of the log's
 //! past asks all others for their members; until they have answered it tells of the joins and leaves that their senders saw.
 
-use fermata_io::Deadline;
 use std::collections::VecDeque;
 
 use fermata_cluster::Place;
 use fermata_hub::{
     Kind, LockError, LogPlace, Message, Owner, Presence, PresenceError, Present, Ring, Subscriber,
 };
+use fermata_io::Deadline;
 
 use super::memory::{Decision, MARK_BYTES, MARK_NOTE, NOBODY, NODES_MAX, State};
 use crate::channels::presence::{announcement, check_member};
