@@ -64,7 +64,7 @@ LONGEST = 10
 # 0: of none. The numbers only ever become smaller.
 STRUCTS = {
     "engine": {"Worker": 5},
-    "edge": {"Edge": 0, "Holds": 0, "Outbound": 0, "Publications": 2},
+    "edge": {"Edge": 0, "Turn": 0, "Holds": 0, "Outbound": 0, "Publications": 2},
 }
 
 WORD = r"[A-Za-z_][A-Za-z0-9_]*"
@@ -312,7 +312,7 @@ class Methods:
     def edges(self):
         found = {}
         # The receiver of a closure's call has the name of the struct.
-        call = re.compile(rf"\b(?:self|edge|worker)\s*\.\s*({WORD})\(")
+        call = re.compile(rf"\b(?:self|edge|turn|worker)\s*\.\s*({WORD})\(")
         for path, text in self.texts.items():
             called = {self.homes.get(method) for method in call.findall(text)}
             found[path] = called - {path, None}

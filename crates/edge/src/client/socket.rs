@@ -84,6 +84,17 @@ pub(crate) fn close_socket(worker: &mut Engine, handle: RequestId, code: u16, re
     }
 }
 
+/// Sends a ping or a pong. False: the client has left.
+pub(crate) fn send_control(
+    worker: &mut Engine,
+    handle: RequestId,
+    is_ping: bool,
+    payload: &[u8],
+) -> bool {
+    let socket = SocketId::of(handle);
+    worker.net.send_control(socket, is_ping, payload).is_ok()
+}
+
 /// A socket has lost what was published.
 pub(crate) fn close_slow_socket(worker: &mut Engine, handle: RequestId) {
     close_socket(

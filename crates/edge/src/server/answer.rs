@@ -1,7 +1,7 @@
 //! What becomes of an origin's response: passed on as it comes, or read whole because it is an instruction.
 
 use fermata_config::LogLevel;
-use fermata_engine::{RequestId, ResponseHead};
+use fermata_engine::RequestId;
 use fermata_grip::instruct;
 use fermata_grip::instruct::{Hold, Instruct};
 use fermata_proto::response::bodiless;
@@ -12,9 +12,9 @@ use crate::client::over_http::RESPONSE_BYTES_MAX;
 use crate::client::script::SCRIPT_BYTES_MAX;
 use crate::client::source::{Asker, Engine, Owner};
 use crate::routes::figures::Count;
-use crate::server::edge::Edge;
 use crate::server::sharing::is_answer_for_one;
 use crate::server::tasks::Task;
+use crate::server::turn::Turn;
 use crate::upstream::reply::{
     FAILED, INSTRUCT_BYTES_MAX, Phase, RefusedInstruct, borrowed, passed, read_instruct,
 };
@@ -26,7 +26,7 @@ const TIMED_OUT: u16 = 504;
 
 const TOO_LARGE: &str = "Request too large to accept GRIP instruct.";
 
-impl Edge {
+impl Turn<'_> {
     /// Goes on with what the origin has said.
     pub(super) fn take(&mut self, talk: &mut Talk, parts: Vec<ResponsePart>) -> Step {
         let has_trailers = |part: &ResponsePart| matches!(part, ResponsePart::Trailers(_));
@@ -45,7 +45,7 @@ impl Edge {
                 }
                 ResponsePart::Upgraded(bytes) => self.on_frames(talk, bytes),
                 ResponsePart::End { .. } if matches!(talk.phase, Phase::Socket { .. }) => {
-                    self.clients.on_frames_end(&mut self.worker, talk)
+                    self.clients.on_frames_end(self.worker, talk)
                 }
                 ResponsePart::End { is_reusable } => {
                     self.outbound().release_wire(talk, is_reusable);
@@ -58,10 +58,10 @@ impl Edge {
     }
 
     fn on_head(&mut self, talk: &mut Talk, head: Head, is_whole: bool) -> Step {
-        self.upstream.targets.note_answered(&mut self.worker, talk);
+        self.upstream.targets.note_answered(self.worker, talk);
         talk.noted.outcome = Outcome::Answered(head.status);
         self.route_figures.count_of_talk(
-            &self.worker,
+            self.worker,
             talk,
             &[(Count::ServerHeadReceived, head.words_bytes())],
         );
@@ -71,31 +71,24 @@ impl Edge {
             return self.on_switched(talk, &head);
         }
         let mut head = head;
-        if !matches!(talk.purpose, Purpose::Events(_))
-            && !instruct::is_instruct(&borrowed(&head.headers))
-        {
+        let is_events = matches!(talk.purpose, Purpose::Events(_));
+        if !is_events && !instruct::is_instruct(&borrowed(&head.headers)) {
             self.policy
                 .add_cross_origin(&talk.source, &mut head.headers);
         }
-        let is_events = matches!(talk.purpose, Purpose::Events(_));
         let is_instruct =
             !talk.source.is_plain() && instruct::is_instruct(&borrowed(&head.headers));
-        let Owner::Client(handle) = talk.owner else {
-            talk.phase = Phase::Whole {
-                head,
-                body: Vec::new(),
-            };
-            return Ok(());
-        };
-        let is_shared = talk.is_shared(&head);
-        if is_instruct || is_whole || is_events || is_shared || self.clients.is_script(handle) {
-            talk.phase = Phase::Whole {
-                head,
-                body: Vec::new(),
-            };
-            return Ok(());
+        let is_whole = is_instruct || is_whole || is_events || talk.is_shared(&head);
+        match talk.owner {
+            Owner::Client(handle) if !is_whole && !self.clients.is_script(handle) => {
+                self.begin_passing(talk, handle, &head, None)
+            }
+            _ => {
+                let body = Vec::new();
+                talk.phase = Phase::Whole { head, body };
+                Ok(())
+            }
         }
-        self.begin_passing(talk, handle, &head, None)
     }
 
     /// Passes a response on as it comes.
@@ -106,25 +99,20 @@ impl Edge {
         head: &Head,
         then: Option<Box<Instruct>>,
     ) -> Step {
-        self.upstream.release_sharers(talk, &mut self.tasks);
+        self.upstream.release_sharers(talk, self.tasks);
         let headers = passed(&head.headers);
-        let response = ResponseHead {
-            status: head.status,
-            reason: &head.reason,
-            headers: &headers,
-            length: head.length,
-        };
+        let response = head.passed_on(&headers);
         let begun = self
             .worker
             .begin_relayed_stream(handle, &response, head.length);
         if begun != Ok(true) {
             // The client has left, or its answer has no body: nobody would ask for what the program still says, and a
             // FastCGI connection that nobody reads keeps its process.
-            self.clients.forget_request(&mut self.worker, handle);
+            self.clients.forget_request(self.worker, handle);
             return Err(Stop::Over);
         }
         self.route_figures
-            .count_head_sent(&self.worker, &talk.source, head);
+            .count_head_sent(self.worker, &talk.source, head);
         talk.phase = Phase::Streaming {
             pending: Vec::new(),
             // The head goes first; when the client has taken it, it asks.
@@ -203,7 +191,7 @@ impl Edge {
             let is_too_large = talk.source.request.body.bytes() > INSTRUCT_BYTES_MAX as u64;
             if instruct.hold == Hold::Stream && is_too_large {
                 self.clients
-                    .answer_text(&mut self.worker, handle, 400, TOO_LARGE);
+                    .answer_text(self.worker, handle, 400, TOO_LARGE);
                 return Err(Stop::Over);
             }
             self.policy
@@ -222,33 +210,22 @@ impl Edge {
     }
 
     fn on_end(&mut self, talk: &mut Talk) -> Step {
-        match std::mem::replace(&mut talk.phase, Phase::AwaitingHead) {
-            Phase::AwaitingHead | Phase::Socket { .. } => {
-                Err(Stop::failed(502, "the origin has said nothing"))
-            }
-            Phase::Whole { head, body } => {
-                self.on_whole(talk, head, body)?;
-                Err(Stop::Over)
-            }
-            Phase::Linked(mut body) => {
+        match &mut talk.phase {
+            Phase::Linked(body) => {
                 body.has_ended = true;
-                talk.phase = Phase::Linked(body);
                 self.holds().pass_link(talk)
             }
-            Phase::Streaming {
-                pending,
-                wants,
-                then,
-                ..
-            } => {
-                talk.phase = Phase::Streaming {
-                    pending,
-                    wants,
-                    has_ended: true,
-                    then,
-                };
+            Phase::Streaming { has_ended, .. } => {
+                *has_ended = true;
                 self.pass_on(talk)
             }
+            phase => match std::mem::replace(phase, Phase::AwaitingHead) {
+                Phase::Whole { head, body } => {
+                    self.on_whole(talk, head, body)?;
+                    Err(Stop::Over)
+                }
+                _ => Err(Stop::failed(502, "the origin has said nothing")),
+            },
         }
     }
 
@@ -261,7 +238,7 @@ impl Edge {
                 let generation = self.routing.table.generation;
                 let outcome = Ok(head.status);
                 self.upstream
-                    .on_checked(generation, &mut self.worker, talk, outcome);
+                    .on_checked(generation, self.worker, talk, outcome);
                 return Ok(());
             }
             Owner::Link(handle) => {
@@ -269,12 +246,12 @@ impl Edge {
                 return Ok(());
             }
             Owner::Socket(handle) => {
-                self.upstream.talks.forget(Asker::Client(handle));
+                self.upstream.askers.forget(Asker::Client(handle));
                 self.holds().on_events(handle, &head, &body);
                 return Ok(());
             }
             Owner::GoneNotice(_) => {
-                self.clients.on_gone(&mut self.worker, &head, &body);
+                self.clients.on_gone(self.worker, &head, &body);
                 return Ok(());
             }
             Owner::Filter(number) => {
@@ -283,13 +260,13 @@ impl Edge {
             }
         };
         if let Purpose::Events(_) = talk.purpose {
-            self.upstream.talks.forget(Asker::Client(handle));
+            self.upstream.askers.forget(Asker::Client(handle));
             return self.holds().on_opening(talk, handle, &head, &body);
         }
         if talk.source.is_plain() || !instruct::is_instruct(&borrowed(&head.headers)) {
             self.route_figures
-                .count_head_sent(&self.worker, &talk.source, &head);
-            self.clients.respond(&mut self.worker, handle, &head, &body);
+                .count_head_sent(self.worker, &talk.source, &head);
+            self.clients.respond(self.worker, handle, &head, &body);
             return Ok(());
         }
         match read_instruct(&head, Some(&body)) {
@@ -308,7 +285,7 @@ impl Edge {
             return;
         }
         if is_answer_for_one(head, body) {
-            return self.upstream.release_sharers(talk, &mut self.tasks);
+            return self.upstream.release_sharers(talk, self.tasks);
         }
         for Sharer { handle, source, .. } in self.upstream.take_sharers(talk) {
             let mut own = self.upstream.talk_of_sharer(talk, handle, source);
@@ -318,7 +295,7 @@ impl Edge {
                 self.fail(&mut own, status, &reason);
             }
             self.journal
-                .log_talk(&self.policy, &mut self.timers, &mut self.worker, &mut own);
+                .log_talk(self.policy, self.timers, self.worker, &mut own);
         }
     }
 
@@ -335,7 +312,7 @@ impl Edge {
         let is_too_large = talk.source.request.body.bytes() > INSTRUCT_BYTES_MAX as u64;
         if instruct.hold != Hold::Answered && is_too_large {
             self.clients
-                .answer_text(&mut self.worker, handle, 400, TOO_LARGE);
+                .answer_text(self.worker, handle, 400, TOO_LARGE);
             return Ok(());
         }
         self.policy
@@ -359,8 +336,8 @@ impl Edge {
             Hold::Answered => {
                 let head = Head::from(instruct.answer);
                 self.route_figures
-                    .count_head_sent(&self.worker, &talk.source, &head);
-                self.clients.respond(&mut self.worker, handle, &head, &body);
+                    .count_head_sent(self.worker, &talk.source, &head);
+                self.clients.respond(self.worker, handle, &head, &body);
             }
             Hold::Response => self.holds().begin_poll(talk, handle, instruct, body),
             Hold::Stream => self.holds().begin_hold(talk, handle, instruct, &body),
@@ -373,7 +350,7 @@ impl Edge {
         if let Owner::Check(..) = talk.owner {
             self.upstream.on_checked(
                 self.routing.table.generation,
-                &mut self.worker,
+                self.worker,
                 talk,
                 Err(reason),
             );
@@ -393,26 +370,25 @@ impl Edge {
             // Told before.
             Owner::Check(..) => {}
             Owner::Link(handle) => self.holds().on_link_failed(handle, reason),
-            Owner::GoneNotice(_) => self.clients.on_gone_unheard(&mut self.worker, reason),
+            Owner::GoneNotice(_) => self.clients.on_gone_unheard(self.worker, reason),
             Owner::Filter(number) => self.holds().on_filter_failed(number, reason),
             Owner::Socket(handle) if talk.may_be_unheard() => {
                 self.clients
-                    .on_events_failed(&mut self.timers, &mut self.worker, handle, reason);
+                    .on_events_failed(self.timers, self.worker, handle, reason);
             }
             // The origin may have acted on the events: they are not said twice.
-            Owner::Socket(handle) => self.clients.end_events(&mut self.worker, handle, reason),
+            Owner::Socket(handle) => self.clients.end_events(self.worker, handle, reason),
             Owner::Client(handle) if matches!(talk.phase, Phase::Streaming { .. }) => {
                 // Only a cut tells that this is not all.
                 self.worker.drop_stream(handle);
-                self.clients.forget_request(&mut self.worker, handle);
+                self.clients.forget_request(self.worker, handle);
             }
             Owner::Client(handle) => {
                 let text = match is_debug && !reason.is_empty() {
                     true => format!("{FAILED} ({reason})"),
                     false => FAILED.to_owned(),
                 };
-                self.clients
-                    .answer_text(&mut self.worker, handle, status, &text);
+                self.clients.answer_text(self.worker, handle, status, &text);
             }
         }
     }
@@ -434,7 +410,7 @@ impl Edge {
             let mut own = self.upstream.talk_of_sharer(talk, handle, source);
             self.fail(&mut own, status, reason);
             self.journal
-                .log_talk(&self.policy, &mut self.timers, &mut self.worker, &mut own);
+                .log_talk(self.policy, self.timers, self.worker, &mut own);
         }
     }
 
@@ -458,7 +434,7 @@ impl Edge {
                 Ok(taken) => {
                     pending.drain(..taken);
                 }
-                Err(_) => return self.clients.cut_stream(&mut self.worker, handle),
+                Err(_) => return self.clients.cut_stream(self.worker, handle),
             }
             *wants = false;
         }
@@ -480,7 +456,7 @@ impl Edge {
                     if ended.is_err() {
                         self.worker.drop_stream(handle);
                     }
-                    self.clients.forget_request(&mut self.worker, handle);
+                    self.clients.forget_request(self.worker, handle);
                 }
             }
             return Err(Stop::Over);
@@ -540,12 +516,7 @@ impl Clients {
             return;
         }
         let headers = passed(&head.headers);
-        let response = ResponseHead {
-            status: head.status,
-            reason: &head.reason,
-            headers: &headers,
-            length: head.length,
-        };
+        let response = head.passed_on(&headers);
         // A client that has left needs no answer.
         let _ = worker.respond_relayed(handle, &response, body);
         self.forget_request(worker, handle);

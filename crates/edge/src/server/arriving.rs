@@ -47,7 +47,7 @@ impl Edge {
     /// More of a body may be there.
     pub(super) fn on_body_arrived(&mut self, handle: RequestId) {
         if !self.collect_on(handle) {
-            self.with_talk_of(handle, |edge, talk| edge.pump(talk));
+            self.with_talk_of(handle, |turn, talk| turn.pump(talk));
         }
     }
 

@@ -136,7 +136,7 @@ impl Edge {
         self.timers
             .at(now_ms + check.interval_ms, Timer::Check(rule, target));
         let owner = Owner::Check(rule, target);
-        if self.upstream.talks.of(owner.asker()).is_some() {
+        if self.upstream.askers.of(owner.asker()).is_some() {
             // The one before has its time still.
             return;
         }

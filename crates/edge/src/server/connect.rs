@@ -20,8 +20,8 @@ impl Edge {
             Some(Wait::Name(host)) => names.contains(host),
             _ => false,
         };
-        for id in self.upstream.talks.find(is_answered) {
-            self.with_talk(id, |edge, talk| edge.open(talk, true));
+        for id in self.talks.find(is_answered) {
+            self.with_talk(id, |turn, talk| turn.open(talk, true));
         }
     }
 
@@ -38,11 +38,11 @@ impl Edge {
         for path in paths {
             while let Some(id) = self.upstream.connections.socket_queues.first(&path) {
                 let waits = |edge: &mut Self| {
-                    let talk = edge.upstream.talks.get_mut(id);
+                    let talk = edge.talks.get_mut(id);
                     talk.is_some_and(|talk| talk.waits_at(&path))
                 };
                 if waits(self) {
-                    self.with_talk(id, |edge, talk| edge.open(talk, true));
+                    self.with_talk(id, |turn, talk| turn.open(talk, true));
                     if waits(self)
                         && self.upstream.connections.socket_queues.first(&path) == Some(id)
                     {

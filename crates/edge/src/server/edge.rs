@@ -27,6 +27,7 @@ use crate::routes::{Proto, Request, Rule};
 use crate::timers::{Timer, Timers};
 use crate::upstream::connections::WireUse;
 use crate::upstream::parts::Upstream;
+use crate::upstream::talks::Talks;
 
 /// Bytes read from an origin at once. They go to the client in one piece, see [`PIECE_BYTES_MAX`].
 const READ_BYTES: usize = PIECE_BYTES_MAX;
@@ -42,6 +43,7 @@ pub(super) struct Edge {
     /// Which request goes where.
     pub routing: Routing,
     pub upstream: Upstream,
+    pub talks: Talks,
     pub clients: Clients,
     pub publishing: Publishing,
     /// What only programs for Pushpin ask for.
@@ -71,6 +73,7 @@ impl Edge {
             policy: EdgePolicy::new(prepared),
             routing: Routing::new(prepared, worker.net.now_ms()),
             upstream: Upstream::new(prepared),
+            talks: Talks::default(),
             clients: Clients::new(settings),
             publishing: Publishing::new(settings, worker.channels.cluster_node().is_some()),
             pushpin: Pushpin::new(prepared, worker.index()),
@@ -83,7 +86,7 @@ impl Edge {
             worker,
         };
         let (table, figures) = (Rc::clone(&edge.routing.table), edge.route_figures);
-        edge.reports().begin(&figures, &table.routes);
+        edge.holds().reports().begin(&figures, &table.routes);
         let (upstream, timers) = (&mut edge.upstream, &mut edge.timers);
         edge.routing
             .begin(upstream, edge.parts, timers, &mut edge.worker);
@@ -94,8 +97,14 @@ impl Edge {
     /// Serves until the worker stops; returns what the process should exit with.
     pub fn run(&mut self) -> i32 {
         loop {
-            self.finish_tasks();
-            self.on_peers_ended();
+            if !self.tasks.is_empty() {
+                self.finish_tasks();
+            }
+            if !self.publishing.ports.ended.is_empty() {
+                self.on_peers_ended();
+                // What waited for them may leave more to be done.
+                self.finish_tasks();
+            }
             self.worker.waiting.wake_at(self.timers.next());
             self.worker.reporter.set_edge_open(self.count_open());
             match self.worker.next_event() {
@@ -162,9 +171,9 @@ impl Edge {
         match self.upstream.connections.user(event.wire) {
             Some(&WireUse::Talk(id)) => {
                 let mut was_connected = true;
-                self.with_talk(id, |edge, talk| {
+                self.with_talk(id, |turn, talk| {
                     was_connected = talk.is_connected;
-                    edge.on_talk(talk, event)
+                    turn.on_talk(talk, event)
                 });
                 // A target of HTTP/2 may speak first. That was reported to the conversation, and is not reported again.
                 if !was_connected
@@ -191,8 +200,9 @@ impl Edge {
 
     fn count_open(&self) -> EdgeOpen {
         let idle_carriers = self.upstream.carriers.idle();
+        let talks = self.talks.len().max(self.upstream.askers.len());
         EdgeOpen {
-            requests: self.upstream.talks.len() + self.upstream.sharing.len(),
+            requests: talks + self.upstream.sharing.len(),
             connections: self.upstream.connections.busy() - idle_carriers,
             idle: self.upstream.connections.idle() + idle_carriers,
             sessions: self.clients.sessions.len() + self.pushpin.sockjs.len(),
@@ -327,7 +337,7 @@ impl Edge {
         self.clients.bodies.stop_collecting(handle);
         self.holds().tell_gone(handle);
         self.holds().on_no_longer_held(handle);
-        self.upstream.leave_shared(handle);
+        self.upstream.leave_shared(&mut self.talks, handle);
         self.abandon(Asker::Client(handle));
         self.clients.forget_request(&mut self.worker, handle);
     }
@@ -346,7 +356,7 @@ impl Edge {
                     self.check_streams(now_ms);
                     self.check_talks(now_ms);
                     self.check_carriers(now_ms);
-                    if !self.upstream.talks.is_empty() || !self.upstream.carriers.is_empty() {
+                    if !self.talks.is_empty() || !self.upstream.carriers.is_empty() {
                         watch_talks(&mut self.timers, now_ms);
                     }
                 }

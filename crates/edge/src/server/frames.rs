@@ -3,12 +3,13 @@
 use fermata_engine::{RequestId, SocketId};
 use fermata_proto::ws::message::Kind;
 
-use crate::client::socket::Via;
+use crate::client::socket::{Via, send_control};
 use crate::client::source::{Owner, Source};
 use crate::routes::figures::Count;
 use crate::server::edge::Edge;
 use crate::server::sockjs::framed::read_framed;
 use crate::server::tasks::Ask;
+use crate::server::turn::Turn;
 use crate::server::upgrade::{PAUSE_MS, QUEUE_BYTES_MAX, queued_for};
 use crate::timers::Timer;
 use crate::upstream::handshake::new_key;
@@ -86,10 +87,7 @@ impl Edge {
             _ => None,
         }) else {
             if is_ping {
-                let _ = self
-                    .worker
-                    .net
-                    .send_control(SocketId::of(handle), false, &payload);
+                send_control(&mut self.worker, handle, false, &payload);
             }
             return;
         };
@@ -130,16 +128,16 @@ impl Edge {
 
     /// A client that took too little may take more now.
     pub(super) fn on_pause_over(&mut self, handle: RequestId) {
-        self.with_talk_of(handle, |edge, talk| {
-            if queued_for(&mut edge.worker, handle) > QUEUE_BYTES_MAX {
-                let due_ms = edge.worker.net.now_ms() + PAUSE_MS;
-                edge.timers.at(due_ms, Timer::Paused(handle));
+        self.with_talk_of(handle, |turn, talk| {
+            if queued_for(turn.worker, handle) > QUEUE_BYTES_MAX {
+                let due_ms = turn.worker.net.now_ms() + PAUSE_MS;
+                turn.timers.at(due_ms, Timer::Paused(handle));
                 return Ok(());
             }
             if let Phase::Socket { is_paused, .. } = &mut talk.phase {
                 *is_paused = false;
             }
-            edge.pump(talk)
+            turn.pump(talk)
         });
     }
 
@@ -157,14 +155,14 @@ impl Edge {
             Count::ServerSent,
             message.len(),
         );
-        self.with_talk(id, |edge, talk| {
+        self.with_talk(id, |turn, talk| {
             let kind = if is_text { Kind::Text } else { Kind::Binary };
             let mut frames = Vec::new();
             if let Phase::Socket { client, .. } = &mut talk.phase {
                 // After the origin's close nothing is sent any more.
-                let _ = client.send(kind, message, edge.upstream.masks.next(), &mut frames);
+                let _ = client.send(kind, message, turn.upstream.masks.next(), &mut frames);
             }
-            edge.send_to_origin(talk, handle, &frames)
+            turn.send_to_origin(talk, handle, &frames)
         });
     }
 
@@ -176,20 +174,47 @@ impl Edge {
         is_ping: bool,
         payload: &[u8],
     ) {
-        self.with_talk(id, |edge, talk| {
+        self.with_talk(id, |turn, talk| {
             let mut frames = Vec::new();
             if let Phase::Socket { client, .. } = &mut talk.phase {
                 // After the origin's close nothing is sent any more.
-                let mask = edge.upstream.masks.next();
+                let mask = turn.upstream.masks.next();
                 let _ = match is_ping {
                     true => client.ping(payload, mask, &mut frames),
                     false => client.pong(payload, mask, &mut frames),
                 };
             }
-            edge.send_to_origin(talk, handle, &frames)
+            turn.send_to_origin(talk, handle, &frames)
         });
     }
 
+    /// The client has closed: so is the connection to its origin.
+    pub(super) fn pass_close(&mut self, id: TalkId, code: u16, reason: &[u8]) {
+        self.with_talk(id, |turn, talk| {
+            let mut frames = Vec::new();
+            if code != 1006
+                && let Phase::Socket { client, .. } = &mut talk.phase
+            {
+                let code = if code == 1005 { 1000 } else { code };
+                let _ = client.close(code, reason, turn.upstream.masks.next(), &mut frames);
+            }
+            talk.queue(&frames);
+            if let Phase::Socket { is_paused, .. } = &mut talk.phase {
+                *is_paused = false;
+            }
+            let step = turn.pump(talk);
+            if step == Err(Stop::Over) || (frames.is_empty() && talk.queued() == 0) {
+                return Err(Stop::Over);
+            }
+            // What the client has said last is sent, and the origin's answer to its close awaited: closing before would
+            // lose both.
+            talk.due_ms = turn.worker.net.now_ms() + CLOSE_MS;
+            Ok(())
+        });
+    }
+}
+
+impl Turn<'_> {
     /// Sends the client's frames to its origin.
     fn send_to_origin(&mut self, talk: &mut Talk, handle: RequestId, frames: &[u8]) -> Step {
         talk.queue(frames);
@@ -200,30 +225,5 @@ impl Edge {
             talk.has_deferred = true;
         }
         step
-    }
-
-    /// The client has closed: so is the connection to its origin.
-    pub(super) fn pass_close(&mut self, id: TalkId, code: u16, reason: &[u8]) {
-        self.with_talk(id, |edge, talk| {
-            let mut frames = Vec::new();
-            if code != 1006
-                && let Phase::Socket { client, .. } = &mut talk.phase
-            {
-                let code = if code == 1005 { 1000 } else { code };
-                let _ = client.close(code, reason, edge.upstream.masks.next(), &mut frames);
-            }
-            talk.queue(&frames);
-            if let Phase::Socket { is_paused, .. } = &mut talk.phase {
-                *is_paused = false;
-            }
-            let step = edge.pump(talk);
-            if step == Err(Stop::Over) || (frames.is_empty() && talk.queued() == 0) {
-                return Err(Stop::Over);
-            }
-            // What the client has said last is sent, and the origin's answer to its close awaited: closing before would
-            // lose both.
-            talk.due_ms = edge.worker.net.now_ms() + CLOSE_MS;
-            Ok(())
-        });
     }
 }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use fermata_edge_pushpin::stats::mode::Mode;
 use fermata_engine::stats::Counter;
-use fermata_engine::{Left, Relayed, RequestId, ResponseHead};
+use fermata_engine::{Left, Relayed, RequestId};
 use fermata_grip::filter::Filters;
 use fermata_grip::instruct;
 use fermata_grip::instruct::Instruct;
@@ -42,12 +42,7 @@ impl Holds<'_> {
                 .subscriptions(self.policy, self.worker, &talk.source, &instruct);
         let head = Head::from(std::mem::take(&mut instruct.answer));
         let headers = passed(&head.headers);
-        let response = ResponseHead {
-            status: head.status,
-            reason: &head.reason,
-            headers: &headers,
-            length: None,
-        };
+        let response = head.passed_on(&headers);
         let channels: Vec<&[u8]> = subscriptions.iter().map(|it| &it.channel[..]).collect();
         let takes_items = self.clients.pacer.is_some() || takes_items(&subscriptions, &instruct);
         let hold = Relayed {

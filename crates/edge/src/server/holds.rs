@@ -15,6 +15,7 @@ use crate::server::edge::Edge;
 use crate::server::notices::Reports;
 use crate::server::policy::EdgePolicy;
 use crate::server::routing::Routing;
+use crate::server::services::Backends;
 use crate::server::state::Keeper;
 use crate::server::tasks::{Task, Tasks};
 use crate::timers::Timers;
@@ -57,6 +58,15 @@ impl Holds<'_> {
             stats: &mut self.pushpin.stats,
             ports: &mut self.publishing.ports,
             commands: &mut self.publishing.commands,
+            timers: self.timers,
+            worker: self.worker,
+        }
+    }
+
+    pub fn backends(&mut self) -> Backends<'_> {
+        Backends {
+            services: &mut self.pushpin.services,
+            ports: &mut self.publishing.ports,
             timers: self.timers,
             worker: self.worker,
         }

@@ -14,6 +14,7 @@ use crate::client::source::{Engine, Owner};
 use crate::routes::Target;
 use crate::server::edge::{Edge, watch_talks};
 use crate::server::outbound::Outbound;
+use crate::server::turn::Turn;
 use crate::timers::{Timer, Timers};
 use crate::upstream::Failure;
 use crate::upstream::codec::Codec;
@@ -76,8 +77,8 @@ impl Edge {
             self.upstream
                 .watch_carriers(&mut self.timers, &mut self.worker);
             for input in inputs {
-                self.with_talk(input.talk, |edge, talk| {
-                    edge.on_stream_input(talk, wire, input)
+                self.with_talk(input.talk, |turn, talk| {
+                    turn.on_stream_input(talk, wire, input)
                 });
             }
             outcome?;
@@ -90,6 +91,88 @@ impl Edge {
         }
     }
 
+    /// Has requests send whose turn it is, while there is room.
+    fn offer_turns(&mut self, wire: WireId) {
+        for _ in 0..TURNS_MAX {
+            let Some((carrier, _)) = self.upstream.carriers.get_mut(wire) else {
+                // Its last conversation may have closed it.
+                return;
+            };
+            if carrier.unsent() >= ROOM_BYTES {
+                return;
+            }
+            let Some(ready) = carrier.machine.next_ready() else {
+                return;
+            };
+            // It says so itself when this turn is not enough.
+            carrier.machine.set_pending(ready.stream, false);
+            if let Some(&talk) = carrier.talks.get(&ready.stream) {
+                self.with_talk(talk, |turn, talk| turn.outbound().pump_carrier(talk, true));
+            }
+        }
+    }
+
+    /// A connection is over: its requests are sent again where that can do no harm.
+    fn lose_carrier(&mut self, wire: WireId, reason: &str) {
+        self.upstream
+            .flush_carrier(&mut self.timers, &mut self.worker, wire);
+        let Some(carrier) = self.upstream.carriers.remove(wire) else {
+            // Its last conversation may have closed it.
+            return;
+        };
+        self.upstream.connections.close(&mut self.worker, wire);
+        // WebSockets may wait for what it would have said of them.
+        self.upstream.carriers.settle(carrier.place.clone());
+        self.upstream
+            .watch_carriers(&mut self.timers, &mut self.worker);
+        for &talk in carrier.talks.values() {
+            self.with_talk(talk, |_, talk| {
+                let failure = match talk.has_response {
+                    true => Failure::Response,
+                    false => Failure::NoResponse,
+                };
+                Err(Stop::retried(failure, reason))
+            });
+        }
+    }
+
+    /// Connections are broken, or conversations need not wait for one any longer.
+    pub(super) fn on_carriers_due(&mut self) {
+        for wire in self.upstream.carriers.take_broken() {
+            let outcome = self.read_carrier(wire);
+            let loss = outcome.err().unwrap_or(CarrierLoss::Unsendable);
+            self.lose_carrier(wire, &loss.to_string());
+        }
+        let settled = self.upstream.carriers.take_settled();
+        if settled.is_empty() {
+            return;
+        }
+        let goes_on = |talk: &Talk| matches!(&talk.waits, Some(Wait::Carrier(place)) if settled.contains(place));
+        for id in self.talks.find(goes_on) {
+            self.with_talk(id, |turn, talk| turn.open(talk, true));
+        }
+    }
+
+    /// Looks through the connections once a second.
+    pub(super) fn check_carriers(&mut self, now_ms: u64) {
+        for (wire, looked) in self.upstream.carriers.tick(now_ms) {
+            match looked {
+                TickOutcome::MustSend => {
+                    self.upstream
+                        .flush_carrier(&mut self.timers, &mut self.worker, wire)
+                }
+                TickOutcome::Failed(reason) => self.lose_carrier(wire, &reason),
+                TickOutcome::Idle => {
+                    self.upstream
+                        .flush_carrier(&mut self.timers, &mut self.worker, wire);
+                    self.upstream.close_carrier(&mut self.worker, wire);
+                }
+            }
+        }
+    }
+}
+
+impl Turn<'_> {
     fn on_stream_input(&mut self, talk: &mut Talk, wire: WireId, input: StreamInput) -> Step {
         let Some(on) = &mut talk.http2 else {
             return Ok(());
@@ -134,86 +217,6 @@ impl Edge {
                     failure,
                     "the target has not taken the request",
                 ))
-            }
-        }
-    }
-
-    /// Has requests send whose turn it is, while there is room.
-    fn offer_turns(&mut self, wire: WireId) {
-        for _ in 0..TURNS_MAX {
-            let Some((carrier, _)) = self.upstream.carriers.get_mut(wire) else {
-                // Its last conversation may have closed it.
-                return;
-            };
-            if carrier.unsent() >= ROOM_BYTES {
-                return;
-            }
-            let Some(ready) = carrier.machine.next_ready() else {
-                return;
-            };
-            // It says so itself when this turn is not enough.
-            carrier.machine.set_pending(ready.stream, false);
-            if let Some(&talk) = carrier.talks.get(&ready.stream) {
-                self.with_talk(talk, |edge, talk| edge.outbound().pump_carrier(talk, true));
-            }
-        }
-    }
-
-    /// A connection is over: its requests are sent again where that can do no harm.
-    fn lose_carrier(&mut self, wire: WireId, reason: &str) {
-        self.upstream
-            .flush_carrier(&mut self.timers, &mut self.worker, wire);
-        let Some(carrier) = self.upstream.carriers.remove(wire) else {
-            // Its last conversation may have closed it.
-            return;
-        };
-        self.upstream.connections.close(&mut self.worker, wire);
-        // WebSockets may wait for what it would have said of them.
-        self.upstream.carriers.settle(carrier.place.clone());
-        self.upstream
-            .watch_carriers(&mut self.timers, &mut self.worker);
-        for &talk in carrier.talks.values() {
-            self.with_talk(talk, |_, talk| {
-                let failure = match talk.has_response {
-                    true => Failure::Response,
-                    false => Failure::NoResponse,
-                };
-                Err(Stop::retried(failure, reason))
-            });
-        }
-    }
-
-    /// Connections are broken, or conversations need not wait for one any longer.
-    pub(super) fn on_carriers_due(&mut self) {
-        for wire in self.upstream.carriers.take_broken() {
-            let outcome = self.read_carrier(wire);
-            let loss = outcome.err().unwrap_or(CarrierLoss::Unsendable);
-            self.lose_carrier(wire, &loss.to_string());
-        }
-        let settled = self.upstream.carriers.take_settled();
-        if settled.is_empty() {
-            return;
-        }
-        let goes_on = |talk: &Talk| matches!(&talk.waits, Some(Wait::Carrier(place)) if settled.contains(place));
-        for id in self.upstream.talks.find(goes_on) {
-            self.with_talk(id, |edge, talk| edge.open(talk, true));
-        }
-    }
-
-    /// Looks through the connections once a second.
-    pub(super) fn check_carriers(&mut self, now_ms: u64) {
-        for (wire, looked) in self.upstream.carriers.tick(now_ms) {
-            match looked {
-                TickOutcome::MustSend => {
-                    self.upstream
-                        .flush_carrier(&mut self.timers, &mut self.worker, wire)
-                }
-                TickOutcome::Failed(reason) => self.lose_carrier(wire, &reason),
-                TickOutcome::Idle => {
-                    self.upstream
-                        .flush_carrier(&mut self.timers, &mut self.worker, wire);
-                    self.upstream.close_carrier(&mut self.worker, wire);
-                }
             }
         }
     }

@@ -7,11 +7,11 @@
 //! [`Polling`](sockjs::Polling) those of SockJS that poll, [`Publications`](publish::Publications) takes items to the ring,
 //! [`Reports`](notices::Reports) tells of clients.
 //!
-//! Calls go one way, which `scripts/modules.py` sees to: `edge` hands events to those whom they concern; these run
-//! conversations with origins, `origin`; what comes back is looked at by `answer`, which holds clients. Calls back up there are none: a
-//! step of a conversation that cannot go on returns why, a [`Stop`](crate::upstream::talk::Stop), and `origin` tries the next
-//! target, or tells the asker; what is to be asked of an origin for a client that is held is a [`Task`](tasks::Task), which
-//! `edge` does when the event has been handled.
+//! Calls go one way, which `scripts/modules.py` sees to: `edge` hands events to those whom they concern; these have `origin` run
+//! a conversation by a [`Turn`](turn::Turn), which has all but the other conversations; what comes back is looked at by `answer`,
+//! which holds clients. No part calls what is above it: a step of a conversation that cannot go on returns why, a
+//! [`Stop`](crate::upstream::talk::Stop), and `origin` tries the next target, or tells the asker; what is to be asked of an origin
+//! for a client that is held is a [`Task`](tasks::Task), which `edge` does when the event has been handled.
 //!
 //! Here is what the loop does with them: `arriving` bodies of requests, `origin` conversations with origins (`connect` their
 //! connections, `send` what goes there, `checks` whether targets are well), `answer` what becomes of the response, `hold`
@@ -68,6 +68,7 @@ mod stats;
 mod stream;
 mod tasks;
 mod test_origin;
+mod turn;
 mod upgrade;
 mod upstream_error;
 mod zhttp;

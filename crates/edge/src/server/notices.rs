@@ -27,21 +27,10 @@ pub(super) struct Reports<'a> {
 }
 
 impl Edge {
-    pub(super) fn reports(&mut self) -> Reports<'_> {
-        Reports {
-            journal: &mut self.journal,
-            stats: &mut self.pushpin.stats,
-            ports: &mut self.publishing.ports,
-            commands: &mut self.publishing.commands,
-            timers: &mut self.timers,
-            worker: &mut self.worker,
-        }
-    }
-
     /// Something happened at a wire between workers. False: it was another.
     pub(super) fn on_feed(&mut self, event: WireEvent) -> bool {
         let mut buffer = std::mem::take(&mut self.buffer);
-        let is_feed = self.reports().on_feed(event, &mut buffer);
+        let is_feed = self.holds().reports().on_feed(event, &mut buffer);
         self.buffer = buffer;
         is_feed
     }
@@ -49,7 +38,7 @@ impl Edge {
     /// Figures may have to be told again.
     pub(super) fn on_stats_due(&mut self) {
         let (table, figures) = (Rc::clone(&self.routing.table), self.route_figures);
-        self.reports().on_due(&figures, &table.routes);
+        self.holds().reports().on_due(&figures, &table.routes);
     }
 }
 

@@ -17,6 +17,7 @@ use crate::server::edge::{Edge, watch_talks};
 use crate::server::http2::REFUSALS_MAX;
 use crate::server::outbound::Outbound;
 use crate::server::tasks::Ask;
+use crate::server::turn::Turn;
 use crate::server::zhttp_stream::part_of;
 use crate::timers::Timers;
 use crate::upstream::codec::Codec;
@@ -32,61 +33,34 @@ use crate::upstream::{Failure, Sent, may_retry, test_origin};
 impl Edge {
     /// Asks an origin. A check is of the target of its source alone.
     pub(super) fn ask(&mut self, ask: Ask) {
-        let Ask {
-            owner,
-            source,
-            last_ids,
-            purpose,
-            deadline_ms,
-        } = ask;
-        let mut talk = self.upstream.talks.begin(owner, source, last_ids, purpose);
-        talk.deadline_ms = deadline_ms;
-        if !matches!(owner, Owner::Check(..)) {
-            self.upstream
-                .targets
-                .choose(&mut talk, self.worker.net.now_ms());
+        let (talks, mut turn) = self.turn();
+        let Some(talk) = turn.begin(ask) else {
+            return;
+        };
+        if talks.is_empty() {
+            watch_talks(turn.timers, turn.worker.net.now_ms());
         }
-        self.begin(talk);
-    }
-
-    fn begin(&mut self, mut talk: Box<Talk>) {
-        let client = talk.owner.client();
-        talk.span = client.and_then(|handle| self.worker.begin_upstream(handle));
-        let step = self.open(&mut talk, true);
-        if !self.goes_on(&mut talk, step) {
-            return self.end(talk);
-        }
-        if self.upstream.talks.is_empty() {
-            watch_talks(&mut self.timers, self.worker.net.now_ms());
-        }
-        self.upstream.talks.keep(talk);
-    }
-
-    /// A conversation is over; its connection may be one that the origin still has.
-    fn end(&mut self, talk: Box<Talk>) {
-        let mut talk = talk;
-        self.upstream.release_sharers(&mut talk, &mut self.tasks);
-        self.route_figures.count_talk(&self.worker, &talk);
-        self.journal
-            .log_talk(&self.policy, &mut self.timers, &mut self.worker, &mut talk);
-        self.outbound().end_span(&mut talk);
-        self.outbound().drop_wire(&mut talk);
-        talk.leave_target();
+        turn.upstream.askers.set(talk.owner.asker(), talk.id());
+        talks.keep(talk);
     }
 
     /// Runs a conversation that is under way, and keeps it unless it is over.
-    pub(super) fn with_talk(&mut self, id: TalkId, run: impl FnOnce(&mut Self, &mut Talk) -> Step) {
-        let Some(mut talk) = self.upstream.talks.lend(id) else {
+    pub(super) fn with_talk(
+        &mut self,
+        id: TalkId,
+        run: impl FnOnce(&mut Turn<'_>, &mut Talk) -> Step,
+    ) {
+        let (talks, mut turn) = self.turn();
+        let Some(talk) = talks.get_mut(id) else {
+            // It is over.
             return;
         };
-        let step = run(self, &mut talk);
-        if self.goes_on(&mut talk, step) {
-            self.upstream.talks.take_back(talk);
-        } else {
+        let step = run(&mut turn, talk);
+        if !turn.goes_on(talk, step) {
             let asker = talk.owner.asker();
-            self.upstream.talks.end(id);
-            self.end(talk);
-            self.upstream.talks.forget_of(asker, id);
+            turn.end(talk);
+            turn.upstream.askers.forget_of(asker, id);
+            talks.end(id);
         }
     }
 
@@ -94,11 +68,114 @@ impl Edge {
     pub(super) fn with_talk_of(
         &mut self,
         client: RequestId,
-        run: impl FnOnce(&mut Self, &mut Talk) -> Step,
+        run: impl FnOnce(&mut Turn<'_>, &mut Talk) -> Step,
     ) {
-        if let Some(id) = self.upstream.talks.of(Asker::Client(client)) {
+        if let Some(id) = self.upstream.askers.of(Asker::Client(client)) {
             self.with_talk(id, run);
         }
+    }
+
+    /// The client has left: the origin is no longer waited for.
+    pub(super) fn abandon(&mut self, asker: Asker) {
+        if let Some(id) = self.upstream.askers.forget(asker)
+            && !self.upstream.hand_over(&mut self.talks, id)
+        {
+            self.with_talk(id, |_, _| Err(Stop::Over));
+        }
+    }
+
+    /// The client of a stream has taken everything and wants more.
+    pub(super) fn on_stream_wanted(&mut self, handle: RequestId) {
+        self.with_talk_of(handle, |turn, talk| {
+            if let Phase::Streaming { wants, .. } = &mut talk.phase {
+                *wants = true;
+            }
+            talk.due_ms = turn.worker.net.now_ms() + turn.policy.limits.idle_ms;
+            turn.pass_on(talk)?;
+            turn.pump(talk)?;
+            if matches!(talk.phase, Phase::Streaming { wants: true, .. }) {
+                // Nothing is written to the client until the origin says more, so nothing but this tells that it leaves.
+                let _ = turn.worker.defer_stream(handle);
+            }
+            Ok(())
+        });
+    }
+
+    /// A client that took too little of its link's answer may take more now.
+    pub(super) fn on_link_body_due(&mut self, handle: RequestId) {
+        self.with_talk_of(handle, |turn, talk| {
+            turn.holds().pass_link(talk)?;
+            turn.pump(talk)
+        });
+    }
+
+    /// Ends conversations in which nothing happens.
+    pub(super) fn check_talks(&mut self, now_ms: u64) {
+        let late = self.talks.find(|talk| {
+            let has_begun = talk.wire.is_some()
+                || talk.waits.is_some()
+                || talk.stream.is_some()
+                || talk.http2.is_some();
+            // Another worker answers a poll when there is something to say, and its connection ends when it does.
+            let may_wait = matches!(talk.purpose, Purpose::Worker) && talk.is_connected;
+            let is_late =
+                talk.due_ms <= now_ms && has_begun && !may_wait && talk.phase.wants_more();
+            is_late || talk.deadline_ms <= now_ms
+        });
+        for id in late {
+            self.with_talk(id, |_, talk| {
+                if talk.deadline_ms <= now_ms {
+                    Err(Stop::failed(504, "it takes too long"))
+                } else if talk.is_connected {
+                    Err(Stop::retried(
+                        Failure::TimeOut,
+                        "the origin does not answer in time",
+                    ))
+                } else {
+                    Err(Stop::retried(Failure::Connect, "no connection in time"))
+                }
+            });
+        }
+    }
+}
+
+impl Turn<'_> {
+    /// Begins a conversation. `None`: it is over already.
+    fn begin(&mut self, ask: Ask) -> Option<Box<Talk>> {
+        let Ask {
+            owner,
+            source,
+            last_ids,
+            purpose,
+            deadline_ms,
+        } = ask;
+        let askers = &mut self.upstream.askers;
+        let mut talk = askers.begin(owner, source, last_ids, purpose);
+        talk.deadline_ms = deadline_ms;
+        if !matches!(owner, Owner::Check(..)) {
+            self.upstream
+                .targets
+                .choose(&mut talk, self.worker.net.now_ms());
+        }
+        let client = talk.owner.client();
+        talk.span = client.and_then(|handle| self.worker.begin_upstream(handle));
+        let step = self.open(&mut talk, true);
+        let goes_on = self.goes_on(&mut talk, step);
+        if !goes_on {
+            self.end(&mut talk);
+        }
+        goes_on.then_some(talk)
+    }
+
+    /// A conversation is over; its connection may be one that the origin still has.
+    fn end(&mut self, talk: &mut Talk) {
+        self.upstream.release_sharers(talk, self.tasks);
+        self.route_figures.count_talk(self.worker, talk);
+        self.journal
+            .log_talk(self.policy, self.timers, self.worker, talk);
+        self.outbound().end_span(talk);
+        self.outbound().drop_wire(talk);
+        talk.leave_target();
     }
 
     /// Does what follows of a step; every target is tried once, and a connection that was closed before is replaced a few
@@ -114,21 +191,11 @@ impl Edge {
                     return false;
                 }
                 Err(Stop::Unread(failure)) => {
-                    self.clients
-                        .on_body_failure(&mut self.worker, talk, &failure);
+                    self.clients.on_body_failure(self.worker, talk, &failure);
                     return false;
                 }
                 Err(Stop::Retried(failure, reason)) => self.retry(talk, failure, reason),
             };
-        }
-    }
-
-    /// The client has left: the origin is no longer waited for.
-    pub(super) fn abandon(&mut self, asker: Asker) {
-        if let Some(id) = self.upstream.talks.forget(asker)
-            && !self.upstream.hand_over(id)
-        {
-            self.with_talk(id, |_, _| Err(Stop::Over));
         }
     }
 
@@ -158,9 +225,9 @@ impl Edge {
             let opened = match &target.origin {
                 Origin::Files(folder) if matches!(talk.purpose, Purpose::Plain) => {
                     let asked = self.clients.ask_folder(
-                        &self.policy,
+                        self.policy,
                         &mut self.upstream.folders,
-                        &mut self.worker,
+                        self.worker,
                         talk,
                         rule,
                         (target, folder),
@@ -173,8 +240,8 @@ impl Edge {
                         Ok(Filed::Nothing(head, text)) if talk.targets.is_empty() => {
                             talk.noted.outcome = Outcome::Answered(head.status);
                             return self.clients.answer_nothing(
-                                &self.policy,
-                                &mut self.worker,
+                                self.policy,
+                                self.worker,
                                 talk,
                                 head,
                                 &text,
@@ -182,8 +249,7 @@ impl Edge {
                         }
                         // The next one may know more.
                         Ok(Filed::Nothing(..)) => {
-                            self.upstream
-                                .next_target(&mut self.timers, &mut self.worker, talk);
+                            self.upstream.next_target(self.timers, self.worker, talk);
                             continue;
                         }
                         Err(failure) => Err(failure),
@@ -195,13 +261,10 @@ impl Edge {
                 Ok(()) => return self.pump(talk),
                 Err(failure) => {
                     if let UpstreamError::Target(reason) = &failure {
-                        self.upstream
-                            .targets
-                            .note_failed(&mut self.worker, talk, reason);
+                        self.upstream.targets.note_failed(self.worker, talk, reason);
                     }
                     talk.failures.push(failure);
-                    self.upstream
-                        .next_target(&mut self.timers, &mut self.worker, talk);
+                    self.upstream.next_target(self.timers, self.worker, talk);
                     may_reuse = !is_check;
                 }
             }
@@ -217,31 +280,6 @@ impl Edge {
             talk,
             vec![ResponsePart::Head(head), ResponsePart::Body(body), end],
         )
-    }
-
-    /// The client of a stream has taken everything and wants more.
-    pub(super) fn on_stream_wanted(&mut self, handle: RequestId) {
-        self.with_talk_of(handle, |edge, talk| {
-            if let Phase::Streaming { wants, .. } = &mut talk.phase {
-                *wants = true;
-            }
-            talk.due_ms = edge.worker.net.now_ms() + edge.policy.limits.idle_ms;
-            edge.pass_on(talk)?;
-            edge.pump(talk)?;
-            if matches!(talk.phase, Phase::Streaming { wants: true, .. }) {
-                // Nothing is written to the client until the origin says more, so nothing but this tells that it leaves.
-                let _ = edge.worker.defer_stream(handle);
-            }
-            Ok(())
-        });
-    }
-
-    /// A client that took too little of its link's answer may take more now.
-    pub(super) fn on_link_body_due(&mut self, handle: RequestId) {
-        self.with_talk_of(handle, |edge, talk| {
-            edge.holds().pass_link(talk)?;
-            edge.pump(talk)
-        });
     }
 
     pub(super) fn on_talk(&mut self, talk: &mut Talk, event: WireEvent) -> Step {
@@ -269,7 +307,7 @@ impl Edge {
             && talk.can_read
             && talk.phase.wants_more()
         {
-            let mut buffer = std::mem::take(&mut self.buffer);
+            let mut buffer = std::mem::take(self.buffer);
             let received = self.worker.net.recv_wire(wire, &mut buffer);
             let step = match received {
                 Ok(None) => {
@@ -290,7 +328,7 @@ impl Edge {
                 }
                 Err(error) => self.on_origin_end(talk, Some(error.to_string())),
             };
-            self.buffer = buffer;
+            *self.buffer = buffer;
             step?;
         }
         Ok(())
@@ -315,7 +353,7 @@ impl Edge {
             let parts = events.into_iter().map(|it| part_of(it, key)).collect();
             self.take(talk, parts)?;
         }
-        self.backends().give_credit(talk);
+        self.holds().backends().give_credit(talk);
         self.outbound().flush(talk)
     }
 
@@ -324,7 +362,7 @@ impl Edge {
             && talk.phase.passes_at_once()
             && exchange.pass(bytes)
         {
-            return self.clients.pass_at_once(&mut self.worker, talk, bytes);
+            return self.clients.pass_at_once(self.worker, talk, bytes);
         }
         let (parts, outcome) = match &mut talk.codec {
             Codec::Http(exchange) => {
@@ -366,7 +404,7 @@ impl Edge {
     fn on_origin_end(&mut self, talk: &mut Talk, error: Option<String>) -> Step {
         talk.can_read = false;
         if let Phase::Socket { .. } = talk.phase {
-            return self.clients.on_frames_end(&mut self.worker, talk);
+            return self.clients.on_frames_end(self.worker, talk);
         }
         let mut events = Vec::new();
         let outcome = match &mut talk.codec {
@@ -390,39 +428,10 @@ impl Edge {
     /// Tries once more where that can do no harm.
     fn retry(&mut self, talk: &mut Talk, failure: Failure, reason: String) -> Step {
         match self.outbound().after_failure(talk, failure, &reason) {
-            AfterFailure::SocketEnds => self.clients.on_frames_end(&mut self.worker, talk),
+            AfterFailure::SocketEnds => self.clients.on_frames_end(self.worker, talk),
             AfterFailure::Fails(status) => Err(Stop::Failed(status, reason)),
             // The next connection is for all that have lost this one.
             AfterFailure::Open { may_reuse } => self.open(talk, may_reuse),
-        }
-    }
-
-    /// Ends conversations in which nothing happens.
-    pub(super) fn check_talks(&mut self, now_ms: u64) {
-        let late = self.upstream.talks.find(|talk| {
-            let has_begun = talk.wire.is_some()
-                || talk.waits.is_some()
-                || talk.stream.is_some()
-                || talk.http2.is_some();
-            // Another worker answers a poll when there is something to say, and its connection ends when it does.
-            let may_wait = matches!(talk.purpose, Purpose::Worker) && talk.is_connected;
-            let is_late =
-                talk.due_ms <= now_ms && has_begun && !may_wait && talk.phase.wants_more();
-            is_late || talk.deadline_ms <= now_ms
-        });
-        for id in late {
-            self.with_talk(id, |_, talk| {
-                if talk.deadline_ms <= now_ms {
-                    Err(Stop::failed(504, "it takes too long"))
-                } else if talk.is_connected {
-                    Err(Stop::retried(
-                        Failure::TimeOut,
-                        "the origin does not answer in time",
-                    ))
-                } else {
-                    Err(Stop::retried(Failure::Connect, "no connection in time"))
-                }
-            });
         }
     }
 }

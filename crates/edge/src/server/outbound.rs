@@ -1,6 +1,5 @@
 //! Requests on their way to targets: what writes and sends them knows no clients, and answers nobody.
 
-use super::edge::Edge;
 use super::policy::EdgePolicy;
 use super::services::Backends;
 use crate::client::source::Engine;
@@ -19,29 +18,6 @@ pub(super) struct Outbound<'a> {
     pub ports: &'a mut Ports,
     pub timers: &'a mut Timers,
     pub worker: &'a mut Engine,
-}
-
-impl Edge {
-    pub(super) fn outbound(&mut self) -> Outbound<'_> {
-        Outbound {
-            policy: &self.policy,
-            upstream: &mut self.upstream,
-            route_figures: &self.route_figures,
-            services: &mut self.pushpin.services,
-            ports: &mut self.publishing.ports,
-            timers: &mut self.timers,
-            worker: &mut self.worker,
-        }
-    }
-
-    pub(super) fn backends(&mut self) -> Backends<'_> {
-        Backends {
-            services: &mut self.pushpin.services,
-            ports: &mut self.publishing.ports,
-            timers: &mut self.timers,
-            worker: &mut self.worker,
-        }
-    }
 }
 
 impl Outbound<'_> {

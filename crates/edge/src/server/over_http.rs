@@ -7,7 +7,7 @@ use fermata_grip::over_http::{Event, Reply};
 
 use crate::client::clients::Clients;
 use crate::client::over_http::{Opening, OverHttp, Room};
-use crate::client::socket::{Socket, Via, close_socket};
+use crate::client::socket::{Socket, Via, close_socket, send_control};
 use crate::client::source::Engine;
 use crate::server::holds::Holds;
 use crate::server::upgrade::accept;
@@ -42,10 +42,7 @@ impl Holds<'_> {
             }
             Err(error) => return Err(Stop::failed(502, error)),
         };
-        let Some(socket) = accept(self.worker, handle, head) else {
-            let reason = "the origin's handshake does not fit the client's";
-            return Err(Stop::failed(502, reason));
-        };
+        let socket = accept(self.worker, handle, head)?;
         self.route_figures
             .count_head_sent(self.worker, &talk.source, head);
         let mut source = talk.source.clone();
@@ -81,16 +78,10 @@ impl Holds<'_> {
                 Event::Text(message) => self.on_origin_message(handle, true, &message),
                 Event::Binary(message) => self.on_origin_message(handle, false, &message),
                 Event::Ping(payload) => {
-                    let _ = self
-                        .worker
-                        .net
-                        .send_control(SocketId::of(handle), true, &payload);
+                    send_control(self.worker, handle, true, &payload);
                 }
                 Event::Pong(payload) => {
-                    let _ = self
-                        .worker
-                        .net
-                        .send_control(SocketId::of(handle), false, &payload);
+                    send_control(self.worker, handle, false, &payload);
                 }
                 Event::Close(close) => {
                     let (code, reason) = close.unwrap_or((1000, Vec::new()));

@@ -15,6 +15,7 @@ use crate::upstream::parts::Upstream;
 use crate::upstream::reply::{INSTRUCT_BYTES_MAX, borrowed, read_instruct};
 use crate::upstream::response::Head;
 use crate::upstream::talk::{Purpose, ShareKey, Sharer, Talk};
+use crate::upstream::talks::Talks;
 
 /// Clients that wait for one answer besides the one that has asked; others ask by themselves.
 const SHARERS_MAX: usize = 1_000;
@@ -39,7 +40,7 @@ impl Edge {
             return self.ask(Ask::new(Owner::Client(handle), source));
         };
         if let Some(&id) = self.upstream.sharing.asked.get(&key)
-            && let Some(talk) = self.upstream.talks.get_mut(id)
+            && let Some(talk) = self.talks.get_mut(id)
             && !talk.has_response
         {
             if talk.shared.others.len() < SHARERS_MAX {
@@ -53,9 +54,9 @@ impl Edge {
             }
             return self.ask(Ask::new(Owner::Client(handle), source));
         }
-        let id = self.upstream.talks.next_id();
+        let id = self.upstream.askers.next_id();
         self.ask(Ask::new(Owner::Client(handle), source));
-        if let Some(talk) = self.upstream.talks.get_mut(id) {
+        if let Some(talk) = self.talks.get_mut(id) {
             talk.shared.key = Some(key.clone());
             self.upstream.sharing.asked.insert(key, id);
         }
@@ -72,18 +73,18 @@ impl Talk {
 
 impl Upstream {
     /// A client has left that may have waited for another's answer.
-    pub(super) fn leave_shared(&mut self, handle: RequestId) {
+    pub(super) fn leave_shared(&mut self, talks: &mut Talks, handle: RequestId) {
         if let Some(id) = self.sharing.waiting.remove(&handle)
-            && let Some(talk) = self.talks.get_mut(id)
+            && let Some(talk) = talks.get_mut(id)
         {
             talk.shared.others.retain(|other| other.handle != handle);
         }
     }
 
     /// The client has left that has asked: the first of those who wait has asked from now on. False: nobody waits.
-    pub(super) fn hand_over(&mut self, id: TalkId) -> bool {
-        let Some(talk) = self.talks.get_mut(id) else {
-            // It is worked on, or over.
+    pub(super) fn hand_over(&mut self, talks: &mut Talks, id: TalkId) -> bool {
+        let Some(talk) = talks.get_mut(id) else {
+            // It is over.
             return false;
         };
         if talk.shared.others.is_empty() {
@@ -94,7 +95,7 @@ impl Upstream {
         talk.owner = Owner::Client(handle);
         talk.source = Source { target, ..source };
         self.sharing.waiting.remove(&handle);
-        self.talks.set_asker(Asker::Client(handle), id);
+        self.askers.set(Asker::Client(handle), id);
         true
     }
 
@@ -129,7 +130,7 @@ impl Upstream {
         let target = talk.source.target;
         let source = Source { target, ..source };
         let mut own = self
-            .talks
+            .askers
             .begin(Owner::Client(handle), source, Vec::new(), Purpose::Plain);
         own.noted = talk.noted;
         own
@@ -173,11 +174,8 @@ fn key(source: &Source) -> Option<ShareKey> {
 
 /// Whether an answer that is here whole may be meant for one client alone.
 pub(super) fn is_answer_for_one(head: &Head, body: &[u8]) -> bool {
-    let own = || match read_instruct(head, Some(body)) {
-        Some(Ok(it)) => is_own(&it),
-        _ => false,
-    };
-    is_for_one(&head.headers) || (is_instruct(&borrowed(&head.headers)) && own())
+    let is_own = || matches!(read_instruct(head, Some(body)), Some(Ok(it)) if is_own(&it));
+    is_for_one(&head.headers) || (is_instruct(&borrowed(&head.headers)) && is_own())
 }
 
 /// Whether an instruction says something of its client.

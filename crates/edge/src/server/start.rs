@@ -209,7 +209,7 @@ fn begin_publishing(edge: &mut Edge, prepared: &Prepared) -> Result<(), StartErr
     }
     if let Some(rendezvous) = &prepared.rendezvous {
         with_copy(&rendezvous.listener, "zmq_stats", |listener| {
-            edge.reports().listen_to_workers(listener)
+            edge.holds().reports().listen_to_workers(listener)
         })?;
     }
     edge.publishing.ports.uris = ports::uris(&prepared.settings);

@@ -7,7 +7,7 @@ use fermata_grip::ws_control::Control;
 
 use crate::client::socket::{Socket, Via};
 use crate::client::source::{Asker, Owner};
-use crate::server::edge::Edge;
+use crate::server::turn::Turn;
 use crate::server::upgrade::accept;
 use crate::upstream::response::Head;
 use crate::upstream::talk::{Step, Stop, Talk};
@@ -16,7 +16,7 @@ use crate::upstream::test_origin::{answer, channels, parts};
 /// The path of the WebSocket.
 const ECHO: &[u8] = b"/ws";
 
-impl Edge {
+impl Turn<'_> {
     /// Opens a client's WebSocket to the built-in origin; `start` is what paths of its route begin with.
     pub(super) fn open_test_socket(&mut self, talk: &mut Talk, start: &str) -> Step {
         let Owner::Client(handle) = talk.owner else {
@@ -25,14 +25,12 @@ impl Edge {
         let (path, query) = parts(&talk.source.request.target, start);
         if path != ECHO {
             let (head, body) = answer(b"/none", b"");
-            self.clients.respond(&mut self.worker, handle, &head, &body);
+            self.clients.respond(self.worker, handle, &head, &body);
             return Err(Stop::Over);
         }
         let channels = channels(query);
-        self.upstream.talks.forget(Asker::Client(handle));
-        let Some(socket) = accept(&mut self.worker, handle, &Head::default()) else {
-            return Err(Stop::failed(502, "the handshake cannot be accepted"));
-        };
+        self.upstream.askers.forget(Asker::Client(handle));
+        let socket = accept(self.worker, handle, &Head::default())?;
         let state = Socket::new(None, Via::Echo);
         self.holds()
             .enter_socket(socket, talk.source.clone(), state);

@@ -7,10 +7,10 @@ use fermata_proto::ws::client::{Client, Received};
 use fermata_proto::ws::message::Kind;
 
 use crate::client::clients::Clients;
-use crate::client::socket::{Socket, Via};
+use crate::client::socket::{Socket, Via, send_control};
 use crate::client::source::{Asker, Engine, Owner};
 use crate::routes::figures::Count;
-use crate::server::edge::Edge;
+use crate::server::turn::Turn;
 use crate::timers::Timer;
 use crate::upstream::reply::{Phase, borrowed};
 use crate::upstream::response::Head;
@@ -39,7 +39,7 @@ const OWN: [&[u8]; 10] = [
     b"sec-websocket-version",
 ];
 
-impl Edge {
+impl Turn<'_> {
     /// The origin has switched protocols: the client's socket opens.
     pub(super) fn on_switched(&mut self, talk: &mut Talk, head: &Head) -> Step {
         let id = talk.id();
@@ -64,18 +64,13 @@ impl Edge {
             false => ws_control::accepted_prefix(&borrowed(&head.headers)),
         };
         self.journal
-            .log_talk(&self.policy, &mut self.timers, &mut self.worker, talk);
-        self.upstream.talks.forget(Asker::Client(handle));
-        let Some(socket) = accept(&mut self.worker, handle, head) else {
-            return Err(Stop::failed(
-                502,
-                "the origin's handshake does not fit the client's",
-            ));
-        };
+            .log_talk(self.policy, self.timers, self.worker, talk);
+        self.upstream.askers.forget(Asker::Client(handle));
+        let socket = accept(self.worker, handle, head)?;
         self.route_figures
-            .count_head_sent(&self.worker, &talk.source, head);
+            .count_head_sent(self.worker, &talk.source, head);
         talk.owner = Owner::Socket(socket);
-        self.upstream.talks.set_asker(Asker::Client(socket), id);
+        self.upstream.askers.set(Asker::Client(socket), id);
         talk.due_ms = u64::MAX;
         talk.phase = Phase::Socket {
             client: Box::new(Client::new(None, MESSAGE_BYTES_MAX).passing_pings()),
@@ -118,17 +113,14 @@ impl Edge {
                                 .on_origin_message(handle, kind == Kind::Text, &message);
                         }
                         Some(Received::Ping(payload)) => {
-                            self.clients.pass_ping(&mut self.worker, handle, payload)
+                            self.clients.pass_ping(self.worker, handle, payload)
                         }
                         Some(Received::Pong(payload)) => {
-                            let _ =
-                                self.worker
-                                    .net
-                                    .send_control(SocketId::of(handle), false, &payload);
+                            send_control(self.worker, handle, false, &payload);
                         }
                         Some(Received::Closed { code, reason }) => {
                             self.clients.on_origin_close(
-                                &mut self.worker,
+                                self.worker,
                                 handle,
                                 code,
                                 reason.as_bytes(),
@@ -144,8 +136,7 @@ impl Edge {
                     self.worker
                         .net
                         .log_for_client(fermata_config::LogLevel::Warning, &line);
-                    self.clients
-                        .on_origin_close(&mut self.worker, handle, 1011, b"");
+                    self.clients.on_origin_close(self.worker, handle, 1011, b"");
                     step = Err(Stop::Over);
                     0
                 }
@@ -156,7 +147,7 @@ impl Edge {
             }
             rest = &mut rest[consumed..];
         }
-        let queued = queued_for(&mut self.worker, handle);
+        let queued = queued_for(self.worker, handle);
         let is_paused = queued > QUEUE_BYTES_MAX;
         if is_paused {
             let due_ms = self.worker.net.now_ms() + PAUSE_MS;
@@ -165,7 +156,7 @@ impl Edge {
         talk.phase = Phase::Socket { client, is_paused };
         let step = step.and(self.outbound().flush(talk));
         // The client has detached the origin, or has left.
-        let is_over = self.upstream.talks.of(Asker::Client(handle)).is_none()
+        let is_over = self.upstream.askers.of(Asker::Client(handle)).is_none()
             && self
                 .clients
                 .socket(handle)
@@ -185,7 +176,11 @@ impl Clients {
 }
 
 /// Accepts a client's handshake, with what its origin has said. Returns the socket.
-pub(super) fn accept(worker: &mut Engine, handle: RequestId, head: &Head) -> Option<RequestId> {
+pub(super) fn accept(
+    worker: &mut Engine,
+    handle: RequestId,
+    head: &Head,
+) -> Result<RequestId, Stop> {
     let protocol = head
         .headers
         .iter()
@@ -205,7 +200,10 @@ pub(super) fn accept(worker: &mut Engine, handle: RequestId, head: &Head) -> Opt
         })
         .collect();
     let accepted = worker.accept_upgrade(handle, protocol, &headers);
-    accepted.ok().map(SocketId::handshake)
+    let reason = "the origin's handshake does not fit the client's";
+    accepted
+        .map(SocketId::handshake)
+        .map_err(|_| Stop::failed(502, reason))
 }
 
 pub(super) fn queued_for(worker: &mut Engine, socket: RequestId) -> usize {
@@ -216,10 +214,7 @@ pub(super) fn queued_for(worker: &mut Engine, socket: RequestId) -> usize {
 impl Clients {
     /// A ping of the origin for its client, whose answer is awaited. Of pings that come before it the last is answered.
     fn pass_ping(&mut self, worker: &mut Engine, handle: RequestId, payload: Vec<u8>) {
-        if worker
-            .net
-            .send_control(SocketId::of(handle), true, &payload)
-            .is_ok()
+        if send_control(worker, handle, true, &payload)
             && let Some(socket) = self.socket(handle)
         {
             socket.pinged = Some(payload.into_boxed_slice());

@@ -1,11 +1,11 @@
 //! Failures to send a request to any target, by whose fault: one bad request must not put a target out for all others.
 
 use crate::client::source::Owner;
-use crate::server::edge::Edge;
+use crate::server::turn::Turn;
 use crate::upstream::error::{UpstreamError, capitalized};
 use crate::upstream::talk::{Step, Stop, Talk};
 
-impl Edge {
+impl Turn<'_> {
     /// No target is left.
     pub(super) fn fail_upstream(&mut self, talk: &mut Talk) -> Step {
         let refusal = talk.failures.last().and_then(|last| match last {
@@ -23,11 +23,11 @@ impl Edge {
             // The client's fault, so it is not logged: clients could fill the log.
             if status == 308 {
                 self.clients
-                    .send_to_folder(&mut self.worker, handle, &talk.source.request);
+                    .send_to_folder(self.worker, handle, &talk.source.request);
                 return Err(Stop::Over);
             }
             self.clients.answer_text(
-                &mut self.worker,
+                self.worker,
                 handle,
                 status,
                 &format!("{}.", capitalized(&reason)),

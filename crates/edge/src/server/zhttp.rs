@@ -13,6 +13,7 @@ use crate::pushpin::zhttp::{headers, peer_address, read};
 use crate::routes::Target;
 use crate::server::edge::Edge;
 use crate::server::outbound::Outbound;
+use crate::server::turn::Turn;
 use crate::upstream::Failure;
 use crate::upstream::error::UpstreamError;
 use crate::upstream::forward::Forwarded;
@@ -26,16 +27,18 @@ const BODY_BYTES_MAX: u64 = 900_000;
 impl Edge {
     /// The backend has answered, or not.
     pub(super) fn on_zhttp_answer(&mut self, talk: TalkId, outcome: Result<Value, Unanswered>) {
-        self.with_talk(talk, |edge, talk| match outcome {
+        self.with_talk(talk, |turn, talk| match outcome {
             // What nobody has heard may be asked of the next one.
             Err(it) if it.is_unheard && !talk.targets.is_empty() => {
                 Err(Stop::retried(Failure::Connect, it.reason))
             }
             Err(it) => Err(Stop::retried(Failure::TimeOut, it.reason)),
-            Ok(reply) => edge.on_zhttp_reply(talk, &reply),
+            Ok(reply) => turn.on_zhttp_reply(talk, &reply),
         });
     }
+}
 
+impl Turn<'_> {
     fn on_zhttp_reply(&mut self, talk: &mut Talk, reply: &Value) -> Step {
         match read(reply) {
             Ok((head, body)) => {

@@ -21,6 +21,7 @@ use crate::server::arriving::FILE_PIECE_BYTES;
 use crate::server::edge::Edge;
 use crate::server::outbound::Outbound;
 use crate::server::services::Backends;
+use crate::server::turn::Turn;
 use crate::timers::Timer;
 use crate::upstream::Failure;
 use crate::upstream::codec::Codec;
@@ -66,56 +67,40 @@ impl Edge {
         let number = self.pushpin.services.session_number(id);
         let talk = number.and_then(|it| Some((it, *self.pushpin.services.sessions.get(&it)?)));
         let Some((number, talk)) = talk else {
-            self.backends().refuse_session_packet(id, packet);
+            self.holds().backends().refuse_session_packet(id, packet);
             return;
         };
         self.pushpin.services.settle_session(number);
-        self.with_talk(talk, |edge, talk| {
+        self.with_talk(talk, |turn, talk| {
             talk.question = None;
-            let now_ms = edge.worker.net.now_ms();
+            let now_ms = turn.worker.net.now_ms();
             let Codec::Zhttp(exchange) = &mut talk.codec else {
                 return Ok(());
             };
             let outcome = exchange.handle(packet, sequence, now_ms);
             if !matches!(talk.phase, Phase::Socket { .. }) {
                 let room_ms = match talk.has_response {
-                    true => edge.policy.limits.idle_ms,
-                    false => edge.policy.limits.response_ms,
+                    true => turn.policy.limits.idle_ms,
+                    false => turn.policy.limits.response_ms,
                 };
                 talk.due_ms = now_ms + room_ms;
             }
             match outcome {
-                Ok(()) => edge.pump(talk),
+                Ok(()) => turn.pump(talk),
                 Err(Condition::Unserved(reason)) => Err(Stop::retried(Failure::Connect, reason)),
-                Err(Condition::LengthRequired) => edge.on_length_required(talk),
+                Err(Condition::LengthRequired) => turn.on_length_required(talk),
                 Err(Condition::Failed(reason)) => Err(Stop::retried(Failure::Response, reason)),
             }
         });
-    }
-
-    fn on_length_required(&mut self, talk: &mut Talk) -> Step {
-        let Owner::Client(handle) = talk.owner else {
-            return Err(Stop::failed(
-                502,
-                "the backend wants to know the length of the body",
-            ));
-        };
-        self.clients.answer_text(
-            &mut self.worker,
-            handle,
-            411,
-            "Must provide Content-Length header.",
-        );
-        Err(Stop::Over)
     }
 
     /// Backends that took nothing may take something now.
     pub(super) fn on_streams_due(&mut self) {
         let talks: Vec<TalkId> = self.pushpin.services.sessions.values().copied().collect();
         for talk in talks {
-            self.with_talk(talk, |edge, talk| {
-                edge.outbound().flush(talk)?;
-                edge.backends().give_credit(talk);
+            self.with_talk(talk, |turn, talk| {
+                turn.outbound().flush(talk)?;
+                turn.holds().backends().give_credit(talk);
                 Ok(())
             });
         }
@@ -150,7 +135,7 @@ impl Edge {
         }
         let talks: Vec<TalkId> = self.pushpin.services.sessions.values().copied().collect();
         for talk in talks {
-            self.with_talk(talk, |edge, talk| {
+            self.with_talk(talk, |turn, talk| {
                 let (Some(stream), Codec::Zhttp(exchange)) = (talk.stream, &mut talk.codec) else {
                     return Ok(());
                 };
@@ -159,15 +144,35 @@ impl Edge {
                     return Err(Stop::retried(Failure::TimeOut, reason));
                 }
                 if let Some(packet) = exchange.keep_alive(now_ms)
-                    && edge
-                        .backends()
-                        .send_to_session(stream.service, exchange.peer(), &packet)
+                    && turn.holds().backends().send_to_session(
+                        stream.service,
+                        exchange.peer(),
+                        &packet,
+                    )
                 {
                     exchange.sent_keep_alive(now_ms);
                 }
                 Ok(())
             });
         }
+    }
+}
+
+impl Turn<'_> {
+    fn on_length_required(&mut self, talk: &mut Talk) -> Step {
+        let Owner::Client(handle) = talk.owner else {
+            return Err(Stop::failed(
+                502,
+                "the backend wants to know the length of the body",
+            ));
+        };
+        self.clients.answer_text(
+            self.worker,
+            handle,
+            411,
+            "Must provide Content-Length header.",
+        );
+        Err(Stop::Over)
     }
 }
 

@@ -56,7 +56,7 @@ impl Edge {
             false => self.publishing.ports.end_peer(&mut self.worker, event.wire),
         }
         // What it has said may have been a reason to ask, and now it can be asked itself.
-        self.backends().flush();
+        self.holds().backends().flush();
         self.on_session_packets();
         true
     }
@@ -195,7 +195,7 @@ impl Edge {
             }
             (Port::Stats, Event::Message(_)) => {}
             (Port::Service(_), Event::Message(parts)) => {
-                if let Some(answered) = self.backends().on_service_message(&parts) {
+                if let Some(answered) = self.holds().backends().on_service_message(&parts) {
                     self.on_service_answer(answered);
                 }
             }
@@ -205,7 +205,7 @@ impl Edge {
             }
             (Port::Responses, Event::Message(parts)) => match &parts[..] {
                 [message] => {
-                    if let Some(answered) = self.backends().on_response(message) {
+                    if let Some(answered) = self.holds().backends().on_response(message) {
                         self.on_service_answer(answered);
                     }
                 }
@@ -214,7 +214,7 @@ impl Edge {
             // This side sends no requests that would be answered here.
             (Port::Requests(_) | Port::Sessions(_), Event::Message(_)) => {}
             (Port::Questions, Event::Message(parts)) => {
-                if let Some(reply) = self.backends().on_worker_question(wire, parts) {
+                if let Some(reply) = self.holds().backends().on_worker_question(wire, parts) {
                     zmtp::message(&mut connection.out, &[b"", &reply]);
                 }
             }

@@ -8,13 +8,13 @@ use super::folders::Folders;
 use super::http2::{Carriers, PingTimes};
 use super::signatures::Signatures;
 use super::talk::Sharing;
-use super::talks::Talks;
+use super::talks::Askers;
 use super::targets::Targets;
 use crate::prepared::Prepared;
 
-/// Conversations with targets, and the connections that carry them.
+/// The askers of conversations with targets, and the connections that carry these.
 pub(crate) struct Upstream {
-    pub talks: Talks,
+    pub askers: Askers,
     pub connections: Connections,
     /// Those of HTTP/2.
     pub carriers: Carriers,
@@ -35,7 +35,7 @@ impl Upstream {
             timeout_ms: settings.origin_ping_timeout_ms,
         };
         Self {
-            talks: Talks::default(),
+            askers: Askers::default(),
             connections: Connections::new(Authority::new(settings, &prepared.directory)),
             carriers: Carriers::new(settings.origin_streams_max, times),
             targets: prepared.targets,

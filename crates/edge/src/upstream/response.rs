@@ -1,5 +1,6 @@
 //! What origins say, in one form for HTTP and FastCGI, without what belongs to one hop.
 
+use fermata_engine::ResponseHead;
 use fermata_fastcgi::codec as fastcgi;
 use fermata_grip::instruct::Answer;
 use fermata_proto::response_reader::Event;
@@ -28,6 +29,16 @@ impl Head {
             "Content-Length".len() as u64 + u64::from(digits)
         });
         STATUS_BYTES + self.reason.len() as u64 + length + headers_bytes(&self.headers)
+    }
+
+    /// What a client gets, of whose headers `headers` are those that pass.
+    pub fn passed_on<'a>(&'a self, headers: &'a [(&'a [u8], &'a [u8])]) -> ResponseHead<'a> {
+        ResponseHead {
+            status: self.status,
+            reason: &self.reason,
+            headers,
+            length: self.length,
+        }
     }
 }
 

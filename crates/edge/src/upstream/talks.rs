@@ -5,16 +5,51 @@ use crate::numbered::Numbered;
 use crate::upstream::id::TalkId;
 use crate::upstream::talk::{Purpose, Talk};
 
-/// All conversations. One that is worked on keeps its entry, which is empty meanwhile.
+/// All conversations. Nothing that works on one has the others.
 #[derive(Default)]
-pub(crate) struct Talks {
-    entries: Numbered<TalkId, Option<Box<Talk>>>,
-    by_asker: Numbered<Asker, TalkId>,
+pub(crate) struct Talks(Numbered<TalkId, Box<Talk>>);
+
+impl Talks {
+    /// Adds a conversation that has begun.
+    pub fn keep(&mut self, talk: Box<Talk>) {
+        self.0.insert(talk.id(), talk);
+    }
+
+    /// A conversation is over.
+    pub fn end(&mut self, id: TalkId) -> Option<Box<Talk>> {
+        self.0.remove(&id)
+    }
+
+    pub fn get_mut(&mut self, id: TalkId) -> Option<&mut Talk> {
+        self.0.get_mut(&id).map(|it| &mut **it)
+    }
+
+    /// The conversations for which `is_it` holds, in the order in which they began.
+    pub fn find(&self, is_it: impl Fn(&Talk) -> bool) -> Vec<TalkId> {
+        let talks = self.0.values();
+        let mut found: Vec<TalkId> = talks.filter(|it| is_it(it)).map(|it| it.id()).collect();
+        found.sort_unstable();
+        found
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// The conversation of each asker.
+#[derive(Default)]
+pub(crate) struct Askers {
+    talks: Numbered<Asker, TalkId>,
     last: u64,
 }
 
-impl Talks {
-    /// A new conversation, which is not among the others until it is [kept](Self::keep).
+impl Askers {
+    /// A new conversation, for which nobody waits until it is [set](Self::set).
     pub fn begin(
         &mut self,
         owner: Owner,
@@ -32,74 +67,30 @@ impl Talks {
         TalkId::of(self.last + 1)
     }
 
-    /// Adds a conversation that has begun.
-    pub fn keep(&mut self, talk: Box<Talk>) {
-        self.by_asker.insert(talk.owner.asker(), talk.id());
-        self.entries.insert(talk.id(), Some(talk));
-    }
-
-    /// Lends a conversation to be worked on; `None`: it is over, or lent already.
-    pub fn lend(&mut self, id: TalkId) -> Option<Box<Talk>> {
-        self.entries.get_mut(&id)?.take()
-    }
-
-    /// Takes back what was lent.
-    pub fn take_back(&mut self, talk: Box<Talk>) {
-        let entry = self.entries.get_mut(&talk.id());
-        debug_assert!(entry.as_ref().is_some_and(|it| it.is_none()));
-        if let Some(entry) = entry {
-            *entry = Some(talk);
-        }
-    }
-
-    /// A conversation that was lent is over.
-    pub fn end(&mut self, id: TalkId) {
-        self.entries.remove(&id);
-    }
-
-    /// A conversation that nobody works on.
-    pub fn get_mut(&mut self, id: TalkId) -> Option<&mut Talk> {
-        self.entries.get_mut(&id)?.as_deref_mut()
-    }
-
-    /// The conversations for which `is_it` holds, in the order in which they began.
-    pub fn find(&self, is_it: impl Fn(&Talk) -> bool) -> Vec<TalkId> {
-        let talks = self.entries.values().flatten();
-        let mut found: Vec<TalkId> = talks.filter(|it| is_it(it)).map(|it| it.id()).collect();
-        found.sort_unstable();
-        found
-    }
-
     /// The conversation of an asker.
     pub fn of(&self, asker: Asker) -> Option<TalkId> {
-        self.by_asker.get(&asker).copied()
+        self.talks.get(&asker).copied()
     }
 
     /// This conversation is its asker's from now on.
-    pub fn set_asker(&mut self, asker: Asker, id: TalkId) {
-        self.by_asker.insert(asker, id);
+    pub fn set(&mut self, asker: Asker, id: TalkId) {
+        self.talks.insert(asker, id);
     }
 
     /// The asker no longer asks, whatever becomes of the conversation.
     pub fn forget(&mut self, asker: Asker) -> Option<TalkId> {
-        self.by_asker.remove(&asker)
+        self.talks.remove(&asker)
     }
 
     /// The same if it was this one.
     pub fn forget_of(&mut self, asker: Asker, id: TalkId) {
         if self.of(asker) == Some(id) {
-            self.by_asker.remove(&asker);
+            self.talks.remove(&asker);
         }
     }
 
-    /// How many there are, with those who ask.
     pub fn len(&self) -> usize {
-        self.entries.len().max(self.by_asker.len())
-    }
-
-    /// Whether there is no conversation.
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.talks.len()
     }
 }
 
@@ -109,47 +100,29 @@ mod tests {
 
     use super::*;
 
-    fn handle() -> RequestId {
-        RequestId::from_raw(7).expect("it is not zero")
-    }
-
-    fn asker() -> Asker {
-        Asker::Client(handle())
-    }
-
-    fn begin(talks: &mut Talks, handle: RequestId) -> TalkId {
-        let owner = Owner::Client(handle);
-        let talk = talks.begin(owner, Source::of_get("/"), Vec::new(), Purpose::Plain);
-        let id = talk.id();
-        talks.keep(talk);
-        id
-    }
-
-    #[test]
-    fn a_conversation_that_is_worked_on_is_not_lent_twice() {
-        let mut talks = Talks::default();
-        let id = begin(&mut talks, handle());
-        let talk = talks.lend(id).expect("a conversation");
-        assert!(talks.lend(id).is_none() && talks.get_mut(id).is_none());
-        assert!(talks.find(|_| true).is_empty() && !talks.is_empty());
-        talks.take_back(talk);
-        assert_eq!(talks.find(|_| true), [id]);
-        talks.lend(id).expect("it again");
-        talks.end(id);
-        assert!(talks.is_empty() && talks.lend(id).is_none());
-    }
-
     #[test]
     fn the_next_conversation_of_a_request_outlives_the_one_before() {
-        let mut talks = Talks::default();
-        let next = talks.next_id();
-        let first = begin(&mut talks, handle());
+        let handle = RequestId::from_raw(7).expect("it is not zero");
+        let asker = Asker::Client(handle);
+        let (mut talks, mut askers) = (Talks::default(), Askers::default());
+        let mut begin = |askers: &mut Askers| {
+            let owner = Owner::Client(handle);
+            let talk = askers.begin(owner, Source::of_get("/"), Vec::new(), Purpose::Plain);
+            let id = talk.id();
+            askers.set(asker, id);
+            talks.keep(talk);
+            id
+        };
+        let next = askers.next_id();
+        let first = begin(&mut askers);
         assert_eq!(first, next);
-        let second = begin(&mut talks, handle());
-        talks.end(first);
-        talks.forget_of(asker(), first);
-        assert_eq!((talks.of(asker()), talks.len()), (Some(second), 1));
-        talks.forget_of(asker(), second);
-        assert_eq!((talks.of(asker()), talks.len()), (None, 1));
+        let second = begin(&mut askers);
+        assert_eq!(talks.find(|_| true), [first, second]);
+        assert!(talks.end(first).is_some() && talks.end(first).is_none());
+        askers.forget_of(asker, first);
+        assert_eq!((askers.of(asker), talks.len()), (Some(second), 1));
+        askers.forget_of(asker, second);
+        assert_eq!((askers.of(asker), askers.len()), (None, 0));
+        assert!(talks.get_mut(second).is_some());
     }
 }

@@ -36,7 +36,7 @@ impl Edge {
             self.on_service_answer(answered);
         }
         // Those of other workers are given back to them.
-        self.backends().flush();
+        self.holds().backends().flush();
         if let Some(due_ms) = self.pushpin.services.due_ms() {
             self.timers.at(due_ms, Timer::Services);
         }

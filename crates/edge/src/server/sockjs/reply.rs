@@ -17,34 +17,24 @@ const PREFLIGHT_AGE_S: &str = "31536000";
 impl Polling<'_> {
     /// Answers with a frame.
     pub(super) fn reply(&mut self, asker: &Asker<RequestId>, frame: &str) {
-        self.sockjs.asking.remove(&asker.handle);
-        let (media, body) = match &asker.callback {
-            Some(callback) => (SCRIPT, frame::script(callback, frame)),
-            None => (PLAIN, format!("{frame}\n")),
-        };
-        let headers = headers(asker.origin.as_deref(), media, NEVER);
-        self.clients.respond(
-            self.worker,
-            asker.handle,
-            &head(200, headers),
-            body.as_bytes(),
-        );
+        self.answer_asker(asker, frame, "\n");
     }
 
     /// Says that messages were taken.
     pub(super) fn reply_ok(&mut self, asker: &Asker<RequestId>) {
+        self.answer_asker(asker, "ok", "");
+    }
+
+    /// Answers with a frame, as a script or as it is with this end.
+    fn answer_asker(&mut self, asker: &Asker<RequestId>, frame: &str, end: &str) {
         self.sockjs.asking.remove(&asker.handle);
         let (media, body) = match &asker.callback {
-            Some(callback) => (SCRIPT, frame::script(callback, "ok")),
-            None => (PLAIN, "ok".to_owned()),
+            Some(callback) => (SCRIPT, frame::script(callback, frame)),
+            None => (PLAIN, [frame, end].concat()),
         };
-        let headers = headers(asker.origin.as_deref(), media, NEVER);
-        self.clients.respond(
-            self.worker,
-            asker.handle,
-            &head(200, headers),
-            body.as_bytes(),
-        );
+        let head = head(200, headers(asker.origin.as_deref(), media, NEVER));
+        self.clients
+            .respond(self.worker, asker.handle, &head, body.as_bytes());
     }
 
     /// Answers what cannot be done.
