@@ -251,6 +251,10 @@ impl<D: Driver> Net<D> {
     pub(crate) fn begin_batch(&mut self, first: &mut Vec<ConnectionIndex>) {
         self.events.clear();
         self.events_at = 0;
+        // As in nearly every turn.
+        if first.is_empty() && self.again.is_empty() {
+            return;
+        }
         for index in first.drain(..).chain(self.again.drain(..)) {
             // It may have been closed since it was listed.
             if let Some(key) = self.connections.key(index)

@@ -48,6 +48,12 @@ impl<D: Driver> Net<D> {
 }
 
 impl<D: Driver> Net<D> {
+    /// Whether a connection has something to be sent in this turn.
+    #[inline]
+    pub(crate) fn is_dirty(&self) -> bool {
+        !self.dirty.is_empty() || self.http2.is_dirty()
+    }
+
     /// Sends what this turn has produced: one write per connection.
     pub(crate) fn flush_dirty(&mut self, http: &mut Http) {
         let mut dirty = std::mem::take(&mut self.dirty);

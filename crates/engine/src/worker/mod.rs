@@ -182,8 +182,12 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Sends what this turn has produced: one write per connection.
+    #[inline]
     pub(crate) fn flush_dirty(&mut self) {
-        self.net.flush_dirty(&mut self.http);
+        // A turn asks several times, and once there is something to send.
+        if self.net.is_dirty() {
+            self.net.flush_dirty(&mut self.http);
+        }
         self.after_output();
     }
 
@@ -283,8 +287,7 @@ impl<D: Driver> Worker<D> {
         let is_busy = has_fanout
             || !self.net.again.is_empty()
             || !self.http.uploads.postponed.is_empty()
-            || !self.net.dirty.is_empty()
-            || self.net.http2.is_dirty()
+            || self.net.is_dirty()
             || !self.channels.resuming.is_empty()
             || !self.waiting.events.is_empty()
             || self.http.streams.is_busy()
