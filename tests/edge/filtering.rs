@@ -43,14 +43,6 @@ fn start(origin: &Origin, arguments: &[&str]) -> Own {
     Own::start(&[&own[..], arguments].concat())
 }
 
-fn publish(own: &Own, items: &[Value]) {
-    let body = json!({ "items": items }).to_string();
-    let json = [("Content-Type", "application/json")];
-    let mut client = Client::open(own.control, "localhost");
-    let answer = client.request("POST", "/publish/", &json, body.as_bytes());
-    assert_eq!((answer.status, answer.text()), (200, "Published\n"));
-}
-
 fn item(content: &str, sender: &str) -> Value {
     json!({"channel": "c", "meta": {"sender": sender}, "http-stream": {"content": content},
         "http-response": {"body": content}, "ws-message": {"content": content}})
@@ -104,14 +96,11 @@ fn a_server_says_what_is_delivered() {
     });
     let own = start(&origin, &[]);
     let mut client = stream(&own);
-    publish(
-        &own,
-        &[
-            item("one,", "slow"),
-            item("two,", "bad"),
-            item("three.", ""),
-        ],
-    );
+    own.publish_items(&[
+        item("one,", "slow"),
+        item("two,", "bad"),
+        item("three.", ""),
+    ]);
     wait_until("the first is asked about", || {
         (!origin.seen("filter").is_empty()).then_some(())
     });
@@ -156,7 +145,7 @@ fn a_server_changes_what_is_delivered() {
     let contents = ["same", "nothing", "new %(user)s", "close"];
     let mut items = contents.map(|content| item(content, ""));
     items[3] = json!({"channel": "c", "http-stream": {"action": "close"}});
-    publish(&own, &items);
+    own.publish_items(&items);
     let (text, is_clean) = client.read_end();
     assert_eq!((&*text, is_clean), ("same<new me for \"me\">", true));
 
@@ -164,7 +153,7 @@ fn a_server_changes_what_is_delivered() {
     let mut client = own.client();
     client.send("GET", "/hold/here", &[], b"");
     let answer = loop {
-        publish(&own, &[item("poll", "")]);
+        own.publish_items(&[item("poll", "")]);
         if client.has_news(PAUSE) {
             break client.read_answer(false);
         }
@@ -190,7 +179,7 @@ fn a_server_changes_what_is_delivered() {
     });
     let mut socket = open(own.client(), "/ws");
     assert_eq!(socket.next_text(), "subscribed");
-    publish(&own, &[item("a", ""), item("same", "")]);
+    own.publish_items(&[item("a", ""), item("same", "")]);
     assert_eq!(socket.next_text(), "<a for \"ws\">");
     assert_eq!(socket.next_text(), "same");
 }
@@ -209,7 +198,7 @@ fn a_server_that_fails_costs_the_item_alone() {
     let own = start(&origin, &["--filter-timeout-ms", "5000"]);
     let mut client = stream(&own);
     let items = ["a", "500", "large", "late", "cut", "z"].map(|content| item(content, ""));
-    publish(&own, &items);
+    own.publish_items(&items);
     assert_eq!(client.read_until("z"), "az");
     let dropped = own.figures("fermata_edge_deliveries_dropped_total");
     let filter = dropped
@@ -231,7 +220,7 @@ fn a_server_that_fails_costs_the_item_alone() {
     client.read_until("opened\n");
     let mut of_other = item("other", "");
     of_other["channel"] = "d".into();
-    publish(&own, &[item("unchecked", ""), of_other]);
+    own.publish_items(&[item("unchecked", ""), of_other]);
     assert_eq!(client.read_until("other"), "other");
     own.wait_for_log("needs the meta value url");
 }
@@ -250,7 +239,7 @@ fn filters_ask_a_few_at_a_time() {
     });
     let own = start(&origin, &["--filter-requests-max", "2"]);
     let mut clients: Vec<Client> = (0..6).map(|_| stream(&own)).collect();
-    publish(&own, &[item("a", ""), item("b", "")]);
+    own.publish_items(&[item("a", ""), item("b", "")]);
     for client in &mut clients {
         assert_eq!(client.read_until("b"), "ab");
     }
@@ -270,7 +259,7 @@ fn a_client_whose_queue_is_full_is_told_by_its_end() {
     let own = start(&origin, &[]);
     let mut client = stream(&own);
     let items: Vec<Value> = (0..2 * WAITING_MAX).map(|_| item("x", "")).collect();
-    publish(&own, &items);
+    own.publish_items(&items);
     own.wait_for_log("it has missed something");
     gate.open();
     let (text, is_clean) = client.read_end();
@@ -289,7 +278,7 @@ fn a_client_that_leaves_takes_its_check_along() {
         found.map_or(0, |(_, value)| *value)
     };
     let clients = [stream(&own), stream(&own)];
-    publish(&own, &[item("a", "")]);
+    own.publish_items(&[item("a", "")]);
     wait_until("one is asked about", || {
         (open("request") == 1).then_some(())
     });
@@ -302,7 +291,7 @@ fn a_client_that_leaves_takes_its_check_along() {
     // The place is free for others.
     origin.on("filter", judge);
     let mut client = stream(&own);
-    publish(&own, &[item("b", "")]);
+    own.publish_items(&[item("b", "")]);
     assert_eq!(client.read_until("b"), "b");
 }
 
@@ -330,7 +319,7 @@ fn a_long_poll_ends_with_the_item_that_is_asked_about() {
         let mut client = own.client();
         client.send("GET", "/hold/here", &[], b"");
         wait_until("it is held and asked about", || {
-            publish(&own, &[item("a", sender)]);
+            own.publish_items(&[item("a", sender)]);
             (origin.seen("filter").len() > before).then_some(())
         });
         if expected == "a" {
@@ -372,7 +361,7 @@ fn a_reliable_client_gets_by_its_link_what_could_not_be_asked_about() {
         let mut item = item(&format!("{id};"), sender);
         item["id"] = id.to_string().into();
         item["prev-id"] = (id - 1).to_string().into();
-        publish(&own, &[item]);
+        own.publish_items(&[item]);
     }
     assert_eq!(client.read_until("3;"), "by link;3;");
     let asked = origin.seen("hold");

@@ -161,11 +161,18 @@ impl Own {
 
     /// Publishes to streams.
     pub fn publish(&self, channel: &str, content: &str) {
-        let body = serde_json::json!({"items": [{"channel": channel, "http-stream": {"content": content}}]});
+        let stream = serde_json::json!({ "content": content });
+        self.publish_items(&[serde_json::json!({"channel": channel, "http-stream": stream})]);
+    }
+
+    /// Publishes whole items.
+    #[track_caller]
+    pub fn publish_items(&self, items: &[serde_json::Value]) {
+        let body = serde_json::json!({ "items": items }).to_string();
         let json = [("Content-Type", "application/json")];
         let mut client = Client::open(self.control, "localhost");
-        let published = client.request("POST", "/publish/", &json, body.to_string().as_bytes());
-        assert_eq!(published.status, 200);
+        let answer = client.request("POST", "/publish/", &json, body.as_bytes());
+        assert_eq!((answer.status, answer.text()), (200, "Published\n"));
     }
 }
 

@@ -122,6 +122,11 @@ impl Socket {
         let _ = self.stream.write_all(&bytes);
     }
 
+    /// Sends bytes in one write.
+    pub fn raw(&mut self, bytes: &[u8]) {
+        let _ = self.stream.write_all(bytes);
+    }
+
     /// Sends a text message.
     pub fn text(&mut self, text: &str) {
         self.send(TEXT, text);

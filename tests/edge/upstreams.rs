@@ -6,9 +6,12 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use fermata_testkit::{Directory, free_port, wait_until};
+use serde_json::json;
 
+use crate::bench::PROBE;
 use crate::origin::{Origin, Reply, ok, text};
 use crate::own::Own;
 use crate::socket;
@@ -282,6 +285,77 @@ fn a_socket_goes_on_with_the_next_target_whatever_that_speaks() {
         socket.text("hello");
         assert_eq!(socket.next_text(), expected, "{host}");
     }
+}
+
+/// What an origin says behind a detach, and that it closes, comes in one write with it.
+#[test]
+fn a_socket_outlives_the_origin_that_detaches_and_closes_at_once() {
+    let origin = Origin::start();
+    let subscribe = r#"c:{"type":"subscribe","channel":"c"}"#;
+    let detach = r#"c:{"type":"detach"}"#;
+    origin.on("close", move |request| {
+        socket::accept(
+            request,
+            "Sec-WebSocket-Extensions: grip\r\n",
+            move |mut socket| {
+                socket.next();
+                let close = [0x88, 2, 0x03, 0xe8];
+                let frames = [text_frame(subscribe), text_frame(detach), close.to_vec()];
+                socket.raw(&frames.concat());
+            },
+        )
+    });
+    origin.on("end", move |request| {
+        socket::accept(
+            request,
+            "Sec-WebSocket-Extensions: grip\r\n",
+            move |mut socket| {
+                socket.next();
+                let late = text_frame("m:late");
+                socket.raw(&[text_frame(subscribe), text_frame(detach), late].concat());
+            },
+        )
+    });
+    origin.on("events", move |request| {
+        let event = |text: &str| format!("TEXT {:x}\r\n{text}\r\n", text.len());
+        let said = match request.text().contains("go") {
+            true => [event(subscribe), event(detach), "CLOSE\r\n".to_owned()].concat(),
+            false => "OPEN\r\n".to_owned(),
+        };
+        let lines = [
+            ("Content-Type", "application/websocket-events"),
+            ("Sec-WebSocket-Extensions", "grip"),
+        ];
+        ok(&lines, &said)
+    });
+    let port = origin.port();
+    let routes = [
+        format!("frames.test 127.0.0.1:{port}"),
+        format!("events.test 127.0.0.1:{port},over_http"),
+    ];
+    let arguments: Vec<&str> = routes.iter().flat_map(|it| ["--route", it]).collect();
+    let own = Own::start(&arguments);
+    for (host, path) in [
+        ("frames.test", "/close"),
+        ("frames.test", "/end"),
+        ("events.test", "/events"),
+    ] {
+        let client = crate::client::Client::open(own.port, host);
+        let mut socket = socket::open(client, path);
+        socket.text("go");
+        wait_until("it is subscribed", || {
+            let items = [json!({"channel": "c", "ws-message": {"content": PROBE}})];
+            own.publish_items(&items);
+            socket.has_probe(Duration::from_millis(100)).then_some(())
+        });
+        own.publish_items(&[json!({"channel": "c", "ws-message": {"content": path}})]);
+        assert_eq!(socket.next_text(), path, "{host}");
+    }
+}
+
+fn text_frame(text: &str) -> Vec<u8> {
+    let length = u8::try_from(text.len()).expect("a short text");
+    [&[0x81, length], text.as_bytes()].concat()
 }
 
 /// A Unix socket with room for one connection that nobody has accepted.

@@ -100,9 +100,9 @@ impl Edge {
             if !self.tasks.is_empty() {
                 self.finish_tasks();
             }
-            if !self.publishing.ports.ended.is_empty() {
+            // What waited for them may leave more to be done, and that end others: each ends once.
+            while !self.publishing.ports.ended.is_empty() {
                 self.on_peers_ended();
-                // What waited for them may leave more to be done.
                 self.finish_tasks();
             }
             self.worker.waiting.wake_at(self.timers.next());

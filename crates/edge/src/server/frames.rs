@@ -202,8 +202,8 @@ impl Edge {
             if let Phase::Socket { is_paused, .. } = &mut talk.phase {
                 *is_paused = false;
             }
-            let step = turn.pump(talk);
-            if step == Err(Stop::Over) || (frames.is_empty() && talk.queued() == 0) {
+            turn.pump(talk)?;
+            if frames.is_empty() && talk.queued() == 0 {
                 return Err(Stop::Over);
             }
             // What the client has said last is sent, and the origin's answer to its close awaited: closing before would

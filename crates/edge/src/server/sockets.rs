@@ -183,8 +183,9 @@ impl Holds<'_> {
 
     /// A message of the origin: for the edge, for the client, or for nobody.
     pub fn on_origin_message(&mut self, handle: RequestId, is_text: bool, message: &[u8]) {
-        let Some(socket) = self.clients.socket(handle).filter(|it| !it.is_gone) else {
-            // Its client has left.
+        let socket = self.clients.socket(handle);
+        let Some(socket) = socket.filter(|it| !it.is_gone && it.via.is_some()) else {
+            // Its client has left, or the origin has detached itself.
             return;
         };
         let Some(prefix) = socket.prefix.clone() else {
@@ -449,7 +450,10 @@ impl Clients {
         reason: &[u8],
     ) {
         if let Some(socket) = self.socket(handle) {
-            socket.via = None;
+            if socket.via.take().is_none() {
+                // The origin has detached itself: the client goes on without it.
+                return;
+            }
             if socket.is_gone {
                 // The client has left before, and now everything is said.
                 self.sessions.remove(&handle);
