@@ -54,6 +54,6 @@ declare! {
     user: String = "", Kind::Line, (), "User of the workers of a hub that root has started; empty: root.";
     group: String = "", Kind::Line, (), "Group of the workers; empty: that of user.";
     log_level: String = "info", Kind::Choice(&["error", "warning", "info", "debug"]), (), "The least that is logged.";
-    control_socket: String = "", Kind::Line, (), "Control socket, for fermata stats and fermata top; empty: that of a server.";
+    control_socket: String = "", Kind::Line, (), "Control socket, for fermata stats and fermata top; empty: that of FERMATA_CONTROL, or none.";
     metrics_listen: String = "", Kind::Line, (), "Address for Prometheus and health checks, HOST:PORT; empty: none.";
 }
