@@ -384,12 +384,18 @@ static bool relay_header(fermata_response *response, zend_string *name, zval *va
 	if (Z_TYPE_P(value) != IS_ARRAY) {
 		return relay_value(response, name, value);
 	}
-	ZEND_HASH_FOREACH_VAL(Z_ARR_P(value), one) {
-		if (!relay_value(response, name, one)) {
-			return false;
+	/* A value's own code may give the list's reference another, or add to it. */
+	zend_array *list = Z_ARR_P(value);
+	bool is_added = true;
+	GC_TRY_ADDREF(list);
+	ZEND_HASH_FOREACH_VAL(list, one) {
+		is_added = relay_value(response, name, one);
+		if (UNEXPECTED(!is_added)) {
+			break;
 		}
 	} ZEND_HASH_FOREACH_END();
-	return true;
+	zend_array_release(list);
+	return is_added;
 }
 
 static bool has_header(const fermata_response *response, uint32_t len, const zend_string *name)
