@@ -406,22 +406,33 @@ static void keep_last(zend_array *params, const fermata_request *request)
 	last.params = params;
 }
 
+/* What is new has been made before: where memory_limit is met by that, the array that is kept still has its old entry. */
+static void replace_entry(zval *place, zval *changed)
+{
+	zval before;
+	ZVAL_COPY_VALUE(&before, place);
+	ZVAL_COPY_VALUE(place, changed);
+	zval_ptr_dtor(&before);
+}
+
 static void change_text(zval *place, FmStr text)
 {
 	if (EXPECTED(Z_TYPE_P(place) == IS_STRING && Z_STRLEN_P(place) == text.len)
 			&& EXPECTED(!text.len || memcmp(Z_STRVAL_P(place), text.ptr, text.len) == 0)) {
 		return;
 	}
-	zval_ptr_dtor(place);
-	ZVAL_STRINGL_FAST(place, text.len ? text.ptr : "", text.len);
+	zval changed;
+	ZVAL_STRINGL_FAST(&changed, text.len ? text.ptr : "", text.len);
+	replace_entry(place, &changed);
 }
 
 static void change_port(zval *place, uint16_t *before, uint16_t port)
 {
 	if (UNEXPECTED(*before != port)) {
+		zval changed;
+		ZVAL_STR(&changed, zend_ulong_to_str(port));
+		replace_entry(place, &changed);
 		*before = port;
-		zval_ptr_dtor(place);
-		ZVAL_STR(place, zend_ulong_to_str(port));
 	}
 }
 
