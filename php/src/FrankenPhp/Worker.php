@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Fermata\FrankenPhp;
 
+use Composer\Autoload\ClassLoader;
 use Fermata\Internal\{FrontController, Headers};
 use Fermata\{Hold, Request, Response, Server};
 
@@ -27,8 +28,10 @@ final class Worker
     private bool $isAsked = false;
     private bool $hasEnded = false;
     private ?Request $request = null;
-    /** Whether the script's own file has functions or classes; null until that is asked. */
-    private ?bool $declares = null;
+    /** Whether the script may be included once more: a function or class cannot be declared twice. */
+    private bool $canBeginAgain = false;
+    /** @var array<string, mixed> $_SERVER as the script finds it when it begins */
+    private array $serverAtStart = [];
 
     /**
      * @param string $file the worker script
@@ -75,8 +78,11 @@ final class Worker
         $_SERVER['argc'] = 0;
         $_ENV['APP_RUNNING_IN_CONSOLE'] ??= 'false';
         $_SERVER['SCRIPT_FILENAME'] = $this->file;
+        $this->serverAtStart = $_SERVER;
+        $before = self::declared();
         // What it prints before the first request is for nobody's page.
         $this->begin();
+        $this->canBeginAgain = $this->areLoadedOnce(array_diff_key(self::declared(), $before));
         if ($this->script->isTerminated()) {
             throw new \LogicException("$this->file has ended without a call of frankenphp_handle_request()");
         }
@@ -103,29 +109,81 @@ final class Worker
     /** The script has ended, and the worker still has requests that have come before the master learned of it. */
     private function beginAgain(): void
     {
-        // A function or class cannot be declared twice.
-        $this->declares ??= self::declares($this->file);
-        if (!$this->declares) {
-            $this->hasEnded = false;
-            ob_start();
-            try {
-                $this->begin();
-            } finally {
-                ob_end_clean();
-            }
+        if (!$this->canBeginAgain) {
+            return;
+        }
+        $this->hasEnded = false;
+        // A start has no request, and sends no headers.
+        $ofRequest = [$_GET, $_POST, $_COOKIE, $_FILES, $_REQUEST, $_SERVER];
+        [$_GET, $_POST, $_COOKIE, $_FILES, $_REQUEST, $_SERVER] = [[], [], [], [], [], $this->serverAtStart];
+        ob_start();
+        try {
+            $this->begin();
+        } finally {
+            ob_end_clean();
+            header_remove();
+            http_response_code(200);
+            [$_GET, $_POST, $_COOKIE, $_FILES, $_REQUEST, $_SERVER] = $ofRequest;
         }
     }
 
-    private static function declares(string $file): bool
+    /** @return array<string, list<class-string>> the files that have declared something, each with its classes */
+    private static function declared(): array
     {
+        $declared = [];
         foreach (get_defined_functions()['user'] as $name) {
-            if ((new \ReflectionFunction($name))->getFileName() === $file) {
+            $declared[(string) (new \ReflectionFunction($name))->getFileName()] ??= [];
+        }
+        foreach ([...get_declared_classes(), ...get_declared_interfaces(), ...get_declared_traits()] as $name) {
+            $class = new \ReflectionClass($name);
+            // One without a name may be declared many times.
+            if ($class->isUserDefined() && !$class->isAnonymous()) {
+                $declared[(string) $class->getFileName()][] = $class->getName();
+            }
+        }
+        return $declared;
+    }
+
+    /**
+     * Whether all of these files are Composer's to load, which loads each once. Of others it cannot be told whether the script
+     * includes them again, with `require`, or not, with `require_once`.
+     *
+     * @param array<string, list<class-string>> $files with their classes
+     */
+    private function areLoadedOnce(array $files): bool
+    {
+        $loaders = class_exists(ClassLoader::class, false) ? ClassLoader::getRegisteredLoaders() : [];
+        foreach ($files as $file => $classes) {
+            if ($file === $this->file || !(self::isInside($file, [dirname(__DIR__), ...array_keys($loaders)]) || self::isFound($file, $classes, $loaders))) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    /** @param list<string> $folders */
+    private static function isInside(string $file, array $folders): bool
+    {
+        foreach ($folders as $folder) {
+            if (str_starts_with($file, $folder . DIRECTORY_SEPARATOR)) {
                 return true;
             }
         }
-        foreach ([...get_declared_classes(), ...get_declared_interfaces(), ...get_declared_traits()] as $name) {
-            if ((new \ReflectionClass($name))->getFileName() === $file) {
-                return true;
+        return false;
+    }
+
+    /**
+     * @param list<class-string> $classes
+     * @param array<string, ClassLoader> $loaders
+     */
+    private static function isFound(string $file, array $classes, array $loaders): bool
+    {
+        foreach ($classes as $class) {
+            foreach ($loaders as $loader) {
+                $found = $loader->findFile($class);
+                if ($found !== false && realpath($found) === $file) {
+                    return true;
+                }
             }
         }
         return false;

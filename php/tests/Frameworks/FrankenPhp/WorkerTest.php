@@ -10,6 +10,9 @@ use PHPUnit\Framework\TestCase;
 /** A worker script of FrankenPHP, unchanged, over a real server. */
 final class WorkerTest extends TestCase
 {
+    /** That of Debian's package composer. */
+    private const CLASS_LOADER = '/usr/share/php/Composer/Autoload/ClassLoader.php';
+
     private string $folder;
     private ?TestServer $server = null;
 
@@ -120,6 +123,58 @@ final class WorkerTest extends TestCase
         $this->server->get('/count');
         $this->server->stop();
         $this->waitFor('shutdown', 'yes');
+    }
+
+    /** @return iterable<string, array{string, string, int}> what a script's start has, what another file, and the status of what comes when the script has ended */
+    public static function starts(): iterable
+    {
+        $required = "require __DIR__ . '/other.php';";
+        yield 'nothing' => ['', '', 200];
+        yield 'a file without declarations' => [$required, "return ['setting' => 1];", 200];
+        yield 'an object of a class without a name' => [$required, 'return new class {};', 200];
+        yield 'a function of its own' => ['if (true) { function declared(): void {} }', '', 503];
+        yield 'a function of another file' => [$required, 'function declared(): void {}', 503];
+        yield 'a class of another file' => [$required, 'final class Declared {}', 503];
+        yield 'an interface of another file' => [$required, 'interface Declared {}', 503];
+        $composer = "require_once __DIR__ . '/vendor/composer/ClassLoader.php'; \$loader = new Composer\\Autoload\\ClassLoader(__DIR__ . '/vendor'); \$loader->setPsr4('App\\\\', __DIR__); \$loader->register();";
+        yield 'a class that Composer loads' => ["$composer new App\\other();", 'namespace App; final class other {}', 200];
+        yield 'a function among what Composer has installed' => ["$composer require_once __DIR__ . '/vendor/functions.php';", '', 200];
+    }
+
+    /** @dataProvider starts */
+    public function testAScriptThatHasEndedIsBegunAgainWhereItCanBe(string $start, string $other, int $status): void
+    {
+        mkdir("$this->folder/vendor/composer", recursive: true);
+        if (str_contains($start, 'Composer') && !@copy(self::CLASS_LOADER, "$this->folder/vendor/composer/ClassLoader.php")) {
+            self::markTestSkipped('there is no Composer: ' . self::CLASS_LOADER);
+        }
+        file_put_contents("$this->folder/vendor/functions.php", '<?php function installed(): void {}');
+        file_put_contents("$this->folder/other.php", "<?php $other");
+        file_put_contents("$this->folder/ending.php", <<<PHP
+            <?php
+            \$seen = [\$_GET, \$_SERVER['REQUEST_METHOD'] ?? null, \$_SERVER['HTTP_X_NAME'] ?? null];
+            header('X-Start: yes');
+            $start
+            frankenphp_handle_request(static function () use (\$seen): void {
+                header('X-Answered: yes');
+                echo json_encode([\$seen, \$_GET, \$_SERVER['HTTP_X_NAME']]);
+            });
+            PHP);
+        $this->server = new TestServer(dirname(__DIR__, 3) . '/bin/fermata-frankenphp', ['FERMATA_WORKERS' => '1'], ["$this->folder/ending.php"]);
+        // Both are read at once, so the worker has the second when the first has ended its script.
+        $connection = stream_socket_client(str_replace('http://', 'tcp://', $this->server->url), timeout: 30.0);
+        stream_set_timeout($connection, 10);
+        $request = static fn(int $number): string => "GET /?a=$number HTTP/1.1\r\nHost: test\r\nX-Name: Ada\r\n";
+        fwrite($connection, $request(1) . "\r\n" . $request(2) . "Connection: close\r\n\r\n");
+        $answers = array_slice(explode('HTTP/1.1 ', (string) stream_get_contents($connection)), 1);
+        self::assertCount(2, $answers, implode($answers) . $this->server->log());
+        self::assertStringStartsWith('200 ', $answers[0]);
+        self::assertStringStartsWith("$status ", $answers[1], $this->server->log());
+        foreach ($status === 200 ? $answers : [$answers[0]] as $number => $answer) {
+            self::assertStringEndsWith("\r\n\r\n" . json_encode([[[], null, null], ['a' => (string) ($number + 1)], 'Ada']), $answer);
+            self::assertStringNotContainsString('X-Start', $answer);
+            self::assertStringContainsString("X-Answered: yes\r\n", $answer);
+        }
     }
 
     private function waitFor(string $file, string $content): void
