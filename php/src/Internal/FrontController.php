@@ -32,8 +32,9 @@ final class FrontController
     private readonly \Closure $shielded;
     private ?Request $next = null;
 
-    /** What PHP may keep of its requests until the worker is replaced; it is known with the first. */
+    /** What PHP may keep of its requests until the worker is replaced; it is known when the first has been answered. */
     private int $bytesMax = -1;
+    private bool $hasBegun = false;
 
     /** The request in the superglobals. */
     private static ?Request $shown = null;
@@ -121,18 +122,23 @@ final class FrontController
 
     /**
      * Whether the requests before have left so much that one of the next would meet memory_limit, and its client a fatal error:
-     * three quarters of what there was room for when the worker began.
+     * three quarters of what there was room for when the first had been answered. Many applications are made by that, and what
+     * they are made of is left by no request; nor is what handlers under way use.
      */
     private function hasOutgrown(): bool
     {
+        if (!$this->hasBegun || Turn::underWay() > 0) {
+            $this->hasBegun = true;
+            return false;
+        }
+        gc_collect_cycles();
+        gc_mem_caches();
         $limit = ini_parse_quantity((string) ini_get('memory_limit'));
         if ($this->bytesMax < 0) {
             $used = memory_get_usage(true);
             $this->bytesMax = $limit > $used ? $used + intdiv(($limit - $used) * 3, 4) : PHP_INT_MAX;
             return false;
         }
-        gc_collect_cycles();
-        gc_mem_caches();
         if (memory_get_usage(true) <= $this->bytesMax) {
             return false;
         }

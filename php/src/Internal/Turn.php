@@ -23,6 +23,12 @@ final class Turn
         }
     }
 
+    /** How many there are, of handlers that do not have the superglobals. */
+    public static function underWay(): int
+    {
+        return self::$underWay;
+    }
+
     public function __destruct()
     {
         self::$underWay--;

@@ -109,6 +109,32 @@ final class ReplacedTest extends TestCase
         self::assertStringContainsString('the worker is replaced', $server->log());
     }
 
+    public function testNoWorkerIsReplacedForWhatItsHandlersUseBesideEachOther(): void
+    {
+        $server = $this->start('Psr15/app.php', ['TEST_BESIDE' => 'on', 'TEST_GLOBALS' => 'off', 'FERMATA_WORKERS' => '1'], ['-dmemory_limit=' . self::MEMORY_MIB . 'M']);
+        $workers = [];
+        for ($i = 0; $i < 5; $i++) {
+            $pending = array_map(static fn() => $server->send('GET', '/using?bytes=' . (5 << 20)), range(1, 11));
+            foreach ($pending as $one) {
+                $answer = $one->answer();
+                self::assertSame(200, $answer->status, "$answer->body\n" . substr($server->log(), -2000));
+                $workers[$answer->json()[0]] = true;
+            }
+        }
+        self::assertCount(1, $workers, $server->log());
+        self::assertStringNotContainsString('the worker is replaced', $server->log());
+    }
+
+    public function testNoWorkerIsReplacedForAnApplicationThatItsFirstRequestMakes(): void
+    {
+        $server = $this->start('Psr15/app.php', ['FERMATA_WORKERS' => '1'], ['-dmemory_limit=' . self::MEMORY_MIB . 'M']);
+        $workers = [];
+        for ($i = 0; $i < 10; $i++) {
+            $workers[$server->get('/booting?bytes=' . (self::MEMORY_MIB * 13 / 16 << 20))->json()[0]] = true;
+        }
+        self::assertCount(1, $workers, $server->log());
+    }
+
     /**
      * @param array<string, string> $environment
      * @param list<string> $options

@@ -65,6 +65,8 @@ final class App implements RequestHandlerInterface
             $path === '/session' => $this->session(),
             $path === '/meet' => $this->meet((int) $request->getQueryParams()['others']),
             $path === '/used' => $this->text(json_encode(Fermata\Tests\Php::used())),
+            $path === '/using' => $this->using((int) $request->getQueryParams()['bytes']),
+            $path === '/booting' => $this->booting((int) $request->getQueryParams()['bytes']),
             $path === '/secret' => $this->secret($request),
             $path === '/exit' => $this->leave(),
             $path === '/throw' => throw new RuntimeException('a detail for the log'),
@@ -216,6 +218,22 @@ final class App implements RequestHandlerInterface
             Fermata\delay(0.002);
         }
         return $this->text('met');
+    }
+
+    /** Uses so much while others have their turns. */
+    private function using(int $bytes): ResponseInterface
+    {
+        $used = str_repeat('x', $bytes);
+        Fermata\delay(0.1);
+        return $this->text(json_encode([getmypid(), strlen($used)]));
+    }
+
+    /** An application that is made by its first request, of so much. */
+    private function booting(int $bytes): ResponseInterface
+    {
+        static $application = null;
+        $application ??= str_repeat('x', $bytes);
+        return $this->text(json_encode([getmypid(), strlen($application)]));
     }
 
     private function leave(): never
