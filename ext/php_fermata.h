@@ -80,6 +80,12 @@ static zend_always_inline size_t fermata_copy(char *to, size_t size, const char 
 
 #define FERMATA_LITERAL(text) ((FmStr){(text), sizeof(text) - 1})
 
+/* Whatever the case of their letters: names of headers. */
+static zend_always_inline bool fermata_str_equals_ci(FmStr one, FmStr other)
+{
+	return one.len == other.len && zend_binary_strcasecmp(one.ptr, one.len, other.ptr, other.len) == 0;
+}
+
 /* core/exceptions.c */
 ZEND_COLD void fermata_throw(uint32_t code, const FmError *error);
 ZEND_COLD void fermata_misuse(const char *format, ...) ZEND_ATTRIBUTE_FORMAT(printf, 1, 2);
@@ -360,7 +366,7 @@ void fermata_response_with_source(zval *return_value, fermata_source *source, ze
 #define FERMATA_HEADERS_STACK 8 /* answers with more header lines fill them on the heap */
 FmHeader *fermata_response_fill(const fermata_response *response, FmHeader *some, FmResponse *out);
 fermata_response *fermata_response_plain(uint32_t status, zend_string *text);
-fermata_response *fermata_response_sent(uint32_t status, zend_string *body, zend_array *headers);
+fermata_response *fermata_response_sent(uint32_t status, zend_string *body);
 void fermata_response_recycle(zend_object *object);
 void fermata_response_release_spare(void);
 

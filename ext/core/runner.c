@@ -198,9 +198,7 @@ void fermata_clean_up(void)
 
 static void take_fresh_request(void)
 {
-	if (!fermata_run.request->kept) {
-		fermata_request_keep(fermata_run.request);
-	}
+	fermata_request_keep(fermata_run.request);
 	OBJ_RELEASE(&fermata_run.request->std);
 	fermata_run.request = fermata_request_new();
 }

@@ -789,9 +789,7 @@ static void put_aside(fermata_fiber *fiber)
 		return;
 	}
 	if (!fermata_run.socket) {
-		if (EXPECTED(!fermata_run.request->kept)) {
-			fermata_request_keep(fermata_run.request);
-		}
+		fermata_request_keep(fermata_run.request);
 		fm_defer(fermata_run.worker, client->request);
 		return;
 	}

@@ -105,7 +105,7 @@ static size_t header_key(char *key, FmStr name)
 {
 	static const char prefix[] = "HTTP_";
 	size_t at = sizeof(prefix) - 1;
-	if (name.len > HEADER_NAME_BYTES_MAX || (name.len == 5 && zend_binary_strcasecmp(name.ptr, 5, "proxy", 5) == 0)) {
+	if (name.len > HEADER_NAME_BYTES_MAX || fermata_str_equals_ci(name, FERMATA_LITERAL("proxy"))) {
 		return 0;
 	}
 	memcpy(key, prefix, at);
@@ -138,7 +138,7 @@ static void add_header(zend_array *to, FmStr name, FmStr value)
 		ZVAL_STRINGL_FAST(slot, value.len ? value.ptr : "", value.len);
 		return;
 	}
-	bool is_cookie = name.len == 6 && zend_binary_strcasecmp(name.ptr, 6, "cookie", 6) == 0;
+	bool is_cookie = fermata_str_equals_ci(name, FERMATA_LITERAL("cookie"));
 	zend_string *before = Z_STR_P(slot);
 	ZVAL_STR(slot, zend_string_concat3(ZSTR_VAL(before), ZSTR_LEN(before), is_cookie ? "; " : ", ", 2, value.ptr, value.len));
 	zend_string_release(before);
@@ -180,7 +180,7 @@ static struct {
 	zval *headers[PLACES_MAX];
 	uint16_t remote_port, server_port;
 	bool is_secure;
-	size_t names_len;
+	size_t headers_len, names_len;
 	char names[NAMES_BYTES_MAX]; /* of the headers, as they were sent, each with its end */
 } last;
 
@@ -207,9 +207,9 @@ static void add_headers(zend_array *to, const fermata_request *request)
 {
 	FmStr name, value;
 	for (size_t i = 0; fermata_request_header_at(request, i, &name, &value); i++) {
-		if (name.len == 12 && zend_binary_strcasecmp(name.ptr, 12, "content-type", 12) == 0) {
+		if (fermata_str_equals_ci(name, FERMATA_LITERAL("content-type"))) {
 			ADD(to, "CONTENT_TYPE", value);
-		} else if (name.len == 14 && zend_binary_strcasecmp(name.ptr, 14, "content-length", 14) == 0) {
+		} else if (fermata_str_equals_ci(name, FERMATA_LITERAL("content-length"))) {
 			ADD(to, "CONTENT_LENGTH", value);
 		}
 		add_header(to, name, value);
@@ -341,29 +341,25 @@ ZEND_METHOD(Fermata_Request, serverParams)
 
 /* $_SERVER of the request before */
 
-static bool is_literal(FmStr text, FmStr lower_case)
-{
-	return text.len == lower_case.len && zend_binary_strcasecmp(text.ptr, text.len, lower_case.ptr, lower_case.len) == 0;
-}
-
-/* Notes which headers the request has, for the next one. False when its $_SERVER is to be made by itself. */
-static bool note_names(const fermata_request *request)
+/* Notes which headers the request has, for the next one: none where its $_SERVER is to be made by itself. */
+static void note_names(const fermata_request *request)
 {
 	FmStr name, value;
-	last.names_len = 0;
+	last.headers_len = last.names_len = 0;
 	for (size_t i = 0; fermata_request_header_at(request, i, &name, &value); i++) {
 		/* Those that are more than one entry. */
-		bool is_plain = !is_literal(name, FERMATA_LITERAL("authorization")) && !is_literal(name, FERMATA_LITERAL("content-type"))
-			&& !is_literal(name, FERMATA_LITERAL("content-length"));
+		bool is_plain = !fermata_str_equals_ci(name, FERMATA_LITERAL("authorization"))
+			&& !fermata_str_equals_ci(name, FERMATA_LITERAL("content-type"))
+			&& !fermata_str_equals_ci(name, FERMATA_LITERAL("content-length"));
 		if (!is_plain || i >= PLACES_MAX || last.names_len + name.len >= NAMES_BYTES_MAX) {
-			last.names_len = 0;
-			return false;
+			last.headers_len = last.names_len = 0;
+			return;
 		}
 		memcpy(last.names + last.names_len, name.ptr, name.len);
 		last.names[last.names_len + name.len] = '\0';
 		last.names_len += name.len + 1;
+		last.headers_len++;
 	}
-	return true;
 }
 
 /* Whether the request has headers of the same names, in the same order. */
@@ -445,12 +441,10 @@ static zend_array *change_last(const fermata_request *request, zend_array *other
 	if (!is_free || last.is_secure != fermata_request_tls(request, &subject, &pem) || !host.len != !last.known[HTTP_HOST]) {
 		return NULL;
 	}
-	size_t at = 0;
-	for (size_t i = 0; at < last.names_len; i++) {
+	for (size_t i = 0; i < last.headers_len; i++) {
 		if (EXPECTED(last.headers[i])) {
 			change_text(last.headers[i], values[i]);
 		}
-		at += strlen(last.names + at) + 1;
 	}
 	uint16_t port;
 	change_text(last.known[REQUEST_METHOD], event->method);
@@ -806,21 +800,18 @@ static void close_inputs(void)
 {
 	zend_resource *resource;
 	zval *input, found;
-	bool has_some = false;
+	zend_array *inputs = NULL;
 	ZEND_HASH_FOREACH_PTR(&EG(regular_list), resource) {
-		has_some |= is_input(resource);
-	} ZEND_HASH_FOREACH_END();
-	if (EXPECTED(!has_some)) {
-		return;
-	}
-	zend_array *inputs = zend_new_array(0);
-	ZEND_HASH_FOREACH_PTR(&EG(regular_list), resource) {
-		if (is_input(resource)) {
+		if (UNEXPECTED(is_input(resource))) {
+			inputs = inputs ? inputs : zend_new_array(0);
 			GC_ADDREF(resource);
 			ZVAL_RES(&found, resource);
 			zend_hash_next_index_insert_new(inputs, &found);
 		}
 	} ZEND_HASH_FOREACH_END();
+	if (EXPECTED(!inputs)) {
+		return;
+	}
 	ZEND_HASH_FOREACH_VAL(inputs, input) {
 		zend_list_close(Z_RES_P(input));
 	} ZEND_HASH_FOREACH_END();
@@ -855,9 +846,7 @@ void fermata_globals_let_answer_leave(fermata_fiber *fiber)
 		return;
 	}
 	if (EXPECTED(fermata_run.is_whole)) {
-		if (!fermata_run.request->kept) {
-			fermata_request_keep(fermata_run.request);
-		}
+		fermata_request_keep(fermata_run.request);
 		fm_send_answers(fermata_run.worker);
 		return;
 	}
@@ -879,33 +868,10 @@ void fermata_globals_let_answer_leave(fermata_fiber *fiber)
 
 /* exit() */
 
-static bool add_sent(zval *headers, const sapi_header_struct *header)
-{
-	const char *colon = memchr(header->header, ':', header->header_len);
-	if (!colon) {
-		return false;
-	}
-	size_t name_len = (size_t)(colon - header->header);
-	const char *value = colon + 1, *end = header->header + header->header_len;
-	while (value < end && *value == ' ') {
-		value++;
-	}
-	zend_string *name = zend_string_init(header->header, name_len, false);
-	zval *list = zend_symtable_find(Z_ARR_P(headers), name);
-	if (!list) {
-		zval fresh;
-		array_init(&fresh);
-		list = zend_symtable_update(Z_ARR_P(headers), name, &fresh);
-	}
-	add_next_index_stringl(list, value, (size_t)(end - value));
-	zend_string_release(name);
-	return true;
-}
-
 /* After exit() the client gets what was printed, with the status and headers that were set, as from PHP-FPM. */
 bool fermata_globals_answer(const fermata_handler *handler)
 {
-	zval headers, buffered;
+	zval buffered;
 	if (!fermata_run.fiber->has_globals) {
 		return false;
 	}
@@ -921,13 +887,8 @@ bool fermata_globals_answer(const fermata_handler *handler)
 		zval_ptr_dtor(&buffered);
 		text = both;
 	}
-	array_init(&headers);
-	for (const zend_llist_element *element = SG(sapi_headers).headers.head; element; element = element->next) {
-		add_sent(&headers, (const sapi_header_struct *)element->data);
-	}
-	fermata_response *response = fermata_response_sent((uint32_t)status, text, Z_ARR(headers));
+	fermata_response *response = fermata_response_sent((uint32_t)status, text);
 	fermata_respond(handler, response);
 	OBJ_RELEASE(&response->std);
-	zend_array_release(Z_ARR(headers));
 	return true;
 }

@@ -72,7 +72,7 @@ static size_t list_lasts(const fermata_request *request, FmStr *lasts)
 	FmStr name, value;
 	size_t len = 0;
 	for (size_t i = 0; fermata_request_header_at(request, i, &name, &value); i++) {
-		if (name.len == strlen("grip-last") && zend_binary_strcasecmp(name.ptr, name.len, ZEND_STRL("grip-last")) == 0) {
+		if (fermata_str_equals_ci(name, FERMATA_LITERAL("grip-last"))) {
 			if (lasts) {
 				lasts[len] = value;
 			}

@@ -134,7 +134,7 @@ bool fermata_request_header(const fermata_request *request, FmStr name, size_t n
 	}
 	FmStr found;
 	for (size_t i = 0; fermata_request_header_at(request, i, &found, value); i++) {
-		if (found.len == name.len && zend_binary_strcasecmp(found.ptr, found.len, name.ptr, name.len) == 0 && nth-- == 0) {
+		if (fermata_str_equals_ci(found, name) && nth-- == 0) {
 			return true;
 		}
 	}
@@ -226,6 +226,9 @@ static FmStr copy_bytes(char **free_bytes, FmStr from)
 /* Makes the object independent of the core. Invariant afterwards: worker is NULL and every FmStr points into kept. */
 void fermata_request_keep(fermata_request *request)
 {
+	if (request->kept) {
+		return;
+	}
 	FmEvent *event = &request->event;
 	FmStr *own[] = {&event->method, &event->path, &event->target, &event->query, &event->body, &event->allow};
 	size_t bytes = 0, headers_len = 0, routes_len = 0;

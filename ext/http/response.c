@@ -131,21 +131,57 @@ static bool add_header(fermata_response *response, zend_string *name, zend_strin
 }
 
 /* Leaves out what frames the message, which the server sends, and what is malformed. */
-static bool add_sent_header(void *response, zend_string *name, zend_string *value)
+static void add_sent_header(fermata_response *response, zend_string *name, zend_string *value)
 {
 	if (!fm_header_reserved(fermata_str(name)) && fm_header_valid(fermata_str(name), fermata_str(value))) {
 		add_checked_header(response, name, value);
 	}
-	return true;
+}
+
+static bool is_among(const fermata_headers *headers, uint32_t len, const zend_string *name)
+{
+	for (uint32_t i = 0; i < len; i++) {
+		if (zend_string_equals_ci(headers->at[i].name, name)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* What header() and its kin were given in this handler. Of the headers that the response has already, cookies alone get others. */
+static void relay_sent(fermata_response *response)
+{
+	uint32_t given_len = response->headers ? response->headers->len : 0;
+	bool has_type = response->content_type;
+	for (const zend_llist_element *element = SG(sapi_headers).headers.head; element; element = element->next) {
+		const sapi_header_struct *line = (const sapi_header_struct *)element->data;
+		const char *colon = memchr(line->header, ':', line->header_len), *end = line->header + line->header_len;
+		if (!colon) {
+			continue;
+		}
+		const char *from = colon + 1;
+		while (from < end && (*from == ' ' || *from == '\t')) {
+			from++;
+		}
+		zend_string *name = zend_string_init(line->header, (size_t)(colon - line->header), false);
+		zend_string *value = zend_string_init(from, (size_t)(end - from), false);
+		bool is_given = is_content_type(name) ? has_type
+			: !zend_string_equals_ci(name, fermata_known.set_cookie) && is_among(response->headers, given_len, name);
+		if (!is_given) {
+			add_sent_header(response, name, value);
+		}
+		zend_string_release(name);
+		zend_string_release(value);
+	}
 }
 
 /* What a program has sent by PHP's own functions. The body is taken over. */
-fermata_response *fermata_response_sent(uint32_t status, zend_string *body, zend_array *headers)
+fermata_response *fermata_response_sent(uint32_t status, zend_string *body)
 {
 	fermata_response *response = FERMATA_FROM(fermata_response, response_create(fermata_ce_response));
 	response->status = status >= STATUS_MIN && status <= STATUS_MAX ? status : STATUS_MIN;
 	response->body = body;
-	fermata_headers_given("", headers, add_sent_header, response);
+	relay_sent(response);
 	if (!response->content_type && ZSTR_LEN(body)) {
 		response->content_type = zend_string_copy(fermata_known.type_html);
 	}
@@ -377,7 +413,7 @@ static bool relay_header(fermata_response *response, zend_string *name, zval *va
 		return true;
 	}
 	/* HttpFoundation has them in lower case, and all others as they were given. */
-	if (ZSTR_LEN(name) == 10 && memcmp(ZSTR_VAL(name), "set-cookie", 10) == 0) {
+	if (zend_string_equals_literal(name, "set-cookie")) {
 		name = fermata_known.set_cookie;
 	}
 	ZVAL_DEREF(value);
@@ -396,43 +432,6 @@ static bool relay_header(fermata_response *response, zend_string *name, zval *va
 	} ZEND_HASH_FOREACH_END();
 	zend_array_release(list);
 	return is_added;
-}
-
-static bool has_header(const fermata_response *response, uint32_t len, const zend_string *name)
-{
-	if (response->content_type && is_content_type(name)) {
-		return true;
-	}
-	for (uint32_t i = 0; i < len; i++) {
-		if (zend_string_equals_ci(response->headers->at[i].name, name)) {
-			return true;
-		}
-	}
-	return false;
-}
-
-/* What header() and its kin were given in this handler. */
-static void relay_sent(fermata_response *response)
-{
-	uint32_t len = response->headers ? response->headers->len : 0;
-	for (const zend_llist_element *element = SG(sapi_headers).headers.head; element; element = element->next) {
-		const sapi_header_struct *line = (const sapi_header_struct *)element->data;
-		const char *colon = memchr(line->header, ':', line->header_len), *end = line->header + line->header_len;
-		if (!colon) {
-			continue;
-		}
-		const char *from = colon + 1;
-		while (from < end && (*from == ' ' || *from == '\t')) {
-			from++;
-		}
-		zend_string *name = zend_string_init(line->header, (size_t)(colon - line->header), false);
-		zend_string *value = zend_string_init(from, (size_t)(end - from), false);
-		if (zend_string_equals_ci(name, fermata_known.set_cookie) || !has_header(response, len, name)) {
-			add_sent_header(response, name, value);
-		}
-		zend_string_release(name);
-		zend_string_release(value);
-	}
 }
 
 ZEND_METHOD(Fermata_Response, relayed)
@@ -464,7 +463,7 @@ ZEND_METHOD(Fermata_Response, relayed)
 	} ZEND_HASH_FOREACH_END();
 	relay_sent(response);
 	if (!response->content_type && ZSTR_LEN(body)) {
-		response->content_type = fermata_known.type_text;
+		response->content_type = zend_string_copy(fermata_known.type_text);
 	}
 }
 
