@@ -5,8 +5,6 @@ declare(strict_types=1);
 namespace Fermata\Tests\Frameworks;
 
 use Fermata\Testing\TestServer;
-use Fermata\Tests\Php;
-use PHPUnit\Framework\TestCase;
 
 /**
  * Nothing of one user is visible to the next: random requests of several users at once, with sessions, exceptions, exit(),
@@ -16,7 +14,7 @@ use PHPUnit\Framework\TestCase;
  * From MEASURED on the workers' memory is looked at, too: in the second half of the requests it stays. Before, caches fill up to
  * their bounds, and the heap grows to what PHP's collector of cycles leaves uncollected at most.
  */
-final class IsolationTest extends TestCase
+final class IsolationTest extends ApplicationTestCase
 {
     private const CLIENTS = 3;
     private const USERS = 4;
@@ -26,22 +24,6 @@ final class IsolationTest extends TestCase
     private const ASKED_MAX = 1000;
     /** How much a worker's memory may grow: of 100,000 requests, a leak of 10 bytes in each is more. */
     private const GROWTH_MAX = 0.01;
-
-    private string $folder;
-
-    protected function setUp(): void
-    {
-        $this->folder = sys_get_temp_dir() . '/fermata-isolation-' . bin2hex(random_bytes(6));
-        foreach (['sessions', 'views', 'cache', 'public'] as $name) {
-            mkdir("$this->folder/$name", recursive: true);
-        }
-        touch("$this->folder/database.sqlite");
-    }
-
-    protected function tearDown(): void
-    {
-        exec('rm -rf ' . escapeshellarg($this->folder));
-    }
 
     /**
      * The last says whether the session is locked: Laravel's is not, so of two requests at once one may be forgotten.
@@ -61,10 +43,7 @@ final class IsolationTest extends TestCase
     /** @dataProvider applications */
     public function testUsersSeeOnlyTheirOwn(string $application, string $cookie, bool $isLocked, string $octane = ''): void
     {
-        $server = new TestServer(__DIR__ . "/$application/app.php", [
-            'TEST_FOLDER' => $this->folder, 'TEST_PSR7' => 'nyholm', 'APP_ENV' => 'prod', 'APP_DEBUG' => '0', 'FERMATA_WORKERS' => '2', 'FERMATA_OCTANE' => $octane,
-            'APP_SERVICES_CACHE' => "$this->folder/cache/services.php", 'APP_PACKAGES_CACHE' => "$this->folder/cache/packages.php",
-        ], options: Php::options());
+        $server = $this->start("$application/app.php", ['FERMATA_WORKERS' => '2', 'FERMATA_OCTANE' => $octane]);
         $requests = (int) (getenv('FERMATA_ISOLATION_REQUESTS') ?: 900);
         $seed = (int) (getenv('FERMATA_TEST_SEED') ?: random_int(1, 1_000_000));
         $failures = [];
@@ -100,24 +79,21 @@ final class IsolationTest extends TestCase
     {
         $clients = [];
         for ($client = 0; $client < self::CLIENTS; $client++) {
-            $report = "$this->folder/$part-$client";
-            $process = pcntl_fork();
-            if ($process === 0) {
+            $report = "$part-$client";
+            $process = $this->fork($report, function () use ($server, $cookie, $isLocked, $requests, $seed, $client): string {
                 try {
                     $this->use($server, $cookie, $isLocked, intdiv($requests, self::CLIENTS), $seed + $client, "client$client");
-                    file_put_contents($report, '');
                 } catch (\Throwable $error) {
-                    file_put_contents($report, "seed $seed: {$error->getMessage()}");
+                    return "seed $seed: {$error->getMessage()}";
                 }
-                // Neither PHPUnit nor the server's owner is to end here.
-                posix_kill(getmypid(), SIGKILL);
-            }
+                return '';
+            });
             $clients[$process] = $report;
         }
         $failures = [];
         foreach ($clients as $process => $report) {
             pcntl_waitpid($process, $status);
-            $failures[] = is_file($report) ? file_get_contents($report) : 'a client has died';
+            $failures[] = $this->report($report);
         }
         return $failures;
     }

@@ -5,35 +5,17 @@ declare(strict_types=1);
 namespace Fermata\Tests\Frameworks;
 
 use Fermata\Testing\{Exchange, TestServer};
-use Fermata\Tests\Php;
-use PHPUnit\Framework\TestCase;
 
 /**
  * Workers that are replaced after so many requests, under load, or when the application keeps too much: every request is answered, on connections that stay until an
  * answer says that it is the last, and a held client that comes back by its id has missed nothing.
  */
-final class ReplacedTest extends TestCase
+final class ReplacedTest extends ApplicationTestCase
 {
     private const REQUESTS_MAX = 20;
     private const CLIENTS = 4;
     private const REQUESTS = 100;
     private const MEMORY_MIB = 64;
-
-    private string $folder;
-
-    protected function setUp(): void
-    {
-        $this->folder = sys_get_temp_dir() . '/fermata-replaced-' . bin2hex(random_bytes(6));
-        foreach (['sessions', 'views', 'cache', 'public'] as $name) {
-            mkdir("$this->folder/$name", recursive: true);
-        }
-        touch("$this->folder/database.sqlite");
-    }
-
-    protected function tearDown(): void
-    {
-        exec('rm -rf ' . escapeshellarg($this->folder));
-    }
 
     /** @return iterable<string, array{string, string, array<string, string>}> a program, its route that holds, and how it is told its bound */
     public static function applications(): iterable
@@ -56,7 +38,7 @@ final class ReplacedTest extends TestCase
     public function testNothingIsLostWhenWorkersAreReplaced(string $program, string $held, array $bound): void
     {
         $server = $this->start($program, $bound + ['FERMATA_WORKERS' => '2']);
-        $clients = array_map(fn(int $client): int => $this->fork($server, $client), range(1, self::CLIENTS));
+        $clients = array_map(fn(int $client): int => $this->fork("client$client", static fn(): string => json_encode(self::ask($server))), range(1, self::CLIENTS));
         $read = $published = [];
         $id = null;
         $exchange = $server->open('GET', $held);
@@ -83,7 +65,7 @@ final class ReplacedTest extends TestCase
         self::assertSame($published, $read, 'the held client has all events, each once');
         $workers = [];
         for ($client = 1; $client <= self::CLIENTS; $client++) {
-            $report = (string) @file_get_contents("$this->folder/client$client");
+            $report = $this->report("client$client");
             self::assertStringStartsWith('{', $report, "client $client: $report\n" . substr($server->log(), -3000));
             $workers += json_decode($report, true);
         }
@@ -133,36 +115,6 @@ final class ReplacedTest extends TestCase
             $workers[$server->get('/booting?bytes=' . (self::MEMORY_MIB * 13 / 16 << 20))->json()[0]] = true;
         }
         self::assertCount(1, $workers, $server->log());
-    }
-
-    /**
-     * @param array<string, string> $environment
-     * @param list<string> $options
-     */
-    private function start(string $program, array $environment, array $options = []): TestServer
-    {
-        return new TestServer(__DIR__ . "/$program", $environment + [
-            'TEST_FOLDER' => $this->folder, 'TEST_PSR7' => 'nyholm', 'APP_ENV' => 'prod', 'APP_DEBUG' => '0', 'FERMATA_OCTANE' => '',
-            'APP_SERVICES_CACHE' => "$this->folder/cache/services.php", 'APP_PACKAGES_CACHE' => "$this->folder/cache/packages.php",
-        ], options: [...Php::options(), ...$options]);
-    }
-
-    /** A client that reports the workers which have answered it, or what went wrong. */
-    private function fork(TestServer $server, int $client): int
-    {
-        $process = pcntl_fork();
-        if ($process !== 0) {
-            return $process;
-        }
-        try {
-            $report = json_encode(self::ask($server));
-        } catch (\Throwable $error) {
-            $report = $error->getMessage();
-        }
-        file_put_contents("$this->folder/client$client", $report);
-        // Neither PHPUnit nor the server's owner is to end here.
-        posix_kill(getmypid(), SIGKILL);
-        exit;
     }
 
     /** @return array<int, true> the workers */
