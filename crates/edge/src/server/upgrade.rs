@@ -87,30 +87,27 @@ impl Turn<'_> {
         let Owner::Socket(handle) = talk.owner else {
             return Err(Stop::Over);
         };
-        let Phase::Socket { mut client, .. } =
-            std::mem::replace(&mut talk.phase, Phase::AwaitingHead)
-        else {
+        let Phase::Socket { client, is_paused } = &mut talk.phase else {
             return Err(Stop::Over);
         };
         let mut bytes = bytes;
         let mut rest = &mut bytes[..];
+        let mut answers = Vec::new();
         let mut step = Ok(());
         loop {
-            let mut answers = Vec::new();
             let outcome = client.handle(rest, self.upstream.masks.next(), &mut answers);
             let consumed = match outcome {
                 Ok((consumed, received)) => {
                     match received {
                         Some(Received::Message(kind, message)) => {
-                            let message = message.to_vec();
-                            self.holds().count_message(
+                            let mut holds = self.holds();
+                            holds.count_message(
                                 handle,
                                 Count::ServerMessagesReceived,
                                 Count::ServerReceived,
                                 message.len(),
                             );
-                            self.holds()
-                                .on_origin_message(handle, kind == Kind::Text, &message);
+                            holds.on_origin_message(handle, kind == Kind::Text, message);
                         }
                         Some(Received::Ping(payload)) => {
                             self.clients.pass_ping(self.worker, handle, payload)
@@ -141,27 +138,18 @@ impl Turn<'_> {
                     0
                 }
             };
-            talk.queue(&answers);
             if step == Err(Stop::Over) || consumed >= rest.len() {
                 break;
             }
             rest = &mut rest[consumed..];
         }
-        let queued = queued_for(self.worker, handle);
-        let is_paused = queued > QUEUE_BYTES_MAX;
-        if is_paused {
+        *is_paused = queued_for(self.worker, handle) > QUEUE_BYTES_MAX;
+        if *is_paused {
             let due_ms = self.worker.net.now_ms() + PAUSE_MS;
             self.timers.at(due_ms, Timer::Paused(handle));
         }
-        talk.phase = Phase::Socket { client, is_paused };
-        let step = step.and(self.outbound().flush(talk));
-        // The client has detached the origin, or has left.
-        let is_over = self.upstream.askers.of(Asker::Client(handle)).is_none()
-            && self
-                .clients
-                .socket(handle)
-                .is_none_or(|it| it.via.is_none());
-        if is_over { Err(Stop::Over) } else { step }
+        talk.queue(&answers);
+        step.and(self.outbound().flush(talk))
     }
 }
 
