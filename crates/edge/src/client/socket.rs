@@ -2,16 +2,27 @@
 
 use fermata_engine::{RequestId, SocketId};
 use fermata_grip::ws_control::Timed;
+use fermata_proto::ws::close::CloseCode;
 
 use crate::client::over_http::OverHttp;
 use crate::client::source::Engine;
 use crate::upstream::id::TalkId;
 
+/// The code of one that is closed without a reason.
+pub(crate) const NORMAL: u16 = CloseCode::Normal as u16;
+
 /// The code of one whose origin is gone.
-pub(crate) const AWAY: u16 = 1001;
+pub(crate) const AWAY: u16 = CloseCode::GoingAway as u16;
+
+/// The code of one whose origin has failed.
+pub(crate) const FAILED: u16 = CloseCode::InternalError as u16;
 
 /// The code of one that has lost what was published.
-const TRY_AGAIN: u16 = 1013;
+const TRY_AGAIN: u16 = CloseCode::TryAgainLater as u16;
+
+/// What is said of a client or an origin that has left without a word, or without a code.
+pub(crate) const ABNORMAL: u16 = CloseCode::Abnormal as u16;
+pub(crate) const NO_STATUS: u16 = CloseCode::NoStatus as u16;
 
 /// What is known of a WebSocket besides its subscriptions.
 pub(crate) struct Socket {

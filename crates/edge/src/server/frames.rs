@@ -3,7 +3,7 @@
 use fermata_engine::{RequestId, SocketId};
 use fermata_proto::ws::message::Kind;
 
-use crate::client::socket::{Via, send_control};
+use crate::client::socket::{ABNORMAL, NO_STATUS, NORMAL, Via, send_control};
 use crate::client::source::{Owner, Source};
 use crate::routes::figures::Count;
 use crate::server::edge::Edge;
@@ -19,10 +19,6 @@ use crate::upstream::talk::{Purpose, Step, Stop, Talk};
 
 /// How long an origin has to take the last messages of a client that has left, and its close.
 const CLOSE_MS: u64 = 5_000;
-
-/// What the engine says of a client that has left without a word, or without a code.
-const ABNORMAL: u16 = 1006;
-const NO_STATUS: u16 = 1005;
 
 impl Edge {
     /// A client wants a WebSocket.
@@ -192,10 +188,10 @@ impl Edge {
     pub(super) fn pass_close(&mut self, id: TalkId, code: u16, reason: &[u8]) {
         self.with_talk(id, |turn, talk| {
             let mut frames = Vec::new();
-            if code != 1006
+            if code != ABNORMAL
                 && let Phase::Socket { client, .. } = &mut talk.phase
             {
-                let code = if code == 1005 { 1000 } else { code };
+                let code = if code == NO_STATUS { NORMAL } else { code };
                 let _ = client.close(code, reason, turn.upstream.masks.next(), &mut frames);
             }
             talk.queue(&frames);

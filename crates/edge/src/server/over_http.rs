@@ -7,7 +7,7 @@ use fermata_grip::over_http::{Event, Reply};
 
 use crate::client::clients::Clients;
 use crate::client::over_http::{Opening, OverHttp, Room};
-use crate::client::socket::{Socket, Via, close_socket, send_control};
+use crate::client::socket::{ABNORMAL, FAILED, NORMAL, Socket, Via, close_socket, send_control};
 use crate::client::source::Engine;
 use crate::server::holds::Holds;
 use crate::server::upgrade::accept;
@@ -84,13 +84,14 @@ impl Holds<'_> {
                     send_control(self.worker, handle, false, &payload);
                 }
                 Event::Close(close) => {
-                    let (code, reason) = close.unwrap_or((1000, Vec::new()));
+                    let (code, reason) = close.unwrap_or((NORMAL, Vec::new()));
                     self.clients
                         .on_origin_close(self.worker, handle, code, &reason);
                     return;
                 }
                 Event::Disconnect => {
-                    self.clients.on_origin_close(self.worker, handle, 1006, b"");
+                    self.clients
+                        .on_origin_close(self.worker, handle, ABNORMAL, b"");
                     return;
                 }
             }
@@ -183,7 +184,7 @@ impl Clients {
         if let Some(socket) = self.socket(handle) {
             socket.via = None;
         }
-        close_socket(worker, handle, 1011, b"");
+        close_socket(worker, handle, FAILED, b"");
     }
 }
 

@@ -17,7 +17,9 @@ use crate::client::clients::Clients;
 use crate::client::delivery::{drop_item, excluded_by};
 use crate::client::over_http::OverHttp;
 use crate::client::session::{Kind, Session, Subscription};
-use crate::client::socket::{AWAY, Socket, Via, close_socket};
+use crate::client::socket::{
+    ABNORMAL, AWAY, FAILED, NO_STATUS, NORMAL, Socket, Via, close_socket, send_control,
+};
 use crate::client::source::{Asker, Engine, Owner, Source};
 use crate::routes::figures::Count;
 use crate::server::holds::Holds;
@@ -25,16 +27,6 @@ use crate::server::sockjs::framed::send_framed;
 use crate::server::tasks::{Ask, Task};
 use crate::timers::{Timer, Timers};
 use crate::upstream::talk::Purpose;
-
-/// The code of a socket whose origin has failed.
-const FAILED: u16 = 1011;
-
-/// The code of one that is closed without a reason.
-const NORMAL: u16 = 1000;
-
-/// What the engine says of a client that has left without a word, or without a code.
-const ABNORMAL: u16 = 1006;
-const NO_STATUS: u16 = 1005;
 
 impl Holds<'_> {
     pub(super) fn on_socket_due(&mut self, handle: RequestId) {
@@ -425,17 +417,12 @@ impl Holds<'_> {
             return;
         }
         // A client that has left takes nothing.
+        let socket = SocketId::of(handle);
         let _ = match kind {
-            MessageKind::Text => self.worker.send(SocketId::of(handle), false, content),
-            MessageKind::Binary => self.worker.send(SocketId::of(handle), true, content),
-            MessageKind::Ping => self
-                .worker
-                .net
-                .send_control(SocketId::of(handle), true, content),
-            MessageKind::Pong => self
-                .worker
-                .net
-                .send_control(SocketId::of(handle), false, content),
+            MessageKind::Text => self.worker.send(socket, false, content).is_ok(),
+            MessageKind::Binary => self.worker.send(socket, true, content).is_ok(),
+            MessageKind::Ping => send_control(self.worker, handle, true, content),
+            MessageKind::Pong => send_control(self.worker, handle, false, content),
         };
     }
 }

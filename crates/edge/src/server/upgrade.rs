@@ -7,7 +7,7 @@ use fermata_proto::ws::client::{Client, Received};
 use fermata_proto::ws::message::Kind;
 
 use crate::client::clients::Clients;
-use crate::client::socket::{Socket, Via, send_control};
+use crate::client::socket::{ABNORMAL, FAILED, Socket, Via, send_control};
 use crate::client::source::{Asker, Engine, Owner};
 use crate::routes::figures::Count;
 use crate::server::turn::Turn;
@@ -133,7 +133,8 @@ impl Turn<'_> {
                     self.worker
                         .net
                         .log_for_client(fermata_config::LogLevel::Warning, &line);
-                    self.clients.on_origin_close(self.worker, handle, 1011, b"");
+                    self.clients
+                        .on_origin_close(self.worker, handle, FAILED, b"");
                     step = Err(Stop::Over);
                     0
                 }
@@ -157,7 +158,7 @@ impl Clients {
     /// The origin's connection has ended without a close frame.
     pub(super) fn on_frames_end(&mut self, worker: &mut Engine, talk: &mut Talk) -> Step {
         if let Owner::Socket(handle) = talk.owner {
-            self.on_origin_close(worker, handle, 1006, b"");
+            self.on_origin_close(worker, handle, ABNORMAL, b"");
         }
         Err(Stop::Over)
     }
