@@ -97,9 +97,7 @@ impl Edge {
     /// Serves until the worker stops; returns what the process should exit with.
     pub fn run(&mut self) -> i32 {
         loop {
-            if !self.tasks.is_empty() {
-                self.finish_tasks();
-            }
+            self.finish_tasks();
             // What waited for them may leave more to be done, and that end others: each ends once.
             while !self.publishing.ports.ended.is_empty() {
                 self.on_peers_ended();

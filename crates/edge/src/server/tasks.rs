@@ -62,10 +62,6 @@ impl Tasks {
         self.add(Task::Ask(ask));
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     pub fn next(&mut self) -> Option<Task> {
         self.0.pop_front()
     }
