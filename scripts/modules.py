@@ -12,6 +12,7 @@ A module uses another when it names it or an item of it in a path. What a `mod.r
 for whoever uses it, and not for the `mod.rs`. Tests do not count.
 """
 
+import functools
 import pathlib
 import re
 import sys
@@ -130,6 +131,12 @@ def tree(text):
         yield words, name.strip() or words[-1]
 
 
+@functools.cache
+def code(file):
+    """The text of a file that counts: several checks read it."""
+    return without_tests(without_comments(file.read_text()))
+
+
 class Crate:
     """The modules of a crate, by their paths as tuples; the root is the empty one."""
 
@@ -144,7 +151,7 @@ class Crate:
             self.read(module)
 
     def add(self, module, file, folder):
-        text = without_tests(without_comments(file.read_text()))
+        text = code(file)
         self.text[module] = self.text.get(module, "") + text
         for name in re.findall(rf"^\s*(?:pub(?:\([^)]*\))? )?mod ({WORD});", text, re.M):
             for child in (folder / f"{name}.rs", folder / name / "mod.rs"):
@@ -287,7 +294,7 @@ def check_joints(folder):
         path = str(file.relative_to(folder / "src"))
         if path.startswith(("tests/", *places)):
             continue
-        text = without_tests(without_comments(file.read_text()))
+        text = code(file)
         if method.search(text):
             failures.append(f"crates/{folder.name}/src/{path} has methods of {name}: give them to the part that they change")
         if argument.search(text):
@@ -302,7 +309,7 @@ class Methods:
         self.texts, self.homes = {}, {}
         block = re.compile(rf"^impl(?:<[^{{]*?>)? (?:\w+::)*{name}(?:<[^{{]*>)? \{{\n(.*?)^\}}", re.M | re.S)
         for file in sorted((folder / "src").rglob("*.rs")):
-            text = "\n".join(match[1] for match in block.finditer(without_tests(without_comments(file.read_text()))))
+            text = "\n".join(match[1] for match in block.finditer(code(file)))
             if text:
                 path = str(file.relative_to(folder / "src"))
                 self.texts[path] = text
