@@ -99,32 +99,36 @@ impl Socket {
 
     /// Sends a frame; the other end may have closed meanwhile.
     pub fn send(&mut self, first: u8, payload: impl AsRef<[u8]>) {
-        let payload = payload.as_ref();
-        let bytes = match self.is_client {
-            true => frame(first, payload),
-            false => {
-                let mut bytes = vec![first];
-                match payload.len() {
-                    len @ 0..=125 => bytes.push(len as u8),
-                    len @ 126..=0xffff => {
-                        bytes.push(126);
-                        bytes.extend_from_slice(&(len as u16).to_be_bytes());
-                    }
-                    len => {
-                        bytes.push(127);
-                        bytes.extend_from_slice(&(len as u64).to_be_bytes());
-                    }
-                }
-                bytes.extend_from_slice(payload);
-                bytes
-            }
-        };
+        self.send_together(&[(first, payload.as_ref())]);
+    }
+
+    /// Sends frames in one write.
+    pub fn send_together(&mut self, frames: &[(u8, &[u8])]) {
+        let frames = frames
+            .iter()
+            .map(|(first, payload)| self.encoded(*first, payload));
+        let bytes = frames.collect::<Vec<_>>().concat();
         let _ = self.stream.write_all(&bytes);
     }
 
-    /// Sends bytes in one write.
-    pub fn raw(&mut self, bytes: &[u8]) {
-        let _ = self.stream.write_all(bytes);
+    fn encoded(&self, first: u8, payload: &[u8]) -> Vec<u8> {
+        if self.is_client {
+            return frame(first, payload);
+        }
+        let mut bytes = vec![first];
+        match payload.len() {
+            len @ 0..=125 => bytes.push(len as u8),
+            len @ 126..=0xffff => {
+                bytes.push(126);
+                bytes.extend_from_slice(&(len as u16).to_be_bytes());
+            }
+            len => {
+                bytes.push(127);
+                bytes.extend_from_slice(&(len as u64).to_be_bytes());
+            }
+        }
+        bytes.extend_from_slice(payload);
+        bytes
     }
 
     /// Sends a text message.

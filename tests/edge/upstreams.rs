@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use fermata_testkit::websocket::{CLOSE, TEXT, close_payload};
 use fermata_testkit::{Directory, free_port, wait_until};
 use serde_json::json;
 
@@ -299,9 +300,8 @@ fn a_socket_outlives_the_origin_that_detaches_and_closes_at_once() {
             "Sec-WebSocket-Extensions: grip\r\n",
             move |mut socket| {
                 socket.next();
-                let close = [0x88, 2, 0x03, 0xe8];
-                let frames = [text_frame(subscribe), text_frame(detach), close.to_vec()];
-                socket.raw(&frames.concat());
+                let close = close_payload(1000, "");
+                socket.send_together(&[text_frame(subscribe), text_frame(detach), (CLOSE, &close)]);
             },
         )
     });
@@ -311,8 +311,11 @@ fn a_socket_outlives_the_origin_that_detaches_and_closes_at_once() {
             "Sec-WebSocket-Extensions: grip\r\n",
             move |mut socket| {
                 socket.next();
-                let late = text_frame("m:late");
-                socket.raw(&[text_frame(subscribe), text_frame(detach), late].concat());
+                socket.send_together(&[
+                    text_frame(subscribe),
+                    text_frame(detach),
+                    text_frame("m:late"),
+                ]);
             },
         )
     });
@@ -353,9 +356,8 @@ fn a_socket_outlives_the_origin_that_detaches_and_closes_at_once() {
     }
 }
 
-fn text_frame(text: &str) -> Vec<u8> {
-    let length = u8::try_from(text.len()).expect("a short text");
-    [&[0x81, length], text.as_bytes()].concat()
+fn text_frame(text: &str) -> (u8, &[u8]) {
+    (TEXT, text.as_bytes())
 }
 
 /// A Unix socket with room for one connection that nobody has accepted.
