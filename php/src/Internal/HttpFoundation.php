@@ -7,6 +7,10 @@ namespace Fermata\Internal;
 use Fermata\{Hold, Request, Response};
 use Fermata\Symfony\NativeResponse;
 use Symfony\Component\HttpFoundation\{BinaryFileResponse, Response as SymfonyResponse, StreamedResponse};
+use Symfony\Component\VarDumper\Caster\ReflectionCaster;
+use Symfony\Component\VarDumper\Cloner\VarCloner;
+use Symfony\Component\VarDumper\Dumper\HtmlDumper;
+use Symfony\Component\VarDumper\VarDumper;
 
 /**
  * Sends what Symfony and Laravel answer.
@@ -16,6 +20,27 @@ use Symfony\Component\HttpFoundation\{BinaryFileResponse, Response as SymfonyRes
 final class HttpFoundation
 {
     private const PIECE_BYTES = 65_536;
+
+    /**
+     * dump() and dd() of symfony/var-dumper print into the page, unless VAR_DUMPER_FORMAT or a bundle says otherwise. They would
+     * print to the terminal, since PHP runs on a command line.
+     */
+    public static function dumpToPages(): void
+    {
+        if (!class_exists(VarDumper::class) || isset($_SERVER['VAR_DUMPER_FORMAT'])) {
+            return;
+        }
+        $cloner = new VarCloner();
+        $cloner->addCasters(ReflectionCaster::UNSET_CLOSURE_FILE_INFO);
+        VarDumper::setHandler(static function (mixed $value, ?string $label = null) use ($cloner): void {
+            $data = $cloner->cloneVar($value);
+            if ($label !== null) {
+                $data = $data->withContext(['label' => $label]);
+            }
+            // Each begins with the styles and the script that it needs, as the one before may have been in another page.
+            (new HtmlDumper())->dump($data);
+        });
+    }
 
     public static function answer(Request $request, SymfonyResponse $response): Response|Hold
     {
@@ -27,6 +52,8 @@ final class HttpFoundation
             $response instanceof NativeResponse => self::native($response->answer, self::headers($response)),
             $response instanceof BinaryFileResponse => self::file($request, $response, $status, self::headers($response)),
             $response instanceof StreamedResponse => Response::output(static function () use ($response): void {
+                // PHP-FPM has a buffer (output_buffering), which programs flush by ob_flush(). This one keeps nothing back.
+                ob_start(null, 1);
                 $response->sendContent();
             }, $status, self::headers($response)),
             default => self::whole($request, $response, $status),

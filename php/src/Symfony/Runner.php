@@ -4,13 +4,14 @@ declare(strict_types=1);
 
 namespace Fermata\Symfony;
 
+use Fermata\Exception\ConfigurationException;
 use Fermata\Internal\{FrontController, HttpFoundation};
 use Fermata\{Hold, Request, Response};
 use Symfony\Component\ErrorHandler\{BufferingLogger, ErrorHandler};
 use Symfony\Component\EventDispatcher\EventDispatcherInterface;
-use Symfony\Component\HttpFoundation\Request as SymfonyRequest;
+use Symfony\Component\HttpFoundation\{Request as SymfonyRequest, Response as SymfonyResponse};
 use Symfony\Component\HttpKernel\EventListener\StreamedResponseListener;
-use Symfony\Component\HttpKernel\{HttpKernelInterface, KernelEvents, KernelInterface, TerminableInterface};
+use Symfony\Component\HttpKernel\{HttpKernel, HttpKernelInterface, KernelEvents, KernelInterface, TerminableInterface};
 use Symfony\Component\Runtime\RunnerInterface;
 
 /**
@@ -38,6 +39,9 @@ final class Runner implements RunnerInterface
 
     public function run(): int
     {
+        // A page is made of what Symfony would otherwise show to a terminal, since PHP runs on a command line.
+        $_SERVER['APP_RUNTIME_MODE'] ??= $_ENV['APP_RUNTIME_MODE'] ?? 'web=1&worker=1';
+        HttpFoundation::dumpToPages();
         if ($this->kernel instanceof KernelInterface) {
             $this->kernel->boot();
         }
@@ -52,7 +56,13 @@ final class Runner implements RunnerInterface
             uploadBytes: $this->options->uploadBytes,
         );
         $front->register($server);
-        $server->run();
+        try {
+            $server->run();
+        } catch (ConfigurationException $error) {
+            // Symfony would show its trace, and two of them in development.
+            fwrite(STDERR, "fermata: {$error->getMessage()}\n");
+            return 1;
+        }
         return 0;
     }
 
@@ -76,10 +86,35 @@ final class Runner implements RunnerInterface
         FrontController::afterwards(function () use ($request, &$response): void {
             $this->finish($request, $response);
         });
-        $handled = $this->kernel->handle($request);
+        try {
+            $handled = $this->kernel->handle($request);
+        } catch (\Error $error) {
+            $handled = $this->pageOf($error, $request);
+        }
         $answer = HttpFoundation::answer($native, $handled);
         $response = $handled;
         return $answer;
+    }
+
+    /**
+     * Before Symfony 7, and unless `handle_all_throwables` is set, a kernel leaves errors such as a TypeError to the handler of
+     * uncaught ones, which shows their page. Here that is the server, which does not know it.
+     */
+    private function pageOf(\Error $error, SymfonyRequest $request): SymfonyResponse
+    {
+        $inner = $this->kernel instanceof KernelInterface ? $this->kernel->getContainer()->get('http_kernel') : null;
+        if (!$inner instanceof HttpKernel || !method_exists(HttpKernel::class, 'handleThrowable')) {
+            throw $error;
+        }
+        $handle = \Closure::bind(static function (HttpKernel $kernel) use ($error, $request): SymfonyResponse {
+            $kernel->requestStack->push($request);
+            try {
+                return $kernel->handleThrowable($error, $request, HttpKernelInterface::MAIN_REQUEST);
+            } finally {
+                $kernel->requestStack->pop();
+            }
+        }, null, HttpKernel::class);
+        return $handle($inner);
     }
 
     /** Before 6.1 Symfony prints a streamed response itself, before its end has come through. */
@@ -101,7 +136,7 @@ final class Runner implements RunnerInterface
         }
     }
 
-    private function finish(SymfonyRequest $request, ?\Symfony\Component\HttpFoundation\Response $response): void
+    private function finish(SymfonyRequest $request, ?SymfonyResponse $response): void
     {
         $this->writeKeptLogs();
         if ($response === null) {

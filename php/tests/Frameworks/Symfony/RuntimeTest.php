@@ -216,6 +216,43 @@ final class RuntimeTest extends TestCase
         self::assertSame('Hello nobody', $server->get('/')->body);
     }
 
+    /** Before Symfony 7 a kernel leaves errors to the handler of uncaught ones, which PHP-FPM calls. */
+    public function testAnErrorHasThePageOfTheApplication(): void
+    {
+        $answer = self::$server->get('/type-error', ['Accept' => 'text/html']);
+        self::assertSame(500, $answer->status);
+        self::assertStringContainsString('An Error Occurred: Internal Server Error', $answer->body);
+        $server = self::serve('dev');
+        self::assertStringContainsString('must be of type int', rawurldecode((string) $server->get('/type-error')->header('X-Debug-Exception')));
+        self::assertSame('none ada', $server->get('/remember?user=ada')->body);
+        self::assertSame('none bob', $server->get('/remember?user=bob')->body);
+    }
+
+    /** PHP's own notice that there is no buffer is an exception there. */
+    public function testAStreamMayFlushTheBufferOfPhpFpmInDevelopment(): void
+    {
+        self::assertSame('first second', self::serve('dev')->get('/flushed')->body);
+    }
+
+    public function testAPageIsWhereDumpsGo(): void
+    {
+        $answer = self::$server->get('/dd');
+        self::assertSame([200, 'text/html; charset=utf-8'], [$answer->status, $answer->header('Content-Type')]);
+        self::assertStringContainsString('<span class=sf-dump-str title="5 characters">shown</span>', $answer->body);
+        self::assertSame('web=1&worker=1', self::$server->get('/mode')->body);
+    }
+
+    public function testAPortInUseIsOneLine(): void
+    {
+        $extension = (string) getenv('FERMATA_EXTENSION');
+        $command = [PHP_BINARY, ...Php::options(), ...($extension === '' ? [] : ["-dextension=$extension"]), __DIR__ . '/app.php'];
+        $process = proc_open($command, [1 => ['pipe', 'w'], 2 => ['redirect', 1]], $pipes, null,
+            ['FERMATA_LISTEN' => self::$server->url, 'TEST_FOLDER' => self::$folder, 'APP_ENV' => 'dev', 'APP_DEBUG' => '1'] + getenv());
+        $printed = (string) stream_get_contents($pipes[1]);
+        self::assertSame(1, proc_close($process), $printed);
+        self::assertMatchesRegularExpression('~\Afermata: listen: cannot listen on \S+: the port is in use [^\n]*\n\z~', $printed);
+    }
+
     public function testTheConsoleListsTheServersOwnRoutes(): void
     {
         self::assertMatchesRegularExpression('~^ *GET +/native +\S+app\.php:\d+ *$~m', self::console('fermata:routes'));

@@ -150,6 +150,16 @@ final class TestKernel extends Kernel
             'late' => new Response('early'),
             'printed' => new Response((print 'printed ') ? 'and answered' : ''),
             'exit' => $this->leave(),
+            'type-error' => (static fn(int $number): Response => new Response())('none'),
+            'mode' => new Response((string) ($_SERVER['APP_RUNTIME_MODE'] ?? 'none')),
+            'dd' => dd('shown'),
+            'flushed' => new StreamedResponse(function (): void {
+                foreach (['first', ' second'] as $piece) {
+                    echo $piece;
+                    ob_flush();
+                    flush();
+                }
+            }),
             'broken' => throw new \RuntimeException('a detail'),
             'state' => new JsonResponse([$_GET, date_default_timezone_get(), ini_get('precision'), setlocale(LC_NUMERIC, '0'), error_reporting(), ob_get_level(), headers_list(),
                 session_status(), getenv('LEFT'), http_response_code()]),
