@@ -24,10 +24,11 @@ const LEFT_OUT: [&[u8]; 10] = [
 
 /// The variables of the current request, without the length of a body that is not known yet.
 pub(crate) fn of_current<D: Driver>(
-    worker: &Worker<D>,
+    worker: &mut Worker<D>,
     site: &Site,
     content_bytes: Option<u64>,
 ) -> Result<Variables, VariablesError> {
+    let server = worker.net.own_address(worker.request().handle());
     let view = worker.request();
     let lines = (0..view.headers_len()).filter_map(|at| view.header_at(at));
     let of_hop: Vec<&[u8]> = lines
@@ -64,7 +65,7 @@ pub(crate) fn of_current<D: Driver>(
         headers: &headers,
         content_bytes,
         client: client.map_or(unnamed, |(ip, port)| SocketAddr::new(ip, port)),
-        server: worker.net.own_address(view.handle()).unwrap_or(unnamed),
+        server: server.unwrap_or(unnamed),
         host: name,
         is_tls: worker.is_client_secure(),
     };

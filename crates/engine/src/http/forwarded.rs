@@ -227,8 +227,15 @@ fn parse_scheme(scheme: &[u8]) -> Option<bool> {
 impl<D: Driver> Net<D> {
     /// The address of this machine that the client, or the proxy in front, has connected to; `None` on a Unix socket, and
     /// when the request is not in progress.
-    pub fn own_address(&self, handle: RequestId) -> Option<SocketAddr> {
-        net::own_addr(self.socket_of(handle.exchange().connection())?)
+    pub fn own_address(&mut self, handle: RequestId) -> Option<SocketAddr> {
+        let carrier = self.carrier_of(handle.exchange().connection())?;
+        let connection = self.connections.at_mut(carrier)?;
+        if let Some(known) = self.own_addresses.get(connection.own) {
+            return Some(known);
+        }
+        let address = net::own_addr(connection.line.socket()?)?;
+        connection.own = self.own_addresses.note(address);
+        Some(address)
     }
 
     /// The version of HTTP of the request in progress, as CGI's `SERVER_PROTOCOL` says it (RFC 3875, 4.1.16).

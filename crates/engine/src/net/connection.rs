@@ -9,6 +9,7 @@ use fermata_io::{Deadline, Peer};
 
 use crate::net::deadline::Armed;
 use crate::net::line::Line;
+use crate::net::own_addresses::OwnAddress;
 
 /// Sent bytes at the front of `out` that are not worth removing.
 const COMPACT_BYTES_MIN: usize = 16 * 1024;
@@ -64,6 +65,7 @@ pub(crate) enum Writing {
 pub(crate) struct Connection {
     pub line: Line,
     pub peer: Peer,
+    pub own: OwnAddress,
     pub origin: Origin,
     pub phase: Phase,
     pub writing: Writing,
@@ -109,6 +111,7 @@ impl Connection {
         Connection {
             line,
             peer,
+            own: OwnAddress::UNKNOWN,
             origin,
             phase: Phase::Open,
             writing: Writing::Open,

@@ -18,6 +18,7 @@ pub(crate) mod line;
 pub(crate) mod listen_error;
 pub(crate) mod listeners;
 pub(crate) mod output;
+pub(crate) mod own_addresses;
 pub(crate) mod preface;
 pub(crate) mod running;
 pub(crate) mod slab;
@@ -50,6 +51,7 @@ use gauges::Gauges;
 use handover::Handover;
 use http2::Http2;
 use line::{Carries, Line};
+use own_addresses::OwnAddresses;
 use running::Running;
 use tls::ServerTls;
 
@@ -74,6 +76,8 @@ pub struct Net<D> {
     pub(crate) http2: Http2,
     /// Connections of each address, where there is a limit for them.
     pub(crate) addresses: HashMap<IpAddr, u32>,
+    /// Those of this machine that clients have connected to.
+    pub(crate) own_addresses: OwnAddresses,
     pub(crate) wheel: Wheel,
     pub(crate) fired: Vec<Fired>,
     pub(crate) pool: Pool,
@@ -132,6 +136,7 @@ impl<D: Driver> Net<D> {
             connections: Connections::new(),
             http2,
             addresses: HashMap::new(),
+            own_addresses: OwnAddresses::default(),
             wheel: Wheel::new(driver.now_ms()),
             fired: Vec::new(),
             pool: Pool::new(POOL_BUFFERS, POOL_BUFFER_BYTES, POOL_BUFFER_BYTES_MAX),
@@ -168,12 +173,15 @@ impl<D: Driver> Net<D> {
 
     /// The socket of a connection, or that of the one that carries it.
     pub(crate) fn socket_of(&self, index: ConnectionIndex) -> Option<Fd> {
+        let carrier = self.carrier_of(index)?;
+        self.connections.at(carrier)?.line.socket()
+    }
+
+    /// The connection that has the socket of a connection: itself, or for a stream the one that carries it.
+    pub(crate) fn carrier_of(&self, index: ConnectionIndex) -> Option<ConnectionIndex> {
         match self.connections.at(index)?.line.carries() {
-            Carries::Socket(fd) => Some(fd),
-            Carries::Stream(place) => {
-                let carrier = self.http2.carrier_of(place)?;
-                self.connections.at(carrier)?.line.socket()
-            }
+            Carries::Socket(_) => Some(index),
+            Carries::Stream(place) => self.http2.carrier_of(place),
         }
     }
 
