@@ -988,6 +988,9 @@ namespace Fermata {
          */
         public function route(string $name): string {}
 
+        /** Whether the request has a body of at least one byte; on a route with streamBody whether one is announced. */
+        public function hasBody(): bool {}
+
         /**
          * The body's bytes; empty when there is none, or when it was a multipart/form-data body: that was taken apart.
          *

@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: b014fad3703becd9093b216fa2eb708fe6f5c641 */
+ * Stub hash: 4134b6fe2272818c27f9958327bb45c54260605d */
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_Fermata_delay, 0, 1, IS_VOID, 0)
 	ZEND_ARG_TYPE_INFO(0, seconds, IS_DOUBLE, 0)
@@ -370,6 +370,8 @@ ZEND_END_ARG_INFO()
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Request_route, 0, 1, IS_STRING, 0)
 	ZEND_ARG_TYPE_INFO(0, name, IS_STRING, 0)
 ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_Request_hasBody arginfo_class_Fermata_Poll_inHandler
 
 #define arginfo_class_Fermata_Request_body arginfo_class_Fermata_Request_method
 
@@ -1251,6 +1253,7 @@ ZEND_METHOD(Fermata_Request, queries);
 ZEND_METHOD(Fermata_Request, header);
 ZEND_METHOD(Fermata_Request, headers);
 ZEND_METHOD(Fermata_Request, route);
+ZEND_METHOD(Fermata_Request, hasBody);
 ZEND_METHOD(Fermata_Request, body);
 ZEND_METHOD(Fermata_Request, read);
 ZEND_METHOD(Fermata_Request, bodyStream);
@@ -1674,6 +1677,7 @@ static const zend_function_entry class_Fermata_Request_methods[] = {
 	ZEND_ME(Fermata_Request, header, arginfo_class_Fermata_Request_header, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, headers, arginfo_class_Fermata_Request_headers, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, route, arginfo_class_Fermata_Request_route, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Request, hasBody, arginfo_class_Fermata_Request_hasBody, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, body, arginfo_class_Fermata_Request_body, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, read, arginfo_class_Fermata_Request_read, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, bodyStream, arginfo_class_Fermata_Request_bodyStream, ZEND_ACC_PUBLIC)

@@ -374,6 +374,13 @@ ZEND_METHOD(Fermata_Request, route)
 	throw_unknown_route_name(request, name);
 }
 
+ZEND_METHOD(Fermata_Request, hasBody)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	const FmEvent *event = &THIS_REQUEST()->event;
+	RETURN_BOOL(event->body.len || event->upload);
+}
+
 ZEND_METHOD(Fermata_Request, body)
 {
 	ZEND_PARSE_PARAMETERS_NONE();

@@ -33,7 +33,8 @@ final class Server
 
     /**
      * @param RequestHandlerInterface|callable(ServerRequestInterface): ResponseInterface $handler
-     * @param Factories|null $factories default: those of the PSR-7 library that is installed
+     * @param Factories|null $factories make the requests. Default: those of the PSR-7 library that is installed make the bodies, and
+     *        the request when the handler changes more of it than its attributes; until then it is of a class of Fermata's
      * @param \Fermata\Server|null $server the server to add the handler to, for everything that its other routes do not take.
      *        Default: one by the settings, with one request at a time
      * @param string|null $public a folder whose files are sent without the handler
@@ -57,9 +58,10 @@ final class Server
         int $requestsMax = 0,
     ) {
         $this->handler = $handler instanceof RequestHandlerInterface ? $handler->handle(...) : $handler(...);
+        $takesAny = $factories === null && self::takesAny($this->handler);
         $this->factories = $factories ?? Factories::find();
         $this->front = new FrontController($this->handle(...), $public, $globals, $bodyBytes, $streamBody, $requestsMax, uploadBytes: $uploadBytes);
-        $this->requests = new Internal\Requests($this->factories, $this->front, isLazy: self::takesAny($this->handler));
+        $this->requests = new Internal\Requests($this->factories, $this->front, isLazy: $takesAny);
         $this->contentOf = self::contentOfNyholm();
     }
 
@@ -87,33 +89,15 @@ final class Server
 
     private function request(Request $native): ServerRequestInterface
     {
-        if (!$this->hasBody($native)) {
-            return $this->requests->lazy($native);
+        if (!$native->hasBody()) {
+            return $this->requests->of($native);
         }
-        return $this->withBody($this->requests->make($native), $native);
-    }
-
-    private function hasBody(Request $native): bool
-    {
-        $length = $native->header('Content-Length');
-        if ($length !== null) {
-            return $length !== '0';
-        }
-        // Over HTTP/2 nothing in the head tells, and a request to read seldom has one: its body would mean nothing (RFC 9110, 9.3.1).
-        return $native->header('Transfer-Encoding') !== null || !in_array($native->method(), ['GET', 'HEAD', 'OPTIONS'], true);
-    }
-
-    private function withBody(ServerRequestInterface $request, Request $native): ServerRequestInterface
-    {
-        $request = $request->withBody($this->factories->streams->createStreamFromResource($native->bodyStream()));
+        $body = $this->factories->streams->createStreamFromResource($native->bodyStream());
         if ($this->streamBody) {
-            return $request;
+            return $this->requests->of($native, $body);
         }
-        if (preg_match('~^(application/x-www-form-urlencoded|multipart/form-data)\s*(;|$)~i', $native->header('Content-Type', ''))) {
-            $request = $request->withParsedBody($native->forms());
-        }
-        $files = $native->files();
-        return $files === [] ? $request : $request->withUploadedFiles($this->files($files));
+        $isForm = preg_match('~^(application/x-www-form-urlencoded|multipart/form-data)\s*(;|$)~i', $native->header('Content-Type', ''));
+        return $this->requests->of($native, $body, $isForm ? $native->forms() : null, $this->files($native->files()));
     }
 
     /**

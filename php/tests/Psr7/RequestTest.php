@@ -8,7 +8,7 @@ use Fermata\Psr15\Factories;
 use Http\Psr7Test\ServerRequestIntegrationTest;
 use Psr\Http\Message\ServerRequestInterface;
 
-/** A request without a body, which the bridge has the library make when it is asked for. */
+/** A request without a body, which the bridge has the library make when more than its attributes is changed. */
 class RequestTest extends ServerRequestIntegrationTest
 {
     use InHandler;
@@ -25,7 +25,8 @@ class RequestTest extends ServerRequestIntegrationTest
 
     public function createSubject()
     {
-        // Made now: the tests compare copies by what they keep, which differs when one has been asked and the other has not.
+        // The tests compare copies by what they keep, which differs when one has been asked for its parts and the other has not.
+        $this->given->getUri();
         $this->given->getBody();
         return $this->given;
     }

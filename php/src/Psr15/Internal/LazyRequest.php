@@ -5,40 +5,95 @@ declare(strict_types=1);
 namespace Fermata\Psr15\Internal;
 
 use Fermata\Request;
-use Psr\Http\Message\{ServerRequestInterface, StreamInterface, UriInterface};
+use Psr\Http\Message\{ServerRequestInterface, StreamInterface, UploadedFileInterface, UriInterface};
 
 /**
- * A request without a body that the library makes when it is first asked for more than the server itself tells.
+ * A request that tells what the server knows of it, and keeps attributes; the library makes one of its own when anything else of it
+ * is changed.
  *
- * To make one takes longer than to parse, route and answer it: a handler that looks at method and path alone is spared that.
- * Every `with…()` gives a request of the library's, so this is never copied. The signatures are those of both psr/http-message 1
- * and 2.
+ * To make one takes longer than to parse, route and answer it, and each attribute that a router adds copies it.
+ * The signatures are those of both psr/http-message 1 and 2.
  *
  * @internal
  */
 final class LazyRequest implements ServerRequestInterface
 {
-    private ?ServerRequestInterface $made = null;
+    /** @var array<string, mixed> */
+    private array $attributes;
 
     /**
-     * @param array<string, mixed>|null $server the superglobal; null where the handler has none, and it is made with the rest
-     * @param UriInterface $base the URI of its scheme and host
+     * @param array<string, mixed>|null $server the superglobal; null where the handler has none, and it is made when it is asked for
+     * @param UriInterface|null $uri null = made when it is asked for
+     * @param StreamInterface|null $body null = empty
+     * @param array<mixed>|null $parsed the fields of a form
+     * @param array<mixed> $files
      */
     public function __construct(
         private readonly Requests $requests,
         private readonly Request $native,
-        private readonly ?array $server,
-        private readonly UriInterface $base,
-    ) {}
+        private ?array $server,
+        private ?UriInterface $uri,
+        private ?StreamInterface $body,
+        private readonly ?array $parsed,
+        private readonly array $files,
+    ) {
+        $this->attributes = [Request::class => $native];
+    }
 
     private function made(): ServerRequestInterface
     {
-        return $this->made ??= $this->requests->make($this->native, $this->server, $this->base);
+        return $this->requests->make($this->native, $this->getServerParams(), $this->getUri(), $this->getBody(), $this->parsed, $this->files, $this->attributes);
     }
 
     public function getMethod(): string
     {
         return $this->native->method();
+    }
+
+    public function getUri(): UriInterface
+    {
+        return $this->uri ??= $this->requests->uri($this->native, $this->server);
+    }
+
+    public function getRequestTarget(): string
+    {
+        $query = $this->getUri()->getQuery();
+        return ($this->getUri()->getPath() ?: '/') . ($query === '' ? '' : "?$query");
+    }
+
+    public function getProtocolVersion(): string
+    {
+        return substr($this->getServerParams()['SERVER_PROTOCOL'], 5);
+    }
+
+    public function getHeaders(): array
+    {
+        return $this->native->headers();
+    }
+
+    public function hasHeader($name): bool
+    {
+        return $this->native->header((string) $name) !== null;
+    }
+
+    public function getHeader($name): array
+    {
+        return $this->native->headers()[strtolower((string) $name)] ?? [];
+    }
+
+    public function getHeaderLine($name): string
+    {
+        return implode(', ', $this->getHeader($name));
+    }
+
+    public function getBody(): StreamInterface
+    {
+        return $this->body ??= $this->requests->emptyBody();
+    }
+
+    public function getServerParams(): array
+    {
+        return $this->server ??= $this->requests->serverOf($this->native);
     }
 
     public function getQueryParams(): array
@@ -51,69 +106,39 @@ final class LazyRequest implements ServerRequestInterface
         return $this->native->cookies();
     }
 
+    /** @return array<UploadedFileInterface|array<mixed>> */
     public function getUploadedFiles(): array
     {
-        return [];
+        return $this->files;
     }
 
     public function getParsedBody(): null|array|object
     {
-        return null;
+        return $this->parsed;
     }
 
     public function getAttributes(): array
     {
-        return [Request::class => $this->native];
+        return $this->attributes;
     }
 
     public function getAttribute($name, $default = null): mixed
     {
-        return $name === Request::class ? $this->native : $default;
+        return array_key_exists($name, $this->attributes) ? $this->attributes[$name] : $default;
     }
 
-    public function getUri(): UriInterface
+    public function withAttribute($name, $value): ServerRequestInterface
     {
-        return $this->made()->getUri();
+        $changed = clone $this;
+        $changed->attributes[$name] = $value;
+        return $changed;
     }
 
-    public function getRequestTarget(): string
+    public function withoutAttribute($name): ServerRequestInterface
     {
-        return $this->made()->getRequestTarget();
-    }
-
-    public function getServerParams(): array
-    {
-        return $this->made()->getServerParams();
-    }
-
-    public function getBody(): StreamInterface
-    {
-        return $this->made()->getBody();
-    }
-
-    public function getProtocolVersion(): string
-    {
-        return $this->made()->getProtocolVersion();
-    }
-
-    public function getHeaders(): array
-    {
-        return $this->made()->getHeaders();
-    }
-
-    public function hasHeader($name): bool
-    {
-        return $this->made()->hasHeader($name);
-    }
-
-    public function getHeader($name): array
-    {
-        return $this->made()->getHeader($name);
-    }
-
-    public function getHeaderLine($name): string
-    {
-        return $this->made()->getHeaderLine($name);
+        $changed = clone $this;
+        unset($changed->attributes[$name]);
+        return $changed;
     }
 
     public function withProtocolVersion($version): ServerRequestInterface
@@ -174,15 +199,5 @@ final class LazyRequest implements ServerRequestInterface
     public function withParsedBody($data): ServerRequestInterface
     {
         return $this->made()->withParsedBody($data);
-    }
-
-    public function withAttribute($name, $value): ServerRequestInterface
-    {
-        return $this->made()->withAttribute($name, $value);
-    }
-
-    public function withoutAttribute($name): ServerRequestInterface
-    {
-        return $this->made()->withoutAttribute($name);
     }
 }

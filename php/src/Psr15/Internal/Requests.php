@@ -10,10 +10,10 @@ use Fermata\Psr15\Factories;
 use Fermata\Request;
 use Nyholm\Psr7\Factory\Psr17Factory;
 use Nyholm\Psr7\ServerRequest;
-use Psr\Http\Message\{ServerRequestInterface, UriInterface};
+use Psr\Http\Message\{ServerRequestInterface, StreamInterface, UriInterface};
 
 /**
- * Makes requests of PSR-7 from those of the server, without bodies.
+ * Makes requests of PSR-7 from those of the server.
  *
  * The server has checked names, values and bytes of a request when it parsed it. A library that is given them one by one
  * checks each again and copies the request for each, which takes longer than everything else that is done for a request.
@@ -22,9 +22,13 @@ use Psr\Http\Message\{ServerRequestInterface, UriInterface};
  */
 final class Requests
 {
-    /** Scheme and host of the last request, and their URI. */
+    /** Targets of a path and perhaps a query that every library keeps as they are; two slashes at the beginning name a host. */
+    private const UNCHANGED = '~^/(?!/)(?:[\w.\~:@&=+$,;/-]++|%[\da-fA-F]{2})*+(?:\?(?:[\w.\~:@&=+$,;/?-]++|%[\da-fA-F]{2})*+)?$~D';
+
+    /** Scheme and host of the last request, their URI, and that as text. */
     private string $origin = '';
     private ?UriInterface $base = null;
+    private string $baseText = '';
 
     /** Makes a request in one step, where the library is known. */
     private readonly ?\Closure $whole;
@@ -35,52 +39,95 @@ final class Requests
         $this->whole = $factories->requests::class === Psr17Factory::class ? self::ofNyholm() : null;
     }
 
-    /** A request without a body, made when the handler first asks it for something that the library has to tell. */
-    public function lazy(Request $native): ServerRequestInterface
+    /**
+     * @param array<mixed>|null $parsed the fields of a form
+     * @param array<mixed> $files
+     * @throws BadRequestException when the target is no URI, before the handler is called
+     */
+    public function of(Request $native, ?StreamInterface $body = null, ?array $parsed = null, array $files = []): ServerRequestInterface
     {
-        // A target that is no URI is refused before the handler is called.
-        if (!$this->isLazy || !self::isPlain($native->target())) {
-            return $this->make($native);
-        }
         // The superglobal now, and not that of another request that comes before this is looked at.
-        return new LazyRequest($this, $native, $this->front->serverNow(), $this->base($native));
+        $server = $this->front->serverNow();
+        // Without a host (HTTP/1.0) the library makes the header from the URI.
+        $host = $server !== null ? $server['HTTP_HOST'] ?? '' : $native->host();
+        if ($this->isLazy && $host !== '') {
+            // What may be no URI is read now, and anything else when the handler asks for it.
+            $uri = self::isPlain($server['REQUEST_URI'] ?? $native->target()) && $this->base($native, $server) ? null : $this->libraryUri($native, $server);
+            return new LazyRequest($this, $native, $server, $uri, $body, $parsed, $files);
+        }
+        return $this->make($native, $server ?? $this->serverOf($native), $this->libraryUri($native, $server), $body, $parsed, $files, [Request::class => $native]);
     }
 
     /**
-     * @param array<string, mixed>|null $server the superglobal; null where the handler has none
-     * @param UriInterface|null $base of its scheme and host, where the target is known to be plain
+     * A request of the library's.
+     *
+     * @param array<string, mixed> $server
+     * @param array<mixed>|null $parsed
+     * @param array<mixed> $files
+     * @param array<string, mixed> $attributes
      */
-    public function make(Request $native, ?array $server = null, ?UriInterface $base = null): ServerRequestInterface
-    {
-        $server ??= $this->front->serverOf($native);
-        $uri = $this->uri($native, $base);
+    public function make(
+        Request $native,
+        array $server,
+        UriInterface $uri,
+        ?StreamInterface $body,
+        ?array $parsed,
+        array $files,
+        array $attributes,
+    ): ServerRequestInterface {
         $method = $native->method();
         $headers = $native->headers();
         $version = substr($server['SERVER_PROTOCOL'], 5);
-        // Without this header the library makes it from the URI.
         if ($this->whole !== null && isset($headers['host'])) {
-            return ($this->whole)($method, $uri, $headers, $version, $server, $native->queries(), $native->cookies(), [Request::class => $native]);
+            $request = ($this->whole)($method, $uri, $headers, $version, $server, $native->queries(), $native->cookies(), $attributes);
+        } else {
+            $request = $this->request($method, $uri, $headers, $version, $server);
+            if ($query = $native->queries()) {
+                $request = $request->withQueryParams($query);
+            }
+            if ($cookies = $native->cookies()) {
+                $request = $request->withCookieParams($cookies);
+            }
+            foreach ($attributes as $name => $value) {
+                $request = $request->withAttribute((string) $name, $value);
+            }
         }
-        $request = $this->request($method, $uri, $headers, $version, $server);
-        if ($query = $native->queries()) {
-            $request = $request->withQueryParams($query);
-        }
-        if ($cookies = $native->cookies()) {
-            $request = $request->withCookieParams($cookies);
-        }
-        return $request->withAttribute(Request::class, $native);
+        $request = $body === null ? $request : $request->withBody($body);
+        $request = $parsed === null ? $request : $request->withParsedBody($parsed);
+        return $files === [] ? $request : $request->withUploadedFiles($files);
     }
 
-    private function uri(Request $native, ?UriInterface $base): UriInterface
+    public function emptyBody(): StreamInterface
+    {
+        return $this->factories->streams->createStream();
+    }
+
+    /** @return array<string, mixed> */
+    public function serverOf(Request $native): array
+    {
+        return $this->front->serverOf($native);
+    }
+
+    /** @param array<string, mixed>|null $server */
+    public function uri(Request $native, ?array $server): UriInterface
+    {
+        $target = $server['REQUEST_URI'] ?? $native->target();
+        return preg_match(self::UNCHANGED, $target) === 1
+            ? new LazyUri($this->base($native, $server), $this->baseText, $target)
+            : $this->libraryUri($native, $server);
+    }
+
+    /** @param array<string, mixed>|null $server */
+    private function libraryUri(Request $native, ?array $server): UriInterface
     {
         $target = $native->target();
         try {
-            if ($base === null && !self::isPlain($target)) {
-                $origin = self::origin($native);
+            if (!self::isPlain($target)) {
+                $origin = self::origin($native, $server);
                 return $this->factories->uris->createUri($target === '*' ? $origin : (str_starts_with($target, '/') ? $origin : '') . $target);
             }
             $mark = strpos($target, '?');
-            $uri = ($base ?? $this->base($native))->withPath($mark === false ? $target : substr($target, 0, $mark));
+            $uri = $this->base($native, $server)->withPath($mark === false ? $target : substr($target, 0, $mark));
             return $mark === false ? $uri : $uri->withQuery(substr($target, $mark + 1));
         } catch (\InvalidArgumentException $error) {
             throw self::badTarget($error);
@@ -93,9 +140,13 @@ final class Requests
         return str_starts_with($target, '/') && !str_starts_with($target, '//') && !str_contains($target, '#');
     }
 
-    private static function origin(Request $native): string
+    /** @param array<string, mixed>|null $server */
+    private static function origin(Request $native, ?array $server): string
     {
-        return "{$native->scheme()}://" . ($native->host() ?: self::address($native));
+        // What the superglobal has need not be asked for again.
+        return isset($server['HTTP_HOST'])
+            ? "{$server['REQUEST_SCHEME']}://{$server['HTTP_HOST']}"
+            : "{$native->scheme()}://" . ($native->host() ?: self::address($native));
     }
 
     /** In place of a host: HTTP/1.0 needs to name none (RFC 9112, 3.2), and libraries refuse a URI without one. */
@@ -109,15 +160,17 @@ final class Requests
         return (str_contains($address, ':') ? "[$address]" : $address) . ":$port";
     }
 
-    private function base(Request $native): UriInterface
+    /** @param array<string, mixed>|null $server */
+    private function base(Request $native, ?array $server): UriInterface
     {
-        $origin = self::origin($native);
+        $origin = self::origin($native, $server);
         if ($this->base === null || $origin !== $this->origin) {
             try {
                 $this->base = $this->factories->uris->createUri($origin);
             } catch (\InvalidArgumentException $error) {
                 throw self::badTarget($error);
             }
+            $this->baseText = (string) $this->base;
             $this->origin = $origin;
         }
         return $this->base;

@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Fermata\Tests\Frameworks\Psr15;
 
+use Fermata\Psr15\Internal\LazyRequest;
 use Fermata\Testing\TestServer;
 use Fermata\Tests\{Http2, Php, Raw};
 use PHPUnit\Framework\TestCase;
@@ -120,22 +121,32 @@ final class ServerTest extends TestCase
     }
 
     /** @dataProvider libraries */
-    public function testARequestThatIsMadeLaterTellsTheSame(string $library): void
+    public function testARequestIsAsOneThatTheLibraryHasMade(string $library): void
     {
         $classes = ['nyholm' => \Nyholm\Psr7\ServerRequest::class, 'guzzle' => \GuzzleHttp\Psr7\ServerRequest::class, 'slim' => \Slim\Psr7\Request::class];
-        $own = $classes[$library];
+        $attributes = [[\Fermata\Request::class, 'other'], [\Fermata\Request::class, 'other'], null];
         foreach ([self::server($library), self::withoutGlobals($library)] as $server) {
-            foreach (['/lazy', '/lazy?', '/lazy?a[]=1&b=%20'] as $target) {
-                $answer = $server->get($target, ['X-Many' => ['one', 'two'], 'Cookie' => 'c=d; e.f=g']);
-                self::assertSame(['classes' => [\Fermata\Psr15\Internal\LazyRequest::class, $own, $own]], $answer->json(), $target);
+            // Whether a URI is the library's from the start: such a target has to be escaped.
+            $targets = ['/lazy' => false, '/lazy?' => false, '/lazy?a=1&b=%20' => false, '/lazy?a[]=1&b=%20' => true, "/lazy?(a)='*" => true];
+            foreach ($targets as $target => $isLibraries) {
+                foreach (['shop.example', 'Shop.Example:80', '[::1]:8080'] as $host) {
+                    $asked = ['Host' => $host, 'X-Many' => ['one', 'two'], 'Cookie' => 'c=d; e.f=g'];
+                    $answer = $server->get($target, $asked);
+                    $expected = ['classes' => [LazyRequest::class, $classes[$library], $isLibraries], 'attributes' => $attributes];
+                    self::assertSame($expected, $answer->json(), "$target of $host");
+                    $posted = $server->request('POST', $target, $asked + ['Content-Type' => 'application/x-www-form-urlencoded'], 'a=1');
+                    self::assertSame($expected, $posted->json(), "$target of $host");
+                }
             }
         }
     }
 
     public function testAHandlerForRequestsOfOneLibraryGetsThose(): void
     {
-        $server = new TestServer(__DIR__ . '/app.php', ['TEST_PSR7' => 'nyholm', 'TEST_FOLDER' => self::$folder, 'TEST_TYPED' => 'on'], options: Php::options());
-        self::assertSame(array_fill(0, 3, \Nyholm\Psr7\ServerRequest::class), $server->get('/lazy')->json()['classes']);
+        foreach (['handler', 'factories'] as $typed) {
+            $server = new TestServer(__DIR__ . '/app.php', ['TEST_PSR7' => 'nyholm', 'TEST_FOLDER' => self::$folder, 'TEST_TYPED' => $typed], options: Php::options());
+            self::assertSame([\Nyholm\Psr7\ServerRequest::class, \Nyholm\Psr7\ServerRequest::class, true], $server->get('/lazy')->json()['classes']);
+        }
     }
 
     private static function withoutGlobals(string $library): TestServer

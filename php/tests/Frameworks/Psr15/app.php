@@ -10,7 +10,7 @@ require ['nyholm' => 'Nyholm/Psr7', 'guzzle' => 'GuzzleHttp/Psr7', 'slim' => 'Sl
 
 use Fermata\{Channel, Hold};
 use Fermata\Psr15\{Body, Factories, Server};
-use Psr\Http\Message\{ResponseInterface, ServerRequestInterface, UploadedFileInterface};
+use Psr\Http\Message\{ResponseInterface, ServerRequestInterface, UploadedFileInterface, UriInterface};
 use Psr\Http\Server\RequestHandlerInterface;
 
 $folder = (string) getenv('TEST_FOLDER');
@@ -76,22 +76,40 @@ final class App implements RequestHandlerInterface
         };
     }
 
-    /** What a request that is made when it is asked tells otherwise than the library's own, and the classes of both. */
+    /** What the bridge's request and its URI tell otherwise than the library's own, and the classes of both. */
     private static function differences(ServerRequestInterface $request): array
     {
-        $own = $request->withAttribute('other', 1)->withoutAttribute('other');
-        $found = ['classes' => [$request::class, $own::class, (clone $request)->withMethod('PUT')::class]];
-        foreach (get_class_methods(ServerRequestInterface::class) as $method) {
+        $own = $request->withMethod($request->getMethod());
+        $request = $request->withAttribute('other', 1)->withoutAttribute('other');
+        // A change and its opposite have the library make the URI.
+        [$uri, $ownUri] = [$request->getUri(), $request->getUri()->withFragment('other')->withFragment('')];
+        $other = $request->withAttribute('other', 1);
+        return [
+            'classes' => [$request::class, $own::class, $uri::class === $ownUri::class],
+            'attributes' => [array_keys($other->getAttributes()), array_keys($other->withMethod('PUT')->getAttributes()), $request->getAttribute('other')],
+        ] + self::compared(ServerRequestInterface::class, $request, $own->withUri($ownUri, true)) + self::compared(UriInterface::class, $uri, $ownUri);
+    }
+
+    private static function compared(string $interface, object $one, object $other): array
+    {
+        $found = [];
+        foreach (get_class_methods($interface) as $method) {
             $arguments = match ($method) {
                 'hasHeader', 'getHeader', 'getHeaderLine' => [['HOST'], ['x-many'], ['none'], ['']],
                 'getAttribute' => [[Fermata\Request::class], ['none'], ['none', 'default']],
-                default => str_starts_with($method, 'get') ? [[]] : [],
+                default => str_starts_with($method, 'get') || $method === '__toString' ? [[]] : [],
             };
             foreach ($arguments as $given) {
-                // Bodies are streams of their own, with the same content.
-                [$one, $other] = [$request->$method(...$given), $own->$method(...$given)];
-                if ($method === 'getBody' ? (string) $one !== (string) $other : $one != $other) {
-                    $found[$method] = [$one, $other];
+                [$ours, $theirs] = array_map(static fn(mixed $told): mixed => match ($method) {
+                    // Objects of their own, with the same content.
+                    'getBody', 'getUri' => (string) $told,
+                    // Libraries differ in the case of names, and in the space behind a comma.
+                    'getHeaders' => array_change_key_case($told),
+                    'getHeaderLine' => str_replace(', ', ',', $told),
+                    default => $told,
+                }, [$one->$method(...$given), $other->$method(...$given)]);
+                if ($ours != $theirs) {
+                    $found[$method] = [$ours, $theirs];
                 }
             }
         }
@@ -251,7 +269,8 @@ $responses = match ($library) {
 };
 $app = new App($responses, $found->streams, $folder);
 (new Server(
-    getenv('TEST_TYPED') === 'on' ? static fn(Nyholm\Psr7\ServerRequest $request): ResponseInterface => $app->handle($request) : $app,
+    getenv('TEST_TYPED') === 'handler' ? static fn(Nyholm\Psr7\ServerRequest $request): ResponseInterface => $app->handle($request) : $app,
+    factories: getenv('TEST_TYPED') === 'factories' ? $found : null,
     server: getenv('TEST_BESIDE') === 'on' ? new Fermata\Server() : null,
     globals: getenv('TEST_GLOBALS') !== 'off',
     public: "$folder/public",
