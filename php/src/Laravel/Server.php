@@ -46,6 +46,9 @@ final class Server
     ) {
         // It serves, although PHP runs on a command line.
         $_ENV['APP_RUNNING_IN_CONSOLE'] = $_SERVER['APP_RUNNING_IN_CONSOLE'] = 'false';
+        HttpFoundation::dumpToPages();
+        // Laravel, which has chosen the terminal for its console already, leaves that as it is.
+        $_SERVER['VAR_DUMPER_FORMAT'] ??= 'html';
         $this->octane = class_exists(\Laravel\Octane\Worker::class) ? new Octane\Worker($basePath) : null;
         $this->application = $this->octane?->application() ?? $this->boot();
         $this->disconnect();

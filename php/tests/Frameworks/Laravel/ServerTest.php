@@ -159,6 +159,17 @@ class ServerTest extends TestCase
         self::assertSame('by nobody', self::start()->get('/opened')->body);
     }
 
+    public function testAPageIsWhereDumpsGo(): void
+    {
+        // Twice: the styles are in each page.
+        foreach ([1, 2] as $_) {
+            $answer = self::$server->get('/dd');
+            self::assertSame([200, 'text/html; charset=utf-8'], [$answer->status, $answer->header('Content-Type')]);
+            self::assertStringContainsString('<span class=sf-dump-str title="5 characters">shown</span>', $answer->body);
+            self::assertStringContainsString('<style>', $answer->body);
+        }
+    }
+
     public function testExitAndExceptions(): void
     {
         $answer = self::$server->get('/exit');

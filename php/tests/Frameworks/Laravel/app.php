@@ -163,6 +163,7 @@ final class RouteProvider extends ServiceProvider
                 echo 'dumped';
                 exit;
             });
+            Route::get('/dd', static fn() => dd('shown'));
             Route::get('/secret', static function (Request $request, Counter $memory) {
                 $session = $request->session();
                 $token = $request->query('token');
