@@ -25,6 +25,7 @@
 #include "zend_exceptions.h"
 #include "zend_interfaces.h"
 #include "zend_observer.h"
+#include "core/thrown.h"
 #include "fermata_arginfo.h"
 
 #define INI_NAME_BYTES_MAX 128
@@ -313,6 +314,7 @@ PHP_RINIT_FUNCTION(fermata)
 		fermata_changes_wrap();
 		fermata_stray_wrap();
 		fermata_guards_wrap();
+		fermata_thrown_start();
 	}
 	return SUCCESS;
 }
@@ -320,6 +322,7 @@ PHP_RINIT_FUNCTION(fermata)
 PHP_RSHUTDOWN_FUNCTION(fermata)
 {
 	fermata_server_request_end();
+	fermata_thrown_end();
 	fermata_codec_request_end();
 	fermata_globals_forget();
 	fermata_websocket_release_all();

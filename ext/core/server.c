@@ -12,6 +12,7 @@
 #include "core/process.h"
 #include "core/runner.h"
 #include "core/small.h"
+#include "core/thrown.h"
 
 #define INI_NAME_BYTES_MAX 128
 
@@ -454,6 +455,9 @@ ZEND_METHOD(Fermata_Server, run)
 	}
 	fermata_process_share_environment();
 	uint32_t code = fm_server_start(core, &start, &error);
+	if (start.worker || start.companion) {
+		fermata_thrown_forget();
+	}
 	if (start.worker) {
 		fermata_run_worker(server, &start);
 		return;

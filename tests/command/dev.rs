@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use fermata_testkit::{
     Directory, Signal, free_port, is_running, send_signal, wait_until, workspace_root,
@@ -264,6 +264,64 @@ fn a_mistake_in_what_a_request_would_load_is_shown_while_the_old_program_answers
     // What the command tells its server by the environment is no mistake of its user.
     let said = dev.said.lock().expect("no other has panicked");
     assert!(!said.contains("is not a setting"), "{said}");
+}
+
+/// As Symfony and Laravel do with what their start throws: no name of a file that could be opened, and broken lines.
+#[test]
+fn a_mistake_that_the_program_prints_in_its_own_words_has_its_source() {
+    let dev = Dev::ready(&[]);
+    let pid = dev.server();
+    dev.write("broken.php", "<?php\n\nreturn 'no' 'value';\n");
+    dev.write(
+        "answer.php",
+        r#"<?php
+try {
+    throw new LogicException('of before');
+} catch (LogicException) {
+}
+try {
+    require __DIR__ . '/broken.php';
+} catch (Throwable $error) {
+    fwrite(STDERR, "In broken.php line 3:\n\n  " . wordwrap($error->getMessage(), 12, "  \n  ") . "\n");
+    exit(1);
+}
+"#,
+    );
+    dev.wait_for_said("broken.php:3");
+    dev.wait_for_said("return 'no' 'value';");
+    wait_until("pages are told", || {
+        let state = dev.state();
+        (state.contains("ParseError: syntax error") && state.contains("broken.php")).then_some(())
+    });
+    assert_eq!(dev.server(), pid);
+}
+
+#[test]
+fn what_has_been_compiled_is_kept_from_one_start_to_the_next() {
+    let dev = Dev::ready(&[]);
+    let age = |days: u64| {
+        let file = fs::File::options()
+            .append(true)
+            .open(dev.folder.join("old.php"));
+        let time = SystemTime::now() - Duration::from_secs(days * 86_400);
+        file.and_then(|it| it.set_modified(time))
+            .expect("it is there");
+    };
+    dev.write("old.php", &answers("old"));
+    age(2);
+    dev.write("answer.php", "<?php require __DIR__ . '/old.php';\n");
+    dev.wait_for_page("old");
+    let mut find = std::process::Command::new("find");
+    let (_, found, _) = run(find.arg(dev.folder.path()).args(["-name", "old.php.bin"]));
+    assert!(found.contains("/opcache/"), "{found}");
+    // Younger or older: what counts is that it is another time.
+    dev.write("old.php", &answers("older"));
+    age(3);
+    dev.write(
+        "answer.php",
+        "<?php require __DIR__ . '/old.php'; // Again\n",
+    );
+    dev.wait_for_page("older");
 }
 
 #[test]

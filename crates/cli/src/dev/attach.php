@@ -318,7 +318,8 @@ final class Tool
     {
         return <<<'JS'
             (() => {
-                let generation, pages, box;
+                const RETRY_MS_MIN = 20, RETRY_MS_MAX = 500;
+                let generation, pages, box, pause = RETRY_MS_MIN;
                 const show = (failure) => {
                     box?.remove();
                     box = undefined;
@@ -350,12 +351,14 @@ final class Tool
                             return;
                         }
                         ({ generation, pages } = state);
+                        pause = RETRY_MS_MIN;
                         show(state.failure);
                     });
                     events.addEventListener('error', () => {
                         // Browsers give up some failures; the server is back soon.
                         events.close();
-                        setTimeout(listen, 100);
+                        setTimeout(listen, pause);
+                        pause = Math.min(pause * 1.2, RETRY_MS_MAX);
                     });
                 };
                 listen();

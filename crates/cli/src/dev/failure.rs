@@ -1,6 +1,7 @@
 //! Why a program cannot be served: what PHP says, and the lines of source that it speaks of.
 
 use std::fs;
+use std::io::Read as _;
 use std::path::Path;
 
 use serde::Serialize;
@@ -10,6 +11,55 @@ const AROUND: usize = 6;
 /// The longest source that is looked into, and the longest line that is shown.
 const SOURCE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 const LINE_CHARS_MAX: usize = 300;
+
+/// What a program may tell of its exceptions.
+const THROWN_BYTES_MAX: u64 = 1024 * 1024;
+
+/// How much of a message is looked for in what was printed, which may be cut.
+const MESSAGE_BYTES: usize = 200;
+
+/// An exception that a program has thrown before it was served, whoever has caught it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Thrown {
+    class: String,
+    message: String,
+    file: String,
+    line: usize,
+}
+
+impl Thrown {
+    /// Those that the extension has written into the file, the last one first.
+    pub fn read(path: &Path) -> Vec<Self> {
+        let mut bytes = Vec::new();
+        if let Ok(file) = fs::File::open(path) {
+            let _ = file.take(THROWN_BYTES_MAX).read_to_end(&mut bytes);
+        }
+        let text = String::from_utf8_lossy(&bytes);
+        let parts: Vec<&str> = text.split('\0').collect();
+        let of = |it: &[&str]| {
+            let [class, message, file, line] = it else {
+                return None;
+            };
+            Some(Self {
+                class: (*class).to_owned(),
+                message: (*message).to_owned(),
+                file: (*file).to_owned(),
+                line: line.parse().ok()?,
+            })
+        };
+        parts.chunks(4).filter_map(of).collect()
+    }
+
+    /// Whether its message is in the text, wherever that breaks its lines.
+    fn is_in(&self, text: &str) -> bool {
+        let message: String = without_blanks(&self.message).take(MESSAGE_BYTES).collect();
+        !message.is_empty() && text.contains(&message)
+    }
+}
+
+fn without_blanks(text: &str) -> impl Iterator<Item = char> {
+    text.chars().filter(|it| !it.is_whitespace())
+}
 
 /// A mistake in a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -25,6 +75,25 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// The same of a program whose exceptions are known: frameworks print them without their place.
+    pub fn of(text: &str, thrown: &[Thrown]) -> Self {
+        let failure = Self::of_text(text);
+        if failure.file.is_some() {
+            return failure;
+        }
+        let printed: String = without_blanks(text).collect();
+        let Some(thrown) = thrown.iter().find(|it| it.is_in(&printed)) else {
+            return failure;
+        };
+        Self {
+            message: format!("{}: {}", thrown.class, thrown.message.replace('\n', " ")),
+            file: Some(thrown.file.clone()),
+            line: Some(thrown.line),
+            source: source(Path::new(&thrown.file), thrown.line),
+            ..failure
+        }
+    }
+
     /// From what a program has printed before it ended.
     pub fn of_text(text: &str) -> Self {
         let is_failure = |line: &&str| line.contains("error:") || line.contains("Exception:");
@@ -53,10 +122,10 @@ impl Failure {
     }
 
     /// A server that ran has ended.
-    pub fn ended(exit: &str, said: &str) -> Self {
+    pub fn ended(exit: &str, said: &str, thrown: &[Thrown]) -> Self {
         match said.trim().is_empty() {
             true => Self::of_text(&format!("the server has ended: {exit}")),
-            false => Self::of_text(said),
+            false => Self::of(said, thrown),
         }
     }
 }
@@ -92,6 +161,34 @@ fn source(file: &Path, line: usize) -> Vec<(usize, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_framework_prints_is_found_among_what_was_thrown() {
+        let thrown = |message: &str, line| Thrown {
+            class: "ParseError".to_owned(),
+            message: message.to_owned(),
+            file: "/srv/app.php".to_owned(),
+            line,
+        };
+        let all = [
+            thrown("", 1),
+            thrown("syntax error, unexpected end", 2),
+            thrown("of before", 3),
+        ];
+        // As the consoles of Symfony and Laravel do.
+        let said = "\nIn app.php line 2:\n\n  syntax error,   \n  unexpected end  \n";
+        let failure = Failure::of(said, &all);
+        assert_eq!(failure.message, "ParseError: syntax error, unexpected end");
+        assert_eq!(failure.file.as_deref(), Some("/srv/app.php"));
+        assert_eq!(failure.line, Some(2));
+        assert_eq!(
+            Failure::of("nothing of it", &all),
+            Failure::of_text("nothing of it")
+        );
+        // What PHP says by itself is exact.
+        let said = "PHP Fatal error:  of before in /srv/b.php on line 7";
+        assert_eq!(Failure::of(said, &all), Failure::of_text(said));
+    }
 
     #[test]
     fn places_are_found_in_what_php_says() {

@@ -127,7 +127,8 @@ impl Dev<'_> {
                 Turn::End => return,
                 Turn::Ended(exit) => {
                     self.running = None;
-                    self.fail(Failure::ended(&exit, &self.program.said()));
+                    let (said, thrown) = (self.program.said(), self.program.thrown());
+                    self.fail(Failure::ended(&exit, &said, &thrown));
                 }
                 Turn::Changed(changes) if changes.is_of_pages_alone() && self.failure.is_none() => {
                     self.pages += 1;
@@ -198,7 +199,7 @@ impl Dev<'_> {
             match self.program.read(&mut next) {
                 Read::Report(report, turn) => break (report, turn),
                 Read::Ended(said) => {
-                    self.fail(Failure::of_text(&said));
+                    self.fail(Failure::of(&said, &self.program.thrown()));
                     return None;
                 }
                 Read::Nothing if Instant::now() > due => {

@@ -14,6 +14,7 @@ use rustix::fd::{AsFd, BorrowedFd};
 use serde::Deserialize;
 
 use super::arguments::Arguments;
+use super::failure::Thrown;
 use super::routes::Route;
 use crate::child::{self, Child};
 use crate::error::{Error, at};
@@ -49,6 +50,10 @@ pub struct Program<'a> {
     environment: Vec<(&'static str, OsString)>,
     /// Where programs report.
     listener: UnixListener,
+    /// Has OPcache keep what it compiles from one start to the next.
+    cache: Vec<String>,
+    /// Where they leave what they have thrown.
+    thrown: PathBuf,
     generation: u64,
     output: Arc<Mutex<Output>>,
 }
@@ -101,6 +106,25 @@ fn lines(files: &BTreeSet<PathBuf>) -> OsString {
     lines
 }
 
+/// Options that have OPcache keep what it compiles from one start to the next, which is most of what a framework's start takes.
+///
+/// Of a file it knows the second of its last change alone, so none is kept that is younger than two.
+fn cache(php: &Php, place: &Path) -> Vec<String> {
+    let folder = place.join("opcache");
+    if !php.facts.has_opcache || std::fs::create_dir(&folder).is_err() {
+        return Vec::new();
+    }
+    let settings = [
+        format!("opcache.file_cache={}", folder.display()),
+        "opcache.validate_timestamps=1".to_owned(),
+        "opcache.file_update_protection=2".to_owned(),
+    ];
+    settings
+        .into_iter()
+        .flat_map(|it| ["-d".to_owned(), it])
+        .collect()
+}
+
 impl<'a> Program<'a> {
     /// # Errors
     /// One sentence for the user.
@@ -136,6 +160,8 @@ impl<'a> Program<'a> {
             arguments: &arguments.arguments,
             environment,
             listener,
+            cache: cache(php, place),
+            thrown: place.join("thrown"),
             generation: 0,
             output: Arc::default(),
         })
@@ -159,6 +185,7 @@ impl<'a> Program<'a> {
                 "error_log=",
             ])
             .args(["-d", "html_errors=0"])
+            .args(&self.cache)
             .arg(self.program)
             .args(self.arguments)
             .envs(self.environment.iter().map(|(name, value)| (*name, value)))
@@ -166,7 +193,8 @@ impl<'a> Program<'a> {
                 "FERMATA_DEVELOPMENT_GENERATION",
                 self.generation.to_string(),
             )
-            .env("FERMATA_DEVELOPMENT_CHANGED", lines(changed));
+            .env("FERMATA_DEVELOPMENT_CHANGED", lines(changed))
+            .env("FERMATA_DEVELOPMENT_THROWN", &self.thrown);
         let mut command = child::bound(&command)?;
         command.stdin(Stdio::null());
         let outputs = self.redirect(&mut command)?;
@@ -179,6 +207,7 @@ impl<'a> Program<'a> {
         };
         // One of a program before this one, which has been given up.
         while self.listener.accept().is_ok() {}
+        let _ = std::fs::remove_file(&self.thrown);
         let started = Child::start(&mut command);
         // Its ends of the pipes, without which they never end.
         drop(command);
@@ -233,6 +262,11 @@ impl<'a> Program<'a> {
             thread::sleep(LOOK);
         }
         String::from_utf8_lossy(&self.lock().said).into_owned()
+    }
+
+    /// What the program has thrown that was started last, when it has ended.
+    pub fn thrown(&self) -> Vec<Thrown> {
+        Thrown::read(&self.thrown)
     }
 
     /// Waits until the program says where it listens; `None` when it ends instead.
