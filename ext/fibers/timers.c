@@ -92,7 +92,8 @@ void fermata_timers_free(void)
 	memset(&heap, 0, sizeof(heap));
 }
 
-/* When that many seconds from now are over: not before, and at most a millisecond after. False after a MisuseError. */
+/* When that many seconds from now are over: not before, and at most a millisecond after; exactly then where the clock stands
+ * still, in a test. False after a MisuseError. */
 bool fermata_seconds_to_due(double seconds, uint64_t *due_ms)
 {
 	if (UNEXPECTED(!(seconds >= 0))) {
@@ -104,9 +105,11 @@ bool fermata_seconds_to_due(double seconds, uint64_t *due_ms)
 	} else if (seconds == 0) {
 		*due_ms = 0;
 	} else {
-		/* The clock's millisecond has begun already. */
-		uint64_t ms = (uint64_t)(seconds * 1000);
-		*due_ms = fm_worker_now_ms(fermata_run.worker) + ms + 1;
+		double ms = seconds * 1000;
+		uint64_t whole = (uint64_t)ms;
+		/* A clock that goes has begun its millisecond already. */
+		uint64_t rest = fermata_run.in_process ? whole < ms : 1;
+		*due_ms = fm_worker_now_ms(fermata_run.worker) + whole + rest;
 	}
 	return true;
 }

@@ -216,8 +216,8 @@ uint64_t fermata_ms_to_due(int64_t ms)
 	if (ms < 0) {
 		return FERMATA_NEVER;
 	}
-	/* The clock's millisecond has begun already. */
-	return fm_worker_now_ms(fermata_run.worker) + (uint64_t)ms + 1;
+	/* A clock that goes has begun its millisecond already; that of a test stands still. */
+	return fm_worker_now_ms(fermata_run.worker) + (uint64_t)ms + (fermata_run.in_process && ms > 0 ? 0 : 1);
 }
 
 /* True when somebody wakes the fiber, false when there is no need to wait. */

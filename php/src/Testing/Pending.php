@@ -63,6 +63,20 @@ final class Pending
         return "$head\r\n$body";
     }
 
+    /** Whether the answer has begun to come, or the server has closed the connection. */
+    public function isAnswered(): bool
+    {
+        if ($this->stream === null) {
+            throw new \LogicException('the answer was opened before, or the client has left');
+        }
+        if ($this->run !== null) {
+            ($this->run)();
+        }
+        $read = [$this->stream];
+        $none = null;
+        return stream_select($read, $none, $none, 0) === 1;
+    }
+
     /** Waits for the head of the answer; what comes after it is read from the exchange. */
     public function open(): Exchange
     {

@@ -207,6 +207,7 @@ final class TestApplicationTest extends TestCase
         $app->advance(182.0);
         self::assertSame(4, $ticks);
         $later = $app->send('GET', '/later');
+        self::assertFalse($later->isAnswered());
         try {
             $later->answer();
             self::fail('the handler has not waited');
@@ -214,7 +215,10 @@ final class TestApplicationTest extends TestCase
             self::assertStringContainsString('advance()', $error->getMessage());
         }
         $later = $app->send('GET', '/later');
-        $app->advance(3601.0);
+        $app->advance(3599.0);
+        self::assertFalse($later->isAnswered());
+        $app->advance(1.0);
+        self::assertTrue($later->isAnswered());
         self::assertSame('an hour later', $later->answer()->body);
         $late = $app->send('GET', '/late');
         $app->advance(30.5);
