@@ -1123,6 +1123,12 @@ namespace Fermata {
         public function fillGlobals(array $server = [], ?int $uploadBytes = null): void {}
 
         /**
+         * What the handler has printed since fillGlobals(), which it is for the caller to answer with; empty without fillGlobals().
+         * Buffers that are still open (ob_start()) end before, as at the end of a script.
+         */
+        public function takeOutput(): string {}
+
+        /**
          * Sends `103 Early Hints` at once, ahead of the answer (RFC 8297): browsers fetch what its `Link` lines name while the handler
          * still works. It may be called several times.
          *
@@ -1290,7 +1296,7 @@ namespace Fermata {
          * left out, and so is null; other values become text, and of a Content-Type the last counts.
          *
          * After Request::fillGlobals() those join that header(), setcookie() and a session have set, where the response has none of
-         * the name; cookies of both are sent.
+         * the name; cookies of both are sent. What the handler has printed goes in front of the body; see Request::takeOutput().
          *
          * @param array $headers array<string|int, mixed>: by name in any case, each a value or a list of them
          * @throws Exception\MisuseError when the status is not from 200 to 599, or a name or value has a character that cannot be sent

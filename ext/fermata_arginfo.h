@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: 4134b6fe2272818c27f9958327bb45c54260605d */
+ * Stub hash: 81a9b34d9b6a70347608462bbac0424784517adb */
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_Fermata_delay, 0, 1, IS_VOID, 0)
 	ZEND_ARG_TYPE_INFO(0, seconds, IS_DOUBLE, 0)
@@ -429,6 +429,8 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Request_fillGlobal
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, server, IS_ARRAY, 0, "[]")
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, uploadBytes, IS_LONG, 1, "null")
 ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_Request_takeOutput arginfo_class_Fermata_Request_method
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Request_earlyHints, 0, 1, _IS_BOOL, 0)
 	ZEND_ARG_TYPE_INFO(0, headers, IS_ARRAY, 0)
@@ -1274,6 +1276,7 @@ ZEND_METHOD(Fermata_Request, host);
 ZEND_METHOD(Fermata_Request, scheme);
 ZEND_METHOD(Fermata_Request, serverParams);
 ZEND_METHOD(Fermata_Request, fillGlobals);
+ZEND_METHOD(Fermata_Request, takeOutput);
 ZEND_METHOD(Fermata_Request, earlyHints);
 ZEND_METHOD(Fermata_Request, clientCertificate);
 ZEND_METHOD(Fermata_Request, trace);
@@ -1698,6 +1701,7 @@ static const zend_function_entry class_Fermata_Request_methods[] = {
 	ZEND_ME(Fermata_Request, scheme, arginfo_class_Fermata_Request_scheme, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, serverParams, arginfo_class_Fermata_Request_serverParams, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, fillGlobals, arginfo_class_Fermata_Request_fillGlobals, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Request, takeOutput, arginfo_class_Fermata_Request_takeOutput, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, earlyHints, arginfo_class_Fermata_Request_earlyHints, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, clientCertificate, arginfo_class_Fermata_Request_clientCertificate, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, trace, arginfo_class_Fermata_Request_trace, ZEND_ACC_PUBLIC)

@@ -19,6 +19,7 @@ static HashTable places;
 static size_t (*write_output)(const char *bytes, size_t len);
 static void (*flush_output)(void *context);
 static int (*take_header)(sapi_header_struct *header, sapi_header_op_enum op, sapi_headers_struct *headers);
+static bool had_no_headers;
 static void (*show_error)(int type, zend_string *file, const uint32_t line, zend_string *message);
 
 static bool is_handlers(void)
@@ -128,9 +129,18 @@ static void forget_place(void)
 	}
 }
 
-/* What the handler has printed so far is taken out; it is the caller's. */
+/* Whether the handler has the globals, and has printed something or left a buffer open. */
+bool fermata_printed_something(void)
+{
+	return has_globals() && (printed.text.s || OG(active) != fermata_run.output_active);
+}
+
+/* What the handler has printed so far is taken out; it is the caller's. Buffers that it has left open end before, whose own
+ * code may leave an exception. */
 zend_string *fermata_printed_take(void)
 {
+	while (php_output_get_level() > fermata_run.output_level && php_output_end() == SUCCESS) {
+	}
 	forget_place();
 	return smart_str_extract(&printed.text);
 }
@@ -461,8 +471,10 @@ void fermata_stray_start(void)
 	php_output_set_implicit_flush(0);
 	show_error = zend_error_cb;
 	zend_error_cb = tell_error;
-	/* What the script has printed before it ran the server was no response. */
+	/* What the script has printed before it ran the server was no response, nor do headers leave with what is printed. */
 	SG(headers_sent) = 0;
+	had_no_headers = SG(request_info).no_headers;
+	SG(request_info).no_headers = true;
 }
 
 /* When the worker ends, in whatever way. */
@@ -476,6 +488,7 @@ void fermata_stray_end(void)
 	sapi_module.ub_write = write_output;
 	sapi_module.flush = flush_output;
 	sapi_module.header_handler = take_header;
+	SG(request_info).no_headers = had_no_headers;
 	zend_error_cb = show_error;
 	zend_hash_destroy(&places);
 }

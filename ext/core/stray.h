@@ -16,6 +16,7 @@ void fermata_session_unlocked(void);
 void fermata_globals_init(void);
 /* The script ends. */
 void fermata_globals_forget(void);
+bool fermata_printed_something(void);
 zend_string *fermata_printed_take(void);
 void fermata_printed_end(void);
 void fermata_globals_end(fermata_fiber *fiber);

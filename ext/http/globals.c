@@ -766,6 +766,15 @@ ZEND_METHOD(Fermata_Request, fillGlobals)
 	open_input(request);
 }
 
+ZEND_METHOD(Fermata_Request, takeOutput)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	if (EXPECTED(THIS_REQUEST() != fermata_run.request || !fermata_printed_something())) {
+		RETURN_EMPTY_STRING();
+	}
+	RETURN_STR(fermata_printed_take());
+}
+
 /* Ending */
 
 static void clear_headers(void)
@@ -871,22 +880,11 @@ void fermata_globals_let_answer_leave(fermata_fiber *fiber)
 /* After exit() the client gets what was printed, with the status and headers that were set, as from PHP-FPM. */
 bool fermata_globals_answer(const fermata_handler *handler)
 {
-	zval buffered;
 	if (!fermata_run.fiber->has_globals) {
 		return false;
 	}
 	zend_long status = SG(sapi_headers).http_response_code;
-	while (php_output_get_level() > fermata_run.output_level + 1) {
-		php_output_end();
-	}
 	zend_string *text = fermata_printed_take();
-	if (php_output_get_level() > fermata_run.output_level && php_output_get_contents(&buffered) == SUCCESS) {
-		php_output_discard();
-		zend_string *both = zend_string_concat2(ZSTR_VAL(text), ZSTR_LEN(text), Z_STRVAL(buffered), Z_STRLEN(buffered));
-		zend_string_release(text);
-		zval_ptr_dtor(&buffered);
-		text = both;
-	}
 	fermata_response *response = fermata_response_sent((uint32_t)status, text);
 	fermata_respond(handler, response);
 	OBJ_RELEASE(&response->std);

@@ -1,4 +1,5 @@
 /* Fermata\Response: an immutable answer. */
+#include "core/stray.h"
 #include "php_fermata.h"
 #include "SAPI.h"
 #include "zend_enum.h"
@@ -449,7 +450,14 @@ ZEND_METHOD(Fermata_Response, relayed)
 	if (!status_check(status)) {
 		RETURN_THROWS();
 	}
-	return_response(return_value, status, zend_string_copy(body), NULL);
+	zend_string *whole = zend_string_copy(body);
+	if (UNEXPECTED(fermata_printed_something())) {
+		zend_string *printed = fermata_printed_take();
+		whole = zend_string_concat2(ZSTR_VAL(printed), ZSTR_LEN(printed), ZSTR_VAL(body), ZSTR_LEN(body));
+		zend_string_release(printed);
+		zend_string_release(body);
+	}
+	return_response(return_value, status, whole, NULL);
 	fermata_response *response = FERMATA_FROM(fermata_response, Z_OBJ_P(return_value));
 	ZEND_HASH_FOREACH_KEY_VAL(headers, number, name, value) {
 		zend_string *named = EXPECTED(name) ? name : zend_long_to_str((zend_long)number);
@@ -462,7 +470,7 @@ ZEND_METHOD(Fermata_Response, relayed)
 		}
 	} ZEND_HASH_FOREACH_END();
 	relay_sent(response);
-	if (!response->content_type && ZSTR_LEN(body)) {
+	if (!response->content_type && ZSTR_LEN(whole)) {
 		response->content_type = zend_string_copy(fermata_known.type_text);
 	}
 }

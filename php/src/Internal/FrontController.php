@@ -105,16 +105,26 @@ final class FrontController
             // The worker finishes what it has, and the master replaces it.
             posix_kill(getmypid(), SIGTERM);
         }
-        // With superglobals the server sees to it that there is one at a time.
-        $turn = $this->globals ? null : new Turn();
-        // What is printed is kept, for printed() and for exit().
-        ob_start();
-        $level = ob_get_level();
+        $this->next = $request;
+        if (!$this->globals) {
+            return $this->handleBesideOthers();
+        }
         try {
-            $this->next = $request;
             return shield($this->shielded);
         } finally {
             self::$shown = null;
+        }
+    }
+
+    /** Without superglobals there may be others, and nothing else keeps what the handler prints. */
+    private function handleBesideOthers(): Response|Hold
+    {
+        $turn = new Turn();
+        ob_start();
+        $level = ob_get_level();
+        try {
+            return shield($this->shielded);
+        } finally {
             while (ob_get_level() >= $level && ob_end_flush()) {
             }
         }
@@ -147,9 +157,15 @@ final class FrontController
         return true;
     }
 
-    /** What the handler has printed so far, which is then its caller's to send: PHP-FPM puts it in front of the body. */
+    /**
+     * What the handler has printed so far, which is then its caller's to send: PHP-FPM puts it in front of the body. With
+     * superglobals Response::relayed() does that by itself.
+     */
     public static function printed(): string
     {
+        if (self::$shown !== null) {
+            return self::$shown->takeOutput();
+        }
         if (ob_get_length() === 0 || ob_get_level() === 0) {
             return '';
         }

@@ -79,7 +79,7 @@ final class HttpFoundation
         $length = $content === '' && $request->method() === 'HEAD' ? (string) $response->headers->get('Content-Length') : '';
         return ctype_digit($length)
             ? Response::stream([], $status, self::headers($response), (int) $length)
-            : Response::relayed($status, FrontController::printed() . $content, $response->headers->allPreserveCase());
+            : Response::relayed($status, $content, $response->headers->allPreserveCase());
     }
 
     /** @param array<string, list<string>> $headers */

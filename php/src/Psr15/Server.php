@@ -51,7 +51,7 @@ final class Server
         ?Factories $factories = null,
         private readonly ?\Fermata\Server $server = null,
         ?string $public = null,
-        bool $globals = true,
+        private readonly bool $globals = true,
         ?int $bodyBytes = null,
         private readonly ?int $uploadBytes = null,
         private readonly bool $streamBody = false,
@@ -122,7 +122,7 @@ final class Server
         $content = $this->contentOf !== null && $body::class === Stream::class ? ($this->contentOf)($body) : null;
         $size = $content ?? $body->getSize();
         if (is_string($size) || ($size !== null && $size <= self::WHOLE_BYTES_MAX)) {
-            return $this->whole($request, $status, FrontController::printed() . ($content ?? $body), $response);
+            return $this->whole($request, $status, $content ?? (string) $body, $response);
         }
         $headers = self::headers($response);
         if ($size === null) {
@@ -183,7 +183,7 @@ final class Server
                 return Response::stream([], $status, self::headers($response), (int) $length);
             }
         }
-        return Response::relayed($status, $text, $response->getHeaders());
+        return Response::relayed($status, $this->globals ? $text : FrontController::printed() . $text, $response->getHeaders());
     }
 
     /** @param array<string, list<string>> $headers */
