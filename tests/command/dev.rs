@@ -382,6 +382,32 @@ fn errors_have_a_page_and_requests_a_line() {
 }
 
 #[test]
+fn a_worker_script_that_throws_has_a_page() {
+    let dev = Dev::ready(&[]);
+    let library = workspace_root().join("php/tests/autoload.php");
+    dev.write(
+        "worker.php",
+        "<?php\nwhile (frankenphp_handle_request(function () {\n    if ($_GET === []) {\n        echo '<body>a worker';\n        return;\n    }\n    \
+        dump('seen');\n    throw new RuntimeException('no such page');\n})) {\n}\n",
+    );
+    dev.write(
+        "server.php",
+        &format!("<?php\nrequire '{}';\n(new Fermata\\FrankenPhp\\Worker(__DIR__ . '/worker.php'))->run();\n", library.display()),
+    );
+    dev.wait_for_page("a worker");
+    let page = dev.ask(&["--header", "Accept: text/html"], "/?x=1");
+    for part in [
+        "<title>Error 500",
+        "no such page",
+        "throw new RuntimeException",
+        "GET /?x=1",
+        "worker.php:7: &#039;seen&#039;",
+    ] {
+        assert!(page.contains(part), "{part:?} is missing in {page}");
+    }
+}
+
+#[test]
 fn clients_resume_by_id_after_a_restart() {
     let dev = Dev::ready(&[]);
     let id = wait_until("an id comes", || {

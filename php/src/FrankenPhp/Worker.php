@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Fermata\FrankenPhp;
 
 use Composer\Autoload\ClassLoader;
+use Fermata\Development\Tool;
 use Fermata\Internal\{FrontController, Headers};
 use Fermata\{Hold, Request, Response, Server};
 
@@ -27,6 +28,8 @@ final class Worker
     /** A request is being handled, and nothing of it has been answered. */
     private bool $isAsked = false;
     private bool $hasEnded = false;
+    /** By the handler, and not answered yet. */
+    private ?\Throwable $thrown = null;
     private ?Request $request = null;
     /** Whether the script may be included once more: a function or class cannot be declared twice. */
     private bool $canBeginAgain = false;
@@ -213,7 +216,11 @@ final class Worker
         $_SERVER['FRANKENPHP_WORKER'] = '1';
         FrontController::afterwards($this->goOn(...));
         $this->script->resume(self::REQUEST);
-        return $this->answer();
+        $answer = $this->answer();
+        $thrown = $this->thrown;
+        $this->thrown = null;
+        // `fermata dev` has a page for it.
+        return $thrown !== null && class_exists(Tool::class, false) ? Tool::answerTo($thrown, $request) ?? $answer : $answer;
     }
 
     /** What the handler has printed, and set by header(). */
@@ -263,6 +270,7 @@ final class Worker
             if (self::$current->isAsked && http_response_code() === 200) {
                 http_response_code(500);
             }
+            self::$current->thrown = self::$current->isAsked ? $error : null;
             throw $error;
         } finally {
             // What the handler has left open.

@@ -72,8 +72,17 @@ final class Tool
         }
     }
 
+    private static ?self $attached = null;
+
+    /** For whoever answers for a handler that has thrown before the server does, as for worker scripts. */
+    public static function answerTo(\Throwable $error, Request $request): ?Response
+    {
+        return self::$attached?->page($error, $request);
+    }
+
     public function attach(Server $server): void
     {
+        self::$attached = $this;
         $server->get(self::SCRIPT, static fn(): Response => new Response(200, self::script(), [
             'Content-Type' => 'text/javascript; charset=utf-8',
             'Cache-Control' => 'no-store',
