@@ -23,6 +23,7 @@ pub(crate) const OTHERS: &[(&str, &str)] = &[
     ("FERMATA_DEVELOPMENT_CHANGED", "the same"),
     ("FERMATA_DEVELOPMENT_COLOURED", "the same"),
     ("FERMATA_DEVELOPMENT_GENERATION", "the same"),
+    ("FERMATA_DEVELOPMENT_ROUTES", "the same"),
     ("FERMATA_DEVELOPMENT_THROWN", "the same"),
     ("FERMATA_LOOP_MAX", "Symfony's runtime"),
     ("FERMATA_ROOT", "builds: this repository"),

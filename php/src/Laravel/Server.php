@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Fermata\Laravel;
 
-use Fermata\Internal\{FrontController, HttpFoundation};
+use Fermata\Internal\{FrontController, HttpFoundation, Routes};
 use Fermata\{Hold, Request, Response};
 use Illuminate\Contracts\Http\Kernel;
 use Illuminate\Foundation\Application;
@@ -72,6 +72,7 @@ final class Server
         foreach ($this->routes as $routes) {
             $routes($server);
         }
+        Routes::$list = $this->applicationRoutes(...);
         $public = $this->basePath . '/public';
         $front = new FrontController(
             $this->octane === null ? $this->handle(...) : $this->octane->handle(...),
@@ -91,6 +92,16 @@ final class Server
     {
         $default = [$this->basePath . '/public/storage' => $this->application->storagePath() . '/app/public'];
         return $this->application->make('config')->get('filesystems.links', $default) ?? $default;
+    }
+
+    /** @return list<array{kind: string, method: string, path: string, handler: string}> */
+    private function applicationRoutes(): array
+    {
+        $routes = [];
+        foreach ($this->application->make('router')->getRoutes()->getRoutes() as $route) {
+            $routes[] = Routes::of($route->methods(), '/' . ltrim($route->uri(), '/'), $route->getActionName());
+        }
+        return array_merge(...$routes);
     }
 
     private function boot(): Application
@@ -146,6 +157,9 @@ final class Server
             }
         });
         $handled = $sandbox->handle($request);
+        if (Routes::$told !== null && ($route = $request->route()) !== null) {
+            (Routes::$told)('/' . ltrim($route->uri(), '/'));
+        }
         $answer = HttpFoundation::answer($native, $handled);
         $response = $handled;
         return $answer;

@@ -5,13 +5,14 @@ declare(strict_types=1);
 namespace Fermata\Symfony;
 
 use Fermata\Exception\ConfigurationException;
-use Fermata\Internal\{FrontController, HttpFoundation};
+use Fermata\Internal\{FrontController, HttpFoundation, Routes};
 use Fermata\{Hold, Request, Response};
 use Symfony\Component\ErrorHandler\{BufferingLogger, ErrorHandler};
 use Symfony\Component\EventDispatcher\EventDispatcherInterface;
 use Symfony\Component\HttpFoundation\{Request as SymfonyRequest, Response as SymfonyResponse};
 use Symfony\Component\HttpKernel\EventListener\StreamedResponseListener;
 use Symfony\Component\HttpKernel\{HttpKernel, HttpKernelInterface, KernelEvents, KernelInterface, TerminableInterface};
+use Symfony\Component\Routing\RouterInterface;
 use Symfony\Component\Runtime\RunnerInterface;
 
 /**
@@ -48,6 +49,7 @@ final class Runner implements RunnerInterface
         $this->errors = self::errorHandler();
         $server = FrontController::server($this->options->listen, $this->options->workers);
         $this->addRoutes($server);
+        Routes::$list = $this->routes(...);
         $front = new FrontController(
             $this->handle(...),
             $this->options->public,
@@ -74,6 +76,20 @@ final class Runner implements RunnerInterface
         }
     }
 
+    /** @return list<array{kind: string, method: string, path: string, handler: string}> */
+    private function routes(): array
+    {
+        $container = $this->kernel instanceof KernelInterface ? $this->kernel->getContainer() : null;
+        $router = $container?->has('router') ? $container->get('router') : null;
+        $routes = [];
+        foreach ($router instanceof RouterInterface ? $router->getRouteCollection()->all() : [] as $name => $route) {
+            $controller = $route->getDefault('_controller');
+            $handler = is_array($controller) && is_string($controller[0] ?? null) ? implode('::', $controller) : $controller;
+            $routes[] = Routes::of($route->getMethods(), $route->getPath(), is_string($handler) ? "$name: $handler" : $name);
+        }
+        return array_merge(...$routes);
+    }
+
     private function handle(Request $native): Response|Hold
     {
         $request = SymfonyRequest::createFromGlobals();
@@ -88,6 +104,9 @@ final class Runner implements RunnerInterface
         });
         try {
             $handled = $this->kernel->handle($request);
+        if (Routes::$told !== null) {
+            (Routes::$told)((string) $request->attributes->get('_route'));
+        }
         } catch (\Error $error) {
             $handled = $this->pageOf($error, $request);
         }

@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Fermata\Development;
 
+use Fermata\Internal\Routes;
 use Fermata\{Channel, Context, Event, Hold, Poll, Request, Response, Server};
 
 /**
@@ -25,6 +26,9 @@ final class Tool
 
     /** What the handler and its tasks have dumped is in their Context, under this name. */
     private const DUMPS = 'fermata.development.dumps';
+
+    /** What a framework tells of the request, in the same place. */
+    private const NOTES = 'fermata.development.notes';
 
     private string $state = '';
     private readonly string $place;
@@ -48,11 +52,22 @@ final class Tool
             exit(0);
         }
         stream_set_timeout($command, 60);
-        fwrite($command, json_encode(['routes' => $this->routes, 'files' => get_included_files()], JSON_THROW_ON_ERROR) . "\n");
+        fwrite($command, json_encode(['routes' => $this->shownRoutes(), 'files' => get_included_files()], JSON_THROW_ON_ERROR) . "\n");
         if (fgets($command) !== "go\n") {
             exit(0);
         }
         fclose($command);
+    }
+
+    /**
+     * With those of a framework, where they are to be shown: to find them takes it a while.
+     *
+     * @return list<array{kind: string, method: string, path: string, handler: string}>
+     */
+    private function shownRoutes(): array
+    {
+        $isShown = getenv('FERMATA_DEVELOPMENT_ROUTES') === '1' && class_exists(Routes::class, false);
+        return $isShown ? Routes::with($this->routes) : $this->routes;
     }
 
     /** A class that only a request loads would fail there, when the program before this one is gone. */
@@ -83,6 +98,14 @@ final class Tool
     public function attach(Server $server): void
     {
         self::$attached = $this;
+        if (class_exists(Routes::class, false)) {
+            Routes::$told = static function (string $route): void {
+                $notes = Context::get(self::NOTES);
+                if ($notes !== null && $route !== '') {
+                    $notes['route'] = $route;
+                }
+            };
+        }
         $server->get(self::SCRIPT, static fn(): Response => new Response(200, self::script(), [
             'Content-Type' => 'text/javascript; charset=utf-8',
             'Cache-Control' => 'no-store',
@@ -123,10 +146,12 @@ final class Tool
         memory_reset_peak_usage();
         $dumps = new \ArrayObject();
         Context::set(self::DUMPS, $dumps);
+        $notes = new \ArrayObject();
+        Context::set(self::NOTES, $notes);
         $answer = null;
         // Whatever ends the handler: an answer, an exception, exit().
-        register_shutdown_function(function () use ($request, $begun, &$answer): void {
-            $this->writeLine($request, $answer, (hrtime(true) - $begun) / 1e6);
+        register_shutdown_function(function () use ($request, $begun, $notes, &$answer): void {
+            $this->writeLine($request, $answer, (hrtime(true) - $begun) / 1e6, $notes['route'] ?? $this->routeOf($request));
         });
         $answer = $next($request);
         if ($answer instanceof Response) {
@@ -192,7 +217,7 @@ final class Tool
         return $best[1] ?? null;
     }
 
-    private function writeLine(Request $request, mixed $answer, float $ms): void
+    private function writeLine(Request $request, mixed $answer, float $ms, string $route): void
     {
         $status = match (true) {
             $answer instanceof Response => $answer->status(),
@@ -208,7 +233,6 @@ final class Tool
         };
         [$begin, $end, $dim] = $this->isColoured ? ["\e[{$colour}m", "\e[0m", "\e[2m"] : ['', '', ''];
         $target = preg_replace('/[^\x20-\x7e\x80-\xff]/', '?', $request->target());
-        $route = $this->routeOf($request);
         fwrite(STDERR, sprintf(
             "%s%s%s %s%d%s %-7s %-40s %8s %8s %s%s%s\n",
             $dim,

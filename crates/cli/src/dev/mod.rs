@@ -186,7 +186,7 @@ impl Dev<'_> {
             Some(changes) if !changes.is_asked() => self.unread.extend(changes.programs().cloned()),
             _ => self.unread.clear(),
         }
-        let mut next = match self.program.start(&self.unread) {
+        let mut next = match self.program.start(&self.unread, !self.has_shown_routes) {
             Ok(next) => next,
             Err(problem) => {
                 self.fail(Failure::of_text(&problem.to_string()));

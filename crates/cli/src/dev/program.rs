@@ -167,11 +167,12 @@ impl<'a> Program<'a> {
         })
     }
 
-    /// Starts the program anew. Of what was `changed` it also looks at what it does not read by itself.
+    /// Starts the program anew. Of what was `changed` it also looks at what it does not read by itself; where `has_routes`, it
+    /// reports those of a framework, too.
     ///
     /// # Errors
     /// One sentence for the user.
-    pub fn start(&mut self, changed: &BTreeSet<PathBuf>) -> Result<Child, Error> {
+    pub fn start(&mut self, changed: &BTreeSet<PathBuf>, has_routes: bool) -> Result<Child, Error> {
         self.generation += 1;
         let mut command = self.php.command(false);
         // What is wrong with a program is to be found on standard error, and there once.
@@ -194,6 +195,10 @@ impl<'a> Program<'a> {
                 self.generation.to_string(),
             )
             .env("FERMATA_DEVELOPMENT_CHANGED", lines(changed))
+            .env(
+                "FERMATA_DEVELOPMENT_ROUTES",
+                if has_routes { "1" } else { "" },
+            )
             .env("FERMATA_DEVELOPMENT_THROWN", &self.thrown);
         let mut command = child::bound(&command)?;
         command.stdin(Stdio::null());

@@ -1,0 +1,51 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Fermata\Internal;
+
+/**
+ * What an application answers behind the front controller, for `fermata dev` and `fermata routes`.
+ *
+ * @internal
+ */
+final class Routes
+{
+    /** @var (\Closure(): list<array{kind: string, method: string, path: string, handler: string}>)|null lists the application's own */
+    public static ?\Closure $list = null;
+
+    /** @var (\Closure(string): void)|null is told which of them a request was for; null outside of development */
+    public static ?\Closure $told = null;
+
+    /**
+     * The application's own, in place of the one route that leads to it.
+     *
+     * @param list<array{kind: string, method: string, path: string, handler: string}> $routes of the server
+     * @return list<array{kind: string, method: string, path: string, handler: string}>
+     */
+    public static function with(array $routes): array
+    {
+        if (self::$list === null) {
+            return $routes;
+        }
+        $front = FrontController::class . '::';
+        return [
+            ...array_filter($routes, static fn(array $route): bool => !str_starts_with($route['handler'], $front)),
+            ...(self::$list)(),
+        ];
+    }
+
+    /**
+     * @param list<string> $methods none: all
+     * @return list<array{kind: string, method: string, path: string, handler: string}>
+     */
+    public static function of(array $methods, string $path, string $handler): array
+    {
+        // As the server lists its own.
+        $methods = in_array('GET', $methods, true) ? array_diff($methods, ['HEAD']) : $methods;
+        return array_map(
+            static fn(string $method): array => ['kind' => 'application', 'method' => $method, 'path' => $path, 'handler' => $handler],
+            array_values($methods === [] ? [''] : $methods),
+        );
+    }
+}
