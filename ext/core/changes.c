@@ -77,6 +77,7 @@ static bool has_scripts_shutdown;
 static bool is_job; /* this process runs jobs, one after the other */
 static bool is_exchanging; /* the wrapped functions are called by this file */
 
+/* In the order of fermata_superglobal. */
 static const char *const superglobals[FERMATA_SUPERGLOBALS] = {"_GET", "_POST", "_COOKIE", "_FILES", "_SERVER", "_REQUEST", "_ENV",
 	"_SESSION"};
 
@@ -407,9 +408,13 @@ void fermata_changes_wrap(void)
  *
  * Each array that is there when the worker starts has a second owner, so that whatever is written goes to a copy. */
 
-static zval *global_find(uint32_t number)
+zval *fermata_global_search(fermata_superglobal number)
 {
-	return zend_hash_find_known_hash(&EG(symbol_table), fermata_globals.names[number]);
+	zval *value = zend_hash_find_known_hash(&EG(symbol_table), fermata_globals.names[number]);
+	if (value) {
+		fermata_globals.places[number] = (uint32_t)((Bucket *)value - EG(symbol_table).arData);
+	}
+	return value;
 }
 
 /* Notes where they lie, which changes when others are added. */
@@ -421,7 +426,7 @@ static void globals_locate(void)
 	fermata_globals.elements = table->nNumOfElements;
 	fermata_globals.last = table->nNumUsed ? table->arData[table->nNumUsed - 1].key : NULL;
 	for (uint32_t i = 0; i < FERMATA_SUPERGLOBALS; i++) {
-		zval *value = global_find(i);
+		zval *value = fermata_global_find(i);
 		if (value && !Z_ISUNDEF(fermata_globals.start[i])) {
 			fermata_globals.at[i] = &Z_ARR_P(value);
 			fermata_globals.arrays[i] = Z_ARR(fermata_globals.start[i]);
@@ -437,7 +442,7 @@ bool fermata_globals_compare(void)
 {
 	bool differ = false;
 	for (uint32_t i = 0; i < FERMATA_SUPERGLOBALS; i++) {
-		const zval *value = global_find(i), *start = &fermata_globals.start[i];
+		const zval *value = fermata_global_find(i), *start = &fermata_globals.start[i];
 		differ |= value ? Z_ISUNDEF_P(start) || Z_TYPE_P(value) != IS_ARRAY || Z_ARR_P(value) != Z_ARR_P(start) : !Z_ISUNDEF_P(start);
 	}
 	if (!differ) {
@@ -447,9 +452,9 @@ bool fermata_globals_compare(void)
 }
 
 /* Moves what is there out, and the other in. */
-static void global_exchange(uint32_t number, zval *other)
+static void global_exchange(fermata_superglobal number, zval *other)
 {
-	zval *value = global_find(number), given;
+	zval *value = fermata_global_find(number), given;
 	if (value && Z_TYPE_P(value) == IS_ARRAY && Z_TYPE_P(other) == IS_ARRAY && Z_ARR_P(value) == Z_ARR_P(other)) {
 		return;
 	}
@@ -479,7 +484,7 @@ void fermata_changes_start(void)
 		zend_string_hash_val(fermata_globals.names[i]);
 		/* Those that PHP makes when code names them are made now. */
 		zend_is_auto_global(fermata_globals.names[i]);
-		zval *value = global_find(i);
+		zval *value = fermata_global_find(i);
 		if (value && Z_TYPE_P(value) == IS_ARRAY) {
 			ZVAL_COPY(&fermata_globals.start[i], value);
 		} else {

@@ -4,7 +4,10 @@
 
 #include "core/runner.h"
 
-#define FERMATA_SUPERGLOBALS 8
+typedef enum fermata_superglobal {
+	FERMATA_GET, FERMATA_POST, FERMATA_COOKIE, FERMATA_FILES, FERMATA_SERVER, FERMATA_REQUEST, FERMATA_ENV, FERMATA_SESSION,
+	FERMATA_SUPERGLOBALS
+} fermata_superglobal;
 
 typedef struct fermata_changes fermata_changes;
 
@@ -14,6 +17,7 @@ typedef struct fermata_changes fermata_changes;
  * are added at the end, and closing gaps needs one that was removed. */
 typedef struct fermata_superglobals {
 	zend_string *names[FERMATA_SUPERGLOBALS];
+	uint32_t places[FERMATA_SUPERGLOBALS]; /* where each was found last; that it is there still is looked at */
 	zval start[FERMATA_SUPERGLOBALS]; /* arrays, or undefined */
 	const Bucket *table;
 	uint32_t used, elements;
@@ -39,6 +43,19 @@ void fermata_changes_keep(fermata_fiber *fiber);
 void fermata_changes_abandon(fermata_fiber *fiber);
 void fermata_changes_abandoned(void);
 bool fermata_globals_compare(void);
+zval *fermata_global_search(fermata_superglobal number);
+
+/* NULL when there is none of the name. */
+static zend_always_inline zval *fermata_global_find(fermata_superglobal number)
+{
+	const HashTable *table = &EG(symbol_table);
+	uint32_t place = fermata_globals.places[number];
+	if (EXPECTED(place < table->nNumUsed && table->arData[place].key == fermata_globals.names[number]
+			&& !Z_ISUNDEF(table->arData[place].val))) {
+		return &table->arData[place].val;
+	}
+	return fermata_global_search(number);
+}
 
 /* Whether a superglobal is another than at the start. */
 static zend_always_inline bool fermata_globals_differ(void)

@@ -42,10 +42,8 @@ static const char *const texts[NAMES] = {
 	"REQUEST_TIME", "REQUEST_TIME_FLOAT", "REQUEST_URI", "SERVER_ADDR", "SERVER_NAME", "SERVER_PORT", "SERVER_PROTOCOL",
 	"SERVER_SOFTWARE",
 };
-typedef enum superglobal { SERVER, GET, POST, COOKIE, FILES, REQUEST, SUPERGLOBALS } superglobal;
-static const char *const superglobals[SUPERGLOBALS] = {"_SERVER", "_GET", "_POST", "_COOKIE", "_FILES", "_REQUEST"};
 static struct {
-	zend_string *names[NAMES], *superglobals[SUPERGLOBALS];
+	zend_string *names[NAMES];
 	zend_string *gateway, *software, *http11, *http, *https, *on;
 } known;
 
@@ -58,9 +56,6 @@ void fermata_globals_init(void)
 {
 	for (size_t i = 0; i < NAMES; i++) {
 		known.names[i] = known_string(texts[i]);
-	}
-	for (size_t i = 0; i < SUPERGLOBALS; i++) {
-		known.superglobals[i] = known_string(superglobals[i]);
 	}
 	known.gateway = known_string("CGI/1.1");
 	known.software = known_string("fermata");
@@ -489,22 +484,24 @@ static zend_array *server_global(const fermata_request *request, zend_array *oth
 /* Superglobals */
 
 /* One that is empty stays: between handlers those of the command line are. */
-static void set_global(superglobal key, zend_array *array)
+static void set_global(fermata_superglobal number, zend_array *array)
 {
-	zval value, *before;
-	if (zend_hash_num_elements(array) == 0) {
-		before = zend_hash_find_known_hash(&EG(symbol_table), known.superglobals[key]);
-		if (EXPECTED(before && Z_TYPE_P(before) == IS_ARRAY && zend_hash_num_elements(Z_ARR_P(before)) == 0)) {
-			zend_array_release(array);
-			return;
-		}
+	zval value, *place = fermata_global_find(number);
+	bool is_empty = zend_hash_num_elements(array) == 0;
+	if (EXPECTED(is_empty && place && Z_TYPE_P(place) == IS_ARRAY && zend_hash_num_elements(Z_ARR_P(place)) == 0)) {
+		zend_array_release(array);
+		return;
 	}
 	if (UNEXPECTED(GC_FLAGS(array) & GC_IMMUTABLE)) {
 		ZVAL_EMPTY_ARRAY(&value);
 	} else {
 		ZVAL_ARR(&value, array);
 	}
-	zend_hash_update(&EG(symbol_table), known.superglobals[key], &value);
+	if (EXPECTED(place)) {
+		replace_entry(place, &value);
+	} else {
+		zend_hash_add_new(&EG(symbol_table), fermata_globals.names[number], &value);
+	}
 }
 
 static zend_array *empty(void)
@@ -715,11 +712,12 @@ static zend_array *request_array(zend_array *get, zend_array *post, zend_array *
 
 static void open_input(fermata_request *request)
 {
-	php_stream *body = fermata_request_arrives(request) ? NULL : fermata_request_body_stream(request);
-	if (body) {
-		SG(request_info).request_body = body;
-		SG(post_read) = true;
+	if (fermata_request_arrives(request)) {
+		return;
 	}
+	/* Where there is nothing to read, php://input makes a stream of its own when it is opened. */
+	SG(request_info).request_body = request->event.body.len || request->event.upload ? fermata_request_body_stream(request) : NULL;
+	SG(post_read) = true;
 }
 
 ZEND_METHOD(Fermata_Request, fillGlobals)
@@ -757,12 +755,12 @@ ZEND_METHOD(Fermata_Request, fillGlobals)
 	fiber->has_globals = fiber->touched = true;
 	fermata_changes_note_http();
 	SG(sapi_headers).http_response_code = STATUS_OK;
-	set_global(SERVER, server_global(request, others));
-	set_global(REQUEST, request_array(get, post, cookies));
-	set_global(GET, shared(get));
-	set_global(POST, post);
-	set_global(COOKIE, cookies);
-	set_global(FILES, file_arrays(request, upload_bytes_null ? UINT64_MAX : (uint64_t)upload_bytes));
+	set_global(FERMATA_SERVER, server_global(request, others));
+	set_global(FERMATA_REQUEST, request_array(get, post, cookies));
+	set_global(FERMATA_GET, shared(get));
+	set_global(FERMATA_POST, post);
+	set_global(FERMATA_COOKIE, cookies);
+	set_global(FERMATA_FILES, file_arrays(request, upload_bytes_null ? UINT64_MAX : (uint64_t)upload_bytes));
 	open_input(request);
 }
 
@@ -834,12 +832,12 @@ void fermata_globals_end(fermata_fiber *fiber)
 	fiber->has_globals = false;
 	fermata_printed_end();
 	clear_headers();
-	close_inputs();
 	if (SG(request_info).request_body) {
+		close_inputs();
 		php_stream_close(SG(request_info).request_body);
 		SG(request_info).request_body = NULL;
-		SG(post_read) = false;
 	}
+	SG(post_read) = false;
 	/* The files are the core's to remove. */
 	if (SG(rfc1867_uploaded_files)) {
 		zend_hash_destroy(SG(rfc1867_uploaded_files));
