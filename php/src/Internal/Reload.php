@@ -18,11 +18,13 @@ use Fermata\Runtime;
 final class Reload
 {
     /**
+     * @param string|null $before what the file said of a server that runs: this one may not come to listen beside it
      * @param list<string> $command
      * @param array<string, string> $environment
      */
     private function __construct(
         private readonly string $file,
+        private readonly ?string $before,
         private readonly int $pid,
         private readonly array $command,
         private readonly array $environment,
@@ -39,6 +41,8 @@ final class Reload
         if ($began === null || $environment === false || $command === false || !function_exists('pcntl_exec') || getenv('LISTEN_PID') === (string) $pid) {
             return null;
         }
+        [$other, $otherBegan] = self::read($file);
+        $before = $other !== null && $other !== $pid && self::began($other) === $otherBegan ? "$other $otherBegan" : null;
         $folder = dirname($file);
         if ((!is_dir($folder) && !@mkdir($folder, recursive: true)) || !self::write($file, "$pid $began")) {
             return null;
@@ -48,7 +52,7 @@ final class Reload
             [$name, $value] = explode('=', $line, 2) + [1 => ''];
             $variables[$name] = $value;
         }
-        return new self($file, $pid, array_slice(explode("\0", substr($command, 0, -1)), 1), $variables);
+        return new self($file, $before, $pid, array_slice(explode("\0", substr($command, 0, -1)), 1), $variables);
     }
 
     /**
@@ -59,7 +63,7 @@ final class Reload
     public function finish(): void
     {
         [$pid] = self::read($this->file);
-        if ($pid === $this->pid) {
+        if ($pid === $this->pid && ($this->before === null || !self::write($this->file, $this->before))) {
             @unlink($this->file);
         }
         if (Runtime::isToRestart()) {

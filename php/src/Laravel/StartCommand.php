@@ -58,8 +58,11 @@ final class StartCommand extends Command
             taskWorkers: $this->count('task-workers') ?? 1,
         );
         $reload = Reload::prepare($this->laravel->storagePath() . '/' . ReloadCommand::FILE);
-        $server->run();
-        $reload?->finish();
+        try {
+            $server->run();
+        } finally {
+            $reload?->finish();
+        }
         return 0;
     }
 

@@ -47,6 +47,18 @@ final class Runner implements RunnerInterface
             $this->kernel->boot();
         }
         $this->errors = self::errorHandler();
+        try {
+            $this->serve();
+        } catch (ConfigurationException $error) {
+            // Symfony would show its trace, and two of them in development.
+            fwrite(STDERR, "fermata: {$error->getMessage()}\n");
+            return 1;
+        }
+        return 0;
+    }
+
+    private function serve(): void
+    {
         $server = FrontController::server($this->options->listen, $this->options->workers);
         $this->addRoutes($server);
         Routes::$list = $this->routes(...);
@@ -58,14 +70,7 @@ final class Runner implements RunnerInterface
             uploadBytes: $this->options->uploadBytes,
         );
         $front->register($server);
-        try {
-            $server->run();
-        } catch (ConfigurationException $error) {
-            // Symfony would show its trace, and two of them in development.
-            fwrite(STDERR, "fermata: {$error->getMessage()}\n");
-            return 1;
-        }
-        return 0;
+        $server->run();
     }
 
     private function addRoutes(\Fermata\Server $server): void

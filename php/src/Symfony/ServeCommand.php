@@ -37,13 +37,15 @@ final class ServeCommand extends Command
         $listen = $input->getOption('listen');
         $workers = $input->getOption('workers');
         $reload = Reload::prepare(ReloadCommand::file($kernel));
-        $status = (new Runner($kernel, new Options(
-            $listen === [] ? null : $listen,
-            $workers === null ? null : Number::of('--workers', $workers),
-            $kernel->getProjectDir() . '/' . $input->getOption('public'),
-            requestsMax: Number::of('--worker-loop-max', $input->getOption('worker-loop-max')),
-        )))->run();
-        $reload?->finish();
-        return $status;
+        try {
+            return (new Runner($kernel, new Options(
+                $listen === [] ? null : $listen,
+                $workers === null ? null : Number::of('--workers', $workers),
+                $kernel->getProjectDir() . '/' . $input->getOption('public'),
+                requestsMax: Number::of('--worker-loop-max', $input->getOption('worker-loop-max')),
+            )))->run();
+        } finally {
+            $reload?->finish();
+        }
     }
 }

@@ -29,6 +29,13 @@ final class ReloadTest extends TestCase
                 self::assertLessThan($deadline, microtime(true), "the server does not listen again:\n" . $server->log());
             }
             self::assertStringContainsString('<html', (string) file_get_contents($found[1][1]));
+            // Another that cannot listen leaves it known.
+            [$status, $printed] = self::artisan($folder, $options, ['fermata:start', '--port=' . parse_url($found[1][1], PHP_URL_PORT)]);
+            self::assertSame(1, $status, $printed);
+            self::assertStringContainsString("The server {$server->pid()}", self::reload($folder, $options)[1]);
+            for ($deadline = microtime(true) + 60; substr_count($server->log(), 'listening on ') < 3; usleep(5000)) {
+                self::assertLessThan($deadline, microtime(true), "the server does not listen again:\n" . $server->log());
+            }
             $server->stop();
             self::assertFileDoesNotExist("$folder/framework/fermata.pid");
         } finally {
@@ -72,8 +79,18 @@ final class ReloadTest extends TestCase
      */
     private static function reload(string $folder, array $options): array
     {
+        return self::artisan($folder, $options, ['fermata:reload']);
+    }
+
+    /**
+     * @param list<string> $options
+     * @param list<string> $arguments
+     * @return array{int, string}
+     */
+    private static function artisan(string $folder, array $options, array $arguments): array
+    {
         $extension = (string) getenv('FERMATA_EXTENSION');
-        $command = [PHP_BINARY, ...$options, ...($extension === '' ? [] : ["-dextension=$extension"]), self::ARTISAN, 'fermata:reload'];
+        $command = [PHP_BINARY, ...$options, ...($extension === '' ? [] : ["-dextension=$extension"]), self::ARTISAN, ...$arguments];
         $process = proc_open($command, [1 => ['pipe', 'w'], 2 => ['redirect', 1]], $pipes, null, ['APP_VAR' => $folder] + getenv());
         $printed = (string) stream_get_contents($pipes[1]);
         return [proc_close($process), $printed];

@@ -279,6 +279,10 @@ final class RuntimeTest extends TestCase
             $url = $listening($server, $times);
             self::assertSame('new', file_get_contents("$url/version"));
         }
+        // Another that cannot listen leaves it known.
+        self::assertStringContainsString('in use', self::console('!fermata:serve', "--listen=$url"));
+        self::assertStringContainsString("The server $pid", self::console('fermata:reload'));
+        $listening($server, 4);
         self::assertSame($pid, $server->pid());
         $server->stop();
         // A process id that is another's by now is left alone.
