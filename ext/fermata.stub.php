@@ -1293,7 +1293,8 @@ namespace Fermata {
 
         /**
          * What a response of another library says, such as one of PSR-7. Headers that frame the message, which the server sends, are
-         * left out, and so is null; other values become text, and of a Content-Type the last counts.
+         * left out, and so is null; other values become text, and of a Content-Type the last counts. Without one a body is HTML, as
+         * PHP has it.
          *
          * After Request::fillGlobals() those join that header(), setcookie() and a session have set, where the response has none of
          * the name; cookies of both are sent. What the handler has printed goes in front of the body; see Request::takeOutput().

@@ -471,7 +471,7 @@ ZEND_METHOD(Fermata_Response, relayed)
 	} ZEND_HASH_FOREACH_END();
 	relay_sent(response);
 	if (!response->content_type && ZSTR_LEN(whole)) {
-		response->content_type = zend_string_copy(fermata_known.type_text);
+		response->content_type = zend_string_copy(fermata_known.type_html);
 	}
 }
 

@@ -1009,6 +1009,9 @@ namespace Fermata {
          */
         public function route(string $name): string {}
 
+        /** Whether the request has a body of at least one byte; on a route with streamBody whether one is announced. */
+        public function hasBody(): bool {}
+
         /**
          * The body's bytes; empty when there is none, or when it was a multipart/form-data body: that was taken apart.
          *
@@ -1139,6 +1142,12 @@ namespace Fermata {
          *         the handler of this request
          */
         public function fillGlobals(array $server = [], ?int $uploadBytes = null): void {}
+
+        /**
+         * What the handler has printed since fillGlobals(), which it is for the caller to answer with; empty without fillGlobals().
+         * Buffers that are still open (ob_start()) end before, as at the end of a script.
+         */
+        public function takeOutput(): string {}
 
         /**
          * Sends `103 Early Hints` at once, ahead of the answer (RFC 8297): browsers fetch what its `Link` lines name while the handler
@@ -1295,10 +1304,11 @@ namespace Fermata {
 
         /**
          * What a response of another library says, such as one of PSR-7. Headers that frame the message, which the server sends, are
-         * left out, and so is null; other values become text, and of a Content-Type the last counts.
+         * left out, and so is null; other values become text, and of a Content-Type the last counts. Without one a body is HTML, as
+         * PHP has it.
          *
          * After Request::fillGlobals() those join that header(), setcookie() and a session have set, where the response has none of
-         * the name; cookies of both are sent.
+         * the name; cookies of both are sent. What the handler has printed goes in front of the body; see Request::takeOutput().
          *
          * @param array<string|int, mixed> $headers: by name in any case, each a value or a list of them
          * @throws Exception\MisuseError when the status is not from 200 to 599, or a name or value has a character that cannot be sent

@@ -30,6 +30,8 @@ final class Worker
     private bool $hasEnded = false;
     /** By the handler, and not answered yet. */
     private ?\Throwable $thrown = null;
+    /** The handler has not returned. */
+    private bool $isHandling = false;
     private ?Request $request = null;
     /** Whether the script may be included once more: a function or class cannot be declared twice. */
     private bool $canBeginAgain = false;
@@ -77,6 +79,8 @@ final class Worker
         // What the script sets in a handler (open_basedir, its own autoloader) may keep it from being found there.
         class_exists(Headers::class);
         $_SERVER['FRANKENPHP_WORKER'] = '1';
+        // What dump() and dd() show is for pages, too.
+        $_SERVER['VAR_DUMPER_FORMAT'] ??= 'html';
         $_SERVER['argv'] = [];
         $_SERVER['argc'] = 0;
         $_ENV['APP_RUNNING_IN_CONSOLE'] ??= 'false';
@@ -115,7 +119,7 @@ final class Worker
         if (!$this->canBeginAgain) {
             return;
         }
-        $this->hasEnded = false;
+        $this->hasEnded = $this->isHandling = false;
         // A start has no request, and sends no headers.
         $ofRequest = [$_GET, $_POST, $_COOKIE, $_FILES, $_REQUEST, $_SERVER];
         [$_GET, $_POST, $_COOKIE, $_FILES, $_REQUEST, $_SERVER] = [[], [], [], [], [], $this->serverAtStart];
@@ -227,7 +231,7 @@ final class Worker
     private function answer(): Response
     {
         $this->isAsked = false;
-        return new Response((int) (http_response_code() ?: 200), FrontController::printed(), self::typed(Headers::withSent([])));
+        return new Response((int) (http_response_code() ?: 200), FrontController::printed(), Headers::typed(Headers::withSent([])));
     }
 
     /** The answer has left: the rest of the script's loop, until it waits for the next request. */
@@ -255,9 +259,13 @@ final class Worker
         if (self::$current === null || \Fiber::getCurrent() !== self::$current->script) {
             throw new \RuntimeException('frankenphp_handle_request() is called by a worker script, in no fiber of its own');
         }
+        if (self::$current->isHandling) {
+            throw new \RuntimeException('frankenphp_handle_request() is called by the script, and not by the handler of a request');
+        }
         if (\Fiber::suspend(self::REQUEST) !== self::REQUEST) {
             return false;
         }
+        self::$current->isHandling = true;
         $level = ob_get_level();
         try {
             $handler();
@@ -273,6 +281,7 @@ final class Worker
             self::$current->thrown = self::$current->isAsked ? $error : null;
             throw $error;
         } finally {
+            self::$current->isHandling = false;
             // What the handler has left open.
             while (ob_get_level() > $level && ob_end_flush()) {
             }
@@ -320,17 +329,5 @@ final class Worker
             $headers[$name] = isset($headers[$name]) ? $headers[$name] . ', ' . ltrim($value) : ltrim($value);
         }
         return $headers;
-    }
-
-    /**
-     * A page of PHP is HTML if it does not say otherwise.
-     *
-     * @param array<string, list<string>> $headers
-     * @return array<string, list<string>>
-     */
-    private static function typed(array $headers): array
-    {
-        $names = array_map(strtolower(...), array_map(strval(...), array_keys($headers)));
-        return in_array('content-type', $names, true) ? $headers : $headers + ['Content-Type' => ['text/html; charset=UTF-8']];
     }
 }

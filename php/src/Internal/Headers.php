@@ -115,4 +115,16 @@ final class Headers
         }
         return $headers;
     }
+
+    /**
+     * A page of PHP is HTML if it does not say otherwise.
+     *
+     * @param array<string, list<string>> $headers
+     * @return array<string, list<string>>
+     */
+    public static function typed(array $headers): array
+    {
+        $names = array_map(strtolower(...), array_map(strval(...), array_keys($headers)));
+        return in_array('content-type', $names, true) ? $headers : $headers + ['Content-Type' => ['text/html; charset=UTF-8']];
+    }
 }

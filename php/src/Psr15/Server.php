@@ -132,7 +132,7 @@ final class Server
                 while (!$body->eof()) {
                     echo $body->read(self::PIECE_BYTES);
                 }
-            }, $status, $headers);
+            }, $status, Headers::typed($headers));
         }
         $path = $status === 200 && in_array($request->method(), ['GET', 'HEAD'], true) ? self::path($body, $size, $headers) : null;
         if ($path !== null) {
@@ -140,7 +140,7 @@ final class Server
             $request->withAttribute(self::class, $body);
             return Headers::onto(Response::file($path), $headers);
         }
-        return Response::stream(self::pieces($body), $status, $headers, $body->isSeekable() ? $size : null);
+        return Response::stream(self::pieces($body), $status, Headers::typed($headers), $body->isSeekable() ? $size : null);
     }
 
     /**

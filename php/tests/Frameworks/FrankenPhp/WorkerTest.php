@@ -56,6 +56,20 @@ final class WorkerTest extends TestCase
         self::assertStringStartsWith('text/html', $next->header('Content-Type'));
     }
 
+    /** Downloads and streams written for PHP-FPM end the buffers that they find. */
+    public function testWhatIsPrintedBehindTheEndOfAllBuffersIsSent(): void
+    {
+        self::assertSame('first second', $this->server->get('/ended-buffers')->body);
+        self::assertSame('INNER left open', $this->server->get('/buffer')->body);
+    }
+
+    public function testAHandlerCannotAskForTheNextRequest(): void
+    {
+        self::assertSame(500, $this->server->get('/nested')->status);
+        self::assertSame('once', $this->server->get('/')->body);
+        self::assertStringContainsString('called by the script', (string) file_get_contents("$this->folder/caught"));
+    }
+
     public function testSessionsBelongToTheirUsers(): void
     {
         $first = $this->server->get('/session');

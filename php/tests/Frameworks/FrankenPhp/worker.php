@@ -64,6 +64,16 @@ $handler = static function () use (&$handled, $folder, $booted): void {
             ob_start();
             echo ' left open';
             break;
+        case '/ended-buffers':
+            echo 'first';
+            while (ob_get_level() > 0) {
+                ob_end_flush();
+            }
+            echo ' second';
+            break;
+        case '/nested':
+            frankenphp_handle_request(static function (): void {});
+            break;
         case '/wait':
             usleep(20_000);
             echo 'waited';

@@ -302,10 +302,20 @@ final class ServerTest extends TestCase
         $answer = $server->get('/exit');
         self::assertSame([402, 'printed'], [$answer->status, $answer->body]);
         self::assertSame('printed and answered', $server->get('/prints')->body);
+        self::assertSame('printed and answered', $server->get('/ended')->body);
         $answer = $server->get('/throw');
         self::assertSame(500, $answer->status);
         self::assertStringNotContainsString('detail', $answer->body);
         self::assertStringContainsString('a detail for the log', $server->log());
+    }
+
+    /** PHP-FPM sends PHP's own type then, and pages that rely on it would be shown as text. @dataProvider libraries */
+    public function testABodyWithoutATypeIsHtml(string $library): void
+    {
+        foreach (['/untyped', '/untyped?times=100000'] as $target) {
+            self::assertSame('text/html; charset=utf-8', strtolower((string) self::server($library)->get($target)->header('Content-Type')));
+        }
+        self::assertStringStartsWith('text/own', self::server($library)->get('/typed')->header('Content-Type'));
     }
 
     /** @dataProvider libraries */

@@ -26,6 +26,22 @@ final class App implements RequestHandlerInterface
         return $this->responses->createResponse($status)->withHeader('Content-Type', 'text/plain')->withBody($this->streams->createStream($text));
     }
 
+    private function typed(): ResponseInterface
+    {
+        header('Content-Type: text/own');
+        return $this->responses->createResponse()->withBody($this->streams->createStream('own'));
+    }
+
+    /** As programs for PHP-FPM do in front of a download. */
+    private function ended(): ResponseInterface
+    {
+        while (ob_get_level() > 0) {
+            ob_end_clean();
+        }
+        echo 'printed ';
+        return $this->text('and answered');
+    }
+
     public function handle(ServerRequestInterface $request): ResponseInterface
     {
         $path = $request->getUri()->getPath();
@@ -71,6 +87,9 @@ final class App implements RequestHandlerInterface
             $path === '/exit' => $this->leave(),
             $path === '/throw' => throw new RuntimeException('a detail for the log'),
             $path === '/prints' => $this->text((print 'printed ') ? 'and answered' : ''),
+            $path === '/untyped' => $this->responses->createResponse()->withBody($this->streams->createStream(str_repeat('<p>', (int) ($request->getQueryParams()['times'] ?? 1)))),
+            $path === '/typed' => $this->typed(),
+            $path === '/ended' => $this->ended(),
             $path === '/count' => $this->text((string) ++self::$count),
             default => $this->text("nothing at $path", 404),
         };
