@@ -11,11 +11,13 @@ use Illuminate\Contracts\Http\Kernel;
 use Illuminate\Contracts\Pipeline\Hub;
 use Illuminate\Contracts\Routing\ResponseFactory;
 use Illuminate\Foundation\Application;
+use Illuminate\Foundation\Http\Kernel as HttpKernel;
 use Illuminate\Http\Request;
 use Illuminate\Pagination\PaginationState;
-use Illuminate\Routing\Route;
+use Illuminate\Routing\{Route, Router};
 use Illuminate\Support\Facades\Facade;
 use Illuminate\Support\{NamespacedItemResolver, Str, ViewErrorBag};
+use Illuminate\View\Factory;
 use Symfony\Component\HttpFoundation\Response;
 
 /**
@@ -42,6 +44,12 @@ final class Sandbox
     /** What the application had before the request. */
     private ?Request $idle = null;
 
+    /** Carbon's providers, by the application that has them. @var \WeakMap<Application, list<object>>|null */
+    private static ?\WeakMap $carbon = null;
+
+    /** Which method of a holder is told the container, by class; '' where there is none. @var array<class-string, string> */
+    private static array $setters = [];
+
     private ?Request $request = null;
 
     /** @param Application|null $copy one that was made already, by laravel/octane */
@@ -52,12 +60,22 @@ final class Sandbox
 
     public function handle(Request $request): Response
     {
-        $this->prepare($request);
+        $this->adopt($request);
+        if (!$this->kernel instanceof HttpKernel) {
+            self::put($this->copy, 'request', $request);
+        }
+        // Laravel's own puts the request in the copy first of all.
         return $this->kernel->handle($request);
     }
 
     /** Makes it the copy of this request. */
     public function prepare(Request $request): void
+    {
+        $this->adopt($request);
+        self::put($this->copy, 'request', $request);
+    }
+
+    private function adopt(Request $request): void
     {
         $this->request = $request;
         self::makeCurrent($this->copy);
@@ -74,7 +92,10 @@ final class Sandbox
             $this->set('view', $view);
         }
         foreach (self::HOLDERS as $service) {
-            $holder = $this->made[$service] ?? $this->made[$this->copy->getAlias($service)] ?? null;
+            $holder = $this->made[$service] ?? null;
+            if ($holder === null && $this->copy->isAlias($service)) {
+                $holder = $this->made[$this->copy->getAlias($service)] ?? null;
+            }
             if ($holder !== null) {
                 $this->give($service, $holder);
             }
@@ -102,14 +123,29 @@ final class Sandbox
             $this->rollBack();
         } finally {
             $this->flush();
+            $this->release();
         }
+    }
+
+    /** What refers to itself stays until PHP looks for cycles, and with it all that the request had. */
+    private function release(): void
+    {
+        static $unshare = null;
+        $unshare ??= \Closure::bind(static function (Factory $view): void {
+            $view->shared = [];
+        }, null, Factory::class);
+        if (($this->made['view'] ?? null) instanceof Factory) {
+            $unshare($this->made['view']);
+        }
+        $this->made = [];
+        $this->request = $this->kernel = $this->idle = null;
     }
 
     private function flush(): void
     {
         $this->copy->flush();
         if ($this->idle !== null) {
-            $this->base->instance('request', $this->idle);
+            self::put($this->base, 'request', $this->idle);
         }
         $engines = self::instances($this->base)['view.engine.resolver'] ?? null;
         if ($engines !== null && method_exists($engines, 'forget')) {
@@ -134,31 +170,34 @@ final class Sandbox
     /** Services of the application that ask it for the request, or for addresses, get those of this one too. */
     private function giveRequest(Request $request): void
     {
+        $this->idle = self::instances($this->base)['request'] ?? null;
+        self::put($this->base, 'request', $request);
         // What this request sets, such as the root of its addresses, goes with it.
-        $url = clone ($this->made['url'] ?? $this->copy->make('url'));
-        $url->setSessionResolver(fn() => $this->copy->bound('session') ? $this->copy->make('session') : null);
+        $copy = $this->copy;
+        $url = clone ($this->made['url'] ?? $copy->make('url'));
+        $url->setSessionResolver(static fn() => $copy->bound('session') ? $copy->make('session') : null);
         $this->set('url', $url);
         // They have the one it was copied from.
-        $this->copy->forgetInstance('redirect');
-        $this->copy->forgetInstance(ResponseFactory::class);
-        $this->idle = self::instances($this->base)['request'] ?? null;
-        $this->base->instance('request', $request);
-        $this->copy->instance('request', $request);
+        $copy->forgetInstance('redirect');
+        $copy->forgetInstance(ResponseFactory::class);
     }
 
     /** Routes live as long as the worker, and keep the controller that they have made. */
     private function forgetRoute(): void
     {
-        $router = $this->base->make('router');
-        $routes = [$router->current(), $this->request?->route()];
-        foreach ($routes as $route) {
+        $router = self::instances($this->base)['router'] ?? $this->base->make('router');
+        $current = $router->current();
+        $own = $this->request?->route();
+        foreach ($own === $current ? [$own] : [$current, $own] as $route) {
             if ($route instanceof Route && method_exists($route, 'flushController')) {
                 $route->flushController();
             }
         }
-        (function (): void {
-            $this->current = $this->currentRequest = null;
-        })->call($router);
+        static $forget = null;
+        $forget ??= \Closure::bind(static function (Router $router): void {
+            $router->current = $router->currentRequest = null;
+        }, null, Router::class);
+        $forget($router);
     }
 
     /** A transaction that the request has left open would keep its locks, and take in the next request. */
@@ -178,11 +217,13 @@ final class Sandbox
 
     private function give(string $service, object $holder): void
     {
-        foreach (['setApplication', 'setContainer'] as $method) {
-            if (method_exists($holder, $method)) {
-                $holder->$method($this->copy);
-                break;
-            }
+        $setter = self::$setters[$holder::class] ??= match (true) {
+            method_exists($holder, 'setApplication') => 'setApplication',
+            method_exists($holder, 'setContainer') => 'setContainer',
+            default => '',
+        };
+        if ($setter !== '') {
+            $holder->$setter($this->copy);
         }
         if ($service === 'view') {
             $holder->share('app', $this->copy);
@@ -208,15 +249,21 @@ final class Sandbox
         return $instances($container);
     }
 
-    /** As instance() of the container, which makes the service once more to tell those who wait for another of it. */
+    /** As instance() of the container, which asks itself for the service before it tells those who wait for another of it. */
     private static function put(Container $container, string $service, object $instance): void
     {
         static $put = null;
         $put ??= \Closure::bind(static function (Container $container, string $service, object $instance): void {
-            if (isset($container->aliases[$service]) || !empty($container->reboundCallbacks[$service])) {
+            if (isset($container->aliases[$service])) {
                 $container->instance($service, $instance);
-            } else {
-                $container->instances[$service] = $instance;
+                return;
+            }
+            $isBound = isset($container->instances[$service]) || isset($container->bindings[$service]);
+            $container->instances[$service] = $instance;
+            if ($isBound) {
+                foreach ($container->reboundCallbacks[$service] ?? [] as $callback) {
+                    $callback($container, $instance);
+                }
             }
         }, null, Container::class);
         $put($container, $service, $instance);
@@ -224,9 +271,10 @@ final class Sandbox
 
     private function forget(): void
     {
-        $copy = $this->copy;
         $made = $this->made;
-        $copy->forgetInstance('auth.driver');
+        if (isset($made['auth.driver'])) {
+            $this->copy->forgetInstance('auth.driver');
+        }
         if (isset($made['auth'])) {
             $made['auth']->forgetGuards();
         }
@@ -252,7 +300,8 @@ final class Sandbox
             }
         }
         // Carbon's own provider would follow the locale of the application that was booted.
-        foreach ($copy->getProviders(\Carbon\Laravel\ServiceProvider::class) as $provider) {
+        self::$carbon ??= new \WeakMap();
+        foreach (self::$carbon[$this->base] ??= array_values($this->base->getProviders(\Carbon\Laravel\ServiceProvider::class)) as $provider) {
             if (method_exists($provider, 'setAppGetter')) {
                 $provider->setAppGetter(Container::getInstance(...));
             }

@@ -68,6 +68,17 @@ class ServerTest extends TestCase
         self::assertStringContainsString(json_encode(self::$server->url . '/all'), $answer);
     }
 
+    /** Looking for them takes longer than all else that is reset between two requests. */
+    public function testARequestLeavesNoCycles(): void
+    {
+        $left = [];
+        for ($i = 0; $i < 6; $i++) {
+            self::$server->get('/view');
+            $left[] = self::$server->get('/cycles')->json();
+        }
+        self::assertSame([], array_filter($left), json_encode($left));
+    }
+
     public function testUsersAndSessionsAreTheirOwn(): void
     {
         $ada = self::$server->get('/sign-in/ada');

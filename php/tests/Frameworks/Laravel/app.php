@@ -183,6 +183,7 @@ final class RouteProvider extends ServiceProvider
                     ? response()->stream(static function () use ($seen): void { echo json_encode($seen), str_repeat(' ', 500_000); })
                     : response()->json($seen);
             });
+            Route::get('/cycles', static fn(): int => gc_collect_cycles());
             Route::get('/used', static fn(): array => \Fermata\Tests\Php::used());
             Route::get('/opened', static fn(): string => DB::connection()->getRawPdo() instanceof \PDO ? 'before the start' : 'by nobody');
             Route::get('/concurrently', static function (Request $request): array {
