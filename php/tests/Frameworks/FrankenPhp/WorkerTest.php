@@ -70,6 +70,17 @@ final class WorkerTest extends TestCase
         self::assertStringContainsString('called by the script', (string) file_get_contents("$this->folder/caught"));
     }
 
+    public function testAPortInUseIsOneLine(): void
+    {
+        $extension = (string) getenv('FERMATA_EXTENSION');
+        $command = [PHP_BINARY, ...($extension === '' ? [] : ["-dextension=$extension"]), dirname(__DIR__, 3) . '/bin/fermata-frankenphp', __DIR__ . '/worker.php'];
+        $process = proc_open($command, [1 => ['pipe', 'w'], 2 => ['redirect', 1]], $pipes, null,
+            ['FERMATA_LISTEN' => $this->server->url, 'TEST_FOLDER' => $this->folder] + getenv());
+        $printed = (string) stream_get_contents($pipes[1]);
+        self::assertSame(1, proc_close($process), $printed);
+        self::assertMatchesRegularExpression('~\Afermata: listen: cannot listen on \S+: the port is in use [^\n]*\n\z~', $printed);
+    }
+
     public function testSessionsBelongToTheirUsers(): void
     {
         $first = $this->server->get('/session');
