@@ -107,13 +107,18 @@ final class Runner implements RunnerInterface
         FrontController::afterwards(function () use ($request, &$response): void {
             $this->finish($request, $response);
         });
+        $dumps = $this->container !== null && $this->kernel->isDebug() ? new KeptDumps($this->container) : null;
         try {
             $handled = $this->kernel->handle($request);
-        if (Routes::$told !== null) {
-            (Routes::$told)((string) $request->attributes->get('_route'));
-        }
         } catch (\Error $error) {
             $handled = $this->pageOf($error, $request);
+        } finally {
+            if ($dumps !== null) {
+                $dumps->hasReturned = true;
+            }
+        }
+        if (Routes::$told !== null) {
+            (Routes::$told)((string) $request->attributes->get('_route'));
         }
         $answer = HttpFoundation::answer($native, $handled);
         $response = $handled;

@@ -29,9 +29,10 @@ final class RuntimeTest extends TestCase
         exec('rm -rf ' . escapeshellarg(self::$folder));
     }
 
-    private static function serve(string $environment): TestServer
+    /** @param array<string, string> $variables */
+    private static function serve(string $environment, array $variables = []): TestServer
     {
-        return new TestServer(__DIR__ . '/app.php', ['TEST_FOLDER' => self::$folder, 'APP_ENV' => $environment, 'APP_DEBUG' => $environment === 'dev' ? '1' : '0'],
+        return new TestServer(__DIR__ . '/app.php', $variables + ['TEST_FOLDER' => self::$folder, 'APP_ENV' => $environment, 'APP_DEBUG' => $environment === 'dev' ? '1' : '0'],
             options: Php::options());
     }
 
@@ -240,6 +241,16 @@ final class RuntimeTest extends TestCase
         self::assertSame([200, 'text/html; charset=utf-8'], [$answer->status, $answer->header('Content-Type')]);
         self::assertStringContainsString('<span class=sf-dump-str title="5 characters">shown</span>', $answer->body);
         self::assertSame('web=1&worker=1', self::$server->get('/mode')->body);
+    }
+
+    /** DebugBundle keeps dumps for the toolbar, and prints them when its process ends. */
+    public function testWhatABundleKeepsOfDumpsIsShownByExit(): void
+    {
+        $server = self::serve('dev', ['TEST_DUMPS' => '1']);
+        foreach ([1, 2] as $_) {
+            self::assertStringContainsString('shown', $server->get('/dd')->body);
+            self::assertSame('Hello nobody', $server->get('/')->body);
+        }
     }
 
     public function testAPortInUseIsOneLine(): void

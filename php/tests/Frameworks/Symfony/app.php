@@ -13,10 +13,13 @@ use Symfony\Bundle\FrameworkBundle\Kernel\MicroKernelTrait;
 use Symfony\Component\DependencyInjection\Loader\Configurator\ContainerConfigurator;
 use Symfony\Component\EventDispatcher\EventSubscriberInterface;
 use Symfony\Component\HttpFoundation\{BinaryFileResponse, Cookie, JsonResponse, Request, Response, StreamedResponse};
+use Symfony\Component\HttpKernel\DataCollector\DumpDataCollector;
 use Symfony\Component\HttpKernel\Event\TerminateEvent;
 use Symfony\Component\HttpKernel\Kernel;
 use Symfony\Component\HttpKernel\KernelEvents;
 use Symfony\Component\Routing\Loader\Configurator\RoutingConfigurator;
+use Symfony\Component\VarDumper\Cloner\VarCloner;
+use Symfony\Component\VarDumper\VarDumper;
 use Symfony\Contracts\Service\ResetInterface;
 
 require_once dirname(__DIR__, 2) . '/autoload.php';
@@ -85,6 +88,15 @@ final class TestKernel extends Kernel
         return (string) getenv('TEST_FOLDER');
     }
 
+    /** As DebugBundle does. */
+    public function boot(): void
+    {
+        parent::boot();
+        if (getenv('TEST_DUMPS')) {
+            VarDumper::setHandler(fn(mixed $value) => $this->container->get('data_collector.dump')->dump((new VarCloner())->cloneVar($value)));
+        }
+    }
+
     protected function configureContainer(ContainerConfigurator $container): void
     {
         $container->extension('framework', [
@@ -99,6 +111,9 @@ final class TestKernel extends Kernel
         $services->set(Late::class);
         $services->set(Sockets::class);
         $services->set('logger', \Psr\Log\NullLogger::class);
+        if (getenv('TEST_DUMPS')) {
+            $services->set('data_collector.dump', DumpDataCollector::class)->autowire(false)->public()->tag('kernel.reset', ['method' => 'reset']);
+        }
         $services->alias('test.channels', Channels::class)->public();
         $services->alias('test.hub', \Symfony\Component\Mercure\HubInterface::class)->public();
     }
