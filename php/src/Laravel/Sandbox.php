@@ -112,7 +112,9 @@ final class Sandbox
     /** After the answer. */
     public function terminate(Request $request, Response $response): void
     {
-        $this->kernel?->terminate($request, $response);
+        if ($this->kernel !== null) {
+            Termination::run($this->kernel, $this->copy, $request, $response);
+        }
     }
 
     /** The end of it, however the request has ended. */

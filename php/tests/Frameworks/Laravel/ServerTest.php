@@ -79,6 +79,22 @@ class ServerTest extends TestCase
         self::assertSame([], array_filter($left), json_encode($left));
     }
 
+    public function testTheMiddlewareOfARouteIsToldTheEnd(): void
+    {
+        $ended = self::$folder . '/ended';
+        foreach (['/ends', '/ends-once', '/', '/ends', '/ends-closure', '/ends-once'] as $path) {
+            self::assertSame(200, self::$server->get($path)->status);
+        }
+        $expected = ['ends 200', 'ends 200', 'ends 200', 'ends 200', 'ends-closure 200', 'ends-once 200', 'ends-once 200'];
+        $deadline = microtime(true) + 5;
+        // The answer leaves before.
+        while (($told = is_file($ended) ? file($ended, FILE_IGNORE_NEW_LINES) : []) && count($told) < count($expected) && microtime(true) < $deadline) {
+            usleep(1000);
+        }
+        sort($told);
+        self::assertSame($expected, $told);
+    }
+
     public function testUsersAndSessionsAreTheirOwn(): void
     {
         $ada = self::$server->get('/sign-in/ada');

@@ -13,13 +13,14 @@ use Illuminate\Auth\GenericUser;
 use Illuminate\Contracts\Auth\{Authenticatable, UserProvider};
 use Illuminate\Contracts\Debug\ExceptionHandler;
 use Illuminate\Cookie\Middleware\{AddQueuedCookiesToResponse, EncryptCookies};
-use Illuminate\Http\Request;
+use Illuminate\Http\{Request, Response as LaravelResponse};
 use Illuminate\Pagination\Paginator;
 use Illuminate\Routing\Middleware\SubstituteBindings;
 use Illuminate\Session\Middleware\StartSession;
 use Illuminate\Support\Facades\{App, Auth, Broadcast, Cache, Config, Cookie, DB, Redirect, Route, URL, View};
 use Illuminate\Support\ServiceProvider;
 use Laravel\Octane\Facades\Octane;
+use Symfony\Component\HttpFoundation\Response;
 use Symfony\Component\HttpKernel\Exception\NotFoundHttpException;
 
 use function Fermata\delay;
@@ -86,12 +87,36 @@ final class Page
     }
 }
 
+/** Writes that it was told the end. */
+final class Ends
+{
+    public function handle(Request $request, \Closure $next): mixed
+    {
+        return $next($request);
+    }
+
+    public function terminate(Request $request, Response $response): void
+    {
+        file_put_contents(getenv('TEST_FOLDER') . '/ended', "{$request->path()} {$response->getStatusCode()}\n", FILE_APPEND);
+    }
+}
+
+/** The application has another in its place, and that is told. */
+final class Replaced
+{
+    public function handle(Request $request, \Closure $next): mixed
+    {
+        return new LaravelResponse('not replaced');
+    }
+}
+
 final class RouteProvider extends ServiceProvider
 {
     public function register(): void
     {
         $this->app->singleton(Counter::class);
         $this->app->scoped(Scoped::class);
+        $this->app->bind(Replaced::class, Ends::class);
     }
 
     public function boot(): void
@@ -183,6 +208,10 @@ final class RouteProvider extends ServiceProvider
                     ? response()->stream(static function () use ($seen): void { echo json_encode($seen), str_repeat(' ', 500_000); })
                     : response()->json($seen);
             });
+            Route::get('/ends', static fn(): string => 'ends')->middleware([Ends::class . ':1', Replaced::class]);
+            Route::get('/ends-once', static fn(): string => 'ends')->middleware([Ends::class, Replaced::class])->withoutMiddleware(Replaced::class);
+            Route::aliasMiddleware('closure', static fn(Request $request, \Closure $next): mixed => $next($request));
+            Route::get('/ends-closure', static fn(): string => 'ends')->middleware(['closure', Ends::class]);
             Route::get('/cycles', static fn(): int => gc_collect_cycles());
             Route::get('/used', static fn(): array => \Fermata\Tests\Php::used());
             Route::get('/opened', static fn(): string => DB::connection()->getRawPdo() instanceof \PDO ? 'before the start' : 'by nobody');

@@ -1,0 +1,136 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Fermata\Laravel;
+
+use Illuminate\Foundation\Application;
+use Illuminate\Foundation\Events\Terminating;
+use Illuminate\Foundation\Http\Kernel;
+use Illuminate\Http\Request;
+use Illuminate\Routing\{Route, Router};
+use Symfony\Component\HttpFoundation\Response;
+
+/**
+ * Kernel::terminate() of Laravel 8 to 10, without the middleware that has nothing to do: Laravel finds that of the route once more
+ * and builds each, only to see that few have a method terminate().
+ *
+ * @internal
+ */
+final class Termination
+{
+    /** What is known of routes is forgotten when they are more. */
+    private const ROUTES_MAX = 1000;
+
+    /** Whether kernels do this as Laravel does, by class. @var array<class-string, bool> */
+    private static array $isLaravels = [];
+
+    /** Classes in order, each with whether it has the method, by the names that a route has. @var array<string, list<array{string, bool}>> */
+    private static array $routes = [];
+
+    /** What those were found with: the router and its settings, and the kernel's own middleware. @var list<mixed> */
+    private static array $settings = [];
+
+    public static function run(object $kernel, Application $application, Request $request, Response $response): void
+    {
+        $isLaravels = self::$isLaravels[$kernel::class] ??= self::isLaravels($kernel);
+        $middleware = $isLaravels && !$application->bound('middleware.disable') ? self::middleware($kernel, $request) : null;
+        if ($middleware === null) {
+            $kernel->terminate($request, $response);
+            return;
+        }
+        foreach (self::toMake($application, $middleware) as $class) {
+            $instance = $application->make($class);
+            if (method_exists($instance, 'terminate')) {
+                $instance->terminate($request, $response);
+            }
+        }
+        $application->terminate();
+        static $end = null;
+        $end ??= \Closure::bind(static function (Kernel $kernel): void {
+            if (isset($kernel->requestStartedAt)) {
+                $kernel->requestStartedAt = null;
+            }
+        }, null, Kernel::class);
+        $end($kernel);
+    }
+
+    private static function isLaravels(object $kernel): bool
+    {
+        // Since 11 an event comes first.
+        if (!$kernel instanceof Kernel || class_exists(Terminating::class)) {
+            return false;
+        }
+        foreach (['terminate', 'terminateMiddleware', 'gatherRouteMiddleware', 'parseMiddleware'] as $method) {
+            if (!method_exists($kernel, $method) || (new \ReflectionMethod($kernel, $method))->class !== Kernel::class) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    /** @return list<array{string, bool}>|null null where only Laravel can tell */
+    private static function middleware(Kernel $kernel, Request $request): ?array
+    {
+        static $read = null;
+        $read ??= \Closure::bind(static fn(Kernel $kernel): array => [
+            $kernel->router, $kernel->middleware, isset($kernel->requestLifecycleDurationHandlers) && $kernel->requestLifecycleDurationHandlers !== [],
+        ], null, Kernel::class);
+        [$router, $own, $isMeasured] = $read($kernel);
+        $route = $request->route();
+        if ($isMeasured || ($route !== null && !$route instanceof Route) || $router::class !== Router::class) {
+            return null;
+        }
+        $settings = [$router, $router->getMiddleware(), $router->getMiddlewareGroups(), $router->middlewarePriority, $own];
+        if ($settings !== self::$settings || count(self::$routes) >= self::ROUTES_MAX) {
+            self::$settings = $settings;
+            self::$routes = [];
+        }
+        $names = $route === null ? [] : [...$route->gatherMiddleware(), '', ...$route->excludedMiddleware()];
+        foreach ($names as $name) {
+            if (!is_string($name)) {
+                return null;
+            }
+        }
+        return self::$routes[implode("\n", $names)] ??= self::find($route === null ? $own : array_merge($router->gatherRouteMiddleware($route), $own));
+    }
+
+    /**
+     * @param array<mixed> $middleware
+     * @return list<array{string, bool}>
+     */
+    private static function find(array $middleware): array
+    {
+        $found = [];
+        foreach ($middleware as $name) {
+            if (is_string($name)) {
+                $class = explode(':', $name, 2)[0];
+                // What is no class is the application's to make, or to refuse.
+                $found[] = [$class, !class_exists($class) || method_exists($class, 'terminate')];
+            }
+        }
+        return $found;
+    }
+
+    /**
+     * Those that have the method, and those that the application makes in a way of its own: of them only the instance tells.
+     *
+     * @param list<array{string, bool}> $middleware
+     * @return list<string>
+     */
+    private static function toMake(Application $application, array $middleware): array
+    {
+        static $read = null;
+        $read ??= \Closure::bind(static function (Application $it, array $middleware): array {
+            $classes = [];
+            foreach ($middleware as [$class, $isTerminable]) {
+                if ($isTerminable || isset($it->bindings[$class]) || isset($it->instances[$class]) || isset($it->aliases[$class])
+                    || isset($it->extenders[$class]) || isset($it->deferredServices[$class])) {
+                    $classes[] = $class;
+                }
+            }
+            return $classes;
+        }, null, Application::class);
+        return $read($application, $middleware);
+    }
+}
