@@ -60,7 +60,7 @@ final class FrontController
         }
         $folder = $public === null ? false : realpath($public);
         if ($public !== null && ($folder === false || !is_dir($folder))) {
-            throw new \ValueError("there is no folder $public");
+            throw new \ValueError("there is no folder $public, whose files are to be sent: name another as the public one, or none");
         }
         $this->public = $folder === false ? null : $folder;
         $this->linked = array_values(array_filter(array_map(realpath(...), $linked), is_string(...)));

@@ -33,6 +33,9 @@ final readonly class Options
     public static function of(array $options): self
     {
         $own = $options['fermata'] ?? [];
+        if (!is_array($own)) {
+            throw new \InvalidArgumentException('the runtime option fermata is an array, such as ["listen" => "http://127.0.0.1:8080"], not ' . get_debug_type($own));
+        }
         $unknown = array_diff_key($own, ['listen' => 1, 'workers' => 1, 'public' => 1, 'body_bytes' => 1, 'upload_bytes' => 1]);
         if ($unknown !== []) {
             throw new \InvalidArgumentException('unknown runtime options of fermata: ' . implode(', ', array_keys($unknown))
@@ -40,6 +43,11 @@ final readonly class Options
         }
         $loops = $options['worker_loop_max'] ?? $_SERVER['FERMATA_LOOP_MAX'] ?? $_ENV['FERMATA_LOOP_MAX'] ?? 0;
         $script = $_SERVER['SCRIPT_FILENAME'] ?? '';
+        foreach (['listen' => 'an address, or a list of them', 'public' => 'a folder'] as $name => $kind) {
+            if (isset($own[$name]) && !is_string($own[$name]) && ($name === 'public' || !is_array($own[$name]) || $own[$name] === [])) {
+                throw new \InvalidArgumentException("the runtime option fermata.$name is $kind, not " . ($own[$name] === [] ? 'an empty list' : get_debug_type($own[$name])));
+            }
+        }
         return new self(
             $own['listen'] ?? null,
             isset($own['workers']) ? Number::of('fermata.workers', $own['workers']) : null,

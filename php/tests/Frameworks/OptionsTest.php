@@ -20,6 +20,10 @@ final class OptionsTest extends TestCase
         yield 'loops' => [['worker_loop_max' => 'never'], "worker_loop_max is a number from 0 on, not 'never'"];
         yield 'fraction' => [['worker_loop_max' => 1.5], 'worker_loop_max is a number from 0 on, not 1.5'];
         yield 'large' => [['worker_loop_max' => '99999999999999999999'], "worker_loop_max is a number from 0 on, not '99999999999999999999'"];
+        yield 'no array' => [['fermata' => 'http://127.0.0.1:8080'], 'the runtime option fermata is an array'];
+        yield 'port alone' => [['fermata' => ['listen' => 8080]], 'the runtime option fermata.listen is an address, or a list of them, not int'];
+        yield 'no address' => [['fermata' => ['listen' => []]], 'the runtime option fermata.listen is an address, or a list of them, not an empty list'];
+        yield 'folders' => [['fermata' => ['public' => ['public']]], 'the runtime option fermata.public is a folder, not array'];
         yield 'unknown' => [['fermata' => ['worker' => 1]], 'unknown runtime options of fermata: worker'];
     }
 
@@ -27,7 +31,7 @@ final class OptionsTest extends TestCase
      * @dataProvider wrong
      * @param array<string, mixed> $options
      */
-    public function testARuntimeOptionThatIsNoNumberIsNamed(array $options, string $message): void
+    public function testAWrongRuntimeOptionIsNamed(array $options, string $message): void
     {
         $this->expectException(\InvalidArgumentException::class);
         $this->expectExceptionMessage($message);
