@@ -7,6 +7,7 @@ namespace Fermata\Symfony;
 use Fermata\Exception\ConfigurationException;
 use Fermata\Internal\{FrontController, HttpFoundation, Routes};
 use Fermata\{Hold, Request, Response};
+use Symfony\Component\DependencyInjection\ContainerInterface;
 use Symfony\Component\ErrorHandler\{BufferingLogger, ErrorHandler};
 use Symfony\Component\EventDispatcher\EventDispatcherInterface;
 use Symfony\Component\HttpFoundation\{Request as SymfonyRequest, Response as SymfonyResponse};
@@ -26,7 +27,7 @@ final class Runner implements RunnerInterface
     private HttpKernelInterface $kernel;
 
     /** Whose listeners have been prepared. */
-    private ?object $container = null;
+    private ?ContainerInterface $container = null;
 
     /** Symfony's, where the application runs with it. */
     private ?ErrorHandler $errors = null;
@@ -169,18 +170,41 @@ final class Runner implements RunnerInterface
     {
         $this->writeKeptLogs();
         if ($response === null) {
+            $this->rollBack();
             // exit(), or an exception: the kernel still counts the request, and would never reset its services.
             if ($this->kernel instanceof KernelInterface) {
                 $this->kernel = clone $this->kernel;
             }
             return;
         }
-        if ($this->kernel instanceof TerminableInterface) {
-            $this->kernel->terminate($request, $response);
+        try {
+            if ($this->kernel instanceof TerminableInterface) {
+                $this->kernel->terminate($request, $response);
+            }
+        } finally {
+            $this->rollBack();
         }
         if ($this->kernel instanceof KernelInterface) {
             // Resets the services, so that nothing of this request is there while none runs.
             $this->kernel->boot();
+        }
+    }
+
+    /** Of Doctrine: a transaction that the request has left open would take in the next one, whose commit is none then. */
+    private function rollBack(): void
+    {
+        $services = $this->container?->hasParameter('doctrine.connections') ? $this->container->getParameter('doctrine.connections') : [];
+        foreach ($services as $service) {
+            $connection = $this->container->initialized($service) ? $this->container->get($service) : null;
+            if ($connection?->isTransactionActive()) {
+                error_log("a request has left a transaction of $service open, which is rolled back");
+                try {
+                    for (; $connection->isTransactionActive(); $connection->rollBack());
+                } catch (\Throwable $error) {
+                    error_log("$service is closed: {$error->getMessage()}");
+                    $connection->close();
+                }
+            }
         }
     }
 

@@ -190,6 +190,17 @@ final class RuntimeTest extends TestCase
         self::assertStringEqualsFile(self::$folder . '/terminated', 'after the answer');
     }
 
+    public function testATransactionThatIsLeftOpenIsRolledBack(): void
+    {
+        self::assertSame('1', self::$server->get('/add')->body);
+        self::assertSame('2', self::$server->get('/add?begins=2')->body);
+        // The one row of the first request, and its own.
+        self::assertSame('2', self::$server->get('/add')->body);
+        self::assertStringContainsString('left a transaction of', self::$server->log());
+        self::assertSame('left', self::$server->get('/add?begins=1&exit=1')->body);
+        self::assertSame('3', self::$server->get('/add')->body);
+    }
+
     public function testExitAnswersAndLeavesNothing(): void
     {
         self::assertSame('printed and answered', self::$server->get('/printed')->body);

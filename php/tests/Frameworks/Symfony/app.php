@@ -66,6 +66,38 @@ final class Late implements EventSubscriberInterface
     }
 }
 
+/** What a connection of Doctrine has of transactions. */
+final class Connection
+{
+    private readonly \PDO $pdo;
+    private int $level = 0;
+
+    public function __construct()
+    {
+        $this->pdo = new \PDO('sqlite:' . getenv('TEST_FOLDER') . '/rows.sqlite', options: [\PDO::ATTR_ERRMODE => \PDO::ERRMODE_EXCEPTION]);
+        $this->pdo->exec('CREATE TABLE IF NOT EXISTS rows (text TEXT)');
+    }
+
+    public function add(int $begins): int
+    {
+        for (; $begins > 0; $begins--) {
+            $this->level++ === 0 && $this->pdo->beginTransaction();
+        }
+        $this->pdo->exec("INSERT INTO rows VALUES ('row')");
+        return (int) $this->pdo->query('SELECT count(*) FROM rows')->fetchColumn();
+    }
+
+    public function isTransactionActive(): bool
+    {
+        return $this->level > 0;
+    }
+
+    public function rollBack(): void
+    {
+        --$this->level === 0 && $this->pdo->rollBack();
+    }
+}
+
 final class Sockets implements RoutesInterface
 {
     public function addTo(Server $server): void
@@ -110,6 +142,8 @@ final class TestKernel extends Kernel
         $services->set(Memory::class)->public();
         $services->set(Late::class);
         $services->set(Sockets::class);
+        $services->set(Connection::class)->public();
+        $container->parameters()->set('doctrine.connections', ['default' => Connection::class, 'other' => 'unused.connection']);
         $services->set('logger', \Psr\Log\NullLogger::class);
         if (getenv('TEST_DUMPS')) {
             $services->set('data_collector.dump', DumpDataCollector::class)->autowire(false)->public()->tag('kernel.reset', ['method' => 'reset']);
@@ -175,6 +209,7 @@ final class TestKernel extends Kernel
                     flush();
                 }
             }),
+            'add' => new Response((string) $this->container->get(Connection::class)->add((int) $request->query->get('begins')) . ($request->query->has('exit') ? exit(print 'left') : '')),
             'broken' => throw new \RuntimeException('a detail'),
             'state' => new JsonResponse([$_GET, date_default_timezone_get(), ini_get('precision'), setlocale(LC_NUMERIC, '0'), error_reporting(), ob_get_level(), headers_list(),
                 session_status(), getenv('LEFT'), http_response_code()]),
