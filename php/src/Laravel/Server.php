@@ -10,6 +10,7 @@ use Illuminate\Contracts\Http\Kernel;
 use Illuminate\Foundation\Application;
 use Illuminate\Foundation\Bootstrap\{RegisterProviders, SetRequestForConsole};
 use Illuminate\Http\Request as LaravelRequest;
+use Symfony\Component\HttpFoundation\Request as SymfonyRequest;
 
 /**
  * Serves a Laravel application: it is booted once, before the workers are forked, and each request gets a copy of it.
@@ -143,7 +144,7 @@ final class Server
 
     private function handle(Request $native): Response|Hold
     {
-        $request = LaravelRequest::capture();
+        $request = self::capture();
         $request->attributes->set('_fermata_request', $native);
         $sandbox = new Sandbox($this->application);
         $response = null;
@@ -163,5 +164,28 @@ final class Server
         $answer = HttpFoundation::answer($native, $handled);
         $response = $handled;
         return $answer;
+    }
+
+    /** LaravelRequest::capture(), which makes a request of Symfony's first, and of that its own in two steps. */
+    private static function capture(): LaravelRequest
+    {
+        static $isQueryInput = null, $hasFactory;
+        if ($isQueryInput === null) {
+            $probe = LaravelRequest::createFromBase(SymfonyRequest::create('/?a=1'));
+            // In some versions the input of GET is its query.
+            $isQueryInput = $probe->request === $probe->query;
+            $hasFactory = \Closure::bind(static fn(): bool => SymfonyRequest::$requestFactory !== null, null, SymfonyRequest::class);
+        }
+        $isBare = in_array($_SERVER['REQUEST_METHOD'], ['GET', 'HEAD'], true) && $_POST === [] && $_FILES === []
+            && !isset($_SERVER['CONTENT_TYPE']) && !isset($_SERVER['HTTP_CONTENT_TYPE']);
+        if (!$isBare || $hasFactory()) {
+            return LaravelRequest::capture();
+        }
+        LaravelRequest::enableHttpMethodParameterOverride();
+        $request = new LaravelRequest($_GET, [], [], $_COOKIE, [], $_SERVER);
+        if ($isQueryInput) {
+            $request->request = $request->query;
+        }
+        return $request;
     }
 }

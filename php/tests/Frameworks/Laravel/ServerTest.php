@@ -68,6 +68,23 @@ class ServerTest extends TestCase
         self::assertStringContainsString(json_encode(self::$server->url . '/all'), $answer);
     }
 
+    public function testTheRequestIsAsLaravelCapturesIt(): void
+    {
+        $form = ['Content-Type' => 'application/x-www-form-urlencoded'];
+        $json = ['Content-Type' => 'application/json'];
+        foreach ([
+            ['GET', '/captured?a=1&b[]=2', ['Cookie' => 'c=3', 'Authorization' => 'Basic ' . base64_encode('ada:secret')], '', ['a' => '1', 'b' => ['2']], 'GET', 'ada'],
+            ['GET', '/captured', ['Authorization' => 'Digest username="ada"', 'X-HTTP-Method-Override' => 'PUT'], '', [], 'GET', null],
+            ['GET', '/captured?a=1', $json, '{"b":2}', ['b' => 2, 'a' => '1'], 'GET', null],
+            ['POST', '/captured?a=1', $form + ['X-HTTP-Method-Override' => 'PUT'], 'b=2', ['b' => '2', 'a' => '1'], 'PUT', null],
+            ['PUT', '/captured', $form, 'b=2', ['b' => '2'], 'PUT', null],
+            ['DELETE', '/captured?a=1', [], '', ['a' => '1'], 'DELETE', null],
+        ] as [$method, $target, $headers, $body, $input, $as, $user]) {
+            $captured = self::$server->request($method, $target, $headers, $body);
+            self::assertSame([true, $input, $as, $user], $captured->json(), "$method $target " . json_encode($headers));
+        }
+    }
+
     /** Looking for them takes longer than all else that is reset between two requests. */
     public function testARequestLeavesNoCycles(): void
     {

@@ -212,6 +212,14 @@ final class RouteProvider extends ServiceProvider
             Route::get('/ends-once', static fn(): string => 'ends')->middleware([Ends::class, Replaced::class])->withoutMiddleware(Replaced::class);
             Route::aliasMiddleware('closure', static fn(Request $request, \Closure $next): mixed => $next($request));
             Route::get('/ends-closure', static fn(): string => 'ends')->middleware(['closure', Ends::class]);
+            Route::any('/captured', static function (Request $request): array {
+                $parts = static fn(Request $it): array => [
+                    $it->query->all(), $it->request->all(), $it->request === $it->query, $it->cookies->keys(), $it->files->all(), $it->server->all(), $it->headers->all(),
+                    $it->getContent(), $it->input(), $it->method(), $it->getRealMethod(), $it->getUser(), $it->getRequestFormat(null),
+                ];
+                $given = $parts($request);
+                return [$given === $parts(Request::capture()), $given[8], $given[9], $given[11]];
+            });
             Route::get('/cycles', static fn(): int => gc_collect_cycles());
             Route::get('/used', static fn(): array => \Fermata\Tests\Php::used());
             Route::get('/opened', static fn(): string => DB::connection()->getRawPdo() instanceof \PDO ? 'before the start' : 'by nobody');
