@@ -58,6 +58,10 @@ struct Application {
 impl Application {
     /// `None`: PHP-FPM is not installed.
     fn start() -> Option<Self> {
+        Self::start_by("serve")
+    }
+
+    fn start_by(subcommand: &str) -> Option<Self> {
         let folders = ["/usr/sbin", "/usr/local/sbin"];
         let is_fpm = |name: &str| name.starts_with("php-fpm");
         let has_fpm = folders.iter().any(|folder| {
@@ -85,11 +89,12 @@ impl Application {
             "data/.htaccess",
             "<IfModule mod_authz_core.c>\n Require all denied\n</IfModule>\n",
         );
+        folder.write("page.php", "<?php echo '<body>one</body>';");
         folder.write("files/style.css", "body {}");
         folder.write("files/page.inc", "<?php /* source */");
         folder.write(".env", "PASSWORD=secret");
         let (port, place) = (free_port(), Directory::new());
-        let mut command = fermata(&["serve", "--listen", &format!("http://127.0.0.1:{port}")]);
+        let mut command = fermata(&[subcommand, "--listen", &format!("http://127.0.0.1:{port}")]);
         if fs::metadata("/proc/self").expect("Linux").uid() == 0 {
             command.args(["--user", "root"]);
         }
@@ -184,6 +189,13 @@ fn a_folder_is_served_as_an_application() {
     let Some(application) = Application::start() else {
         return;
     };
+    // Of development nothing is there.
+    assert_eq!(application.get("/page.php"), "<body>one</body>");
+    assert!(
+        application
+            .get("/.fermata/reload")
+            .starts_with("GET /index.php")
+    );
     for (path, expected) in [
         ("/", "GET /index.php - "),
         ("/a/page?x=1", "GET /index.php - x=1"),
@@ -220,6 +232,67 @@ fn a_folder_is_served_as_an_application() {
         .folder
         .write("added.php", "<?php echo 'was added';");
     assert_eq!(application.get("/added.php"), "was added");
+}
+
+#[test]
+fn pages_of_a_folder_reload_in_development() {
+    let Some(application) = Application::start_by("dev") else {
+        return;
+    };
+    let tag = "<script src=\"/.fermata/reload.js\" async></script>";
+    let page = |text: &str| format!("<body>{text}{tag}</body>");
+    assert_eq!(application.get("/page.php"), page("one"));
+    assert!(!application.get("/").contains(tag), "it is text");
+    assert!(
+        application
+            .get("/.fermata/reload.js")
+            .contains("EventSource")
+    );
+    // A page that is open is told, and PHP runs the new program at once.
+    let heard = application.place.join("heard");
+    let mut listener = std::process::Command::new("curl")
+        .args(["--silent", "--no-buffer"])
+        .arg(format!(
+            "http://127.0.0.1:{}/.fermata/reload",
+            application.port
+        ))
+        .stdout(fs::File::create(&heard).expect("a file"))
+        .spawn()
+        .expect("curl is there");
+    let hears = |part: &str| {
+        wait_until(&format!("pages hear {part}"), || {
+            let text = fs::read_to_string(&heard).expect("a file");
+            text.contains(part).then_some(())
+        });
+    };
+    hears("\"pages\":0");
+    application
+        .folder
+        .write("page.php", "<?php echo '<body>two</body>';");
+    hears("\"pages\":1");
+    assert_eq!(application.get("/page.php"), page("two"));
+    let html = ["--header", "Accept: text/html"];
+    application
+        .folder
+        .write("page.php", "<?php\necho 'one' 'two';");
+    let broken = application.ask(&html, "/page.php");
+    assert!(
+        broken.contains("syntax error") && broken.contains("<b>    2  echo"),
+        "{broken}"
+    );
+    assert!(broken.contains(tag), "{broken}");
+    let thrown = application.ask(&html, "/error");
+    assert_eq!(thrown.matches(tag).count(), 1, "{thrown}");
+    for part in [
+        "thrown by the script",
+        "<summary>Trace",
+        "GET /error",
+        "throw new Exception(&#039;thrown",
+    ] {
+        assert!(thrown.contains(part), "{part:?} is missing in {thrown}");
+    }
+    let _ = listener.kill();
+    let _ = listener.wait();
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crate::php;
+use crate::serve::FolderArguments;
 
 /// Run a server while it is written: changed files take effect by themselves, and pages reload.
 ///
@@ -25,7 +26,10 @@ pub struct Arguments {
     /// Look at all files again and again, where the kernel does not tell of changes: mounted folders of containers
     #[arg(long)]
     pub poll: bool,
-    /// The PHP program that makes the server and calls run(), or leads to it: public/index.php of Symfony, artisan
+    #[command(flatten)]
+    pub folder: FolderArguments,
+    /// The PHP program that makes the server and calls run(), or leads to it: public/index.php of Symfony, artisan. Or the
+    /// folder of an application, which PHP-FPM runs as with `fermata serve`
     pub program: PathBuf,
     /// What the program gets as its arguments
     #[arg(last = true)]

@@ -15,10 +15,7 @@ use Fermata\{Channel, Context, Event, Hold, Poll, Request, Response, Server};
 final class Tool
 {
     private const CHANNEL = 'fermata.development';
-    private const SCRIPT = '/.fermata/reload.js';
     private const EVENTS = '/.fermata/reload';
-    /** Lines of source around the one that is shown. */
-    private const AROUND = 6;
     private const DUMP_BYTES_MAX = 20_000;
     private const DUMPS_MAX = 50;
     /** How often the state is looked at, in seconds. */
@@ -106,7 +103,7 @@ final class Tool
                 }
             };
         }
-        $server->get(self::SCRIPT, static fn(): Response => new Response(200, self::script(), [
+        $server->get(Page::SCRIPT, static fn(): Response => new Response(200, (string) file_get_contents(__DIR__ . '/reload.js'), [
             'Content-Type' => 'text/javascript; charset=utf-8',
             'Cache-Control' => 'no-store',
         ]));
@@ -167,8 +164,8 @@ final class Tool
         if ($markup === null) {
             return $answer;
         }
-        $panel = $dumps === [] ? '' : '<div style="margin:1em;font:13px monospace">' . self::shownDumps($dumps) . '</div>';
-        $tag = $panel . '<script src="' . self::SCRIPT . '" async></script>';
+        $panel = $dumps === [] ? '' : '<div style="margin:1em;font:13px monospace">' . Page::dumps($dumps) . '</div>';
+        $tag = $panel . '<script src="' . Page::SCRIPT . '" async></script>';
         $end = strripos($markup, '</body>');
         $markup = $end === false ? $markup . $tag : substr_replace($markup, $tag, $end, 0);
         $headers = array_filter(
@@ -281,53 +278,10 @@ final class Tool
         if (!str_contains((string) $request->header('Accept'), 'text/html')) {
             return Response::text("$error\n", $status);
         }
-        $text = self::escape(...);
-        $body = '';
-        for ($shown = $error; $shown !== null; $shown = $shown->getPrevious()) {
-            $body .= '<h1><small>' . $text($shown::class) . '</small><br>' . $text($shown->getMessage()) . '</h1><p>'
-                . $text($shown->getFile()) . ' : ' . $shown->getLine() . '</p>' . self::source($shown->getFile(), $shown->getLine())
-                . '<details open><summary>Trace</summary><pre>' . $text($shown->getTraceAsString()) . '</pre></details>';
-        }
         $dumps = Context::get(self::DUMPS);
-        if ($dumps !== null && count($dumps) > 0) {
-            $body .= '<h2>dump()</h2>' . self::shownDumps($dumps->getArrayCopy());
-        }
-        $body .= '<h2>Request</h2><pre>' . $text($request->method() . ' ' . $request->target() . ' (' . $this->routeOf($request) . ")\n");
-        foreach ($request->headers() as $name => $values) {
-            $body .= $text("$name: " . implode(', ', (array) $values) . "\n");
-        }
-        return new Response($status, self::document('Error ' . $status, $body), ['Content-Type' => 'text/html; charset=utf-8']);
-    }
-
-    private static function document(string $title, string $body): string
-    {
-        return '<!doctype html><meta charset="utf-8"><title>' . self::escape($title) . '</title>' . self::STYLE
-            . '<body><main id="fermata-error">' . $body . '</main><script src="' . self::SCRIPT . '" async></script></body>';
-    }
-
-    private static function source(string $file, int $line): string
-    {
-        $lines = @file($file, FILE_IGNORE_NEW_LINES);
-        if ($lines === false) {
-            return '';
-        }
-        $shown = '';
-        for ($number = max(1, $line - self::AROUND); $number <= min(count($lines), $line + self::AROUND); $number++) {
-            $text = sprintf("%5d  %s\n", $number, self::escape($lines[$number - 1]));
-            $shown .= $number === $line ? "<b>$text</b>" : $text;
-        }
-        return "<pre>$shown</pre>";
-    }
-
-    /** @param list<string> $dumps */
-    private static function shownDumps(array $dumps): string
-    {
-        return implode('', array_map(static fn(string $dump): string => '<pre>' . self::escape($dump) . '</pre>', $dumps));
-    }
-
-    private static function escape(string $text): string
-    {
-        return htmlspecialchars($text, ENT_QUOTES | ENT_SUBSTITUTE);
+        $line = $request->method() . ' ' . $request->target() . ' (' . $this->routeOf($request) . ')';
+        $page = Page::of($error, $status, $dumps === null ? [] : $dumps->getArrayCopy(), $line, $request->headers());
+        return new Response($status, $page, ['Content-Type' => 'text/html; charset=utf-8']);
     }
 
     public static function dump(mixed $value, string $place): void
@@ -343,62 +297,9 @@ final class Tool
         }
         fwrite(STDERR, "$shown\n");
     }
-
-    private const STYLE = '<style>body{margin:0;font:15px sans-serif}main{max-width:70em;margin:2em auto;padding:0 1em}'
-        . 'h1{font-size:1.3em;color:#b00}h1 small{color:#666}pre{background:#f4f4f4;color:#222;padding:1em;overflow:auto}pre b{background:#fdd}</style>';
-
-    private static function script(): string
-    {
-        return <<<'JS'
-            (() => {
-                const RETRY_MS_MIN = 20, RETRY_MS_MAX = 500;
-                let generation, pages, box, pause = RETRY_MS_MIN;
-                const show = (failure) => {
-                    box?.remove();
-                    box = undefined;
-                    if (!failure) {
-                        return;
-                    }
-                    box = document.createElement('div');
-                    box.id = 'fermata-failure';
-                    box.style.cssText = 'position:fixed;inset:auto 0 0 0;max-height:60vh;overflow:auto;z-index:2147483647;background:#fff;'
-                        + 'color:#222;border-top:4px solid #b00;padding:1em;font:14px monospace;white-space:pre-wrap';
-                    const title = document.createElement('b');
-                    title.textContent = failure.message + (failure.file ? '\n' + failure.file + ' : ' + failure.line : '') + '\n\n';
-                    box.append(title);
-                    for (const [number, text] of failure.source) {
-                        const line = document.createElement('div');
-                        line.textContent = String(number).padStart(5) + '  ' + text;
-                        line.style.background = number === failure.line ? '#fdd' : '';
-                        box.append(line);
-                    }
-                    document.body.append(box);
-                };
-                const listen = () => {
-                    const events = new EventSource('/.fermata/reload');
-                    events.addEventListener('state', (event) => {
-                        const state = JSON.parse(event.data);
-                        if ((generation ?? state.generation) !== state.generation || (pages ?? state.pages) !== state.pages) {
-                            events.close();
-                            location.reload();
-                            return;
-                        }
-                        ({ generation, pages } = state);
-                        pause = RETRY_MS_MIN;
-                        show(state.failure);
-                    });
-                    events.addEventListener('error', () => {
-                        // Browsers give up some failures; the server is back soon.
-                        events.close();
-                        setTimeout(listen, pause);
-                        pause = Math.min(pause * 1.2, RETRY_MS_MAX);
-                    });
-                };
-                listen();
-            })();
-            JS;
-    }
 }
+
+require __DIR__ . '/page.php';
 
 return static function (Server $server): void {
     $tool = new Tool($server->routes());

@@ -11,7 +11,7 @@ mod notices;
 mod place;
 mod program;
 mod routes;
-mod watch;
+pub mod watch;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -23,6 +23,7 @@ use fermata_io::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
 
 use crate::child::{self, Child, Signals};
 use crate::error::Error;
+use crate::serve::{Common, Watched, serve_folder};
 use failure::Failure;
 use fallback::Fallback;
 use place::Place;
@@ -76,6 +77,9 @@ struct Dev<'a> {
 /// # Errors
 /// One sentence for the user.
 pub fn run(arguments: &Arguments) -> Result<(), Error> {
+    if arguments.program.is_dir() {
+        return run_folder(arguments);
+    }
     let php = arguments.php.find()?;
     crate::serve::check(&php)?;
     if !arguments.program.is_file() {
@@ -117,6 +121,27 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
         child::end(&mut running, SIGTERM, &dev.signals, END_MAX);
     }
     Ok(())
+}
+
+/// An application that PHP-FPM runs, which reads its files for each request.
+fn run_folder(arguments: &Arguments) -> Result<(), Error> {
+    let folder = &arguments.program;
+    let roots = match &arguments.watch[..] {
+        [] => vec![project_around(folder)],
+        named => named.to_vec(),
+    };
+    let common = Common {
+        folder,
+        listen: arguments.listen.as_deref(),
+        workers: Some(arguments.workers),
+        shows_requests: io::stdout().is_terminal(),
+        dry_run: false,
+    };
+    let watched = Watched {
+        roots,
+        polls: arguments.poll,
+    };
+    serve_folder(&common, &arguments.folder, Some(&watched))
 }
 
 impl Dev<'_> {
@@ -299,10 +324,15 @@ fn addresses(arguments: &Arguments) -> Option<String> {
 /// The folder of a program, or the one around it that has a composer.json.
 fn project_of(program: &Path) -> PathBuf {
     let program = fs::canonicalize(program).unwrap_or_else(|_| program.to_owned());
-    let own = program.parent().unwrap_or(Path::new("/"));
+    project_around(program.parent().unwrap_or(Path::new("/")))
+}
+
+/// The folder, or the one around it that has a composer.json.
+fn project_around(folder: &Path) -> PathBuf {
+    let own = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
     let project = own
         .ancestors()
         .take(3)
         .find(|folder| folder.join("composer.json").is_file());
-    project.unwrap_or(own).to_owned()
+    project.unwrap_or(&own).to_owned()
 }

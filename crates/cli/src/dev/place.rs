@@ -11,6 +11,8 @@ use fermata_io::process;
 const FILES: &[(&str, &str)] = &[
     ("attach.php", include_str!("attach.php")),
     ("dump.php", include_str!("dump.php")),
+    ("page.php", include_str!("page.php")),
+    ("reload.js", include_str!("reload.js")),
 ];
 
 /// The folder with what this and the server tell each other, removed in the end.

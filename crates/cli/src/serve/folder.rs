@@ -11,6 +11,7 @@ use fermata_io::process::{self, Exit};
 use fermata_io::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use fermata_io::users;
 
+use super::develop::Development;
 use super::{denied, fpm};
 use crate::child::{self, Child, Signals};
 use crate::error::{Error, at};
@@ -68,6 +69,12 @@ pub struct Common<'a> {
     pub dry_run: bool,
 }
 
+/// What `fermata dev` is to look at.
+pub struct Watched {
+    pub roots: Vec<PathBuf>,
+    pub polls: bool,
+}
+
 /// Everything that the two processes are started from.
 struct Plan {
     root: PathBuf,
@@ -109,11 +116,19 @@ impl Drop for Place {
 ///
 /// # Errors
 /// One sentence for the user.
-pub fn run(common: &Common<'_>, arguments: &Arguments) -> Result<(), Error> {
+pub fn run(
+    common: &Common<'_>,
+    arguments: &Arguments,
+    watched: Option<&Watched>,
+) -> Result<(), Error> {
     let signals = Signals::install(&[SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1])?;
     let is_shared = user(arguments)?.is_some_and(|it| it != "root");
     let place = Place::new(is_shared)?;
-    let plan = plan(common, arguments, &place.0)?;
+    let mut development = match watched {
+        Some(it) => Some(Development::new(&it.roots, it.polls, &place.0)?),
+        None => None,
+    };
+    let plan = plan(common, arguments, &place.0, watched.is_some())?;
     let mut start_fpm = child::bound(&plan.fpm.command())?;
     start_fpm.env("GRIP_URL", &plan.grip_url);
     let mut edge = Command::new(std::env::current_exe()?);
@@ -146,7 +161,13 @@ pub fn run(common: &Common<'_>, arguments: &Arguments) -> Result<(), Error> {
     }
     let mut edge = Child::start(&mut child::bound(&edge)?)?;
     format::print(&banner(&plan))?;
-    let outcome = supervise(&plan, &signals, &mut start_fpm, &mut php, &mut edge);
+    let outcome = supervise(
+        &plan,
+        &signals,
+        &mut start_fpm,
+        (&mut php, &mut edge),
+        development.as_mut(),
+    );
     // What the edge still answers, PHP has to be there for.
     child::end(&mut edge, SIGTERM, &signals, EDGE_END_MAX);
     child::end(&mut php, plan.fpm.end_signal(), &signals, FPM_END_MAX);
@@ -158,8 +179,8 @@ fn supervise(
     plan: &Plan,
     signals: &Signals,
     start_fpm: &mut Command,
-    php: &mut Child,
-    edge: &mut Child,
+    (php, edge): (&mut Child, &mut Child),
+    mut development: Option<&mut Development>,
 ) -> Result<(), Error> {
     let mut pause = PAUSE;
     let mut start_at = None;
@@ -183,8 +204,13 @@ fn supervise(
             start_at = None;
             *php = Child::start(start_fpm)?;
         }
-        let due = start_at.unwrap_or_else(|| Instant::now() + Duration::from_secs(60));
-        match signals.wait(due) {
+        let mut due = start_at.unwrap_or_else(|| Instant::now() + Duration::from_secs(60));
+        if let Some(development) = &mut development {
+            development.look(&plan.grip_url);
+            due = due.min(development.due());
+        }
+        let changes = development.as_ref().and_then(|it| it.fd());
+        match signals.wait_with(due, changes) {
             Some(SIGINT | SIGTERM | SIGQUIT) => return Ok(()),
             Some(SIGHUP) => {
                 edge.signal(SIGHUP);
@@ -197,7 +223,12 @@ fn supervise(
     }
 }
 
-fn plan(common: &Common<'_>, arguments: &Arguments, place: &Path) -> Result<Plan, Error> {
+fn plan(
+    common: &Common<'_>,
+    arguments: &Arguments,
+    place: &Path,
+    is_development: bool,
+) -> Result<Plan, Error> {
     let folder = common.folder;
     let root = fs::canonicalize(folder).map_err(at(folder.display()))?;
     if let Some(warning) = without_index(&root) {
@@ -214,7 +245,11 @@ fn plan(common: &Common<'_>, arguments: &Arguments, place: &Path) -> Result<Plan
         let cores = u32::try_from(process::usable_cores()).unwrap_or(1);
         (4 * cores).max(8)
     });
-    let fpm = fpm::Fpm::configure(program, place, children, user.as_deref())?;
+    let settings = match is_development {
+        true => Development::settings(place),
+        false => Vec::new(),
+    };
+    let fpm = fpm::Fpm::configure(program, place, children, user.as_deref(), settings)?;
     let denied = denied::folders(&root);
     let deny: String = denied
         .iter()
@@ -222,6 +257,10 @@ fn plan(common: &Common<'_>, arguments: &Arguments, place: &Path) -> Result<Plan
         .collect();
     let root_quoted = quoted(&text);
     let socket = quoted(&fpm.socket.display().to_string());
+    let reload = format!(
+        "*,path_beg=/.fermata/ fastcgi/{socket},root={},script=/reload.php",
+        quoted(&place.display().to_string())
+    );
     let route = format!(
         "* file/{root_quoted}{deny} fastcgi/{socket},root={root_quoted},script=/index.php,front{deny}"
     );
@@ -248,6 +287,9 @@ fn plan(common: &Common<'_>, arguments: &Arguments, place: &Path) -> Result<Plan
     .map(str::to_owned)
     .into();
     let mut add = |name: &str, value: String| edge.extend([name.to_owned(), value]);
+    if is_development {
+        add("--route", reload);
+    }
     if let Some(workers) = common.workers {
         add("--workers", workers.to_string());
     }

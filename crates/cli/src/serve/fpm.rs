@@ -32,6 +32,8 @@ pub struct Fpm {
     pub socket: PathBuf,
     pub config: PathBuf,
     children: u32,
+    /// PHP's own, which a program may change.
+    settings: Vec<(&'static str, String)>,
     runs_as_root: bool,
 }
 
@@ -69,7 +71,7 @@ fn in_path(name: &Path) -> Option<PathBuf> {
 }
 
 impl Fpm {
-    /// Writes its settings into a folder.
+    /// Writes its settings into a folder, with more of them for what it runs.
     ///
     /// # Errors
     /// One sentence for the user.
@@ -78,12 +80,14 @@ impl Fpm {
         place: &Path,
         children: u32,
         user: Option<&str>,
+        settings: Vec<(&'static str, String)>,
     ) -> Result<Self, Error> {
         let fpm = Self {
             socket: place.join("php"),
             config: place.join("php-fpm.conf"),
             children,
             runs_as_root: user == Some("root"),
+            settings,
             program,
         };
         if fpm.is_cgi() {
@@ -98,6 +102,11 @@ impl Fpm {
         let user = user.map_or_else(String::new, |user| {
             format!("user = {user}\nlisten.owner = {user}\n")
         });
+        let settings: String = fpm
+            .settings
+            .iter()
+            .map(|(name, value)| format!("php_value[{name}] = {value}\n"))
+            .collect();
         let text = format!(
             "; What this pool does not say, php.ini of PHP-FPM does.\n\
             [global]\n\
@@ -119,7 +128,8 @@ impl Fpm {
             decorate_workers_output = no\n\
             ; Errors are on standard error; PHP would tell the edge of each once more.\n\
             php_admin_value[fastcgi.logging] = 0\n\
-            security.limit_extensions = .php\n",
+            security.limit_extensions = .php\n\
+            {settings}",
             socket = fpm.socket.display(),
         );
         fs::write(&fpm.config, text).map_err(at(fpm.config.display()))?;
@@ -130,6 +140,9 @@ impl Fpm {
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         if self.is_cgi() {
+            for (name, value) in &self.settings {
+                command.args(["-d", &format!("{name}={value}")]);
+            }
             command
                 .arg("-b")
                 .arg(&self.socket)

@@ -2,6 +2,7 @@
 
 mod control;
 mod denied;
+mod develop;
 mod folder;
 mod fpm;
 mod lines;
@@ -17,6 +18,7 @@ use fermata_engine::check_option;
 use crate::error::Error;
 use crate::php::{self, Php};
 
+pub use folder::{Arguments as FolderArguments, Common, Watched, run as serve_folder};
 pub use lines::run as show_lines;
 
 /// The command that shows the lines of a server's access log; not for people.
@@ -69,7 +71,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
             shows_requests: !arguments.quiet && io::stdout().is_terminal(),
             dry_run: arguments.dry_run,
         };
-        return folder::run(&common, &arguments.folder);
+        return folder::run(&common, &arguments.folder, None);
     }
     if !program.is_file() {
         return Err(Error::Misuse(format!(

@@ -1,0 +1,65 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Fermata\Development;
+
+/** The page of an error. */
+final class Page
+{
+    public const SCRIPT = '/.fermata/reload.js';
+    /** Lines of source around the one that is shown. */
+    private const AROUND = 6;
+    private const STYLE = '<style>body{margin:0;font:15px sans-serif}main{max-width:70em;margin:2em auto;padding:0 1em}'
+        . 'h1{font-size:1.3em;color:#b00}h1 small{color:#666}pre{background:#f4f4f4;color:#222;padding:1em;overflow:auto}pre b{background:#fdd}</style>';
+
+    /**
+     * @param int $status that the page has
+     * @param list<string> $dumps
+     * @param array<string, string|list<string>> $headers of the request
+     */
+    public static function of(\Throwable $error, int $status, array $dumps, string $request, array $headers): string
+    {
+        $text = self::escape(...);
+        $body = '';
+        for ($shown = $error; $shown !== null; $shown = $shown->getPrevious()) {
+            $body .= '<h1><small>' . $text($shown::class) . '</small><br>' . $text($shown->getMessage()) . '</h1><p>'
+                . $text($shown->getFile()) . ' : ' . $shown->getLine() . '</p>' . self::source($shown->getFile(), $shown->getLine())
+                . '<details open><summary>Trace</summary><pre>' . $text($shown->getTraceAsString()) . '</pre></details>';
+        }
+        if ($dumps !== []) {
+            $body .= '<h2>dump()</h2>' . self::dumps($dumps);
+        }
+        $body .= '<h2>Request</h2><pre>' . $text("$request\n");
+        foreach ($headers as $name => $values) {
+            $body .= $text("$name: " . implode(', ', (array) $values) . "\n");
+        }
+        return '<!doctype html><meta charset="utf-8"><title>Error ' . $status . '</title>' . self::STYLE
+            . '<body><main id="fermata-error">' . $body . '</pre></main><script src="' . self::SCRIPT . '" async></script></body>';
+    }
+
+    /** @param list<string> $dumps */
+    public static function dumps(array $dumps): string
+    {
+        return implode('', array_map(static fn(string $dump): string => '<pre>' . self::escape($dump) . '</pre>', $dumps));
+    }
+
+    private static function source(string $file, int $line): string
+    {
+        $lines = @file($file, FILE_IGNORE_NEW_LINES);
+        if ($lines === false) {
+            return '';
+        }
+        $shown = '';
+        for ($number = max(1, $line - self::AROUND); $number <= min(count($lines), $line + self::AROUND); $number++) {
+            $text = sprintf("%5d  %s\n", $number, self::escape($lines[$number - 1]));
+            $shown .= $number === $line ? "<b>$text</b>" : $text;
+        }
+        return "<pre>$shown</pre>";
+    }
+
+    private static function escape(string $text): string
+    {
+        return htmlspecialchars($text, ENT_QUOTES | ENT_SUBSTITUTE);
+    }
+}

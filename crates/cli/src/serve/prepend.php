@@ -1,0 +1,63 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Fermata\Development;
+
+/*
+ * What `fermata dev FOLDER` has PHP run before each program: pages that reload, and a page for what nobody has caught.
+ *
+ * A program that sets a handler for exceptions, or ends all output buffers, has its own way.
+ */
+(static function (): void {
+    $target = (string) ($_SERVER['REQUEST_URI'] ?? '');
+    if (str_starts_with($target, '/.fermata/')) {
+        return;
+    }
+    require_once __DIR__ . '/page.php';
+    $line = ($_SERVER['REQUEST_METHOD'] ?? '') . " $target";
+    $headers = static fn(): array => function_exists('getallheaders') ? getallheaders() : [];
+    $isPage = str_contains((string) ($_SERVER['HTTP_ACCEPT'] ?? ''), 'text/html');
+    ob_start(static function (string $page, int $phase) use ($line, $headers, $isPage): string {
+        $last = error_get_last();
+        // What no handler is given, such as a syntax error of the program itself.
+        if ($isPage && ($last['type'] ?? 0) & (E_ERROR | E_PARSE | E_CORE_ERROR | E_COMPILE_ERROR) && !headers_sent()) {
+            http_response_code(500);
+            $error = new \ErrorException($last['message'], 0, $last['type'], $last['file'], $last['line']);
+            return Page::of($error, 500, [], $line, $headers());
+        }
+        if ($page === '' || ($phase & PHP_OUTPUT_HANDLER_FINAL) === 0 || ($_SERVER['REQUEST_METHOD'] ?? '') === 'HEAD') {
+            return $page;
+        }
+        $type = (string) ini_get('default_mimetype');
+        foreach (headers_list() as $header) {
+            [$name, $value] = explode(':', $header, 2) + [1 => ''];
+            if (in_array(strtolower($name), ['content-length', 'content-encoding'], true)) {
+                return $page;
+            }
+            $type = strcasecmp($name, 'Content-Type') === 0 ? trim($value) : $type;
+        }
+        if (stripos($type, 'text/html') !== 0 || str_contains($page, Page::SCRIPT)) {
+            return $page;
+        }
+        $tag = '<script src="' . Page::SCRIPT . '" async></script>';
+        $end = strripos($page, '</body>');
+        return $end === false ? $page . $tag : substr_replace($page, $tag, $end, 0);
+    });
+    $level = ob_get_level();
+    set_exception_handler(static function (\Throwable $error) use ($line, $headers, $isPage, $level): void {
+        error_log("PHP Fatal error:  Uncaught $error");
+        while (ob_get_level() > $level && ob_end_clean()) {
+        }
+        if (ob_get_level() === $level) {
+            ob_clean();
+        }
+        if (!headers_sent()) {
+            header_remove();
+            http_response_code(500);
+            header('Content-Type: ' . ($isPage ? 'text/html' : 'text/plain') . '; charset=utf-8');
+        }
+        // The page brings the script that reloads it.
+        echo $isPage ? Page::of($error, 500, [], $line, $headers()) : "$error\n";
+    });
+})();
