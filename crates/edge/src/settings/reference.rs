@@ -2,9 +2,6 @@
 
 use super::{Kind, Setting, table};
 
-/// Set to rewrite the committed page instead of comparing with it.
-const UPDATE: &str = "UPDATE_GENERATED";
-
 const HEAD: &str = "# Settings of the edge
 
 <!-- Generated from crates/edge/src/settings/table.rs by `make generate`; do not edit. -->
@@ -28,15 +25,7 @@ Durations are milliseconds.
 fn the_committed_reference_is_the_rendered_one() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/edge.md");
     let rendered = HEAD.to_owned() + &table().iter().map(row).collect::<String>();
-    if std::env::var_os(UPDATE).is_some() {
-        std::fs::write(path, rendered).expect("the page can be written");
-    } else {
-        let page = std::fs::read_to_string(path).expect("the page exists");
-        assert!(
-            page == rendered,
-            "docs/reference/edge.md is old: run `make generate`"
-        );
-    }
+    fermata_testkit::generated(path, &rendered);
 }
 
 fn row(setting: &Setting) -> String {

@@ -5,9 +5,6 @@ use super::table::{Counter, Figure, Gauge};
 const BEGIN: &str = "<!-- figures: written by `make generate` -->\n";
 const END: &str = "<!-- end of figures -->\n";
 
-/// Set to rewrite the committed page instead of comparing with it.
-const UPDATE: &str = "UPDATE_GENERATED";
-
 #[test]
 fn the_committed_reference_is_the_rendered_one() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
@@ -15,14 +12,7 @@ fn the_committed_reference_is_the_rendered_one() {
     let (before, rest) = page.split_once(BEGIN).expect("the page has the mark");
     let (_, after) = rest.split_once(END).expect("the page has the second mark");
     let rendered = format!("{before}{BEGIN}{}{END}{after}", markdown());
-    if std::env::var_os(UPDATE).is_some() {
-        std::fs::write(path, rendered).expect("the page can be written");
-    } else {
-        assert!(
-            page == rendered,
-            "docs/metrics.md is old: run `make generate`"
-        );
-    }
+    fermata_testkit::generated(path, &rendered);
 }
 
 fn markdown() -> String {
