@@ -291,6 +291,15 @@ fn pages_of_a_folder_reload_in_development() {
     ] {
         assert!(thrown.contains(part), "{part:?} is missing in {thrown}");
     }
+    // A line for each request, with status and program.
+    wait_until("requests have a line", || {
+        let log = application.log();
+        log.contains("500 GET     /page.php").then_some(())?;
+        let line = log
+            .lines()
+            .find(|line| line.contains("500 GET     /error"))?;
+        (line.contains(" ms ") && line.ends_with(" MB /index.php")).then_some(())
+    });
     let _ = listener.kill();
     let _ = listener.wait();
 }

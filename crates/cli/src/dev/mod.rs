@@ -97,7 +97,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
         named => named.to_vec(),
     };
     let watcher = Watcher::new(&roots, arguments.poll)?;
-    let is_coloured = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let is_coloured = is_coloured();
     let mut dev = Dev {
         program: Program::new(&php, arguments, place.path(), is_coloured)?,
         signals,
@@ -123,6 +123,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
     Ok(())
 }
 
+fn is_coloured() -> bool {
+    io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+}
+
 /// An application that PHP-FPM runs, which reads its files for each request.
 fn run_folder(arguments: &Arguments) -> Result<(), Error> {
     let folder = &arguments.program;
@@ -134,11 +138,13 @@ fn run_folder(arguments: &Arguments) -> Result<(), Error> {
         folder,
         listen: arguments.listen.as_deref(),
         workers: Some(arguments.workers),
-        shows_requests: io::stdout().is_terminal(),
+        // PHP does, with what the edge cannot know.
+        shows_requests: false,
         dry_run: false,
     };
     let watched = Watched {
         roots,
+        is_coloured: is_coloured(),
         polls: arguments.poll,
     };
     serve_folder(&common, &arguments.folder, Some(&watched))

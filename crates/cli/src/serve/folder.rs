@@ -73,6 +73,8 @@ pub struct Common<'a> {
 pub struct Watched {
     pub roots: Vec<PathBuf>,
     pub polls: bool,
+    /// Lines of requests are.
+    pub is_coloured: bool,
 }
 
 /// Everything that the two processes are started from.
@@ -131,6 +133,9 @@ pub fn run(
     let plan = plan(common, arguments, &place.0, watched.is_some())?;
     let mut start_fpm = child::bound(&plan.fpm.command())?;
     start_fpm.env("GRIP_URL", &plan.grip_url);
+    if watched.is_some_and(|it| it.is_coloured) {
+        start_fpm.env("FERMATA_DEVELOPMENT_COLOURED", "1");
+    }
     let mut edge = Command::new(std::env::current_exe()?);
     edge.arg("edge").args(&plan.edge);
     if common.dry_run {

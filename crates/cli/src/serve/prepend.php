@@ -5,7 +5,8 @@ declare(strict_types=1);
 namespace Fermata\Development;
 
 /*
- * What `fermata dev FOLDER` has PHP run before each program: pages that reload, and a page for what nobody has caught.
+ * What `fermata dev FOLDER` has PHP run before each program: pages that reload, a page for what nobody has caught, and a line
+ * for each request.
  *
  * A program that sets a handler for exceptions, or ends all output buffers, has its own way.
  */
@@ -14,15 +15,43 @@ namespace Fermata\Development;
     if (str_starts_with($target, '/.fermata/')) {
         return;
     }
+    // What no handler is given, such as a syntax error of the program itself.
+    $fatal = static function (): ?array {
+        $last = error_get_last();
+        return ($last['type'] ?? 0) & (E_ERROR | E_PARSE | E_CORE_ERROR | E_COMPILE_ERROR) ? $last : null;
+    };
+    register_shutdown_function(static function () use ($target, $fatal): void {
+        $status = $fatal() === null || headers_sent() ? (int) http_response_code() : 500;
+        $colour = [2 => '32', 3 => '36', 4 => '33'][intdiv($status, 100)] ?? '31';
+        [$begin, $end, $dim] = getenv('FERMATA_DEVELOPMENT_COLOURED') === '1' ? ["\e[{$colour}m", "\e[0m", "\e[2m"] : ['', '', ''];
+        $ms = (microtime(true) - $_SERVER['REQUEST_TIME_FLOAT']) * 1000;
+        file_put_contents('php://stderr', sprintf(
+            "%s%s%s %s%d%s %-7s %-40s %8s %8s %s%s%s\n",
+            $dim,
+            date('H:i:s'),
+            $end,
+            $begin,
+            $status,
+            $end,
+            $_SERVER['REQUEST_METHOD'] ?? '',
+            preg_replace('/[^\x20-\x7e\x80-\xff]/', '?', $target),
+            $ms < 10 ? sprintf('%.2f ms', $ms) : sprintf('%.0f ms', $ms),
+            sprintf('%.1f MB', memory_get_peak_usage() / 1e6),
+            $dim,
+            $_SERVER['SCRIPT_NAME'] ?? '',
+            $end,
+        ));
+    });
     require_once __DIR__ . '/page.php';
     $line = ($_SERVER['REQUEST_METHOD'] ?? '') . " $target";
     $headers = static fn(): array => function_exists('getallheaders') ? getallheaders() : [];
     $isPage = str_contains((string) ($_SERVER['HTTP_ACCEPT'] ?? ''), 'text/html');
-    ob_start(static function (string $page, int $phase) use ($line, $headers, $isPage): string {
-        $last = error_get_last();
-        // What no handler is given, such as a syntax error of the program itself.
-        if ($isPage && ($last['type'] ?? 0) & (E_ERROR | E_PARSE | E_CORE_ERROR | E_COMPILE_ERROR) && !headers_sent()) {
+    ob_start(static function (string $page, int $phase) use ($line, $headers, $isPage, $fatal): string {
+        $last = $fatal();
+        if ($last !== null && !headers_sent()) {
             http_response_code(500);
+        }
+        if ($isPage && $last !== null) {
             $error = new \ErrorException($last['message'], 0, $last['type'], $last['file'], $last['line']);
             return Page::of($error, 500, [], $line, $headers());
         }
