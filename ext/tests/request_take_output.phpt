@@ -62,11 +62,11 @@ nothing: HTTP/1.1 200 OK
 
 
 headers: HTTP/1.1 200 OK
-Content-Type: text/plain; charset=utf-8
+Content-Type: text/html; charset=utf-8
 
 printed [false,[]]
 open: HTTP/1.1 200 OK
-Content-Type: text/plain; charset=utf-8
+Content-Type: text/html; charset=utf-8
 
 first SECOND THIRD body 2
 throws: HTTP/1.1 500 Internal Server Error

@@ -303,14 +303,15 @@ final class RouteProvider extends ServiceProvider
             Route::get('/cache/full', static function (): array {
                 $cache = Cache::store('octane');
                 $cache->flush();
-                for ($i = 0; $i < 6; $i++) {
+                // Of 8 rows up to three are Octane's own: an interval, its value, and when ticks have been.
+                for ($i = 0; $i < 5; $i++) {
                     $cache->put("old $i", $i, 1);
                 }
                 sleep(2);
-                for ($i = 0; $i < 6; $i++) {
+                for ($i = 0; $i < 5; $i++) {
                     $cache->put("new $i", $i, 60);
                 }
-                $kept = array_filter($cache->many(array_map(static fn(int $i): string => "new $i", range(0, 5))), static fn($value): bool => $value !== null);
+                $kept = array_filter($cache->many(array_map(static fn(int $i): string => "new $i", range(0, 4))), static fn($value): bool => $value !== null);
                 try {
                     for ($i = 0; $i < 6; $i++) {
                         $cache->put("more $i", $i, 60);
