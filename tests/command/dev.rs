@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
@@ -9,7 +10,7 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use fermata_testkit::{
-    Directory, Signal, free_port, is_running, send_signal, wait_until, workspace_root,
+    Directory, Signal, free_port, install, is_running, send_signal, wait_until, workspace_root,
 };
 
 use super::{fermata, run};
@@ -405,6 +406,26 @@ fn a_worker_script_that_throws_has_a_page() {
     ] {
         assert!(page.contains(part), "{part:?} is missing in {page}");
     }
+}
+
+/// Who cannot read what the command has put aside for its server.
+#[test]
+fn workers_of_another_user_have_the_script() {
+    if !fs::metadata("/proc/self").is_ok_and(|it| it.uid() == 0) {
+        install::skipped("workers change their user where they are started as root");
+        return;
+    }
+    let dev = Dev::ready(&[]);
+    let user = "<?php\nputenv('FERMATA_USER=nobody');";
+    let page = "'/', fn (): Response => posix_geteuid() === 0 ? Response::text('root') :";
+    let program = SERVER.replacen("<?php", user, 1);
+    dev.write(
+        "server.php",
+        &program.replacen("'/', fn (): Response =>", page, 1),
+    );
+    dev.write("answer.php", &answers("nobody"));
+    dev.wait_for_page("nobody");
+    assert!(dev.get("/.fermata/reload.js").contains("EventSource"));
 }
 
 #[test]

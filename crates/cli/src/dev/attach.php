@@ -103,7 +103,9 @@ final class Tool
                 }
             };
         }
-        $server->get(Page::SCRIPT, static fn(): Response => new Response(200, (string) file_get_contents(__DIR__ . '/reload.js'), [
+        // Read here, since workers may run as a user who cannot.
+        $script = (string) file_get_contents(__DIR__ . '/reload.js');
+        $server->get(Page::SCRIPT, static fn(): Response => new Response(200, $script, [
             'Content-Type' => 'text/javascript; charset=utf-8',
             'Cache-Control' => 'no-store',
         ]));
