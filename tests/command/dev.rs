@@ -410,7 +410,7 @@ fn a_worker_script_that_throws_has_a_page() {
 
 /// Who cannot read what the command has put aside for its server.
 #[test]
-fn workers_of_another_user_have_the_script() {
+fn workers_of_another_user_have_the_script_and_know_of_mistakes() {
     if !fs::metadata("/proc/self").is_ok_and(|it| it.uid() == 0) {
         install::skipped("workers change their user where they are started as root");
         return;
@@ -426,6 +426,10 @@ fn workers_of_another_user_have_the_script() {
     dev.write("answer.php", &answers("nobody"));
     dev.wait_for_page("nobody");
     assert!(dev.get("/.fermata/reload.js").contains("EventSource"));
+    dev.write("answer.php", "<?php\nfunction answer( {\n");
+    wait_until("pages are told", || {
+        dev.state().contains("syntax error").then_some(())
+    });
 }
 
 #[test]

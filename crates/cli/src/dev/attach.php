@@ -103,7 +103,11 @@ final class Tool
                 }
             };
         }
-        // Read here, since workers may run as a user who cannot.
+        // Workers may run as another user, who has to read what the command writes there.
+        $user = getenv('FERMATA_USER') ?: (string) ini_get('fermata.user');
+        if ($user !== '') {
+            @chown($this->place, $user);
+        }
         $script = (string) file_get_contents(__DIR__ . '/reload.js');
         $server->get(Page::SCRIPT, static fn(): Response => new Response(200, $script, [
             'Content-Type' => 'text/javascript; charset=utf-8',
