@@ -6,7 +6,7 @@ namespace Fermata\Internal;
 
 use Fermata\{Hold, Request, Response};
 use Fermata\Symfony\NativeResponse;
-use Symfony\Component\HttpFoundation\{BinaryFileResponse, Response as SymfonyResponse, StreamedResponse};
+use Symfony\Component\HttpFoundation\{BinaryFileResponse, Request as SymfonyRequest, Response as SymfonyResponse, StreamedResponse};
 use Symfony\Component\VarDumper\Caster\ReflectionCaster;
 use Symfony\Component\VarDumper\Cloner\VarCloner;
 use Symfony\Component\VarDumper\Dumper\HtmlDumper;
@@ -40,6 +40,28 @@ final class HttpFoundation
             // Each begins with the styles and the script that it needs, as the one before may have been in another page.
             (new HtmlDumper())->dump($data);
         });
+    }
+
+    /**
+     * Request::createFromGlobals() for GET and HEAD without a body, which looks for headers in all that $_SERVER has: in the whole
+     * environment of the process too.
+     *
+     * @template T of SymfonyRequest
+     * @param class-string<T> $class
+     * @return T|null null where only createFromGlobals() makes it
+     */
+    public static function withoutBody(string $class): ?SymfonyRequest
+    {
+        static $hasFactory = null, $others;
+        $hasFactory ??= \Closure::bind(static fn(): bool => SymfonyRequest::$requestFactory !== null, null, SymfonyRequest::class);
+        if (!in_array($_SERVER['REQUEST_METHOD'], ['GET', 'HEAD'], true) || $_POST !== [] || $_FILES !== [] || $hasFactory()
+            || isset($_SERVER['CONTENT_TYPE']) || isset($_SERVER['HTTP_CONTENT_TYPE']) || isset($_SERVER['HTTP_AUTHORIZATION'])) {
+            return null;
+        }
+        $others ??= array_fill_keys(preg_grep('/^HTTP_|CONTENT_|AUTH/', array_keys($_SERVER), PREG_GREP_INVERT), true);
+        $request = new $class($_GET, [], [], $_COOKIE, [], array_diff_key($_SERVER, $others));
+        $request->server->replace($_SERVER);
+        return $request;
     }
 
     public static function answer(Request $request, SymfonyResponse $response): Response|Hold

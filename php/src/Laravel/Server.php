@@ -169,20 +169,17 @@ final class Server
     /** LaravelRequest::capture(), which makes a request of Symfony's first, and of that its own in two steps. */
     private static function capture(): LaravelRequest
     {
-        static $isQueryInput = null, $hasFactory;
+        static $isQueryInput = null;
         if ($isQueryInput === null) {
             $probe = LaravelRequest::createFromBase(SymfonyRequest::create('/?a=1'));
             // In some versions the input of GET is its query.
             $isQueryInput = $probe->request === $probe->query;
-            $hasFactory = \Closure::bind(static fn(): bool => SymfonyRequest::$requestFactory !== null, null, SymfonyRequest::class);
         }
-        $isBare = in_array($_SERVER['REQUEST_METHOD'], ['GET', 'HEAD'], true) && $_POST === [] && $_FILES === []
-            && !isset($_SERVER['CONTENT_TYPE']) && !isset($_SERVER['HTTP_CONTENT_TYPE']);
-        if (!$isBare || $hasFactory()) {
+        $request = HttpFoundation::withoutBody(LaravelRequest::class);
+        if ($request === null) {
             return LaravelRequest::capture();
         }
         LaravelRequest::enableHttpMethodParameterOverride();
-        $request = new LaravelRequest($_GET, [], [], $_COOKIE, [], $_SERVER);
         if ($isQueryInput) {
             $request->request = $request->query;
         }

@@ -98,7 +98,7 @@ final class Runner implements RunnerInterface
 
     private function handle(Request $native): Response|Hold
     {
-        $request = SymfonyRequest::createFromGlobals();
+        $request = HttpFoundation::withoutBody(SymfonyRequest::class) ?? SymfonyRequest::createFromGlobals();
         $request->attributes->set('_fermata_request', $native);
         $response = null;
         if ($this->kernel instanceof KernelInterface) {
