@@ -14,7 +14,7 @@ use Illuminate\Foundation\Application;
 use Illuminate\Foundation\Http\Kernel as HttpKernel;
 use Illuminate\Http\Request;
 use Illuminate\Pagination\PaginationState;
-use Illuminate\Routing\{Route, Router};
+use Illuminate\Routing\{Route, Router, RoutingServiceProvider};
 use Illuminate\Support\Facades\Facade;
 use Illuminate\Support\{NamespacedItemResolver, Str, ViewErrorBag};
 use Illuminate\View\Factory;
@@ -46,6 +46,9 @@ final class Sandbox
 
     /** Carbon's providers, by the application that has them. @var \WeakMap<Application, list<object>>|null */
     private static ?\WeakMap $carbon = null;
+
+    /** Whether it sets the request of the addresses, by who waits for one. @var \WeakMap<\Closure, bool>|null */
+    private static ?\WeakMap $ofAddresses = null;
 
     /** Which method of a holder is told the container, by class; '' where there is none. @var array<class-string, string> */
     private static array $setters = [];
@@ -255,20 +258,27 @@ final class Sandbox
     private static function put(Container $container, string $service, object $instance): void
     {
         static $put = null;
-        $put ??= \Closure::bind(static function (Container $container, string $service, object $instance): void {
+        $put ??= \Closure::bind(static function (Container $container, string $service, object $instance): array {
             if (isset($container->aliases[$service])) {
                 $container->instance($service, $instance);
-                return;
+                return [];
             }
             $isBound = isset($container->instances[$service]) || isset($container->bindings[$service]);
             $container->instances[$service] = $instance;
-            if ($isBound) {
-                foreach ($container->reboundCallbacks[$service] ?? [] as $callback) {
-                    $callback($container, $instance);
-                }
-            }
+            return $isBound ? $container->reboundCallbacks[$service] ?? [] : [];
         }, null, Container::class);
-        $put($container, $service, $instance);
+        foreach ($put($container, $service, $instance) as $waiting) {
+            $url = $service === 'request' && self::isOfAddresses($waiting) ? self::instances($container)['url'] ?? null : null;
+            $url === null ? $waiting($container, $instance) : $url->setRequest($instance);
+        }
+    }
+
+    /** Whether it is Laravel's own, which asks the container for `url` and sets its request. */
+    private static function isOfAddresses(mixed $waiting): bool
+    {
+        self::$ofAddresses ??= new \WeakMap();
+        return $waiting instanceof \Closure
+            && (self::$ofAddresses[$waiting] ??= (new \ReflectionFunction($waiting))->getClosureScopeClass()?->name === RoutingServiceProvider::class);
     }
 
     private function forget(): void
