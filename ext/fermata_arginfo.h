@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: d696f1845629729c5ce4c45791c3af7f58c10158 */
+ * Stub hash: 9b8a3a4b268ceaa19727b141a2d440b10b6f6200 */
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_Fermata_delay, 0, 1, IS_VOID, 0)
 	ZEND_ARG_TYPE_INFO(0, seconds, IS_DOUBLE, 0)
@@ -431,6 +431,8 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Request_fillGlobal
 ZEND_END_ARG_INFO()
 
 #define arginfo_class_Fermata_Request_takeOutput arginfo_class_Fermata_Request_method
+
+#define arginfo_class_Fermata_Request_deferAnswer arginfo_class_Fermata_Server_run
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Request_earlyHints, 0, 1, _IS_BOOL, 0)
 	ZEND_ARG_TYPE_INFO(0, headers, IS_ARRAY, 0)
@@ -1277,6 +1279,7 @@ ZEND_METHOD(Fermata_Request, scheme);
 ZEND_METHOD(Fermata_Request, serverParams);
 ZEND_METHOD(Fermata_Request, fillGlobals);
 ZEND_METHOD(Fermata_Request, takeOutput);
+ZEND_METHOD(Fermata_Request, deferAnswer);
 ZEND_METHOD(Fermata_Request, earlyHints);
 ZEND_METHOD(Fermata_Request, clientCertificate);
 ZEND_METHOD(Fermata_Request, trace);
@@ -1702,6 +1705,7 @@ static const zend_function_entry class_Fermata_Request_methods[] = {
 	ZEND_ME(Fermata_Request, serverParams, arginfo_class_Fermata_Request_serverParams, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, fillGlobals, arginfo_class_Fermata_Request_fillGlobals, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, takeOutput, arginfo_class_Fermata_Request_takeOutput, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Request, deferAnswer, arginfo_class_Fermata_Request_deferAnswer, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, earlyHints, arginfo_class_Fermata_Request_earlyHints, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, clientCertificate, arginfo_class_Fermata_Request_clientCertificate, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Request, trace, arginfo_class_Fermata_Request_trace, ZEND_ACC_PUBLIC)

@@ -96,6 +96,7 @@ struct fermata_fiber {
 	bool is_background; /* what it waits for now is nothing that a worker has to finish */
 	bool has_turn;    /* of turns.c */
 	bool has_globals; /* of http/globals.c: PHP's superglobals, headers and sessions are its handler's */
+	bool defers_answer; /* Request::deferAnswer(): what its handler has registered for its end is short */
 	bool has_session; /* of core/stray.c: its handler has called what changes PHP's session */
 	void *output_to;  /* of http/events.c: where what is printed goes; NULL = to no client */
 	uint64_t body_of; /* of http/stream.c: the request whose body goes on after what its handler, or a piece of it, has left; 0 = none */

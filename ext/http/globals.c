@@ -8,6 +8,7 @@
 #include "core/stray.h"
 #include "fibers/fibers.h"
 #include "ext/standard/base64.h"
+#include "ext/standard/basic_functions.h"
 #include "ext/standard/info.h"
 #include "ext/standard/url.h"
 #include "ext/standard/php_fopen_wrappers.h"
@@ -764,6 +765,14 @@ ZEND_METHOD(Fermata_Request, fillGlobals)
 	open_input(request);
 }
 
+ZEND_METHOD(Fermata_Request, deferAnswer)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	if (THIS_REQUEST() == fermata_run.request && fermata_run.fiber && fermata_run.fiber->has_globals) {
+		fermata_run.fiber->defers_answer = true;
+	}
+}
+
 ZEND_METHOD(Fermata_Request, takeOutput)
 {
 	ZEND_PARSE_PARAMETERS_NONE();
@@ -829,7 +838,7 @@ static void close_inputs(void)
 void fermata_globals_end(fermata_fiber *fiber)
 {
 	fermata_session_end(fiber);
-	fiber->has_globals = false;
+	fiber->has_globals = fiber->defers_answer = false;
 	fermata_printed_end();
 	clear_headers();
 	if (SG(request_info).request_body) {
@@ -853,6 +862,10 @@ void fermata_globals_let_answer_leave(fermata_fiber *fiber)
 		return;
 	}
 	if (EXPECTED(fermata_run.is_whole)) {
+		/* What the program has registered beside it may take any time. */
+		if (fiber->defers_answer && zend_hash_num_elements(BG(user_shutdown_function_names)) == 1) {
+			return;
+		}
 		fermata_request_keep(fermata_run.request);
 		fm_send_answers(fermata_run.worker);
 		return;

@@ -18,6 +18,9 @@ use function Fermata\shield;
  */
 final class FrontController
 {
+    private const SHORT_NS = 500_000;
+    private const CAUTIOUS_REQUESTS = 100;
+
     private readonly ?string $public;
 
     /** @var list<string> folders outside of it that links in it may lead to */
@@ -35,6 +38,9 @@ final class FrontController
     /** What PHP may keep of its requests until the worker is replaced; it is known when the first has been answered. */
     private int $bytesMax = -1;
     private bool $hasBegun = false;
+
+    /** Requests whose answers leave before what follows them, because that took longer than it should, or is not known yet. */
+    private static int $cautious = self::CAUTIOUS_REQUESTS;
 
     /** The request in the superglobals. */
     private static ?Request $shown = null;
@@ -211,16 +217,33 @@ final class FrontController
     }
 
     /**
-     * Calls this when the handler has ended, however: by an answer, an exception or exit(). The answer has left before, and the
-     * next handler waits for it. After a fatal error it is not called: the worker ends.
+     * Calls this when the handler has ended, however: by an answer, an exception or exit(). The answer has left before, unless
+     * nothingFollows() was called, and the next handler waits for it. After a fatal error it is not called: the worker ends.
      */
     public static function afterwards(\Closure $work): void
     {
         register_shutdown_function(static function () use ($work): void {
-            if (Poll::inHandler()) {
+            if (!Poll::inHandler()) {
+                return;
+            }
+            $since = hrtime(true);
+            try {
                 shield($work);
+            } finally {
+                self::$cautious = hrtime(true) - $since > self::SHORT_NS ? self::CAUTIOUS_REQUESTS : max(0, self::$cautious - 1);
             }
         });
+    }
+
+    /**
+     * The application has nothing to do when the answer has left, and what the bridge does then has been short for a while: the
+     * answer leaves behind it, with those of other requests.
+     */
+    public static function nothingFollows(): void
+    {
+        if (self::$cautious === 0) {
+            self::$shown?->deferAnswer();
+        }
     }
 
     /** A file of the public folder, or of one linked there; null when there is none of that name. */

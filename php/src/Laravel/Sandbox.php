@@ -112,6 +112,12 @@ final class Sandbox
         $this->giveRequest($request);
     }
 
+    /** Whether the application may have something to do after the answer. */
+    public function hasTermination(Request $request): bool
+    {
+        return $this->kernel === null || !Termination::isEmpty($this->kernel, $this->copy, $request);
+    }
+
     /** After the answer. */
     public function terminate(Request $request, Response $response): void
     {

@@ -163,6 +163,9 @@ final class Server
         }
         $answer = HttpFoundation::answer($native, $handled);
         $response = $handled;
+        if (!$sandbox->hasTermination($request)) {
+            FrontController::nothingFollows();
+        }
         return $answer;
     }
 

@@ -31,15 +31,22 @@ final class Termination
     /** What those were found with: the router and its settings, and the kernel's own middleware. @var list<mixed> */
     private static array $settings = [];
 
+    /** Whether nothing is known that the application does for the request when its answer has left. */
+    public static function isEmpty(object $kernel, Application $application, Request $request): bool
+    {
+        static $hasCallbacks = null;
+        $hasCallbacks ??= \Closure::bind(static fn(Application $it): bool => $it->terminatingCallbacks !== [], null, Application::class);
+        return self::classes($kernel, $application, $request) === [] && !$hasCallbacks($application);
+    }
+
     public static function run(object $kernel, Application $application, Request $request, Response $response): void
     {
-        $isLaravels = self::$isLaravels[$kernel::class] ??= self::isLaravels($kernel);
-        $middleware = $isLaravels && !$application->bound('middleware.disable') ? self::middleware($kernel, $request) : null;
-        if ($middleware === null) {
+        $classes = self::classes($kernel, $application, $request);
+        if ($classes === null) {
             $kernel->terminate($request, $response);
             return;
         }
-        foreach (self::toMake($application, $middleware) as $class) {
+        foreach ($classes as $class) {
             $instance = $application->make($class);
             if (method_exists($instance, 'terminate')) {
                 $instance->terminate($request, $response);
@@ -55,10 +62,21 @@ final class Termination
         $end($kernel);
     }
 
+    /** @return list<string>|null middleware that may have a method terminate(); null where only Laravel can tell */
+    private static function classes(object $kernel, Application $application, Request $request): ?array
+    {
+        $isLaravels = self::$isLaravels[$kernel::class] ??= self::isLaravels($kernel);
+        $middleware = $isLaravels && !$application->bound('middleware.disable') ? self::middleware($kernel, $request) : null;
+        return $middleware === null ? null : self::toMake($application, $middleware);
+    }
+
     private static function isLaravels(object $kernel): bool
     {
         // Since 11 an event comes first.
         if (!$kernel instanceof Kernel || class_exists(Terminating::class)) {
+            return false;
+        }
+        if (!property_exists(Application::class, 'terminatingCallbacks')) {
             return false;
         }
         foreach (['terminate', 'terminateMiddleware', 'gatherRouteMiddleware', 'parseMiddleware'] as $method) {
@@ -113,7 +131,8 @@ final class Termination
     }
 
     /**
-     * Those that have the method, and those that the application makes in a way of its own: of them only the instance tells.
+     * Those that have the method, and those that the application makes in a way of its own: of them only the instance tells, where
+     * there is none yet.
      *
      * @param list<array{string, bool}> $middleware
      * @return list<string>
@@ -124,8 +143,12 @@ final class Termination
         $read ??= \Closure::bind(static function (Application $it, array $middleware): array {
             $classes = [];
             foreach ($middleware as [$class, $isTerminable]) {
-                if ($isTerminable || isset($it->bindings[$class]) || isset($it->instances[$class]) || isset($it->aliases[$class])
-                    || isset($it->extenders[$class]) || isset($it->deferredServices[$class])) {
+                $isMade = isset($it->instances[$class]) && !isset($it->aliases[$class]);
+                $mayHave = $isMade
+                    ? method_exists($it->instances[$class], 'terminate')
+                    : $isTerminable || isset($it->bindings[$class]) || isset($it->aliases[$class]) || isset($it->extenders[$class])
+                        || isset($it->deferredServices[$class]);
+                if ($mayHave) {
                     $classes[] = $class;
                 }
             }

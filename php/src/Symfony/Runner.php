@@ -12,7 +12,7 @@ use Symfony\Component\ErrorHandler\{BufferingLogger, ErrorHandler};
 use Symfony\Component\EventDispatcher\EventDispatcherInterface;
 use Symfony\Component\HttpFoundation\{Request as SymfonyRequest, Response as SymfonyResponse};
 use Symfony\Component\HttpKernel\EventListener\StreamedResponseListener;
-use Symfony\Component\HttpKernel\{HttpKernel, HttpKernelInterface, KernelEvents, KernelInterface, TerminableInterface};
+use Symfony\Component\HttpKernel\{HttpKernel, HttpKernelInterface, Kernel, KernelEvents, KernelInterface, TerminableInterface};
 use Symfony\Component\Routing\RouterInterface;
 use Symfony\Component\Runtime\RunnerInterface;
 
@@ -28,6 +28,9 @@ final class Runner implements RunnerInterface
 
     /** Whose listeners have been prepared. */
     private ?ContainerInterface $container = null;
+
+    /** Whose listeners are all that the kernel calls when it terminates; null where it may do something else. */
+    private ?EventDispatcherInterface $terminating = null;
 
     /** Symfony's, where the application runs with it. */
     private ?ErrorHandler $errors = null;
@@ -123,6 +126,9 @@ final class Runner implements RunnerInterface
         }
         $answer = HttpFoundation::answer($native, $handled);
         $response = $handled;
+        if ($this->terminating !== null && !$this->terminating->hasListeners(KernelEvents::TERMINATE)) {
+            FrontController::nothingFollows();
+        }
         return $answer;
     }
 
@@ -147,7 +153,6 @@ final class Runner implements RunnerInterface
         return $handle($inner);
     }
 
-    /** Before 6.1 Symfony prints a streamed response itself, before its end has come through. */
     private function prepare(KernelInterface $kernel): void
     {
         $container = $kernel->getContainer();
@@ -156,6 +161,10 @@ final class Runner implements RunnerInterface
         }
         $this->container = $container;
         $dispatcher = $container->has('event_dispatcher') ? $container->get('event_dispatcher') : null;
+        $isSymfonys = $kernel instanceof Kernel && (new \ReflectionMethod($kernel, 'terminate'))->class === Kernel::class
+            && !$container->has('http_cache') && $container->get('http_kernel')::class === HttpKernel::class;
+        $this->terminating = $isSymfonys && $dispatcher instanceof EventDispatcherInterface ? $dispatcher : null;
+        // Before 6.1 Symfony prints a streamed response itself, before its end has come through.
         if (!$dispatcher instanceof EventDispatcherInterface || !class_exists(StreamedResponseListener::class)) {
             return;
         }

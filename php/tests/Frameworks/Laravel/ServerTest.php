@@ -112,6 +112,20 @@ class ServerTest extends TestCase
         self::assertSame($expected, $told);
     }
 
+    /** Also when nothing followed the answers before, which then leave with others. */
+    public function testWhatTheApplicationDoesAtTheEndComesAfterTheAnswer(): void
+    {
+        for ($i = 0; $i < 250; $i++) {
+            self::assertSame('Hello nobody', self::$server->get('/')->body);
+        }
+        self::assertSame('early', self::$server->get('/terminating')->body);
+        self::assertFileDoesNotExist(self::$folder . '/terminated');
+        touch(self::$folder . '/answered');
+        // The next request waits for it.
+        self::assertSame('Hello nobody', self::$server->get('/')->body);
+        self::assertStringEqualsFile(self::$folder . '/terminated', 'after the answer');
+    }
+
     public function testUsersAndSessionsAreTheirOwn(): void
     {
         $ada = self::$server->get('/sign-in/ada');

@@ -140,6 +140,16 @@ final class RouteProvider extends ServiceProvider
                 'method' => $request->method(), 'url' => $request->fullUrl(), 'input' => $request->input(), 'ip' => $request->ip(), 'content' => $request->getContent(),
                 'console' => App::runningInConsole(),
             ]);
+            Route::get('/terminating', static function (): string {
+                app()->terminating(static function (): void {
+                    // Holds the worker until the client has read the answer, which must have left before.
+                    for ($deadline = microtime(true) + 30; !file_exists(getenv('TEST_FOLDER') . '/answered') && microtime(true) < $deadline; usleep(2000)) {
+                        clearstatcache();
+                    }
+                    file_put_contents(getenv('TEST_FOLDER') . '/terminated', microtime(true) < $deadline ? 'after the answer' : 'before the answer');
+                });
+                return 'early';
+            });
             Route::get('/view', static fn() => view('page', ['title' => '<Title>']));
             Route::get('/user', static fn(): string => (string) (Auth::id() ?? 'nobody'));
             Route::get('/sign-in/{name}', static function (string $name): string {
