@@ -111,11 +111,11 @@ final class FrontController
             // The worker finishes what it has, and the master replaces it.
             posix_kill(getmypid(), SIGTERM);
         }
-        $this->next = $request;
         if (!$this->globals) {
-            return $this->handleBesideOthers();
+            return $this->handleBesideOthers($request);
         }
         try {
+            $this->next = $request;
             return shield($this->shielded);
         } finally {
             self::$shown = null;
@@ -123,12 +123,14 @@ final class FrontController
     }
 
     /** Without superglobals there may be others, and nothing else keeps what the handler prints. */
-    private function handleBesideOthers(): Response|Hold
+    private function handleBesideOthers(Request $request): Response|Hold
     {
         $turn = new Turn();
         ob_start();
         $level = ob_get_level();
         try {
+            // What was called before may have waited.
+            $this->next = $request;
             return shield($this->shielded);
         } finally {
             while (ob_get_level() >= $level && ob_end_flush()) {
