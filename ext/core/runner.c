@@ -133,11 +133,21 @@ void fermata_answer(const fermata_handler *handler, zval *result)
 
 /* Handlers */
 
+/* As at the end of a script: what buffers hold goes on, also of those that the program cannot end, which would stay for the next
+ * handler with what this one has printed. */
+void fermata_output_end(int level)
+{
+	while (php_output_get_level() > level) {
+		OG(active)->flags |= PHP_OUTPUT_HANDLER_REMOVABLE;
+		if (php_output_end() != SUCCESS) {
+			return;
+		}
+	}
+}
+
 static ZEND_COLD void clean_output(void)
 {
-	/* As at the end of a script: what is still buffered goes to standard output. */
-	while (php_output_get_level() > fermata_run.output_level && php_output_end() == SUCCESS) {
-	}
+	fermata_output_end(fermata_run.output_level);
 	fermata_run.output_level = php_output_get_level();
 	fermata_run.output_active = OG(active);
 }

@@ -58,6 +58,7 @@ static zend_always_inline bool fermata_held_by_others(const zend_object *object)
 }
 
 /* runner.c */
+void fermata_output_end(int level);
 void fermata_enter_process(void);
 /* The part of it that a process needs that is not a worker's own. */
 void fermata_enter_run(void);

@@ -139,8 +139,7 @@ bool fermata_printed_something(void)
  * code may leave an exception. */
 zend_string *fermata_printed_take(void)
 {
-	while (php_output_get_level() > fermata_run.output_level && php_output_end() == SUCCESS) {
-	}
+	fermata_output_end(fermata_run.output_level);
 	forget_place();
 	return smart_str_extract(&printed.text);
 }

@@ -342,8 +342,7 @@ static void print(zend_fcall_info *info, zend_fcall_info_cache *call, sink *s)
 		zend_clear_exception();
 		EG(exit_status) = 0;
 	}
-	while (php_output_get_level() > level && php_output_end() == SUCCESS) {
-	}
+	fermata_output_end(level);
 	fiber->output_to = NULL;
 }
 
