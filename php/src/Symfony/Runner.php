@@ -94,7 +94,7 @@ final class Runner implements RunnerInterface
         foreach ($router instanceof RouterInterface ? $router->getRouteCollection()->all() : [] as $name => $route) {
             $controller = $route->getDefault('_controller');
             $handler = is_array($controller) && is_string($controller[0] ?? null) ? implode('::', $controller) : $controller;
-            $routes[] = Routes::of($route->getMethods(), $route->getPath(), is_string($handler) ? "$name: $handler" : $name);
+            $routes[] = Routes::of($route->getMethods(), $route->getPath(), is_string($handler) ? "$name: $handler" : (string) $name);
         }
         return array_merge(...$routes);
     }
@@ -205,14 +205,22 @@ final class Runner implements RunnerInterface
         $services = $this->container?->hasParameter('doctrine.connections') ? $this->container->getParameter('doctrine.connections') : [];
         foreach ($services as $service) {
             $connection = $this->container->initialized($service) ? $this->container->get($service) : null;
-            if ($connection?->isTransactionActive()) {
-                error_log("a request has left a transaction of $service open, which is rolled back");
-                try {
-                    for (; $connection->isTransactionActive(); $connection->rollBack());
-                } catch (\Throwable $error) {
-                    error_log("$service is closed: {$error->getMessage()}");
-                    $connection->close();
+            if (!$connection?->isTransactionActive()) {
+                continue;
+            }
+            if (!$connection->isAutoCommit()) {
+                // With `auto_commit: false` one is always open, and the end of another begins the next.
+                $connection->close();
+                continue;
+            }
+            error_log("a request has left a transaction of $service open, which is rolled back");
+            try {
+                for ($level = $connection->getTransactionNestingLevel(); $level > 0; $level--) {
+                    $connection->rollBack();
                 }
+            } catch (\Throwable $error) {
+                error_log("$service is closed: {$error->getMessage()}");
+                $connection->close();
             }
         }
     }

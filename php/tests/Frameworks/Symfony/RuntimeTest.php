@@ -199,6 +199,11 @@ final class RuntimeTest extends TestCase
         self::assertStringContainsString('left a transaction of', self::$server->log());
         self::assertSame('left', self::$server->get('/add?begins=1&exit=1')->body);
         self::assertSame('3', self::$server->get('/add')->body);
+        // Doctrine's auto_commit: false, with which a transaction is open at any time.
+        foreach (['4', '4'] as $rows) {
+            self::assertSame($rows, self::$server->get('/add?commits=0')->body);
+        }
+        self::assertSame('4', self::$server->get('/add')->body);
     }
 
     public function testExitAnswersAndLeavesNothing(): void
@@ -244,6 +249,11 @@ final class RuntimeTest extends TestCase
     public function testAStreamMayFlushTheBufferOfPhpFpmInDevelopment(): void
     {
         self::assertSame('first second', self::serve('dev')->get('/flushed')->body);
+    }
+
+    public function testWhatIsPrintedBeforeAStreamComesFirst(): void
+    {
+        self::assertSame('before streamed', self::$server->get('/printed-stream')->body);
     }
 
     public function testAPageIsWhereDumpsGo(): void

@@ -69,17 +69,24 @@ final class Late implements EventSubscriberInterface
 /** What a connection of Doctrine has of transactions. */
 final class Connection
 {
-    private readonly \PDO $pdo;
+    private ?\PDO $pdo = null;
     private int $level = 0;
+    private bool $commits = true;
 
-    public function __construct()
+    private function connect(): void
     {
-        $this->pdo = new \PDO('sqlite:' . getenv('TEST_FOLDER') . '/rows.sqlite', options: [\PDO::ATTR_ERRMODE => \PDO::ERRMODE_EXCEPTION]);
+        $this->pdo ??= new \PDO('sqlite:' . getenv('TEST_FOLDER') . '/rows.sqlite', options: [\PDO::ATTR_ERRMODE => \PDO::ERRMODE_EXCEPTION]);
         $this->pdo->exec('CREATE TABLE IF NOT EXISTS rows (text TEXT)');
     }
 
-    public function add(int $begins): int
+    public function add(int $begins, bool $commits): int
     {
+        $this->connect();
+        $this->commits = $commits;
+        if (!$commits && $this->level === 0) {
+            $this->pdo->beginTransaction();
+            $this->level = 1;
+        }
         for (; $begins > 0; $begins--) {
             $this->level++ === 0 && $this->pdo->beginTransaction();
         }
@@ -92,9 +99,32 @@ final class Connection
         return $this->level > 0;
     }
 
+    public function isAutoCommit(): bool
+    {
+        return $this->commits;
+    }
+
+    public function getTransactionNestingLevel(): int
+    {
+        return $this->level;
+    }
+
+    /** As Doctrine's: without commits of its own another transaction begins at once. */
     public function rollBack(): void
     {
-        --$this->level === 0 && $this->pdo->rollBack();
+        if (--$this->level === 0) {
+            $this->pdo->rollBack();
+            if (!$this->commits) {
+                $this->pdo->beginTransaction();
+                $this->level = 1;
+            }
+        }
+    }
+
+    public function close(): void
+    {
+        $this->pdo = null;
+        $this->level = 0;
     }
 }
 
@@ -202,6 +232,7 @@ final class TestKernel extends Kernel
             'type-error' => (static fn(int $number): Response => new Response())('none'),
             'mode' => new Response((string) ($_SERVER['APP_RUNTIME_MODE'] ?? 'none')),
             'dd' => dd('shown'),
+            'printed-stream' => new StreamedResponse((print 'before ') ? static fn() => print 'streamed' : null),
             'flushed' => new StreamedResponse(function (): void {
                 foreach (['first', ' second'] as $piece) {
                     echo $piece;
@@ -209,7 +240,7 @@ final class TestKernel extends Kernel
                     flush();
                 }
             }),
-            'add' => new Response((string) $this->container->get(Connection::class)->add((int) $request->query->get('begins')) . ($request->query->has('exit') ? exit(print 'left') : '')),
+            'add' => new Response((string) $this->container->get(Connection::class)->add((int) $request->query->get('begins'), $request->query->get('commits', '1') === '1') . ($request->query->has('exit') ? exit(print 'left') : '')),
             'broken' => throw new \RuntimeException('a detail'),
             'state' => new JsonResponse([$_GET, date_default_timezone_get(), ini_get('precision'), setlocale(LC_NUMERIC, '0'), error_reporting(), ob_get_level(), headers_list(),
                 session_status(), getenv('LEFT'), http_response_code()]),
