@@ -141,6 +141,7 @@ need_test() {
     need php-symfony-runtime test -e /usr/share/php/Symfony/Component/Runtime/autoload.php
     need php-symfony-console test -e /usr/share/php/Symfony/Component/Console/autoload.php
     need php-symfony-dotenv test -e /usr/share/php/Symfony/Component/Dotenv/autoload.php
+    need php-symfony-http-foundation test -e /usr/share/php/Symfony/Component/HttpFoundation/autoload.php
     need php-symfony-mercure test -e /usr/share/php/Symfony/Component/Mercure/autoload.php
     need php-symfony-mime test -e /usr/share/php/Symfony/Component/Mime/autoload.php
     need php-symfony-yaml test -e /usr/share/php/Symfony/Component/Yaml/autoload.php

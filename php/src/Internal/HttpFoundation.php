@@ -73,11 +73,7 @@ final class HttpFoundation
         $answer = match (true) {
             $response instanceof NativeResponse => self::native($response->answer, self::headers($response)),
             $response instanceof BinaryFileResponse => self::file($request, $response, $status, self::headers($response)),
-            $response instanceof StreamedResponse => Response::output(static function () use ($response): void {
-                // PHP-FPM has a buffer (output_buffering), which programs flush by ob_flush(). This one keeps nothing back.
-                ob_start(null, 1);
-                $response->sendContent();
-            }, $status, self::headers($response)),
+            $response instanceof StreamedResponse => self::streamed($response, $status),
             default => self::whole($request, $response, $status),
         };
         return $response instanceof NativeResponse ? $answer : Headers::withReason($answer, $status, $reasonOf($response));
@@ -93,6 +89,17 @@ final class HttpFoundation
             unset($headers['set-cookie']);
         }
         return Headers::withSent($headers);
+    }
+
+    private static function streamed(StreamedResponse $response, int $status): Response
+    {
+        $printed = FrontController::printed();
+        return Response::output(static function () use ($response, $printed): void {
+            // PHP-FPM has a buffer (output_buffering), which programs flush by ob_flush(). This one keeps nothing back.
+            ob_start(null, 1);
+            echo $printed;
+            $response->sendContent();
+        }, $status, self::headers($response));
     }
 
     private static function whole(Request $request, SymfonyResponse $response, int $status): Response

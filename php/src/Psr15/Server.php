@@ -127,7 +127,9 @@ final class Server
         $headers = self::headers($response);
         if ($size === null) {
             // The program makes the pieces, so they are made in its turn.
-            return Response::output(static function () use ($body): void {
+            $printed = FrontController::printed();
+            return Response::output(static function () use ($body, $printed): void {
+                echo $printed;
                 self::rewind($body);
                 while (!$body->eof()) {
                     echo $body->read(self::PIECE_BYTES);

@@ -23,7 +23,7 @@ use Psr\Http\Message\{ServerRequestInterface, StreamInterface, UriInterface};
 final class Requests
 {
     /** Targets of a path and perhaps a query that every library keeps as they are; two slashes at the beginning name a host. */
-    private const UNCHANGED = '~^/(?!/)(?:[\w.\~:@&=+$,;/-]++|%[\da-fA-F]{2})*+(?:\?(?:[\w.\~:@&=+$,;/?-]++|%[\da-fA-F]{2})*+)?$~D';
+    private const UNCHANGED = '~^/(?!/)(?:[A-Za-z0-9_.\~:@&=+$,;/-]++|%[0-9A-Fa-f]{2})*+(?:\?(?!\?)(?:[A-Za-z0-9_.\~:@&=+$,;/?-]++|%[0-9A-Fa-f]{2})*+)?$~D';
 
     /** Scheme and host of the last request, their URI, and that as text. */
     private string $origin = '';

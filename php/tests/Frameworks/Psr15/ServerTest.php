@@ -127,7 +127,7 @@ final class ServerTest extends TestCase
         $attributes = [[\Fermata\Request::class, 'other'], [\Fermata\Request::class, 'other'], null];
         foreach ([self::server($library), self::withoutGlobals($library)] as $server) {
             // Whether a URI is the library's from the start: such a target has to be escaped.
-            $targets = ['/lazy' => false, '/lazy?' => false, '/lazy?a=1&b=%20' => false, '/lazy?a[]=1&b=%20' => true, "/lazy?(a)='*" => true];
+            $targets = ['/lazy' => false, '/lazy?' => false, '/lazy?a=1&b=%20' => false, '/lazy?a[]=1&b=%20' => true, '/lazy??b' => true, "/lazy?(a)='*" => true];
             foreach ($targets as $target => $isLibraries) {
                 foreach (['shop.example', 'Shop.Example:80', '[::1]:8080'] as $host) {
                     $asked = ['Host' => $host, 'X-Many' => ['one', 'two'], 'Cookie' => 'c=d; e.f=g'];
