@@ -430,6 +430,44 @@ fn workers_of_another_user_have_the_script_and_know_of_mistakes() {
     wait_until("pages are told", || {
         dev.state().contains("syntax error").then_some(())
     });
+    assert_is_for(&dev, "nobody");
+    // A number does as well.
+    let number = run(std::process::Command::new("id").args(["-u", "daemon"])).1;
+    let user = format!("<?php\nputenv('FERMATA_USER={}');", number.trim());
+    dev.write(
+        "server.php",
+        &SERVER
+            .replacen("<?php", &user, 1)
+            .replacen("'/', fn (): Response =>", page, 1),
+    );
+    dev.write("answer.php", &answers("daemon"));
+    dev.wait_for_page("daemon");
+    assert_is_for(&dev, "daemon");
+    assert!(dev.state().contains("\"pages\""));
+}
+
+/// Root runs programs from the folder of the command: workers reach it, and own nothing there.
+fn assert_is_for(dev: &Dev, user: &str) {
+    let group = run(std::process::Command::new("id").args(["-g", user])).1;
+    let group = group.trim().parse().expect("a number");
+    let mut entries = fs::read_dir(dev.folder.path()).expect("a folder");
+    let place = entries.find_map(|it| {
+        let name = it.expect("an entry").file_name();
+        name.to_string_lossy()
+            .starts_with(".fermata-")
+            .then_some(name)
+    });
+    let place = dev.folder.path().join(place.expect("the command is there"));
+    let about = fs::metadata(&place).expect("a folder");
+    assert_eq!((about.uid(), about.gid()), (0, group));
+    assert_eq!(about.mode() & 0o777, 0o710);
+    for entry in fs::read_dir(&place).expect("a folder") {
+        let about = entry.and_then(|it| it.metadata()).expect("an entry");
+        assert_eq!((about.uid(), about.gid()), (0, 0));
+        // Of a socket it is the folder that counts.
+        let is_socket = about.mode() & 0o170_000 == 0o140_000;
+        assert!(is_socket || about.mode() & 0o022 == 0, "{about:?}");
+    }
 }
 
 #[test]

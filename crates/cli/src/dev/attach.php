@@ -49,11 +49,24 @@ final class Tool
             exit(0);
         }
         stream_set_timeout($command, 60);
-        fwrite($command, json_encode(['routes' => $this->shownRoutes(), 'files' => get_included_files()], JSON_THROW_ON_ERROR) . "\n");
+        $report = [
+            'routes' => $this->shownRoutes(),
+            'files' => get_included_files(),
+            // Of workers, who have to read what the command writes for them.
+            'user' => self::setting('user'),
+            'group' => self::setting('group'),
+        ];
+        fwrite($command, json_encode($report, JSON_THROW_ON_ERROR) . "\n");
         if (fgets($command) !== "go\n") {
             exit(0);
         }
         fclose($command);
+    }
+
+    private static function setting(string $name): string
+    {
+        $given = (string) getenv('FERMATA_' . strtoupper($name));
+        return $given === '' ? (string) ini_get("fermata.$name") : $given;
     }
 
     /**
@@ -102,11 +115,6 @@ final class Tool
                     $notes['route'] = $route;
                 }
             };
-        }
-        // Workers may run as another user, who has to read what the command writes there.
-        $user = getenv('FERMATA_USER') ?: (string) ini_get('fermata.user');
-        if ($user !== '') {
-            @chown($this->place, $user);
         }
         $script = (string) file_get_contents(__DIR__ . '/reload.js');
         $server->get(Page::SCRIPT, static fn(): Response => new Response(200, $script, [

@@ -16,6 +16,7 @@ pub mod watch;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, IsTerminal};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -261,6 +262,9 @@ impl Dev<'_> {
         self.watcher.add_files(&report.files);
         self.failure = None;
         self.fallback = None;
+        if let Err(error) = place::share(self.place, &report.user, &report.group) {
+            eprintln!("fermata dev: pages do not reload: {error}");
+        }
         self.tell();
         if let Some(mut before) = self.running.take() {
             child::end(&mut before, SIGTERM, &self.signals, END_MAX);
@@ -304,7 +308,10 @@ impl Dev<'_> {
     fn tell(&self) {
         let state = serde_json::json!({ "pages": self.pages, "failure": self.failure });
         let (new, path) = (self.place.join("state.new"), self.place.join("state.json"));
-        let written = fs::write(&new, state.to_string()).and_then(|()| fs::rename(&new, &path));
+        // It is read by whoever may enter the folder, whatever the umask is.
+        let written = fs::write(&new, state.to_string())
+            .and_then(|()| fs::set_permissions(&new, fs::Permissions::from_mode(0o644)))
+            .and_then(|()| fs::rename(&new, &path));
         if let Err(error) = written {
             eprintln!("fermata dev: {}: {error}", path.display());
         }

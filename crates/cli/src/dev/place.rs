@@ -1,11 +1,12 @@
 //! Where the command and the server meet: a folder with the parts that run inside of the server.
 
 use std::fs;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, at};
 use fermata_io::process;
+use fermata_io::users::{self, GROUPS, USERS};
 
 /// The parts that run inside of the server.
 const FILES: &[(&str, &str)] = &[
@@ -42,6 +43,28 @@ impl Place {
     pub fn path(&self) -> &Path {
         &self.0
     }
+}
+
+/// Lets workers that run as another user reach what is in the folder, as a group, and nobody else. They own nothing there:
+/// root runs the programs in it.
+///
+/// # Errors
+/// One sentence for the user.
+pub fn share(folder: &Path, user: &str, group: &str) -> Result<(), Error> {
+    if user.is_empty() || process::user() != process::ROOT {
+        return Ok(());
+    }
+    let group = match group {
+        "" => users::account(user, Path::new(USERS), Path::new(GROUPS)).map(|it| it.group),
+        name => users::number(name, Path::new(GROUPS)).map(Some),
+    };
+    // The server says what is wrong with a user or group that is not known.
+    let Ok(Some(group)) = group else {
+        return Ok(());
+    };
+    chown(folder, None, Some(group))
+        .and_then(|()| fs::set_permissions(folder, fs::Permissions::from_mode(0o710)))
+        .map_err(at(folder.display()))
 }
 
 impl Drop for Place {

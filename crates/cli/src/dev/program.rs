@@ -63,6 +63,9 @@ pub struct Program<'a> {
 pub struct Report {
     pub routes: Vec<Route>,
     pub files: Vec<PathBuf>,
+    /// The settings of these names; empty where they are not set.
+    pub user: String,
+    pub group: String,
 }
 
 /// A program that waits in run() until it may go on.
