@@ -15,6 +15,9 @@ const LINE_CHARS_MAX: usize = 300;
 /// What a program may tell of its exceptions.
 const THROWN_BYTES_MAX: u64 = 1024 * 1024;
 
+/// A shorter message may be anywhere by chance.
+const MESSAGE_CHARS_MIN: usize = 16;
+
 /// How much of a message is looked for in what was printed, which may be cut.
 const MESSAGE_BYTES: usize = 200;
 
@@ -50,10 +53,20 @@ impl Thrown {
         parts.chunks(4).filter_map(of).collect()
     }
 
-    /// Whether its message is in the text, wherever that breaks its lines.
+    /// Whether its message is in the text, which has no blanks; a short one with its class or place.
     fn is_in(&self, text: &str) -> bool {
         let message: String = without_blanks(&self.message).take(MESSAGE_BYTES).collect();
-        !message.is_empty() && text.contains(&message)
+        if message.is_empty() || !text.contains(&message) {
+            return false;
+        }
+        let last = |name: &str, separator| {
+            let name = name.rsplit(separator).next().unwrap_or_default();
+            without_blanks(name).collect::<String>()
+        };
+        let place = format!("{}line{}", last(&self.file, '/'), self.line);
+        message.chars().count() >= MESSAGE_CHARS_MIN
+            || text.contains(&last(&self.class, '\\'))
+            || text.contains(&place)
     }
 }
 
@@ -185,7 +198,17 @@ mod tests {
             Failure::of("nothing of it", &all),
             Failure::of_text("nothing of it")
         );
+        // A short one may be there by chance, unless it is told of what or where it is.
+        let all = [thrown("app", 4)];
+        for (said, line) in [
+            ("In b.php line 4:\n\n  another app  \n", None),
+            ("In app.php line 4:\n\n  app  \n", Some(4)),
+            ("   ParseError\n\n  app\n", Some(4)),
+        ] {
+            assert_eq!(Failure::of(said, &all).line, line, "{said}");
+        }
         // What PHP says by itself is exact.
+        let all = [thrown("of before", 3)];
         let said = "PHP Fatal error:  of before in /srv/b.php on line 7";
         assert_eq!(Failure::of(said, &all), Failure::of_text(said));
     }
