@@ -343,6 +343,13 @@ fn pages_get_the_script_and_other_answers_do_not() {
     let tag = "<script src=\"/.fermata/reload.js\"";
     assert!(dev.get("/").contains(tag));
     assert!(dev.get("/files/").contains(tag));
+    // What a script asks for becomes a part of a page, which has it.
+    for (uses, is_there) in [("document", true), ("iframe", true), ("empty", false)] {
+        let header = format!("Sec-Fetch-Dest: {uses}");
+        let html = ["--header", "Accept: text/html", "--header", &header];
+        assert_eq!(dev.ask(&html, "/").contains(tag), is_there);
+        assert_eq!(dev.ask(&html, "/books/7").contains(tag), is_there);
+    }
     assert!(dev.get("/files/index.html").contains("<body>a page"));
     assert_eq!(dev.get("/files/style.css"), "body {}");
     assert_eq!(dev.get("/env"), "A=1");
@@ -353,6 +360,32 @@ fn pages_get_the_script_and_other_answers_do_not() {
     dev.write("files/style.css", "body { margin: 0 }");
     wait_until("pages are told", || (dev.state() != before).then_some(()));
     assert_eq!(dev.server(), pid);
+}
+
+#[test]
+fn a_page_that_has_the_script_twice_listens_once() {
+    if !install::works("node", &["--version"]) {
+        install::skipped("the script is run by node");
+        return;
+    }
+    let script = fs::read_to_string(workspace_root().join("crates/cli/src/dev/reload.js"));
+    let script = script.expect("it is there");
+    let program = format!(
+        "let made = 0;\nglobalThis.window = globalThis;\n\
+        globalThis.EventSource = class {{ constructor() {{ made++; }} addEventListener() {{}} }};\n\
+        {script}\n{script}\nconsole.log(made);"
+    );
+    let (_, said, problem) = run(std::process::Command::new("node").args(["--eval", &program]));
+    assert_eq!(said, "1\n", "{problem}");
+}
+
+#[test]
+fn routes_that_are_no_utf_8_do_not_end_the_start() {
+    let dev = Dev::ready(&[]);
+    let route = "$server->get(\"/caf\\xe9\", fn () => Response::text(''));\n$server->run();";
+    dev.write("server.php", &SERVER.replacen("$server->run();", route, 1));
+    dev.write("answer.php", &answers("two"));
+    dev.wait_for_page("two");
 }
 
 #[test]

@@ -29,6 +29,8 @@ switch ($_SERVER['REQUEST_URI']) {
     case '/error':
         file_put_contents('php://stderr', "written by the script\n");
         throw new Exception('thrown by the script');
+    case '/user-error':
+        trigger_error('given up by the script', E_USER_ERROR);
     case '/upload':
         session_start();
         $to = sys_get_temp_dir() . '/uploaded-' . getmypid();
@@ -291,6 +293,16 @@ fn pages_of_a_folder_reload_in_development() {
     ] {
         assert!(thrown.contains(part), "{part:?} is missing in {thrown}");
     }
+    let given_up = application.ask(&html, "/user-error");
+    for part in ["given up by the script", "GET /user-error", tag] {
+        assert!(given_up.contains(part), "{part:?} is missing in {given_up}");
+    }
+    // What a script asks for becomes a part of a page, which has the script.
+    let fetched = ["--header", "Sec-Fetch-Dest: empty"];
+    assert_eq!(
+        application.ask(&fetched, "/page.php").matches(tag).count(),
+        0
+    );
     // A line for each request, with status and program.
     wait_until("requests have a line", || {
         let log = application.log();

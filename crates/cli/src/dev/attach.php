@@ -56,7 +56,7 @@ final class Tool
             'user' => self::setting('user'),
             'group' => self::setting('group'),
         ];
-        fwrite($command, json_encode($report, JSON_THROW_ON_ERROR) . "\n");
+        fwrite($command, json_encode($report, JSON_THROW_ON_ERROR | JSON_INVALID_UTF8_SUBSTITUTE) . "\n");
         if (fgets($command) !== "go\n") {
             exit(0);
         }
@@ -179,7 +179,10 @@ final class Tool
             return $answer;
         }
         $panel = $dumps === [] ? '' : '<div style="margin:1em;font:13px monospace">' . Page::dumps($dumps) . '</div>';
-        $tag = $panel . '<script src="' . Page::SCRIPT . '" async></script>';
+        $tag = $panel . Page::script($request->headers());
+        if ($tag === '') {
+            return $answer;
+        }
         $end = strripos($markup, '</body>');
         $markup = $end === false ? $markup . $tag : substr_replace($markup, $tag, $end, 0);
         $headers = array_filter(

@@ -35,7 +35,18 @@ final class Page
             $body .= $text("$name: " . implode(', ', (array) $values) . "\n");
         }
         return '<!doctype html><meta charset="utf-8"><title>Error ' . $status . '</title>' . self::STYLE
-            . '<body><main id="fermata-error">' . $body . '</pre></main><script src="' . self::SCRIPT . '" async></script></body>';
+            . '<body><main id="fermata-error">' . $body . '</pre></main>' . self::script($headers) . '</body>';
+    }
+
+    /**
+     * The tag of the script, where the answer is a page: what a script asks for becomes a part of one, which has it.
+     *
+     * @param array<string, string|list<string>> $headers of the request
+     */
+    public static function script(array $headers): string
+    {
+        $use = ((array) (array_change_key_case($headers)['sec-fetch-dest'] ?? 'document'))[0] ?? '';
+        return in_array($use, ['document', 'iframe'], true) ? '<script src="' . self::SCRIPT . '" async></script>' : '';
     }
 
     /** @param list<string> $dumps */

@@ -1,5 +1,10 @@
 // Has a page follow the program that it comes from: `fermata dev`.
 (() => {
+    // Parts that a script fetches and puts into a page may bring it again, and browsers allow few streams.
+    if (window.fermataReload) {
+        return;
+    }
+    window.fermataReload = true;
     const RETRY_MS_MIN = 20, RETRY_MS_MAX = 500;
     let generation, pages, box, pause = RETRY_MS_MIN;
     const show = (failure) => {

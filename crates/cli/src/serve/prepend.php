@@ -18,7 +18,8 @@ namespace Fermata\Development;
     // What no handler is given, such as a syntax error of the program itself.
     $fatal = static function (): ?array {
         $last = error_get_last();
-        return ($last['type'] ?? 0) & (E_ERROR | E_PARSE | E_CORE_ERROR | E_COMPILE_ERROR) ? $last : null;
+        $ending = E_ERROR | E_PARSE | E_CORE_ERROR | E_COMPILE_ERROR | E_USER_ERROR | E_RECOVERABLE_ERROR;
+        return ($last['type'] ?? 0) & $ending ? $last : null;
     };
     register_shutdown_function(static function () use ($target, $fatal): void {
         $status = $fatal() === null || headers_sent() ? (int) http_response_code() : 500;
@@ -69,7 +70,7 @@ namespace Fermata\Development;
         if (stripos($type, 'text/html') !== 0 || str_contains($page, Page::SCRIPT)) {
             return $page;
         }
-        $tag = '<script src="' . Page::SCRIPT . '" async></script>';
+        $tag = Page::script($headers());
         $end = strripos($page, '</body>');
         return $end === false ? $page . $tag : substr_replace($page, $tag, $end, 0);
     });
