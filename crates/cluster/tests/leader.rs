@@ -543,3 +543,30 @@ fn older_messages_come_one_by_one_where_nobody_gives_many() {
     assert_eq!(talk.found(), [(20, false)]);
     assert!(!talk.has(|it| matches!(it, Event::Notice(_))));
 }
+
+/// What answers questions stands before what answers a later `PING`: on a slow connection behind much else.
+#[test]
+fn a_question_about_older_messages_counts_as_forgotten_when_a_later_ping_is_answered() {
+    let mut talk = Talk::asked_for_the_past();
+    let to = talk.asked("DIRECT.GET.").expect("it asks for many");
+    talk.pass(2_500);
+    assert!(!talk.sent.contains("DIRECT.GET."), "{}", talk.sent);
+    let pings = talk.sent.matches("PING\r\n").count();
+    assert!(pings > 0);
+    talk.hear(&"PONG\r\n".repeat(pings));
+    assert_eq!(talk.asked("DIRECT.GET.").as_deref(), Some(&to[..]));
+    // The server has taken its time, and answers both.
+    let given = |seq: u64| {
+        let head = "NATS/1.0\r\nNats-Time-Stamp: 1970-01-01T00:00:01Z\r\nNats-Num-Pending: 1\r\n";
+        format!("{head}Nats-Sequence: {seq}\r\n\r\n")
+    };
+    for seq in [10, 20, 10, 20, 30] {
+        talk.give(&to, &given(seq), "x");
+    }
+    for _ in 0..2 {
+        let end = "NATS/1.0 204 EOB\r\nNats-Num-Pending: 0\r\n\r\n";
+        talk.give(&to, end, "");
+    }
+    talk.lead(None);
+    assert_eq!(talk.found(), [(10, false), (20, false), (30, false)]);
+}

@@ -137,6 +137,10 @@ struct OpenPast {
     collector: Collector,
     question: u64,
     asked_ms: u64,
+    /// The `PING`, by its number, that was sent when there was no answer in time.
+    ping: Option<u64>,
+    /// It was asked more than once: messages may come that were given before.
+    is_repeated: bool,
     /// The question is for many messages, and for how many the next such question will be.
     is_batched: bool,
     batch: u64,
@@ -226,6 +230,9 @@ pub(crate) struct Nats {
     arrived_ms: u64,
     consumer_heard_ms: u64,
     asked_ms: u64,
+    /// How many `PING`s were sent on this connection, and how many of them were answered.
+    pings: u64,
+    pongs: u64,
 }
 
 impl Nats {
@@ -288,6 +295,8 @@ impl Nats {
             arrived_ms: now_ms,
             consumer_heard_ms: now_ms,
             asked_ms: now_ms,
+            pings: 0,
+            pongs: 0,
         }
     }
 
@@ -301,6 +310,7 @@ impl Nats {
         self.heard_ms = now_ms;
         self.arrived_ms = now_ms;
         self.asked_ms = now_ms;
+        (self.pings, self.pongs) = (0, 0);
     }
 
     /// The connection speaks TLS.
@@ -417,14 +427,20 @@ impl Nats {
         {
             self.ask_to_write(now_ms);
         } else if now_ms >= self.past_due_ms() {
-            self.ask_past_again(now_ms);
+            self.doubt_pasts(now_ms);
         } else if now_ms.saturating_sub(self.asked_ms) >= PING_MS {
-            self.asked_ms = now_ms;
             // Not in the clear, and the handshake has a time of its own.
-            if self.step() != Some(Step::Secure) {
-                self.output.extend_from_slice(b"PING\r\n");
+            match self.step() {
+                Some(Step::Secure) => self.asked_ms = now_ms,
+                _ => self.ping(now_ms),
             }
         }
+    }
+
+    fn ping(&mut self, now_ms: u64) {
+        self.asked_ms = now_ms;
+        self.pings += 1;
+        self.output.extend_from_slice(b"PING\r\n");
     }
 
     /// When `handle_time` is to be called at the latest.
@@ -594,7 +610,11 @@ impl Nats {
     fn on_operation(&mut self, operation: Operation<'_>, now_ms: u64) -> Result<(), String> {
         match operation {
             Operation::Ping => self.output.extend_from_slice(b"PONG\r\n"),
-            Operation::Pong | Operation::Ok => {}
+            Operation::Pong => {
+                self.pongs += 1;
+                self.ask_pasts_again(now_ms);
+            }
+            Operation::Ok => {}
             Operation::Error(text) => self.on_error(&String::from_utf8_lossy(text), now_ms)?,
             Operation::Info(json) if self.step() == Some(Step::Info) => {
                 self.on_info(json, now_ms)?;

@@ -18,7 +18,9 @@ use crate::rfc3339;
 use crate::subject::escape;
 use crate::wire::{self, Message};
 
-/// A question that NATS has forgotten, since nobody leads, is asked again after this time.
+/// A question that has no answer after this time may be forgotten, since nobody leads, or the answer stands behind much else on a
+/// slow connection: it is asked again when a `PING` that is sent then is answered first. To ask by the clock alone would put more
+/// before each answer than arrives meanwhile.
 const ASK_AGAIN_MS: u64 = 1_000;
 /// Messages that are asked for at once: few at first, since all behind `up_to` are given in vain, and twice as many each time.
 const BATCH_FIRST: u64 = 16;
@@ -43,6 +45,8 @@ impl Nats {
             collector,
             question: 0,
             asked_ms: now_ms,
+            ping: None,
+            is_repeated: false,
             is_batched: false,
             batch: BATCH_FIRST,
             is_at_end: false,
@@ -53,12 +57,17 @@ impl Nats {
 
     fn ask_next(&mut self, at: usize, now_ms: u64) {
         self.pasts.questions += 1;
-        let question = self.pasts.questions;
         let has_batches = self.pasts.has_batches;
         let open = &mut self.pasts.open[at];
-        (open.question, open.asked_ms) = (question, now_ms);
+        (open.question, open.is_repeated) = (self.pasts.questions, false);
         open.is_batched = has_batches && !open.is_at_end && !open.is_ending;
-        let reply = format!("{}.r.h.{question}", self.options.inbox);
+        self.put_question(at, now_ms);
+    }
+
+    fn put_question(&mut self, at: usize, now_ms: u64) {
+        let open = &mut self.pasts.open[at];
+        (open.asked_ms, open.ping) = (now_ms, None);
+        let reply = format!("{}.r.h.{}", self.options.inbox, open.question);
         let (subject, body) = match open.is_ending {
             true => (api("STREAM.INFO", &self.stream), Vec::new()),
             false => {
@@ -109,7 +118,8 @@ impl Nats {
         match goes_on {
             Next::Message => {}
             Next::Given => {
-                self.pasts.open[at].asked_ms = now_ms;
+                let open = &mut self.pasts.open[at];
+                (open.asked_ms, open.ping) = (now_ms, None);
                 return Ok(());
             }
             Next::Channel => {
@@ -175,6 +185,10 @@ impl Nats {
         let (Some(seq), Some(unix_ns)) = (seq, unix_ns) else {
             return Err(NOT_AS_GIVEN.to_owned());
         };
+        let open = &self.pasts.open[at];
+        if open.is_repeated && seq <= open.collector.at {
+            return Ok(Next::Given);
+        }
         Ok(
             match self.take_older(at, (seq, unix_ns / 1_000_000), message)? {
                 // An older server among those that have the stream: it gives one, and does not say that there are no more.
@@ -279,15 +293,31 @@ impl Nats {
         self.pasts.is_forbidden = false;
     }
 
+    /// When a question counts as one that may be forgotten.
     pub(super) fn past_due_ms(&self) -> u64 {
-        let oldest = self.pasts.open.iter().map(|open| open.asked_ms).min();
+        let asked = self.pasts.open.iter().filter(|open| open.ping.is_none());
+        let oldest = asked.map(|open| open.asked_ms).min();
         oldest.map_or(u64::MAX, |asked_ms| asked_ms + ASK_AGAIN_MS)
     }
 
-    pub(super) fn ask_past_again(&mut self, now_ms: u64) {
+    /// Asks whether answers are on their way: they stand before that to this `PING`.
+    pub(super) fn doubt_pasts(&mut self, now_ms: u64) {
+        self.ping(now_ms);
+        for open in &mut self.pasts.open {
+            if open.ping.is_none() && open.asked_ms + ASK_AGAIN_MS <= now_ms {
+                open.ping = Some(self.pings);
+            }
+        }
+    }
+
+    /// What was asked well before a `PING` that is answered now is asked again. It stays the same question: an answer that comes
+    /// all the same, from a server that takes its time, counts.
+    pub(super) fn ask_pasts_again(&mut self, now_ms: u64) {
         for at in 0..self.pasts.open.len() {
-            if self.pasts.open[at].asked_ms + ASK_AGAIN_MS <= now_ms {
-                self.ask_next(at, now_ms);
+            let open = &mut self.pasts.open[at];
+            if open.ping.is_some_and(|ping| ping <= self.pongs) {
+                open.is_repeated = true;
+                self.put_question(at, now_ms);
             }
         }
     }

@@ -138,10 +138,8 @@ fn simulate(seed: u64, log: Log) -> u64 {
 fn is_at_rest(server: &Server, nodes: &[Node]) -> bool {
     let epoch = |node: &Node| node.reached().map(|place| place.epoch);
     nodes.iter().enumerate().all(|(at, node)| {
-        let connection = server.connections.get(&at);
-        let reads = connection.is_some_and(|connection| connection.consumer.is_some());
         let seq = node.reached().map(|place| place.seq);
-        reads
+        server.has_consumer(at)
             && node.is_ready
             && node.outbox.is_empty()
             && node.asked.is_empty()
@@ -153,11 +151,17 @@ fn is_at_rest(server: &Server, nodes: &[Node]) -> bool {
 fn check(server: &Server, nodes: &[Node], log: Log) {
     assert!(
         is_at_rest(server, nodes),
-        "a node has not come to rest: {:?}",
-        nodes
-            .iter()
-            .map(|node| (node.is_ready, node.outbox.len(), node.reached()))
-            .collect::<Vec<_>>()
+        "a node has not come to rest; the last record is at {}:{}",
+        server.last_record(),
+        nodes.iter().enumerate().map(|(at, node)| format!(
+            "\nnode {at}: consumer {}, ready {}, outbox {}, questions about older messages {}, reached {:?}",
+            server.has_consumer(at),
+            node.is_ready,
+            node.outbox.len(),
+            node.asked.len(),
+            node.reached()
+        ))
+        .collect::<String>()
     );
     for (at, node) in nodes.iter().enumerate() {
         assert_eq!(

@@ -59,6 +59,11 @@ impl Server {
         count.map_or(0, |at| self.first + at as u64)
     }
 
+    pub(super) fn has_consumer(&self, node: usize) -> bool {
+        let connection = self.connections.get(&node);
+        connection.is_some_and(|connection| connection.consumer.is_some())
+    }
+
     pub(super) fn delete(&mut self) {
         self.exists = false;
         self.description.clear();
