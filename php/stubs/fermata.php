@@ -1150,6 +1150,13 @@ namespace Fermata {
         public function takeOutput(): string {}
 
         /**
+         * For a bridge: the one function that register_shutdown_function() has been given is short, so the answer may leave behind it,
+         * with those of the other requests of the turn. To send each by itself wakes its client each time, which takes as long as a
+         * small framework's request. Without effect when there are other functions, and without fillGlobals().
+         */
+        public function deferAnswer(): void {}
+
+        /**
          * Sends `103 Early Hints` at once, ahead of the answer (RFC 8297): browsers fetch what its `Link` lines name while the handler
          * still works. It may be called several times.
          *
