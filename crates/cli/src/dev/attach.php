@@ -238,31 +238,8 @@ final class Tool
             $answer instanceof Hold => 200,
             default => 500,
         };
-        $colour = match (intdiv($status, 100)) {
-            1 => '35',
-            2 => '32',
-            3 => '36',
-            4 => '33',
-            default => '31',
-        };
-        [$begin, $end, $dim] = $this->isColoured ? ["\e[{$colour}m", "\e[0m", "\e[2m"] : ['', '', ''];
-        $target = preg_replace('/[^\x20-\x7e\x80-\xff]/', '?', $request->target());
-        fwrite(STDERR, sprintf(
-            "%s%s%s %s%d%s %-7s %-40s %8s %8s %s%s%s\n",
-            $dim,
-            date('H:i:s'),
-            $end,
-            $begin,
-            $status,
-            $end,
-            $request->method(),
-            $target,
-            $ms < 10 ? sprintf('%.2f ms', $ms) : sprintf('%.0f ms', $ms),
-            sprintf('%.1f MB', memory_get_peak_usage() / 1e6),
-            $dim,
-            $answer instanceof Hold ? "$route, held" : $route,
-            $end,
-        ));
+        $of = $answer instanceof Hold ? "$route, held" : $route;
+        fwrite(STDERR, Page::line($this->isColoured, $status, $request->method(), $request->target(), $ms, $of));
     }
 
     private function routeOf(Request $request): string

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Fermata\Development;
 
-/** The page of an error. */
+/** The page of an error, and what else is told of a request by both ways to serve: attach.php and prepend.php. */
 final class Page
 {
     public const SCRIPT = '/.fermata/reload.js';
@@ -47,6 +47,29 @@ final class Page
     {
         $use = ((array) (array_change_key_case($headers)['sec-fetch-dest'] ?? 'document'))[0] ?? '';
         return in_array($use, ['document', 'iframe'], true) ? '<script src="' . self::SCRIPT . '" async></script>' : '';
+    }
+
+    /** The line of a request on the terminal. */
+    public static function line(bool $isColoured, int $status, string $method, string $target, float $ms, string $of): string
+    {
+        $colour = [1 => '35', 2 => '32', 3 => '36', 4 => '33'][intdiv($status, 100)] ?? '31';
+        [$begin, $end, $dim] = $isColoured ? ["\e[{$colour}m", "\e[0m", "\e[2m"] : ['', '', ''];
+        return sprintf(
+            "%s%s%s %s%d%s %-7s %-40s %8s %8s %s%s%s\n",
+            $dim,
+            date('H:i:s'),
+            $end,
+            $begin,
+            $status,
+            $end,
+            $method,
+            preg_replace('/[^\x20-\x7e\x80-\xff]/', '?', $target),
+            $ms < 10 ? sprintf('%.2f ms', $ms) : sprintf('%.0f ms', $ms),
+            sprintf('%.1f MB', memory_get_peak_usage() / 1e6),
+            $dim,
+            $of,
+            $end,
+        );
     }
 
     /** @param list<string> $dumps */

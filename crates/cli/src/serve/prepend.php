@@ -23,25 +23,10 @@ namespace Fermata\Development;
     };
     register_shutdown_function(static function () use ($target, $fatal): void {
         $status = $fatal() === null || headers_sent() ? (int) http_response_code() : 500;
-        $colour = [2 => '32', 3 => '36', 4 => '33'][intdiv($status, 100)] ?? '31';
-        [$begin, $end, $dim] = getenv('FERMATA_DEVELOPMENT_COLOURED') === '1' ? ["\e[{$colour}m", "\e[0m", "\e[2m"] : ['', '', ''];
+        $isColoured = getenv('FERMATA_DEVELOPMENT_COLOURED') === '1';
         $ms = (microtime(true) - $_SERVER['REQUEST_TIME_FLOAT']) * 1000;
-        file_put_contents('php://stderr', sprintf(
-            "%s%s%s %s%d%s %-7s %-40s %8s %8s %s%s%s\n",
-            $dim,
-            date('H:i:s'),
-            $end,
-            $begin,
-            $status,
-            $end,
-            $_SERVER['REQUEST_METHOD'] ?? '',
-            preg_replace('/[^\x20-\x7e\x80-\xff]/', '?', $target),
-            $ms < 10 ? sprintf('%.2f ms', $ms) : sprintf('%.0f ms', $ms),
-            sprintf('%.1f MB', memory_get_peak_usage() / 1e6),
-            $dim,
-            $_SERVER['SCRIPT_NAME'] ?? '',
-            $end,
-        ));
+        $line = Page::line($isColoured, $status, $_SERVER['REQUEST_METHOD'] ?? '', $target, $ms, $_SERVER['SCRIPT_NAME'] ?? '');
+        file_put_contents('php://stderr', $line);
     });
     require_once __DIR__ . '/page.php';
     $line = ($_SERVER['REQUEST_METHOD'] ?? '') . " $target";
