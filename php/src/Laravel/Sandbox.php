@@ -41,6 +41,9 @@ final class Sandbox
 
     private ?Kernel $kernel = null;
 
+    /** What the application does after the answer, where that is known. */
+    private ?Termination $termination = null;
+
     /** What the application had before the request. */
     private ?Request $idle = null;
 
@@ -115,14 +118,19 @@ final class Sandbox
     /** Whether the application may have something to do after the answer. */
     public function hasTermination(Request $request): bool
     {
-        return $this->kernel === null || !Termination::isEmpty($this->kernel, $this->copy, $request);
+        if ($this->kernel === null) {
+            return true;
+        }
+        $this->termination = Termination::of($this->kernel, $this->copy, $request);
+        return !$this->termination->isEmpty($this->copy);
     }
 
     /** After the answer. */
     public function terminate(Request $request, Response $response): void
     {
         if ($this->kernel !== null) {
-            Termination::run($this->kernel, $this->copy, $request, $response);
+            $termination = $this->termination ?? Termination::of($this->kernel, $this->copy, $request);
+            $termination->run($this->kernel, $this->copy, $request, $response);
         }
     }
 

@@ -31,22 +31,31 @@ final class Termination
     /** What those were found with: the router and its settings, and the kernel's own middleware. @var list<mixed> */
     private static array $settings = [];
 
+    /** @param list<string>|null $classes middleware that may have a method terminate(); null where only Laravel can tell */
+    private function __construct(private readonly ?array $classes) {}
+
+    public static function of(object $kernel, Application $application, Request $request): self
+    {
+        $isLaravels = self::$isLaravels[$kernel::class] ??= self::isLaravels($kernel);
+        $middleware = $isLaravels && !$application->bound('middleware.disable') ? self::middleware($kernel, $request) : null;
+        return new self($middleware === null ? null : self::toMake($application, $middleware));
+    }
+
     /** Whether nothing is known that the application does for the request when its answer has left. */
-    public static function isEmpty(object $kernel, Application $application, Request $request): bool
+    public function isEmpty(Application $application): bool
     {
         static $hasCallbacks = null;
         $hasCallbacks ??= \Closure::bind(static fn(Application $it): bool => $it->terminatingCallbacks !== [], null, Application::class);
-        return self::classes($kernel, $application, $request) === [] && !$hasCallbacks($application);
+        return $this->classes === [] && !$hasCallbacks($application);
     }
 
-    public static function run(object $kernel, Application $application, Request $request, Response $response): void
+    public function run(object $kernel, Application $application, Request $request, Response $response): void
     {
-        $classes = self::classes($kernel, $application, $request);
-        if ($classes === null) {
+        if ($this->classes === null) {
             $kernel->terminate($request, $response);
             return;
         }
-        foreach ($classes as $class) {
+        foreach ($this->classes as $class) {
             $instance = $application->make($class);
             if (method_exists($instance, 'terminate')) {
                 $instance->terminate($request, $response);
@@ -62,21 +71,10 @@ final class Termination
         $end($kernel);
     }
 
-    /** @return list<string>|null middleware that may have a method terminate(); null where only Laravel can tell */
-    private static function classes(object $kernel, Application $application, Request $request): ?array
-    {
-        $isLaravels = self::$isLaravels[$kernel::class] ??= self::isLaravels($kernel);
-        $middleware = $isLaravels && !$application->bound('middleware.disable') ? self::middleware($kernel, $request) : null;
-        return $middleware === null ? null : self::toMake($application, $middleware);
-    }
-
     private static function isLaravels(object $kernel): bool
     {
         // Since 11 an event comes first.
-        if (!$kernel instanceof Kernel || class_exists(Terminating::class)) {
-            return false;
-        }
-        if (!property_exists(Application::class, 'terminatingCallbacks')) {
+        if (!$kernel instanceof Kernel || class_exists(Terminating::class) || !property_exists(Application::class, 'terminatingCallbacks')) {
             return false;
         }
         foreach (['terminate', 'terminateMiddleware', 'gatherRouteMiddleware', 'parseMiddleware'] as $method) {
